@@ -21,11 +21,11 @@ $(VENV)/.installed: pyproject.toml
 	touch $@ $(VENV)/.installed-base
 
 demo: setup-base
-	$(BIN)/python -m pipelines.datasets.synthetic demo/film.mp4
-	$(BIN)/bassl predict demo/film.mp4 --overwrite --min-scene 8 --output demo/found.json --report --quiet
-	$(BIN)/bassl score demo/found.json demo/film.scenes.json
+	$(BIN)/python -m pipelines.datasets.synthetic demo/video.mp4
+	$(BIN)/bassl predict demo/video.mp4 --overwrite --min-scene 8 --output demo/found.json --report --quiet
+	$(BIN)/bassl score demo/found.json demo/video.scenes.json
 	@echo
-	@echo "The film: demo/film.mp4. Open demo/found.html to look at its scenes and to correct them."
+	@echo "The video: demo/video.mp4. Open demo/found.html to look at its scenes and to correct them."
 
 # A process for each core: threads of their own would only wait for each other.
 test: setup
@@ -46,7 +46,7 @@ test-lowest:
 	$(VENV)/lowest/bin/uv pip install --quiet --python $(VENV)/lowest/bin/python --resolution lowest-direct --editable '.[dev]'
 	OMP_NUM_THREADS=1 $(VENV)/lowest/bin/python -m pytest --numprocesses auto --dist worksteal
 
-# Faults of machines, files and films by the hundred; prints how many were tried, held and broken.
+# Faults of machines, files and videos by the hundred; prints how many were tried, held and broken.
 faults: setup
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/faults -m faults --numprocesses 0
 
@@ -68,7 +68,7 @@ docs: setup
 default-model: setup
 	$(BIN)/python -m recipes.default_model $(FEATURES)
 
-# Table 1 of the paper, measured: on MovieNet in data/movienet, or on DATA=FOLDER, or on films that are generated.
+# Table 1 of the paper, measured: on MovieNet in data/movienet, or on DATA=FOLDER, or on videos that are generated.
 # ROWS=, GPUS= and EPOCHS= are the options of `bassl reproduce`.
 reproduce-table1: setup
 	$(BIN)/bassl reproduce table1 $(if $(DATA),--data "$(DATA)") $(if $(ROWS),--rows "$(ROWS)") \

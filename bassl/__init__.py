@@ -8,9 +8,9 @@ A name is imported when it is first used, so that ``import bassl`` is instant; `
     for scene in result.scenes:
         print(scene.start_timecode, scene.end_timecode)
 
-    model = bassl.load_model()  # for many films: nothing is loaded twice
-    for film in films:
-        model.predict(film).save(film.with_suffix(".scenes.json"))
+    model = bassl.load_model()  # for many videos: nothing is loaded twice
+    for video in videos:
+        model.predict(video).save(video.with_suffix(".scenes.json"))
 
 Each command of ``bassl`` is a function here, with its settings and its result. An error that a user can cause raises
 `BasslError`, or `ValueError` for settings with bad values; its message is one line.

@@ -10,7 +10,7 @@ from pipelines.errors import (
 )
 from pipelines.models.encoder_options import EncoderOptions as EncoderOptions
 from pipelines.pretext.settings import PretextSettings as PretextSettings
-from pipelines.progress import FilmProgress as FilmProgress, TrainingProgress as TrainingProgress
+from pipelines.progress import TrainingProgress as TrainingProgress, VideoProgress as VideoProgress
 from pipelines.scenes import (
     Scene as Scene,
     SceneList as SceneList,
@@ -28,7 +28,7 @@ from pipelines.stages.encode import EncodeSettings as EncodeSettings, encode_sho
 from pipelines.stages.export import ExportResult as ExportResult, ExportSettings as ExportSettings, export as export
 from pipelines.stages.extract_keyframes import (
     ExtractSettings as ExtractSettings,
-    FilmResult as FilmResult,
+    VideoResult as VideoResult,
     extract_keyframes as extract_keyframes,
 )
 from pipelines.stages.extract_sound import (
@@ -58,12 +58,12 @@ from pipelines.stages.import_checkpoint import (
 )
 from pipelines.stages.list_models import ListedModel as ListedModel, list_models as list_models
 from pipelines.stages.predict import (
-    FilmScenes as FilmScenes,
     PredictSettings as PredictSettings,
+    VideoScenes as VideoScenes,
     load_model as load_model,
     predict as predict,
     predict_file as predict_file,
-    predict_films as predict_films,
+    predict_videos as predict_videos,
 )
 from pipelines.stages.predict.model import SceneModel as SceneModel
 from pipelines.stages.pretrain import (
@@ -93,4 +93,4 @@ from pipelines.stages.score import (
 )
 from pipelines.stages.split import Piece as Piece, SplitSettings as SplitSettings, split as split
 from pipelines.training.settings import AugmentationSettings as AugmentationSettings
-from pipelines.video.shots import FilmedShot as FilmedShot
+from pipelines.video.shots import KeyframedShot as KeyframedShot

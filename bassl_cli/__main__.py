@@ -15,11 +15,11 @@ def main() -> None:
     sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
     from pipelines.files import is_file
     from pipelines.processes import collect_garbage_less, end_ahead, start_ahead
-    from pipelines.video import READ_FILM
+    from pipelines.video import READ_VIDEO
 
     collect_garbage_less()
     if sys.argv[1:2] == ["predict"] and any(is_file(Path(argument)) for argument in sys.argv[2:]):
-        start_ahead(READ_FILM)  # the decoding process imports its libraries while this one imports Typer
+        start_ahead(READ_VIDEO)  # the decoding process imports its libraries while this one imports Typer
     from bassl_cli.app import main as run  # start-up time: Typer
 
     try:

@@ -16,7 +16,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from pipelines.errors import BasslError, count as count, printable
-from pipelines.progress import FilmOutcome, FilmProgress, ReportProgress, TrainingProgress
+from pipelines.progress import ReportProgress, TrainingProgress, VideoOutcome, VideoProgress
 from pipelines.scenes import SceneList
 
 out = Console(emoji=False, highlight=False)
@@ -25,7 +25,7 @@ err = Console(stderr=True, emoji=False, highlight=False)
 _DEBUG = "BASSL_DEBUG"
 _UNBROKEN = 10_000
 """Width of a table in a file or a pipe, in columns: no cell is wrapped or cut."""
-_UNITS = {"scoring": "film", "encoding": "shot", "saving": "image"}
+_UNITS = {"scoring": "video", "encoding": "shot", "saving": "image"}
 """What a stage counts, by what it is doing."""
 
 
@@ -93,14 +93,14 @@ def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
     return failed
 
 
-def conclude(results: Sequence[FilmOutcome], written: str, quiet: bool, named: bool = False) -> None:
-    """A line for each film that failed, and unless ``quiet`` one that counts them all and says where the output is.
+def conclude(results: Sequence[VideoOutcome], written: str, quiet: bool, named: bool = False) -> None:
+    """A line for each video that failed, and unless ``quiet`` one that counts them all and says where the output is.
     Where all are ``named`` already, more than three that failed for one reason have one line. Raises typer.Exit with 1
-    where a film failed."""
+    where a video failed."""
     failed = [result.error for result in results if result.status == "failed"]
     reasons: dict[str, list[str]] = {}
     for error in failed:
-        reason = error.partition(": ")[2] if named else ""  # without the path of the film
+        reason = error.partition(": ")[2] if named else ""  # without the path of the video
         reasons.setdefault(reason or error, []).append(error)
     for first, *more in reasons.values():
         for line in (first, *more) if len(more) < 3 else (f"{first} (the same for {len(more)} more)",):
@@ -112,8 +112,8 @@ def conclude(results: Sequence[FilmOutcome], written: str, quiet: bool, named: b
         raise typer.Exit(1)
 
 
-def show_films(results: Sequence[Any], counted: Sequence[str], written: str, as_json: bool, quiet: bool) -> None:
-    """Show the results of several films: their warnings, a table with the fields in ``counted`` or JSON, and then
+def show_videos(results: Sequence[Any], counted: Sequence[str], written: str, as_json: bool, quiet: bool) -> None:
+    """Show the results of several videos: their warnings, a table with the fields in ``counted`` or JSON, and then
     what `conclude` shows."""
     for warning in (warning for result in results for warning in result.warnings):
         warn(warning)
@@ -158,25 +158,25 @@ def _bars() -> Progress:
 
 
 @contextmanager
-def stage_progress(quiet: bool, film: str = "") -> Iterator[ReportProgress]:
-    """A progress bar of a stage, with the time left; for a film, whose progress is in seconds, also the speed as a
-    multiple of real time. Where stderr is not a terminal: a line for each step of the stage, or one for the film.
+def stage_progress(quiet: bool, video: str = "") -> Iterator[ReportProgress]:
+    """A progress bar of a stage, with the time left; for a video, whose progress is in seconds, also the speed as a
+    multiple of real time. Where stderr is not a terminal: a line for each step of the stage, or one for the video.
     """
-    before, film = "", printable(film, 120)
+    before, video = "", printable(video, 120)
     if quiet or not err.is_interactive:
-        if film and not quiet:
-            say(f"reading {film}")
+        if video and not quiet:
+            say(f"reading {video}")
 
         def line(doing: str, done: float, total: float | None) -> None:
             nonlocal before
-            if not quiet and not film and doing != before:
+            if not quiet and not video and doing != before:
                 say(f"{doing} {count(int(total or 0), _UNITS[doing])}" if doing in _UNITS else doing)
             before = doing
 
         yield line
         return
     with _bars() as bars:
-        task = bars.add_task(f"reading {film}" if film else "", total=None, speed="")
+        task = bars.add_task(f"reading {video}" if video else "", total=None, speed="")
 
         def show(doing: str, done: float, total: float | None) -> None:
             nonlocal before
@@ -184,33 +184,35 @@ def stage_progress(quiet: bool, film: str = "") -> Iterator[ReportProgress]:
                 bars.reset(task, total=None)
             before = doing
             elapsed = bars.tasks[0].elapsed or 0.0
-            speed = f"{done / elapsed:.0f}x" if film and elapsed > 0.5 else ""
-            bars.update(task, description=f"{doing} {film}", completed=done, total=total or None, speed=speed)
+            speed = f"{done / elapsed:.0f}x" if video and elapsed > 0.5 else ""
+            bars.update(task, description=f"{doing} {video}", completed=done, total=total or None, speed=speed)
 
         yield show
 
 
 @contextmanager
-def films_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Callable[[FilmProgress[FilmOutcome]], None]]]:
-    """A progress bar of all films, and one for each film that is being read, with its speed and the time left. Yields
-    two functions: one to call with the number of films, one with the progress of a film. Both may be called from any
+def videos_progress(
+    quiet: bool,
+) -> Iterator[tuple[Callable[[int], None], Callable[[VideoProgress[VideoOutcome]], None]]]:
+    """A progress bar of all videos, and one for each video that is being read, with its speed and the time left. Yields
+    two functions: one to call with the number of videos, one with the progress of a video. Both may be called from any
     thread."""
     if quiet or not err.is_interactive:
 
-        def line(state: FilmProgress[FilmOutcome]) -> None:
+        def line(state: VideoProgress[VideoOutcome]) -> None:
             if state.result is not None and not quiet:
                 say(f"{state.video_id}: {state.result.status}")
 
-        yield lambda films: None, line
+        yield lambda videos: None, line
         return
     with _bars() as bars:
-        overall = bars.add_task("films", total=None, speed="")
+        overall = bars.add_task("videos", total=None, speed="")
         tasks: dict[str, TaskID] = {}
 
-        def start(films: int) -> None:
-            bars.update(overall, total=films)
+        def start(videos: int) -> None:
+            bars.update(overall, total=videos)
 
-        def show(state: FilmProgress[FilmOutcome]) -> None:
+        def show(state: VideoProgress[VideoOutcome]) -> None:
             if state.result is not None:
                 bars.advance(overall)
                 if state.video_id in tasks:

@@ -19,7 +19,7 @@ from pipelines.files import EMPTY_NAME, is_file
 from pipelines.options import Option, Time, kind_of, options_of, settings_from
 
 Command = Callable[..., None]
-Films = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or glob patterns.", show_default=False)]
+Videos = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or glob patterns.", show_default=False)]
 
 
 def leave_out_exports(files: list[Path]) -> list[Path]:

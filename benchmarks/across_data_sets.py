@@ -142,13 +142,13 @@ def halves(videos: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def judged(videos: Mapping[str, ShotFeatures], said: Said, seeds: int) -> dict[str, list[float]]:
     """Metrics of each seed over all videos; F1 and mIoU at softmax 0.5, and at the calibrated operating point."""
     from pipelines.evaluation.bootstrap import evaluate
-    from pipelines.evaluation.metrics import FilmScores
+    from pipelines.evaluation.metrics import VideoScores
 
     table: dict[str, list[float]] = {name: [] for name in COLUMNS}
     for seed in range(seeds):
         plain, calibrated = (
             evaluate(
-                [FilmScores(videos[name].scene_end, of[seed][which], videos[name].shots) for name, of in said.items()]
+                [VideoScores(videos[name].scene_end, of[seed][which], videos[name].shots) for name, of in said.items()]
             )
             for which in (0, 1)
         )

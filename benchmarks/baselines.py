@@ -1,7 +1,7 @@
 """The classical systems on real features, beside chance and scenes of fixed length; and their time for 3,000 shots.
 
     python benchmarks/baselines.py FEATURES            # a folder with two sets, such as bbc/*.npz and ovsd/*.npz
-    python benchmarks/baselines.py --speed             # an artificial film, no input
+    python benchmarks/baselines.py --speed             # an artificial video, no input
     python benchmarks/baselines.py FEATURES --systems graph-cut,dp
 
 Of each system's few candidate settings, the one with the greatest sum of AP, F1 and mIoU on the other set is taken, so
@@ -30,9 +30,9 @@ from pipelines.baselines.segmentation import Labelled, Segmentation
 from pipelines.baselines.systems import SYSTEMS
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.bootstrap import evaluate
-from pipelines.evaluation.metrics import FilmScores, average_precision
+from pipelines.evaluation.metrics import VideoScores, average_precision
 from pipelines.evaluation.paper_tables import TABLES
-from pipelines.stages.baseline.running import BaselineFilm, choose
+from pipelines.stages.baseline.running import BaselineVideo, choose
 from pipelines.stages.reproduce.rows import ROWS
 from recipes.default_model.study import by_set
 
@@ -42,13 +42,13 @@ Figures = dict[str, float]
 
 
 def judge(videos: Sequence[ShotFeatures], found: Sequence[Segmentation]) -> Figures:
-    films = [
-        FilmScores(video.scene_end, one.score, video.shots, predicted=one.labels == 1)
+    scored = [
+        VideoScores(video.scene_end, one.score, video.shots, predicted=one.labels == 1)
         for video, one in zip(videos, found, strict=True)
     ]
     ends = np.concatenate([one.labels for one in found])
     of_ends = average_precision(np.concatenate([video.scene_end for video in videos]), ends)
-    return {**evaluate(films), "ap_of_ends": of_ends, "scenes": float(ends.sum() + len(videos))}
+    return {**evaluate(scored), "ap_of_ends": of_ends, "scenes": float(ends.sum() + len(videos))}
 
 
 def run(name: str, settings: Any, videos: Sequence[ShotFeatures]) -> list[Segmentation]:
@@ -58,14 +58,14 @@ def run(name: str, settings: Any, videos: Sequence[ShotFeatures]) -> list[Segmen
 def chosen(name: str, videos: Sequence[ShotFeatures]) -> Any:
     """The candidate that does best on some videos, with a network that learnt from them where the system has one."""
     system = SYSTEMS[name]
-    films = [
-        BaselineFilm(
+    baseline_videos = [
+        BaselineVideo(
             v.video_id, (v.features,), v.shots, v.shots / FRAME_RATE, v.scene_end, np.ones(len(v.shots), np.bool_)
         )
         for v in videos
     ]
     labelled = [Labelled((video.features,), video.scene_end) for video in videos]
-    return replace(system.default_settings(labelled), **choose(system, films))
+    return replace(system.default_settings(labelled), **choose(system, baseline_videos))
 
 
 def chance(videos: Sequence[ShotFeatures], rate: float) -> Figures:
@@ -89,10 +89,10 @@ def measure_sets(sets: dict[str, list[ShotFeatures]], names: Sequence[str]) -> d
     foreign = {one: sets[other], other: sets[one]}
     rows: dict[str, Any] = {"chance": {}, "fixed-length": {}} | {name: {} for name in names}
     for tested, videos in sets.items():
-        training_films = foreign[tested]
-        rate = np.concatenate([video.scene_end for video in training_films]).mean()
-        seconds = sum(float(v.shots[-1, 1] - v.shots[0, 0]) for v in training_films) / FRAME_RATE
-        length = seconds / sum(int(v.scene_end.sum()) + 1 for v in training_films)
+        training_videos = foreign[tested]
+        rate = np.concatenate([video.scene_end for video in training_videos]).mean()
+        seconds = sum(float(v.shots[-1, 1] - v.shots[0, 0]) for v in training_videos) / FRAME_RATE
+        length = seconds / sum(int(v.scene_end.sum()) + 1 for v in training_videos)
         rows["chance"][tested] = chance(videos, float(rate)) | {"settings": {"rate": round(float(rate), 3)}}
         fixed = SYSTEMS["fixed-length"].settings(seconds=length)
         figures = judge(videos, run("fixed-length", fixed, videos))
@@ -113,13 +113,13 @@ def print_row(name: str, row: dict[str, Any], sets: dict[str, list[ShotFeatures]
     cells = []
     for tested in sets:
         f = row[tested]
-        cells.append(" ".join(f"{100 * f[key]:6.1f}" for key in ("ap", "film_ap", "f1", "miou", "ap_of_ends")))
+        cells.append(" ".join(f"{100 * f[key]:6.1f}" for key in ("ap", "video_ap", "f1", "miou", "ap_of_ends")))
     chosen = "; ".join(" ".join(f"{k}={v}" for k, v in row[tested]["settings"].items()) for tested in sets)
     print(f"{name:12} | {' | '.join(cells)} | {published} | {chosen}", flush=True)
 
 
 def made_up(shots: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """A film of scenes of about twelve shots, from a few cameras each."""
+    """A video of scenes of about twelve shots, from a few cameras each."""
     rng = np.random.default_rng(seed)
     scene = np.cumsum(rng.random(shots) < 1 / 12)
     camera = 3 * scene + rng.integers(0, 3, shots)
@@ -148,8 +148,8 @@ def measure_speed(shots: int, names: Sequence[str]) -> dict[str, Any]:
 def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("features", type=Path, nargs="?", help="folder of two sets of labelled features")
-    parser.add_argument("--speed", action="store_true", help="time each system on a made-up film")
-    parser.add_argument("--shots", type=int, default=3000, help="of the made-up film")
+    parser.add_argument("--speed", action="store_true", help="time each system on a made-up video")
+    parser.add_argument("--shots", type=int, default=3000, help="of the made-up video")
     parser.add_argument("--systems", default=",".join(NAMES), help="comma-separated (default: %(default)s)")
     arguments = parser.parse_args()
     names = arguments.systems.split(",")
@@ -159,7 +159,7 @@ def main() -> None:
         sets = by_set(read_shot_feature_folder(arguments.features))
         if len(sets) != 2:
             parser.error(f"{arguments.features} must hold two sets, one folder each, not {', '.join(sets) or 'none'}")
-        head = " ".join(f"{key:>6}" for key in ("AP", "film", "F1", "mIoU", "ends"))
+        head = " ".join(f"{key:>6}" for key in ("AP", "video", "F1", "mIoU", "ends"))
         print(f"{'in percent':12} | " + " | ".join(f"{name:^34}" for name in sets) + " | Table 1     | settings")
         print(f"{'':12} | {head} | {head} |    AP  mIoU |")
         rows = measure_sets(sets, names)

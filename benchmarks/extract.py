@@ -1,9 +1,9 @@
-"""`bassl extract-keyframes` compared with PySceneDetect's save-images, and with decoding the film and nothing else.
+"""`bassl extract-keyframes` compared with PySceneDetect's save-images, and with decoding the video and nothing else.
 
-    python benchmarks/extract.py FILM [FILM ...]
+    python benchmarks/extract.py VIDEO [VIDEO ...]
 
-All are whole processes, start-up included, run alternately on the same file. Memory is measured on the film and on the
-film repeated three times.
+All are whole processes, start-up included, run alternately on the same file. Memory is measured on the video and on the
+video repeated three times.
 """
 
 from __future__ import annotations
@@ -18,36 +18,36 @@ from measure import Command, command_line, compare, median, plain, program, pyth
 
 DECODE = """
 import sys, av
-with av.open(sys.argv[1]) as film:
-    film.streams.video[0].thread_type = "AUTO"
-    for frame in film.decode(video=0):
+with av.open(sys.argv[1]) as video:
+    video.streams.video[0].thread_type = "AUTO"
+    for frame in video.decode(video=0):
         pass
 """
 
 
-def extraction(film: Path, output: Path) -> Command:
-    return [program("bassl"), "extract-keyframes", film, "--output", output / "stores", "--overwrite", "--quiet"]
+def extraction(video: Path, output: Path) -> Command:
+    return [program("bassl"), "extract-keyframes", video, "--output", output / "stores", "--overwrite", "--quiet"]
 
 
-def commands(film: Path, output: Path) -> dict[str, Command]:
-    detect = ("-q", "-i", film, "-b", "opencv", "-o", output / "images", "detect-adaptive")
+def commands(video: Path, output: Path) -> dict[str, Command]:
+    detect = ("-q", "-i", video, "-b", "opencv", "-o", output / "images", "detect-adaptive")
     found = {
-        "bassl extract-keyframes": extraction(film, output),
+        "bassl extract-keyframes": extraction(video, output),
         "scenedetect save-images": [program("scenedetect"), *detect, "save-images", "-n", "3"],
-        "decode with PyAV": python(DECODE, film),
+        "decode with PyAV": python(DECODE, video),
     }
     if (ffmpeg := shutil.which("ffmpeg")) is not None:
-        found["decode with ffmpeg"] = [ffmpeg, "-v", "error", "-i", film, "-an", "-f", "null", "-"]
+        found["decode with ffmpeg"] = [ffmpeg, "-v", "error", "-i", video, "-an", "-f", "null", "-"]
     return found
 
 
-def three_times(film: Path, path: Path) -> Path:
-    """The pictures of a film three times in a row, copied without coding them anew."""
+def three_times(video: Path, path: Path) -> Path:
+    """The pictures of a video three times in a row, copied without coding them anew."""
     with av.open(str(path), "w") as output:
         offset, stream = 0, None
         for _ in range(3):
             end = offset
-            with av.open(str(film)) as source:
+            with av.open(str(video)) as source:
                 pictures = source.streams.video[0]
                 stream = stream or output.add_stream_from_template(pictures)
                 for packet in source.demux(pictures):
@@ -61,19 +61,19 @@ def three_times(film: Path, path: Path) -> Path:
     return path
 
 
-def measure_film(film: Path, repeats: int) -> dict[str, Any]:
+def measure_video(video: Path, repeats: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        runs = compare(commands(film, folder), repeats)
-        show(f"{film.name}", runs, "bassl extract-keyframes")
+        runs = compare(commands(video, folder), repeats)
+        show(f"{video.name}", runs, "bassl extract-keyframes")
         peaks = compare(
             {
-                "the film": extraction(film, folder),
-                "the film three times": extraction(three_times(film, folder / "three.mp4"), folder),
+                "the video": extraction(video, folder),
+                "the video three times": extraction(three_times(video, folder / "three.mp4"), folder),
             },
             max(1, repeats // 2),
         )
-        show("memory", peaks, "the film")
+        show("memory", peaks, "the video")
     middle = {command: median(of_command) for command, of_command in runs.items()}
     ours = middle["bassl extract-keyframes"]
     print(f"{middle['scenedetect save-images'].wall / ours.wall:.1f} times as fast as scenedetect save-images")
@@ -85,10 +85,10 @@ def measure_film(film: Path, repeats: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = command_line(__doc__)
-    parser.add_argument("film", type=Path, nargs="+")
+    parser.add_argument("video", type=Path, nargs="+")
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
-    save("extract", {film.name: measure_film(film, arguments.repeats) for film in arguments.film})
+    save("extract", {video.name: measure_video(video, arguments.repeats) for video in arguments.video})
 
 
 if __name__ == "__main__":

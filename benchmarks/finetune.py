@@ -27,7 +27,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from pipelines.models.shapes import CRNSettings
 from pipelines.models.torch_networks import build_network
-from pipelines.stages.finetune.data import batches, labelled_films, weighted_cross_entropy, window_epoch
+from pipelines.stages.finetune.data import batches, labelled_videos, weighted_cross_entropy, window_epoch
 from pipelines.stores.features import features_of, write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
 from pipelines.training.distributed import Process
@@ -61,7 +61,7 @@ def seconds_of(make: Callable[[], Iterator[object]]) -> float:
 
 def main() -> None:
     parser = measure.command_line(__doc__)
-    parser.add_argument("--films", type=int, default=12, help=f"of {SHOTS} shots each")
+    parser.add_argument("--videos", type=int, default=12, help=f"of {SHOTS} shots each")
     parser.add_argument("--batch", type=int, default=1024)
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--workers", type=int, default=0, help="processes of the peer's loader")
@@ -73,44 +73,44 @@ def main() -> None:
     device = torch.device(arguments.device)
     with tempfile.TemporaryDirectory() as name:
         home = Path(name)
-        features, videos, files = {}, [], []
-        for film in range(arguments.films):
-            video = f"film{film:03}"
-            features[video] = rng.normal(size=(SHOTS, WIDTH)).astype(np.float32)
+        features, entries, files = {}, [], []
+        for number in range(arguments.videos):
+            video_id = f"video{number:03}"
+            features[video_id] = rng.normal(size=(SHOTS, WIDTH)).astype(np.float32)
             frames = np.stack([np.arange(SHOTS) * 10, np.arange(SHOTS) * 10 + 10], axis=1)
             label = (np.arange(SHOTS) % 10 == 9).astype(np.int8)
-            videos.append(IndexedVideo(video, video, frames, frames / 25, label, "train"))
-            (home / video).mkdir()
+            entries.append(IndexedVideo(video_id, video_id, frames, frames / 25, label, "train"))
+            (home / video_id).mkdir()
             for shot in range(SHOTS):
-                files.append(home / video / f"shot_{shot:04}.npy")
-                np.save(files[-1], features[video][shot])
+                files.append(home / video_id / f"shot_{shot:04}.npy")
+                np.save(files[-1], features[video_id][shot])
         write_features(home / "features.h5", "made up", features)
-        write_index(home / "index.h5", videos, {})
+        write_index(home / "index.h5", entries, {})
         index = read_index(home / "index.h5")
-        films = labelled_films(index, features_of(index, [home / "features.h5"])[1], device)
-        process, everything = Process(0, 1, device), list(range(arguments.films))
+        labelled = labelled_videos(index, features_of(index, [home / "features.h5"])[1], device)
+        process, everything = Process(0, 1, device), list(range(arguments.videos))
 
         def ours() -> Iterator[object]:
-            epoch = window_epoch(films, everything, CRNSettings(), torch.float32, 0, 0)
+            epoch = window_epoch(labelled, everything, CRNSettings(), torch.float32, 0, 0)
             for batch in batches(epoch, arguments.batch, order=(0, 0), first=0, loss="balanced", process=process):
                 yield batch.inputs.sum() if device.type == "cuda" else batch.inputs
 
         def theirs() -> Iterator[object]:
-            dataset = FilesOfShots(files, index.first_row, films.targets, np.flatnonzero(films.usable))
+            dataset = FilesOfShots(files, index.first_row, labelled.targets, np.flatnonzero(labelled.usable))
             for windows, _ in DataLoader(dataset, arguments.batch, shuffle=True, num_workers=arguments.workers):
                 yield windows.to(device)
 
-        shots = window_epoch(films, [0], CRNSettings(), torch.float32, 0, 0)
+        shots = window_epoch(labelled, [0], CRNSettings(), torch.float32, 0, 0)
         chosen = next(batches(shots, 1, order=(0, 0), first=7, loss="plain", process=process))
         order = np.random.default_rng((0, 200, 0)).permutation(SHOTS)[7]
-        same = FilesOfShots(files, index.first_row, films.targets, np.array([order]))[0][0]
+        same = FilesOfShots(files, index.first_row, labelled.targets, np.array([order]))[0][0]
         assert torch.equal(chosen.inputs[0].cpu(), same), "both sides must make the same windows"
 
         times: dict[str, list[float]] = {"ours": [], "theirs": []}
         for _ in range(arguments.repeats + 1):
             times["ours"].append(seconds_of(ours))
             times["theirs"].append(seconds_of(theirs))
-        windows = len(films.targets)
+        windows = len(labelled.targets)
         speed = {side: windows / statistics.median(taken[1:]) for side, taken in times.items()}
 
         batch_size = arguments.batch if device.type == "cuda" else arguments.step_batch
@@ -118,7 +118,7 @@ def main() -> None:
         trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
         optimizer = torch.optim.AdamW(trained, lr=1.0, weight_decay=0.0)
         set_learning_rate(optimizer, 1e-5)
-        epoch = window_epoch(films, everything, CRNSettings(), torch.float32, 0, 0)
+        epoch = window_epoch(labelled, everything, CRNSettings(), torch.float32, 0, 0)
         taken, waited = [], []
         source = batches(epoch, batch_size, order=(0, 0), first=0, loss="balanced", process=process)
         for _ in range(arguments.steps + 1):

@@ -1,6 +1,6 @@
 """The step of ``bassl pretrain`` on windows of real keyframes, compared with the same step without reading.
 
-    bassl extract-keyframes film.mp4 && bassl build-index
+    bassl extract-keyframes video.mp4 && bassl build-index
     python benchmarks/pretrain.py data/index.h5
     python benchmarks/pretrain.py data/index.h5 --encoder resnet18 --size 64 --batch 16 --steps 5   # on a CPU
 
@@ -174,7 +174,7 @@ def main() -> None:
     )
     index = read_index(arguments.index)
     needed = (WARM_UP + arguments.steps) * settings.batch
-    # As many epochs as the steps need: a short film has fewer windows than a long measurement takes.
+    # As many epochs as the steps need: a short video has fewer windows than a long measurement takes.
     rows = np.tile(index.rows_of(), -(-needed // len(index.label)))
     order = WindowOrder(rows, settings.batch, 1, settings.seed)
     table: list[dict[str, Any]] = []

@@ -2,12 +2,12 @@
 
     python benchmarks/pretraining_helps.py
 
-Encoder and CRN are pre-trained on the keyframes of generated films. Fine-tuning keeps the encoder, and is tested on
-films that were pre-trained on without labels; once for each preparation of keyframes. "No pre-training" differs only in
-the initial weights of fine-tuning. (`bassl reproduce` compares the same on features.)
+Encoder and CRN are pre-trained on the keyframes of generated videos. Fine-tuning keeps the encoder, and is tested on
+videos that were pre-trained on without labels; once for each preparation of keyframes. "No pre-training" differs only
+in the initial weights of fine-tuning. (`bassl reproduce` compares the same on features.)
 
 Every stage is the public function of its command. The settings of pre-training were chosen by its own losses. Figures
-are AP, pooled over the shots of the tested films, as mean and standard deviation over seeds.
+are AP, pooled over the shots of the tested videos, as mean and standard deviation over seeds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 
 from measure import RESULTS, command_line, save
 
-from pipelines.datasets.synthetic import SyntheticFilmSettings, write_film
+from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
 from pipelines.outputs import tables
 from pipelines.outputs.tables import TextTable, percent_with_deviation
 from pipelines.progress import TrainingProgress
@@ -35,8 +35,8 @@ from pipelines.training.settings import AugmentationSettings
 
 Rows = list[dict[str, Any]]
 
-FILM = SyntheticFilmSettings(scenes=14, shots_per_scene=(4, 9), shot_seconds=(0.4, 0.8), width=160, height=90)
-ON_FILMS = PretrainSettings(
+VIDEO = SyntheticVideoSettings(scenes=14, shots_per_scene=(4, 9), shot_seconds=(0.4, 0.8), width=160, height=90)
+ON_VIDEOS = PretrainSettings(
     epochs=20,
     batch=32,
     base_rate=6.0,
@@ -51,19 +51,19 @@ ON_FILMS = PretrainSettings(
     validate_epochs=0,
     log_steps=1,
 )
-AFTER_FILMS = FinetuneSettings(
+AFTER_VIDEOS = FinetuneSettings(
     epochs=20, batch=32, rate=3e-3, width=64, heads=4, neighbours=4, size=32, seeds=1, device="cpu", workers=1
 )
 
 
-def make_films(folder: Path, films: int, film: SyntheticFilmSettings) -> Path:
-    """Generated films, their keyframes, and an index with their true labels; of six films three are to train on, one
+def make_videos(folder: Path, videos: int, video: SyntheticVideoSettings) -> Path:
+    """Generated videos, their keyframes, and an index with their true labels; of six videos three are to train on, one
     to choose on and two to test on."""
     paths = []
-    for seed in range(films):
-        paths.append(folder / "movies" / f"film{seed:02}.mp4")
+    for seed in range(videos):
+        paths.append(folder / "movies" / f"video{seed:02}.mp4")
         paths[-1].parent.mkdir(parents=True, exist_ok=True)
-        write_film(paths[-1], replace(film, seed=seed))
+        write_video(paths[-1], replace(video, seed=seed))
     extract_keyframes(paths, ExtractSettings(output=folder / "keyframes"))
     names = ["train", "train", "train", "val", "test", "test"]
     split = folder / "split.json"
@@ -73,8 +73,10 @@ def make_films(folder: Path, films: int, film: SyntheticFilmSettings) -> Path:
     return build_index([folder / "keyframes"], settings).index.path
 
 
-def films_once(index: Path, work: Path, seed: int, before: PretrainSettings, after: FinetuneSettings) -> dict[str, Any]:
-    """Pre-train on the keyframes of all films, fine-tune; the same for an encoder and a CRN that learned nothing."""
+def videos_once(
+    index: Path, work: Path, seed: int, before: PretrainSettings, after: FinetuneSettings
+) -> dict[str, Any]:
+    """Pre-train on the keyframes of all videos, fine-tune; the same for an encoder and a CRN that learned nothing."""
     states: list[TrainingProgress] = []
     before = replace(before, index=index, output=work / f"pretrained-{seed}", seed=seed)
     result = pretrain(before, states.append)
@@ -108,22 +110,22 @@ def table(rows: Rows) -> str:
 
 def main() -> None:
     parser = command_line(__doc__)
-    parser.add_argument("--films", type=int, default=12)
+    parser.add_argument("--videos", type=int, default=12)
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--work", type=Path, help="folder for all that is made; unless given, a temporary one")
     arguments = parser.parse_args()
 
     with tempfile.TemporaryDirectory() as temporary:
         work = arguments.work or Path(temporary)
-        index = make_films(work, arguments.films, FILM)
+        index = make_videos(work, arguments.videos, VIDEO)
         rows = []
         for seed in range(arguments.seeds):
             start = time.perf_counter()
-            rows.append(films_once(index, work, seed, ON_FILMS, AFTER_FILMS))
+            rows.append(videos_once(index, work, seed, ON_VIDEOS, AFTER_VIDEOS))
             print(f"{rows[-1]} {time.perf_counter() - start:.0f} s", flush=True)
     markdown = table(rows)
     print(f"\nAP in percent, mean and standard deviation over {arguments.seeds} seeds\n\n{markdown}")
-    settings = {"film": FILM, "pretrain": ON_FILMS, "finetune": AFTER_FILMS}
+    settings = {"video": VIDEO, "pretrain": ON_VIDEOS, "finetune": AFTER_VIDEOS}
     save("pretraining_helps", {"rows": rows, "settings": {key: str(asdict(value)) for key, value in settings.items()}})
     (RESULTS / "pretraining_helps.md").write_text(markdown)
 

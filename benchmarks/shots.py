@@ -1,12 +1,13 @@
-"""Shot detectors on films with known transitions: transitions found, false alarms, and time.
+"""Shot detectors on videos with known transitions: transitions found, false alarms, and time.
 
-    python benchmarks/shots.py FILM [FILM ...] [--known FILE ...]
+    python benchmarks/shots.py VIDEO [VIDEO ...] [--known FILE ...]
 
-Films with known transitions are made by joining sections of the given films and of generated ones. A section is within
-one shot: at least 8 frames from anything that TransNetV2, at a low threshold, or a large difference between two frames
-reports as a boundary. It is shown through a window that stands still, pans, zooms or shakes, or in changing light. The
-joins are hard cuts, dissolves of 6 to 60 frames, fades through a colour and wipes; flashes are within sections. The
-default detector is tuned on the first half of each film's sections; all detectors are measured on the second.
+Videos with known transitions are made by joining sections of the given videos and of generated ones. A section is
+within one shot: at least 8 frames from anything that TransNetV2, at a low threshold, or a large difference between two
+frames reports as a boundary. It is shown through a window that stands still, pans, zooms or shakes, or in changing
+light. The joins are hard cuts, dissolves of 6 to 60 frames, fades through a colour and wipes; flashes are within
+sections. The default detector is tuned on the first half of each video's sections; all detectors are measured on the
+second.
 """
 
 from __future__ import annotations
@@ -32,8 +33,8 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from scipy.stats import chi2  # type: ignore[import-untyped]
 
-from pipelines.datasets.synthetic import SyntheticFilmSettings, write_film
-from pipelines.video.reader import FilmReader
+from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
+from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
 
 Pictures = NDArray[np.uint8]  # (N, height, width, 3) RGB
@@ -50,20 +51,20 @@ CLEAN = 16
 # --- stretches ------------------------------------------------------------------------------------------------------
 
 
-DRAWN = SyntheticFilmSettings(16, 28, (2, 4), (2.5, 7.0), width=374, height=210, dissolves=0)
-"""The generated film of which stretches are taken, hard cuts only."""
+DRAWN = SyntheticVideoSettings(16, 28, (2, 4), (2.5, 7.0), width=374, height=210, dissolves=0)
+"""The generated video of which stretches are taken, hard cuts only."""
 
 
-def stretches(film: Path, known: Sequence[tuple[int, int]], folder: Path, *, search: bool = True) -> list[Pictures]:
-    """The stretches of a film, frames within one shot and clear of the known transitions, in its order; the frames are
+def stretches(video: Path, known: Sequence[tuple[int, int]], folder: Path, *, search: bool = True) -> list[Pictures]:
+    """The stretches of a video, frames within one shot and clear of the known transitions, in its order; the frames are
     kept in ``folder``.
 
     ``search``: also keep clear of what may be a boundary that is not known.
     """
     width, height = WIDTH * 7 // 6, HEIGHT * 7 // 6  # larger than what is shown of it, so that the window can move
-    path = folder / f"{film.stem}.rgb"
+    path = folder / f"{video.stem}.rgb"
     reformatter = VideoReformatter()
-    with av.open(str(film)) as container, path.open("wb") as raw:
+    with av.open(str(video)) as container, path.open("wb") as raw:
         for frame in container.decode(video=0):
             raw.write(reformatter.reformat(frame, width, height, "rgb24", interpolation="AREA").to_ndarray().tobytes())
     frames: Pictures = np.memmap(path, np.uint8, "r").reshape(-1, height, width, 3)
@@ -106,7 +107,7 @@ def transnetv2_scores(small: Pictures) -> NDArray[np.float32]:
     return np.concatenate(scores)[: len(small)]
 
 
-# --- films ----------------------------------------------------------------------------------------------------------
+# --- videos ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,8 @@ class Transition:
 
 
 @dataclass(frozen=True)
-class Film:
-    """A film that was made."""
+class Video:
+    """A video that was made."""
 
     path: Path
     frames: int
@@ -190,9 +191,9 @@ def flashed(pictures: Pictures, rng: Generator) -> Pictures:
     )
 
 
-def make_film(
+def make_video(
     path: Path, parts: Sequence[Pictures], kinds: Sequence[str], moves: Sequence[str], flash: float, seed: int
-) -> Film:
+) -> Video:
     """Join the stretches, in an order of chance, by transitions of the given kinds, drawn by chance."""
     rng = np.random.default_rng(seed)
     order = shuffled(parts, rng)
@@ -245,7 +246,7 @@ def make_film(
             transitions.append(Transition(kind, start, at))
             kept = pictures[count:]
         write(kept)
-    return Film(path, at, transitions, flashes)
+    return Video(path, at, transitions, flashes)
 
 
 def shuffled(parts: Sequence[Pictures], rng: Generator) -> list[int]:
@@ -282,26 +283,26 @@ NEAR = 2
 """Frames by which a cut may be off."""
 
 
-def find(film: Path, detector: str) -> tuple[list[Transition], float]:
-    """What a detector finds in a film, and the seconds of processor time that reading the film with it takes."""
+def find(video: Path, detector: str) -> tuple[list[Transition], float]:
+    """What a detector finds in a video, and the seconds of processor time that reading the video with it takes."""
     start = time.process_time()
-    shots = list(FilmReader(film, ReaderSettings(detector=detector, threads=1)))[:-1]
+    shots = list(VideoReader(video, ReaderSettings(detector=detector, threads=1)))[:-1]
     taken = time.process_time() - start
     known = [shot.transition or Transition("cut", shot.end_frame, shot.end_frame) for shot in shots]
     return [Transition(t.kind, t.start_frame, t.end_frame) for t in known], taken
 
 
-def count(film: Film, found: Sequence[Transition], says_how: bool) -> Counter[str]:
+def count(video: Video, found: Sequence[Transition], says_how: bool) -> Counter[str]:
     """What was found and what was not, each true transition matched to at most one that was found.
 
     Keys: ``true KIND``, ``found KIND`` (true ones), ``claimed KIND``, ``right KIND`` (claims), ``exact cut`` (true ones
     found at their frame), ``flashes called`` and ``false``, the claims that nothing true goes with.
     """
-    counts: Counter[str] = Counter(f"true {t.kind}" for t in film.transitions)
-    left = list(film.transitions)
+    counts: Counter[str] = Counter(f"true {t.kind}" for t in video.transitions)
+    left = list(video.transitions)
     for claim in found:
         cut = next((t for t in left if t.kind == "cut" and abs(t.start_frame - claim.start_frame) <= NEAR), None)
-        inside = [t for t in film.transitions if t.kind != "cut" and overlap(claim, t)]
+        inside = [t for t in video.transitions if t.kind != "cut" and overlap(claim, t)]
         gradual = next((t for t in inside if t in left), None)
         if claim.kind == "cut" and cut is None and inside and says_how:
             continue  # right about where, wrong about how: the transition counts as missed, no cut as invented
@@ -315,7 +316,7 @@ def count(film: Film, found: Sequence[Transition], says_how: bool) -> Counter[st
             counts["exact cut"] += kind == "cut" and match.start_frame == claim.start_frame
         elif not inside:
             counts["false"] += 1
-            counts["flashes called"] += any(overlap(claim, Transition("", *flash)) for flash in film.flashes)
+            counts["flashes called"] += any(overlap(claim, Transition("", *flash)) for flash in video.flashes)
     return counts
 
 
@@ -347,32 +348,32 @@ JOINTS = ("cut", "cut", "dissolve", "dissolve", "fade", "wipe")
 MOVING = ("pan", "zoom", "shake", "light", "pan")
 
 
-def make_films(parts: Sequence[Pictures], count: int, seed: int, folder: Path) -> dict[str, list[Film]]:
-    """Films with all transitions; and for false alarms, hard cuts only, as filmed and with a moving camera."""
+def make_videos(parts: Sequence[Pictures], count: int, seed: int, folder: Path) -> dict[str, list[Video]]:
+    """Videos with all transitions; and for false alarms, hard cuts only, as filmed and with a moving camera."""
     kinds = {
         "transitions": (JOINTS, MOVES, 0.3),
         "as filmed": (("cut",), ("still",), 0.0),
         "moving": (("cut",), MOVING, 0.0),
     }
-    made: dict[str, list[Film]] = {}
+    made: dict[str, list[Video]] = {}
     for name, (joints, moves, flash) in kinds.items():
-        films = 1 if name == "as filmed" else count
-        paths = [folder / f"{name} {number} {seed}.mp4" for number in range(films)]
-        made[name] = [make_film(path, parts, joints, moves, flash, seed + n) for n, path in enumerate(paths)]
+        videos = 1 if name == "as filmed" else count
+        paths = [folder / f"{name} {number} {seed}.mp4" for number in range(videos)]
+        made[name] = [make_video(path, parts, joints, moves, flash, seed + n) for n, path in enumerate(paths)]
     return made
 
 
-def judge(films: dict[str, list[Film]], detector: str) -> dict[str, Any]:
-    """A detector on one half: figures on the films with transitions, false alarms on the others, and its time."""
+def judge(videos: dict[str, list[Video]], detector: str) -> dict[str, Any]:
+    """A detector on one half: figures on the videos with transitions, false alarms on the others, and its time."""
     result: dict[str, Any] = {}
     seconds = frames = 0.0
-    for name, of_name in films.items():
+    for name, of_name in videos.items():
         counts: Counter[str] = Counter()
-        for film in of_name:
-            found, took = find(film.path, detector)
-            counts += count(film, found, detector == OURS)
-            seconds, frames = seconds + took, frames + film.frames
-        minutes = sum(film.frames for film in of_name) / RATE / 60
+        for video in of_name:
+            found, took = find(video.path, detector)
+            counts += count(video, found, detector == OURS)
+            seconds, frames = seconds + took, frames + video.frames
+        minutes = sum(video.frames for video in of_name) / RATE / 60
         result[name] = figures(counts) if name == "transitions" else alarms(counts["false"], minutes)
     return {**result, "milliseconds a frame": 1000 * seconds / frames}
 
@@ -387,9 +388,9 @@ def alarms(count: int, minutes: float) -> dict[str, Any]:
 READ = """
 import sys
 from pathlib import Path
-from pipelines.video.reader import FilmReader
+from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
-for shot in FilmReader(Path(sys.argv[1]), ReaderSettings(detector=sys.argv[2], threads=1)):
+for shot in VideoReader(Path(sys.argv[1]), ReaderSettings(detector=sys.argv[2], threads=1)):
     pass
 """
 
@@ -412,12 +413,12 @@ def show_half(name: str, results: dict[str, dict[str, Any]]) -> None:
 
 def main() -> None:
     parser = command_line(__doc__)
-    parser.add_argument("film", type=Path, nargs="+")
+    parser.add_argument("video", type=Path, nargs="+")
     parser.add_argument(
-        "--known", type=Path, nargs="*", default=[], help="gradual transitions of each film, to keep clear of"
+        "--known", type=Path, nargs="*", default=[], help="gradual transitions of each video, to keep clear of"
     )
     parser.add_argument("--detectors", nargs="+", default=DETECTORS, choices=DETECTORS)
-    parser.add_argument("--films", type=int, default=3, help="films of each kind and half (default: %(default)s)")
+    parser.add_argument("--videos", type=int, default=3, help="videos of each kind and half (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=5, help="runs for the time (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=16)
     given = parser.parse_args()
@@ -426,22 +427,22 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         drawn = folder / "drawn.mp4"
-        shots = write_film(drawn, DRAWN).shots
+        shots = write_video(drawn, DRAWN).shots
         sources = [stretches(drawn, [(shot.start_frame, shot.start_frame + 1) for shot in shots], folder, search=False)]
-        for film, known in itertools.zip_longest(given.film, given.known):
-            sources.append(stretches(film, [] if known is None else read_ranges(known), folder))
-        for of_film in sources:
-            halves["tuned on"] += of_film[: len(of_film) // 2]
-            halves["held out"] += of_film[len(of_film) // 2 :]
+        for video, known in itertools.zip_longest(given.video, given.known):
+            sources.append(stretches(video, [] if known is None else read_ranges(known), folder))
+        for of_video in sources:
+            halves["tuned on"] += of_video[: len(of_video) // 2]
+            halves["held out"] += of_video[len(of_video) // 2 :]
         for number, (half, parts) in enumerate(halves.items()):
-            films = make_films(parts, given.films, given.seed + 1000 * number, folder)
+            videos = make_videos(parts, given.videos, given.seed + 1000 * number, folder)
             detectors = [OURS] if half == "tuned on" else given.detectors
-            results[half] = {detector: judge(films, detector) for detector in detectors}
+            results[half] = {detector: judge(videos, detector) for detector in detectors}
             show_half(f"{half} ({len(parts)} stretches)", results[half])
-        read: dict[str, Command] = {d: python(READ, given.film[0], d) for d in ("adaptive", OURS)}
+        read: dict[str, Command] = {d: python(READ, given.video[0], d) for d in ("adaptive", OURS)}
         times = compare(read, given.repeats)
-        show(f"reading {given.film[0].name}, start-up included", times, "adaptive")
-    save("shots", {**results, "films": [film.name for film in given.film], "reading": plain(times)})
+        show(f"reading {given.video[0].name}, start-up included", times, "adaptive")
+    save("shots", {**results, "videos": [video.name for video in given.video], "reading": plain(times)})
 
 
 def read_ranges(path: Path) -> list[tuple[int, int]]:

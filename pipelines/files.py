@@ -122,7 +122,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 def check_names_folder(path: Path) -> None:
     """Check that the name of an output folder is not that of a file. Raises BasslError."""
     if path == STDIO:
-        raise BasslError("-: is stdout, which takes one film; for several name a folder")
+        raise BasslError("-: is stdout, which takes one video; for several name a folder")
     if path.suffix.lower() in (".json", ".png", ".csv", ".html", ".edl"):
         raise BasslError(f"{path}: is the name of a file; for several videos name a folder, such as {path.stem}/")
 
@@ -267,7 +267,7 @@ def paths_of(given: Path | str | Iterable[Path | str]) -> list[Path]:
     """One path, or each of several. A text is one path, though it is also a sequence of texts.
 
     Raises:
-        BasslError: one line, for an empty text, which would mean the working folder, and all films below it.
+        BasslError: one line, for an empty text, which would mean the working folder, and all videos below it.
     """
     paths = [given] if isinstance(given, str | os.PathLike) else list(given)
     if "" in paths:

@@ -10,8 +10,8 @@ ReportProgress = Callable[[str, float, float | None], None]
 """Called with what is being done, how much of it is done, and how much there is in all (None: not known)."""
 
 
-class FilmOutcome(Protocol):
-    """The result of one film of several: ``done``, ``kept`` (there already) or ``failed`` with a line in ``error``."""
+class VideoOutcome(Protocol):
+    """The result of one video of several: ``done``, ``kept`` (there already) or ``failed`` with a line in ``error``."""
 
     @property
     def status(self) -> Literal["done", "kept", "failed"]: ...
@@ -19,18 +19,18 @@ class FilmOutcome(Protocol):
     def error(self) -> str: ...
 
 
-E_co = TypeVar("E_co", bound=FilmOutcome, covariant=True)
+E_co = TypeVar("E_co", bound=VideoOutcome, covariant=True)
 
 
 @dataclass(frozen=True)
-class FilmProgress(Generic[E_co]):
-    """Progress of one film of several."""
+class VideoProgress(Generic[E_co]):
+    """Progress of one video of several."""
 
     video_id: str
     done: float = 0.0  # seconds read
     total: float | None = None  # seconds in all; None where that is not known
     frames: int = 0  # frames read; 0 where they are not counted
-    result: E_co | None = None  # None until the film is finished
+    result: E_co | None = None  # None until the video is finished
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from pipelines.files import write_atomically
 SCHEMA = "bassl.scenes"
 SCHEMA_VERSION = 1
 
-NO_FILM = "the film was not found, or was changed since; name it with --film"
+NO_VIDEO = "the video was not found, or was changed since; name it with --video"
 """What a warning says after the path of a ``scenes.json``."""
 
 DROP_SHORT_ALONE = "--drop-short leaves out scenes that are shorter than --min-scene; give both"
@@ -31,10 +31,10 @@ class VideoFacts:
 
     ``width`` and ``height`` are pixels as shown (after the rotation that phones write). ``duration`` is in seconds and
     ``frames`` counts what could be decoded; where a part of the video was read, both are those of its end.
-    ``frame_rate`` is the nominal rate in frames per second; times never come from it. ``id`` is the film's id in stores
-    and labels, ``fingerprint`` comes from :func:`pipelines.video.films.fingerprint`, ``start_timecode`` is the timecode
-    of the first frame, and ``sound_channels`` and ``sound_rate`` (Hz) are of the first of its ``sound_tracks``; None
-    where a file does not have it.
+    ``frame_rate`` is the nominal rate in frames per second; times never come from it. ``id`` is the video's id in
+    stores and labels, ``fingerprint`` comes from :func:`pipelines.video.inputs.fingerprint`, ``start_timecode`` is the
+    timecode of the first frame, and ``sound_channels`` and ``sound_rate`` (Hz) are of the first of its
+    ``sound_tracks``; None where a file does not have it.
     """
 
     path: str
@@ -73,7 +73,7 @@ TRANSITIONS = ("cut", "dissolve", "fade", "wipe")
 class Shot:
     """One shot: half-open ranges in frames and seconds; ``score`` is the probability that a scene ends with it.
 
-    ``transition`` is how it ends; None at the end of the film, and where the shot detector does not say.
+    ``transition`` is how it ends; None at the end of the video, and where the shot detector does not say.
     """
 
     index: int
@@ -89,7 +89,7 @@ class Shot:
 class Scene:
     """One scene: half-open ranges in shots, frames and seconds.
 
-    ``confidence`` (0 to 1) is the lower score of its two borders, the shot before it and its own last shot; the film's
+    ``confidence`` (0 to 1) is the lower score of its two borders, the shot before it and its own last shot; the video's
     beginning and end are certain. ``name`` is what people call it, on the page of ``bassl report`` for one; None for a
     scene that nobody has named.
     """
@@ -126,7 +126,7 @@ class SceneList:
     warnings: tuple[str, ...] = ()
 
     def to_dict(self, folder: Path | None = None) -> dict[str, Any]:
-        """The content of ``scenes.json``, version 1; with ``folder`` also the path of the film relative to it."""
+        """The content of ``scenes.json``, version 1; with ``folder`` also the path of the video relative to it."""
         content: dict[str, Any] = {
             "schema": SCHEMA,
             "version": SCHEMA_VERSION,
@@ -135,13 +135,13 @@ class SceneList:
             "shots": [entry(shot) for shot in self.shots],
             "scenes": [entry(scene) for scene in self.scenes],
         }
-        film = Path(self.video.path)
-        if folder is not None and film.is_absolute():
-            content["video"]["relative_path"] = os.path.relpath(film.parent.resolve() / film.name, folder.resolve())
+        video = Path(self.video.path)
+        if folder is not None and video.is_absolute():
+            content["video"]["relative_path"] = os.path.relpath(video.parent.resolve() / video.name, folder.resolve())
         return content
 
     def save(self, path: Path | str) -> None:
-        """Write ``scenes.json``, with the path of the film also relative to it; the file appears whole or not at all.
+        """Write ``scenes.json``, with the path of the video also relative to it; the file appears whole or not at all.
 
         Raises:
             BasslError: where the path cannot be written.

@@ -21,7 +21,7 @@ from typing import Any
 
 import bassl
 from bassl_cli import app
-from pipelines.datasets.synthetic import SyntheticFilmSettings, truth_path, write_film
+from pipelines.datasets.synthetic import SyntheticVideoSettings, truth_path, write_video
 from pipelines.options import field_texts
 
 HOME = Path(__file__).parents[1]
@@ -138,22 +138,22 @@ def _section(found: re.Match[str]) -> str:
     return f"{found[1]}:\n\n" + "\n".join(f"- {entry}" for entry in listed) + "\n"
 
 
-def make_films(folder: Path) -> None:
-    """What the commands of the README are about: movie.mp4, its true scenes truth.csv, and films/."""
-    settings = SyntheticFilmSettings(
+def make_videos(folder: Path) -> None:
+    """What the commands of the README are about: movie.mp4, its true scenes truth.csv, and videos/."""
+    settings = SyntheticVideoSettings(
         seed=2, scenes=4, shots_per_scene=(4, 6), shot_seconds=(1.0, 2.0), width=320, height=180, dissolves=1
     )
-    film = write_film(folder / "movie.mp4", settings)
-    ends = [0, *(after.start_frame for before, after in pairwise(film.shots)
-                 if before.scene != after.scene), film.frames]  # fmt: skip
-    rate = float(film.frame_rate)
+    video = write_video(folder / "movie.mp4", settings)
+    ends = [0, *(after.start_frame for before, after in pairwise(video.shots)
+                 if before.scene != after.scene), video.frames]  # fmt: skip
+    rate = float(video.frame_rate)
     rows = (f"{start / rate:.3f},{end / rate:.3f}" for start, end in pairwise(ends))
     (folder / "truth.csv").write_text("start,end\n" + "\n".join(rows) + "\n")
     truth_path(folder / "movie.mp4").unlink()  # `bassl predict` writes a file of this name
-    (folder / "films").mkdir()
-    small = SyntheticFilmSettings(scenes=1, shots_per_scene=(2, 2), shot_seconds=(1.0, 1.0), width=64, height=48)
+    (folder / "videos").mkdir()
+    small = SyntheticVideoSettings(scenes=1, shots_per_scene=(2, 2), shot_seconds=(1.0, 1.0), width=64, height=48)
     for name in ("a.mp4", "b.mp4"):
-        write_film(folder / "films" / name, small)
+        write_video(folder / "videos" / name, small)
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -181,7 +181,7 @@ def main() -> None:
         contextlib.chdir(folder),
         contextlib.redirect_stdout(io.StringIO()) as out,
     ):
-        make_films(Path())
+        make_videos(Path())
         sys.argv = ["bassl", "predict", "movie.mp4"]
         try:
             app.main()

@@ -1,4 +1,4 @@
-"""Films that several tests read: made once, never changed."""
+"""Videos that several tests read: made once, never changed."""
 
 import signal
 from collections.abc import Iterator
@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.datasets.synthetic import SyntheticFilm, SyntheticFilmSettings, write_film
+from pipelines.datasets.synthetic import SyntheticVideo, SyntheticVideoSettings, write_video
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.relational_network import RelationalNetwork
 from pipelines.models.shapes import RelationalSettings
-from tests import films
+from tests import videos
 from tests.command import Bassl, running
 from tests.dask_cluster import Cluster
 
@@ -23,23 +23,23 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("films")
+    return tmp_path_factory.mktemp("videos")
 
 
 @pytest.fixture(scope="session")
-def film(folder: Path) -> Path:
+def video(folder: Path) -> Path:
     """Five seconds in four shots; the index of an MP4 stands at its end."""
-    return films.write_film(folder / "film.mp4", films.pictures(films.FRAMES, films.CUTS))
+    return videos.write_video(folder / "video.mp4", videos.pictures(videos.FRAMES, videos.CUTS))
 
 
 @pytest.fixture(scope="session")
-def synthetic_film(folder: Path) -> tuple[Path, SyntheticFilm]:
-    """A film of the generator, with its cuts known: half a minute of hard cuts and a dissolve."""
-    settings = SyntheticFilmSettings(
+def synthetic_video(folder: Path) -> tuple[Path, SyntheticVideo]:
+    """A video of the generator, with its cuts known: half a minute of hard cuts and a dissolve."""
+    settings = SyntheticVideoSettings(
         seed=1, scenes=6, shots_per_scene=(4, 6), shot_seconds=(1.0, 2.0), width=320, height=180, dissolves=1
     )
     path = folder / "synthetic.mp4"
-    return path, write_film(path, settings)
+    return path, write_video(path, settings)
 
 
 @pytest.fixture(scope="session")

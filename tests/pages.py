@@ -1,4 +1,4 @@
-"""Pages for tests: a film, its shots as the reader finds them with scores of our own, their pictures, and a parser."""
+"""Pages for tests: a video, its shots as the reader finds them with scores of our own, their pictures, and a parser."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 from pipelines.models.scene_ends import choose_scene_ends
 from pipelines.outputs.page.thumbnails import encode_thumbnail
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
-from pipelines.video.reader import FilmReader
+from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
-from tests import films
+from tests import videos
 
 CUTS = (12, 30, 41, 60, 78, 90, 103)
 SCORES = (0.2, 0.9, 0.35, 0.6, 0.7, 0.1, 0.55, 0.95)
-"""Of the eight shots between the cuts; the last ends the film, whatever its score."""
+"""Of the eight shots between the cuts; the last ends the video, whatever its score."""
 HOSTILE = "</script><!--<img src=x onerror=\"harm()\">&amp; 'name'\u2028\ud800"
 """A name that would run as code if it were not escaped."""
 
@@ -54,14 +54,14 @@ def grouped(
     return SceneList(facts, told, tuple(shots), group_shots(shots, chosen))
 
 
-def filmed(
+def rendered(
     path: Path, rate: float = 24, times: Sequence[float] | None = None, sound_seconds: float = 0.0
 ) -> tuple[SceneList, list[bytes]]:
-    """Write a film of five seconds in eight shots; its scenes, and a picture of each shot."""
-    films.write_film(path, films.pictures(120, CUTS, 320, 180), rate, times=times, sound_seconds=sound_seconds)
+    """Write a video of five seconds in eight shots; its scenes, and a picture of each shot."""
+    videos.write_video(path, videos.pictures(120, CUTS, 320, 180), rate, times=times, sound_seconds=sound_seconds)
     cuts = path.with_suffix(".cuts")
     cuts.write_text("".join(f"{cut}\n" for cut in CUTS))
-    reader = FilmReader(path, ReaderSettings(shots=cuts, keyframes=1))
+    reader = VideoReader(path, ReaderSettings(shots=cuts, keyframes=1))
     found = list(reader)
     cuts.unlink()
     shots = [
@@ -71,7 +71,7 @@ def filmed(
 
 
 def invented(shots: int, seed: int = 0, name: str = "long.mp4") -> SceneList:
-    """A film that does not exist, of shots of a few seconds."""
+    """A video that does not exist, of shots of a few seconds."""
     rng = np.random.default_rng(seed)
     starts = np.concatenate([[0], rng.integers(20, 150, shots).cumsum()]).tolist()
     listed = [

@@ -10,7 +10,7 @@ from pathlib import Path
 
 HOME = Path(__file__).parents[1]
 PUBLISHED = HOME.parent / "shared" / "data"
-"""Annotations and features of BBC and OVSD, and a film, where they lie beside the checkout."""
+"""Annotations and features of BBC and OVSD, and a video, where they lie beside the checkout."""
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HOME)}
 """In which a process imports this checkout, whatever its working folder."""
 

@@ -21,11 +21,12 @@ WIDTH = 8
 SHAPE = CRNSettings(neighbors=2, input_width=WIDTH, width=8, layers=1, heads=2, hidden=8)
 
 
-def put_index(folder: Path, films: int = 5, split: tuple[float, ...] | None = (0.4, 0.6)) -> Path:
-    """An index of films of 30 shots, their features noise but for a step at each scene end; its store in `features`."""
+def put_index(folder: Path, videos: int = 5, split: tuple[float, ...] | None = (0.4, 0.6)) -> Path:
+    """An index of videos of 30 shots, their features noise but for a step at each scene end; its store in
+    `features`."""
     rng = np.random.default_rng(0)
     (folder / "npz").mkdir(parents=True)
-    for i in range(films):
+    for i in range(videos):
         scene_end = (rng.random(30) < 0.2).astype(np.uint8)
         scene_end[[4, -1]] = 1, 0
         scene = np.cumsum(scene_end) - scene_end
@@ -67,7 +68,7 @@ def put_pretrained(path: Path, head: str = "head_pp") -> Path:
 
 
 def scene_list(
-    cuts: Sequence[float], ends: Sequence[int], scores: Sequence[float], name: str = "film.mp4"
+    cuts: Sequence[float], ends: Sequence[int], scores: Sequence[float], name: str = "video.mp4"
 ) -> SceneList:
     """A result of `bassl predict`: shots between cuts (in seconds, at 25 frames per second), and where scenes end."""
     shots = tuple(

@@ -16,7 +16,7 @@ from tests.running import HOME
 
 
 def test_every_public_name_exists_and_is_documented() -> None:
-    assert {"BasslError", "SceneList", "load_model", "predict", "predict_films"} <= set(bassl.__all__)
+    assert {"BasslError", "SceneList", "load_model", "predict", "predict_videos"} <= set(bassl.__all__)
     for name in bassl.__all__:
         assert getattr(bassl, name).__doc__, name
     assert bassl.__version__ == pipelines.__version__

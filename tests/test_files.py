@@ -94,11 +94,11 @@ def test_a_temporary_file_is_removed_when_its_block_fails(tmp_path: Path) -> Non
 
 
 def test_temporary_files_of_killed_processes_are_removed_by_file_name(tmp_path: Path) -> None:
-    path = tmp_path / "Film [1].h5"
+    path = tmp_path / "Video [1].h5"
     with atomic_file(path) as partial:
         pass
     partial.touch()  # as a killed process would have left it
-    remove_partials(tmp_path / "Film 1.h5")
+    remove_partials(tmp_path / "Video 1.h5")
     assert partial.exists()
     remove_partials(path)
     assert list(tmp_path.iterdir()) == [path]
@@ -215,9 +215,9 @@ def test_outputs_that_are_checked_against_many_inputs_are_each_looked_at_a_few_t
 ) -> None:
     looks, stat_of = [], os.stat
     monkeypatch.setattr(os, "stat", lambda *given, **named: (looks.append(given), stat_of(*given, **named))[1])
-    films, results = ([tmp_path / f"{i}.{ending}" for i in range(50)] for ending in ("mp4", "json"))
-    for path in (*films, *results):
+    videos, results = ([tmp_path / f"{i}.{ending}" for i in range(50)] for ending in ("mp4", "json"))
+    for path in (*videos, *results):
         path.touch()
     looks.clear()
-    check_inputs_kept(results, films)
-    assert len(looks) <= 5 * (len(films) + len(results))
+    check_inputs_kept(results, videos)
+    assert len(looks) <= 5 * (len(videos) + len(results))

@@ -155,9 +155,9 @@ def test_prints_of_libraries_do_not_corrupt_the_messages(capfd: pytest.CaptureFi
 
 @pytest.mark.parametrize("kind", [errors.BasslError, errors.VideoError, errors.StoreError, errors.DatasetError])
 def test_a_bassl_error_of_the_child_is_raised_with_its_type(kind: type[errors.BasslError]) -> None:
-    child = Child(fail, {"kind": kind.__name__, "text": "film.mp4: is empty"})
+    child = Child(fail, {"kind": kind.__name__, "text": "video.mp4: is empty"})
     assert child.receive() == ("before", {}, b"")
-    with pytest.raises(kind, match=r"^film\.mp4: is empty$") as caught:
+    with pytest.raises(kind, match=r"^video\.mp4: is empty$") as caught:
         child.receive()
     assert type(caught.value) is kind
     child.kill()

@@ -29,16 +29,16 @@ MADE = {"make demo", "make test", "make reproduce-table1"}
 
 
 @pytest.fixture(scope="module")
-def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("readme")
-    documentation.make_films(folder)
+    documentation.make_videos(folder)
     return folder
 
 
 def test_every_command_runs_and_prints_what_is_shown(
-    bassl: Bassl, films: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    bassl: Bassl, videos: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(films)
+    monkeypatch.chdir(videos)
     ran = [words for words in documentation.commands(PAGE) if words[0] not in NOT_RUN]
     shown = []
     for words in ran:
@@ -107,7 +107,7 @@ def test_the_readme_is_left_as_it_is_where_its_example_fails(tmp_path: Path, mon
 
     monkeypatch.setattr(documentation, "README", tmp_path / "README.md")
     monkeypatch.setattr(documentation, "API", tmp_path / "api.md")
-    monkeypatch.setattr(documentation, "make_films", lambda folder: None)
+    monkeypatch.setattr(documentation, "make_videos", lambda folder: None)
     monkeypatch.setattr(documentation.app, "main", fails)
     (tmp_path / "README.md").write_text(PAGE, encoding="utf-8")
     with pytest.raises(SystemExit):

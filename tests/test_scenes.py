@@ -7,10 +7,10 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from pipelines.datasets.scene_list import read_scene_list, with_film
+from pipelines.datasets.scene_list import read_scene_list, with_video
 from pipelines.errors import BasslError
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots, timecode
-from pipelines.video.films import fingerprint
+from pipelines.video.inputs import fingerprint
 from tests.scenes_schema import SCHEMA
 
 SCORES = (0.1, 0.8, 0.3, 0.6, 0.9)
@@ -29,7 +29,7 @@ def scene_list(ends: tuple[int, ...] = (1, 3, 4)) -> SceneList:
 # --- scenes out of shots --------------------------------------------------------------------------------------------
 
 
-def test_scenes_cover_the_film_without_gap() -> None:
+def test_scenes_cover_the_video_without_gap() -> None:
     scenes = group_shots(shots_of(), (1, 3, 4))
     assert [scene.index for scene in scenes] == [0, 1, 2]
     assert [(scene.start_shot, scene.end_shot) for scene in scenes] == [(0, 2), (2, 4), (4, 5)]
@@ -41,11 +41,11 @@ def test_scenes_cover_the_film_without_gap() -> None:
 def test_the_confidence_of_a_scene_is_the_lower_score_of_its_boundaries() -> None:
     confidences = [scene.confidence for scene in group_shots(shots_of(), (1, 3, 4))]
     # Scene 0: no division after shot 0 (0.9), an end after shot 1 (0.8). Scene 1: 0.8, 0.7, 0.6. Scene 2: 0.6 only,
-    # because the film's own end is certain.
+    # because the video's own end is certain.
     assert confidences == pytest.approx([0.8, 0.6, 0.6])
 
 
-def test_the_only_scene_of_a_film_has_confidence_1() -> None:
+def test_the_only_scene_of_a_video_has_confidence_1() -> None:
     (scene,) = group_shots(shots_of((0.2,)), (0,))
     assert scene.confidence == 1.0
 
@@ -61,12 +61,12 @@ def test_only_named_scenes_have_a_name_in_the_file(tmp_path: Path) -> None:
     assert read_scene_list(tmp_path / "scenes.json") == named
 
 
-def test_a_given_film_replaces_the_one_named_in_the_scene_list(tmp_path: Path) -> None:
+def test_a_given_video_replaces_the_one_named_in_the_scene_list(tmp_path: Path) -> None:
     scene_list().save(tmp_path / "scenes.json")
-    film = tmp_path / "moved.mp4"
-    film.write_bytes(b"frames")
-    facts = with_film(read_scene_list(tmp_path / "scenes.json"), film).video
-    assert facts == replace(scene_list().video, path=str(film), fingerprint=fingerprint(film))
+    video = tmp_path / "moved.mp4"
+    video.write_bytes(b"frames")
+    facts = with_video(read_scene_list(tmp_path / "scenes.json"), video).video
+    assert facts == replace(scene_list().video, path=str(video), fingerprint=fingerprint(video))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_given_film_replaces_the_one_named_in_the_scene_list(tmp_path: Path) -
         ({"sound_tracks": -1}, "the sound_tracks of the video is -1, which is not between 0"),
     ],
 )
-def test_impossible_facts_of_a_film_are_refused(tmp_path: Path, change: dict[str, int], words: str) -> None:
+def test_impossible_facts_of_a_video_are_refused(tmp_path: Path, change: dict[str, int], words: str) -> None:
     content = scene_list().to_dict()
     content["video"] |= change
     (tmp_path / "scenes.json").write_text(json.dumps(content))

@@ -1,4 +1,4 @@
-"""``bassl baseline``: a system that the paper compares with, on the films of an index."""
+"""``bassl baseline``: a system that the paper compares with, on the videos of an index."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def baseline(
 ) -> None:
     """Find and score scenes with one of the systems of the paper's Table 1.
 
-    Settings that the paper of a system leaves open are chosen on the training splits, never on the films that are
+    Settings that the paper of a system leaves open are chosen on the training splits, never on the videos that are
     scored.
 
     Example: bassl baseline graph-cut --index data/index.h5
@@ -37,4 +37,4 @@ def baseline(
     if not quiet:
         for note in result.notes:
             console.note(note)
-        console.say(f"{settings.system}: {console.count(len(result.films), 'film')}")
+        console.say(f"{settings.system}: {console.count(len(result.videos), 'video')}")

@@ -1,4 +1,4 @@
-"""``bassl export``: the scenes of a film into the format of another tool."""
+"""``bassl export``: the scenes of a video into the format of another tool."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipelines.errors import BasslError
 from pipelines.files import check_names_folder
 from pipelines.outputs.exports import FORMATS
 from pipelines.stages.export import ExportSettings, export as stage
-from pipelines.video.films import video_ids
+from pipelines.video.inputs import video_ids
 
 
 @with_settings(
@@ -27,8 +27,8 @@ def export(settings: ExportSettings, files: SceneFiles = [SCENES], quiet: consol
     """
     each = {files[0]: settings}
     if len(files) > 1:
-        if settings.to is None or settings.film is not None:
-            raise BasslError("several files are exported with --to FORMAT, and without --film; -o names a folder")
+        if settings.to is None or settings.video is not None:
+            raise BasslError("several files are exported with --to FORMAT, and without --video; -o names a folder")
         if settings.output is not None:
             check_names_folder(settings.output)
         names = [None if settings.output is None else settings.output / name for name in video_ids(files)]

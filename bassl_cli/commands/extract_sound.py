@@ -1,14 +1,14 @@
-"""``bassl extract-sound``: films in, one feature store of the sound of their shots out."""
+"""``bassl extract-sound``: videos in, one feature store of the sound of their shots out."""
 
 from __future__ import annotations
 
 from bassl_cli import console
-from bassl_cli.options import Films, with_settings
+from bassl_cli.options import Videos, with_settings
 from pipelines.stages.extract_sound import SoundSettings, extract_sound as stage
 
 
 @with_settings(flags={"workers": "--jobs -j"})
-def extract_sound(films: Films, settings: SoundSettings, quiet: console.Quiet = False) -> None:
+def extract_sound(videos: Videos, settings: SoundSettings, quiet: console.Quiet = False) -> None:
     """Store features of the sound of each shot: mean and standard deviation of log-mel energies.
 
     For bassl finetune --sound data/features/sound.h5, and for the systems that take several kinds of features: bassl
@@ -16,8 +16,8 @@ def extract_sound(films: Films, settings: SoundSettings, quiet: console.Quiet = 
 
     Example: bassl extract-sound movies/
     """
-    with console.films_progress(quiet) as (start, progress):
-        results = stage(films, settings, progress, start)
+    with console.videos_progress(quiet) as (start, progress):
+        results = stage(videos, settings, progress, start)
     for warning in (warning for result in results for warning in result.warnings):
         console.warn(warning)
     wrote = any(result.status == "done" for result in results)

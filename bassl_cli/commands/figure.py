@@ -1,4 +1,4 @@
-"""``bassl figure``: the figures of the paper, from films, models and runs."""
+"""``bassl figure``: the figures of the paper, from videos, models and runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Fi
 
 @figure.callback()
 def options() -> None:
-    """Draw the figures of the paper from your own films, models and runs.
+    """Draw the figures of the paper from your own videos, models and runs.
 
     Example: bassl figure curves runs/a runs/b -o curves.svg
     """
@@ -86,13 +86,13 @@ def pseudo_boundaries(
 def boundaries(
     files: Annotated[
         list[Path],
-        typer.Argument(metavar="SCENES.JSON", help="Predictions for one film, a lane for each.", show_default=False),
+        typer.Argument(metavar="SCENES.JSON", help="Predictions for one video, a lane for each.", show_default=False),
     ],
     settings: BoundarySettings,
     output: Output = Path("boundaries.png"),
     quiet: console.Quiet = False,
 ) -> None:
-    """Boundaries that several models predict for the same film, and the true ones.
+    """Boundaries that several models predict for the same video, and the true ones.
 
     Example: bassl figure boundaries a.json b.json --truth truth.csv -o boundaries.svg
     """

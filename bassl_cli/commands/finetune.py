@@ -1,4 +1,4 @@
-"""``bassl finetune``: fine-tuning on labelled films, in one process or, with torchrun, in several."""
+"""``bassl finetune``: fine-tuning on labelled videos, in one process or, with torchrun, in several."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _METRICS = {
 
 @with_settings(panels={"machines": "Machines"})
 def finetune(settings: FinetuneSettings, machines: Machines, quiet: console.Quiet = False) -> None:
-    """Train a model to find scene ends, from labelled films.
+    """Train a model to find scene ends, from labelled videos.
 
     Starts from a pre-trained model, freezes its shot encoder, and trains a network over the features of shots, with
     several seeds. Shows mean and standard deviation of the metrics on the test split; result.json has all of them.

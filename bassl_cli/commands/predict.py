@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bassl_cli import console
-from bassl_cli.options import Films, with_settings
+from bassl_cli.options import Videos, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable
 from pipelines.options import check_at_least
@@ -14,8 +14,8 @@ from pipelines.outputs.exports import FORMATS, check_ending, export as write_exp
 from pipelines.processes import end_ahead, limit_threads_and_memory
 from pipelines.scenes import DROP_SHORT_ALONE
 from pipelines.stages.export import ExportSettings, beside, export
-from pipelines.stages.predict import FilmScenes, PredictSettings, predict_file, predict_films
-from pipelines.video.films import find_films
+from pipelines.stages.predict import PredictSettings, VideoScenes, predict_file, predict_videos
+from pipelines.video.inputs import find_videos
 
 _FOLDER = Path("scenes")
 
@@ -52,7 +52,7 @@ class Files:
     metavars={"storyboard": "FILE.png", "to": "FORMAT", "shots": "FILE", "model": "RUN"},
 )
 def predict(
-    videos: Films,
+    videos: Videos,
     files: Files,
     settings: PredictSettings,
     as_json: console.Json = False,
@@ -62,7 +62,7 @@ def predict(
 
     Shows a table of them and writes movie.scenes.json; for several videos, a file for each, and a table of the videos.
 
-    Examples: bassl predict movie.mp4 --report, bassl predict films/ -o out/
+    Examples: bassl predict movie.mp4 --report, bassl predict videos/ -o out/
     """
     if settings.drop_short and not settings.min_scene:
         raise BasslError(DROP_SHORT_ALONE)
@@ -77,7 +77,7 @@ def predict(
 
 
 def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
-    find_films([video])
+    find_videos([video])
     output, to, storyboard = files.output, files.to, files.storyboard
     usual = Path(f"{video.stem}.scenes.json")
     piped = output == STDIO
@@ -119,8 +119,8 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
     for path in (output, files.storyboard):
         if path is not None:
             check_names_folder(path)
-    with console.films_progress(quiet) as (start, progress):
-        results = predict_films(
+    with console.videos_progress(quiet) as (start, progress):
+        results = predict_videos(
             videos,
             output,
             settings,
@@ -136,11 +136,11 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
     written = f"scenes in {output}" + f", {output / 'index.html'} shows all pages" * has_index
     if to is not None:
         results = [_export(result, to, settings.shots) for result in results]
-    console.show_films(results, ("shots", "scenes"), written, as_json, quiet)
+    console.show_videos(results, ("shots", "scenes"), written, as_json, quiet)
 
 
-def _export(result: FilmScenes, to: str, shots: Path | None) -> FilmScenes:
-    """A film's result with the warnings of its export, which may fail alone."""
+def _export(result: VideoScenes, to: str, shots: Path | None) -> VideoScenes:
+    """A video's result with the warnings of its export, which may fail alone."""
     if result.status == "failed":
         return result
     try:

@@ -12,7 +12,7 @@ from pipelines.stages.regroup import RegroupSettings, regroup as stage, regroupe
 def regroup(
     settings: RegroupSettings, file: SceneFile = SCENES, as_json: console.Json = False, quiet: console.Quiet = False
 ) -> None:
-    """Find other scenes from the same scores, without reading the film again.
+    """Find other scenes from the same scores, without reading the video again.
 
     Example: bassl regroup scenes.json --scenes 12 -o twelve.json
     """

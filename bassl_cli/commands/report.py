@@ -1,4 +1,4 @@
-"""``bassl report``: a page to look at the scenes of a film and to correct them."""
+"""``bassl report``: a page to look at the scenes of a video and to correct them."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFiles, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import STDIO
-from pipelines.stages.report import ReportSettings, index_path, report as stage, report_films
+from pipelines.stages.report import ReportSettings, index_path, report as stage, report_videos
 
 
 @with_settings(metavars={"keyframes": "FOLDER"})
 def report(settings: ReportSettings, files: SceneFiles = [SCENES], quiet: console.Quiet = False) -> None:  # noqa: B006
-    """Make a page of a film's scenes, to view, correct and save them and to try thresholds.
+    """Make a page of a video's scenes, to view, correct and save them and to try thresholds.
 
     One HTML file for any browser, without a network. Several files have a page each, and index.html shows them all.
 
@@ -24,7 +24,7 @@ def report(settings: ReportSettings, files: SceneFiles = [SCENES], quiet: consol
         return
     (file,) = files
     if file != STDIO and not file.exists():
-        raise BasslError(f"{file}: no such file; make it with: bassl predict FILM -o {file}")
+        raise BasslError(f"{file}: no such file; make it with: bassl predict VIDEO -o {file}")
     with console.stage_progress(quiet, file.name) as progress:
         result = stage(file, settings, progress)
     for warning in result.warnings:
@@ -38,9 +38,9 @@ def report(settings: ReportSettings, files: SceneFiles = [SCENES], quiet: consol
 
 
 def _report_several(files: list[Path], settings: ReportSettings, quiet: bool) -> None:
-    with console.films_progress(quiet) as (start, progress):
+    with console.videos_progress(quiet) as (start, progress):
         start(len(files))
-        results = report_films(files, settings, progress)
+        results = report_videos(files, settings, progress)
     for result in results:
         for warning in result.warnings:
             console.warn(f"{result.path.name}: {warning}")

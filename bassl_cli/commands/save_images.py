@@ -1,4 +1,4 @@
-"""``bassl save-images``: images of the scenes of a film."""
+"""``bassl save-images``: images of the scenes of a video."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from bassl_cli.options import SCENES, SceneFiles, with_settings
 from pipelines.errors import BasslError
 from pipelines.outputs.names import check_several
 from pipelines.stages.save_images import ImageSettings, SavedImage, save_images as stage
-from pipelines.video.films import listed_id
+from pipelines.video.inputs import listed_id
 
 
 @with_settings(
@@ -24,14 +24,14 @@ def save_images(
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Save images of the scenes of a film, or of its shots.
+    """Save images of the scenes of a video, or of its shots.
 
-    Images are taken away from cuts and dissolves, by seeking where the format of the film allows it.
+    Images are taken away from cuts and dissolves, by seeking where the format of the video allows it.
 
     Examples: bassl save-images scenes.json -n 1 --width 640, bassl save-images out/*.json -o images/
     """
-    if len(files) > 1 and settings.film is not None:
-        raise BasslError("--film is for one scenes.json; leave it out for several")
+    if len(files) > 1 and settings.video is not None:
+        raise BasslError("--video is for one scenes.json; leave it out for several")
     if len(files) > 1:
         check_several(settings.template, settings.output, settings.overwrite)
     saved: list[SavedImage] = []

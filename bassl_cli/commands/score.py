@@ -75,7 +75,7 @@ def score(
 ) -> None:
     """Measure how well scenes are found.
 
-    Metrics are percentages, with confidence intervals by bootstrap over films.
+    Metrics are percentages, with confidence intervals by bootstrap over videos.
 
     Example: bassl score runs/x --split test
     """
@@ -133,18 +133,18 @@ def _draw(plot: Path, result: ScoreResult | Comparison | AnnotatorScores) -> Non
     from pipelines.outputs.figures.precision_recall import save_curves  # start-up time: matplotlib
 
     assert not isinstance(result, AnnotatorScores)
-    films = {one.name: one.films for one in result.parts}
-    for warning in save_curves(plot, films, result.parts[0].threshold):
+    videos = {one.name: one.videos for one in result.parts}
+    for warning in save_curves(plot, videos, result.parts[0].threshold):
         console.warn(warning)
 
 
 def _summarise(result: ScoreResult | Comparison | AnnotatorScores) -> None:
-    """How many films, shots and scene ends were scored, and at which threshold."""
+    """How many videos, shots and scene ends were scored, and at which threshold."""
     one = result.parts[0]
-    if isinstance(result, AnnotatorScores) or not one.films:
+    if isinstance(result, AnnotatorScores) or not one.videos:
         return
     cut = "" if one.threshold is None else f"; a score of {one.threshold:g} ends a scene"
     console.say(
-        f"{console.count(len(one.films), 'film')}, {console.count(one.shots, 'shot')}, "
+        f"{console.count(len(one.videos), 'video')}, {console.count(one.shots, 'shot')}, "
         f"{console.count(one.scene_ends, 'true scene end')}{cut}"
     )

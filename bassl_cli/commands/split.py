@@ -1,4 +1,4 @@
-"""``bassl split``: a film into one film for each scene, or into a copy with chapters."""
+"""``bassl split``: a video into one video for each scene, or into a copy with chapters."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.files import STDIO, atomic_file
 from pipelines.outputs.names import check_several
 from pipelines.scenes import SceneList, timecode
 from pipelines.stages.split import SplitSettings, set_chapters, split as stage, write_chapters
-from pipelines.video.films import film_at, listed_id
+from pipelines.video.inputs import listed_id, video_at
 
 
 @with_settings(
@@ -25,8 +25,8 @@ def split(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="[FILM] SCENES.JSON",
-            help="The film and its scenes (scenes.json); or only scenes, of one or several films, each found at the "
+            metavar="[VIDEO] SCENES.JSON",
+            help="The video and its scenes (scenes.json); or only scenes, of one or several videos, each found at the "
             "path in its scenes.json.",
             show_default=False,
             callback=leave_out_exports,
@@ -34,20 +34,20 @@ def split(
     ],
     settings: SplitSettings,
     chapters: Annotated[
-        bool, typer.Option("--chapters", help="Do not cut: write a copy of the film with its scenes as chapters.")
+        bool, typer.Option("--chapters", help="Do not cut: write a copy of the video with its scenes as chapters.")
     ] = False,
     in_place: Annotated[
         bool,
         typer.Option(
             "--in-place",
-            help="With --chapters: write them into the film itself, without a copy (Matroska, WebM; with mkvpropedit "
+            help="With --chapters: write them into the video itself, without a copy (Matroska, WebM; with mkvpropedit "
             "of MKVToolNix).",
         ),
     ] = False,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
-    """Cut a film into its scenes.
+    """Cut a video into its scenes.
 
     Without --exact nothing is encoded: each piece begins with the key frame before its scene.
 
@@ -57,7 +57,7 @@ def split(
     of_pieces["--filename"] = settings.filename != SplitSettings.filename
     if chapters and any(of_pieces.values()):
         without = " and ".join(flag for flag, given in of_pieces.items() if given)
-        raise BasslError(f"--chapters copies the film in one piece; leave {without} out")
+        raise BasslError(f"--chapters copies the video in one piece; leave {without} out")
     if in_place and not chapters:
         raise BasslError("--in-place is about chapters; add --chapters")
     named = None if files[0] == STDIO or files[0].suffix.lower() == ".json" else files[0]
@@ -65,9 +65,9 @@ def split(
         left = Path(f"{named.stem}.scenes.json")  # by `bassl predict`
         files = files[1:] or [left if left.exists() else SCENES]
         if len(files) > 1:
-            raise BasslError(f"{named}: is one film, but {len(files)} files of scenes are given; leave the film out")
+            raise BasslError(f"{named}: is one video, but {len(files)} files of scenes are given; leave the video out")
     elif others := [file for file in files if file != STDIO and file.suffix.lower() != ".json"]:
-        raise BasslError(f"{others[0]}: is no file of scenes; name the film before its scenes")
+        raise BasslError(f"{others[0]}: is no file of scenes; name the video before its scenes")
     if len(files) > 1 and not chapters:
         check_several(settings.filename, settings.folder, settings.overwrite)
     rows: list[object] = []
@@ -77,11 +77,11 @@ def split(
         if in_place:
             rows.append({"chapters": str(_set_chapters(named, scenes, quiet))})
             return
-        film, listed = _film_of(named, scenes)
-        if (other := done.setdefault(listed_id(listed.video, film), scenes)) != scenes:
+        video, listed = _video_of(named, scenes)
+        if (other := done.setdefault(listed_id(listed.video, video), scenes)) != scenes:
             raise BasslError(f"{scenes}: its clips would have the names of those of {other}; split it alone, with -o")
         title = str(scenes) if len(files) > 1 else ""
-        rows.extend(_cut(film, listed, settings, chapters, quiet or as_json, quiet, title))
+        rows.extend(_cut(video, listed, settings, chapters, quiet or as_json, quiet, title))
 
     failed = console.try_each(files, cut)
     if as_json:
@@ -90,49 +90,49 @@ def split(
         raise typer.Exit(1)
 
 
-def _film_of(named: Path | None, scenes: Path) -> tuple[Path, SceneList]:
-    """A film, and the list of its scenes in a file."""
+def _video_of(named: Path | None, scenes: Path) -> tuple[Path, SceneList]:
+    """A video, and the list of its scenes in a file."""
     if scenes != STDIO and not scenes.exists():
-        raise BasslError(f"{scenes}: no such file; make it with: bassl predict {named or 'FILM'} -o {scenes}")
+        raise BasslError(f"{scenes}: no such file; make it with: bassl predict {named or 'VIDEO'} -o {scenes}")
 
     from pipelines.datasets.scene_list import read_scene_list  # start-up time: numpy
 
     listed = read_scene_list(scenes)
-    film = named or film_at(Path(listed.video.path), listed.video)
-    if film is None:
-        raise BasslError(f"{listed.video.path}: the film was not found, or was changed since; name it before {scenes}")
-    return film, listed
+    video = named or video_at(Path(listed.video.path), listed.video)
+    if video is None:
+        raise BasslError(f"{listed.video.path}: the video was not found, or was changed since; name it before {scenes}")
+    return video, listed
 
 
 def _set_chapters(named: Path | None, scenes: Path, quiet: bool) -> Path:
-    """Write chapters into the film of a list of scenes, which then has the film's new fingerprint."""
+    """Write chapters into the video of a list of scenes, which then has the video's new fingerprint."""
     if scenes == STDIO:
         raise BasslError(
-            "--in-place changes the film and then updates its scenes.json; name that file instead of stdin"
+            "--in-place changes the video and then updates its scenes.json; name that file instead of stdin"
         )
-    film, listed = _film_of(named, scenes)
+    video, listed = _video_of(named, scenes)
     content = json.loads(scenes.read_bytes())
     with atomic_file(scenes) as partial:
-        partial.write_text(json.dumps(content, indent=1) + "\n", "utf-8")  # takes the space before the film is changed
-        content["video"]["fingerprint"] = set_chapters(film, listed)
+        partial.write_text(json.dumps(content, indent=1) + "\n", "utf-8")  # takes the space before the video is changed
+        content["video"]["fingerprint"] = set_chapters(video, listed)
         partial.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
     if not quiet:
-        console.say(f"{console.count(len(listed.scenes), 'chapter')}; wrote them into {film}")
-        console.say("Pages made before no longer recognise the film; make them again with bassl report")
-    return film
+        console.say(f"{console.count(len(listed.scenes), 'chapter')}; wrote them into {video}")
+        console.say("Pages made before no longer recognise the video; make them again with bassl report")
+    return video
 
 
 def _cut(
-    film: Path, listed: SceneList, settings: SplitSettings, chapters: bool, no_table: bool, quiet: bool, title: str
+    video: Path, listed: SceneList, settings: SplitSettings, chapters: bool, no_table: bool, quiet: bool, title: str
 ) -> list[dict[str, object]]:
-    """Cut a film into the scenes of a list; return the written files as plain JSON values. With a title, the table and
+    """Cut a video into the scenes of a list; return the written files as plain JSON values. With a title, the table and
     the line with the count have it."""
     whose = f"{title}: " * bool(title)
-    with console.stage_progress(quiet, film.name) as progress:
+    with console.stage_progress(quiet, video.name) as progress:
         if chapters:
-            copy = write_chapters(film, listed, settings, progress)
+            copy = write_chapters(video, listed, settings, progress)
         else:
-            pieces = stage(film, listed, settings, progress)
+            pieces = stage(video, listed, settings, progress)
     if chapters:
         if not quiet:
             console.say(f"{whose}{console.count(len(listed.scenes), 'chapter')}; wrote {copy}")

@@ -1,4 +1,4 @@
-"""Optimal division of a film into K scenes by dynamic programming, where each scene has a value of its own."""
+"""Optimal division of a video into K scenes by dynamic programming, where each scene has a value of its own."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from pipelines.baselines.segmentation import Floats, Segmentation, segmentation
 
 
 def prefix_values(worth: Floats, most: int) -> Floats:
-    """The maximum value of the first n shots of a film in k scenes, for all n and k.
+    """The maximum value of the first n shots of a video in k scenes, for all n and k.
 
     Args:
         worth: (L, N), `worth[m-1, j]` is the value of a scene of m shots whose last is shot j; ignored where the scene
-            would start before the film (j < m - 1). L is the longest scene.
+            would start before the video (j < m - 1). L is the longest scene.
         most: the greatest number of scenes.
     Returns: (most+1, N+1): row k, column n: the first n shots in k scenes; -infinity where impossible.
 
@@ -34,11 +34,11 @@ def prefix_values(worth: Floats, most: int) -> Floats:
 
 
 def best_division(worth: Floats, scenes: int) -> tuple[NDArray[np.int64], Floats]:
-    """The division of maximum value into a given number of scenes: their last shots, (K-1,), without the film's last,
+    """The division of maximum value into a given number of scenes: their last shots, (K-1,), without the video's last,
     and the margin of an end at each shot, (N,), see `margins`.
 
     `worth`: (L, N), see `prefix_values`. `scenes`: K, between 1 and N.
-    Raises ValueError: K is out of range, or K scenes of at most L shots cannot cover the film.
+    Raises ValueError: K is out of range, or K scenes of at most L shots cannot cover the video.
 
     Complexity: O(K N L).
     """
@@ -74,7 +74,7 @@ def divide(worth: Floats, scenes: int) -> Segmentation:
 
 
 def backtrack(worth: Floats, values: Floats, scenes: int) -> NDArray[np.int64]:
-    """Last shots of the scenes, without the film's last, of the best division according to `prefix_values`."""
+    """Last shots of the scenes, without the video's last, of the best division according to `prefix_values`."""
     ends: list[int] = []
     n = worth.shape[1]
     for k in range(scenes, 0, -1):
@@ -111,7 +111,7 @@ def margins(with_end: Floats, without: Floats) -> Floats:
 
 
 def _in_reverse(worth: Floats) -> Floats:
-    """The same table for the reversed film."""
+    """The same table for the reversed video."""
     L, N = worth.shape
     lengths = np.arange(1, L + 1)[:, None]
     last = N - 1 - np.arange(N) + lengths - 1  # the scene that begins there ends here in the original order

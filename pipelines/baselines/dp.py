@@ -51,7 +51,7 @@ def dynamic_programming(features: Features, times: Times, settings: DPSettings =
     - the greatest similarity of a shot in A to a shot in B, not faded.
 
     The value of a boundary is `reward` minus its criterion; the sum over boundaries is maximal over all divisions of
-    the film into scenes of at most `longest` shots.
+    the video into scenes of at most `longest` shots.
 
     Choices made here: only the abstract of the paper was available. It names these three parts ("multiple normalized
     min-max cut scores" with a "memory-fading model" for scenes that are not neighbours, and "the maximal cross-boundary
@@ -92,7 +92,7 @@ def dynamic_programming(features: Features, times: Times, settings: DPSettings =
 
 
 class Criteria:
-    """The criterion of every boundary of a film, for every pair of scenes that it could separate."""
+    """The criterion of every boundary of a video, for every pair of scenes that it could separate."""
 
     def __init__(self, alike: Floats, settings: DPSettings) -> None:
         self.alike, self.settings = alike, settings
@@ -128,7 +128,7 @@ def _share(cut: Floats, within: Floats) -> Floats:
 
 
 def _follow(criteria: Criteria, reward: float, after: Floats) -> NDArray[np.int64]:
-    """Last shots of the scenes of the best division, without the film's last."""
+    """Last shots of the scenes of the best division, without the video's last."""
     N, L = after.shape[0] - 1, after.shape[1] - 1
     first = np.arange(1, min(L, N) + 1)
     a = int(first[after[first, first].argmax()])

@@ -23,7 +23,7 @@ class FixedLengthSettings:
 def fixed_length(
     features: Features, times: Times, settings: FixedLengthSettings = FixedLengthSettings()
 ) -> Segmentation:
-    """End a scene with each shot during which the time since the start of the film passes a multiple of the length.
+    """End a scene with each shot during which the time since the start of the video passes a multiple of the length.
 
     The features are not used. Score: 1 at these shots, 0 elsewhere.
     """

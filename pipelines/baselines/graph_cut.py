@@ -36,10 +36,10 @@ class GraphCutSettings:
 
 
 def graph_cut(features: Features, times: Times, settings: GraphCutSettings = GraphCutSettings()) -> Segmentation:
-    """Cut the film where the normalised cut is minimal, then each part again, until all cuts exceed the threshold.
+    """Cut the video where the normalised cut is minimal, then each part again, until all cuts exceed the threshold.
 
     The weight between two shots is their similarity times exp(-((m_i - m_j) / sigma)^2 / d), m being the middle of a
-    shot and sigma the standard deviation of the shots' lengths. A part V of the film is cut into the shots before and
+    shot and sigma the standard deviation of the shots' lengths. A part V of the video is cut into the shots before and
     after a point, A and B, where cut(A, B) / assoc(A, V) + cut(A, B) / assoc(B, V) is minimal. As the paper allows cuts
     in time only, all cuts are evaluated, and no eigenvector is needed.
 

@@ -39,10 +39,10 @@ class GroupingSettings:
 def grouping(
     features: Features | Sequence[Features], times: Times, settings: GroupingSettings = GroupingSettings()
 ) -> Segmentation:
-    """Divide the film into K scenes so that the distances between shots of the same scene are minimal.
+    """Divide the video into K scenes so that the distances between shots of the same scene are minimal.
 
-    The distance of two shots is the cosine distance of their features, as in the papers, without subtracting the film's
-    mean.
+    The distance of two shots is the cosine distance of their features, as in the papers, without subtracting the
+    video's mean.
 
     Choices made here: for several feature sets (images, sound, ...) each distance matrix is divided by its mean, so
     that units do not matter, and the mean is taken: the intermediate fusion of the multimodal version without its
@@ -100,7 +100,7 @@ def estimated_scenes(distances: Floats) -> int:
 
 
 def scene_costs(distances: Floats) -> Floats:
-    """Sums of the distances within each scene, (N, N): `[m-1, j]` for m shots up to shot j; 0 outside the film.
+    """Sums of the distances within each scene, (N, N): `[m-1, j]` for m shots up to shot j; 0 outside the video.
 
     Each pair counts twice, in both orders, as in the papers.
     """

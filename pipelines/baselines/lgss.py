@@ -1,4 +1,4 @@
-"""LGSS: local-to-global scene segmentation from clips, segments and the whole film (Rao et al. 2020)."""
+"""LGSS: local-to-global scene segmentation from clips, segments and the whole video (Rao et al. 2020)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class LGSSSettings:
     network: LGSSNetwork
     """The trained network (`pipelines.baselines.lgss_network.train_lgss`)."""
     supershots: float = 4.0
-    """Super shots at the start of the global step, per scene expected from the training films."""
+    """Super shots at the start of the global step, per scene expected from the training videos."""
     rounds: int = 1
     """Global steps; the scenes of each are the super shots of the next. 0: the first super shots are the scenes."""
 
@@ -42,26 +42,26 @@ class LGSSSettings:
 
 
 def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSettings) -> Segmentation:
-    """Score the cut after each shot from the shots around it and its neighbouring cuts, then group the whole film.
+    """Score the cut after each shot from the shots around it and its neighbouring cuts, then group the whole video.
 
     1. *Clip*: a boundary network for each modality (place, cast, action, sound, ...) computes a vector from the shots
        before and after a cut: cosines of temporal filters on both sides, and the maximum of temporal filters over both.
     2. *Segment*: a bidirectional LSTM for each modality reads the vectors of consecutive cuts. The modalities' logits
        are averaged; a sigmoid gives the score of the cut.
-    3. *Film*: the cuts with the highest scores divide the film into super shots C. Of all divisions of these into
+    3. *Video*: the cuts with the highest scores divide the video into super shots C. Of all divisions of these into
        scenes, the one with the greatest sum of g is taken,
        g(scene) = sum over its C of F_s(C) + F_t(C), where F_s is the mean similarity of C to the other super shots of
        the scene, and F_t is sigma(similarity to the most similar of them), because shots of a dialogue recur.
        The scenes become super shots, and this is repeated.
 
     Choices made here: the first two steps are the network of `pipelines.models.ms_lstm`. Features come from frozen
-    encoders, minus the film's mean and of unit length, instead of from networks that are trained jointly. Modalities
-    have equal weights. The similarity is that of all systems here, the cosine about the film's mean with negative
+    encoders, minus the video's mean and of unit length, instead of from networks that are trained jointly. Modalities
+    have equal weights. The similarity is that of all systems here, the cosine about the video's mean with negative
     values set to 0, averaged over modalities, of the mean features of super shots (the paper refines these in its
     supplement). A single super shot counts as similar to none: F_s 0, F_t sigma(0). The paper begins with 600 super
-    shots per film, about four per scene in its films; here it is four per expected scene, for films of any length. The
-    sum of g also decides the number of scenes; each further round leaves fewer, and one round was best on BBC and on
-    OVSD (the paper: five).
+    shots per video, about four per scene in its videos; here it is four per expected scene, for videos of any length.
+    The sum of g also decides the number of scenes; each further round leaves fewer, and one round was best on BBC and
+    on OVSD (the paper: five).
 
     Score: that of step 2, for every cut. The global step decides where scenes end and does not change scores.
 
@@ -117,9 +117,9 @@ def scene_worth(similarity: Floats) -> Floats:
 
 
 def best_grouping(worth: Floats) -> NDArray[np.int64]:
-    """Last super shots of the scenes, without the film's last, of the division with the greatest total value.
+    """Last super shots of the scenes, without the video's last, of the division with the greatest total value.
 
-    Of divisions of equal value, one with fewer scenes at the end of the film is taken.
+    Of divisions of equal value, one with fewer scenes at the end of the video is taken.
 
     `worth`: (M, M), see `scene_worth`.
     """

@@ -23,7 +23,7 @@ class LGSSTraining:
     """Hyperparameters of the networks and their training."""
 
     neighbors: int = 2  # shots on each side of a cut that the boundary network sees (the release: four shots in all)
-    # number of filters, and width of the LSTM in each direction (512 in the release, with 190 training films)
+    # number of filters, and width of the LSTM in each direction (512 in the release, with 190 training videos)
     width: int = 32
     sequence: int = 10  # T: number of consecutive cuts that the LSTM reads (as in the release)
     epochs: int = 15  # passes over all shots
@@ -33,9 +33,9 @@ class LGSSTraining:
 
 
 class LGSSNetwork(nn.Module):
-    """Predicts for each shot of a film the probability that a scene ends with it, from one or several feature sets.
+    """Predicts for each shot of a video the probability that a scene ends with it, from one or several feature sets.
 
-    `shots_per_scene` is the mean over the training films, used for the expected number of scenes.
+    `shots_per_scene` is the mean over the training videos, used for the expected number of scenes.
     """
 
     def __init__(self, widths: Sequence[int], training: LGSSTraining, shots_per_scene: float) -> None:
@@ -52,45 +52,45 @@ class LGSSNetwork(nn.Module):
         logits = torch.stack(each).mean(dim=0)
         return logits[..., 1] - logits[..., 0]
 
-    def windows(self, film: Sequence[Tensor], shots: NDArray[np.int64]) -> list[Tensor]:
+    def windows(self, video: Sequence[Tensor], shots: NDArray[np.int64]) -> list[Tensor]:
         """The windows around the cuts after shots (B, T), as input of `forward`."""
-        rows = torch.from_numpy(sequence_windows(np.array([0, len(film[0])]), shots, self.neighbors))
-        return [one[rows] for one in film]
+        rows = torch.from_numpy(sequence_windows(np.array([0, len(video[0])]), shots, self.neighbors))
+        return [one[rows] for one in video]
 
     @torch.inference_mode()
     def probabilities(self, sets: Sequence[Floats]) -> Floats:
-        """(N,) from 0 to 1, for a film with features (N, D_m). Raises ValueError for other sets than in training."""
+        """(N,) from 0 to 1, for a video with features (N, D_m). Raises ValueError for other sets than in training."""
         widths = tuple(one.shape[1] for one in sets)
         if widths != self.widths:
             raise ValueError(f"the network was trained on features of the widths {self.widths}, not {widths}")
         self.eval()
-        film = prepare(sets)
+        video = prepare(sets)
         N = len(sets[0])
         length = min(self.sequence, N)
         shots = sequence_starts(N, length)[:, None] + np.arange(length)
         with one_thread():
-            found = torch.sigmoid(self(self.windows(film, shots))).double().numpy()
+            found = torch.sigmoid(self(self.windows(video, shots))).double().numpy()
         probabilities = np.empty(N)
         probabilities[shots.ravel()] = found.ravel()  # where the last two sequences overlap, the later one is kept
         return probabilities
 
 
-def train_lgss(films: Sequence[Labelled], training: LGSSTraining = LGSSTraining(), seed: int = 0) -> LGSSNetwork:
+def train_lgss(videos: Sequence[Labelled], training: LGSSTraining = LGSSTraining(), seed: int = 0) -> LGSSNetwork:
     """Train boundary networks and sequence models with cross-entropy; each class has half the weight of a batch.
 
     The same seed gives the same network on the same machine; PyTorch's global generator is left as it was. Raises
-    ValueError: no film, films with different feature sets, or none with a scene end.
+    ValueError: no video, videos with different feature sets, or none with a scene end.
     """
-    widths = {tuple(one.shape[1] for one in film.features) for film in films}
+    widths = {tuple(one.shape[1] for one in video.features) for video in videos}
     if len(widths) != 1 or not all(widths):
-        raise ValueError("training needs films, all with the same feature sets")
-    scenes = sum(int(film.scene_end[:-1].sum()) + 1 for film in films)
-    if scenes == len(films):
-        raise ValueError("training needs films with scene ends")
-    prepared_films = [prepare(film.features) for film in films]
-    targets = [torch.from_numpy(np.asarray(film.scene_end, dtype=np.float32)) for film in films]
+        raise ValueError("training needs videos, all with the same feature sets")
+    scenes = sum(int(video.scene_end[:-1].sum()) + 1 for video in videos)
+    if scenes == len(videos):
+        raise ValueError("training needs videos with scene ends")
+    prepared_videos = [prepare(video.features) for video in videos]
+    targets = [torch.from_numpy(np.asarray(video.scene_end, dtype=np.float32)) for video in videos]
     generator = np.random.default_rng(seed)
-    shots = sum(len(film.scene_end) for film in films)
+    shots = sum(len(video.scene_end) for video in videos)
     with torch.random.fork_rng(devices=[]), one_thread():
         torch.manual_seed(seed)
         network = LGSSNetwork(widths.pop(), training, shots / scenes).train()
@@ -100,7 +100,7 @@ def train_lgss(films: Sequence[Labelled], training: LGSSTraining = LGSSTraining(
         for _ in range(training.epochs):
             for number, sequences in _epoch(targets, training, generator):
                 target = targets[number][torch.from_numpy(sequences)]
-                logits = network(network.windows(prepared_films[number], sequences))
+                logits = network(network.windows(prepared_videos[number], sequences))
                 ends = float(target.sum())
                 # A batch of one class has half the weight, as in fine-tuning.
                 weight = torch.where(target > 0, 0.5 / max(ends, 1.0), 0.5 / max(target.numel() - ends, 1.0))
@@ -112,14 +112,14 @@ def train_lgss(films: Sequence[Labelled], training: LGSSTraining = LGSSTraining(
 
 
 def prepare(sets: Sequence[Features]) -> list[Tensor]:
-    """Each feature set minus the film's mean, scaled to unit length, as in all systems here."""
+    """Each feature set minus the video's mean, scaled to unit length, as in all systems here."""
     return [torch.from_numpy(centre(np.asarray(one, dtype=np.float64)).astype(np.float32)) for one in sets]
 
 
 def _epoch(
     targets: Sequence[Tensor], training: LGSSTraining, generator: np.random.Generator
 ) -> list[tuple[int, NDArray[np.int64]]]:
-    """The steps of an epoch: a film, and the shots (B, T) of its sequences, with a random offset each epoch."""
+    """The steps of an epoch: a video, and the shots (B, T) of its sequences, with a random offset each epoch."""
     steps = []
     for number, target in enumerate(targets):
         N, length = len(target), min(training.sequence, len(target))

@@ -30,7 +30,7 @@ class SCSASettings:
     most_clusters: int = 100  # maximum number of clusters
     window: int = 4  # shots on each side of a candidate whose labels are aligned
     gap: float = -0.5  # Score of a gap in the alignment. Two equal labels score 1.
-    # a local minimum of the alignment score ends a scene if it is at most the film's minimum plus this times the
+    # a local minimum of the alignment score ends a scene if it is at most the video's minimum plus this times the
     # difference of mean and minimum
     threshold: float = 0.5
 
@@ -124,7 +124,7 @@ def substitutions(alike: Floats, labels: NDArray[np.int64]) -> Floats:
 def alignment_scores(labels: NDArray[np.int64], scores: Floats, window: int, gap: float) -> Floats:
     """Alignment score of the labels up to each shot but the last with those after it, (N-1,), at most 1.
 
-    At the film's edges a side has fewer than `window` shots. The alignment tables of all candidates are computed
+    At the video's edges a side has fewer than `window` shots. The alignment tables of all candidates are computed
     together.
     """
     N = len(labels)

@@ -1,12 +1,12 @@
 """The result type of all baselines, checks of their input, and the similarity between shots that they share.
 
-A baseline is a function of the features (N, D) of a film's shots, their times (N, 2) in seconds and its settings. It
+A baseline is a function of the features (N, D) of a video's shots, their times (N, 2) in seconds and its settings. It
 raises ValueError as `check_features` does. Most look at the order of the shots only, not at the times themselves.
 
 The papers measure colour histograms, motion, SIFT matches or sound; here every system gets the same features of a shot,
-from any encoder, and the similarity is the cosine after the film's mean is subtracted, with negative values set to 0.
+from any encoder, and the similarity is the cosine after the video's mean is subtracted, with negative values set to 0.
 Like histogram intersection it lies between 0 and 1 and has no unit, and it is 0 unless two shots are more similar than
-average for the film. (Features of one encoder have similar directions: without subtracting the mean, all cosines of
+average for the video. (Features of one encoder have similar directions: without subtracting the mean, all cosines of
 VGG19 features are above 0.3.)
 """
 
@@ -26,13 +26,13 @@ Times = NDArray[np.floating[Any] | np.integer[Any]]
 
 @dataclass(frozen=True, eq=False)
 class Segmentation:
-    """Scenes of a film of N shots."""
+    """Scenes of a video of N shots."""
 
-    # (M,) int64, increasing: the last shots of all scenes but the film's last one; M + 1 is the number of scenes. The
-    # film's last shot is never included, as it has no label (or the label 0) in the data sets.
+    # (M,) int64, increasing: the last shots of all scenes but the video's last one; M + 1 is the number of scenes. The
+    # video's last shot is never included, as it has no label (or the label 0) in the data sets.
     ends: NDArray[np.int64]
-    # (N,) float64, finite: higher where a scene end is more likely. Only the order within the film is meaningful; each
-    # system documents what it is. The film's last shot has the lowest score.
+    # (N,) float64, finite: higher where a scene end is more likely. Only the order within the video is meaningful; each
+    # system documents what it is. The video's last shot has the lowest score.
     score: Floats
 
     @property
@@ -44,9 +44,9 @@ class Segmentation:
 
 
 class Labelled(NamedTuple):
-    """A training film of N shots."""
+    """A training video of N shots."""
 
-    features: Sequence[Features]  # one or several feature sets, (N, D_m) each, in the same order in every film
+    features: Sequence[Features]  # one or several feature sets, (N, D_m) each, in the same order in every video
     scene_end: NDArray[np.integer[Any]]  # (N,) 1 at the last shot of a scene
 
 
@@ -84,7 +84,7 @@ def check_features(features: Features, times: Times) -> tuple[Floats, Floats]:
 
 
 def check_sets(features: Features | Sequence[Features], times: Times) -> list[Floats]:
-    """Check one or several feature sets of a film, and convert them to float64. Raises ValueError as `check_features`,
+    """Check one or several feature sets of a video, and convert them to float64. Raises ValueError as `check_features`,
     or where there is no set."""
     sets = [features] if isinstance(features, np.ndarray) else features
     if not sets:
@@ -93,7 +93,7 @@ def check_sets(features: Features | Sequence[Features], times: Times) -> list[Fl
 
 
 def centre(features: Floats) -> Floats:
-    """Features minus the film's mean, scaled to unit length, (N, D). A shot that equals the mean stays 0."""
+    """Features minus the video's mean, scaled to unit length, (N, D). A shot that equals the mean stays 0."""
     x = features / max(float(np.abs(features).max()), np.finfo(np.float64).tiny)
     x = x - x.mean(axis=0)
     norm = np.linalg.norm(x, axis=1, keepdims=True)
@@ -113,7 +113,7 @@ def squared_distances(x: Floats, y: Floats) -> Floats:
 
 
 def similarities(features: Floats) -> Floats:
-    """Similarities of the shots of a film, (N, N), symmetric, between 0 and 1; 1 on the diagonal. O(N^2 D)."""
+    """Similarities of the shots of a video, (N, N), symmetric, between 0 and 1; 1 on the diagonal. O(N^2 D)."""
     unit = centre(features)
     alike = np.clip(unit @ unit.T, 0.0, 1.0)
     np.fill_diagonal(alike, 1.0)

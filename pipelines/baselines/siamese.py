@@ -39,16 +39,16 @@ class SiameseSettings:
 
 
 def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segmentation:
-    """Cluster shots by a distance learnt from labelled films, and end scenes where the cluster changes.
+    """Cluster shots by a distance learnt from labelled videos, and end scenes where the cluster changes.
 
     The affinity of two shots is exp(-(d^2 + alpha t^2) / (2 sigma^2)), d the distance of their embeddings
     and t the distance of their middles in time. The rows of the leading eigenvectors of D^-1/2 A D^-1/2, scaled to
     unit length, are clustered (Ng, Jordan and Weiss 2001).
 
     Choices made here: the paper trains AlexNet and adds words of the transcript; here the network has two layers on the
-    given features. Time is in minutes, so that the weight of the temporal term does not depend on the film's length.
-    2 sigma^2 is the film's mean of d^2. The number of clusters is at the greatest gap between eigenvalues, searched
-    between half and twice the number expected from the training films: over all numbers, the greatest gap is nearly
+    given features. Time is in minutes, so that the weight of the temporal term does not depend on the video's length.
+    2 sigma^2 is the video's mean of d^2. The number of clusters is at the greatest gap between eigenvalues, searched
+    between half and twice the number expected from the training videos: over all numbers, the greatest gap is nearly
     always the first. Clusters are found by k-means, the best of five starts with a fixed seed.
 
     Score: the distance between the clustered rows of the shot and of the next one. Raises ValueError also where the
@@ -69,7 +69,7 @@ def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segm
     values, vectors = spectral_embedding(affinities(settings.network.embed(x), t, settings.temporal), most + 1)
     count = greatest_gap(values, round(expected / 2), most)
     rows = unit_rows(vectors[:, :count], 1e-12)
-    with warnings.catch_warnings():  # a film may have fewer distinct shots than clusters
+    with warnings.catch_warnings():  # a video may have fewer distinct shots than clusters
         warnings.simplefilter("ignore", exceptions.ConvergenceWarning)
         clusters = cluster.KMeans(count, n_init=5, random_state=0).fit_predict(rows)
     jumps = np.concatenate([np.linalg.norm(np.diff(rows, axis=0), axis=1), [-np.inf]])

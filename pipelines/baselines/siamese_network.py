@@ -32,7 +32,7 @@ class SiameseTraining:
 class SiameseNetwork(nn.Module):
     """Maps features of shots to an embedding in which shots of the same scene are close.
 
-    `shots_per_scene` is the mean over the training films, used for the expected number of scenes.
+    `shots_per_scene` is the mean over the training videos, used for the expected number of scenes.
     """
 
     def __init__(self, width: int, training: SiameseTraining, shots_per_scene: float) -> None:
@@ -53,7 +53,7 @@ class SiameseNetwork(nn.Module):
 
     @torch.inference_mode()
     def embed(self, features: Floats) -> Floats:
-        """Embeddings of the shots of a film, (N, D) to (N, dimensions). Raises ValueError: features of another width
+        """Embeddings of the shots of a video, (N, D) to (N, dimensions). Raises ValueError: features of another width
         than in training."""
         if features.shape[1] != self.width:
             raise ValueError(f"the network was trained on features of width {self.width}, not {features.shape[1]}")
@@ -63,21 +63,21 @@ class SiameseNetwork(nn.Module):
 
 
 def train_siamese(
-    films: Sequence[Labelled], training: SiameseTraining = SiameseTraining(), seed: int = 0
+    videos: Sequence[Labelled], training: SiameseTraining = SiameseTraining(), seed: int = 0
 ) -> SiameseNetwork:
     """Learn a distance with the contrastive loss: d^2 for two shots of one scene, max(0, 1 - d)^2 for two of different
     scenes (Hadsell, Chopra and LeCun 2006).
 
-    All films have features of one width; of several feature sets the first is taken. The same seed gives the same
-    network on the same machine; PyTorch's global generator is left as it was. Raises ValueError: no film, or no pair of
-    shots of one scene, or none of different scenes.
+    All videos have features of one width; of several feature sets the first is taken. The same seed gives the same
+    network on the same machine; PyTorch's global generator is left as it was. Raises ValueError: no video, or no pair
+    of shots of one scene, or none of different scenes.
     """
-    pairs = [_Pairs(film.scene_end, training.reach) for film in films]
-    if not films or not any(p.has_same for p in pairs) or not any(p.has_other for p in pairs):
-        raise ValueError("training needs films with pairs of shots of the same scene and of different scenes")
-    features = torch.cat([_unit(np.asarray(film.features[0], dtype=np.float64)) for film in films])
-    starts = np.cumsum([0, *(len(film.scene_end) for film in films)])
-    scenes = sum(int(film.scene_end[:-1].sum()) + 1 for film in films)
+    pairs = [_Pairs(video.scene_end, training.reach) for video in videos]
+    if not videos or not any(p.has_same for p in pairs) or not any(p.has_other for p in pairs):
+        raise ValueError("training needs videos with pairs of shots of the same scene and of different scenes")
+    features = torch.cat([_unit(np.asarray(video.features[0], dtype=np.float64)) for video in videos])
+    starts = np.cumsum([0, *(len(video.scene_end) for video in videos)])
+    scenes = sum(int(video.scene_end[:-1].sum()) + 1 for video in videos)
     generator = np.random.default_rng(seed)
     with torch.random.fork_rng(devices=[]), one_thread():
         torch.manual_seed(seed)
@@ -101,7 +101,7 @@ def train_siamese(
 
 
 class _Pairs:
-    """Pairs of nearby shots of a film, of the same scene and of different scenes."""
+    """Pairs of nearby shots of a video, of the same scene and of different scenes."""
 
     def __init__(self, scene_end: NDArray[np.integer], reach: int) -> None:
         N = len(scene_end)

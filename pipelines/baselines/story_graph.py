@@ -43,19 +43,19 @@ class StoryGraphSettings:
 
 
 def story_graph(features: Features, times: Times, settings: StoryGraphSettings = StoryGraphSettings()) -> Segmentation:
-    """Divide the film so that shots are similar to their scene and its first shot differs from the scene before.
+    """Divide the video so that shots are similar to their scene and its first shot differs from the scene before.
 
     The value of the n-th shot of a scene is alpha(n) * (C + T): C is its similarity to the shots of the scene before
     it, T the number of these in its thread, and alpha(n) = 1 - (n / N_l)^2 / 2 limits the length of scenes. The value
     of the first shot of a scene that follows one of n shots is alpha(N_l - n + 1) * max(0, 1 - C - T'), with C and T'
     (1 if any shot is in its thread, else 0) with respect to that scene; here alpha penalises very short scenes. The
-    first shot of the film has the value 0. The sum is maximal over all divisions into K scenes; K grows while the sum
+    first shot of the video has the value 0. The sum is maximal over all divisions into K scenes; K grows while the sum
     grows by at least `gain`.
 
     Choices made here: C is a logistic function of the mean distance of the features, where the paper uses colour
     histograms; as in the authors' release its centre and slope are the mean and standard deviation of the distances of
-    random pairs, here of all pairs of the film. Threads are the connected components of pairs that are similar enough
-    and close in time. K is at most a third of the number of shots (a fifth in the release, too few for films with
+    random pairs, here of all pairs of the video. Threads are the connected components of pairs that are similar enough
+    and close in time. K is at most a third of the number of shots (a fifth in the release, too few for videos with
     short scenes).
 
     Score: the value of the best division into K scenes with an end at the shot, minus that of the best without.
@@ -82,7 +82,7 @@ def story_graph(features: Features, times: Times, settings: StoryGraphSettings =
 
 
 def closeness(features: Floats) -> Floats:
-    """Standardised negative distances between shots, (mean - distance) / deviation over the film, (N, N)."""
+    """Standardised negative distances between shots, (mean - distance) / deviation over the video, (N, N)."""
     unit = centre(features)
     distances = np.sqrt(squared_distances(unit, unit))
     pairs = distances[np.triu_indices(len(distances), 1)]
@@ -102,7 +102,7 @@ def threads(alike: Floats, lookahead: int, least: float) -> NDArray[np.int64]:
 
 
 def scene_worth(near: Floats, thread: NDArray[np.int64], longest: int) -> Floats:
-    """The value of each scene, (L, N): `[m-1, j]` for m shots up to shot j, -infinity outside the film.
+    """The value of each scene, (L, N): `[m-1, j]` for m shots up to shot j, -infinity outside the video.
 
     It is the sum over its shots after the first, plus the value of the next shot as the first of the next scene, which
     depends on these two scenes only.

@@ -22,32 +22,32 @@ from pipelines.baselines.story_graph import StoryGraphSettings, story_graph
 class Baseline:
     """A baseline: its function, settings and training."""
 
-    # function of the features of a film (N, D), its times (N, 2) in seconds and settings
+    # function of the features of a video (N, D), its times (N, 2) in seconds and settings
     segment: Callable[..., Segmentation]
     settings: type[Any]  # class of its settings; all fields but the network have defaults
-    # trains the network that the settings need, from labelled films and a seed; None for a system without a network
+    # trains the network that the settings need, from labelled videos and a seed; None for a system without a network
     learn: Callable[[Sequence[Labelled], int], Any] | None = None
-    several: bool = False  # whether `segment` also takes several feature sets of the film
+    several: bool = False  # whether `segment` also takes several feature sets of the video
     # values of settings that depend on the features or are not given in the system's paper: to be chosen on labelled
-    # films, never on the test films
+    # videos, never on the test videos
     candidates: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
-    def default_settings(self, films: Sequence[Labelled], seed: int = 0) -> Any:
-        """The default settings, with a network trained on labelled films where the system needs one. Raises ValueError
+    def default_settings(self, videos: Sequence[Labelled], seed: int = 0) -> Any:
+        """The default settings, with a network trained on labelled videos where the system needs one. Raises ValueError
         where nothing can be learned from them."""
-        return self.settings() if self.learn is None else self.settings(network=self.learn(films, seed))
+        return self.settings() if self.learn is None else self.settings(network=self.learn(videos, seed))
 
 
-def _learn_siamese(films: Sequence[Labelled], seed: int) -> Any:
+def _learn_siamese(videos: Sequence[Labelled], seed: int) -> Any:
     from pipelines.baselines.siamese_network import train_siamese  # start-up time: torch
 
-    return train_siamese(films, seed=seed)
+    return train_siamese(videos, seed=seed)
 
 
-def _learn_lgss(films: Sequence[Labelled], seed: int, **training: Any) -> Any:
+def _learn_lgss(videos: Sequence[Labelled], seed: int, **training: Any) -> Any:
     from pipelines.baselines.lgss_network import LGSSTraining, train_lgss  # start-up time: torch
 
-    return train_lgss(films, LGSSTraining(**training), seed)
+    return train_lgss(videos, LGSSTraining(**training), seed)
 
 
 SYSTEMS: dict[str, Baseline] = {
@@ -60,7 +60,7 @@ SYSTEMS: dict[str, Baseline] = {
     "grouping": Baseline(grouping, GroupingSettings, several=True, candidates={"cost": ("additive", "normalised")}),
     "siamese": Baseline(siamese, SiameseSettings, _learn_siamese, candidates={"temporal": (0.3, 1.0, 3.0, 10.0)}),
     "lgss": Baseline(lgss, LGSSSettings, _learn_lgss, several=True, candidates={"supershots": (2.0, 3.0, 4.0)}),
-    # Sizes of the authors' release, for its 190 training films; rounds of the paper.
+    # Sizes of the authors' release, for its 190 training videos; rounds of the paper.
     "lgss-movienet": Baseline(
         lgss,
         LGSSSettings,

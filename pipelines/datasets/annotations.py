@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.datasets.parsing import MAX_POSITION, fault, parse_int, quote, text_lines
-from pipelines.video.films import safe_id
+from pipelines.video.inputs import safe_id
 
 SCENE_END = 1  # label of a shot that is the last of its scene
 INSIDE = 0
-"""Label of any other shot, and of the last shot of a video: the end of the film is not a scene end to predict."""
+"""Label of any other shot, and of the last shot of a video: the end of the video is not a scene end to predict."""
 DOUBTFUL = -1  # MovieNet's label of a doubtful scene end
 
 Ranges = NDArray[np.int64] | NDArray[np.float64]
@@ -27,7 +27,7 @@ Ranges = NDArray[np.int64] | NDArray[np.float64]
 
 @dataclass(frozen=True)
 class KeyframeFolder:
-    """The folder of a film's keyframe files, which are named by `pipelines.datasets.movienet.keyframe_name`."""
+    """The folder of a video's keyframe files, which are named by `pipelines.datasets.movienet.keyframe_name`."""
 
     folder: Path
     shots: int  # number of shots, N
@@ -44,7 +44,7 @@ class VideoAnnotation:
     Raises DatasetError: the values are invalid or inconsistent.
     """
 
-    video_id: str  # name of the video, without slashes; made an id by `safe_id`, as the name of a film is
+    video_id: str  # name of the video, without slashes; made an id by `safe_id`, as the name of a video is
     source: Path  # file or folder of the record, for messages
     shots: NDArray[np.int64] | None = None  # (N, 2) int64, frame range of each shot
     shots_seconds: NDArray[np.float64] | None = None  # (N, 2) float64, the same in seconds, if the source has it
@@ -59,7 +59,7 @@ class VideoAnnotation:
     # (N,) float64, 0 to 1, predicted scores of scene ends, if the source is a prediction
     scores: NDArray[np.float64] | None = None
     part: bool = False  # whether only a part of the video was read: that of its shots
-    # whether the source does not say where its last scene ends: with the film, see `close_last_scene`
+    # whether the source does not say where its last scene ends: with the video, see `close_last_scene`
     open_end: bool = False
 
     def __post_init__(self) -> None:

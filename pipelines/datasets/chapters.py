@@ -1,4 +1,4 @@
-"""Reader of chapters as scenes: Matroska XML, ffmetadata, and those inside a film."""
+"""Reader of chapters as scenes: Matroska XML, ffmetadata, and those inside a video."""
 
 import re
 from itertools import pairwise
@@ -10,7 +10,7 @@ import numpy as np
 from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.parsing import fault, quote, read_text
 from pipelines.errors import VideoError
-from pipelines.video.films import VIDEO_ENDINGS
+from pipelines.video.inputs import VIDEO_ENDINGS
 
 CHAPTER_ENDINGS = (".xml", ".ffmetadata", ".ffmeta")
 
@@ -24,7 +24,7 @@ def read_chapters(path: Path) -> VideoAnnotation:
     """Read the chapters of a file: scenes in seconds.
 
     Of a Matroska XML, the chapters of the first edition that are neither hidden nor disabled, without those inside
-    them. A chapter without an end lasts to the next one, the last one to the end of the film. The id is the file name
+    them. A chapter without an end lasts to the next one, the last one to the end of the video. The id is the file name
     without its ending, ``.chapters`` and ``.scenes``. Raises DatasetError: the file is damaged, or has no chapters.
     """
     times = _of_matroska(path) if path.suffix.lower() == ".xml" else _of_container(path)

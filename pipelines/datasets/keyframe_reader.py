@@ -17,7 +17,7 @@ from pipelines.stores.index import Index, read_index
 from pipelines.stores.jpeg import from_jpeg
 from pipelines.stores.keyframes import read_keyframes
 
-# Limit on stores held open by one reader: MovieNet has 1,100 films, and some systems allow a process 256 open files.
+# Limit on stores held open by one reader: MovieNet has 1,100 videos, and some systems allow a process 256 open files.
 _OPEN_FILES = 100
 _REMEDY = "run `bassl build-index --overwrite`"
 
@@ -86,7 +86,7 @@ class KeyframeReader:
         """Why pictures of a store are not those of the index, and what to do."""
         known = self.index.jpeg_crc32[self.index.span(video)]
         if np.array_equal(read_keyframes(path).jpeg_crc32, known.ravel()):
-            return "is damaged; run `bassl extract-keyframes --overwrite` on its film, or what else made it"
+            return "is damaged; run `bassl extract-keyframes --overwrite` on its video, or what else made it"
         return f"was made again after the index; {_REMEDY}"
 
     def _pread(self, video: int, path: Path, start: int, size: int) -> bytes:

@@ -21,14 +21,14 @@ Clock = Callable[[Numbers], Numbers]  # converts frame numbers of any shape to s
 class MatchReport:
     """Quality of a matching of scene ends to shot ends. Times and distances are in the unit of the matching."""
 
-    scene_ends: int  # number of scene ends, without those at the end of the film
+    scene_ends: int  # number of scene ends, without those at the end of the video
     matched: int  # number of them that have a shot
     unmatched: tuple[float, ...]  # positions of the others
-    # number of further ones at the end of the last shot, which are not labels: the film's end is not a scene end
-    at_film_end: int
+    # number of further ones at the end of the last shot, which are not labels: the video's end is not a scene end
+    at_video_end: int
     mean_distance: float  # mean distance between a matched scene end and the end of its shot; 0 if there is none
     max_distance: float  # largest such distance
-    outside: int = 0  # number of further ones before the first shot or after the last: of a part of the film
+    outside: int = 0  # number of further ones before the first shot or after the last: of a part of the video
 
 
 def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float) -> NDArray[np.int64]:
@@ -67,7 +67,7 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
     return assigned
 
 
-def report_of(ends: Numbers, spans: Numbers, assigned: NDArray[np.int64], at_film_end: int) -> MatchReport:
+def report_of(ends: Numbers, spans: Numbers, assigned: NDArray[np.int64], at_video_end: int) -> MatchReport:
     """The report of a matching of scene ends (M, 2) with the shot ends (N,) of `assign_scene_ends`."""
     matched = assigned >= 0
     distances = _distances(ends[assigned[matched]], spans[matched])
@@ -75,7 +75,7 @@ def report_of(ends: Numbers, spans: Numbers, assigned: NDArray[np.int64], at_fil
         scene_ends=len(spans),
         matched=int(matched.sum()),
         unmatched=tuple(spans[~matched, 0].tolist()),
-        at_film_end=at_film_end,
+        at_video_end=at_video_end,
         mean_distance=float(distances.mean()) if len(distances) else 0.0,
         max_distance=float(distances.max(initial=0.0)),
     )
@@ -91,8 +91,8 @@ def match_annotation(
     annotation's frames must be those of the same file. If there is a gap after a scene or shot of the annotation, its
     end may be anywhere in the gap. Labels keep their value: a doubtful end stays doubtful.
 
-    Two kinds of ends are counted in the report, but give no label: the end of the film, which is assigned to the last
-    shot, whose label is 0 by convention; and ends outside the shots, where these are of a part of the film.
+    Two kinds of ends are counted in the report, but give no label: the end of the video, which is assigned to the last
+    shot, whose label is 0 by convention; and ends outside the shots, where these are of a part of the video.
 
     `shots`, `shots_seconds`: (N, 2) ranges of the shots to label, in frames and in seconds. `tolerance`: in seconds.
     Returns: (N,) int8 labels and the report, in seconds.
@@ -108,12 +108,13 @@ def match_annotation(
     label[assigned[assigned >= 0]] = labels[assigned >= 0]
     label[-1] = INSIDE
     inner = assigned < len(ends) - 1
-    report = report_of(ends, spans[inner], assigned[inner], at_film_end=int((~inner).sum()))
+    report = report_of(ends, spans[inner], assigned[inner], at_video_end=int((~inner).sum()))
     return label, replace(report, outside=int((~inside).sum()))
 
 
 def close_last_scene(annotation: VideoAnnotation, end: float) -> VideoAnnotation:
-    """The annotation with the film's end, in seconds, as that of its last scene, where the source does not give one."""
+    """The annotation with the video's end, in seconds, as that of its last scene, where the source does not give
+    one."""
     if not annotation.open_end or annotation.scenes_seconds is None:
         return annotation
     scenes = annotation.scenes_seconds.copy()
@@ -157,7 +158,7 @@ def frame_clock(shots: NDArray[np.int64], shots_seconds: Numbers) -> Clock:
     rate = (seconds[-1] - seconds[0]) / (known[-1] - known[0])
 
     def clock(frames: Numbers) -> Numbers:
-        # Outside the shots, np.interp would clip every frame to the film's edge; extrapolate instead.
+        # Outside the shots, np.interp would clip every frame to the video's edge; extrapolate instead.
         outside = np.minimum(frames - known[0], 0) + np.maximum(frames - known[-1], 0)
         return np.asarray(np.interp(frames, known, seconds) + rate * outside)
 

@@ -46,7 +46,7 @@ FRAME_RATE = 24.0
 """Frames per second, by convention in the literature; MovieNet's files do not have it."""
 SPLITS = ("train", "val", "test")
 MAX_UNLABELLED = 2
-"""Maximum number of shots without a label per film: none in one film of MovieNet, the last in 316, two in one."""
+"""Maximum number of shots without a label per video: none in one video of MovieNet, the last in 316, two in one."""
 
 _KEYFRAMES = Path("240P_frames")
 _LABELS = Path("scene318/label318")
@@ -62,8 +62,8 @@ def is_movienet(root: Path) -> bool:
     return any(_is_there(root / part) for part in (_KEYFRAMES, _LABELS, _SHOTS, *_LIST_FILES.values()))
 
 
-def films_with_keyframes(root: Path) -> set[str]:
-    """The films that have a folder of keyframes."""
+def videos_with_keyframes(root: Path) -> set[str]:
+    """The videos that have a folder of keyframes."""
     return set(_subfolders(root / _KEYFRAMES))
 
 
@@ -76,19 +76,19 @@ def movienet_of_part(folder: Path) -> Path | None:
 
 
 def read_movienet(root: Path, left_out: dict[str, str] | None = None, only: str | None = None) -> list[VideoAnnotation]:
-    """Read every film with keyframes, a shot list or labels, or ``only`` one. ``left_out`` takes the films whose files
-    are damaged, contradict each other or lack a keyframe, with the reason by film id; without it such a film is an
-    error.
+    """Read every video with keyframes, a shot list or labels, or ``only`` one. ``left_out`` takes the videos whose
+    files are damaged, contradict each other or lack a keyframe, with the reason by video id; without it such a video is
+    an error.
 
-    Shots and labels come from `scene318` if it has the film, else from the ndjson lists. The number of shots is that of
-    the shot list, else of the keyframe folder, else of the ndjson list. Shots without a label (at most `MAX_UNLABELLED`
-    per film: the last ones, or a first shot left out by the numbering) are `INSIDE`; so is the last shot, whatever its
-    label. Doubtful ends stay -1. Films that are only named in a list or split, without labels, are left out. Frame
-    rate: `FRAME_RATE`.
+    Shots and labels come from `scene318` if it has the video, else from the ndjson lists. The number of shots is that
+    of the shot list, else of the keyframe folder, else of the ndjson list. Shots without a label (at most
+    `MAX_UNLABELLED` per video: the last ones, or a first shot left out by the numbering) are `INSIDE`; so is the last
+    shot, whatever its label. Doubtful ends stay -1. Videos that are only named in a list or split, without labels, are
+    left out. Frame rate: `FRAME_RATE`.
 
     Keyframe folders are listed once and their numbering is checked, without a stat of each file. Raises DatasetError:
-    there are no files of MovieNet, a file is damaged, two files contradict each other about a film (both are named), a
-    film has labels but no number of shots, or a keyframe is missing.
+    there are no files of MovieNet, a file is damaged, two files contradict each other about a video (both are named), a
+    video has labels but no number of shots, or a keyframe is missing.
     """
     if not is_movienet(root):
         raise fault(root, "holds neither 240P_frames nor scene318 nor anno/anno.*.ndjson; give MovieNet's folder")
@@ -97,42 +97,42 @@ def read_movienet(root: Path, left_out: dict[str, str] | None = None, only: str 
     keyframe_folders = {name: root / _KEYFRAMES / name for name in _subfolders(root / _KEYFRAMES)}
     listed = _read_lists(root)
     splits = read_movienet_splits(root)
-    labelled = [video_id for video_id, film in listed.items() if film.labelled]
+    labelled = [video_id for video_id, video in listed.items() if video.labelled]
     ids = {*shot_files, *label_files, *keyframe_folders, *labelled}
     if not ids:
-        raise fault(root, "has the folders or lists of MovieNet, but no film's keyframes, shots or labels")
-    films = []
+        raise fault(root, "has the folders or lists of MovieNet, but no video's keyframes, shots or labels")
+    videos = []
     for video_id in ids if only is None else ids & {only}:
         files = shot_files.get(video_id), label_files.get(video_id), keyframe_folders.get(video_id)
         try:
-            films.append(_film(video_id, *files, listed.get(video_id), splits.get(video_id), root))
+            videos.append(_video(video_id, *files, listed.get(video_id), splits.get(video_id), root))
         except DatasetError as error:
             if left_out is None:
                 raise
             left_out[video_id] = str(error)
-    return by_id(films)
+    return by_id(videos)
 
 
 def read_movienet_splits(root: Path) -> dict[str, str]:
-    """The split of each film of MovieNet-SSeg, from `split318.json`; {} if it is missing. Raises DatasetError: the
-    file is damaged, or a film is listed twice."""
+    """The split of each video of MovieNet-SSeg, from `split318.json`; {} if it is missing. Raises DatasetError: the
+    file is damaged, or a video is listed twice."""
     path = root / _SPLIT
     if not _is_there(path):
         return {}
     content = read_json(path)
     splits: dict[str, str] = {}
     for split in SPLITS:  # the file has other keys too
-        for video_id in as_list(member(content, split, "the file", path), f"the list of films of {split}", path):
-            video_id = as_text(video_id, f"the id of a film of {split}", path)
+        for video_id in as_list(member(content, split, "the file", path), f"the list of videos of {split}", path):
+            video_id = as_text(video_id, f"the id of a video of {split}", path)
             if video_id in splits:
-                raise fault(path, f"lists the film {quote(video_id)} in {splits[video_id]} and again in {split}")
+                raise fault(path, f"lists the video {quote(video_id)} in {splits[video_id]} and again in {split}")
             splits[video_id] = split
     return splits
 
 
 @dataclass
 class _Listed:
-    """A film in an ndjson list."""
+    """A video in an ndjson list."""
 
     path: Path
     line: int  # its first line
@@ -143,11 +143,11 @@ class _Listed:
 
     @property
     def labelled(self) -> bool:
-        """Whether the list has labels of the film: of all listed shots, or of none."""
+        """Whether the list has labels of the video: of all listed shots, or of none."""
         return None not in self.labels.values()
 
 
-def _film(
+def _video(
     video_id: str,
     shot_file: Path | None,
     label_file: Path | None,
@@ -248,33 +248,33 @@ def _is_there(path: Path) -> bool:
 
 
 def _read_lists(root: Path) -> dict[str, _Listed]:
-    films: dict[str, _Listed] = {}
+    videos: dict[str, _Listed] = {}
     for part, name in _LIST_FILES.items():
         path = root / name
         if not _is_there(path):
             continue
-        for video_id, film in _read_list(path, part).items():
-            first = films.setdefault(video_id, film)
-            if first is film:
+        for video_id, video in _read_list(path, part).items():
+            first = videos.setdefault(video_id, video)
+            if first is video:
                 continue
             if part in SPLITS:
-                raise fault(path, f"has the film {video_id}, and so has {first.path}", film.line)
+                raise fault(path, f"has the video {video_id}, and so has {first.path}", video.line)
             # `trainvaltest` repeats the three, `pretrain` may; they must agree.
-            if film.num_shot != first.num_shot and film.shots != first.shots:
-                raise fault(path, f"gives {video_id} {film.shots} shots, {first.path} {first.shots}", film.line)
-            first.shots = max(first.shots, film.shots)
-            for shot, label in film.labels.items():
+            if video.num_shot != first.num_shot and video.shots != first.shots:
+                raise fault(path, f"gives {video_id} {video.shots} shots, {first.path} {first.shots}", video.line)
+            first.shots = max(first.shots, video.shots)
+            for shot, label in video.labels.items():
                 other = first.labels.get(shot)
                 if label is not None and other is not None and label != other:
                     raise fault(path, f"labels shot {shot} of {video_id} with {label}, {first.path} with {other}")
-    return films
+    return videos
 
 
 def _read_list(path: Path, part: str) -> dict[str, _Listed]:
-    films: dict[str, _Listed] = {}
+    videos: dict[str, _Listed] = {}
     for number, line in text_lines(path):
         entry = parse_json(line, path, number)
-        video_id = as_text(member(entry, "video_id", "the line", path, number), "the id of a film", path, number)
+        video_id = as_text(member(entry, "video_id", "the line", path, number), "the id of a video", path, number)
         shot = member(entry, "shot_id", "the line", path, number)
         read = parse_int if isinstance(shot, str) else as_int
         shot = read(shot, "the number of a shot", path, number)
@@ -282,25 +282,25 @@ def _read_list(path: Path, part: str) -> dict[str, _Listed]:
         label = None
         if entry.get("boundary_label") is not None:
             label = _label(as_int(entry["boundary_label"], "a label", path, number), path, number)
-        film = films.setdefault(video_id, _Listed(path, number, shots, shots, part))
-        if shots != film.num_shot:
-            raise fault(path, f"gives {quote(video_id)} {shots} shots, and {film.num_shot} before", number)
+        video = videos.setdefault(video_id, _Listed(path, number, shots, shots, part))
+        if shots != video.num_shot:
+            raise fault(path, f"gives {quote(video_id)} {shots} shots, and {video.num_shot} before", number)
         if not 0 <= shot <= shots:
             raise fault(path, f"shot {shot} of {quote(video_id)} is beyond its {shots} shots", number)
-        if shot in film.labels:
+        if shot in video.labels:
             raise fault(path, f"has shot {shot} of {quote(video_id)} a second time", number)
-        film.labels[shot] = label
-    for video_id, film in films.items():
-        film.shots += film.num_shot in film.labels
-        absent = film.shots - len(film.labels)
+        video.labels[shot] = label
+    for video_id, video in videos.items():
+        video.shots += video.num_shot in video.labels
+        absent = video.shots - len(video.labels)
         if absent > MAX_UNLABELLED:
-            raise fault(path, f"has {len(film.labels)} of the {film.shots} shots of {quote(video_id)}", film.line)
-        unlabelled = sum(label is None for label in film.labels.values())
-        if 0 < unlabelled < len(film.labels):
-            raise fault(path, f"has labels of only some shots of {quote(video_id)}", film.line)
-        if film.shots < 1:
-            raise fault(path, f"gives {quote(video_id)} no shots", film.line)
-    return films
+            raise fault(path, f"has {len(video.labels)} of the {video.shots} shots of {quote(video_id)}", video.line)
+        unlabelled = sum(label is None for label in video.labels.values())
+        if 0 < unlabelled < len(video.labels):
+            raise fault(path, f"has labels of only some shots of {quote(video_id)}", video.line)
+        if video.shots < 1:
+            raise fault(path, f"gives {quote(video_id)} no shots", video.line)
+    return videos
 
 
 def _subfolders(folder: Path) -> list[str]:
@@ -309,7 +309,7 @@ def _subfolders(folder: Path) -> list[str]:
 
 
 def keyframe_name(shot: int, image: int) -> str:
-    """The name of the file of a keyframe in the folder of its film."""
+    """The name of the file of a keyframe in the folder of its video."""
     return f"shot_{shot:04d}_img_{image}.jpg"
 
 

@@ -23,7 +23,7 @@ from pipelines.errors import VideoError
 from pipelines.files import is_file
 from pipelines.options import kind_of
 from pipelines.scenes import TRANSITIONS, Scene, SceneList, Shot, Transition, VideoFacts, timecode
-from pipelines.video.films import film_at, fingerprint
+from pipelines.video.inputs import fingerprint, video_at
 
 # How each fact of a video is read, by its type; those with a default may be missing.
 _BY_TYPE = {str: as_text, int: as_int, float: as_number}
@@ -48,15 +48,15 @@ def read_scene_list(path: Path | str) -> SceneList:
     return SceneList(video, settings, shots, scenes)
 
 
-def with_film(scenes: SceneList, film: Path | None) -> SceneList:
-    """The scenes with the path and fingerprint of ``film``, or as they are where it is None.
+def with_video(scenes: SceneList, video: Path | None) -> SceneList:
+    """The scenes with the path and fingerprint of ``video``, or as they are where it is None.
 
     Raises VideoError where there is no such file."""
-    if film is None:
+    if video is None:
         return scenes
-    if not is_file(film):
-        raise VideoError(f"{film}: no such film")
-    return replace(scenes, video=replace(scenes.video, path=str(film.absolute()), fingerprint=fingerprint(film)))
+    if not is_file(video):
+        raise VideoError(f"{video}: no such video")
+    return replace(scenes, video=replace(scenes.video, path=str(video.absolute()), fingerprint=fingerprint(video)))
 
 
 def _video(entry: dict[str, Any], path: Path) -> VideoFacts:
@@ -70,7 +70,7 @@ def _video(entry: dict[str, Any], path: Path) -> VideoFacts:
             raise fault(path, f"the {name} of the video is {facts[name]}, which is not between 0 and {most}")
     relative = as_text(entry.get("relative_path", ""), "the relative_path of the video", path)
     video = VideoFacts(**facts)
-    return replace(video, path=_film(path, video, relative))
+    return replace(video, path=_video_path(path, video, relative))
 
 
 def _shot(i: int, entry: dict[str, Any], path: Path) -> Shot:
@@ -114,10 +114,10 @@ def _share(entry: dict[str, Any], key: str, of: str, path: Path) -> float:
     return value
 
 
-def _film(file: Path, video: VideoFacts, relative: str) -> str:
-    """Where the film is: from the folder of ``file`` first, so that both can be moved together."""
+def _video_path(file: Path, video: VideoFacts, relative: str) -> str:
+    """Where the video is: from the folder of ``file`` first, so that both can be moved together."""
     named, beside = Path(video.path), file.parent / PureWindowsPath(video.path).name
     for path in (file.parent / relative, named, file.parent / named, beside):
-        if film_at(path, video):
+        if video_at(path, video):
             return str(path.parent.resolve() / path.name)
     return video.path

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pipelines.datasets.parsing import fault
 from pipelines.errors import DatasetError, first_line
 from pipelines.stores.index import ASSUMED_FRAME_RATE
-from pipelines.video.films import files_below
+from pipelines.video.inputs import files_below
 
 ARRAYS = ("features", "shots", "scene_end")
 OPTIONAL_ARRAYS = ("colour", "frame_rate")
@@ -21,7 +21,7 @@ OPTIONAL_ARRAYS = ("colour", "frame_rate")
 # members and unknown compression.
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, RuntimeError, MemoryError, zlib.error, zipfile.BadZipFile)
 
-# Ten thousand shots of 25,000 numbers: no film has more, but a compressed file may claim so.
+# Ten thousand shots of 25,000 numbers: no video has more, but a compressed file may claim so.
 _LARGEST_ARRAY = 2**30
 
 

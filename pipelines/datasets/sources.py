@@ -64,11 +64,11 @@ def read_scenes_of_folder(
     """
     if is_movienet(folder):
         left_out: dict[str, str] = {}
-        films = read_movienet(folder, left_out)
-        return {film.video_id: film for film in films}, list(left_out.values())
+        videos = read_movienet(folder, left_out)
+        return {video.video_id: video for video in videos}, list(left_out.values())
     if is_bbc(folder) or is_ovsd(folder):
-        films = read_bbc(folder, annotator) if is_bbc(folder) else read_ovsd(folder)
-        return {film.video_id: film for film in films}, []
+        videos = read_bbc(folder, annotator) if is_bbc(folder) else read_ovsd(folder)
+        return {video.video_id: video for video in videos}, []
     files = [folder / name for name in listed_names(folder) if is_scene_files(folder / name)]
     if not files:
         files = sorted(shot_feature_files(folder))
@@ -103,7 +103,7 @@ def read_annotations(source: Path, annotator: int = 0, frame_rate: float | None 
 
 def _from_features(path: Path) -> VideoAnnotation:
     video = read_shot_features(path)
-    # The film's end is not a scene end to predict.
+    # The video's end is not a scene end to predict.
     scene_end = np.append(video.scene_end[:-1], 0).astype(np.int8)
     seconds = None if video.frame_rate is None else video.shots / video.frame_rate
     return VideoAnnotation(path.stem, path, video.shots, seconds, scene_end, frame_rate=video.frame_rate)

@@ -1,12 +1,13 @@
-"""Generator of synthetic animated films with known scenes.
+"""Generator of synthetic animated videos with known scenes.
 
-`plan_film` plans a film (sets, cast, scenes, shots, cameras) from a seed, `render_keyframes` draws a few frames
-of every shot without encoding, and `write_film` draws and encodes the whole film and writes its true scenes beside it.
+`plan_video` plans a video (sets, cast, scenes, shots, cameras) from a seed, `render_keyframes` draws a few frames
+of every shot without encoding, and `write_video` draws and encodes the whole video and writes its true scenes beside
+it.
 Scenes are not trivial to find: within a scene the shots look different (wide shots, shot and reverse shot against
 opposite sides of the set, inserts), while sets recur later with other people and another light, and people recur in
 other sets.
 
-    python -m pipelines.datasets.synthetic film.mp4 --seed 3
+    python -m pipelines.datasets.synthetic video.mp4 --seed 3
 
 Drawing is in `synthetic_art`; positions are in metres, x to the right and y up from the ground.
 """
@@ -48,8 +49,8 @@ Camera = tuple[float, float, float]  # centre x, y and height of what it sees, i
 
 
 @dataclass(frozen=True)
-class SyntheticFilmSettings:
-    """Settings of a film; the same settings always give the same frames."""
+class SyntheticVideoSettings:
+    """Settings of a video; the same settings always give the same frames."""
 
     seed: int = 0  # seed of all random choices; 0 or more
     scenes: int = 12  # number of scenes, 1 or more
@@ -63,12 +64,12 @@ class SyntheticFilmSettings:
     dissolves: int = 2
     # Length of a dissolve, at most two thirds of the shorter shot. The cut is in its middle.
     dissolve_seconds: float = 1.0
-    grain: float = 1.2  # standard deviation of the film grain in steps of luma, 0 to 20
+    grain: float = 1.2  # standard deviation of the video grain in steps of luma, 0 to 20
 
 
 @dataclass(frozen=True)
 class SyntheticShot:
-    """The frames `[start_frame, end_frame)` of the film, and what they show.
+    """The frames `[start_frame, end_frame)` of the video, and what they show.
 
     `kind` is wide, two (people), close, medium, detail (a part of the set) or insert (the prop number `which` fills the
     frame); `cameras` are those at its start and end.
@@ -84,10 +85,10 @@ class SyntheticShot:
 
 
 @dataclass(frozen=True)
-class SyntheticFilm:
-    """The plan of a film."""
+class SyntheticVideo:
+    """The plan of a video."""
 
-    settings: SyntheticFilmSettings
+    settings: SyntheticVideoSettings
     shots: tuple[SyntheticShot, ...]
     sets: tuple[int, ...]  # of every scene; equal numbers are the same place
     lights: tuple[str, ...]  # of every scene
@@ -120,8 +121,8 @@ class SyntheticFilm:
 # --- planning -------------------------------------------------------------------------------------------------------
 
 
-def plan_film(settings: SyntheticFilmSettings) -> SyntheticFilm:
-    """Plan a film, without drawing. Raises BasslError where a setting is out of range."""
+def plan_video(settings: SyntheticVideoSettings) -> SyntheticVideo:
+    """Plan a video, without drawing. Raises BasslError where a setting is out of range."""
     _check(settings)
     rng = np.random.default_rng([settings.seed, 0])
     sets = _order_of_sets(rng, settings.scenes)
@@ -144,10 +145,10 @@ def plan_film(settings: SyntheticFilmSettings) -> SyntheticFilm:
             staged = _stage(rng, kind, which, casts[-1], cameras, over_shoulder)
             shots.append(SyntheticShot(start, end, scene, kind, which, *staged))
     lights = tuple(str(rng.choice(tuple(LIGHTS))) for _ in sets)
-    return SyntheticFilm(settings, tuple(shots), sets, lights, tuple(casts), _place_dissolves(rng, settings, shots))
+    return SyntheticVideo(settings, tuple(shots), sets, lights, tuple(casts), _place_dissolves(rng, settings, shots))
 
 
-def _check(s: SyntheticFilmSettings) -> None:
+def _check(s: SyntheticVideoSettings) -> None:
     """Raise BasslError for settings out of range."""
     valid = {
         "seed": (s.seed >= 0, "0 or more"),
@@ -166,7 +167,7 @@ def _check(s: SyntheticFilmSettings) -> None:
     }
     for name, (holds, need) in valid.items():
         if not holds:
-            raise BasslError(f"no film can be made with {name} = {getattr(s, name)}: it must be {need}")
+            raise BasslError(f"no video can be made with {name} = {getattr(s, name)}: it must be {need}")
 
 
 def _order_of_sets(rng: Generator, scenes: int) -> tuple[int, ...]:
@@ -244,7 +245,7 @@ def _stage(
 
 
 def _place_dissolves(
-    rng: Generator, s: SyntheticFilmSettings, shots: list[SyntheticShot]
+    rng: Generator, s: SyntheticVideoSettings, shots: list[SyntheticShot]
 ) -> tuple[tuple[int, int], ...]:
     """Half-open frame ranges around some of the scene changes."""
     changes = [pair for pair in pairwise(shots) if pair[0].scene != pair[1].scene]
@@ -282,12 +283,12 @@ def _background(place: LitSet, shot: SyntheticShot, camera: Camera, width: int) 
     return np.asarray(cv2.warpAffine(view.image, window, size, flags=how, borderMode=cv2.BORDER_REFLECT))
 
 
-def _draw_shot(film: SyntheticFilm, index: int, frame: int) -> Image:
-    """Draw a shot at a frame of the film (which may be outside the shot, in a dissolve)."""
-    shot, s = film.shots[index], film.settings
+def _draw_shot(video: SyntheticVideo, index: int, frame: int) -> Image:
+    """Draw a shot at a frame of the video (which may be outside the shot, in a dissolve)."""
+    shot, s = video.shots[index], video.settings
     along = (frame - shot.start_frame) / (shot.end_frame - shot.start_frame)
     x, y, height = (a + (b - a) * along for a, b in zip(*shot.cameras, strict=True))
-    place, scale = LitSet(s.seed, film.sets[shot.scene], film.lights[shot.scene], s.height), s.height / height
+    place, scale = LitSet(s.seed, video.sets[shot.scene], video.lights[shot.scene], s.height), s.height / height
     image = _background(place, shot, (x, y, height), s.width).copy()
     camera = View(image, scale, x - s.width / 2 / scale, y + height / 2, *LIGHTS[place.light])
     for actor in shot.actors:
@@ -300,35 +301,35 @@ def _draw_shot(film: SyntheticFilm, index: int, frame: int) -> Image:
 
 
 @lru_cache(maxsize=2)
-def _grain(settings: SyntheticFilmSettings) -> Image:
-    """Eight tiles of film grain around 128."""
+def _grain(settings: SyntheticVideoSettings) -> Image:
+    """Eight tiles of video grain around 128."""
     rng = np.random.default_rng([settings.seed, 5])
     return rng.normal(128.5, settings.grain, (8, settings.height, settings.width)).clip(0, 255).astype(np.uint8)
 
 
-def _draw_frame(film: SyntheticFilm, index: int, frame: int) -> Image:
-    """Draw a frame of the film in shot `index`, as I420 (3/2 height, width), with dissolve, flicker and grain."""
-    image = _draw_shot(film, index, frame)
-    for start, end in film.dissolves:
+def _draw_frame(video: SyntheticVideo, index: int, frame: int) -> Image:
+    """Draw a frame of the video in shot `index`, as I420 (3/2 height, width), with dissolve, flicker and grain."""
+    image = _draw_shot(video, index, frame)
+    for start, end in video.dissolves:
         if start <= frame < end:
-            other = _draw_shot(film, index + (1 if frame < (start + end) // 2 else -1), frame)
+            other = _draw_shot(video, index + (1 if frame < (start + end) // 2 else -1), frame)
             share = abs(frame + 0.5 - (start + end) / 2) / (end - start) + 0.5
             image = cv2.addWeighted(image, share, other, 1 - share, 0)
     yuv: Image = cv2.cvtColor(image, cv2.COLOR_BGR2YUV_I420)
-    luma, flicker = yuv[: film.settings.height], 1 + 0.008 * math.sin(1.7 * frame) + 0.006 * math.sin(0.61 * frame)
-    cv2.addWeighted(luma, flicker, _grain(film.settings)[frame * 5 % 8], 1.0, -128, luma)
+    luma, flicker = yuv[: video.settings.height], 1 + 0.008 * math.sin(1.7 * frame) + 0.006 * math.sin(0.61 * frame)
+    cv2.addWeighted(luma, flicker, _grain(video.settings)[frame * 5 % 8], 1.0, -128, luma)
     return yuv
 
 
-def render_keyframes(film: SyntheticFilm, per_shot: int = 3) -> Image:
-    """Render evenly spaced keyframes of every shot, RGB, (shots, per_shot, height, width, 3), without encoding a film.
+def render_keyframes(video: SyntheticVideo, per_shot: int = 3) -> Image:
+    """Render evenly spaced keyframes of every shot, RGB, (shots, per_shot, height, width, 3), without encoding a video.
 
     Keyframe k of a shot is at (k + 1) / (per_shot + 1) of it, as in keyframe stores.
     """
-    keyframes: Image = np.empty((len(film.shots), per_shot, film.settings.height, film.settings.width, 3), np.uint8)
-    for index, (start, end) in enumerate(film.shot_ranges):
+    keyframes: Image = np.empty((len(video.shots), per_shot, video.settings.height, video.settings.width, 3), np.uint8)
+    for index, (start, end) in enumerate(video.shot_ranges):
         for k in range(per_shot):
-            yuv = _draw_frame(film, index, start + (end - start) * (k + 1) // (per_shot + 1))
+            yuv = _draw_frame(video, index, start + (end - start) * (k + 1) // (per_shot + 1))
             keyframes[index, k] = cv2.cvtColor(yuv, cv2.COLOR_YUV2RGB_I420)
     return keyframes
 
@@ -338,64 +339,64 @@ def render_keyframes(film: SyntheticFilm, per_shot: int = 3) -> Image:
 _CONTAINERS = {".mp4": "mp4", ".mkv": "matroska", ".mov": "mov", ".avi": "avi"}  # FFmpeg's names of formats
 
 
-def write_film(
-    path: str | Path, settings: SyntheticFilmSettings, progress: Callable[[int, int], None] | None = None
-) -> SyntheticFilm:
-    """Draw and encode a film, and write its true scenes beside it (film.mp4 and film.scenes.json).
+def write_video(
+    path: str | Path, settings: SyntheticVideoSettings, progress: Callable[[int, int], None] | None = None
+) -> SyntheticVideo:
+    """Draw and encode a video, and write its true scenes beside it (video.mp4 and video.scenes.json).
 
     Both files appear only when both are complete. `progress` is called with the frames done and the frames in all.
     Raises BasslError: a setting is out of range, or the path cannot be written or has an unsupported suffix.
     """
-    film, path = plan_film(settings), Path(path)
+    video, path = plan_video(settings), Path(path)
     if path.suffix not in _CONTAINERS:
-        raise BasslError(f"{path}: a film's name ends in {', '.join(_CONTAINERS)}")
+        raise BasslError(f"{path}: a video's name ends in {', '.join(_CONTAINERS)}")
     check_writable(path)
     check_writable(truth_path(path))
     try:
         with atomic_file(path) as partial:
-            _encode(partial, _CONTAINERS[path.suffix], film, progress)
-            _truth(film, path).save(truth_path(path))
+            _encode(partial, _CONTAINERS[path.suffix], video, progress)
+            _truth(video, path).save(truth_path(path))
     except av.FFmpegError as error:
         raise BasslError(f"{path}: cannot be written ({first_line(error)})") from error
-    return film
+    return video
 
 
-def truth_path(film: Path) -> Path:
-    """Path of the true scenes of a film."""
-    return film.with_suffix(".scenes.json")
+def truth_path(video: Path) -> Path:
+    """Path of the true scenes of a video."""
+    return video.with_suffix(".scenes.json")
 
 
 def _encode(
-    path: Path, container_format: str, film: SyntheticFilm, progress: Callable[[int, int], None] | None
+    path: Path, container_format: str, video: SyntheticVideo, progress: Callable[[int, int], None] | None
 ) -> None:
     codec, options = "libx264", {"preset": "ultrafast", "crf": "25"}
     if codec not in av.codecs_available:
         codec, options = "mpeg4", {"qscale": "4"}
     with av.open(str(path), "w", format=container_format) as container:
-        stream = container.add_stream(codec, rate=film.frame_rate, options=options)
+        stream = container.add_stream(codec, rate=video.frame_rate, options=options)
         assert isinstance(stream, VideoStream)
-        stream.width, stream.height, stream.pix_fmt = film.settings.width, film.settings.height, "yuv420p"
+        stream.width, stream.height, stream.pix_fmt = video.settings.width, video.settings.height, "yuv420p"
         stream.codec_context.thread_count = 1  # the number of threads changes what x264 writes
-        for index, shot in enumerate(film.shots):
+        for index, shot in enumerate(video.shots):
             for frame in range(shot.start_frame, shot.end_frame):
-                encoded = av.VideoFrame.from_ndarray(_draw_frame(film, index, frame), format="yuv420p")
-                encoded.pts, encoded.time_base = frame, 1 / film.frame_rate
+                encoded = av.VideoFrame.from_ndarray(_draw_frame(video, index, frame), format="yuv420p")
+                encoded.pts, encoded.time_base = frame, 1 / video.frame_rate
                 container.mux(stream.encode(encoded))
                 if progress is not None:
-                    progress(frame + 1, film.frames)
+                    progress(frame + 1, video.frames)
         container.mux(stream.encode())
 
 
-def _truth(film: SyntheticFilm, path: Path) -> SceneList:
-    """The true scenes of the film, with scores of 1 and 0."""
-    s, rate = film.settings, film.frame_rate
+def _truth(video: SyntheticVideo, path: Path) -> SceneList:
+    """The true scenes of the video, with scores of 1 and 0."""
+    s, rate = video.settings, video.frame_rate
     shots = []
-    for i, (shot, following) in enumerate(zip(film.shots, (*film.scene_of_shot[1:], None), strict=True)):
+    for i, (shot, following) in enumerate(zip(video.shots, (*video.scene_of_shot[1:], None), strict=True)):
         start, end = shot.start_frame, shot.end_frame
         shots.append(Shot(i, start, end, float(start / rate), float(end / rate), float(shot.scene != following)))
     return SceneList(
-        VideoFacts(path.name, s.width, s.height, shots[-1].end, film.frames, float(rate)),
-        {"made_by": f"pipelines.datasets.synthetic {__version__}", "dissolve_frames": film.dissolves} | asdict(s),
+        VideoFacts(path.name, s.width, s.height, shots[-1].end, video.frames, float(rate)),
+        {"made_by": f"pipelines.datasets.synthetic {__version__}", "dissolve_frames": video.dissolves} | asdict(s),
         tuple(shots),
         group_shots(shots, [shot.index for shot in shots if shot.score]),
     )
@@ -408,9 +409,9 @@ class _Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """`python -m pipelines.datasets.synthetic OUT.mp4 [--seed N ...]`; returns the exit code."""
-    parser = _Parser(prog="python -m pipelines.datasets.synthetic", description="Make a film with known scenes.")
+    parser = _Parser(prog="python -m pipelines.datasets.synthetic", description="Make a video with known scenes.")
     parser.add_argument("out", type=Path, help="video to write; its scenes go beside it, to NAME.scenes.json")
-    for field in fields(SyntheticFilmSettings):
+    for field in fields(SyntheticVideoSettings):
         option, default, text = "--" + field.name.replace("_", "-"), field.default, f"default: {field.default}"
         if isinstance(default, tuple):
             kind = type(default[0])
@@ -421,12 +422,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     out: Path = given.pop("out")
     try:
         values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
-        film = write_film(out, SyntheticFilmSettings(**values))
+        video = write_video(out, SyntheticVideoSettings(**values))
     except BasslError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
-    length = timecode(float(film.frames / film.frame_rate))
-    counts = f"{count(len(film.shots), 'shot')} in {count(len(film.sets), 'scene')}"
+    length = timecode(float(video.frames / video.frame_rate))
+    counts = f"{count(len(video.shots), 'shot')} in {count(len(video.sets), 'scene')}"
     print(f"{out}: {length}, {counts}, listed in {truth_path(out)}")
     return 0
 

@@ -1,4 +1,4 @@
-"""Drawing of sets, props and characters for the films of `pipelines.datasets.synthetic`.
+"""Drawing of sets, props and characters for the videos of `pipelines.datasets.synthetic`.
 
 Everything is drawn in metres (x to the right, y up from the ground) with colours in OpenCV's order: blue, green, red.
 """
@@ -33,7 +33,7 @@ _FLOOR = 1.1  # metres of ground in front of the actors' feet: y runs from -_FLO
 
 @dataclass(frozen=True)
 class LitSet:
-    """Set `number` of the film with this seed in one of the LIGHTS, for frames of `height` pixels."""
+    """Set `number` of the video with this seed in one of the LIGHTS, for frames of `height` pixels."""
 
     seed: int
     number: int
@@ -266,7 +266,7 @@ def _paint_thing(view: View, rng: Generator, x: float, thing: str, hue: float) -
 
 
 def _set_hue(place: LitSet) -> float:
-    """Base hue of a set; steps of the golden section keep a film's sets apart."""
+    """Base hue of a set; steps of the golden section keep a video's sets apart."""
     return (0.37 * place.seed + 0.618 * place.number) % 1.0
 
 
@@ -350,7 +350,7 @@ _HAIRS = ((25, 25, 30), (35, 55, 85), (60, 130, 190), (30, 70, 150), (170, 175, 
 
 @dataclass(frozen=True)
 class _Look:
-    """What a character looks like, the same in the whole film."""
+    """What a character looks like, the same in the whole video."""
 
     skin: Colour
     hair: Colour

@@ -5,7 +5,7 @@ prediction has none, or else the true scenes count as shots. Scene ends of the o
 the nearest shot end within the tolerance; an unassigned end splits the shot that contains it. So no end is lost: an
 unmatched true end is a miss, an unmatched predicted end a false alarm.
 
-Where only a part of the film was read, both lists are cut to it first. The borders of the part are not scene ends.
+Where only a part of the video was read, both lists are cut to it first. The borders of the part are not scene ends.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pipelines.datasets.matching import (
 )
 from pipelines.datasets.parsing import fault
 from pipelines.datasets.scene_files import TIME_ROUNDING
-from pipelines.evaluation.metrics import FilmScores
+from pipelines.evaluation.metrics import VideoScores
 from pipelines.scenes import timecode
 
 How = Literal["same shots", "shots of the prediction", "shots of the truth", "true scenes as shots"]
@@ -36,16 +36,16 @@ How = Literal["same shots", "shots of the prediction", "shots of the truth", "tr
 
 @dataclass(frozen=True)
 class Alignment:
-    """A film that can be scored, and how its shots were chosen."""
+    """A video that can be scored, and how its shots were chosen."""
 
-    film: FilmScores  # labels, scores and decisions on one list of shots
+    video: VideoScores  # labels, scores and decisions on one list of shots
     how: How  # where the shots come from
     # how the true scene ends were matched to them, in seconds; None if the shots are the truth's own
     truth: MatchReport | None = None
     prediction: MatchReport | None = None  # the same for the predicted scene ends
     # length of prediction and truth in seconds; None for equal shots, or where only a part is scored
     lengths: tuple[float, float] | None = None
-    part: tuple[float, float] | None = None  # of the film that both cover, in seconds; None: the whole film
+    part: tuple[float, float] | None = None  # of the video that both cover, in seconds; None: the whole video
 
 
 def align(
@@ -67,7 +67,7 @@ def align(
         threshold: shots with at least this score are the predicted scene ends; None: those that the prediction lists.
         frame_rate: for sources that give only frames and no frame rate.
         doubtful: whether a doubtful end of the truth counts as an end or is ignored.
-    Raises DatasetError: a source has no scenes, or none in the part of the film that the other covers, its frames
+    Raises DatasetError: a source has no scenes, or none in the part of the video that the other covers, its frames
         cannot be converted to seconds, or a threshold is given and the prediction has no scores.
     """
     if truth.scene_end is None and truth.scenes_frames is None and truth.scenes_seconds is None:
@@ -86,8 +86,8 @@ def align(
     if prediction.open_end:
         prediction = close_last_scene(prediction, _length(truth, prediction, frame_rate))
     part = _part(prediction, truth, frame_rate)
-    if (film := _on_same_shots(prediction, truth, frame_rate, doubtful)) is not None:
-        return Alignment(film, "same shots", part=part)
+    if (video := _on_same_shots(prediction, truth, frame_rate, doubtful)) is not None:
+        return Alignment(video, "same shots", part=part)
     lengths = (_length(prediction, truth, frame_rate), _length(truth, prediction, frame_rate))
     if part is not None:
         pairs = ((prediction, truth), (truth, prediction))
@@ -107,7 +107,7 @@ def align(
     spans, values = labelled_ends(other, _clock(other, owner, frame_rate))
     inner = _inner(spans, seconds, lengths[1 if other is truth else 0], tolerance, part)
     seconds, origin, marks, report = _with_ends(seconds, spans[inner], values[inner], tolerance)
-    report = replace(report, at_film_end=int((~inner).sum()))
+    report = replace(report, at_video_end=int((~inner).sum()))
     new = origin < 0
     own = np.where(new, INSIDE, own[origin])
     labels, decided = (marks, own) if other is truth else (own, marks)
@@ -121,7 +121,7 @@ def align(
         unknown = seconds[(decided != INSIDE) & ~known, 1]
         apart = np.abs(spans.mean(axis=1)[:, None] - unknown).min(axis=1, initial=np.inf)
         predicted_ends = spans[inner & (apart > tolerance)]
-    film = FilmScores(
+    video = VideoScores(
         labels=(labels != INSIDE).astype(np.uint8),
         scores=scores,
         shots=seconds,
@@ -131,10 +131,10 @@ def align(
         true_ends=spans[inner & ~np.isin(values, no_end)] if other is truth else None,
         predicted_ends=predicted_ends,
         pieces=how == "true scenes as shots",
-        film=truth.video_id,
+        video=truth.video_id,
     )
     return Alignment(
-        film,
+        video,
         how,
         truth=report if other is truth else None,
         prediction=report if other is prediction else None,
@@ -144,21 +144,21 @@ def align(
 
 
 def _part(prediction: VideoAnnotation, truth: VideoAnnotation, frame_rate: float | None) -> tuple[float, float] | None:
-    """The part of the film that both cover, in seconds; None where neither was made of a part."""
+    """The part of the video that both cover, in seconds; None where neither was made of a part."""
     pairs = ((prediction, truth), (truth, prediction))
     shots = [_seconds(one, other, frame_rate) for one, other in pairs if one.part]
     if not shots:
         return None
     start, end = max(float(own[0, 0]) for own in shots), min(float(own[-1, 1]) for own in shots)
     if end <= start:
-        raise fault(prediction.source, f"has no part of the film in common with {truth.source}")
+        raise fault(prediction.source, f"has no part of the video in common with {truth.source}")
     return start, end
 
 
 def _cut_to(
     part: tuple[float, float], one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None
 ) -> VideoAnnotation:
-    """A source within a part of the film: what lies across a border ends there."""
+    """A source within a part of the video: what lies across a border ends there."""
 
     def inside(ranges: NDArray[np.float64]) -> NDArray[np.bool_]:
         kept: NDArray[np.bool_] = (ranges[:, 1] > part[0] + TIME_ROUNDING) & (ranges[:, 0] < part[1] - TIME_ROUNDING)
@@ -194,7 +194,7 @@ def _with_ends(
     ends = seconds[:-1, 1]
     assigned = assign_scene_ends(ends, spans, tolerance) if len(ends) else np.full(len(spans), -1)
     found = assigned >= 0
-    report = report_of(ends, spans, assigned, at_film_end=0)
+    report = report_of(ends, spans, assigned, at_video_end=0)
     on_shots = np.zeros(len(seconds), np.int8)
     on_shots[assigned[found]] = values[found]
     cut, origin = cut_shots(seconds, spans[~found, 0])
@@ -234,21 +234,21 @@ def _inner(
     tolerance: float,
     part: tuple[float, float] | None,
 ) -> NDArray[np.bool_]:
-    """Which scene ends (M, 2) are not the end of the film, nor a border of its part, which are not scene ends to find.
+    """Which scene ends (M, 2) are not the end of the video, nor a border of its part, which are not scene ends to find.
 
-    The end of the film is an end at the end of the shots (N, 2), or the last one of a list of scenes of this length,
-    unless the film continues and a shot ends there, too. Where a list ends elsewhere, it is also an end within the
+    The end of the video is an end at the end of the shots (N, 2), or the last one of a list of scenes of this length,
+    unless the video continues and a shot ends there, too. Where a list ends elsewhere, it is also an end within the
     tolerance that is nearer to it than to the end of a shot. Of a part, an end within the tolerance of a border is that
     border, unless the end of a shot is nearer.
     """
-    film_end = shots[-1, 1]
+    video_end = shots[-1, 1]
     starts, ends = spans[:, 0], spans[:, 1]
     to_shot = np.abs(shots[None, :-1, 1] - starts[:, None]).min(axis=1, initial=np.inf)
     at_list_end = starts >= length - 1e-9
     if part is None:
-        others = 0.0 if abs(length - film_end) <= tolerance else np.minimum(to_shot, tolerance)
+        others = 0.0 if abs(length - video_end) <= tolerance else np.minimum(to_shot, tolerance)
         nearest = np.where(at_list_end, tolerance, others)
-        inner = (ends > 0) & (np.abs(starts - film_end) > nearest)
+        inner = (ends > 0) & (np.abs(starts - video_end) > nearest)
     else:
         inner = np.minimum(starts - part[0], part[1] - ends) > np.minimum(to_shot, tolerance)
     counted: NDArray[np.bool_] = inner & (~at_list_end | (to_shot <= tolerance))
@@ -257,8 +257,8 @@ def _inner(
 
 def _on_same_shots(
     prediction: VideoAnnotation, truth: VideoAnnotation, frame_rate: float | None, doubtful: str
-) -> FilmScores | None:
-    """The film of two sources with equal, labelled shots; None for others."""
+) -> VideoScores | None:
+    """The video of two sources with equal, labelled shots; None for others."""
     if prediction.shots is None or truth.shots is None or prediction.scene_end is None or truth.scene_end is None:
         return None
     if not np.array_equal(prediction.shots, truth.shots):
@@ -267,14 +267,14 @@ def _on_same_shots(
     seconds = next((one.shots_seconds for one in (prediction, truth) if one.shots_seconds is not None), None)
     if seconds is None and rate is not None:
         seconds = prediction.shots / rate
-    return FilmScores(
+    return VideoScores(
         labels=(truth.scene_end != INSIDE).astype(np.uint8),
         scores=np.full(len(prediction.shots), np.nan) if prediction.scores is None else prediction.scores,
         shots=prediction.shots,
         seconds=seconds,
         known=truth.scene_end != DOUBTFUL if doubtful == "ignore" else None,
         predicted=prediction.scene_end != INSIDE,
-        film=truth.video_id,
+        video=truth.video_id,
     )
 
 

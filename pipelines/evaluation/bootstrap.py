@@ -1,12 +1,12 @@
-"""All metrics over a set of films, with confidence intervals by bootstrap over films.
+"""All metrics over a set of videos, with confidence intervals by bootstrap over videos.
 
-Films are independent, the shots of a film are not: whole films are resampled with replacement, and each metric is
-computed on every draw. A draw is a row of weights, how often each film is in it; the row of ones is the set itself.
-Most metrics are functions of sums over films, so that all draws are one matrix product; so are AP and AUC-ROC, from
-the number of shots of each film that score at least as high as each true scene end.
+Videos are independent, the shots of a video are not: whole videos are resampled with replacement, and each metric is
+computed on every draw. A draw is a row of weights, how often each video is in it; the row of ones is the set itself.
+Most metrics are functions of sums over videos, so that all draws are one matrix product; so are AP and AUC-ROC, from
+the number of shots of each video that score at least as high as each true scene end.
 
-AP, AUC-ROC and F1 are those of the BaSSL paper (section 4.1) over the pooled shots of all films; its mIoU, Recall and
-Recall@3s are means over films. F1 and precision are 0 where no scene end is true or predicted. Sum is the paper's
+AP, AUC-ROC and F1 are those of the BaSSL paper (section 4.1) over the pooled shots of all videos; its mIoU, Recall and
+Recall@3s are means over videos. F1 and precision are 0 where no scene end is true or predicted. Sum is the paper's
 Meta-Sum, AP + mIoU + AUC-ROC + F1, from 0 to 4 (the paper adds percentages: 241.73 is 2.4173).
 """
 
@@ -18,8 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.evaluation.boundary_metrics import coverage_overflow, film_boundaries
-from pipelines.evaluation.metrics import FilmScores, film_miou, recall_within_counts
+from pipelines.evaluation.boundary_metrics import coverage_overflow, video_boundaries
+from pipelines.evaluation.metrics import VideoScores, recall_within_counts, video_miou
 
 METRICS = {
     "ap": "AP",
@@ -50,70 +50,71 @@ _Values = dict[str, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Measure:
-    """One metric over a set of films; a value is None where it is undefined."""
+    """One metric over a set of videos; a value is None where it is undefined."""
 
-    # over the shots, scenes or boundaries of all films together. None for mIoU, which is a mean over films.
+    # over the shots, scenes or boundaries of all videos together. None for mIoU, which is a mean over videos.
     pooled: float | None
-    interval: tuple[float, float] | None  # its confidence interval; None for a single film
-    # mean over the films for which it is defined. None for Sum, which adds values of both kinds, as in the paper.
-    films: float | None
-    films_interval: tuple[float, float] | None  # its confidence interval
+    interval: tuple[float, float] | None  # its confidence interval; None for a single video
+    # mean over the videos for which it is defined. None for Sum, which adds values of both kinds, as in the paper.
+    videos: float | None
+    videos_interval: tuple[float, float] | None  # its confidence interval
 
     @property
     def value(self) -> float | None:
         """The value that the paper reports: pooled, except for mIoU."""
-        return self.pooled if self.pooled is not None else self.films
+        return self.pooled if self.pooled is not None else self.videos
 
 
 def measure(
-    films: Sequence[FilmScores], threshold: float = 0.5, within: float = 3.0, resamples: int = 1000, seed: int = 0
+    videos: Sequence[VideoScores], threshold: float = 0.5, within: float = 3.0, resamples: int = 1000, seed: int = 0
 ) -> dict[str, Measure]:
     """Compute all `METRICS` with their confidence intervals.
 
     Args:
-        films: labels and predictions of each film.
-        threshold: a shot with at least this score ends a scene, in films without explicit decisions.
+        videos: labels and predictions of each video.
+        threshold: a shot with at least this score ends a scene, in videos without explicit decisions.
         within: tolerance of the boundary metrics, in seconds.
         resamples: number of draws; 0 for no intervals.
-        seed: of the draws, which depend on it and on the number of films only.
-    Returns: By name, in the order of `METRICS`. AP and AUC-ROC are None if a film has no scores, Recall@3s and the
-        boundary metrics if no film has times (they leave out films without).
-    Raises ValueError: no film, or an invalid threshold, tolerance or number of draws.
+        seed: of the draws, which depend on it and on the number of videos only.
+    Returns: By name, in the order of `METRICS`. AP and AUC-ROC are None if a video has no scores, Recall@3s and the
+        boundary metrics if no video has times (they leave out videos without).
+    Raises ValueError: no video, or an invalid threshold, tolerance or number of draws.
     """
-    weights = _draws(len(films), resamples, seed)
-    pooled, means = _statistics(films, threshold, within, weights)
+    weights = _draws(len(videos), resamples, seed)
+    pooled, means = _statistics(videos, threshold, within, weights)
     return {name: _summary(pooled.get(name), means.get(name)) for name in METRICS}
 
 
-def evaluate(films: Sequence[FilmScores], threshold: float = 0.5) -> dict[str, float]:
-    """The paper's metrics over shots that are defined, and mIoU, without intervals; ``film_...`` are means over films.
+def evaluate(videos: Sequence[VideoScores], threshold: float = 0.5) -> dict[str, float]:
+    """The paper's metrics over shots that are defined, and mIoU, without intervals; ``video_...`` are means over
+    videos.
     Arguments and errors as for `measure`."""
-    found = measure(films, threshold, resamples=0)
+    found = measure(videos, threshold, resamples=0)
     values = {name: found[name].value for name in ("ap", "auc", "f1", "miou", "precision", "recall")}
-    values |= {f"film_{name}": found[name].films for name in ("ap", "f1", "recall")}
+    values |= {f"video_{name}": found[name].videos for name in ("ap", "f1", "recall")}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def compare(
-    first: Sequence[FilmScores],
-    second: Sequence[FilmScores],
+    first: Sequence[VideoScores],
+    second: Sequence[VideoScores],
     thresholds: tuple[float, float] = (0.5, 0.5),
     within: float = 3.0,
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, Measure]:
-    """The difference of two predictions for the same films, first minus second, for each metric.
+    """The difference of two predictions for the same videos, first minus second, for each metric.
 
-    Paired bootstrap: both are measured on the same draws, so that the difficulty of films cancels out and the interval
+    Paired bootstrap: both are measured on the same draws, so that the difficulty of videos cancels out and the interval
     of the difference is narrower than the two intervals suggest. ``thresholds`` are those of the two; the other
-    arguments are those of `measure`. Raises ValueError: names or order of the films differ; and as `measure`.
+    arguments are those of `measure`. Raises ValueError: names or order of the videos differ; and as `measure`.
     """
-    if [film.film for film in first] != [film.film for film in second]:
-        raise ValueError("two predictions can only be compared on the same films")
+    if [video.video for video in first] != [video.video for video in second]:
+        raise ValueError("two predictions can only be compared on the same videos")
     weights = _draws(len(first), resamples, seed)
     one, other = (
-        _statistics(films, threshold, within, weights)
-        for films, threshold in zip((first, second), thresholds, strict=True)
+        _statistics(videos, threshold, within, weights)
+        for videos, threshold in zip((first, second), thresholds, strict=True)
     )
 
     def less(a: _Values, b: _Values, name: str) -> NDArray[np.float64] | None:
@@ -122,23 +123,23 @@ def compare(
     return {name: _summary(less(one[0], other[0], name), less(one[1], other[1], name)) for name in METRICS}
 
 
-def _draws(films: int, resamples: int, seed: int) -> NDArray[np.float64]:
-    """(1 + resamples, films): how often each film is in each draw; the first is the set itself."""
-    if films < 1:
-        raise ValueError("nothing to measure: no film")
+def _draws(videos: int, resamples: int, seed: int) -> NDArray[np.float64]:
+    """(1 + resamples, videos): how often each video is in each draw; the first is the set itself."""
+    if videos < 1:
+        raise ValueError("nothing to measure: no video")
     if resamples < 0:
         raise ValueError("resamples must be 0 or more")
-    if films == 1:  # with one film all draws are equal
+    if videos == 1:  # with one video all draws are equal
         resamples = 0
-    drawn = np.random.default_rng(seed).multinomial(films, np.full(films, 1 / films), resamples)
-    return np.concatenate([np.ones((1, films)), drawn.astype(np.float64)])
+    drawn = np.random.default_rng(seed).multinomial(videos, np.full(videos, 1 / videos), resamples)
+    return np.concatenate([np.ones((1, videos)), drawn.astype(np.float64)])
 
 
 def _summary(pooled: NDArray[np.float64] | None, means: NDArray[np.float64] | None) -> Measure:
     def both(values: NDArray[np.float64] | None) -> tuple[float | None, tuple[float, float] | None]:
         if values is None or np.isnan(values[0]):
             return None, None
-        drawn = values[1:][~np.isnan(values[1:])]  # a draw may be all films without a scene end
+        drawn = values[1:][~np.isnan(values[1:])]  # a draw may be all videos without a scene end
         if not len(drawn):
             return float(values[0]), None
         low, high = np.quantile(drawn, [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2])
@@ -148,27 +149,27 @@ def _summary(pooled: NDArray[np.float64] | None, means: NDArray[np.float64] | No
 
 
 def _statistics(
-    films: Sequence[FilmScores], threshold: float, within: float, weights: NDArray[np.float64]
+    videos: Sequence[VideoScores], threshold: float, within: float, weights: NDArray[np.float64]
 ) -> tuple[_Values, _Values]:
-    """Pooled values and means over films of each metric for each draw; NaN where undefined."""
+    """Pooled values and means over videos of each metric for each draw; NaN where undefined."""
     if not within >= 0 or np.isnan(threshold):
         raise ValueError("the threshold must be a number and the tolerance 0 or more")
-    V = len(films)
+    V = len(videos)
     counts = {name: np.zeros(V) for name in ("tp", "taken", "true", "hits", "ends", "pairs", "marks", "bounds")}
     miou, coverage, overflow, shots = (np.zeros(V) for _ in range(4))
     timed = np.zeros(V, np.bool_)
-    for v, film in enumerate(films):
-        decided, counted = film.decided(threshold), film.counted()
-        y, d = film.labels[counted] == 1, decided[counted]
+    for v, video in enumerate(videos):
+        decided, counted = video.decided(threshold), video.counted()
+        y, d = video.labels[counted] == 1, decided[counted]
         counts["tp"][v], counts["taken"][v], counts["true"][v] = (y & d).sum(), d.sum(), y.sum()
-        miou[v] = film_miou(film.labels, decided, film.shots)
-        segment = coverage_overflow(film.labels, decided, np.diff(film.shots)[:, 0] if film.pieces else 1)
+        miou[v] = video_miou(video.labels, decided, video.shots)
+        segment = coverage_overflow(video.labels, decided, np.diff(video.shots)[:, 0] if video.pieces else 1)
         coverage[v], overflow[v], shots[v] = segment.coverage, segment.overflow, segment.shots
-        match = film_boundaries(film, threshold, within)
-        if match is not None and film.seconds is not None:
+        match = video_boundaries(video, threshold, within)
+        if match is not None and video.seconds is not None:
             timed[v] = True
             counts["pairs"][v], counts["marks"][v], counts["bounds"][v] = match.matched, match.predicted, match.true
-            counts["hits"][v], counts["ends"][v] = recall_within_counts(film.labels * counted, decided, film.seconds)
+            counts["hits"][v], counts["ends"][v] = recall_within_counts(video.labels * counted, decided, video.seconds)
 
     alone = _of_counts(counts)
     for name in _TIMED:
@@ -179,8 +180,8 @@ def _statistics(
         pooled = {name: values for name, values in pooled.items() if name not in _TIMED}
     total = weights @ shots
     pooled |= _of_segments(weights @ (coverage * shots) / total, weights @ (overflow * shots) / total)
-    if not any(np.isnan(film.scores).any() for film in films):
-        ranking = _rankings(films)
+    if not any(np.isnan(video.scores).any() for video in videos):
+        ranking = _rankings(videos)
         alone["ap"], alone["auc"] = _rank(ranking, np.eye(V))
         pooled["ap"], pooled["auc"] = _rank(ranking, weights)
     means = {name: _mean(weights, values) for name, values in alone.items()}
@@ -190,11 +191,11 @@ def _statistics(
 
 
 _TIMED = ("recall_at_3s", "boundary_precision", "boundary_recall", "boundary_f1")
-"""The metrics that films without times do not have."""
+"""The metrics that videos without times do not have."""
 
 
 def _of_counts(counts: Mapping[str, NDArray[np.float64]]) -> _Values:
-    """Metrics that follow from counts, which are those of films or sums over films."""
+    """Metrics that follow from counts, which are those of videos or sums over videos."""
     return {
         "f1": 2 * counts["tp"] / np.maximum(1, counts["taken"] + counts["true"]),
         "precision": counts["tp"] / np.maximum(1, counts["taken"]),
@@ -226,8 +227,8 @@ def _mean(weights: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[
 
 @dataclass(frozen=True, eq=False)
 class _Ranking:
-    """For G distinct scores of true scene ends, in descending order, and V films: how many shots of each film score at
-    least (or above) each. AP and AUC-ROC of any draw of films follow from it."""
+    """For G distinct scores of true scene ends, in descending order, and V videos: how many shots of each video score
+    at least (or above) each. AP and AUC-ROC of any draw of videos follow from it."""
 
     ends: NDArray[np.float64]  # (G, V) scene ends with exactly this score
     ends_from: NDArray[np.float64]  # (G, V) scene ends with at least this score
@@ -236,11 +237,11 @@ class _Ranking:
     others: NDArray[np.float64]  # (V,) all other shots
 
 
-def _rankings(films: Sequence[FilmScores]) -> _Ranking:
+def _rankings(videos: Sequence[VideoScores]) -> _Ranking:
     ends, others = [], []
-    for film in films:
-        counted = film.counted()
-        scores, labels = film.scores[counted], film.labels[counted] == 1
+    for video in videos:
+        counted = video.counted()
+        scores, labels = video.scores[counted], video.labels[counted] == 1
         ends.append(np.sort(scores[labels]))
         others.append(np.sort(scores[~labels]))
     levels = np.unique(np.concatenate(ends))[::-1]
@@ -289,8 +290,8 @@ def flatten(measures: Mapping[str, Measure]) -> dict[str, dict[str, float | list
         JSON_KEYS.get(name, name): {
             "pooled": one.pooled,
             "interval": None if one.interval is None else list(one.interval),
-            "films": one.films,
-            "films_interval": None if one.films_interval is None else list(one.films_interval),
+            "videos": one.videos,
+            "videos_interval": None if one.videos_interval is None else list(one.videos_interval),
         }
         for name, one in measures.items()
     }

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pipelines.datasets.matching import assign_scene_ends
-from pipelines.evaluation.metrics import FilmScores
+from pipelines.evaluation.metrics import VideoScores
 
 
 @dataclass(frozen=True)
 class CoverageOverflow:
-    """Coverage and overflow of one film, or of several with their shots pooled."""
+    """Coverage and overflow of one video, or of several with their shots pooled."""
 
     coverage: float  # C, 0 to 1, higher is better
     # O, from 0, lower is better; above 1 where predicted scenes extend beyond the neighbouring true scenes
@@ -24,15 +24,15 @@ class CoverageOverflow:
 
 
 def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLike = 1) -> CoverageOverflow:
-    """Coverage and overflow of one film, counted in shots; or by their `lengths`, (N,) above 0.
+    """Coverage and overflow of one video, counted in shots; or by their `lengths`, (N,) above 0.
 
     With true scenes t_1 ... t_n and predicted scenes s_1 ... s_m as sets of shots, and #(x) the number of shots:
 
         C(t_k) = max_i #(s_i & t_k) / #(t_k)
         O(t_k) = sum over the s_i that share a shot with t_k of #(s_i \\ t_k) / (#(t_{k-1}) + #(t_{k+1}))
 
-    and C and O of the film are the means over its true scenes, weighted by #(t_k). A film's first and last scene have
-    one neighbour; a film of one scene has none, and no overflow. The last scene ends with the film, whatever the last
+    and C and O of the video are the means over its true scenes, weighted by #(t_k). A video's first and last scene have
+    one neighbour; a video of one scene has none, and no overflow. The last scene ends with the video, whatever the last
     label is.
 
     `labels`, `predicted`: (N,) of 0 and 1, 1 at the last shot of a true scene, and of a predicted scene.
@@ -59,7 +59,7 @@ def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLik
 
 @dataclass(frozen=True)
 class BoundaryMatch:
-    """Counts of matched boundaries of a film."""
+    """Counts of matched boundaries of a video."""
 
     matched: int  # one-to-one pairs of a true and a predicted boundary
     true: int  # true boundaries
@@ -74,7 +74,7 @@ class BoundaryMatch:
 def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> BoundaryMatch:
     """Match true and predicted boundaries that are at most `tolerance` apart: a maximum one-to-one matching.
 
-    The film's end is not a boundary; leave it out. On a line some maximum matching keeps the order, which dynamic
+    The video's end is not a boundary; leave it out. On a line some maximum matching keeps the order, which dynamic
     programming finds (`pipelines.datasets.matching.assign_scene_ends`).
 
     Args:
@@ -94,17 +94,17 @@ def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> B
     return BoundaryMatch(matched, len(spans), len(marks))
 
 
-def film_boundaries(film: FilmScores, threshold: float, tolerance: float) -> BoundaryMatch | None:
-    """`boundary_match` of a film; None if its times are unknown.
+def video_boundaries(video: VideoScores, threshold: float, tolerance: float) -> BoundaryMatch | None:
+    """`boundary_match` of a video; None if its times are unknown.
 
-    Boundaries are the ends of scenes except the end of the film, at the times of truth and prediction themselves where
+    Boundaries are the ends of scenes except the end of the video, at the times of truth and prediction themselves where
     these have shots of their own.
     """
-    if film.seconds is None or not np.isfinite(film.seconds).all():
+    if video.seconds is None or not np.isfinite(video.seconds).all():
         return None
-    ends, counted = film.seconds[:-1, 1], film.counted()[:-1]
-    true = ends[(film.labels[:-1] == 1) & counted] if film.true_ends is None else film.true_ends
-    predicted = ends[film.decided(threshold)[:-1] & counted] if film.predicted_ends is None else film.predicted_ends
+    ends, counted = video.seconds[:-1, 1], video.counted()[:-1]
+    true = ends[(video.labels[:-1] == 1) & counted] if video.true_ends is None else video.true_ends
+    predicted = ends[video.decided(threshold)[:-1] & counted] if video.predicted_ends is None else video.predicted_ends
     return boundary_match(true, predicted, tolerance)
 
 

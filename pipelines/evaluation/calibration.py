@@ -1,4 +1,4 @@
-"""Platt calibration of logits, fitted on films that the model was not trained on."""
+"""Platt calibration of logits, fitted on videos that the model was not trained on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pipelines.models.calibration import Calibration
 
 def fit_calibration(logits: NDArray[np.float64], labels: NDArray[np.uint8]) -> Calibration:
     """Platt's slope, and an offset such that a score of 0.5 is the threshold of best F1 over the pooled shots, from
-    logits (N,) of a model that was not trained on the films and labels (N,). Raises ValueError as `platt_slope`."""
+    logits (N,) of a model that was not trained on the videos and labels (N,). Raises ValueError as `platt_slope`."""
     return Calibration(slope=platt_slope(logits, labels), offset=best_f1_threshold(logits, labels))
 
 

@@ -1,4 +1,4 @@
-"""Pooled shots of films, and their reliability diagram."""
+"""Pooled shots of videos, and their reliability diagram."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.evaluation.metrics import FilmScores
+from pipelines.evaluation.metrics import VideoScores
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,17 +31,17 @@ class Reliability:
         return float((distance * self.shots[full]).sum() / self.shots.sum())
 
 
-def pooled_shots(films: Sequence[FilmScores]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Labels and scores of the labelled shots of all films, (T,) each."""
-    counted = [film.counted() for film in films]
-    labels = np.concatenate([film.labels[known] == 1 for film, known in zip(films, counted, strict=True)])
-    return labels, np.concatenate([film.scores[known] for film, known in zip(films, counted, strict=True)])
+def pooled_shots(videos: Sequence[VideoScores]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Labels and scores of the labelled shots of all videos, (T,) each."""
+    counted = [video.counted() for video in videos]
+    labels = np.concatenate([video.labels[known] == 1 for video, known in zip(videos, counted, strict=True)])
+    return labels, np.concatenate([video.scores[known] for video, known in zip(videos, counted, strict=True)])
 
 
-def reliability(films: Sequence[FilmScores], bins: int = 10) -> Reliability:
-    """The reliability diagram over the pooled shots of films, with bins of equal width; scores are between 0 and
+def reliability(videos: Sequence[VideoScores], bins: int = 10) -> Reliability:
+    """The reliability diagram over the pooled shots of videos, with bins of equal width; scores are between 0 and
     1."""
-    labels, scores = pooled_shots(films)
+    labels, scores = pooled_shots(videos)
     edges = np.linspace(0, 1, bins + 1)
     bin_of = np.minimum(np.searchsorted(edges, scores, "right") - 1, bins - 1)
     shots = np.bincount(bin_of, minlength=bins)

@@ -1,8 +1,8 @@
-"""Labels and predictions of a film, and metrics of the BaSSL paper (section 4.1) for one, as in its release.
+"""Labels and predictions of a video, and metrics of the BaSSL paper (section 4.1) for one, as in its release.
 
 Labels are (N,) of 0 and 1, 1 where a scene ends with the shot, scores are (N,). Every function of labels raises
 ValueError where shapes differ, a label is neither 0 nor 1, or a score is NaN.
-:mod:`.boundary_metrics` has metrics of other papers, :mod:`.bootstrap` all metrics over a set of films.
+:mod:`.boundary_metrics` has metrics of other papers, :mod:`.bootstrap` all metrics over a set of videos.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ RECALL_SHOTS = 5  # Recall@3s: maximum distance in shots, as in the release
 
 
 @dataclass(frozen=True, eq=False)
-class FilmScores:
-    """Labels and predictions of one film of N shots."""
+class VideoScores:
+    """Labels and predictions of one video of N shots."""
 
     labels: NDArray[np.uint8]  # (N,) 0 or 1, 1 where a scene ends with the shot
     # (N,) predicted scores of scene ends; all NaN for predictions without scores, such as a list of scenes, which have
@@ -34,7 +34,7 @@ class FilmScores:
     true_ends: NDArray[np.float64] | None = None
     predicted_ends: NDArray[np.float64] | None = None  # (L, 2) the same for the prediction
     pieces: bool = False  # whether rows are not shots but the segments between the ends of two lists of scenes
-    film: str = ""  # name of the film
+    video: str = ""  # name of the video
 
     def __post_init__(self) -> None:
         N = len(self.labels)
@@ -46,9 +46,9 @@ class FilmScores:
             (self.predicted, (N,)),
         ):
             if array is not None and array.shape != shape:
-                raise ValueError(f"{self.film or 'a film'} has {N} labels, but an array {array.shape}, not {shape}")
+                raise ValueError(f"{self.video or 'a video'} has {N} labels, but an array {array.shape}, not {shape}")
         if self.predicted is None and np.isnan(self.scores).any():
-            raise ValueError(f"{self.film or 'a film'} has scores that are NaN")
+            raise ValueError(f"{self.video or 'a video'} has scores that are NaN")
 
     def decided(self, threshold: float) -> NDArray[np.bool_]:
         """(N,) whether a scene end is predicted at the shot."""
@@ -73,7 +73,7 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def recall_within_counts(labels: ArrayLike, predicted: ArrayLike, seconds: NDArray[np.float64]) -> tuple[int, int]:
-    """Recall@3s of one film, as counts: the true scene ends that have a predicted one near, and all true ones.
+    """Recall@3s of one video, as counts: the true scene ends that have a predicted one near, and all true ones.
 
     Near is less than `RECALL_SECONDS`, from end of shot to end of shot, and at most `RECALL_SHOTS` away. A predicted
     scene end may match several true ones; `boundary_metrics.boundary_match` is stricter.
@@ -96,13 +96,13 @@ def recall_within_counts(labels: ArrayLike, predicted: ArrayLike, seconds: NDArr
     return int(near.any(axis=1).sum()), len(true)
 
 
-def film_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64] | NDArray[np.float64]) -> float:
-    """Mean IoU between the true and the predicted scenes of one film.
+def video_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64] | NDArray[np.float64]) -> float:
+    """Mean IoU between the true and the predicted scenes of one video.
 
     A scene extends from the first frame of its first shot to the last frame of its last shot. The result is the mean of
     two averages: over true scenes of the best IoU with a predicted scene, and vice versa. As in the release, shots
-    after the last boundary are in no scene, and a film without a predicted (or true) boundary gets 0. (The release uses
-    last frames as ends, so that its scenes are one frame shorter.)
+    after the last boundary are in no scene, and a video without a predicted (or true) boundary gets 0. (The release
+    uses last frames as ends, so that its scenes are one frame shorter.)
 
     Args:
         labels: (N,) of 0 and 1, 1 at the last shot of a true scene.

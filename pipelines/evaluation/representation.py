@@ -2,7 +2,7 @@
 
 The two measures of the BaSSL paper for pre-training: kNN precision, used for validation by its release, and the
 normalised mutual information of clusters and scenes (appendix, "Measuring Representation Quality at Pre-training
-Stage"). Both take the encodings e of the shot encoder, one row per shot, in film order.
+Stage"). Both take the encodings e of the shot encoder, one row per shot, in video order.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 NEIGHBOURS = (1, 5, 10, 15, 20)  # the k of the release's validation
 SCENE_LENGTHS = (8, 16, 32)  # the N_c of the appendix
-_QUERIES = 1024  # shots whose neighbours are searched at a time: memory is bounded by this times the shots of a film
+_QUERIES = 1024  # shots whose neighbours are searched at a time: memory is bounded by this times the shots of a video
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class KnnPrecision:
     """Precision at each k, between 0 and 1; NaN if no shot is counted."""
 
     pooled: Mapping[int, float]  # mean over all counted shots, as in the release
-    by_video: Mapping[int, float]  # mean over videos of the mean over their shots, so that all films have equal weight
+    by_video: Mapping[int, float]  # mean over videos of the mean over their shots, so that all videos have equal weight
     shots: Mapping[int, int]  # number of counted shots
 
 
@@ -66,12 +66,12 @@ def scene_ids(ends: ArrayLike, videos: ArrayLike) -> NDArray[np.int64]:
 def knn_precision(
     features: ArrayLike, scenes: ArrayLike, videos: ArrayLike, neighbours: Sequence[int] = NEIGHBOURS
 ) -> KnnPrecision:
-    """kNN precision: of the k most similar shots of the same film, the share that is in the same scene.
+    """kNN precision: of the k most similar shots of the same video, the share that is in the same scene.
 
     For each shot, the others of its video are ranked by cosine similarity. Its precision at k is the share of the first
     k that belong to its scene. As in the release, a shot counts at k only if its scene has at least k shots, itself
     included. (The maximum is still below 1, as a scene of exactly k shots has k - 1 others: compare models on the same
-    films, not values across k or data sets.) A video with fewer than k other shots does not count at that k; the
+    videos, not values across k or data sets.) A video with fewer than k other shots does not count at that k; the
     release would fail there, or take a shot as its own neighbour.
 
     The release averages over the shots of all videos; ``by_video`` averages within videos first. The choice among
@@ -124,7 +124,7 @@ def scene_nmi(
     normalise them before for cosine distances.
 
     Args:
-        features: (T, D), in film order.
+        features: (T, D), in video order.
         scenes: (T,) scene id of each shot, contiguous and unique across videos (:func:`scene_ids`).
         videos: (T,) the video of each shot.
         length: N_c.

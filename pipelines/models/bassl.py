@@ -116,7 +116,7 @@ def crn_shapes(settings: CRNSettings) -> dict[str, tuple[int, ...]]:
 def boundary_of_weights(
     path: Path, weights: BasslWeights, *, encoder: str | None, input_size: int | None, head: str = BOUNDARY_HEAD
 ) -> BoundaryModel:
-    """The paper's model as one that scores films.
+    """The paper's model as one that scores videos.
 
     Args:
         path: of the file with the weights, for messages.

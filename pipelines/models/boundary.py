@@ -1,4 +1,4 @@
-"""A model that scores how likely a scene ends with each shot of a film, for every kind of network."""
+"""A model that scores how likely a scene ends with each shot of a video, for every kind of network."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class BoundaryModel:
-    """A network that scores the shots of a film, and what it needs to know of its encodings."""
+    """A network that scores the shots of a video, and what it needs to know of its encodings."""
 
     crn: str  # which kind the network is, of `pipelines.models.networks`
     network: Any  # a module of torch, in evaluation mode; or a linear model
@@ -83,7 +83,7 @@ class BoundaryModel:
         """How likely it is that a scene ends with each shot.
 
         Args:
-            features: (N, D_e) encodings of the shots of one whole film, in order, N >= 1.
+            features: (N, D_e) encodings of the shots of one whole video, in order, N >= 1.
             durations: (N,) lengths of the shots in seconds. Only `relational` reads them, and the colour.
             colour: (N, H) hue histograms of the shots (`pipelines.models.colour`); None where they are not known.
         Returns: (N,) scores between 0 and 1; 0.5 is the operating point.

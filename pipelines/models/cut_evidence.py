@@ -1,20 +1,20 @@
-"""Hand-crafted evidence for and against a scene end at each cut of a film, at many scales, without learning.
+"""Hand-crafted evidence for and against a scene end at each cut of a video, at many scales, without learning.
 
-Scene ends are visible in the similarities of the shots around a cut, not in their content. The features of a film are
+Scene ends are visible in the similarities of the shots around a cut, not in their content. The features of a video are
 therefore used only to compute the similarity of every two shots that are at most `LONGEST_SCENE` apart. All evidence is
 computed from these similarities and the lengths of the shots: the normalised cut of the shot graph at the cut (at
 several scales of time), the contrast between similarity on the same side and across, recurrence of shots after the cut,
-the number of links between shots that it severs, and the posterior of a scene end over all segmentations of the film,
+the number of links between shots that it severs, and the posterior of a scene end over all segmentations of the video,
 for several models of a scene (`pipelines.models.scene_posteriors`).
 
 Shots are compared by their content features joined with the square root of their colour histogram, at several weights
 of colour; each kind of evidence is its mean over these weights. There are two similarities of each: the cosine after
-subtracting the film's mean, which distinguishes settings, and the cosine after subtracting the mean of the
-surroundings, which still distinguishes shots within a long sequence of one colour. In a film without colour, or whose
+subtracting the video's mean, which distinguishes settings, and the cosine after subtracting the mean of the
+surroundings, which still distinguishes shots within a long sequence of one colour. In a video without colour, or whose
 shots all have the same colour, only the content counts.
 
-The evidence at each cut is the same if the film is reversed, or if its features are scaled or rotated. Only the numbers
-of shots within some seconds of a cut depend on absolute time; all other lengths are relative to the film.
+The evidence at each cut is the same if the video is reversed, or if its features are scaled or rotated. Only the
+numbers of shots within some seconds of a cut depend on absolute time; all other lengths are relative to the video.
 """
 
 from typing import Any, NamedTuple
@@ -38,21 +38,21 @@ PACE_SECONDS = (8.0, 15.0, 30.0, 60.0, 120.0)  # seconds from a cut within which
 REACH = 48  # shots that are farther apart are not compared, except in posteriors (`LONGEST_SCENE`)
 SURROUNDINGS = 64  # shots on either side whose mean is the mean of the surroundings
 Z_LIMIT = 6.0
-"""z-scores are clipped here. Real films stay within five; a film of nearly identical shots would go far beyond."""
+"""z-scores are clipped here. Real videos stay within five; a video of nearly identical shots would go far beyond."""
 TYPICAL_COSINE = 0.2
-"""Weights of the graph are made of similarities with this root mean square, about that of VGG19 on films. Features of
+"""Weights of the graph are made of similarities with this root mean square, about that of VGG19 on videos. Features of
 another encoder may lie closer together; a normalised cut should not depend on it."""
 COST_FLOOR = 0.03  # added to a normalised cut before its logarithm is taken: smaller costs hardly differ
 
 SHORTEST_TIME_UNIT = 0.75
 """The unit of time is the standard deviation of the shots' lengths, but at least this many mean lengths, about the
-lowest deviation among the training films. Where shots have nearly equal lengths (generated films have 0.2 to 0.4), the
-deviation says little, and edges of the graph would vanish after a shot or two."""
+lowest deviation among the training videos. Where shots have nearly equal lengths (generated videos have 0.2 to 0.4),
+the deviation says little, and edges of the graph would vanish after a shot or two."""
 DECAYS = (10.0, 40.0)
 """d: how slowly the weight of an edge falls with time; 20 is the value of Rasheed and Shah 2005. Two shots that lie
 sqrt(d) standard deviations of the shots' lengths apart have a weight of 1/e."""
 MASSES = (0.0, 0.5)  # a shot counts as this power of its length
-LOCAL_SIDES = (4, 8, 16)  # shots on either side in local normalised cuts, beside those of the whole film
+LOCAL_SIDES = (4, 8, 16)  # shots on either side in local normalised cuts, beside those of the whole video
 INDEX_SCALES = (4.0, 8.0)  # of graphs whose weights fall with the number of shots in between, not with time
 CONTRAST_SIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 RECURRENCE_SIDES = (2, 3, 4, 6, 8, 12, 16)
@@ -66,7 +66,7 @@ ASSOCIATION_WORTH = (40.0, -35.0)
 """Worth of a scene: the first times its normalised association, plus the second. The constants of all worths were
 chosen from a few values, by AP on the videos that the built-in model was trained on."""
 SHARPNESSES, BACKGROUNDS = (1.0, 2.0), (0.5, 2.0)
-"""s of the kernel exp(s z) of z-scores; and the number of shots that the whole film counts as."""
+"""s of the kernel exp(s z) of z-scores; and the number of shots that the whole video counts as."""
 PREDICTIVE_SHARE, PREDICTIVE_COSTS = 0.5, (1.0, 3.0)
 """Weight of the log likelihood, below 1 because shots of a scene are not independent; and the costs of a scene."""
 AXES, RATIOS = 16, (0.5, 2.0)  # principal axes, and variances between scenes over variances within
@@ -76,19 +76,19 @@ MEAN_SHARE, MEAN_COST = 0.3, 2.5  # as for the predictive likelihood
 def cut_evidence(
     features: Numbers, durations: Numbers, colour: Numbers | None = None
 ) -> tuple[tuple[str, ...], NDArray[np.float32]]:
-    """The evidence at each cut of one film.
+    """The evidence at each cut of one video.
 
     Args:
         features: (N, D) encodings of the shots, in order; finite, N, D >= 1.
         durations: (N,) lengths of the shots in seconds; finite, not negative. A zero (a last frame without a length) is
-            taken for the shortest length in the film.
+            taken for the shortest length in the video.
         colour: (N, H) hue histograms of the shots (`pipelines.models.colour`); finite, not negative. None, or rows of
             zeros only, where colour is not known.
     Returns: Names of F kinds of evidence, and (N - 1, F): row i is about the cut between shots i and i + 1. Every
-        number is finite and, on real films, of the order of one.
+        number is finite and, on real videos, of the order of one.
 
     Complexity: O(N D REACH) time and O(N (D + REACH)) memory; the graphs take O(N) per level of their recursion, and a
-        real film has some dozens of levels.
+        real video has some dozens of levels.
     """
     seconds = np.asarray(durations, dtype=np.float64)
     seconds = np.maximum(seconds, seconds[seconds > 0].min() if (seconds > 0).any() else 1.0)
@@ -110,7 +110,7 @@ def _view_evidence(units: tuple[NDArray[np.float32], ...], lengths: Floats) -> d
     """All evidence that is computed from similarities, from `unit_features` and lengths with mean 1."""
     found: dict[str, Floats] = {}
     worths: dict[str, Floats] = {}
-    for name, unit in zip(("film", "near"), units, strict=True):
+    for name, unit in zip(("video", "near"), units, strict=True):
         wide = similarity_band(unit, LONGEST_SCENE)
         band = wide[:, : REACH + 1]
         found |= {f"{name} {kind}": values for kind, values in _graph_evidence(ShotGraphs(band, lengths)).items()}
@@ -135,7 +135,7 @@ def joined_features(features: Numbers, colour: Numbers, weight: float) -> Floats
 
 
 def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Features less the film's mean, and less the mean of the surroundings; each row of unit length, or 0.
+    """Features less the video's mean, and less the mean of the surroundings; each row of unit length, or 0.
 
     Each shot's features are first scaled to unit length, because the norm of an encoding says nothing about similarity.
     This improved scores, see docs/default-model.md.
@@ -146,13 +146,13 @@ def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.fl
     N, D = x.shape
     sums = np.zeros((N + 1, D))
     np.cumsum(x, axis=0, out=sums[1:])
-    film, near = np.empty((N, D), np.float32), np.empty((N, D), np.float32)
-    for begin in range(0, N, 256):  # few rows at a time: these arrays take most of the memory for a long film
+    video, near = np.empty((N, D), np.float32), np.empty((N, D), np.float32)
+    for begin in range(0, N, 256):  # few rows at a time: these arrays take most of the memory for a long video
         rows = np.arange(begin, min(begin + 256, N))
         first, last = np.maximum(rows - SURROUNDINGS, 0), np.minimum(rows + SURROUNDINGS + 1, N)
         around = (sums[last] - sums[first]) / (last - first)[:, None]
-        film[rows], near[rows] = _unit_rows(x[rows]), _unit_rows(x[rows] - around)
-    return film, near
+        video[rows], near[rows] = _unit_rows(x[rows]), _unit_rows(x[rows] - around)
+    return video, near
 
 
 def _unit_rows(x: Floats) -> Floats:
@@ -249,9 +249,9 @@ def _cumulative_sums(values: Floats) -> Floats:
 
 
 def cut_costs(sums: BlockSums) -> Floats:
-    """The least threshold at which recursive normalised cuts cut the film at each of its cuts, (G, N - 1).
+    """The least threshold at which recursive normalised cuts cut the video at each of its cuts, (G, N - 1).
 
-    The film is cut where the normalised cut is least, then each part again, down to single shots. The cost of a cut is
+    The video is cut where the normalised cut is least, then each part again, down to single shots. The cost of a cut is
     the greatest normalised cut on the path to it, including its own. `pipelines.baselines.graph_cut` cuts one part at a
     time; here all parts of a level are cut at once, in all graphs.
 
@@ -282,7 +282,7 @@ def cut_costs(sums: BlockSums) -> Floats:
 
 
 class ShotGraphs:
-    """Graphs of the shots of a film: weights of edges rise with similarity and fall with the distance between shots.
+    """Graphs of the shots of a video: weights of edges rise with similarity and fall with the distance between shots.
     `known` is False if all pairs of shots are equally similar: all similarities are then taken as 1."""
 
     def __init__(self, band: Floats, lengths: Floats) -> None:
@@ -311,7 +311,7 @@ class ShotGraphs:
 
 
 def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
-    """Logarithms of normalised cuts of graphs of the shots, of the whole film and of the surroundings of each cut."""
+    """Logarithms of normalised cuts of graphs of the shots, of the whole video and of the surroundings of each cut."""
 
     # Name and weights of each graph, and the names and sizes of the surroundings in which it is cut.
     sides = [(f" of {side}", side) for side in LOCAL_SIDES]
@@ -365,7 +365,7 @@ def _scene_worths(unit: NDArray[np.float32], band: Floats, lengths: Floats) -> d
 
 
 class SideMeans(NamedTuple):
-    """Mean similarity of the shots around each cut of a film, (N - 1,) each."""
+    """Mean similarity of the shots around each cut of a video, (N - 1,) each."""
 
     left: Floats  # of the pairs of different shots before the cut; 0 where there is one shot only
     right: Floats  # the same after it
@@ -378,8 +378,8 @@ class SideMeans(NamedTuple):
 
 
 def side_means(sums: BlockSums, side: int) -> SideMeans:
-    """The means over the last `side` shots up to each cut and the first `side` after it, fewer at the film's ends, from
-    sums of a band of similarities."""
+    """The means over the last `side` shots up to each cut and the first `side` after it, fewer at the video's ends,
+    from sums of a band of similarities."""
     N = sums.shots
     cut = np.arange(1, N)
     start, end = np.maximum(cut - side, 0), np.minimum(cut + side, N)

@@ -91,7 +91,7 @@ class ShotEncoder(ABC):
         """Shots that are encoded together.
 
         How many images a convolution is given decides how it is computed, and so the last bits of a feature. Shots
-        are therefore always encoded in groups of this many from the film's first on, whoever asks for them.
+        are therefore always encoded in groups of this many from the video's first on, whoever asks for them.
         """
         return max(1, self._images_at_a_time // self.keyframes)
 

@@ -12,9 +12,9 @@ The release trains on consecutive sequences of T = 10, with K = 2, C = H = 512. 
 * The shot encoder is frozen, as for every network of the paper; the release trains its ResNet-50.
 * Encodings are scaled to unit length, so that learning rates suit any encoder: the norms of ImageNet features are 10 to
   100, and B_r would dominate the cosines of B_d.
-* Windows are padded by repeating the film's first or last shot, as in the paper; the release leaves such cuts out.
-* A film is scored in sequences of T from its first shot on; the last one is moved back to end with the film. In
-  training the sequences of a film begin at another random shot every epoch.
+* Windows are padded by repeating the video's first or last shot, as in the paper; the release leaves such cuts out.
+* A video is scored in sequences of T from its first shot on; the last one is moved back to end with the video. In
+  training the sequences of a video begin at another random shot every epoch.
 * Loss, optimiser and epochs are those of fine-tuning (the release: weights 0.5 and 5, SGD at 0.01, 30 epochs).
 """
 

@@ -26,7 +26,7 @@ class NetworkKind:
     # ``module:class`` of an ``nn.Module`` that is made with a shape; imported when one is built, because it imports
     # torch
     network: str
-    # what its ``forward`` takes and gives, and so how a film is shown to it: ``windows``, (B, S, D_e) to (B, 2), class
+    # what its ``forward`` takes and gives, and so how a video is shown to it: ``windows``, (B, S, D_e) to (B, 2), class
     # 1 a scene end; ``sequences``, (B, T, 2K, D_e) to (B, T, 2); ``tokens`` of the evidence at cuts, (B, S, F) to (B,)
     reads: Literal["windows", "sequences", "tokens"]
 

@@ -78,7 +78,7 @@ class OpenedModel:
         return self.has_weights and not self.weights.finetuned
 
     def boundary_model(self) -> BoundaryModel:
-        """The model as one that scores films. Raises StoreError for a damaged file, or a model that was only
+        """The model as one that scores videos. Raises StoreError for a damaged file, or a model that was only
         pre-trained."""
         if not self.has_weights:
             from pipelines.models.boundary import load_boundary_model  # start-up time: OpenBLAS
@@ -86,19 +86,19 @@ class OpenedModel:
             return load_boundary_model(self.file)
         if self.pretrained_only or self.weights.settings.crn is None:
             raise StoreError(
-                f"{self.file}: is pre-trained only and scores no film yet; run `bassl finetune --init {self.file}`"
+                f"{self.file}: is pre-trained only and scores no video yet; run `bassl finetune --init {self.file}`"
             )
         return self._by_head("head_sbd")
 
     def pseudo_boundary_model(self) -> BoundaryModel:
-        """A pre-trained model as one that scores films by its head for pseudo-boundaries (section 3.3).
+        """A pre-trained model as one that scores videos by its head for pseudo-boundaries (section 3.3).
 
         That head takes the place of the one for scene ends: both are Linear(D_c, 2) on the centre shot. Raises
         StoreError for a damaged file, or a model without a CRN or that head.
         """
         if self.weights.settings.crn is None or "head_pp.weight" not in self.weights.heads:
             raise StoreError(
-                f"{self.file}: is pre-trained and has no head that scores films (pseudo-boundary prediction was not "
+                f"{self.file}: is pre-trained and has no head that scores videos (pseudo-boundary prediction was not "
                 "among its tasks); run `bassl finetune`, or score its features with --representation and their store"
             )
         return self._by_head("head_pp")

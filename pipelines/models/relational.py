@@ -1,12 +1,12 @@
 """The built-in model and its kind: scene ends from similarities of shots instead of their features.
 
 The model's input is not the features but the evidence of `pipelines.models.cut_evidence` at each cut: similarities of
-the content and colour of shots, and their lengths, at many scales up to the whole film. The built-in model is a linear
+the content and colour of shots, and their lengths, at many scales up to the whole video. The built-in model is a linear
 form on this evidence: on the labels available, nothing larger was better. With more labels, a small network added to it
 (`pipelines.models.relational_network`) can be trained, which starts at zero and reads the K cuts on either side too.
 Nothing depends on the encoder's dimension or axes, so one trained model serves any shot encoder.
 
-The cut of a shot is the one after it; the film's last shot has none. The linear model needs NumPy only.
+The cut of a shot is the one after it; the video's last shot has none. The linear model needs NumPy only.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ def token_width() -> int:
 def shot_tokens(
     features: NDArray[np.floating[Any]], durations: Numbers, colour: Numbers | None = None
 ) -> NDArray[np.float32]:
-    """The input of the model for a film: the evidence at the cut after each shot, and 1; all 0 for the last shot.
+    """The input of the model for a video: the evidence at the cut after each shot, and 1; all 0 for the last shot.
 
     Args:
         features: (N, D), any D.
-        durations: (N,) in seconds. A zero (a last frame without a length) is taken for the shortest in the film.
+        durations: (N,) in seconds. A zero (a last frame without a length) is taken for the shortest in the video.
         colour: (N, H) hue histograms (`pipelines.models.colour`); None, or rows of zeros only, where not known.
     Returns: (N, F).
     Raises ValueError: shapes do not fit, there is no shot, or a value is not finite or a duration is negative.
@@ -73,7 +73,7 @@ class LinearModel:
     settings: RelationalSettings = field(default_factory=RelationalSettings)
 
     def token_logits(self, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(N, F) tokens of a film to (N,)."""
+        """(N, F) tokens of a video to (N,)."""
         logits: NDArray[np.float64] = tokens.astype(np.float64) @ self.weight.astype(np.float64) + self.bias
         return logits
 
@@ -83,11 +83,11 @@ class LinearModel:
 
 
 def relational_logits(network: LinearModel | RelationalNetwork, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Logits of a network for a film, after soft non-maximum suppression: tokens (N, F) to (N,)."""
+    """Logits of a network for a video, after soft non-maximum suppression: tokens (N, F) to (N,)."""
     logits = network.token_logits(tokens)
     if len(logits) > 1:
         logits[:-1] = suppress_neighbours(logits[:-1])
-        # The film's last shot has no cut, and so no evidence: it gets the lowest logit.
+        # The video's last shot has no cut, and so no evidence: it gets the lowest logit.
         logits[-1] = logits[:-1].min()
     return logits
 

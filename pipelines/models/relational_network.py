@@ -15,15 +15,15 @@ BATCH = 512  # windows that are scored at a time: bounds memory, changes nothing
 
 
 def pad_tokens(tokens: Tensor, neighbors: int) -> Tensor:
-    """A film's tokens with K rows of 0 on either side, (N + 2K, F): what `windows` reads."""
+    """A video's tokens with K rows of 0 on either side, (N + 2K, F): what `windows` reads."""
     return functional.pad(tokens, (0, 0, neighbors, neighbors))
 
 
 def windows(table: Tensor, first: Tensor, neighbors: int) -> Tensor:
     """Tokens of windows, (B, S, F), all 0 where there is no cut.
 
-    `table`: (T, F), the padded tokens of a film, or of several one after the other.
-    `first`: (B,) int64, first row of each window: in a table of one film, the number of the shot.
+    `table`: (T, F), the padded tokens of a video, or of several one after the other.
+    `first`: (B,) int64, first row of each window: in a table of one video, the number of the shot.
     """
     return table[first[:, None] + torch.arange(2 * neighbors + 1, device=first.device)]
 
@@ -71,7 +71,7 @@ class RelationalNetwork(nn.Module):
 
     @torch.inference_mode()
     def token_logits(self, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(N, F) tokens of a film to (N,), without dropout; leaves the network in evaluation mode."""
+        """(N, F) tokens of a video to (N,), without dropout; leaves the network in evaluation mode."""
         self.eval()
         K, weight = self.settings.neighbors, self.weighing.weight
         table = pad_tokens(torch.from_numpy(tokens), K).to(weight)

@@ -45,19 +45,19 @@ def choose_scene_ends(
     scores, ends = np.asarray(scores, np.float64), np.asarray(ends, np.float64)
     shots = len(scores)
     if scenes is not None and not 1 <= scenes <= shots:
-        raise BasslError(f"the film has {count(shots, 'shot')}, so it cannot be divided into {scenes} scenes")
+        raise BasslError(f"the video has {count(shots, 'shot')}, so it cannot be divided into {scenes} scenes")
     # The small constant makes a score equal to the threshold a scene end.
     gains = _logit(scores) - _logit(np.array(threshold)) + 1e-12
-    gains[-1] = 0.0  # the film ends here in any case
+    gains[-1] = 0.0  # the video ends here in any case
     # The end before an end at shot i is at one of the first before[i] shots; where allowed[i], there may be none.
     before = np.minimum(np.searchsorted(ends, ends - min_scene + 1e-9, side="right"), np.arange(shots))
     allowed = ends >= min_scene - 1e-9
-    allowed[-1] = True  # a film shorter than the minimum is one scene
+    allowed[-1] = True  # a video shorter than the minimum is one scene
     if scenes is None:
         return _best_ends(gains, before, allowed)
     chosen = _best_ends_of_number(gains, before, allowed, scenes)
     if chosen is None:
-        raise BasslError(f"the film cannot be divided into {scenes} scenes of at least {min_scene:g} seconds")
+        raise BasslError(f"the video cannot be divided into {scenes} scenes of at least {min_scene:g} seconds")
     return chosen
 
 

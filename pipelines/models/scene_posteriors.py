@@ -1,4 +1,4 @@
-"""Posterior of a scene end at each cut, over all segmentations of a film into scenes, without learning.
+"""Posterior of a scene end at each cut, over all segmentations of a video into scenes, without learning.
 
 Local evidence at a cut describes only its surroundings. Whether a scene ends there also depends on the other possible
 scene ends: a cut inside a coherent scene is not one, even if its two sides differ. So each range of shots gets a worth
@@ -9,7 +9,7 @@ likelihood of each of its shots given the others (of a Chinese restaurant proces
 all its shots under a common mean (a Gaussian with random effects on principal axes).
 
 A worth is a table (L, N): `[m - 1, j]` is that of the m shots that end with shot j. Entries of ranges that would begin
-before the film are finite and never read.
+before the video are finite and never read.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ ODDS_LIMIT = 12.0  # log odds are clipped here
 
 
 def posterior_log_odds(worth: Floats) -> Floats:
-    """Log odds of a scene end at each cut, over all divisions of a film into scenes of at most L shots: worths
+    """Log odds of a scene end at each cut, over all divisions of a video into scenes of at most L shots: worths
     (N, L, B) of B kinds, N >= 1, to (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`. O(B L N) time."""
     N, L, B = worth.shape
     # Row L + n: log of the sum over all divisions of the first n shots, and of the last n. The rows before row L belong
@@ -34,8 +34,8 @@ def posterior_log_odds(worth: Floats) -> Floats:
     ranges = worth.reshape(N * L, B)  # the range of m shots whose last is shot j: row j L + m - 1
     for n in range(1, N + 1):
         shortest = min(L, n)
-        ending = worth[n - 1, :shortest]  # scenes that end n shots after the film's start
-        starting = ranges[(N - n) * L :: L + 1][:shortest]  # scenes that begin n shots before the film's end
+        ending = worth[n - 1, :shortest]  # scenes that end n shots after the video's start
+        starting = ranges[(N - n) * L :: L + 1][:shortest]  # scenes that begin n shots before the video's end
         values = np.hstack([ending, starting])[::-1] + sums[n + L - shortest : n + L]
         greatest = values.max(axis=0)
         sums[L + n] = greatest + np.log(np.exp(values - greatest).sum(axis=0))
@@ -62,13 +62,13 @@ def association(weights: Floats, longest: int) -> Floats:
 
 
 def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest: int) -> Floats:
-    """Log ratio of the predictive likelihood of each range's shots given its others to that given the film, summed.
+    """Log ratio of the predictive likelihood of each range's shots given its others to that given the video, summed.
 
     The likelihood of a shot is the mean of its kernel to the others and to some background shots, for which it is 1.
 
     Args:
         kernels: (B, N, reach + 1), kernel of shots i and i + k, its mean over pairs 1; 0 where there is no such shot.
-        backgrounds: (B,) number of background shots, which stand for the whole film; above 0.
+        backgrounds: (B,) number of background shots, which stand for the whole video; above 0.
         longest: L.
     Returns: (B, L, N). O(B N L^2) operations of some nanoseconds, the slowest part of this module.
     """
@@ -94,10 +94,10 @@ def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest
 
 
 def common_mean(parts: Floats, scales: Sequence[Floats], ratios: Sequence[float], longest: int) -> Floats:
-    """Log likelihood ratio of the shots of each range: about their own mean, against about the film's mean.
+    """Log likelihood ratio of the shots of each range: about their own mean, against about the video's mean.
 
     Args:
-        parts: (N, d) coordinates about the film's mean; d may be 0.
+        parts: (N, d) coordinates about the video's mean; d may be 0.
         scales: S of (d,), by which coordinates are divided, after which they have variance 1 (each, or all together).
         ratios: R of variance between scenes over variance within.
         longest: L.
@@ -125,7 +125,7 @@ def common_mean(parts: Floats, scales: Sequence[Floats], ratios: Sequence[float]
 
 
 def range_sums(x: Floats, longest: int) -> Floats:
-    """Sums over the shots of each range, (N, ...) to (L, N, ...); 0 where it would begin before the film."""
+    """Sums over the shots of each range, (N, ...) to (L, N, ...); 0 where it would begin before the video."""
     N = len(x)
     upto = np.concatenate([np.zeros((1, *x.shape[1:])), np.cumsum(x, axis=0)])
     sums = np.zeros((longest, *x.shape))
@@ -135,7 +135,7 @@ def range_sums(x: Floats, longest: int) -> Floats:
 
 
 def pair_sums(band: Floats, longest: int) -> Floats:
-    """Sums over the pairs of different shots of each range, (L, N); 0 where it would begin before the film.
+    """Sums over the pairs of different shots of each range, (L, N); 0 where it would begin before the video.
 
     `band`: (N, reach + 1), reach >= 1, of shots i and i + k; 0 where there is no such shot, and beyond the reach.
     """

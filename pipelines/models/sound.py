@@ -24,7 +24,7 @@ def with_sound(features: NDArray[np.floating[Any]], sounds: NDArray[np.floating[
 
 
 def silent(shots: int) -> NDArray[np.float32]:
-    """The sound of shots of a film without any, (N, WIDTH)."""
+    """The sound of shots of a video without any, (N, WIDTH)."""
     return np.tile(np.repeat(np.array([np.log(FLOOR), 0.0], np.float32), WIDTH // 2), (shots, 1))
 
 
@@ -50,6 +50,6 @@ def stored_sound(index: Index, store: Path, videos: Sequence[int]) -> tuple[NDAr
 def missing_note(store: Path, missing: Sequence[str], videos: int) -> str:
     """A line on the videos that a store of sound does not have."""
     return (
-        f"{len(missing)} of {videos} films have no sound in {store} and count as silent: {', '.join(missing[:3])}"
+        f"{len(missing)} of {videos} videos have no sound in {store} and count as silent: {', '.join(missing[:3])}"
         + (", ..." if len(missing) > 3 else "")
     )

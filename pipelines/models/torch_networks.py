@@ -1,6 +1,6 @@
-"""Contextual relation networks of torch: built, read from weights, and run over whole films.
+"""Contextual relation networks of torch: built, read from weights, and run over whole videos.
 
-Windows are clipped at a film's edges, as in the fine-tuning of the paper's release: its first and last shot repeat.
+Windows are clipped at a video's edges, as in the fine-tuning of the paper's release: its first and last shot repeat.
 """
 
 from __future__ import annotations
@@ -54,25 +54,26 @@ def tensors_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
 
 @torch.inference_mode()
 def window_logits(network: nn.Module, shape: Any, features: Numbers) -> NDArray[np.float64]:
-    """Logits of a film by a network of windows: each shot by the window around it, (N, D_e) to (N,)."""
-    film, like = _on_device(features, network)
-    rows = window_rows(np.array([0, len(film)]), np.arange(len(film)), shape.neighbors, "clip")
+    """Logits of a video by a network of windows: each shot by the window around it, (N, D_e) to (N,)."""
+    video, like = _on_device(features, network)
+    rows = window_rows(np.array([0, len(video)]), np.arange(len(video)), shape.neighbors, "clip")
     parts = [
-        network(film[part].to(like)) for part in torch.split(torch.from_numpy(rows).to(film.device), WINDOWS_AT_A_TIME)
+        network(video[part].to(like))
+        for part in torch.split(torch.from_numpy(rows).to(video.device), WINDOWS_AT_A_TIME)
     ]
     return _difference(torch.cat(parts))
 
 
 @torch.inference_mode()
 def sequence_logits(network: nn.Module, shape: Any, features: Numbers) -> NDArray[np.float64]:
-    """Logits of a film by a network of sequences, (N, D_e) to (N,); see `sequence_starts`."""
-    film, like = _on_device(features, network)
-    N, length = len(film), min(shape.sequence, len(film))
+    """Logits of a video by a network of sequences, (N, D_e) to (N,); see `sequence_starts`."""
+    video, like = _on_device(features, network)
+    N, length = len(video), min(shape.sequence, len(video))
     shots = sequence_starts(N, length)[:, None] + np.arange(length)
-    rows = torch.from_numpy(sequence_windows(np.array([0, N]), shots, shape.neighbors)).to(film.device)
+    rows = torch.from_numpy(sequence_windows(np.array([0, N]), shots, shape.neighbors)).to(video.device)
     at_a_time = max(1, WINDOWS_AT_A_TIME // length)
     values = _difference(
-        torch.cat([network(film[part].to(like)) for part in torch.split(rows, at_a_time)]).flatten(0, 1)
+        torch.cat([network(video[part].to(like)) for part in torch.split(rows, at_a_time)]).flatten(0, 1)
     )
     logits = np.empty(N)
     logits[shots.ravel()] = values  # where the last two overlap, the later one stays
@@ -83,17 +84,17 @@ LOGITS: Mapping[str, Callable[[nn.Module, Any, Numbers], NDArray[np.float64]]] =
     "windows": window_logits,
     "sequences": sequence_logits,
 }
-"""How a film becomes logits, by what the network reads; tokens are read by `pipelines.models.relational`."""
+"""How a video becomes logits, by what the network reads; tokens are read by `pipelines.models.relational`."""
 
 
 def sequence_starts(shots: int, length: int, first: int = 0) -> NDArray[np.int64]:
-    """Where sequences of a length (at most N) begin that hold all N shots of a film from `first` on; the last is moved
-    back to end with the film."""
+    """Where sequences of a length (at most N) begin that hold all N shots of a video from `first` on; the last is moved
+    back to end with the video."""
     return np.minimum(np.arange(first, shots, length), shots - length)
 
 
 def sequence_windows(first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbours: int) -> NDArray[np.int64]:
-    """The rows around cuts, (...) to (..., 2K): K up to the shot and K after it, clipped at the film's edges.
+    """The rows around cuts, (...) to (..., 2K): K up to the shot and K after it, clipped at the video's edges.
     `first_row`: (V + 1,) as in an index."""
     # The window around a shot has it in the middle: without the first of the 2K+1, the shot is the last of K.
     return window_rows(first_row, rows.ravel(), neighbours, "clip")[:, 1:].reshape(*rows.shape, -1)
@@ -106,7 +107,7 @@ def _difference(logits: Tensor) -> NDArray[np.float64]:
 
 
 def _on_device(features: Numbers, network: nn.Module) -> tuple[Tensor, torch.dtype]:
-    """A film's features where the network is, and the network's precision."""
+    """A video's features where the network is, and the network's precision."""
     parameter = next(network.parameters())
-    # float16 features stay so until they are gathered: half the memory of a long film.
+    # float16 features stay so until they are gathered: half the memory of a long video.
     return torch.from_numpy(np.ascontiguousarray(features)).to(parameter.device), parameter.dtype

@@ -9,22 +9,22 @@ from pipelines.errors import BasslError, DatasetError, StoreError
 from pipelines.scenes import SceneList, VideoFacts
 
 CHOICE = ("threshold", "min_scene", "drop_short", "scenes")
-"""The settings that decide which scenes the scores of a film's shots make."""
+"""The settings that decide which scenes the scores of a video's shots make."""
 
 
 def check_replaceable(
-    path: Path, film: str | Path, is_same: Callable[[VideoFacts], bool], names: Collection[str] = ()
+    path: Path, video: str | Path, is_same: Callable[[VideoFacts], bool], names: Collection[str] = ()
 ) -> None:
     """Check that a new result may replace the file at ``path``, so that nobody's work is lost.
 
     Args:
         path: may be missing.
-        film: of the new result.
-        is_same: whether the video of a ``scenes.json`` is that film.
+        video: of the new result.
+        is_same: whether the video of a ``scenes.json`` is that video.
         names: names of scenes that the new result has, too; others were given by hand.
 
     Raises:
-        StoreError: one line, where it is not a prediction of this film, or was corrected by hand.
+        StoreError: one line, where it is not a prediction of this video, or was corrected by hand.
     """
     if not path.exists():
         return
@@ -40,7 +40,7 @@ def check_replaceable(
     if _is_corrected(left, names):
         raise StoreError(f"{path}: was corrected by hand (`bassl report` makes its page); {remedy}")
     if not is_same(left.video):
-        raise StoreError(f"{path}: holds the scenes of another film than {film}; {remedy}")
+        raise StoreError(f"{path}: holds the scenes of another video than {video}; {remedy}")
 
 
 def _is_corrected(left: SceneList, names: Collection[str]) -> bool:

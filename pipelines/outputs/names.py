@@ -1,4 +1,4 @@
-"""Names of several files of one film, from a template as PySceneDetect has them."""
+"""Names of several files of one video, from a template as PySceneDetect has them."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def file_names(template: str, rows: Iterable[Mapping[str, object]], ending: str,
 
 
 def check_several(template: str, folder: Path | None, overwrite: bool) -> None:
-    """Check that files of several films with names from a template cannot replace each other in one folder."""
+    """Check that files of several videos with names from a template cannot replace each other in one folder."""
     if folder is not None and overwrite and "VIDEO_NAME" not in Template(template).get_identifiers():
-        raise BasslError("files of one film would replace those of another; put $VIDEO_NAME into --filename")
+        raise BasslError("files of one video would replace those of another; put $VIDEO_NAME into --filename")
 
 
 def padded_number(index: int, of: int) -> str:

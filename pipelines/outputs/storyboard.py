@@ -1,4 +1,4 @@
-"""A storyboard of a film: one band per scene, with the middle keyframes of its shots."""
+"""A storyboard of a video: one band per scene, with the middle keyframes of its shots."""
 
 from __future__ import annotations
 

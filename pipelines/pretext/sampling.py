@@ -92,7 +92,7 @@ def neighbour_row(window: NDArray[np.int64], row: int, rng: np.random.Generator)
     The release draws it and then loads the first shot again, so that its SimCLR (temporal) is SimCLR (instance); here
     it is as in the paper. A shot without any other is its own positive.
 
-    `window`: (S,) rows around the shot; a row repeated at a film's edge counts once. `row`: the shot.
+    `window`: (S,) rows around the shot; a row repeated at a video's edge counts once. `row`: the shot.
     """
     others = np.unique(window[window != row])
     return int(rng.choice(others)) if len(others) else row

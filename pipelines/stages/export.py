@@ -1,4 +1,4 @@
-"""The scenes of a film in the format of another tool."""
+"""The scenes of a video in the format of another tool."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 from pipelines.files import STDIO, check_inputs_kept
 from pipelines.options import accept_text
 from pipelines.outputs.exports import FORMATS, export as write_export, format_of
-from pipelines.scenes import NO_FILM
-from pipelines.video.films import film_at
+from pipelines.scenes import NO_VIDEO
+from pipelines.video.inputs import video_at
 
 
 @dataclass(frozen=True)
@@ -22,8 +22,8 @@ class ExportSettings:
     output: Path | None = None
     """File to write, - for stdout; for several inputs a folder. Unless given: beside the ``scenes.json``, with
     the ending of the format."""
-    film: Path | None = None
-    """The film. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
+    video: Path | None = None
+    """The video. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
     shots: bool = False
     """List the shots instead of the scenes."""
 
@@ -59,10 +59,10 @@ def export(file: Path | str, settings: ExportSettings) -> ExportResult:
     """Write the scenes of a ``scenes.json`` in another format.
 
     Raises:
-        BasslError: one line, for a ``scenes.json`` that cannot be read, a named film that is another one, an ending
-            that no format or several have, or a path that cannot be written, is the film or is the ``scenes.json``.
+        BasslError: one line, for a ``scenes.json`` that cannot be read, a named video that is another one, an ending
+            that no format or several have, or a path that cannot be written, is the video or is the ``scenes.json``.
     """
-    from pipelines.datasets.scene_list import read_scene_list, with_film  # start-up time: numpy
+    from pipelines.datasets.scene_list import read_scene_list, with_video  # start-up time: numpy
 
     file, output = Path(file), settings.output
     if settings.to is not None:
@@ -72,16 +72,16 @@ def export(file: Path | str, settings: ExportSettings) -> ExportResult:
         name = format_of(output)
     if output is None:
         output = beside(file, name)
-    check_inputs_kept((output,), (file, settings.film))
+    check_inputs_kept((output,), (file, settings.video))
     listed = read_scene_list(file)
-    scenes = with_film(listed, settings.film)
-    if settings.film is not None:
-        from pipelines.video.decoding import check_same_film  # start-up time: PyAV
+    scenes = with_video(listed, settings.video)
+    if settings.video is not None:
+        from pipelines.video.decoding import check_same_video  # start-up time: PyAV
 
-        check_same_film(settings.film, listed)
+        check_same_video(settings.video, listed)
     write_export(scenes, output, name, settings.shots)
-    missing = FORMATS[name].media and film_at(Path(scenes.video.path), scenes.video) is None
+    missing = FORMATS[name].media and video_at(Path(scenes.video.path), scenes.video) is None
     warnings = FORMATS[name].warnings(scenes, settings.shots)
     if missing:
-        warnings += (f"{scenes.video.path}: {NO_FILM}; {output} refers to it all the same",)
+        warnings += (f"{scenes.video.path}: {NO_VIDEO}; {output} refers to it all the same",)
     return ExportResult(output, len(scenes.shots if settings.shots else scenes.scenes), warnings)

@@ -1,6 +1,6 @@
-"""Extracting keyframes: films in, one keyframe store for each out.
+"""Extracting keyframes: videos in, one keyframe store for each out.
 
-Each film has a child process, which decodes it, cuts it into shots and writes the store.
+Each video has a child process, which decodes it, cuts it into shots and writes the store.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pipelines.errors import StoreError, VideoError
 from pipelines.files import check_writable, is_file, os_reason, remove_partials
-from pipelines.film_jobs import run_here, run_on_dask
 from pipelines.options import Seconds, accept_text
 from pipelines.processes import Send, cores
-from pipelines.progress import FilmProgress
+from pipelines.progress import VideoProgress
 from pipelines.scenes import VideoFacts
-from pipelines.video.films import READ_TWICE, find_films, fingerprint, video_ids
-from pipelines.video.shots import FilmedShot, ReaderSettings, check_detector, part_of
+from pipelines.video.inputs import READ_TWICE, find_videos, fingerprint, video_ids
+from pipelines.video.shots import KeyframedShot, ReaderSettings, check_detector, part_of
+from pipelines.video_jobs import run_here, run_on_dask
 
 if TYPE_CHECKING:  # start-up time: av, h5py
     from pipelines.stores.keyframes import StoredShot
-    from pipelines.video.reader import FilmReader
+    from pipelines.video.reader import VideoReader
 
 _READING = ("detector", "detector_threshold", "min_shot", "keyframes", "lines")
-Report = Callable[[FilmProgress["FilmResult"]], None]
+Report = Callable[[VideoProgress["VideoResult"]], None]
 
 
 @dataclass(frozen=True)
 class ExtractSettings:
-    """How films are cut into shots and what is kept of each shot."""
+    """How videos are cut into shots and what is kept of each shot."""
 
     output: Path = Path("data/keyframes")
-    """Folder of the keyframe stores, one for each film."""
+    """Folder of the keyframe stores, one for each video."""
     detector: str = "transitions"
     """Shot detector: transitions (cuts, dissolves, fades and wipes); adaptive (cuts), content, histogram, hash and
     threshold, all PySceneDetect's; transnetv2, a network that reads 60 to 120 frames per second on two cores."""
@@ -48,21 +48,21 @@ class ExtractSettings:
     keyframes: int = 3
     """Keyframes for each shot, N_k (appendix A)."""
     lines: int = 240
-    """Height of a keyframe in pixels (MovieNet's 240P); smaller films are not enlarged."""
+    """Height of a keyframe in pixels (MovieNet's 240P); smaller videos are not enlarged."""
     quality: int = 90
     """JPEG quality of the keyframes, 1 to 100."""
     start: Seconds | None = None
-    """Start of the part of each film to read, in seconds or as a timecode. Unless given: the beginning."""
+    """Start of the part of each video to read, in seconds or as a timecode. Unless given: the beginning."""
     end: Seconds | None = None
     """End of the part. Unless given: the end."""
     duration: Seconds | None = None
     """Length of the part, instead of its end."""
     workers: int | None = None
-    """Films at a time. Unless given: one for each core."""
+    """Videos at a time. Unless given: one for each core."""
     overwrite: bool = False
     """Replace existing stores."""
     dask: str | None = None
-    """Address of a Dask scheduler whose workers process the films; they must see the same files."""
+    """Address of a Dask scheduler whose workers process the videos; they must see the same files."""
 
     def __post_init__(self) -> None:
         accept_text(self)
@@ -75,24 +75,24 @@ class ExtractSettings:
         if not 1 <= self.quality <= 100:
             raise ValueError(f"JPEG quality goes from 1 to 100, not {self.quality}")
         if self.workers is not None and self.workers < 1:
-            raise ValueError(f"at least one film must be processed at a time, not {self.workers}")
+            raise ValueError(f"at least one video must be processed at a time, not {self.workers}")
 
     @property
     def part(self) -> tuple[float | None, float | None]:
-        """Where the part that is read begins and ends, in seconds; None is the film's beginning or end."""
+        """Where the part that is read begins and ends, in seconds; None is the video's beginning or end."""
         return part_of(self.start, self.end, self.duration)
 
 
 @dataclass(frozen=True)
-class FilmResult:
-    """The result of one film.
+class VideoResult:
+    """The result of one video.
 
     ``status`` is ``done``, ``kept`` (its store existed) or ``failed`` with one line in ``error``; ``duration`` is in
     seconds.
     """
 
     video_id: str
-    film: Path
+    video: Path
     store: Path
     status: Literal["done", "kept", "failed"]
     shots: int = 0
@@ -103,10 +103,10 @@ class FilmResult:
 
 
 @dataclass(frozen=True)
-class FilmTask:
-    """One film to cut into shots."""
+class VideoTask:
+    """One video to cut into shots."""
 
-    film: Path
+    video: Path
     video_id: str
     settings: ExtractSettings
     threads: int  # that decode
@@ -126,20 +126,20 @@ class FilmTask:
     def to_json(self) -> dict[str, Any]:
         """The task as plain JSON values."""
         settings = asdict(self.settings) | {"output": str(self.settings.output)}
-        return {"film": str(self.film), "video_id": self.video_id, "settings": settings, "threads": self.threads}
+        return {"video": str(self.video), "video_id": self.video_id, "settings": settings, "threads": self.threads}
 
     @classmethod
-    def from_json(cls, task: Mapping[str, Any]) -> FilmTask:
+    def from_json(cls, task: Mapping[str, Any]) -> VideoTask:
         """The task of plain JSON values."""
-        return cls(Path(task["film"]), task["video_id"], ExtractSettings(**task["settings"]), task["threads"])
+        return cls(Path(task["video"]), task["video_id"], ExtractSettings(**task["settings"]), task["threads"])
 
-    def finished(self, fields: Mapping[str, Any], status: Literal["done", "kept"] = "done") -> FilmResult:
-        """The result of a film whose store is written."""
-        return FilmResult(self.video_id, self.film, self.store, status, **fields)
+    def finished(self, fields: Mapping[str, Any], status: Literal["done", "kept"] = "done") -> VideoResult:
+        """The result of a video whose store is written."""
+        return VideoResult(self.video_id, self.video, self.store, status, **fields)
 
-    def failed(self, error: str) -> FilmResult:
-        """The result of a film that failed."""
-        return FilmResult(self.video_id, self.film, self.store, "failed", error=error)
+    def failed(self, error: str) -> VideoResult:
+        """The result of a video that failed."""
+        return VideoResult(self.video_id, self.video, self.store, "failed", error=error)
 
     def clean_up(self) -> None:
         """Remove a store that is not finished."""
@@ -151,34 +151,34 @@ def extract_keyframes(
     settings: ExtractSettings = ExtractSettings(),
     progress: Report | None = None,
     on_start: Callable[[int], None] | None = None,
-) -> list[FilmResult]:
-    """Cut films (files, folders and glob patterns) into shots and store the keyframes of each shot.
+) -> list[VideoResult]:
+    """Cut videos (files, folders and glob patterns) into shots and store the keyframes of each shot.
 
-    A store that was made with the same settings from the same film is kept. Each film has a process of its own: if that
-    dies, this film has failed and the others continue. ``on_start`` is called with the number of films, ``progress``
-    with the progress of each, from several threads.
+    A store that was made with the same settings from the same video is kept. Each video has a process of its own: if
+    that dies, this video has failed and the others continue. ``on_start`` is called with the number of videos,
+    ``progress`` with the progress of each, from several threads.
 
     Returns:
-        one result for each film, in the order of the films' names.
+        one result for each video, in the order of the videos' names.
 
     Raises:
-        BasslError: for inputs or an output folder that cannot be used. Errors of single films are in their results.
+        BasslError: for inputs or an output folder that cannot be used. Errors of single videos are in their results.
     """
-    films = find_films(inputs)
-    workers = max(1, min(len(films), settings.workers or cores()))
+    videos = find_videos(inputs)
+    workers = max(1, min(len(videos), settings.workers or cores()))
     threads = max(1, cores() // workers)
-    tasks = [FilmTask(film, name, settings, threads) for film, name in zip(films, video_ids(films), strict=True)]
+    tasks = [VideoTask(video, name, settings, threads) for video, name in zip(videos, video_ids(videos), strict=True)]
     if tasks:
         check_writable(tasks[0].store)
     report = progress or (lambda state: None)
     if on_start is not None:
         on_start(len(tasks))
-    results: dict[str, FilmResult] = {}
+    results: dict[str, VideoResult] = {}
     waiting = []
     for task in tasks:
         if (kept := _existing_result(task)) is not None:
             results[task.video_id] = kept
-            report(FilmProgress(task.video_id, result=kept))
+            report(VideoProgress(task.video_id, result=kept))
         else:
             waiting.append(task)
     if settings.dask is not None:
@@ -188,21 +188,21 @@ def extract_keyframes(
     with closing(running) as finished:  # an interrupt here ends the children
         for result in finished:
             results[result.video_id] = result
-            report(FilmProgress(result.video_id, result=result))
+            report(VideoProgress(result.video_id, result=result))
     return [results[task.video_id] for task in tasks]
 
 
-def _existing_result(task: FilmTask) -> FilmResult | None:
-    """The result of a film whose store exists; None where the store is to be made."""
+def _existing_result(task: VideoTask) -> VideoResult | None:
+    """The result of a video whose store exists; None where the store is to be made."""
     remove_partials(task.store)
-    if not is_file(task.film):  # it is read twice
-        return task.failed(f"{task.film}: {READ_TWICE}")
+    if not is_file(task.video):  # it is read twice
+        return task.failed(f"{task.video}: {READ_TWICE}")
     if task.settings.overwrite or not task.store.exists():
         return None
     from pipelines.stores.keyframes import read_keyframes  # start-up time: h5py, where there is a store only
 
     try:
-        store, film = read_keyframes(task.store), fingerprint(task.film)
+        store, video = read_keyframes(task.store), fingerprint(task.video)
     except (StoreError, VideoError) as error:
         return task.failed(str(error))
     theirs, ours = store.settings, task.store_settings
@@ -214,21 +214,21 @@ def _existing_result(task: FilmTask) -> FilmResult | None:
         )
         return task.failed(f"{task.store}: was made with other settings ({other}); --overwrite makes it again")
     known = store.source.get("fingerprint")  # None in a store of an earlier version
-    if known not in (None, film) or store.source["bytes"] != task.film.stat().st_size:
-        return task.failed(f"{task.store}: was made from another file than {task.film}; --overwrite makes it again")
+    if known not in (None, video) or store.source["bytes"] != task.video.stat().st_size:
+        return task.failed(f"{task.store}: was made from another file than {task.video}; --overwrite makes it again")
     facts = {"shots": len(store.frames), "frames": store.video.frames, "duration": store.video.duration}
     return task.finished(facts, "kept")
 
 
 def work(message: dict[str, Any], send: Send) -> None:
-    """Read the film of a task, write its store; runs in the child process."""
-    from pipelines.video.reader import FilmReader  # start-up time: av, which the parent process does without
+    """Read the video of a task, write its store; runs in the child process."""
+    from pipelines.video.reader import VideoReader  # start-up time: av, which the parent process does without
 
-    task = FilmTask.from_json(message)
+    task = VideoTask.from_json(message)
     given = {name: getattr(task.settings, name) for name in _READING}
     start, end = task.settings.part
-    reader = FilmReader(
-        task.film,
+    reader = VideoReader(
+        task.video,
         ReaderSettings(**given, start=start, end=end, threads=task.threads),
         lambda done, total: send("progress", {"done": done, "total": total, "frames": reader.frames_read}),
     )
@@ -248,21 +248,21 @@ class InexactError(Exception):
     """Frames that FFmpeg fills in for lost data depend on its number of threads: only one thread is reproducible."""
 
 
-def _write_store(task: FilmTask, reader: FilmReader, shots: Iterable[FilmedShot]) -> None:
-    """Write the keyframe store of a film from all shots of its reader. Raises InexactError for a damaged film that
-    several threads decoded, BasslError for a film that cannot be read, or a store that cannot be written."""
+def _write_store(task: VideoTask, reader: VideoReader, shots: Iterable[KeyframedShot]) -> None:
+    """Write the keyframe store of a video from all shots of its reader. Raises InexactError for a damaged video that
+    several threads decoded, BasslError for a video that cannot be read, or a store that cannot be written."""
     from pipelines.stores.keyframes import write_keyframes  # start-up time: h5py and PIL, while the threads decode
 
     def describe() -> tuple[VideoFacts, dict[str, Any]]:
         if task.threads > 1 and not reader.exact:
             raise InexactError
-        facts = replace(reader.facts, path=task.film.name)  # the same film elsewhere gives the same store
-        return facts, _describe_file(task.film)
+        facts = replace(reader.facts, path=task.video.name)  # the same video elsewhere gives the same store
+        return facts, _describe_file(task.video)
 
     write_keyframes(task.store, _compress_shots(shots, task.settings.quality), describe, task.store_settings)
 
 
-def _compress_shots(shots: Iterable[FilmedShot], quality: int) -> Iterator[StoredShot]:
+def _compress_shots(shots: Iterable[KeyframedShot], quality: int) -> Iterator[StoredShot]:
     from pipelines.stores.jpeg import to_jpeg  # start-up time: PIL
     from pipelines.stores.keyframes import StoredShot  # start-up time: h5py
 
@@ -275,11 +275,11 @@ def _compress_shots(shots: Iterable[FilmedShot], quality: int) -> Iterator[Store
         yield StoredShot(frames, seconds, shot.keyframe_indices, jpegs, shot.transition)
 
 
-def _describe_file(film: Path) -> dict[str, Any]:
+def _describe_file(video: Path) -> dict[str, Any]:
     try:
-        with film.open("rb") as file:
+        with video.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
             size = os.fstat(file.fileno()).st_size
     except OSError as error:
-        raise VideoError(f"{film}: cannot be read again ({os_reason(error)})") from error
-    return {"name": film.name, "bytes": size, "sha256": digest, "fingerprint": fingerprint(film)}
+        raise VideoError(f"{video}: cannot be read again ({os_reason(error)})") from error
+    return {"name": video.name, "bytes": size, "sha256": digest, "fingerprint": fingerprint(video)}

@@ -1,4 +1,4 @@
-"""Extracting features of sound: films in, a feature store beside those of the shot encoders out."""
+"""Extracting features of sound: videos in, a feature store beside those of the shot encoders out."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.files import check_writable, is_file, locked
 from pipelines.options import accept_text
 from pipelines.processes import cores
-from pipelines.progress import FilmProgress
-from pipelines.video.films import READ_TWICE, find_films, video_ids
+from pipelines.progress import VideoProgress
+from pipelines.video.inputs import READ_TWICE, find_videos, video_ids
 
 if TYPE_CHECKING:  # start-up time: numpy, h5py
     import numpy as np
@@ -28,30 +28,30 @@ _SAVE_SECONDS = 60.0
 
 @dataclass(frozen=True)
 class SoundSettings:
-    """Which films' sound, and where the features go."""
+    """Which videos' sound, and where the features go."""
 
     index: Path = Path("data/index.h5")
-    """Index of the films, with their shots."""
+    """Index of the videos, with their shots."""
     output: Path = Path("data/features/sound.h5")
-    """The feature store. Features of other films in it are kept."""
+    """The feature store. Features of other videos in it are kept."""
     workers: int | None = None
-    """Films at a time. Unless given: one for each core."""
+    """Videos at a time. Unless given: one for each core."""
     overwrite: bool = False
-    """Replace the features of films that the store already has."""
+    """Replace the features of videos that the store already has."""
 
     def __post_init__(self) -> None:
         accept_text(self)
         if self.workers is not None and self.workers < 1:
-            raise ValueError(f"at least one film must be processed at a time, not {self.workers}")
+            raise ValueError(f"at least one video must be processed at a time, not {self.workers}")
 
 
 @dataclass(frozen=True)
 class SoundResult:
-    """The result of one film: ``done``, ``kept`` (the store had it) or ``failed`` with one line in ``error``;
+    """The result of one video: ``done``, ``kept`` (the store had it) or ``failed`` with one line in ``error``;
     ``warnings`` are about damage in its sound."""
 
     video_id: str
-    film: Path
+    video: Path
     status: Literal["done", "kept", "failed"]
     shots: int = 0
     error: str = ""
@@ -61,95 +61,99 @@ class SoundResult:
 def extract_sound(
     inputs: Path | str | Sequence[Path | str],
     settings: SoundSettings = SoundSettings(),
-    progress: Callable[[FilmProgress[SoundResult]], None] | None = None,
+    progress: Callable[[VideoProgress[SoundResult]], None] | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> list[SoundResult]:
-    """Extract features of the sound of films (files, folders and glob patterns): mean and standard deviation of 64
-    log-mel energies over each shot; one result for each film, in the order of the films' names.
+    """Extract features of the sound of videos (files, folders and glob patterns): mean and standard deviation of 64
+    log-mel energies over each shot; one result for each video, in the order of the videos' names.
 
-    Films are found in the index by their ids, which `extract_keyframes` makes of their names. Finished films are saved
-    every minute, and are not done again; a film without sound has failed. ``on_start`` is called with the number of
-    films, ``progress`` with the progress of each, from several threads. Raises BasslError for inputs, an index or a
+    Videos are found in the index by their ids, which `extract_keyframes` makes of their names. Finished videos are
+    saved every minute, and are not done again; a video without sound has failed. ``on_start`` is called with the number
+    of videos, ``progress`` with the progress of each, from several threads. Raises BasslError for inputs, an index or a
     store that cannot be used at all.
     """
     from pipelines.stores.features import shot_checksums, write_features  # start-up time: numpy, h5py
     from pipelines.stores.index import read_index  # start-up time: numpy, h5py
     from pipelines.video.sound import SOUND  # start-up time: numpy, av
 
-    films = find_films(inputs)
+    videos = find_videos(inputs)
     index = read_index(settings.index)
     check_writable(settings.output)
     checksums = shot_checksums(index)
     store, shots = _read(settings.output)
     report = progress or (lambda state: None)
     if on_start is not None:
-        on_start(len(films))
+        on_start(len(videos))
     results: dict[str, SoundResult] = {}
 
     def finish(result: SoundResult) -> None:
         results[result.video_id] = result
-        report(FilmProgress(result.video_id, result=result))
+        report(VideoProgress(result.video_id, result=result))
 
     def save() -> None:
-        with locked(settings.output.parent, wait=True):  # another run may have added films
+        with locked(settings.output.parent, wait=True):  # another run may have added videos
             kept, of_kept = _read(settings.output)
             write_features(settings.output, SOUND, kept | made, of_kept | {name: checksums[name] for name in made})
 
     waiting = []
-    for film, name in zip(films, video_ids(films), strict=True):
+    for video, name in zip(videos, video_ids(videos), strict=True):
         if name not in index.video_ids:
-            finish(SoundResult(name, film, "failed", error=f"{film}: {settings.index} has no film with the id {name}"))
-        elif not is_file(film):
-            finish(SoundResult(name, film, "failed", error=f"{film}: {READ_TWICE}"))
+            finish(
+                SoundResult(name, video, "failed", error=f"{video}: {settings.index} has no video with the id {name}")
+            )
+        elif not is_file(video):
+            finish(SoundResult(name, video, "failed", error=f"{video}: {READ_TWICE}"))
         elif name in store and shots[name] == checksums[name] and not settings.overwrite:
-            finish(SoundResult(name, film, "kept", len(store[name])))
+            finish(SoundResult(name, video, "kept", len(store[name])))
         else:
-            waiting.append((film, name))
+            waiting.append((video, name))
     made: dict[str, NDArray[np.floating]] = {}
     saved, unsaved, stopped = time.monotonic(), False, Event()
 
-    def going_on(state: FilmProgress[SoundResult]) -> None:
+    def going_on(state: VideoProgress[SoundResult]) -> None:
         if stopped.is_set():
             raise BasslError(f"{state.video_id}: interrupted")
         report(state)
 
     with ThreadPoolExecutor(settings.workers or cores()) as pool:  # decoding releases the global interpreter lock
         try:
-            futures = {pool.submit(_shot_sounds, film, name, index, going_on): (film, name) for film, name in waiting}
+            futures = {
+                pool.submit(_shot_sounds, video, name, index, going_on): (video, name) for video, name in waiting
+            }
             for future in as_completed(futures):
-                film, name = futures[future]
+                video, name = futures[future]
                 try:
                     made[name], warnings = future.result()
                 except BasslError as error:
-                    finish(SoundResult(name, film, "failed", error=str(error)))
+                    finish(SoundResult(name, video, "failed", error=str(error)))
                     continue
                 unsaved = True
                 if time.monotonic() - saved > _SAVE_SECONDS:
                     save()
                     saved, unsaved = time.monotonic(), False
-                finish(SoundResult(name, film, "done", len(made[name]), warnings=warnings))
+                finish(SoundResult(name, video, "done", len(made[name]), warnings=warnings))
         finally:  # an interrupt keeps what is done
             stopped.set()
             pool.shutdown(cancel_futures=True)
             if unsaved:
                 save()
-    return [results[name] for name in video_ids(films)]
+    return [results[name] for name in video_ids(videos)]
 
 
 def _shot_sounds(
-    film: Path, name: str, index: Index, report: Callable[[FilmProgress[SoundResult]], None]
+    video: Path, name: str, index: Index, report: Callable[[VideoProgress[SoundResult]], None]
 ) -> tuple[NDArray[np.float32], tuple[str, ...]]:
-    """The features of the shots of a film, and its warnings."""
+    """The features of the shots of a video, and its warnings."""
     import numpy as np  # start-up time
 
     from pipelines.video.sound import shot_sounds  # start-up time: numpy, av
 
-    video = index.video_ids.index(name)
-    seconds = index.seconds[index.span(video)]
+    number = index.video_ids.index(name)
+    seconds = index.seconds[index.span(number)]
     if not np.isfinite(seconds).all():
-        raise BasslError(f"{film}: {index.path} has no times in seconds for {name}; extract its keyframes")
+        raise BasslError(f"{video}: {index.path} has no times in seconds for {name}; extract its keyframes")
     warnings: list[str] = []
-    found = shot_sounds(film, seconds, lambda done, total: report(FilmProgress(name, done, total)), warnings.append)
+    found = shot_sounds(video, seconds, lambda done, total: report(VideoProgress(name, done, total)), warnings.append)
     return found, tuple(warnings)
 
 

@@ -25,7 +25,7 @@ class ListedModel:
     path: Path  # run folder or file, to be given to ``bassl predict --model`` or ``bassl finetune --init``
     # ``built-in``, ``pre-trained``, ``fine-tuned``, ``imported``, ``unfinished`` or ``damaged``
     stage: Literal["built-in", "pre-trained", "fine-tuned", "imported", "unfinished", "damaged"]
-    method: str = ""  # the contextual relation network of a model that scores films; how another one was pre-trained
+    method: str = ""  # the contextual relation network of a model that scores videos; how another one was pre-trained
     encoder: str = ""  # whose features it reads; ``any encoder`` for some relational models
     data: str = ""  # what it was trained on, in a line
     trained: str = ""  # for how long, in a line

@@ -1,4 +1,4 @@
-"""Other scenes from the scores of a ``scenes.json``, without reading the film again."""
+"""Other scenes from the scores of a ``scenes.json``, without reading the video again."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class RegroupSettings:
     scenes: int | None = None
     """Number of scenes: the most probable ones, whatever the threshold."""
     overwrite: bool = False
-    """Replace a file that was corrected by hand, or is of another film."""
+    """Replace a file that was corrected by hand, or is of another video."""
 
     def __post_init__(self) -> None:
         accept_text(self)

@@ -1,4 +1,4 @@
-"""Pages of ``scenes.json`` files, to view and correct the scenes of films."""
+"""Pages of ``scenes.json`` files, to view and correct the scenes of videos."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Literal
 from pipelines.errors import BasslError, StoreError, VideoError
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable, paths_of
 from pipelines.options import Seconds, accept_text
-from pipelines.progress import FilmProgress, ReportProgress
-from pipelines.scenes import NO_FILM, SceneList
+from pipelines.progress import ReportProgress, VideoProgress
+from pipelines.scenes import NO_VIDEO, SceneList
 from pipelines.stages.score import ScoreSettings, score
 from pipelines.stages.score.settings import check_frame_rate, check_seconds
-from pipelines.video.film_process import FilmProcess
-from pipelines.video.films import film_at, listed_id
+from pipelines.video.inputs import listed_id, video_at
 from pipelines.video.shots import ReaderSettings
+from pipelines.video.video_process import VideoProcess
 
 if TYPE_CHECKING:  # start-up time: Jinja, Pillow
     from pipelines.outputs.page import TrueEnds
@@ -33,16 +33,16 @@ class ReportSettings:
 
     output: Path | None = None
     """The page; for several files a folder. Unless given: beside the ``scenes.json``, with the ending ``.html``."""
-    film: Path | None = None
-    """The film. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
+    video: Path | None = None
+    """The video. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
     truth: Path | None = None
-    """True scenes, in any format that `bassl score` reads; or a folder with those of this film among others."""
+    """True scenes, in any format that `bassl score` reads; or a folder with those of this video among others."""
     tolerance: Seconds = ScoreSettings.tolerance
     """Greatest distance, in seconds, of a true scene end from the end of its shot."""
     frame_rate: float | None = None
     """Frames per second of true scenes whose file does not say."""
     keyframes: Path = Path("data/keyframes")
-    """Folder of keyframe stores, from which images are taken if it has the film; else they are read from the film."""
+    """Folder of keyframe stores, from which images are taken if it has the video; else they are read from the video."""
 
     def __post_init__(self) -> None:
         accept_text(self)
@@ -57,8 +57,8 @@ class ReportResult:
     path: Path  # of the page
     scenes: int = 0
     shots: int = 0
-    pictures: Literal["film", "store", "none"] = "none"  # where the images of the shots came from
-    warnings: tuple[str, ...] = ()  # lines on what is missing from the page or damaged in the film
+    pictures: Literal["video", "store", "none"] = "none"  # where the images of the shots came from
+    warnings: tuple[str, ...] = ()  # lines on what is missing from the page or damaged in the video
     notes: tuple[str, ...] = ()  # lines on how the truth was matched
     error: str = ""  # why there is no page
 
@@ -71,45 +71,46 @@ def report(
     file: Path | str, settings: ReportSettings = ReportSettings(), progress: ReportProgress | None = None
 ) -> ReportResult:
     """Write the page of a ``scenes.json``, with images from a keyframe store with the same shots, or else from the
-    film; ``progress`` is called with the number of seconds read.
+    video; ``progress`` is called with the number of seconds read.
 
     Raises:
-        BasslError: one line, for a ``scenes.json``, truth or film that cannot be used, a film that is another one, or a
+        BasslError: one line, for a ``scenes.json``, truth or video that cannot be used, a video that is another one, or
+        a
             page that cannot be written.
     """
-    from pipelines.datasets.scene_list import read_scene_list, with_film  # start-up time: numpy
+    from pipelines.datasets.scene_list import read_scene_list, with_video  # start-up time: numpy
     from pipelines.outputs.page import save_page  # start-up time: Jinja, Pillow
-    from pipelines.video.decoding import check_same_film  # start-up time: PyAV
+    from pipelines.video.decoding import check_same_video  # start-up time: PyAV
 
     file = Path(file)
     path = settings.output or _page_path(file, None)
     if path.suffix.lower() not in _ENDINGS:
         raise BasslError(f"{path}: a page's name ends in .html")
     stored = read_scene_list(file)
-    listed = with_film(stored, settings.film)
-    film = film_at(Path(listed.video.path), listed.video)
-    check_inputs_kept((path,), (file, film, settings.truth))
+    listed = with_video(stored, settings.video)
+    video = video_at(Path(listed.video.path), listed.video)
+    check_inputs_kept((path,), (file, video, settings.truth))
     check_writable(path)
     truth, notes = (None, ()) if settings.truth is None else _truth(file, settings.truth, settings)
-    source: Literal["film", "store", "none"] = "store"
+    source: Literal["video", "store", "none"] = "store"
     warnings: list[str] = []
     images = _stored_images(listed, settings.keyframes)
-    if not images and film is not None:
-        source = "film"
-        images = _filmed_images(file, listed, film, progress or (lambda stage, done, total: None), warnings)
-    elif film is not None:
-        check_same_film(film, stored)
+    if not images and video is not None:
+        source = "video"
+        images = _video_images(file, listed, video, progress or (lambda stage, done, total: None), warnings)
+    elif video is not None:
+        check_same_video(video, stored)
     elif not images:
         source = "none"
-        warnings.append(f"{listed.video.path}: {NO_FILM}; a page without images")
-    save_page(path, listed, images, film, truth, f"{'scenes' if file == STDIO else file.stem}.json")
+        warnings.append(f"{listed.video.path}: {NO_VIDEO}; a page without images")
+    save_page(path, listed, images, video, truth, f"{'scenes' if file == STDIO else file.stem}.json")
     return ReportResult(path, len(listed.scenes), len(listed.shots), source, tuple(warnings), notes)
 
 
-def report_films(
+def report_videos(
     files: Path | str | Sequence[Path | str],
     settings: ReportSettings = ReportSettings(),
-    progress: Callable[[FilmProgress[ReportResult]], None] | None = None,
+    progress: Callable[[VideoProgress[ReportResult]], None] | None = None,
 ) -> list[ReportResult]:
     """Write the page of each of several ``scenes.json``, and ``index.html``, which shows them all, into the folder
     ``settings.output``, or else each beside its file and the index into the folder that holds them all. What fails with
@@ -118,17 +119,17 @@ def report_films(
     Raises:
         BasslError: one line, for two files that would have the same page, or an index that cannot be written.
     """
-    from pipelines.outputs.page.films import save_index  # start-up time: Jinja, Pillow
+    from pipelines.outputs.page.videos import save_index  # start-up time: Jinja, Pillow
 
     sources = paths_of(files)
     tell = progress or (lambda state: None)
-    if settings.film is not None:
-        raise BasslError(f"{settings.film}: is one film, and {len(sources)} files are given")
+    if settings.video is not None:
+        raise BasslError(f"{settings.video}: is one video, and {len(sources)} files are given")
     if settings.output is not None:
         check_names_folder(settings.output)
     paths = [_page_path(file, settings.output) for file in sources]
     index = index_path(sources, settings)
-    by_path = {index.resolve(): Path("the page of all films")}
+    by_path = {index.resolve(): Path("the page of all videos")}
     for file, path in zip(sources, paths, strict=True):
         other = by_path.setdefault(path.resolve(), file)
         if other != file:
@@ -140,14 +141,14 @@ def report_films(
     for file, path in zip(sources, paths, strict=True):
 
         def read(stage: str, done: float, total: float | None, name: str = file.name) -> None:
-            tell(FilmProgress(name, done, total))
+            tell(VideoProgress(name, done, total))
 
         try:
             result = report(file, replace(settings, output=path), read)
         except BasslError as error:
             result = ReportResult(path, error=str(error))
         results.append(result)
-        tell(FilmProgress(file.name, result=result))
+        tell(VideoProgress(file.name, result=result))
     if written := [result.path for result in results if not result.error]:
         save_index(index, written)
     return results
@@ -173,11 +174,11 @@ def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds,
     ((name, alignment),) = scored.alignments.items()
     shots = read_scenes_json(file)
     assert shots.shots_seconds is not None
-    film = alignment.film
-    rows = shots.shots_seconds if film.seconds is None else film.seconds
+    video = alignment.video
+    rows = shots.shots_seconds if video.seconds is None else video.seconds
     # A true end that is near no end of a shot has cut a shot in two there; such a cut is not a shot of the page.
     own = {end: i for i, end in enumerate(shots.shots_seconds[:, 1].tolist())}
-    true = [end for (_, end), label in zip(rows.tolist(), film.labels.tolist(), strict=True) if label]
+    true = [end for (_, end), label in zip(rows.tolist(), video.labels.tolist(), strict=True) if label]
     return (
         TrueEnds(
             shots=tuple(own[end] for end in true if end in own),
@@ -190,7 +191,7 @@ def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds,
 
 
 def _stored_images(listed: SceneList, stores: Path) -> list[bytes]:
-    """The middle keyframe of each shot from the film's store; [] where there is none with these shots."""
+    """The middle keyframe of each shot from the video's store; [] where there is none with these shots."""
     import numpy as np  # start-up time
 
     from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes  # start-up time: h5py
@@ -202,7 +203,7 @@ def _stored_images(listed: SceneList, stores: Path) -> list[bytes]:
     try:
         store = read_keyframes(path)
         own = np.array([(shot.start_frame, shot.end_frame) for shot in listed.shots])
-        # Another film may have the same name.
+        # Another video may have the same name.
         if store.video.frames != listed.video.frames or not np.array_equal(store.frames, own):
             return []
         return read_keyframe_jpegs(store, store.keyframes.shape[1] // 2)
@@ -210,10 +211,10 @@ def _stored_images(listed: SceneList, stores: Path) -> list[bytes]:
         raise StoreError(f"{error}; or leave it out with --keyframes") from error
 
 
-def _filmed_images(
-    file: Path, listed: SceneList, film: Path, progress: ReportProgress, warnings: list[str]
+def _video_images(
+    file: Path, listed: SceneList, video: Path, progress: ReportProgress, warnings: list[str]
 ) -> list[bytes]:
-    """The middle frame of each shot, read from the film."""
+    """The middle frame of each shot, read from the video."""
     from pipelines.outputs.page.thumbnails import encode_thumbnail  # start-up time: Pillow
 
     end = None if listed.settings.get("end") is None else listed.shots[-1].end
@@ -221,18 +222,18 @@ def _filmed_images(
     ranges = []
     with ExitStack() as held:
         shots = file
-        if file == STDIO:  # which is another one in the process that reads the film
+        if file == STDIO:  # which is another one in the process that reads the video
             shots = Path(held.enter_context(TemporaryDirectory())) / "scenes.json"
             listed.save(shots)
         reader = ReaderSettings(shots=shots, keyframes=1, start=listed.shots[0].start or None, end=end)
-        reading = held.enter_context(FilmProcess(film, reader, lambda done, total: progress("reading", done, total)))
+        reading = held.enter_context(VideoProcess(video, reader, lambda done, total: progress("reading", done, total)))
         for shot in reading:
             images.append(encode_thumbnail(shot.keyframes[0]))
             ranges.append((shot.start_frame, shot.end_frame))
     if ranges != [(shot.start_frame, shot.end_frame) for shot in listed.shots]:
         raise VideoError(
-            f"{film}: has {reading.facts.frames} frames and is not the film of {file}, which has "
-            f"{listed.video.frames}; name that with --film"
+            f"{video}: has {reading.facts.frames} frames and is not the video of {file}, which has "
+            f"{listed.video.frames}; name that with --video"
         )
     warnings += reading.warnings
     return images

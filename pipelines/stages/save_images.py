@@ -1,4 +1,4 @@
-"""Images of the scenes of a film, or of its shots, as files."""
+"""Images of the scenes of a video, or of its shots, as files."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pipelines.outputs.exports.chapters import Box, thumbnails_vtt
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import check_template, file_names, padded_number
 from pipelines.progress import ReportProgress
-from pipelines.scenes import NO_FILM, SceneList, Shot, timecode
-from pipelines.video.films import film_at, listed_id
+from pipelines.scenes import NO_VIDEO, SceneList, Shot, timecode
+from pipelines.video.inputs import listed_id, video_at
 
 _NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")
 # Distance from a cut, in seconds, beyond which frames have none of its compression artefacts.
@@ -30,7 +30,7 @@ class ImageSettings:
     """Which images, and where they are written."""
 
     output: Path | None = None
-    """Folder of the images. Unless given: FILM-images in the current folder."""
+    """Folder of the images. Unless given: VIDEO-images in the current folder."""
     images: int = 3
     """Images of each scene."""
     shots: bool = False
@@ -43,15 +43,15 @@ class ImageSettings:
     quality: int = 90
     """Quality of JPEG and WebP, 1 to 100."""
     width: int | None = None
-    """Width in pixels. Unless given: that of the film, or what fits the height."""
+    """Width in pixels. Unless given: that of the video, or what fits the height."""
     height: int | None = None
-    """Height in pixels. Unless given: that of the film, or what fits the width."""
+    """Height in pixels. Unless given: that of the video, or what fits the width."""
     filename: str | None = None
     """Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $SHOT_NUMBER, $IMAGE_NUMBER and
     $TIMECODE. Unless given: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER, or with shot and $SHOT_NUMBER; of a sprite
     $VIDEO_NAME-thumbnails."""
-    film: Path | None = None
-    """The film. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
+    video: Path | None = None
+    """The video. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
     overwrite: bool = False
     """Replace existing files."""
 
@@ -75,7 +75,8 @@ class ImageSettings:
         return self.filename or f"$VIDEO_NAME-{unit}-$IMAGE_NUMBER"
 
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """(width, height) of the images of a film of this size. Raises BasslError where the format cannot have them."""
+        """(width, height) of the images of a video of this size. Raises BasslError where the format cannot have
+        them."""
         wanted = self.width or (_SPRITE_WIDTH if self.sprite and self.height is None else None)
         if wanted is None:
             made = max(1, round(width * (self.height or height) / height)), self.height or height
@@ -99,7 +100,7 @@ class SavedImage:
 
 
 class _Chosen(NamedTuple):
-    """An image to save: its scene, its shot, its number in the scene or shot, its time, and the part of the film that
+    """An image to save: its scene, its shot, its number in the scene or shot, its time, and the part of the video that
     it represents, in seconds."""
 
     scene: int
@@ -118,26 +119,26 @@ def save_images(
         the images, in order. They appear under their names together, when all are complete.
 
     Raises:
-        BasslError: one line, for a ``scenes.json`` or film that cannot be used, or a file that already exists.
+        BasslError: one line, for a ``scenes.json`` or video that cannot be used, or a file that already exists.
     """
     from PIL import Image  # start-up time
 
-    from pipelines.datasets.scene_list import read_scene_list, with_film  # start-up time: NumPy
-    from pipelines.video.decoding import check_same_film  # start-up time: PyAV
+    from pipelines.datasets.scene_list import read_scene_list, with_video  # start-up time: NumPy
+    from pipelines.video.decoding import check_same_video  # start-up time: PyAV
     from pipelines.video.stills import StillReader  # start-up time: PyAV, OpenCV
 
     listed = read_scene_list(Path(file))
-    scenes = with_film(listed, settings.film)
-    film = film_at(Path(scenes.video.path), scenes.video)
-    if film is None:
-        raise BasslError(f"{scenes.video.path}: {NO_FILM}")
-    check_same_film(film, listed)
-    name = listed_id(scenes.video, PureWindowsPath(film))
+    scenes = with_video(listed, settings.video)
+    video = video_at(Path(scenes.video.path), scenes.video)
+    if video is None:
+        raise BasslError(f"{scenes.video.path}: {NO_VIDEO}")
+    check_same_video(video, listed)
+    name = listed_id(scenes.video, PureWindowsPath(video))
     chosen = list(_chosen(scenes, settings))
-    with StillReader(film) as reader:
+    with StillReader(video) as reader:
         names = _names(scenes, settings, name, chosen)
         folder = settings.output or Path(f"{name}-images")
-        with new_files(folder, names, (film, Path(file)), settings.overwrite) as (targets, partials):
+        with new_files(folder, names, (video, Path(file)), settings.overwrite) as (targets, partials):
             # Times between those of the shots are not known to the frame: the middle of one is safe from rounding.
             half = 0.5 / scenes.video.frame_rate
             images = reader.images([one.time + half for one in chosen], settings.size)

@@ -1,4 +1,4 @@
-"""Cutting a film into one file per scene, or copying it with its scenes as chapters.
+"""Cutting a video into one file per scene, or copying it with its scenes as chapters.
 
 FFmpeg's libraries do the work, through PyAV; no FFmpeg program is needed.
 """
@@ -21,7 +21,7 @@ from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import check_template, file_names, padded_number
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneList
-from pipelines.video.films import fingerprint, listed_id
+from pipelines.video.inputs import fingerprint, listed_id
 
 Preset = Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"]
 _NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "START_TIME", "END_TIME")
@@ -29,10 +29,10 @@ _NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "START_TIME", "END_TIME")
 
 @dataclass(frozen=True)
 class SplitSettings:
-    """How a film is cut."""
+    """How a video is cut."""
 
     folder: Path | None = None
-    """Folder of the files. Unless given: FILM-scenes in the current folder."""
+    """Folder of the files. Unless given: VIDEO-scenes in the current folder."""
     exact: bool = False
     """Cut to the frame by encoding again (H.264 and AAC), instead of copying from the key frame before each cut."""
     crf: int | None = None
@@ -59,10 +59,10 @@ class SplitSettings:
 
 @dataclass(frozen=True)
 class Piece:
-    """One scene as a separate film.
+    """One scene as a separate video.
 
-    Times are in seconds of the whole film. ``start`` and ``end`` are the scene's, with its handles, ``early`` is by how
-    much the piece begins before it and ``late`` by how much it ends after it: both are 0 in an exact cut.
+    Times are in seconds of the whole video. ``start`` and ``end`` are the scene's, with its handles, ``early`` is by
+    how much the piece begins before it and ``late`` by how much it ends after it: both are 0 in an exact cut.
     """
 
     scene: int
@@ -74,35 +74,35 @@ class Piece:
 
 
 def split(
-    film: Path | str,
+    video: Path | str,
     scenes: SceneList,
     settings: SplitSettings = SplitSettings(),
     progress: ReportProgress | None = None,
 ) -> tuple[Piece, ...]:
-    """Cut a film into its scenes, with all of its sound tracks.
+    """Cut a video into its scenes, with all of its sound tracks.
 
     Copied pieces begin with the key frame at or before the scene's first frame: nothing of a scene is missing, and a
-    part of the previous scene may be included. They have the film's subtitles too. Exact pieces have only the frames of
-    the scene.
+    part of the previous scene may be included. They have the video's subtitles too. Exact pieces have only the frames
+    of the scene.
 
     Args:
-        film: the film that ``scenes`` is about.
+        video: the video that ``scenes`` is about.
         scenes: where to cut.
         settings: how.
-        progress: called with the seconds of the film that are read.
+        progress: called with the seconds of the video that are read.
 
     Returns:
         the pieces, in order. They appear under their names together, when all are complete.
 
     Raises:
-        BasslError: one line, where the film is not the one that ``scenes`` is about or cannot be cut, or a file is
+        BasslError: one line, where the video is not the one that ``scenes`` is about or cannot be cut, or a file is
             there already.
     """
     from pipelines.video.cutting import H264, copy_scenes, encode_scenes, suffix_for  # start-up time: PyAV
     from pipelines.video.decoding import declared_length  # start-up time: PyAV
 
-    film, report = Path(film), progress or (lambda stage, done, total: None)
-    name = listed_id(scenes.video, film)
+    video, report = Path(video), progress or (lambda stage, done, total: None)
+    name = listed_id(scenes.video, video)
     rows = [
         {
             "VIDEO_NAME": name,
@@ -113,24 +113,24 @@ def split(
         }
         for scene, segment in zip(scenes.scenes, segments_of(scenes), strict=True)
     ]
-    ending = suffix_for(film, "encoding" if settings.exact else "copies")
+    ending = suffix_for(video, "encoding" if settings.exact else "copies")
     names = file_names(settings.filename, rows, ending, "$SCENE_NUMBER")
     end = scenes.video.duration
-    if scenes.settings.get("end") is not None:  # the film may go on after the part that was read
-        length = declared_length(film)
+    if scenes.settings.get("end") is not None:  # the video may go on after the part that was read
+        length = declared_length(video)
         end = math.inf if length is None else max(end, length)
     wide = [
         replace(scene, start=max(0.0, scene.start - settings.expand), end=min(end, scene.end + settings.expand))
         for scene in scenes.scenes
     ]
     scenes = replace(scenes, scenes=tuple(wide))
-    with new_files(_folder(name, settings), names, (film,), settings.overwrite) as (targets, partials):
+    with new_files(_folder(name, settings), names, (video,), settings.overwrite) as (targets, partials):
         if settings.exact:
             given = {"crf": settings.crf, "preset": settings.preset}
             options = {**H264, **{key: str(value) for key, value in given.items() if value is not None}}
-            cuts = encode_scenes(film, scenes, partials, report, options)
+            cuts = encode_scenes(video, scenes, partials, report, options)
         else:
-            cuts = copy_scenes(film, scenes, partials, report)
+            cuts = copy_scenes(video, scenes, partials, report)
     return tuple(
         Piece(scene.index, path, scene.start, scene.end, cut.early, cut.late)
         for scene, path, cut in zip(wide, targets, cuts, strict=True)
@@ -138,12 +138,12 @@ def split(
 
 
 def write_chapters(
-    film: Path | str,
+    video: Path | str,
     scenes: SceneList,
     settings: SplitSettings = SplitSettings(),
     progress: ReportProgress | None = None,
 ) -> Path:
-    """Copy the streams of a film unchanged, with its scenes as chapters; existing chapters are replaced.
+    """Copy the streams of a video unchanged, with its scenes as chapters; existing chapters are replaced.
 
     MP4, QuickTime, Matroska and WebM keep their format; other formats become Matroska.
 
@@ -155,50 +155,52 @@ def write_chapters(
     """
     from pipelines.video.cutting import copy_with_chapters, suffix_for  # start-up time: PyAV
 
-    film = Path(film)
-    name = listed_id(scenes.video, film)
-    names = [f"{name}-chapters{suffix_for(film, 'chapters')}"]
-    with new_files(_folder(name, settings), names, (film,), settings.overwrite) as (targets, partials):
+    video = Path(video)
+    name = listed_id(scenes.video, video)
+    names = [f"{name}-chapters{suffix_for(video, 'chapters')}"]
+    with new_files(_folder(name, settings), names, (video,), settings.overwrite) as (targets, partials):
         titles = [segment.name for segment in segments_of(scenes)]
-        copy_with_chapters(film, scenes, titles, partials[0], progress or (lambda stage, done, total: None))
+        copy_with_chapters(video, scenes, titles, partials[0], progress or (lambda stage, done, total: None))
     return targets[0]
 
 
-def set_chapters(film: Path | str, scenes: SceneList) -> str:
-    """Replace the chapters of a Matroska or WebM film by its scenes in the film itself, with MKVToolNix's mkvpropedit.
+def set_chapters(video: Path | str, scenes: SceneList) -> str:
+    """Replace the chapters of a Matroska or WebM video by its scenes in the video itself, with MKVToolNix's
+    mkvpropedit.
 
     Returns:
-        the film's new fingerprint: with the former one ``scenes`` no longer match the film.
+        the video's new fingerprint: with the former one ``scenes`` no longer match the video.
 
     Raises:
-        BasslError: one line, where the film is not the one that ``scenes`` is about, is not Matroska, or mkvpropedit is
+        BasslError: one line, where the video is not the one that ``scenes`` is about, is not Matroska, or mkvpropedit
+        is
             not installed or fails.
     """
     from pipelines.video.cutting import suffix_for  # start-up time: PyAV
     from pipelines.video.decoding import first_time  # start-up time: PyAV
 
-    film = Path(film)
+    video = Path(video)
     copy_instead = "leave --in-place out to write a copy with chapters"
-    known = fingerprint(film)
+    known = fingerprint(video)
     if known is None or scenes.video.fingerprint != known:
-        raise VideoError(f"{film}: is not the film of these scenes, or was changed since; {copy_instead}")
-    if suffix_for(film, "chapters") not in (".mkv", ".webm") or film.suffix.lower() not in (".mkv", ".webm"):
-        raise VideoError(f"{film}: is not a Matroska or WebM file; {copy_instead}")
+        raise VideoError(f"{video}: is not the video of these scenes, or was changed since; {copy_instead}")
+    if suffix_for(video, "chapters") not in (".mkv", ".webm") or video.suffix.lower() not in (".mkv", ".webm"):
+        raise VideoError(f"{video}: is not a Matroska or WebM file; {copy_instead}")
     program = shutil.which("mkvpropedit")
     if program is None:
         raise BasslError(f"mkvpropedit (MKVToolNix) is not installed; {copy_instead}")
     # Chapters count from the clock's zero, scenes from the first frame.
-    first = float(first_time(film, "so it cannot have chapters"))
+    first = float(first_time(video, "so it cannot have chapters"))
     moved = [replace(scene, start=scene.start + first, end=scene.end + first) for scene in scenes.scenes]
     with TemporaryDirectory() as folder:
         chapters = Path(folder) / "chapters.xml"
         chapters.write_text(matroska_chapters(replace(scenes, scenes=tuple(moved))), encoding="utf-8")
-        command = [program, str(film.absolute()), "--chapters", str(chapters)]
+        command = [program, str(video.absolute()), "--chapters", str(chapters)]
         run = subprocess.run(command, capture_output=True, text=True, check=False)
     if run.returncode not in (0, 1):  # 1: with warnings
         why = (run.stdout + run.stderr).strip().splitlines()[-1:]
-        raise BasslError(f"{film}: mkvpropedit cannot write its chapters ({', '.join(why)})")
-    changed = fingerprint(film)
+        raise BasslError(f"{video}: mkvpropedit cannot write its chapters ({', '.join(why)})")
+    changed = fingerprint(video)
     assert changed is not None
     return changed
 

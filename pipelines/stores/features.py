@@ -166,7 +166,7 @@ def colour_of(index: Index, stores: Sequence[Path]) -> NDArray[np.float32] | Non
     widths = {part.shape[1] for part in known.values()}
     if len(widths) != 1:
         if widths:
-            raise StoreError(f"{', '.join(map(str, stores))}: colour of different widths; encode all films again")
+            raise StoreError(f"{', '.join(map(str, stores))}: colour of different widths; encode all videos again")
         return None
     colour = np.zeros((int(index.first_row[-1]), widths.pop()), np.float32)
     for video, name in enumerate(index.video_ids):

@@ -66,7 +66,7 @@ class IndexedVideo:
     keyframes: int = 0
     jpeg: NDArray[np.int64] | None = None
     jpeg_crc32: NDArray[np.uint32] | None = None
-    made_of: str = ""  # SHA-256 of the film of a keyframe store
+    made_of: str = ""  # SHA-256 of the video of a keyframe store
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,7 +152,7 @@ class Index:
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             raise StoreError(
                 f"{self.path}: has no keyframes of {lacking[0]}{more}; run `bassl extract-keyframes`, or leave such "
-                "films out with `bassl build-index --only-complete`; pretrain and finetune can also read a feature "
+                "videos out with `bassl build-index --only-complete`; pretrain and finetune can also read a feature "
                 "store (--features)"
             )
 
@@ -165,8 +165,8 @@ def window_rows(
     first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbours: int, edge: Literal["shift", "clip"]
 ) -> NDArray[np.int64]:
     """The rows (B, 2K + 1) of the windows around the centre shots ``rows`` (B,), each window within one video.
-    ``first_row`` (V + 1,) is that of an :class:`Index`, ``neighbours`` K. At a film's edge, as in the paper's release,
-    ``shift`` moves the window inside (pre-training), and ``clip`` repeats the first or last shot (fine-tuning). A film
+    ``first_row`` (V + 1,) is that of an :class:`Index`, ``neighbours`` K. At a video's edge, as in the paper's release,
+    ``shift`` moves the window inside (pre-training), and ``clip`` repeats the first or last shot (fine-tuning). A video
     shorter than a window is always clipped. Raises IndexError for rows that are not in the index."""
     if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < first_row[-1]:
         raise IndexError(f"rows must lie in 0 to {first_row[-1] - 1}")

@@ -9,7 +9,7 @@ Layout (schema ``bassl.keyframes``, version 1), for N shots of N_k keyframes:
 ``shots/frames``    (N, 2) int64        half-open frame range of each shot
 ``shots/seconds``   (N, 2) float64      half-open range in seconds
 ``shots/keyframes`` (N, N_k) int64      frame numbers of the keyframes
-attributes          JSON                ``video`` (facts), ``source`` (the film), ``settings``
+attributes          JSON                ``video`` (facts), ``source`` (the video), ``settings``
 ==================  ==================  ==================================================================
 
 and, where the shot detector says how shots end, ``transitions/kind`` (N,) bytes, empty where it does not say,
@@ -40,8 +40,8 @@ from pipelines.stores.hdf5 import create_store, open_store, read_array, read_jso
 
 SCHEMA = "bassl.keyframes"
 VERSION = 1
-_REMEDY = "run `bassl extract-keyframes --overwrite` on its film"
-_MISSING = "run `bassl extract-keyframes` on its film"
+_REMEDY = "run `bassl extract-keyframes --overwrite` on its video"
+_MISSING = "run `bassl extract-keyframes` on its video"
 _BLOCK = 4 * 2**20
 
 
@@ -58,7 +58,7 @@ class KeyframeStore:
     jpeg_offsets: NDArray[np.int64]
     jpeg_crc32: NDArray[np.uint32]  # (N * N_k,) CRC-32 of each JPEG
     video: VideoFacts  # size, length and frame rate of the video
-    source: Mapping[str, Any]  # ``name``, ``bytes`` and ``sha256`` of the film, and ``fingerprint`` in newer stores
+    source: Mapping[str, Any]  # ``name``, ``bytes`` and ``sha256`` of the video, and ``fingerprint`` in newer stores
     settings: Mapping[str, Any]  # with which the store was made
     transitions: tuple[Transition | None, ...]  # N, how each shot ends; None where that is not known
 
@@ -200,12 +200,12 @@ def _fault(store: KeyframeStore, start: int, size: int) -> str | None:
     video, source = store.video, store.source
     numbers = (video.width, video.height, video.frames, video.duration, video.frame_rate)
     if not all(isinstance(number, int | float) and 0 < number < float("inf") for number in numbers):
-        return "what it says of its film is not a set of numbers"
+        return "what it says of its video is not a set of numbers"
     texts = source.get("name"), source.get("sha256")
     if not isinstance(source.get("bytes"), int) or not all(isinstance(text, str) for text in texts):
         return "it does not say of which file it was made"
     if store.frames[-1, 1] > video.frames:
-        return f"its shots end at frame {store.frames[-1, 1]} of a film of {video.frames}"
+        return f"its shots end at frame {store.frames[-1, 1]} of a video of {video.frames}"
     if store.settings.get("keyframes") != store.keyframes.shape[1]:
         return f"it has {store.keyframes.shape[1]} keyframes per shot where its settings say otherwise"
     return None

@@ -1,4 +1,4 @@
-"""Films: decoding, shots, keyframes, cutting."""
+"""Videos: decoding, shots, keyframes, cutting."""
 
-READ_FILM = "pipelines.video.film_child:send_film"
-"""The function that a `FilmProcess` runs, by name, so that its parent process need not import the decoder."""
+READ_VIDEO = "pipelines.video.video_child:send_video"
+"""The function that a `VideoProcess` runs, by name, so that its parent process need not import the decoder."""

@@ -17,7 +17,7 @@ class AdaptiveCuts:
     The score of a frame is the mean absolute difference to the frame before it over hue, saturation and luma. There is
     a cut where it is at least 15 and ``threshold`` (3) times the mean of its four neighbours, and the shot that ends
     has at least ``shortest`` frames. It takes a fifth of the time of the original, whose import alone takes as long as
-    reading 10 s of film (``tests/video/test_detectors.py`` compares the two).
+    reading 10 s of video (``tests/video/test_detectors.py`` compares the two).
     """
 
     side = 96

@@ -35,7 +35,7 @@ from pipelines.video.decoding import (
     has_own_order,
     layout_of,
     open_container,
-    other_film,
+    other_video,
 )
 
 # Times that differ by less than this, in seconds, are equal: containers round to milliseconds.
@@ -78,7 +78,7 @@ class Cut:
 
 
 class _Packets(VideoDecoder):
-    """A film as packets: its video stream, all sound tracks, and subtitles."""
+    """A video as packets: its video stream, all sound tracks, and subtitles."""
 
     def tracks(self) -> list[Stream]:
         """The video stream, then sound and subtitles."""
@@ -94,22 +94,22 @@ class _Packets(VideoDecoder):
         if self.lacks_times:
             raise VideoError(
                 f"{self.path}: AVI does not say when frames are shown that are stored in another order; "
-                "convert it to Matroska (mkvmerge -o film.mkv film.avi) and copy that"
+                "convert it to Matroska (mkvmerge -o video.mkv video.avi) and copy that"
             )
         with suppress(av.FFmpegError):
             # Empty packets at the end only flush decoders.
             yield from (packet for packet in demux(self.container, *tracks) if packet.size)
 
 
-def suffix_for(film: Path, purpose: Literal["copies", "chapters", "encoding"]) -> str:
-    """The suffix of a file made from a film. Copies keep the film's format if FFmpeg can write it (for ``chapters``:
+def suffix_for(video: Path, purpose: Literal["copies", "chapters", "encoding"]) -> str:
+    """The suffix of a file made from a video. Copies keep the video's format if FFmpeg can write it (for ``chapters``:
     with chapters), else they are ``.mkv``; encoded pieces are ``.mp4`` for MP4 and related formats, else ``.mkv``.
 
     Raises:
         VideoError: it is not a video.
     """
-    with _Packets(film) as source:
-        kind, own = source.kind, film.suffix.lower()
+    with _Packets(video) as source:
+        kind, own = source.kind, video.suffix.lower()
     if purpose == "encoding":
         return ".mp4" if kind == "mov" else ".mkv"
     if purpose == "chapters" and kind not in _WITH_CHAPTERS:
@@ -125,7 +125,7 @@ def suffix_for(film: Path, purpose: Literal["copies", "chapters", "encoding"]) -
 class _Range:
     """The packets of a scene, ``first`` to ``last``, counted in file order.
 
-    ``start`` is the presentation time of the first and ``end`` the end of the scene, in seconds from the film's first
+    ``start`` is the presentation time of the first and ``end`` the end of the scene, in seconds from the video's first
     frame; ``late`` is the time after ``end`` for which the last is shown.
     """
 
@@ -136,20 +136,20 @@ class _Range:
     late: float
 
 
-def copy_scenes(film: Path, scenes: SceneList, paths: Sequence[Path], progress: ReportProgress) -> list[Cut]:
+def copy_scenes(video: Path, scenes: SceneList, paths: Sequence[Path], progress: ReportProgress) -> list[Cut]:
     """Copy each scene to its file, from the key frame at or before its first frame, without encoding.
 
     Frames shown before that key frame but stored after it (open GOP) depend on the previous key frame and are left out.
     With reordered frames (B-frames), a few frames of the next scene may be at the end.
 
     Raises:
-        VideoError: the film is not that of ``scenes``, or cannot be copied.
+        VideoError: the video is not that of ``scenes``, or cannot be copied.
     """
-    first = first_time(film, _NO_TIMES)
-    with _Packets(film) as source, _writing(film, " without encoding; give --exact"):
+    first = first_time(video, _NO_TIMES)
+    with _Packets(video) as source, _writing(video, " without encoding; give --exact"):
         times, keys, sounds = _times(source, first)
-    ranges = _ranges(film, scenes, times, keys)
-    with _Packets(film) as source, _writing(film, " without encoding; give --exact"):
+    ranges = _ranges(video, scenes, times, keys)
+    with _Packets(video) as source, _writing(video, " without encoding; give --exact"):
         _copy(source, first, times, sounds, ranges, paths, lambda t: progress("reading", t, scenes.video.duration))
     return [
         Cut(max(0.0, round(scene.start - piece.start, 6)), round(piece.late, 6))
@@ -181,9 +181,9 @@ def _times(source: _Packets, first: Fraction) -> tuple[list[float], list[int], l
     return times, keys, sounds
 
 
-def _ranges(film: Path, scenes: SceneList, times: Sequence[float], keys: Sequence[int]) -> list[_Range]:
+def _ranges(video: Path, scenes: SceneList, times: Sequence[float], keys: Sequence[int]) -> list[_Range]:
     nominal = 1 / scenes.video.frame_rate
-    check_length(film, max(times) + nominal if times else 0.0, scenes)
+    check_length(video, max(times) + nominal if times else 0.0, scenes)
     shown = sorted(range(len(times)), key=times.__getitem__)
     in_order = [times[i] for i in shown]
     # reach: the last position in the file of all frames shown so far; latest: the latest time of all frames stored so
@@ -264,7 +264,7 @@ class _Copy:
     """Writes a copy: packets unchanged, with timestamps relative to ``start``.
 
     Subtitles that the format does not support are left out. A start timecode is kept only in a copy of the ``whole``
-    film.
+    video.
     """
 
     def __init__(
@@ -315,7 +315,7 @@ class _Copy:
         self._container.mux(copy)
 
     def set_chapters(self, scenes: SceneList, titles: Sequence[str], first: Fraction) -> None:
-        """Make each scene a chapter; ``first`` is the presentation time of the film's first frame."""
+        """Make each scene a chapter; ``first`` is the presentation time of the video's first frame."""
         tick = Fraction(1, 1_000_000)
         chapters: list[Any] = []
         for scene, title in zip(scenes.scenes, titles, strict=True):
@@ -343,15 +343,15 @@ def _tags(metadata: Mapping[str, str]) -> dict[str, str]:
 
 
 def copy_with_chapters(
-    film: Path, scenes: SceneList, titles: Sequence[str], path: Path, progress: ReportProgress
+    video: Path, scenes: SceneList, titles: Sequence[str], path: Path, progress: ReportProgress
 ) -> None:
-    """Copy video, sound, subtitles and attachments of a film to a file with a chapter for each scene.
+    """Copy video, sound, subtitles and attachments of a video to a file with a chapter for each scene.
 
     Raises:
-        VideoError: the film is not that of ``scenes``, or cannot be copied.
+        VideoError: the video is not that of ``scenes``, or cannot be copied.
     """
-    first = first_time(film, "so it cannot have chapters")
-    with _Packets(film) as source, _writing(film):
+    first = first_time(video, "so it cannot have chapters")
+    with _Packets(video) as source, _writing(video):
         tracks = source.tracks()
         covers = [s for s in source.container.streams.video if s.index != source.stream.index and s.codec_context]
         tracks += covers
@@ -370,21 +370,21 @@ def copy_with_chapters(
                 copy.add(packet)
         finally:
             copy.close()
-    check_length(film, end + 1 / scenes.video.frame_rate, scenes)
+    check_length(video, end + 1 / scenes.video.frame_rate, scenes)
 
 
 # --- re-encoded scenes ----------------------------------------------------------------------------------------------
 
 
 def encode_scenes(
-    film: Path, scenes: SceneList, paths: Sequence[Path], progress: ReportProgress, options: Mapping[str, str] = H264
+    video: Path, scenes: SceneList, paths: Sequence[Path], progress: ReportProgress, options: Mapping[str, str] = H264
 ) -> list[Cut]:
     """Encode exactly the frames of each scene to its file: H.264 with these options, AAC, upright. Scenes may overlap.
 
     Frames keep their times, also with a variable frame rate; sound is cut to the sample.
 
     Raises:
-        VideoError: the film is not that of ``scenes``, or no frame can be decoded.
+        VideoError: the video is not that of ``scenes``, or no frame can be decoded.
     """
     listed = scenes.scenes
     starts, ends = [scene.start - _SAME_TIME for scene in listed], [scene.end - _SAME_TIME for scene in listed]
@@ -400,20 +400,20 @@ def encode_scenes(
         for heard, track, part in sound.until(until):
             rate = part.sample_rate
             if closed and heard < listed[closed - 1].end - CLOCK_NOISE:
-                raise VideoError(_FAR_SOUND.format(film))
+                raise VideoError(_FAR_SOUND.format(video))
             for k, piece in opened.items():
                 start = max(0, round((listed[k].start - heard) * rate))
                 end = min(part.samples, round((listed[k].end - heard) * rate))
                 if start < end:
                     piece.add_sound(track, _cut_samples(part, start, end), heard + start / rate - listed[k].start)
 
-    with VideoDecoder(film, start=starts[0], end=part_end) as source, open_container(film) as other, _writing(film):
-        sound = _Sound(other, film)
+    with VideoDecoder(video, start=starts[0], end=part_end) as source, open_container(video) as other, _writing(video):
+        sound = _Sound(other, video)
         try:
             for index, time, frame in source.frames(queue_limit=_QUEUE_LIMIT):
                 frames = index + 1
                 if not is_part and frames > scenes.video.frames:
-                    raise other_film(film, f"more than {scenes.video.frames} frames", f"{scenes.video.frames}")
+                    raise other_video(video, f"more than {scenes.video.frames} frames", f"{scenes.video.frames}")
                 if heard_from is None:
                     heard_from = float((source.stamp(frame) or 0) * (frame.time_base or 0)) - time
                     sound.begin(heard_from)
@@ -425,42 +425,42 @@ def encode_scenes(
                 add_sound(time)
                 while closed < wanted.start and (not sound.tracks or time > listed[closed].end + _SLACK):
                     if closed not in opened:
-                        raise _without_frames(film, closed)
+                        raise _without_frames(video, closed)
                     opened.pop(closed).close()
                     closed += 1
                 progress("reading", time, scenes.video.duration)
             add_sound(float("inf"))
             if is_part:
-                check_length(film, source.facts.duration, scenes)
+                check_length(video, source.facts.duration, scenes)
             elif frames != scenes.video.frames:
-                raise other_film(film, f"{frames} frames", f"{scenes.video.frames}")
+                raise other_video(video, f"{frames} frames", f"{scenes.video.frames}")
             for k in range(closed, len(listed)):
                 if k not in opened:
-                    raise _without_frames(film, k)
+                    raise _without_frames(video, k)
         finally:
             for piece in opened.values():
                 piece.close()
     return [Cut(0.0, 0.0)] * len(listed)
 
 
-def _without_frames(film: Path, scene: int) -> VideoError:
-    return VideoError(f"{film}: has no frame of scene {scene + 1}; correct the scenes, or cut without --exact")
+def _without_frames(video: Path, scene: int) -> VideoError:
+    return VideoError(f"{video}: has no frame of scene {scene + 1}; correct the scenes, or cut without --exact")
 
 
 class _Sound:
-    """The sound of a film, decoded in step with its frames."""
+    """The sound of a video, decoded in step with its frames."""
 
-    def __init__(self, container: InputContainer, film: Path) -> None:
+    def __init__(self, container: InputContainer, video: Path) -> None:
         self.tracks = [track for track in container.streams.audio if track.codec_context is not None]
         if any(has_own_order(layout_of(track.codec_context)) for track in self.tracks):
-            raise VideoError(f"{film}: its sound has channels in an order that cannot be encoded; cut without --exact")
-        self._film = film
+            raise VideoError(f"{video}: its sound has channels in an order that cannot be encoded; cut without --exact")
+        self._video = video
         self._parts = self._decode(container)
         self._next: tuple[float, int, AudioFrame] | None = None
         self._first = 0.0
 
     def begin(self, first: float) -> None:
-        """Set time 0 to that of the film's first frame, in seconds on the file's clock."""
+        """Set time 0 to that of the video's first frame, in seconds on the file's clock."""
         self._first = first
         self._next = next(self._parts, None)
 
@@ -488,7 +488,8 @@ class _Sound:
                     time = ends[place] if part.time is None else part.time - self._first
                     if time < ends[place] - CLOCK_NOISE:
                         raise VideoError(
-                            f"{self._film}: the timestamps of its sound restart in the middle; cut the film there first"
+                            f"{self._video}: the timestamps of its sound restart in the middle; "
+                            "cut the video there first"
                         )
                     ends[place] = time + part.samples / part.sample_rate
                     yield time, place, part
@@ -510,30 +511,30 @@ class _Encoding:
     def __init__(
         self,
         path: Path,
-        film: VideoDecoder,
+        video: VideoDecoder,
         frame: VideoFrame,
         tracks: Sequence[AudioStream],
         options: Mapping[str, str],
     ) -> None:
         self._container = av.open(f"file:{path}", "w", format=_MUXERS[path.suffix])
-        self._turns = film.rotation
-        width, height = (frame.height, frame.width) if film.rotation % 2 else (frame.width, frame.height)
+        self._turns = video.rotation
+        width, height = (frame.height, frame.width) if video.rotation % 2 else (frame.width, frame.height)
         layout = frame.format.name if frame.format.name in _H264_FORMATS else "yuv420p"
         if (width % 2 or height % 2) and not layout.startswith(("yuv444", "yuvj444", "gray")):
             layout = "yuv444p"  # chroma subsampling needs even sizes
         self._clock = frame.time_base if frame.time_base else Fraction(1, 90_000)
-        rate = Fraction(film.frame_rate).limit_denominator(1001)
+        rate = Fraction(video.frame_rate).limit_denominator(1001)
         options = dict(options)
         # Converting frames would mix their fields. x264 encodes fields only in multiples of four lines.
-        if frame.interlaced_frame and layout == frame.format.name and not film.rotation and not height % 4:
-            decoder = film.stream.codec_context
+        if frame.interlaced_frame and layout == frame.format.name and not video.rotation and not height % 4:
+            decoder = video.stream.codec_context
             bottom_first = decoder.name == "dvvideo" or decoder.field_order == 3  # AV_FIELD_BB
             options["x264-params"] = "bff=1" if bottom_first else "tff=1"
         picture = self._container.add_stream("libx264", rate=rate, options=options)
         picture.width, picture.height, picture.pix_fmt = width, height, layout
-        aspect = Fraction(film.pixel_aspect).limit_denominator(1000)
+        aspect = Fraction(video.pixel_aspect).limit_denominator(1000)
         context = picture.codec_context
-        context.sample_aspect_ratio = 1 / aspect if film.rotation % 2 else aspect
+        context.sample_aspect_ratio = 1 / aspect if video.rotation % 2 else aspect
         context.color_range, context.colorspace = frame.color_range, frame.colorspace
         context.color_primaries, context.color_trc = frame.color_primaries, frame.color_trc
         context.time_base = picture.time_base = self._clock
@@ -607,11 +608,11 @@ def _rotate_upright(frame: VideoFrame, turns: int) -> VideoFrame:
 
 
 @contextmanager
-def _writing(film: Path, hint: str = "") -> Iterator[None]:
+def _writing(video: Path, hint: str = "") -> Iterator[None]:
     try:
         yield
     except av.FFmpegError as error:
         reason = (error.strerror or str(error)).lower()
         if error.errno in _NO_SPACE:
-            raise BasslError(f"the pieces of {film} cannot be written ({reason})") from error
-        raise VideoError(f"{film}: cannot be copied{hint} ({reason})") from error
+            raise BasslError(f"the pieces of {video} cannot be written ({reason})") from error
+        raise VideoError(f"{video}: cannot be copied{hint} ({reason})") from error

@@ -28,7 +28,7 @@ from pipelines.errors import VideoError
 from pipelines.files import is_file
 from pipelines.processes import cores
 from pipelines.scenes import SceneList, VideoFacts
-from pipelines.video.films import fingerprint
+from pipelines.video.inputs import fingerprint
 from pipelines.video.runs import Damage, ParallelDecoder, decode, frames_at_a_time, restart_test
 
 # FFmpeg's messages about damaged packets would reach the user's terminal; damage is reported as a warning here.
@@ -86,7 +86,7 @@ class VideoDecoder:
         Args:
             path: the video file.
             threads: maximum number of decoding threads; None: the number of cores. Never more than four.
-            start: seconds from the film's first frame to the first frame to yield; None is the beginning.
+            start: seconds from the video's first frame to the first frame to yield; None is the beginning.
             end: seconds up to the first frame that is not yielded; None is the end.
 
         Raises:
@@ -131,7 +131,7 @@ class VideoDecoder:
     def facts(self) -> VideoFacts:
         """Size, length and frame rate; available when :meth:`frames` is exhausted."""
         if self._facts is None:
-            raise RuntimeError("the facts of a film are known only when all its frames have been read")
+            raise RuntimeError("the facts of a video are known only when all its frames have been read")
         return self._facts
 
     @property
@@ -149,20 +149,20 @@ class VideoDecoder:
     def frames(
         self, transform: Callable[[Iterator[VideoFrame]], Sequence[Any]] = list, queue_limit: int = 64
     ) -> Iterator[tuple[int, float, Any]]:
-        """Decode the film.
+        """Decode the video.
 
         Args:
             transform: maps a batch of consecutive frames, at most :attr:`batch_size`, to one result each; called in the
-                decoding threads, for the film's first batch before any other.
+                decoding threads, for the video's first batch before any other.
             queue_limit: maximum number of results that each thread holds ready.
 
         Yields:
-            ``(index, time, result)``: index from 0, time in seconds from the film's first frame, strictly increasing,
+            ``(index, time, result)``: index from 0, time in seconds from the video's first frame, strictly increasing,
             from presentation timestamps. Frames without one follow by their durations or the nominal rate. Both are
-            those of the whole film where only a part of it is read.
+            those of the whole video where only a part of it is read.
 
         Raises:
-            VideoError: no frame can be decoded, or the part begins after the film's end.
+            VideoError: no frame can be decoded, or the part begins after the video's end.
         """
         nominal = 1.0 / self.frame_rate
         tick = self.stream.time_base or Fraction(0)
@@ -239,7 +239,7 @@ class VideoDecoder:
         if self._jumps:
             self.warnings.append(
                 f"{self.path}: its clock jumps forward {len(self._jumps)} time(s), by {sum(self._jumps):.1f} s in all, "
-                "as in joined recordings; the film continues there without a gap"
+                "as in joined recordings; the video continues there without a gap"
             )
         if stop == math.inf:
             self._note_missing_end(end, first or 0.0)
@@ -248,8 +248,8 @@ class VideoDecoder:
         """Skip the packets before the last point up to ``start`` at which a decoder can begin.
 
         Returns:
-            the number of frames left out, and the time of the film's first frame in seconds on the file's clock; 0 and
-            None where the film has to be decoded from its beginning: in formats whose frames may refer to any before,
+            the number of frames left out, and the time of the video's first frame in seconds on the file's clock; 0 and
+            None where the video has to be decoded from its beginning: in formats whose frames may refer to any before,
             and where times depend on all frames before, as in joined recordings.
         """
         is_restart = restart_test(self.stream)
@@ -498,58 +498,59 @@ def demux(
         return
 
 
-def first_time(film: Path, consequence: str) -> Fraction:
+def first_time(video: Path, consequence: str) -> Fraction:
     """Presentation time of the first frame that can be decoded, in seconds on the file's clock.
 
     Raises:
         VideoError: there is none, or it has no timestamp, with what follows from that: ``consequence``.
     """
-    with VideoDecoder(film, threads=1) as source:
+    with VideoDecoder(video, threads=1) as source:
         for _, _, frame in source.frames(lambda frames: [next(frames)]):
             if (stamp := source.stamp(frame)) is None or not frame.time_base:
                 break
             return Fraction(stamp * frame.time_base)
-    raise VideoError(f"{film}: has frames without timestamps, {consequence}")
+    raise VideoError(f"{video}: has frames without timestamps, {consequence}")
 
 
-def check_same_film(film: Path, scenes: SceneList) -> None:
-    """Check that a file is the film of some scenes, by its fingerprint or else by the length that it declares.
+def check_same_video(video: Path, scenes: SceneList) -> None:
+    """Check that a file is the video of some scenes, by its fingerprint or else by the length that it declares.
 
     Raises:
-        VideoError: one line, where it is another film.
+        VideoError: one line, where it is another video.
     """
-    if scenes.video.fingerprint is not None and scenes.video.fingerprint == fingerprint(film):
+    if scenes.video.fingerprint is not None and scenes.video.fingerprint == fingerprint(video):
         return
-    length = declared_length(film)
+    length = declared_length(video)
     if length is not None:
-        check_length(film, length, scenes)
+        check_length(video, length, scenes)
 
 
-def declared_length(film: Path) -> float | None:
-    """Seconds from the first frame of a film to its end, as its container declares them; None where it does not.
+def declared_length(video: Path) -> float | None:
+    """Seconds from the first frame of a video to its end, as its container declares them; None where it does not.
 
     Raises:
-        VideoError: one line, for a film that cannot be opened.
+        VideoError: one line, for a video that cannot be opened.
     """
-    with VideoDecoder(film) as opened:
+    with VideoDecoder(video) as opened:
         length, start, tick = opened.declared_duration, opened.stream.start_time, opened.stream.time_base
     if length is not None and opened.kind == "matroska" and start and tick:
         length -= float(start * tick)  # Matroska counts from time 0, not from the first frame
     return length
 
 
-def check_length(film: Path, length: float, scenes: SceneList) -> None:
-    """Raises VideoError where a film of ``length`` seconds is not that of the scenes, or is shorter than their part."""
+def check_length(video: Path, length: float, scenes: SceneList) -> None:
+    """Raises VideoError where a video of ``length`` seconds is not that of the scenes, or is shorter than their
+    part."""
     expected = scenes.video.duration
     more = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)
     if abs(more) > max(1.0, 0.02 * expected):
-        raise other_film(film, f"{length:.1f} s", f"{expected:.1f} s")
+        raise other_video(video, f"{length:.1f} s", f"{expected:.1f} s")
 
 
-def other_film(film: Path, found: str, expected: str) -> VideoError:
-    """The error for a film with another length than that of the scenes."""
+def other_video(video: Path, found: str, expected: str) -> VideoError:
+    """The error for a video with another length than that of the scenes."""
     return VideoError(
-        f"{film}: has {found}, but the scenes are of a film with {expected}; give the scenes.json of this film"
+        f"{video}: has {found}, but the scenes are of a video with {expected}; give the scenes.json of this video"
     )
 
 

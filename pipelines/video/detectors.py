@@ -30,7 +30,7 @@ class ShotDetector(Protocol):
     Attributes:
         lag: maximum number of frames between a boundary and its report, as far as that is bounded.
         side: the images that it gets have a longer side of at least so many pixels and less than twice as many; smaller
-            films are not enlarged.
+            videos are not enlarged.
     """
 
     lag: int
@@ -44,14 +44,14 @@ class ShotDetector(Protocol):
         boundaries, where the detector knows how a shot ends."""
 
     def finish(self, frames: int) -> Sequence[int | Boundary]:
-        """End of the film, after ``frames`` frames; return the remaining ones."""
+        """End of the video, after ``frames`` frames; return the remaining ones."""
 
 
 class PySceneDetectCuts:
     """A detector of PySceneDetect, fed frame by frame.
 
     Its thresholds are on averages over the image, so that images may be smaller than the 256 pixels of its own command
-    line: on the films measured, the cuts are the same (``tests/video/test_detectors.py``).
+    line: on the videos measured, the cuts are the same (``tests/video/test_detectors.py``).
     """
 
     side = 96
@@ -99,7 +99,7 @@ class TransNetV2Cuts:
         return [np.asarray(cv2.resize(p, (48, 27), interpolation=cv2.INTER_AREA), np.uint8) for p in images]
 
     def push(self, index: int, prepared: RGBImage) -> list[int]:
-        if not self._pictures:  # padding before the film with its first frame
+        if not self._pictures:  # padding before the video with its first frame
             self._pictures = [prepared] * self._margin
         self._pictures.append(prepared)
         return self._read() if len(self._pictures) == self._window else []
@@ -169,7 +169,7 @@ DETECTORS: dict[str, Callable[[float, int, float | None], ShotDetector]] = {
 def make_detector(
     name: str, frame_rate: float, min_shot: float | None = None, threshold: float | None = None
 ) -> ShotDetector:
-    """The detector called ``name`` for a film with ``frame_rate`` frames per second.
+    """The detector called ``name`` for a video with ``frame_rate`` frames per second.
 
     Args:
         min_shot: minimum length of a shot in seconds; None is PySceneDetect's default, and none for transnetv2.

@@ -48,9 +48,9 @@ class YUVImage(NamedTuple):
 
 
 class FrameReader:
-    """Converts decoded frames to a :class:`YUVImage` whose shorter side is at least ``lines``, if the film's is.
+    """Converts decoded frames to a :class:`YUVImage` whose shorter side is at least ``lines``, if the video's is.
 
-    Thread-safe once it has read the film's first frame.
+    Thread-safe once it has read the video's first frame.
     """
 
     def __init__(self, lines: int) -> None:
@@ -62,7 +62,7 @@ class FrameReader:
         """The frame, halved as long as its shorter side has at least ``lines`` pixels.
 
         The planes may be views of the decoder's buffers, which stay valid as long as they are referenced. If the frame
-        size changes within a film, later frames are resized to the first size.
+        size changes within a video, later frames are resized to the first size.
         """
         size = frame.width, frame.height
         self._size = self._size or size

@@ -1,4 +1,4 @@
-"""Reads a film in one pass: shots with their keyframes, in bounded memory, with every frame decoded once."""
+"""Reads a video in one pass: shots with their keyframes, in bounded memory, with every frame decoded once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.video.decoding import VideoDecoder
 from pipelines.video.detectors import ShotDetector, make_detector
 from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, shown_size, small_rgb, upright
 from pipelines.video.shot_lists import KnownCuts, read_cuts
-from pipelines.video.shots import Boundary, FilmedShot, ReaderSettings
+from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 
 # Memory for the frames kept of one shot; of longer shots every second frame is kept, then every fourth, and so on,
 # which moves a keyframe by less than a hundredth of the shot.
@@ -27,12 +27,12 @@ _HELD_BYTES = 48 * 2**20
 _AHEAD_BYTES = 16 * 2**20
 
 
-class FilmReader:
+class VideoReader:
     """Iterate once for the shots; then :attr:`facts` and :attr:`warnings` are available.
 
     Example::
 
-        reader = FilmReader(Path("movie.mp4"), ReaderSettings())
+        reader = VideoReader(Path("movie.mp4"), ReaderSettings())
         for shot in reader:
             print(shot.start, shot.end)
         print(reader.facts.duration)
@@ -51,17 +51,17 @@ class FilmReader:
             progress: called regularly with (seconds read, seconds in all or None).
 
         Raises:
-            VideoError, BasslError: the film, the detector or the shot list cannot be used. Raised before any frame is
+            VideoError, BasslError: the video, the detector or the shot list cannot be used. Raised before any frame is
                 read.
         """
         self.settings = settings
-        self._film = VideoDecoder(path, settings.threads, settings.start, settings.end)
+        self._video = VideoDecoder(path, settings.threads, settings.start, settings.end)
         self._times = array("d")
-        self._first = 0  # number in the film of the first frame that is read; all others count from it
+        self._first = 0  # number in the video of the first frame that is read; all others count from it
         try:
             self._detector = self._make_detector()
         except BaseException:
-            self._film.__exit__()
+            self._video.__exit__()
             raise
         self._progress = progress or (lambda done, total: None)
         self._start = self._clean = 0  # first frame of the current shot, and its first outside a transition
@@ -69,7 +69,7 @@ class FilmReader:
         self.frames_read = 0
 
     def _make_detector(self) -> ShotDetector:
-        settings, frame_rate = self.settings, self._film.frame_rate
+        settings, frame_rate = self.settings, self._video.frame_rate
         if settings.shots is not None:
             cuts = read_cuts(settings.shots, frame_rate)
             return KnownCuts(cuts, settings.shots, self._times, whole=settings.end is None)
@@ -77,18 +77,18 @@ class FilmReader:
 
     @property
     def facts(self) -> VideoFacts:
-        return self._film.facts
+        return self._video.facts
 
     @property
     def warnings(self) -> list[str]:
-        return self._film.warnings
+        return self._video.warnings
 
     @property
     def exact(self) -> bool:
         """After reading, whether the result is certainly the same as with one thread."""
-        return self._film.exact and (self.settings.threads == 1 or not self.warnings)
+        return self._video.exact and (self.settings.threads == 1 or not self.warnings)
 
-    def __iter__(self) -> Iterator[FilmedShot]:
+    def __iter__(self) -> Iterator[KeyframedShot]:
         frame_reader = FrameReader(self.settings.lines)
         buffer = FrameBuffer(recent=self._detector.lag + 1, budget=_HELD_BYTES)
 
@@ -100,12 +100,12 @@ class FilmReader:
                     images.append(frame_reader.read(frame))
                     yield images[-1]
 
-            prepared = self._detector.prepare(small_rgb(read(), self._detector.side, self._film.batch_size))
+            prepared = self._detector.prepare(small_rgb(read(), self._detector.side, self._video.batch_size))
             return list(zip(images, prepared, strict=True))
 
-        with self._film as film:
-            ahead = _AHEAD_BYTES // held_size(film.width, film.height, self.settings.lines)
-            for number, time, (image, prepared) in film.frames(transform, ahead):
+        with self._video as video:
+            ahead = _AHEAD_BYTES // held_size(video.width, video.height, self.settings.lines)
+            for number, time, (image, prepared) in video.frames(transform, ahead):
                 if not self._times:
                     self._first = number
                     if isinstance(self._detector, KnownCuts):
@@ -119,17 +119,17 @@ class FilmReader:
                 if index % 256 == 0:
                     self._report(time)
             frames = len(self._times)
-            self._times.append(film.facts.duration)
+            self._times.append(video.facts.duration)
             yield from self._shots_before(self._detector.finish(frames), frames - 1, buffer)
             yield self._shot(frames, frames, None, buffer)
-            self._progress(film.facts.duration - self._times[0], film.facts.duration - self._times[0])
+            self._progress(video.facts.duration - self._times[0], video.facts.duration - self._times[0])
 
     def _report(self, time: float) -> None:
-        declared, end = self._film.declared_duration, self.settings.end
+        declared, end = self._video.declared_duration, self.settings.end
         known = [length for length in (declared, end) if length is not None]
         self._progress(time - self._times[0], min(known) - self._times[0] if known else None)
 
-    def _shots_before(self, found: Sequence[int | Boundary], last: int, buffer: FrameBuffer) -> Iterator[FilmedShot]:
+    def _shots_before(self, found: Sequence[int | Boundary], last: int, buffer: FrameBuffer) -> Iterator[KeyframedShot]:
         """The shots that end at the boundaries found; those after frame ``last`` or out of order are ignored."""
         for one in found:
             boundary = Boundary("", one, one) if isinstance(one, int) else one
@@ -141,23 +141,23 @@ class FilmReader:
                 buffer.drop_before(cut)
                 self._start, self._clean = cut, end
 
-    def _shot(self, end: int, clean_end: int, transition: Transition | None, buffer: FrameBuffer) -> FilmedShot:
+    def _shot(self, end: int, clean_end: int, transition: Transition | None, buffer: FrameBuffer) -> KeyframedShot:
         """The shot up to frame ``end``, whose frames from ``clean_end`` on belong to a transition."""
         start, count = self._start, self.settings.keyframes
         clean = (self._clean, clean_end) if self._clean < clean_end else (start, end)
         found = [buffer.nearest(index, start, end) for index in keyframe_indices(*clean, count)]
-        film = self._film
+        video = self._video
         images: dict[int, RGBImage] = {}
         for index, image in found:
             if index not in images:
                 height, width = image.y.shape
-                aspect = film.pixel_aspect
-                if film.rotation % 2:
+                aspect = video.pixel_aspect
+                if video.rotation % 2:
                     width, height, aspect = height, width, 1.0 / aspect
                 size = shown_size(width, height, aspect, self.settings.lines)
-                images[index] = upright(image, size, film.rotation)
+                images[index] = upright(image, size, video.rotation)
         self.shots += 1
-        return FilmedShot(
+        return KeyframedShot(
             index=self.shots - 1,
             start_frame=start + self._first,
             end_frame=end + self._first,

@@ -3,7 +3,7 @@
 A run begins at a packet at which a decoder can restart (a closed group of pictures), so that it does not depend on
 earlier packets. The packets are read once, in order, and each goes to one decoder; frames are returned in the order of
 the runs. So they are exactly those of a single decoder, whatever the container. Where no packet is known to be a
-restart point (open groups of pictures, codecs not listed here), the run continues: at worst, the film is one run.
+restart point (open groups of pictures, codecs not listed here), the run continues: at worst, the video is one run.
 
 Several decoders with one thread each cost less than one decoder with several threads, which must synchronise per frame.
 """
@@ -45,7 +45,7 @@ _POLL_SECONDS = 0.1
 
 
 class Damage:
-    """Thread-safe counter of damaged places in a film."""
+    """Thread-safe counter of damaged places in a video."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -107,7 +107,7 @@ def _decode_packets(
 class ParallelDecoder(Generic[Result]):
     """Iterate once for the results of :func:`decode`, from several decoders in threads of their own.
 
-    ``transform`` runs in these threads. The film's first batch is finished before any other starts, so that
+    ``transform`` runs in these threads. The video's first batch is finished before any other starts, so that
     ``transform`` may depend on the first frame.
 
     Attributes:
@@ -140,7 +140,7 @@ class ParallelDecoder(Generic[Result]):
         self._threads = [Thread(target=self._work, args=(decoder,), daemon=True) for decoder in decoders]
         self._reading = Lock()  # held by the thread that reads packets
         self._next: Packet[VideoStream] | None = None  # the first packet of the next run, if it was read
-        self._runs: SimpleQueue[_Run[Result] | None] = SimpleQueue()  # in the order of the film, then None
+        self._runs: SimpleQueue[_Run[Result] | None] = SimpleQueue()  # in the order of the video, then None
         self._room = Semaphore(2 * len(decoders))  # runs in progress, including the one being consumed
         self._stopped = Event()
         self._count = 0
@@ -198,7 +198,7 @@ class ParallelDecoder(Generic[Result]):
                     self._runs.put(run)
                     self._count += 1
                     if more is not None:
-                        if not decoder.is_open:  # no restart point for a long time: the film may be one run
+                        if not decoder.is_open:  # no restart point for a long time: the video may be one run
                             decoder.thread_count, decoder.thread_type = len(self._threads), "AUTO"
                         self._decode(chain(ahead, [more], packets), decoder, run)
                         continue

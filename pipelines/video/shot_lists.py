@@ -22,7 +22,7 @@ class KnownCuts:
         cuts: where shots begin, in order: frames (int), or seconds (float), which mean the frame nearest to them.
         source: the file, for errors.
         times: seconds of each frame; those of the frames that were pushed are read.
-        whole: whether the film is read to its end, so that no cut may be left.
+        whole: whether the video is read to its end, so that no cut may be left.
     """
 
     lag, side = 1, 48
@@ -33,7 +33,7 @@ class KnownCuts:
         self._times = times
         self._whole = whole
         self.first = 0
-        """Number that the first frame pushed has in the film."""
+        """Number that the first frame pushed has in the video."""
 
     def prepare(self, images: RGBImage) -> Sequence[None]:
         return [None] * len(images)
@@ -52,14 +52,14 @@ class KnownCuts:
             return []
         last = self._times[frames - 1]
         if isinstance(self._cuts[0], int):
-            fault = f"names frame {self._cuts[0]}, but the film has {frames + self.first} frames"
+            fault = f"names frame {self._cuts[0]}, but the video has {frames + self.first} frames"
         else:
-            fault = f"names {self._cuts[0]:.3f} s, but the film's last frame is at {last:.3f} s"
-        raise DatasetError(f"{self._source}: {fault}: is it of another film?")
+            fault = f"names {self._cuts[0]:.3f} s, but the video's last frame is at {last:.3f} s"
+        raise DatasetError(f"{self._source}: {fault}: is it of another video?")
 
 
 def read_cuts(path: Path, frame_rate: float) -> list[int] | list[float]:
-    """Where shots begin (the film's beginning left out), in order, from a file of shots or cuts: frames (int) or
+    """Where shots begin (the video's beginning left out), in order, from a file of shots or cuts: frames (int) or
     seconds (float).
 
     Formats: one position a line, where a shot begins; two or more a line, of which the first two are where a shot

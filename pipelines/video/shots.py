@@ -1,4 +1,4 @@
-"""Settings and result of film reading: plain data, without imports of FFmpeg, OpenCV or NumPy."""
+"""Settings and result of video reading: plain data, without imports of FFmpeg, OpenCV or NumPy."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def check_detector(name: str, threshold: float | None, min_shot: float | None) -
 
 
 def part_of(start: float | None, end: float | None, duration: float | None) -> tuple[float | None, float | None]:
-    """Where the part of a film begins and ends that is to be read, in seconds; None is the film's beginning or end.
+    """Where the part of a video begins and ends that is to be read, in seconds; None is the video's beginning or end.
 
-    Raises ValueError, one line, for a part that no film has."""
+    Raises ValueError, one line, for a part that no video has."""
     for name, value in (("start", start), ("end", end), ("duration", duration)):
         if value is not None and not 0 <= value < math.inf:
             raise ValueError(f"the {name} must be 0 seconds or more, not {value:g}")
@@ -63,7 +63,7 @@ class Boundary(NamedTuple):
 
 @dataclass(frozen=True)
 class ReaderSettings:
-    """How a film is cut into shots and what is kept of each."""
+    """How a video is cut into shots and what is kept of each."""
 
     detector: str = "transitions"
     """Shot detector: one of :data:`DETECTOR_NAMES`."""
@@ -76,9 +76,10 @@ class ReaderSettings:
     keyframes: int = 3
     """Keyframes per shot, N_k (the paper's appendix A: 3), at 1/(N_k+1), 2/(N_k+1), ... of it."""
     lines: int = 240
-    """Height of a keyframe in pixels; a smaller film is not enlarged."""
+    """Height of a keyframe in pixels; a smaller video is not enlarged."""
     start: float | None = None
-    """Seconds at which the part begins that is read; None is the beginning. Times and frame numbers stay the film's."""
+    """Seconds at which the part begins that is read; None is the beginning. Times and frame numbers stay the
+    video's."""
     end: float | None = None
     """Seconds up to which it goes; None is the end."""
     threads: int | None = None
@@ -86,13 +87,13 @@ class ReaderSettings:
 
 
 @dataclass(frozen=True)
-class FilmedShot:
+class KeyframedShot:
     """A shot as the reader yields it.
 
     Frames and seconds are half-open ranges. ``keyframes`` are N_k upright images (H, W, 3) uint8 RGB, and
     ``keyframe_indices`` their frame numbers; a shot of fewer than N_k frames repeats some. They
     lie outside transitions. ``transition`` is how the shot ends; None where the detector does not say, and at the end
-    of the film.
+    of the video.
     """
 
     index: int

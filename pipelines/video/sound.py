@@ -1,4 +1,4 @@
-"""Audio features of shots: log-mel statistics from the sound of a film, decoded once."""
+"""Audio features of shots: log-mel statistics from the sound of a video, decoded once."""
 
 from __future__ import annotations
 
@@ -81,11 +81,11 @@ def shot_sounds(
     progress: Callable[[float, float], None] = lambda done, total: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> NDArray[np.float32]:
-    """Audio features of each shot of a film.
+    """Audio features of each shot of a video.
 
     Args:
-        path: the film.
-        shots: (N, 2) start and end of each shot, in seconds from the film's first frame.
+        path: the video.
+        shots: (N, 2) start and end of each shot, in seconds from the video's first frame.
         progress: called regularly with seconds read and seconds in all.
         warn: called with one line where the sound is damaged.
 
@@ -94,7 +94,7 @@ def shot_sounds(
         shot. A shot without sound has the values of silence: the logarithm of FLOOR, and 0.
 
     Raises:
-        VideoError: one line, for a film that cannot be read or has no sound.
+        VideoError: one line, for a video that cannot be read or has no sound.
     """
     N, damage = len(shots), Damage()
     sums, squares, counts = np.zeros((N, BANDS)), np.zeros((N, BANDS)), np.zeros(N)
@@ -116,17 +116,17 @@ def shot_sounds(
 
 
 def has_sound(path: Path) -> bool:
-    """Whether a film has sound that can be decoded.
+    """Whether a video has sound that can be decoded.
 
     Raises:
-        VideoError: one line, for a film that cannot be read.
+        VideoError: one line, for a video that cannot be read.
     """
     with open_container(path) as container:
         return bool(container.streams.audio) and container.streams.audio[0].codec_context is not None
 
 
 def _spectra(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
-    """Blocks of spectrum frames, with the start of each in seconds from the film's first frame."""
+    """Blocks of spectrum frames, with the start of each in seconds from the video's first frame."""
     pieces, count, start = [np.zeros(0)], 0, 0.0  # joined once per block, not piece by piece, to avoid copies
     for time, samples in _samples(path, damage):
         if count and abs(time - (start + count / RATE)) > _JUMP:
@@ -148,7 +148,7 @@ def _spectra(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
 
 
 def _samples(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
-    """Pieces of sound, mono at RATE, with the start of each in seconds from the film's first frame."""
+    """Pieces of sound, mono at RATE, with the start of each in seconds from the video's first frame."""
     with open_container(path) as container:
         video_stream(path, container)  # raises VideoError where there is none
         if not has_sound(path):

@@ -1,4 +1,4 @@
-"""Single frames of a film, found by seeking."""
+"""Single frames of a video, found by seeking."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipelines.video.decoding import VideoDecoder
 from pipelines.video.frames import FrameReader, RGBImage, upright
 from pipelines.video.runs import Damage, decode
 
-# Demuxers that find a time by an index, and whose clock never restarts. In other formats a film is read from its
+# Demuxers that find a time by an index, and whose clock never restarts. In other formats a video is read from its
 # beginning, as its times depend on all timestamps before.
 _INDEXED = ("mov", "matroska")
 
@@ -26,7 +26,7 @@ _SAME_TIME = 0.001
 
 
 class StillReader(VideoDecoder):
-    """A film of which single frames are read; a context manager."""
+    """A video of which single frames are read; a context manager."""
 
     def images(
         self,
@@ -43,7 +43,7 @@ class StillReader(VideoDecoder):
             the time of the frame, and the frame, upright: (height, width, 3) uint8 RGB.
 
         Raises:
-            VideoError: a frame cannot be decoded, or the film ends before.
+            VideoError: a frame cannot be decoded, or the video ends before.
         """
         reader: FrameReader | None = None
         for time, frame in self._shown(times):

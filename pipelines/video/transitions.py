@@ -13,7 +13,7 @@ Alattar (1993) and Lienhart (1999) use the second (the parabola of the variance)
 colours, and the energy is taken per block. A fade is a mixture with an image of one colour. In a wipe each cell changes
 from A to B at its own moment, which is linear in its place.
 
-Limits were chosen on the tuning half of the films of ``benchmarks/shots.py``.
+Limits were chosen on the tuning half of the videos of ``benchmarks/shots.py``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Floats = NDArray[np.float32]
 Indices = NDArray[np.int64]
 
 _ROWS, _COLUMNS, _BLOCKS = 8, 16, 4
-_SAMPLES_PER_SECOND = 30.0  # of films with more frames per second, every second frame is sampled, every third, ...
+_SAMPLES_PER_SECOND = 30.0  # of videos with more frames per second, every second frame is sampled, every third, ...
 _SHORTEST, _LONGEST = 5, 66  # samples from the last one of A to the first one of B
 _LENGTHS = 24  # number of lengths between these that are tried
 _LONGEST_FADE = 96  # samples from the first one that fades out to the last one that fades in
@@ -278,7 +278,7 @@ def _lengths(count: int, newest: int) -> tuple[Indices, Indices, Indices, Floats
 
 
 class TransitionDetector:
-    """Detects the transitions of a film that is fed frame by frame, and returns them in order.
+    """Detects the transitions of a video that is fed frame by frame, and returns them in order.
 
     Hard cuts are those of :class:`AdaptiveCuts`, except flashes, after which the image returns, and cuts inside another
     transition. A fade is a stretch of one colour with a mixture before or after it.
@@ -391,7 +391,7 @@ class TransitionDetector:
         first, last = (start - 1) * self._step + 1, end * self._step
         self._drop_cuts(first + self._step, last - self._step)
         if start == 0 or not (before or after):
-            return  # the film begins, or there are hard cuts
+            return  # the video begins, or there are hard cuts
         if not before and (self._last >= first or self._image_returns(start, after[0].end)):
             return  # the hard cut to it is the boundary; or it is a flash that fades slowly
         first = before[0].start * self._step + 1 if before else first

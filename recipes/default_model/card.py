@@ -6,19 +6,19 @@ from typing import Any
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.bootstrap import evaluate, measure
 from pipelines.evaluation.curves import reliability
-from pipelines.evaluation.metrics import FilmScores
+from pipelines.evaluation.metrics import VideoScores
 from pipelines.models.calibration import apply_calibration
 from pipelines.models.colour import HUES
 from pipelines.models.cut_evidence import COLOUR_WEIGHTS, LONGEST_SCENE, PACE_SECONDS
 from pipelines.models.relational import SUPPRESSION_WEIGHT, token_width
 from pipelines.outputs.tables import percent
 from recipes.default_model.fitting import DRAWS, PARTS, PENALTIES
-from recipes.default_model.study import BASELINES, Study, Test, by_set, film_scores, recursive_cuts
+from recipes.default_model.study import BASELINES, Study, Test, by_set, recursive_cuts, video_scores
 
 
 def model_card(study: Study, number: int) -> str:
     """The model card in Markdown: what the model is, and all figures of a study."""
-    films = film_scores(study.videos, [apply_calibration(logits, study.calibration) for logits in study.logits])
+    videos = video_scores(study.videos, [apply_calibration(logits, study.calibration) for logits in study.logits])
     lines = [
         CARD_HEAD.format(
             kinds=token_width() - 1,
@@ -49,7 +49,7 @@ def model_card(study: Study, number: int) -> str:
         "each set, that is, on these same videos; docs/default-model.md lists what was chosen and how.",
         "",
         *_table(
-            ["", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "AP, mean of films", "F1, mean of films"],
+            ["", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "AP, mean of videos", "F1, mean of videos"],
             [_row("all", study.validation), _row("without colour", study.colourless)],
         ),
         "",
@@ -60,7 +60,7 @@ def model_card(study: Study, number: int) -> str:
         "",
         "Trained on all videos of one set and tested on all videos of the other; and nested cross-validation. Penalty "
         "and operating point were chosen on the training videos. In brackets: 95 % intervals over 1,000 bootstrap "
-        "draws of films.",
+        "draws of videos.",
         "",
         *_table(
             ["trained on", "tested on", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "penalty", "AP without colour"],
@@ -70,10 +70,10 @@ def model_card(study: Study, number: int) -> str:
             ],
         ),
         "",
-        "### Short films",
+        "### Short videos",
         "",
         "Nested cross-validation as above, but the held-out videos are divided into parts, and each is scored as a "
-        "film of its own. Share: of the shots, how many end a scene; found: how many have a score of at least 0.5.",
+        "video of its own. Share: of the shots, how many end a scene; found: how many have a score of at least 0.5.",
         "",
         *_table(
             ["shots of a part", "parts", "share", "found", "AP", "precision", "recall", "F1 at 0.5"],
@@ -84,7 +84,7 @@ def model_card(study: Study, number: int) -> str:
         "",
         "Baselines on the same similarities. Left-right contrast: the mean similarity among the shots on each side of "
         "a cut, minus the mean similarity across it. Closest pair across: the greatest similarity of a shot before the "
-        "cut and a shot after it, negated. GraphCut: `bassl baseline graph-cut`, on the whole film. The number of "
+        "cut and a shot after it, negated. GraphCut: `bassl baseline graph-cut`, on the whole video. The number of "
         "shots on a side is the best one for the row, chosen on its own labels, which favours the baselines. The AP of "
         "chance is the share of scene ends in the table of the data.",
         "",
@@ -102,7 +102,7 @@ def model_card(study: Study, number: int) -> str:
             ],
         ),
         "",
-        "### Perturbed films",
+        "### Perturbed videos",
         "",
         "The same cross-validation, models and operating point, with the held-out videos changed as another encoder, "
         "another shot detector or another editor might change them (`recipes/default_model/perturbations.py`). The "
@@ -121,11 +121,11 @@ def model_card(study: Study, number: int) -> str:
         f"(logit {-study.calibration.offset:+.4f}))`: the slope is that of Platt scaling, the offset puts the "
         "operating point at 0.5. Share of the shots that end a scene, by score, in cross-validation:",
         "",
-        *_table(["score", "shots", "scene ends", "share"], _reliability(films)),
+        *_table(["score", "shots", "scene ends", "share"], _reliability(videos)),
         "",
         "Results with other thresholds:",
         "",
-        *_table(["threshold", "precision", "recall", "F1", "mIoU"], _thresholds(films)),
+        *_table(["threshold", "precision", "recall", "F1", "mIoU"], _thresholds(videos)),
         "",
         CARD_TAIL.format(apart=LONGEST_SCENE, hues=HUES),
     ]
@@ -150,14 +150,14 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _row(name: str, result: Mapping[str, float]) -> list[str]:
-    """A name, then AP, AUC, F1, mIoU, and the means over films of AP and F1."""
-    columns = ("ap", "auc", "f1", "miou", "film_ap", "film_f1")
+    """A name, then AP, AUC, F1, mIoU, and the means over videos of AP and F1."""
+    columns = ("ap", "auc", "f1", "miou", "video_ap", "video_f1")
     return [name, *(percent(result[column]) for column in columns)]
 
 
 def _test_row(trained_on: str, tested_on: str, test: Test) -> list[str]:
-    """A test with intervals over films, where there are several."""
-    measures = measure(test.films)
+    """A test with intervals over videos, where there are several."""
+    measures = measure(test.videos)
 
     def cell(value: float | None, interval: tuple[float, float] | None) -> str:
         return percent(value) + (f" [{percent(interval[0])}, {percent(interval[1])}]" if interval else "")
@@ -166,13 +166,13 @@ def _test_row(trained_on: str, tested_on: str, test: Test) -> list[str]:
         trained_on,
         tested_on,
         *(cell(measures[name].pooled, measures[name].interval) for name in ("ap", "auc", "f1")),
-        cell(measures["miou"].films, measures["miou"].films_interval),
+        cell(measures["miou"].videos, measures["miou"].videos_interval),
         ", ".join(f"{penalty:g}" for penalty in sorted(set(test.penalties))),
         percent(evaluate(test.colourless)["ap"]),
     ]
 
 
-def _of_parts(parts: Sequence[FilmScores]) -> list[list[str]]:
+def _of_parts(parts: Sequence[VideoScores]) -> list[list[str]]:
     """A row for each length of parts."""
     rows = []
     for length in sorted({len(part.labels) for part in parts}):
@@ -185,8 +185,8 @@ def _of_parts(parts: Sequence[FilmScores]) -> list[list[str]]:
     return rows
 
 
-def _reliability(films: Sequence[FilmScores]) -> list[list[str]]:
-    bins = reliability(films)
+def _reliability(videos: Sequence[VideoScores]) -> list[list[str]]:
+    bins = reliability(videos)
     rows = []
     for low, high, shots, share in zip(bins.edges, bins.edges[1:], bins.shots, bins.share, strict=False):
         cell = f"{100 * share:.0f} %" if shots else "-"
@@ -194,10 +194,10 @@ def _reliability(films: Sequence[FilmScores]) -> list[list[str]]:
     return rows
 
 
-def _thresholds(films: Sequence[FilmScores]) -> list[list[str]]:
+def _thresholds(videos: Sequence[VideoScores]) -> list[list[str]]:
     rows = []
     for threshold in (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8):
-        result = evaluate(films, threshold)
+        result = evaluate(videos, threshold)
         rows.append([f"{threshold:.1f}", *(percent(result[name]) for name in ("precision", "recall", "f1", "miou"))])
     return rows
 
@@ -209,29 +209,29 @@ CARD_HEAD = """\
 
 ## What it is
 
-`relational.safetensors` gives each shot of a film a score: the higher, the more likely a scene ends with this shot.
+`relational.safetensors` gives each shot of a video a score: the higher, the more likely a scene ends with this shot.
 It reads only relations between shots, never the features themselves, and so works with any shot encoder. At each
 cut (the boundary between two consecutive shots) a linear model weighs {kinds} kinds of evidence:
 
-- the cost of the cut in a graph of the shots: normalised cuts of the whole film and of the surroundings, at several
+- the cost of the cut in a graph of the shots: normalised cuts of the whole video and of the surroundings, at several
   scales of time;
 - the contrast: how much more similar shots on the same side are than shots across the cut;
 - recurrence: how similar the shots after the cut are to shots before it;
 - the number of links between similar shots that the cut severs;
-- the posterior probability of a scene end here over all divisions of the film into scenes, for several models of a
+- the posterior probability of a scene end here over all divisions of the video into scenes, for several models of a
   scene;
 - the lengths of the shots next to the cut;
 - the number of shots within {pace} seconds of it.
 
 All but the last two are computed from similarities of shots. The content features of a shot, at unit length, are
 joined with the square root of the hue histogram of its middle frame, at the weights {colours}; each kind of
-evidence is the mean over these weights. Similarities are taken about the film's mean and about the mean of the 64
+evidence is the mean over these weights. Similarities are taken about the video's mean and about the mean of the 64
 shots on either side. Two neighbouring cuts are rarely both scene ends, so the logit of a cut is reduced by up to
-{loss:g} if a cut at most two away has a higher one. A film without colour is scored by content and lengths only;
+{loss:g} if a cut at most two away has a higher one. A video without colour is scored by content and lengths only;
 the tables below show the loss.
 
 Fitting: logistic regression on the videos, and on their parts of {parts} shots each
-as films of their own, with balanced classes and a penalty of {penalty:g} on the squared weights, for evidence
+as videos of their own, with balanced classes and a penalty of {penalty:g} on the squared weights, for evidence
 scaled to standard deviation 1; the optimum is exact (Newton's method). The penalty was chosen from {among}
 on the same videos: the one with the best mean AP in cross-validation, with the held-out videos unchanged
 and in eleven perturbations, {draws} of each.
@@ -239,14 +239,14 @@ and in eleven perturbations, {draws} of each.
 CARD_DATA = """
 The model was trained and measured on per-shot features of public data sets, in the layout that `data/README.md`
 describes: `bbc`, BBC Planet Earth (Baraldi et al. 2015, labels of annotator 0), 11 episodes; and `ovsd`, Open Video
-Scene Detection (Rotman et al. 2016, CC BY-SA 3.0), 14 of its 21 films. Features: VGG19 (ImageNet weights), globally
+Scene Detection (Rotman et al. 2016, CC BY-SA 3.0), 14 of its 21 videos. Features: VGG19 (ImageNet weights), globally
 pooled, 512 dimensions, and OpenCV's hue histogram in {hues} bins, both of the middle frame of each shot. Shots were
-detected by TransNetV2; 25 frames per second are assumed. The package contains neither films nor features, only the
+detected by TransNetV2; 25 frames per second are assumed. The package contains neither videos nor features, only the
 weights.
 """
 CARD_PROTOCOL = """\
-All figures are in percent. AP (the primary metric), AUC and F1 are pooled over shots; mIoU is the mean over films,
-as in the release of the BaSSL paper. In these files the last shot of a video has the label 0, although the film
+All figures are in percent. AP (the primary metric), AUC and F1 are pooled over shots; mIoU is the mean over videos,
+as in the release of the BaSSL paper. In these files the last shot of a video has the label 0, although the video
 ends with it; it is counted like any other shot.
 
 The BaSSL paper (Table of BBC and OVSD) gives AP 39.98 on BBC and 28.68 on OVSD, for a model trained on MovieNet and
@@ -256,14 +256,14 @@ below.
 CARD_TAIL = """\
 ## Limits
 
-- It was trained on 25 videos: nature documentaries, and short and independent films, some of them animated. There was
+- It was trained on 25 videos: nature documentaries, and short and independent videos, some of them animated. There was
   no news, sport, talk or user video.
 - The shipped model was trained on all of these videos. How it scores them says nothing; only the tables above do.
-- Annotators disagree about scenes. Many of the errors counted here are a different reading of the film.
+- Annotators disagree about scenes. Many of the errors counted here are a different reading of the video.
 - It uses images only, no sound and no speech, and compares no shots that are more than {apart} shots apart.
 - It expects shots about as TransNetV2 detects them. With a detector that finds many more or fewer shots, evidence that
   is counted in shots changes its meaning.
-- Grey pixels have hue 0, like red ones, so a black-and-white film counts as a film without colour.
+- Grey pixels have hue 0, like red ones, so a black-and-white video counts as a video without colour.
 - The calibration is for VGG19 features of one frame per shot. With another encoder the order of the scores is more
   reliable than their values; the threshold may need adjusting.
 
@@ -280,7 +280,7 @@ machine with the same PyTorch.
 
 ## Licence
 
-The weights are published under the licence of this project. They were learned from features that derive from films,
+The weights are published under the licence of this project. They were learned from features that derive from videos,
 annotations (OVSD: CC BY-SA 3.0; BBC Planet Earth: its authors' terms) and ImageNet weights of VGG19. Each of these
 has its own terms, which apply to whoever uses those files.
 """
@@ -299,7 +299,10 @@ def training_facts(study: Study, number: int) -> dict[str, Any]:
         "sets": _counts(by_set(study.videos)),
         "measured": [
             measures_entry(f"{folds_made}-fold cross-validation", study.validation),
-            *(measures_entry(f"{one} to {other}", evaluate(test.films)) for (one, other), test in study.across.items()),
-            measures_entry("nested cross-validation", evaluate(study.nested.films)),
+            *(
+                measures_entry(f"{one} to {other}", evaluate(test.videos))
+                for (one, other), test in study.across.items()
+            ),
+            measures_entry("nested cross-validation", evaluate(study.nested.videos)),
         ],
     }

@@ -1,4 +1,4 @@
-"""Fitting the linear model of the built-in model, and choosing its penalty by cross-validation on perturbed films."""
+"""Fitting the linear model of the built-in model, and choosing its penalty by cross-validation on perturbed videos."""
 
 import hashlib
 import io
@@ -20,7 +20,7 @@ from pipelines.files import write_atomically
 from pipelines.models.calibration import Calibration
 from pipelines.models.relational import LinearModel, relational_logits, shot_tokens, token_width
 from pipelines.models.shapes import RelationalSettings
-from pipelines.training.relational_films import LabelledFilm
+from pipelines.training.relational_videos import LabelledVideo
 from recipes.default_model.perturbations import PERTURBATIONS, Perturbation
 
 Report = Callable[[str], None]
@@ -37,8 +37,8 @@ DRAWS = 5
 """Random draws of the perturbations over which the penalty is chosen; with one draw the choice varies a little."""
 UNCHANGED = "unchanged"
 PARTS = (4, 8, 16, 32, 64, 128)
-"""Numbers of shots of the parts of each video that are learned beside the whole: evidence in a short film has another
-distribution, and a model of whole films calls most of its cuts scene ends."""
+"""Numbers of shots of the parts of each video that are learned beside the whole: evidence in a short video has another
+distribution, and a model of whole videos calls most of its cuts scene ends."""
 
 
 class Form(NamedTuple):
@@ -89,19 +89,21 @@ def parts_of(video: ShotFeatures) -> Iterator[ShotFeatures]:
 
 @cache
 def _fingerprint() -> bytes:
-    """Evidence of one artificial film: stored evidence is read only by code that computes the same evidence."""
+    """Evidence of one artificial video: stored evidence is read only by code that computes the same evidence."""
     rng = np.random.default_rng(0)
     return shot_tokens(rng.random((150, 32)), rng.uniform(0.5, 9, 150), rng.random((150, 8))).tobytes()
 
 
 def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.random.Generator) -> ShotFeatures:
     """A perturbed video of the same length; its shots have no gaps and a mean length of 1,000 short frames."""
-    film = perturbation(LabelledFilm(video.features, video.seconds, video.scene_end, colour=video.colour), generator)
-    edges = np.cumsum(film.durations) * (1000 / np.mean(film.durations))
+    perturbed = perturbation(
+        LabelledVideo(video.features, video.seconds, video.scene_end, colour=video.colour), generator
+    )
+    edges = np.cumsum(perturbed.durations) * (1000 / np.mean(perturbed.durations))
     edges = np.append(0, np.round(edges)).astype(np.int64)
     shots = np.stack([edges[:-1], edges[1:]], axis=1)
     rate = edges[-1] / float(video.seconds.sum())
-    return ShotFeatures(video.video_id, film.features, shots, film.scene_end, film.colour, rate)
+    return ShotFeatures(video.video_id, perturbed.features, shots, perturbed.scene_end, perturbed.colour, rate)
 
 
 def whole_form(video: ShotFeatures, evidence: Path | None = None) -> Form:
@@ -137,15 +139,15 @@ def prepare(
 
 
 def fit(forms: Sequence[Form], penalty: float) -> LinearModel:
-    """Logistic regression on films and their parts, with balanced classes and an L2 penalty (see `PENALTIES`), by
-    Newton's method; not calibrated. Raises ValueError: no film, or labels of one class only."""
+    """Logistic regression on videos and their parts, with balanced classes and an L2 penalty (see `PENALTIES`), by
+    Newton's method; not calibrated. Raises ValueError: no video, or labels of one class only."""
     forms = [each for form in forms for each in (form, *form.parts)]
-    # A film's last shot has no cut after it, and so no evidence.
+    # A video's last shot has no cut after it, and so no evidence.
     x = torch.from_numpy(np.concatenate([np.zeros((0, token_width() - 1)), *(form.tokens[:-1, :-1] for form in forms)]))
     y = torch.from_numpy(np.concatenate([np.zeros(0), *(form.video.scene_end[:-1] for form in forms)]))
     positives = int(y.sum())
     if positives in (0, len(y)):
-        raise ValueError("training needs films with scene ends and with other shots")
+        raise ValueError("training needs videos with scene ends and with other shots")
     weight = torch.where(y == 1, 0.5 / positives, 0.5 / (len(y) - positives))
     mean, deviation = x.mean(dim=0), x.std(dim=0).clamp_min(1e-6)
     x = torch.cat([(x - mean) / deviation, torch.ones(len(x), 1, dtype=x.dtype)], dim=1)
@@ -195,15 +197,15 @@ def choose(draws: Sequence[Sequence[Forms]], number: int = FOLDS) -> tuple[float
     """
     plain = [forms[UNCHANGED] for forms in draws[0]]
     blind = {penalty: cross_validate(plain, penalty, number) for penalty in PENALTIES}
-    # AP is not defined for a film without scene ends.
+    # AP is not defined for a video without scene ends.
     judging = [i for i, form in enumerate(plain) if form.video.scene_end.any()]
     precision = [
         [
             np.mean(
                 [
                     average_precision(form.video.scene_end, relational_logits(models[i], form.tokens))
-                    for films in draws
-                    for form in films[i].values()
+                    for videos in draws
+                    for form in videos[i].values()
                 ]
             )
             for i in judging

@@ -1,6 +1,6 @@
-"""Perturbations of labelled films, which imitate another encoder, another shot detector or another editor.
+"""Perturbations of labelled videos, which imitate another encoder, another shot detector or another editor.
 
-Settings that are chosen by cross-validation on films of one kind overfit to that kind. So held-out films are scored
+Settings that are chosen by cross-validation on videos of one kind overfit to that kind. So held-out videos are scored
 both unchanged and perturbed. Perturbations of the encoder change the content features only; perturbations of shots
 change content and colour.
 """
@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from pipelines.baselines.segmentation import unit_rows
 from pipelines.stores.index import ASSUMED_FRAME_RATE
-from pipelines.training.relational_films import LabelledFilm, reorder_scenes
+from pipelines.training.relational_videos import LabelledVideo, reorder_scenes
 
 Floats = NDArray[np.float64]
-Perturbation = Callable[[LabelledFilm, np.random.Generator], LabelledFilm]
+Perturbation = Callable[[LabelledVideo, np.random.Generator], LabelledVideo]
 
 SHARES = (0.1, 0.3)
 """Range of the share of shots that another detector would merge, split or miss."""
@@ -28,44 +28,44 @@ SHOT_NOISE = 0.3
 # --- another encoder --------------------------------------------------------------------------------------------
 
 
-def raise_to_power(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def raise_to_power(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
     """Features raised to a random power, signs kept."""
     power = generator.uniform(0.5, 1.25)
-    return _with_features(film, np.sign(film.features) * np.abs(film.features) ** power)
+    return _with_features(video, np.sign(video.features) * np.abs(video.features) ** power)
 
 
-def drop_dimensions(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def drop_dimensions(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
     """A random half, quarter or eighth of the dimensions, at least eight."""
-    width = film.features.shape[1]
+    width = video.features.shape[1]
     kept = generator.permutation(width)[: max(8, int(width * generator.choice([0.5, 0.25, 0.125])))]
-    return replace(film, features=film.features[:, kept])
+    return replace(video, features=video.features[:, kept])
 
 
-def project_randomly(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def project_randomly(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
     """Features through a random linear layer with a random bias, and ReLU."""
-    unit = unit_rows(film.features.astype(np.float64), 1e-9)
+    unit = unit_rows(video.features.astype(np.float64), 1e-9)
     hidden = unit @ generator.normal(size=(unit.shape[1], int(generator.choice([256, 768, 1280]))))
-    return _with_features(film, np.maximum(hidden - generator.uniform(-0.5, 1.0) * hidden.std(), 0))
+    return _with_features(video, np.maximum(hidden - generator.uniform(-0.5, 1.0) * hidden.std(), 0))
 
 
-def add_noise(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def add_noise(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
     """Gaussian noise of 0.2 to 0.6 mean standard deviations of a dimension on every feature."""
     noise = (
         generator.uniform(0.2, 0.6)
-        * float(film.features.std(axis=0).mean())
-        * generator.normal(size=film.features.shape)
+        * float(video.features.std(axis=0).mean())
+        * generator.normal(size=video.features.shape)
     )
-    return _with_features(film, film.features + noise)
+    return _with_features(video, video.features + noise)
 
 
 # --- another shot detector --------------------------------------------------------------------------------------
 
 
-def merge_shots(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def merge_shots(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
     """Adjacent shots of one scene are merged, more likely where they are similar; features are the longest shot's."""
-    N, lengths, unit = len(film.features), _lengths(film), unit_rows(film.features.astype(np.float64), 1e-9)
+    N, lengths, unit = len(video.features), _lengths(video), unit_rows(video.features.astype(np.float64), 1e-9)
     rank = (unit[:-1] * unit[1:]).sum(axis=1).argsort().argsort() / N
-    same = film.scene_end[:-1] == 0
+    same = video.scene_end[:-1] == 0
     wish = np.where(same, generator.random(N - 1) + rank, -1.0)
     joined = np.zeros(N - 1, dtype=bool)
     joined[np.argsort(-wish, kind="stable")[: int(generator.uniform(*SHARES) * N)]] = True
@@ -74,15 +74,15 @@ def merge_shots(film: LabelledFilm, generator: np.random.Generator) -> LabelledF
     longest = order[np.append(group[order][1:] != group[order][:-1], True)]
     last = np.flatnonzero(np.append(group[1:] != group[:-1], True))
     return replace(
-        _with_shots(film, longest),
+        _with_shots(video, longest),
         durations=np.bincount(group, lengths).astype(np.float64),
-        scene_end=film.scene_end[last],
+        scene_end=video.scene_end[last],
     )
 
 
-def split_shots(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def split_shots(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
     """Shots, more likely long ones, are split into two that differ a little."""
-    N, lengths = len(film.features), _lengths(film)
+    N, lengths = len(video.features), _lengths(video)
     count = int(generator.uniform(*SHARES) * N)
     chosen = np.sort(generator.choice(N, size=count, replace=False, p=lengths / lengths.sum()))
     times = np.ones(N, dtype=np.int64)
@@ -92,7 +92,7 @@ def split_shots(film: LabelledFilm, generator: np.random.Generator) -> LabelledF
     part = np.ones(len(source))
     part[first] = generator.uniform(0.2, 0.8, count)
     part[first + 1] = 1 - part[first]
-    ends = film.scene_end[source].copy()
+    ends = video.scene_end[source].copy()
     ends[first] = 0
     halves = np.append(first, first + 1)
 
@@ -102,36 +102,36 @@ def split_shots(film: LabelledFilm, generator: np.random.Generator) -> LabelledF
         copies[halves] += noise
         return copies
 
-    features = add_shot_noise(film.features)
-    colour = None if film.colour is None else np.maximum(add_shot_noise(film.colour), 0).astype(np.float32)
-    return _with_features(LabelledFilm(film.features, lengths[source] * part, ends, colour=colour), features)
+    features = add_shot_noise(video.features)
+    colour = None if video.colour is None else np.maximum(add_shot_noise(video.colour), 0).astype(np.float32)
+    return _with_features(LabelledVideo(video.features, lengths[source] * part, ends, colour=colour), features)
 
 
-def remove_shots(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def remove_shots(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
     """Shots are removed; a scene that lost its last shot ends with the one before."""
-    kept = generator.random(len(film.features)) >= generator.uniform(*SHARES)
+    kept = generator.random(len(video.features)) >= generator.uniform(*SHARES)
     kept[[0, -1]] = True
-    scene = (np.cumsum(film.scene_end, dtype=np.int64) - film.scene_end)[kept]
-    ends = np.append(scene[1:] != scene[:-1], film.scene_end[-1] == 1).astype(np.uint8)
-    return replace(_with_shots(film, np.flatnonzero(kept)), durations=_lengths(film)[kept], scene_end=ends)
+    scene = (np.cumsum(video.scene_end, dtype=np.int64) - video.scene_end)[kept]
+    ends = np.append(scene[1:] != scene[:-1], video.scene_end[-1] == 1).astype(np.uint8)
+    return replace(_with_shots(video, np.flatnonzero(kept)), durations=_lengths(video)[kept], scene_end=ends)
 
 
 # --- another editor ---------------------------------------------------------------------------------------------
 
 
-def change_lengths(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def change_lengths(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
     """Shot lengths raised to a random power: steadier or more uneven editing."""
-    return replace(film, durations=_lengths(film) ** generator.uniform(0.4, 1.5))
+    return replace(video, durations=_lengths(video) ** generator.uniform(0.4, 1.5))
 
 
-def add_length_noise(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def add_length_noise(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
     """Shot lengths times log-normal noise of standard deviation 0.5."""
-    return replace(film, durations=_lengths(film) * np.exp(0.5 * generator.normal(size=len(film.durations))))
+    return replace(video, durations=_lengths(video) * np.exp(0.5 * generator.normal(size=len(video.durations))))
 
 
-def equalise_lengths(film: LabelledFilm, generator: np.random.Generator) -> LabelledFilm:
+def equalise_lengths(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
     """All shots of one length, so that lengths carry no information."""
-    return replace(film, durations=np.ones(len(film.durations)))
+    return replace(video, durations=np.ones(len(video.durations)))
 
 
 PERTURBATIONS: Mapping[str, Perturbation] = {
@@ -149,17 +149,17 @@ PERTURBATIONS: Mapping[str, Perturbation] = {
 }
 
 
-def _with_shots(film: LabelledFilm, shots: NDArray[np.int64]) -> LabelledFilm:
-    """Content and colour of some shots; the rest of the film is to be replaced."""
-    return replace(film, features=film.features[shots], colour=None if film.colour is None else film.colour[shots])
+def _with_shots(video: LabelledVideo, shots: NDArray[np.int64]) -> LabelledVideo:
+    """Content and colour of some shots; the rest of the video is to be replaced."""
+    return replace(video, features=video.features[shots], colour=None if video.colour is None else video.colour[shots])
 
 
-def _with_features(film: LabelledFilm, features: NDArray[np.floating[Any]]) -> LabelledFilm:
-    """The film with other features, which stay non-negative where they were: most encoders end in a ReLU."""
-    if (film.features >= 0).all():
+def _with_features(video: LabelledVideo, features: NDArray[np.floating[Any]]) -> LabelledVideo:
+    """The video with other features, which stay non-negative where they were: most encoders end in a ReLU."""
+    if (video.features >= 0).all():
         features = np.maximum(features, 0)
-    return replace(film, features=features.astype(np.float32))
+    return replace(video, features=features.astype(np.float32))
 
 
-def _lengths(film: LabelledFilm) -> Floats:
-    return np.maximum(film.durations, 1 / ASSUMED_FRAME_RATE).astype(np.float64)
+def _lengths(video: LabelledVideo) -> Floats:
+    return np.maximum(video.durations, 1 / ASSUMED_FRAME_RATE).astype(np.float64)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pipelines.baselines.graph_cut import graph_cut
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.bootstrap import evaluate
-from pipelines.evaluation.metrics import FilmScores
+from pipelines.evaluation.metrics import VideoScores
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.cut_evidence import REACH, BlockSums, side_means, similarity_band, unit_features, z_scores
 from recipes.default_model.fitting import (
@@ -30,16 +30,16 @@ from recipes.default_model.fitting import (
 
 def left_right_contrast(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
     """Baseline without learning, (N,): the mean similarity among the last `reach` shots before each cut and among the
-    first `reach` after it, minus the mean across: the evidence of that name, for any reach. The film's last shot gets
+    first `reach` after it, minus the mean across: the evidence of that name, for any reach. The video's last shot gets
     the lowest value."""
-    contrast = side_means(BlockSums(film_similarities(video)), reach).contrast
+    contrast = side_means(BlockSums(video_similarities(video)), reach).contrast
     return np.append(contrast, contrast.min(initial=0.0))
 
 
 def closest_across(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
     """Baseline without learning, (N,): the greatest similarity of one of the last `reach` shots before each cut and one
-    of the first `reach` after it, negated. The film's last shot gets the lowest value."""
-    z = film_similarities(video)
+    of the first `reach` after it, negated. The video's last shot gets the lowest value."""
+    z = video_similarities(video)
     N = len(z)
     cuts, places = np.arange(1, N)[:, None, None], np.arange(reach)
     before, after = cuts - 1 - places[:, None], cuts + places
@@ -48,13 +48,13 @@ def closest_across(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
     return np.append(-greatest, (-greatest).min(initial=0.0))
 
 
-def film_similarities(video: ShotFeatures) -> NDArray[np.float64]:
+def video_similarities(video: ShotFeatures) -> NDArray[np.float64]:
     """z-scores of shot similarities as the evidence uses them, (N, REACH + 1)."""
     return z_scores(similarity_band(unit_features(video.features)[0], REACH))
 
 
 def recursive_cuts(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
-    """GraphCut (Rasheed and Shah 2005) of the whole film, see `pipelines.baselines`; `reach` is not used."""
+    """GraphCut (Rasheed and Shah 2005) of the whole video, see `pipelines.baselines`; `reach` is not used."""
     return graph_cut(video.features, video.shots).score
 
 
@@ -67,10 +67,10 @@ SIDES = range(2, 9)
 """Reaches to try for baselines that have one."""
 
 
-def film_scores(videos: Sequence[ShotFeatures], scores: Sequence[NDArray[np.float64]]) -> list[FilmScores]:
-    """Films with scores (N,) each."""
+def video_scores(videos: Sequence[ShotFeatures], scores: Sequence[NDArray[np.float64]]) -> list[VideoScores]:
+    """Videos with scores (N,) each."""
     return [
-        FilmScores(video.scene_end, score, video.shots, film=video.video_id)
+        VideoScores(video.scene_end, score, video.shots, video=video.video_id)
         for video, score in zip(videos, scores, strict=True)
     ]
 
@@ -80,9 +80,9 @@ class Test:
     """Results of a model that was trained on some videos, on other videos."""
 
     penalties: tuple[float, ...]  # chosen on the training videos, one per part of the test
-    films: list[FilmScores]  # the test videos with their scores
-    parts: list[FilmScores]  # their parts, each scored as a film of its own
-    colourless: list[FilmScores]  # the test videos again, scored without colour
+    videos: list[VideoScores]  # the test videos with their scores
+    parts: list[VideoScores]  # their parts, each scored as a video of its own
+    colourless: list[VideoScores]  # the test videos again, scored without colour
 
 
 @dataclass(frozen=True)
@@ -110,9 +110,9 @@ def by_set(videos: Sequence[ShotFeatures]) -> dict[str, list[ShotFeatures]]:
     return sets
 
 
-def calibrated_scores(forms: Sequence[Form], logits: Logits, calibration: Calibration) -> list[FilmScores]:
-    """Films with the scores of logits, one array per form."""
-    return film_scores([form.video for form in forms], [apply_calibration(values, calibration) for values in logits])
+def calibrated_scores(forms: Sequence[Form], logits: Logits, calibration: Calibration) -> list[VideoScores]:
+    """Videos with the scores of logits, one array per form."""
+    return video_scores([form.video for form in forms], [apply_calibration(values, calibration) for values in logits])
 
 
 def learn_and_test(
@@ -120,13 +120,13 @@ def learn_and_test(
 ) -> Test:
     """Choose the penalty, fit, and fit the operating point on some videos; score others. ``draws``: all forms of all
     videos, in one or more draws of the perturbations; ``number``: of folds."""
-    penalty, models = choose([[films[i] for i in trained_on] for films in draws], number)
+    penalty, models = choose([[videos[i] for i in trained_on] for videos in draws], number)
     plain = [forms[UNCHANGED] for forms in draws[0]]
     known = [plain[i] for i in trained_on]
     operating = calibrate(blind_logits(models, known), [form.video for form in known])
     model = fit(known, penalty)
 
-    def scores(forms: Sequence[Form]) -> list[FilmScores]:
+    def scores(forms: Sequence[Form]) -> list[VideoScores]:
         return calibrated_scores(forms, blind_logits([model] * len(forms), forms), operating)
 
     others = [plain[i] for i in tested_on]
@@ -152,8 +152,8 @@ def measure(
     """
     report("choosing the penalty by cross-validation")
     penalty, blind = choose(draws, number)
-    films = draws[0]
-    plain = [forms[UNCHANGED] for forms in films]
+    first_draw = draws[0]
+    plain = [forms[UNCHANGED] for forms in first_draw]
     logits = blind_logits(blind, plain)
     calibration = calibrate(logits, videos)
 
@@ -168,18 +168,20 @@ def measure(
     parts = folds(len(videos), number)
     tests = [learn_and_test(draws, [i for i in range(len(videos)) if i not in part], part, number) for part in parts]
     order = np.argsort([i for part in parts for i in part])
-    films_of, without, of_parts = (
-        [film for test in tests for film in getattr(test, name)] for name in ("films", "colourless", "parts")
+    videos_of, without, of_parts = (
+        [one for test in tests for one in getattr(test, name)] for name in ("videos", "colourless", "parts")
     )
     penalties = sum((t.penalties for t in tests), ())
-    nested = Test(penalties, [films_of[i] for i in order], of_parts, [without[i] for i in order])
+    nested = Test(penalties, [videos_of[i] for i in order], of_parts, [without[i] for i in order])
 
     report("baselines")
     unlearned = {}
     for name, group in {**sets, "all": list(videos)}.items():
         for method, baseline in BASELINES.items():
             sides = (REACH,) if baseline is recursive_cuts else SIDES
-            tried = [(side, evaluate(film_scores(group, [baseline(video, side) for video in group]))) for side in sides]
+            tried = [
+                (side, evaluate(video_scores(group, [baseline(video, side) for video in group]))) for side in sides
+            ]
             unlearned[name, method] = max(tried, key=lambda pair: pair[1]["ap"])
 
     def validated(forms: Sequence[Form]) -> dict[str, float]:
@@ -192,7 +194,7 @@ def measure(
         calibration=calibration,
         validation=validated(plain),
         colourless=validated([colourless(form) for form in plain]),
-        perturbed={name: validated([forms[name] for forms in films]) for name in films[0]},
+        perturbed={name: validated([forms[name] for forms in first_draw]) for name in first_draw[0]},
         across=across,
         nested=nested,
         unlearned=unlearned,

@@ -1,6 +1,6 @@
 """An encoder file against the original network in float32: how far its features and similarities agree.
 
-python -m recipes.onnx_encoder.compare FILE.onnx [--film FILM]
+python -m recipes.onnx_encoder.compare FILE.onnx [--video VIDEO]
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.baselines.segmentation import unit_rows
-from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
+from pipelines.datasets.synthetic import SyntheticVideoSettings, plan_video, render_keyframes
 from pipelines.models.encoders import KEYFRAMES
 from pipelines.models.onnx_encoder import OnnxEncoder, open_onnx_encoder
 from recipes.onnx_encoder.network import float_features, layers_of, published_weights
@@ -22,21 +22,21 @@ Shots = NDArray[np.uint8]
 """(shots, N_k, size, size, 3): prepared key-frames."""
 
 
-def generated_shots(encoder: OnnxEncoder, films: int) -> Shots:
-    """Shots of generated films that no encoder was calibrated on."""
+def generated_shots(encoder: OnnxEncoder, videos: int) -> Shots:
+    """Shots of generated videos that no encoder was calibrated on."""
     shots = []
-    for seed in range(1000, 1000 + films):
-        film = plan_film(SyntheticFilmSettings(seed=seed, width=426, height=240))
-        shots += [[encoder.prepare(frame) for frame in shot] for shot in render_keyframes(film, KEYFRAMES)]
+    for seed in range(1000, 1000 + videos):
+        video = plan_video(SyntheticVideoSettings(seed=seed, width=426, height=240))
+        shots += [[encoder.prepare(frame) for frame in shot] for shot in render_keyframes(video, KEYFRAMES)]
     return np.array(shots)
 
 
-def film_shots(encoder: OnnxEncoder, film: Path) -> Shots:
-    """The shots of a film as ``bassl predict`` finds them."""
-    from pipelines.video.reader import FilmReader
+def video_shots(encoder: OnnxEncoder, video: Path) -> Shots:
+    """The shots of a video as ``bassl predict`` finds them."""
+    from pipelines.video.reader import VideoReader
     from pipelines.video.shots import ReaderSettings
 
-    reader = FilmReader(film, ReaderSettings(keyframes=KEYFRAMES))
+    reader = VideoReader(video, ReaderSettings(keyframes=KEYFRAMES))
     return np.array([[encoder.prepare(frame) for frame in shot.keyframes] for shot in reader])
 
 
@@ -79,13 +79,13 @@ def _similarities(shots: NDArray[np.float32]) -> NDArray[np.float64]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("file", type=Path)
-    parser.add_argument("--film", type=Path, action="append", default=[])
-    parser.add_argument("--generated", type=int, default=4, help="generated films")
+    parser.add_argument("--video", type=Path, action="append", default=[])
+    parser.add_argument("--generated", type=int, default=4, help="generated videos")
     arguments = parser.parse_args()
     torch.set_num_threads(1)
     encoder = open_onnx_encoder(arguments.file)
-    sets = {f"{arguments.generated} generated films": generated_shots(encoder, arguments.generated)}
-    sets |= {film.name: film_shots(encoder, film) for film in arguments.film}
+    sets = {f"{arguments.generated} generated videos": generated_shots(encoder, arguments.generated)}
+    sets |= {video.name: video_shots(encoder, video) for video in arguments.video}
     for name, shots in sets.items():
         agreed = agreement(encoded_features(encoder, shots), original_features(shots))
         print(f"{name}, {len(shots)} shots: " + ", ".join(f"{what} {value:.4f}" for what, value in agreed.items()))

@@ -1,7 +1,7 @@
 """Frames to calibrate on: nothing that anyone has rights in, and each drawn anew from a seed.
 
-A third are frames of generated films, a third crops of two photographs that come with scikit-learn, half of both in
-other colours, and a third are drawn shapes and noise with the spectrum of natural images. None is of a film that the
+A third are frames of generated videos, a third crops of two photographs that come with scikit-learn, half of both in
+other colours, and a third are drawn shapes and noise with the spectrum of natural images. None is of a video that the
 encoder is measured on.
 """
 
@@ -16,14 +16,14 @@ from numpy.random import Generator
 from numpy.typing import NDArray
 from sklearn.datasets import load_sample_images
 
-from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
+from pipelines.datasets.synthetic import SyntheticVideoSettings, plan_video, render_keyframes
 from pipelines.video.resizing import resize_to_square
 from recipes.onnx_encoder.network import SIZE
 
 Frame = NDArray[np.uint8]
 
 DESCRIPTION = (
-    "{count} frames: generated films (bassl's synthetic films from seed 500), crops of the photographs china.jpg and "
+    "{count} frames: generated videos (bassl's synthetic videos from seed 500), crops of the photographs china.jpg and "
     "flower.jpg of scikit-learn, shapes that hide each other (dead leaves), noise with a natural spectrum"
 )
 
@@ -31,12 +31,12 @@ DESCRIPTION = (
 def calibration_frames(number: int, seed: int = 0) -> Frame:
     """(number, SIZE, SIZE, 3) uint8."""
     rng = np.random.default_rng(seed)
-    films, photographs = _film_frames(), load_sample_images().images
+    videos, photographs = _video_frames(), load_sample_images().images
 
     def twelve() -> Iterator[Frame]:
-        yield from islice(films, 2)
+        yield from islice(videos, 2)
         for _ in range(2):
-            yield _cropped(_recoloured(next(films), rng), rng)
+            yield _cropped(_recoloured(next(videos), rng), rng)
         for photograph in photographs:
             yield _cropped(photograph, rng)
         for photograph in photographs:
@@ -50,10 +50,10 @@ def calibration_frames(number: int, seed: int = 0) -> Frame:
     return np.stack(list(islice(frames, number)))
 
 
-def _film_frames() -> Iterator[Frame]:
+def _video_frames() -> Iterator[Frame]:
     for seed in count(500):
-        settings = SyntheticFilmSettings(seed=seed, scenes=6, shots_per_scene=(2, 3), width=426, height=240)
-        yield from render_keyframes(plan_film(settings), 1)[:, 0]
+        settings = SyntheticVideoSettings(seed=seed, scenes=6, shots_per_scene=(2, 3), width=426, height=240)
+        yield from render_keyframes(plan_video(settings), 1)[:, 0]
 
 
 def _cropped(frame: Frame, rng: Generator) -> Frame:

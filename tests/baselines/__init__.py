@@ -1,4 +1,4 @@
-"""Films whose scenes are known, for the tests of the baselines."""
+"""Videos whose scenes are known, for the tests of the baselines."""
 
 from collections.abc import Iterator
 from itertools import combinations, pairwise
@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 def divisions(shots: int, scenes: int | None = None) -> Iterator[tuple[int, ...]]:
-    """Every division of some shots into scenes, as the last shots of all scenes but the film's last."""
+    """Every division of some shots into scenes, as the last shots of all scenes but the video's last."""
     for count in range(shots) if scenes is None else [scenes - 1]:
         yield from combinations(range(shots - 1), count)
 
@@ -26,7 +26,7 @@ def margin(values: dict[tuple[int, ...], float], shot: int) -> float:
     return -np.inf if with_end == -np.inf else with_end - without
 
 
-def random_film(seed: int, shots: int, width: int = 6) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def random_video(seed: int, shots: int, width: int = 6) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Features and times of shots that are neither all alike nor all different."""
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(3, width))[rng.integers(0, 3, shots)] + 0.7 * rng.normal(size=(shots, width))
@@ -38,10 +38,10 @@ def times_of(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([ends - lengths, ends], axis=1)
 
 
-def clear_film(
+def clear_video(
     scenes: tuple[int, ...] = (9, 12, 8, 10, 11), seed: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    """Features, times and ends of a film of scenes with two cameras each, which alternate; no setting recurs."""
+    """Features, times and ends of a video of scenes with two cameras each, which alternate; no setting recurs."""
     rng = np.random.default_rng(seed)
     rows = []
     for length in scenes:

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from pipelines.baselines.dp import DPSettings, dynamic_programming
 from pipelines.baselines.segmentation import similarities
-from tests.baselines import divisions, margin, random_film, scenes_of
+from tests.baselines import divisions, margin, random_video, scenes_of
 
 
 def literal_criterion(
@@ -54,7 +54,7 @@ def literal_values(features: NDArray[np.float64], settings: DPSettings) -> dict[
     ids=["defaults", "rewarded", "cuts only", "short scenes"],
 )
 def test_no_division_has_a_higher_worth_and_scores_equal_brute_force(seed: int, settings: DPSettings) -> None:
-    features, times = random_film(seed, 8)
+    features, times = random_video(seed, 8)
     values = literal_values(features, settings)
     found = dynamic_programming(features, times, settings)
     assert values[tuple(found.ends)] == pytest.approx(max(values.values()), abs=1e-6)
@@ -63,7 +63,7 @@ def test_no_division_has_a_higher_worth_and_scores_equal_brute_force(seed: int, 
 
 
 def test_a_greater_reward_gives_at_least_as_many_scenes() -> None:
-    features, times = random_film(1, 60)
+    features, times = random_video(1, 60)
     counts = [len(dynamic_programming(features, times, DPSettings(reward=r)).ends) for r in (0.0, 0.3, 0.8, 1.5, 99.0)]
     assert counts == sorted(counts)
     assert counts[0] == 0
@@ -71,7 +71,7 @@ def test_a_greater_reward_gives_at_least_as_many_scenes() -> None:
 
 
 def test_no_scene_is_longer_than_the_longest() -> None:
-    features, times = random_film(2, 50)
+    features, times = random_video(2, 50)
     ends = dynamic_programming(features, times, DPSettings(reward=-1.0, longest=7)).ends
     lengths = np.diff([-1, *ends, 49])
     assert lengths.max() == 7

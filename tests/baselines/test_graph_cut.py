@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from pipelines.baselines.graph_cut import GraphCutSettings, graph_cut, shot_graph
 from pipelines.baselines.segmentation import check_features
-from tests.baselines import clear_film, random_film
+from tests.baselines import clear_video, random_video
 
 
 def literal_cut(weights: NDArray[np.float64], first: list[int], second: list[int]) -> float:
@@ -36,7 +36,7 @@ def literal_ends(weights: NDArray[np.float64], shots: list[int], threshold: floa
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("threshold", [0.1, 0.4, 0.9, 2.0])
 def test_cuts_equal_those_of_the_literal_recursion(seed: int, threshold: float) -> None:
-    features, times = random_film(seed, 11)
+    features, times = random_video(seed, 11)
     settings = GraphCutSettings(threshold=threshold)
     weights = shot_graph(*check_features(features, times), settings.decay)
     found = graph_cut(features, times, settings)
@@ -44,7 +44,7 @@ def test_cuts_equal_those_of_the_literal_recursion(seed: int, threshold: float) 
 
 
 def test_the_graph_has_the_weights_of_the_paper() -> None:
-    features, times = random_film(0, 7)
+    features, times = random_video(0, 7)
     weights = shot_graph(features, times, 20.0)
     centred = features - features.mean(axis=0)
     sigma = (times[:, 1] - times[:, 0]).std()
@@ -56,7 +56,7 @@ def test_the_graph_has_the_weights_of_the_paper() -> None:
 
 
 def test_scenes_at_any_threshold_follow_from_the_scores() -> None:
-    features, times = random_film(3, 40)
+    features, times = random_video(3, 40)
     score = graph_cut(features, times).score
     for threshold in (0.05, 0.2, 0.5, 0.8, 1.2):
         ends = graph_cut(features, times, GraphCutSettings(threshold=threshold)).ends
@@ -64,15 +64,15 @@ def test_scenes_at_any_threshold_follow_from_the_scores() -> None:
 
 
 def test_clear_scenes_are_found() -> None:
-    features, times, ends = clear_film()
-    # Lengths of shots vary less than in real films, and the decay is in units of their deviation.
+    features, times, ends = clear_video()
+    # Lengths of shots vary less than in real videos, and the decay is in units of their deviation.
     found = graph_cut(features, times, GraphCutSettings(decay=100))
     assert found.ends.tolist() == ends.tolist()
     assert sorted(np.argsort(-found.score)[: len(ends)]) == ends.tolist()
 
 
 def test_clear_scenes_are_found_where_all_shots_have_equal_length() -> None:
-    features, _, ends = clear_film()
+    features, _, ends = clear_video()
     at = 4.0 * np.arange(len(features) + 1)
     assert graph_cut(features, np.stack([at[:-1], at[1:]], axis=1)).ends.tolist() == ends.tolist()
 

@@ -12,7 +12,7 @@ from pipelines.baselines.grouping import (
     least_ratio,
     scene_costs,
 )
-from tests.baselines import clear_film, divisions, margin, random_film, scenes_of
+from tests.baselines import clear_video, divisions, margin, random_video, scenes_of
 
 
 def cosine_distances(features: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -30,7 +30,7 @@ def literal_sums(distances: NDArray[np.float64], ends: tuple[int, ...]) -> tuple
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("scenes", [2, 3, 6])
 def test_no_division_has_a_lower_additive_cost(seed: int, scenes: int) -> None:
-    features, times = random_film(seed, 10)
+    features, times = random_video(seed, 10)
     distances = cosine_distances(features)
     distances /= distances.mean()
     values = {ends: -literal_sums(distances, ends)[0] for ends in divisions(10, scenes)}
@@ -42,7 +42,7 @@ def test_no_division_has_a_lower_additive_cost(seed: int, scenes: int) -> None:
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("scenes", [2, 3, 6])
 def test_no_division_has_a_lower_normalised_cost(seed: int, scenes: int) -> None:
-    features, times = random_film(seed, 10)
+    features, times = random_video(seed, 10)
     distances = cosine_distances(features)
     distances /= distances.mean()
     sums = {ends: literal_sums(distances, ends) for ends in divisions(10, scenes)}
@@ -80,7 +80,7 @@ def test_the_number_of_clear_scenes_is_estimated_from_the_singular_values(sizes:
 
 @pytest.mark.parametrize("cost", ["additive", "normalised"])
 def test_clear_scenes_are_found(cost: str) -> None:
-    features, times, ends = clear_film()
+    features, times, ends = clear_video()
     found = grouping(features, times, GroupingSettings(cost, len(ends) + 1))  # type: ignore[arg-type]
     assert found.ends.tolist() == ends.tolist()
 
@@ -99,17 +99,17 @@ def test_several_feature_sets_find_more_scenes_than_each_alone() -> None:
 
 
 def test_the_scale_of_a_feature_set_does_not_matter() -> None:
-    one, other = random_film(0, 9)[0], random_film(1, 9)[0]
+    one, other = random_video(0, 9)[0], random_video(1, 9)[0]
     np.testing.assert_allclose(fused_distances([one, other]), fused_distances([one, 1000 * other]))
 
 
 def test_the_number_of_scenes_is_limited_to_the_number_of_shots() -> None:
-    features, times = random_film(0, 5)
+    features, times = random_video(0, 5)
     assert grouping(features, times, GroupingSettings(scenes=9)).ends.tolist() == [0, 1, 2, 3]
 
 
 def test_wrong_arguments_are_refused() -> None:
-    _, times = random_film(0, 5)
+    _, times = random_video(0, 5)
     with pytest.raises(ValueError, match="feature set"):
         grouping([], times)
     with pytest.raises(ValueError, match="number of scenes"):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pipelines.baselines.lgss import LGSSSettings, best_grouping, lgss, scene_worth, super_shot_similarities
 from pipelines.baselines.lgss_network import LGSSNetwork, LGSSTraining, train_lgss
 from pipelines.baselines.segmentation import Labelled
-from tests.baselines import clear_film, divisions, random_film, scenes_of, times_of
+from tests.baselines import clear_video, divisions, random_video, scenes_of, times_of
 
 SMALL = LGSSTraining(width=8, epochs=6, batch_size=4)
 
@@ -27,7 +27,7 @@ def literal_worth(similarity: NDArray[np.float64], start: int, end: int) -> floa
 
 @pytest.mark.parametrize("seed", range(12))
 def test_the_grouping_is_the_best_of_all_groupings(seed: int) -> None:
-    features, _ = random_film(seed, shots=9)
+    features, _ = random_video(seed, shots=9)
     similarity = super_shot_similarities([features], np.arange(8))
     worth = scene_worth(similarity)
     values = {ends: sum(literal_worth(similarity, *scene) for scene in scenes_of(ends, 9)) for ends in divisions(9)}
@@ -40,7 +40,7 @@ def test_the_grouping_is_the_best_of_all_groupings(seed: int) -> None:
 
 
 def test_similarities_are_those_of_mean_features_averaged_over_sets() -> None:
-    (one, _), (other, _) = random_film(0, 6), random_film(1, 6, width=4)
+    (one, _), (other, _) = random_video(0, 6), random_video(1, 6, width=4)
     ends = np.array([1, 3])
     found = super_shot_similarities([one, other], ends)
     expected = np.zeros((3, 3))
@@ -55,25 +55,25 @@ def test_similarities_are_those_of_mean_features_averaged_over_sets() -> None:
 
 
 @pytest.fixture(scope="module")
-def films() -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]]:
-    return [clear_film(seed=seed) for seed in range(5)]
+def videos() -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]]:
+    return [clear_video(seed=seed) for seed in range(5)]
 
 
-def labelled(film: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]) -> NDArray[np.uint8]:
-    marks = np.zeros(len(film[0]), np.uint8)
-    marks[film[2]] = 1
+def labelled(video: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]) -> NDArray[np.uint8]:
+    marks = np.zeros(len(video[0]), np.uint8)
+    marks[video[2]] = 1
     return marks
 
 
 @pytest.fixture(scope="module")
-def network(films: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]]) -> LGSSNetwork:
-    return train_lgss([Labelled([film[0]], labelled(film)) for film in films[:4]], LGSSTraining(width=16))
+def network(videos: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]]) -> LGSSNetwork:
+    return train_lgss([Labelled([video[0]], labelled(video)) for video in videos[:4]], LGSSTraining(width=16))
 
 
-def test_scenes_of_an_unseen_film_are_found(
-    films: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]], network: LGSSNetwork
+def test_scenes_of_an_unseen_video_are_found(
+    videos: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]], network: LGSSNetwork
 ) -> None:
-    features, times, ends = films[4]
+    features, times, ends = videos[4]
     found = lgss(features, times, LGSSSettings(network))
     assert found.ends.tolist() == ends.tolist()
     assert sorted(np.argsort(-found.score)[: len(ends)].tolist()) == ends.tolist()
@@ -81,9 +81,9 @@ def test_scenes_of_an_unseen_film_are_found(
 
 
 def test_further_rounds_only_remove_scene_ends(
-    films: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]], network: LGSSNetwork
+    videos: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]], network: LGSSNetwork
 ) -> None:
-    features, times, _ = films[4]
+    features, times, _ = videos[4]
     before = lgss(features, times, LGSSSettings(network, rounds=0))
     assert len(before.ends) == round(4 * len(features) / network.shots_per_scene) - 1
     for rounds in (1, 2, 3):
@@ -94,12 +94,12 @@ def test_further_rounds_only_remove_scene_ends(
 
 
 def test_the_same_seed_gives_the_same_network_and_leaves_the_global_generator_alone() -> None:
-    features, _ = random_film(0, 30)
-    film = Labelled([features], (np.arange(30) % 6 == 5).astype(np.uint8))
+    features, _ = random_video(0, 30)
+    video = Labelled([features], (np.arange(30) % 6 == 5).astype(np.uint8))
     torch.manual_seed(7)
     expected = torch.rand(1)
     torch.manual_seed(7)
-    one, same, other = (train_lgss([film], SMALL, seed=seed).probabilities([features]) for seed in (0, 0, 1))
+    one, same, other = (train_lgss([video], SMALL, seed=seed).probabilities([features]) for seed in (0, 0, 1))
     assert torch.rand(1) == expected
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
@@ -109,13 +109,13 @@ def test_several_feature_sets_are_fused() -> None:
     """Images are uninformative; sound marks the scenes."""
     rng = np.random.default_rng(0)
 
-    def film() -> tuple[list[NDArray[np.float64]], NDArray[np.float64], NDArray[np.uint8]]:
-        sound, times, ends = clear_film(seed=int(rng.integers(1000)))
+    def video() -> tuple[list[NDArray[np.float64]], NDArray[np.float64], NDArray[np.uint8]]:
+        sound, times, ends = clear_video(seed=int(rng.integers(1000)))
         marks = np.zeros(len(sound), np.uint8)
         marks[ends] = 1
         return [rng.normal(size=(len(sound), 5)), sound], times, marks
 
-    taught, (sets, times, marks) = [film() for _ in range(6)], film()
+    taught, (sets, times, marks) = [video() for _ in range(6)], video()
     network = train_lgss([Labelled(s, m) for s, _, m in taught], LGSSTraining(width=16))
     found = lgss(sets, times, LGSSSettings(network))
     assert np.mean(np.isin(np.flatnonzero(marks), np.argsort(-found.score)[: 2 * int(marks.sum())])) > 0.7
@@ -124,7 +124,7 @@ def test_several_feature_sets_are_fused() -> None:
 
 
 def test_unusable_input_is_refused() -> None:
-    features, times = random_film(0, 6)
+    features, times = random_video(0, 6)
     network = LGSSNetwork([6], SMALL, 5.0)
     with pytest.raises(ValueError, match="feature set"):
         lgss([], times, LGSSSettings(network))
@@ -136,7 +136,7 @@ def test_unusable_input_is_refused() -> None:
         train_lgss([Labelled([x], np.ones(6, np.uint8)) for x in (features, features[:, :2])])
 
 
-def test_an_unusual_film_keeps_its_number_of_shots() -> None:
+def test_an_unusual_video_keeps_its_number_of_shots() -> None:
     network = LGSSNetwork([3], SMALL, 4.0)
     for shots in (1, 9, 10, 11, 23):
         found = lgss(np.random.default_rng(0).normal(size=(shots, 3)), times_of(np.ones(shots)), LGSSSettings(network))

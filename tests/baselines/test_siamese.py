@@ -7,14 +7,14 @@ import torch
 from pipelines.baselines.segmentation import Labelled
 from pipelines.baselines.siamese import SiameseSettings, affinities, greatest_gap, siamese
 from pipelines.baselines.siamese_network import SiameseNetwork, SiameseTraining, train_siamese
-from tests.baselines import clear_film, random_film
+from tests.baselines import clear_video, random_video
 
 FAST = SiameseTraining(hidden=64, dimensions=16, epochs=30, batch_size=64, learning_rate=3e-3)
 
 
 def labelled(seed: int) -> Labelled:
-    """A film whose settings are visible only in its first ten features; the others are noise, twice as large."""
-    features, _, ends = clear_film(seed=seed)
+    """A video whose settings are visible only in its first ten features; the others are noise, twice as large."""
+    features, _, ends = clear_video(seed=seed)
     features[:, 10:] = 2 * np.random.default_rng(seed + 100).normal(size=(len(features), 30))
     scene_end = np.zeros(len(features), dtype=np.uint8)
     scene_end[ends] = 1
@@ -45,8 +45,8 @@ def test_the_network_stores_the_mean_scene_length(network: SiameseNetwork) -> No
     assert network.shots_per_scene == pytest.approx(10.0)
 
 
-def test_clear_scenes_of_an_unseen_film_are_found(network: SiameseNetwork) -> None:
-    _, times, ends = clear_film()
+def test_clear_scenes_of_an_unseen_video_are_found(network: SiameseNetwork) -> None:
+    _, times, ends = clear_video()
     found = siamese(labelled(0).features[0], times, SiameseSettings(network, temporal=1.0))
     assert found.ends.tolist() == ends.tolist()
     assert found.score[ends].mean() > 1.5 * np.delete(found.score, ends).mean()
@@ -84,7 +84,7 @@ def test_the_number_of_clusters_is_at_the_largest_eigenvalue_gap() -> None:
 
 
 def test_wrong_arguments_are_refused(network: SiameseNetwork) -> None:
-    features, times = random_film(0, 8)
+    features, times = random_video(0, 8)
     with pytest.raises(ValueError, match="width 40, not 6"):
         siamese(features, times, SiameseSettings(network))
     with pytest.raises(ValueError, match="temporal"):

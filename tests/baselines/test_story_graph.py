@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 
 from pipelines.baselines.segmentation import similarities
 from pipelines.baselines.story_graph import StoryGraphSettings, closeness, story_graph, threads
-from tests.baselines import divisions, margin, random_film, scenes_of
+from tests.baselines import divisions, margin, random_video, scenes_of
 
 
 def literal_value(
@@ -36,7 +36,7 @@ def literal_value(
 @pytest.mark.parametrize("scenes", [1, 2, 4])
 @pytest.mark.parametrize("longest", [5, 100])
 def test_no_division_has_a_higher_worth_and_scores_equal_brute_force(seed: int, scenes: int, longest: int) -> None:
-    features, times = random_film(seed, 9)
+    features, times = random_video(seed, 9)
     settings = StoryGraphSettings(longest=longest, thread=0.6, lookahead=4, scenes=scenes)
     near, thread = closeness(features), threads(similarities(features), 4, 0.6)
     count = max(scenes, -(-9 // longest))
@@ -55,7 +55,7 @@ def test_no_division_has_a_higher_worth_and_scores_equal_brute_force(seed: int, 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_scenes_are_added_while_the_worth_grows(seed: int) -> None:
-    features, times = random_film(seed, 12)
+    features, times = random_video(seed, 12)
     near, thread = closeness(features), threads(similarities(features), 24, 0.9)
 
     def best(scenes: int) -> float:

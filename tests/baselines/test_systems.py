@@ -1,4 +1,4 @@
-"""All systems: the interface, extreme films, and better than chance on real ones."""
+"""All systems: the interface, extreme videos, and better than chance on real ones."""
 
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from pipelines.baselines.systems import SYSTEMS
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.metrics import average_precision
 from pipelines.stages.reproduce.rows import ROWS
-from tests.baselines import clear_film, random_film, times_of
+from tests.baselines import clear_video, random_video, times_of
 
 SHARED = Path(__file__).parents[2].parent / "shared" / "data" / "features"
-LARGE = pytest.param("lgss-movienet", marks=pytest.mark.slow)  # of MovieNet's sizes: seconds for each film
+LARGE = pytest.param("lgss-movienet", marks=pytest.mark.slow)  # of MovieNet's sizes: seconds for each video
 SMALL = [name for name in SYSTEMS if name not in ("lgss-movienet", "fixed-length")]
 NAMES = [*SMALL, "fixed-length", LARGE]
 CLASSICAL = [*SMALL, LARGE]
@@ -31,7 +31,7 @@ def run(name: str, features: NDArray[np.floating], times: NDArray[np.float64]) -
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("shots", [1, 2, 3, 4, 7, 30])
 def test_any_number_of_shots_is_segmented(name: str, shots: int) -> None:
-    features, times = random_film(0, shots)
+    features, times = random_video(0, shots)
     kept = features.copy(), times.copy()
     found = run(name, features, times)
     assert found.score.shape == (shots,)
@@ -48,27 +48,27 @@ def test_any_number_of_shots_is_segmented(name: str, shots: int) -> None:
 
 @pytest.mark.parametrize("name", ["scsa", "dp", "story-graph"])
 def test_clear_scenes_are_found_with_default_settings(name: str) -> None:
-    features, times, ends = clear_film()
+    features, times, ends = clear_video()
     assert run(name, features, times).ends.tolist() == ends.tolist()
 
 
 @pytest.mark.parametrize("name", CLASSICAL)
 @pytest.mark.parametrize("value", [0.0, 3.0])
-def test_films_of_identical_shots_are_segmented(name: str, value: float) -> None:
+def test_videos_of_identical_shots_are_segmented(name: str, value: float) -> None:
     found = run(name, np.full((9, 4), value), times_of(np.ones(9)))
     assert np.isfinite(found.score).all()
 
 
 @pytest.mark.parametrize("name", CLASSICAL)
 def test_shots_of_length_zero_are_accepted(name: str) -> None:
-    found = run(name, random_film(0, 9)[0], np.zeros((9, 2)))
+    found = run(name, random_video(0, 9)[0], np.zeros((9, 2)))
     assert np.isfinite(found.score).all()
 
 
 @pytest.mark.parametrize("name", CLASSICAL)
 @pytest.mark.parametrize("scale", [1e-20, 1e20])
 def test_the_scale_of_features_changes_nothing(name: str, scale: float) -> None:
-    features, times, _ = clear_film()
+    features, times, _ = clear_video()
     assert run(name, features, times).ends.tolist() == run(name, features * scale, times).ends.tolist()
 
 
@@ -86,7 +86,7 @@ def test_the_scale_of_features_changes_nothing(name: str, scale: float) -> None:
     ],
     ids=["flat", "empty", "fewer times", "nan", "inf", "disorder", "backwards"],
 )
-def test_unusable_films_are_refused(
+def test_unusable_videos_are_refused(
     name: str, features: NDArray[np.float64], times: NDArray[np.float64], word: str
 ) -> None:
     settings = SYSTEMS[name].default_settings([Labelled([np.eye(4, 2)], np.array([0, 1, 0, 0], dtype=np.uint8))])
@@ -99,8 +99,8 @@ def test_every_system_has_a_row_in_the_papers_table() -> None:
     assert sorted(name for name in measured if name is not None) == sorted(SMALL)
 
 
-def test_similarity_is_the_cosine_after_subtracting_the_films_mean() -> None:
-    features = random_film(0, 8)[0]
+def test_similarity_is_the_cosine_after_subtracting_the_videos_mean() -> None:
+    features = random_video(0, 8)[0]
     moved = 3 * features + 11
     np.testing.assert_allclose(similarities(features), similarities(moved), atol=1e-12)
     centred = features - features.mean(axis=0)
@@ -118,26 +118,26 @@ def test_infinite_scores_are_placed_just_beyond_the_finite_ones() -> None:
 def test_scenes_of_fixed_length_end_when_the_length_has_passed() -> None:
     times = times_of(np.array([4.0, 5.0, 3.0, 20.0, 2.0, 6.0])) + 100
     found = fixed_length(np.ones((6, 1)), times, FixedLengthSettings(10.0))
-    assert found.ends.tolist() == [2, 3]  # at 12 s, and at 32 s; 40 s is the end of the film
+    assert found.ends.tolist() == [2, 3]  # at 12 s, and at 32 s; 40 s is the end of the video
     with pytest.raises(ValueError, match="positive"):
         FixedLengthSettings(0.0)
 
 
 @pytest.fixture(scope="module")
-def films() -> list[ShotFeatures]:
+def videos() -> list[ShotFeatures]:
     if not SHARED.is_dir():
         pytest.skip("the shared BBC and OVSD features are not on this machine")
     return read_shot_feature_folder(SHARED / "ovsd")
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_real_scenes_are_found_better_than_by_chance_and_by_length(name: str, films: list[ShotFeatures]) -> None:
-    """OVSD, default settings; systems that learn are trained on every second film and tested on the rest."""
-    tested = films if SYSTEMS[name].learn is None else films[::2]
-    settings = SYSTEMS[name].default_settings([Labelled([film.features], film.scene_end) for film in films[1::2]])
-    labels = np.concatenate([film.scene_end for film in tested])
-    found = [SYSTEMS[name].segment(film.features, film.shots / 25, settings) for film in tested]
-    lengths = [fixed_length(film.features, film.shots / 25, FixedLengthSettings(60.0)) for film in tested]
+def test_real_scenes_are_found_better_than_by_chance_and_by_length(name: str, videos: list[ShotFeatures]) -> None:
+    """OVSD, default settings; systems that learn are trained on every second video and tested on the rest."""
+    tested = videos if SYSTEMS[name].learn is None else videos[::2]
+    settings = SYSTEMS[name].default_settings([Labelled([video.features], video.scene_end) for video in videos[1::2]])
+    labels = np.concatenate([video.scene_end for video in tested])
+    found = [SYSTEMS[name].segment(video.features, video.shots / 25, settings) for video in tested]
+    lengths = [fixed_length(video.features, video.shots / 25, FixedLengthSettings(60.0)) for video in tested]
     scores, fixed = (np.concatenate([one.score for one in group]) for group in (found, lengths))
     ends, fixed_ends = (np.concatenate([one.labels for one in group]) for group in (found, lengths))
     precision = average_precision(labels, scores)

@@ -29,23 +29,23 @@ def browser() -> Iterator[Browser]:
 
 @pytest.fixture(scope="package")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
-    """A film of eight shots with its page, some true ends marked: of shots 1 and 2, and one inside shot 5."""
+    """A video of eight shots with its page, some true ends marked: of shots 1 and 2, and one inside shot 5."""
     folder = tmp_path_factory.mktemp("page")
-    film = folder / "film #1 (50%).mp4"
-    scenes, pictures = pages.filmed(film)
+    video = folder / "video #1 (50%).mp4"
+    scenes, pictures = pages.rendered(video)
     truth = TrueEnds(shots=(1, 2), elsewhere=(3.5,), tolerance=1.0, source="truth.csv")
-    save_page(folder / "page.html", scenes, pictures, film, truth)
-    return Made(folder / "page.html", scenes, film)
+    save_page(folder / "page.html", scenes, pictures, video, truth)
+    return Made(folder / "page.html", scenes, video)
 
 
 @pytest.fixture
 def view(browser: Browser, made: Made) -> Iterator[Page]:
-    """The page; afterwards checks that it reported no errors and requested only itself and its film."""
+    """The page; afterwards checks that it reported no errors and requested only itself and its video."""
     with opened(browser, made.path) as seen:
         yield seen.page
         assert seen.complaints == []
-        assert made.film is not None
-        own = {made.path.as_uri(), made.film.as_uri()}
+        assert made.video is not None
+        own = {made.path.as_uri(), made.video.as_uri()}
         assert {unquote(url) for url in seen.requests if not url.startswith(("data:", "blob:"))} == set(
             map(unquote, own)
         )

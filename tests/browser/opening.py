@@ -21,7 +21,7 @@ class Made:
 
     path: Path
     scenes: SceneList
-    film: Path | None = None
+    video: Path | None = None
 
 
 @dataclass

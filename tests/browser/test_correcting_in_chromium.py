@@ -21,33 +21,33 @@ from pipelines.outputs.page import save_page
 from pipelines.scenes import SceneList, Shot, Transition, without_short
 from pipelines.stages.regroup import RegroupSettings, regroup
 from pipelines.stages.report import ReportSettings, report
-from tests import films, pages
+from tests import pages, videos
 from tests.browser.opening import Made, ends_shown, opened, saved, slide, tile
 from tests.scenes_schema import SCHEMA
 
-# The film of `made` ends its scenes with shots 1, 3, 4, 6 and 7, its scores are pages.SCORES.
+# The video of `made` ends its scenes with shots 1, 3, 4, 6 and 7, its scores are pages.SCORES.
 
 
 def selected(page: Page) -> int:
     return int(page.evaluate("document.querySelector('.shot.selected').shot"))
 
 
-def film_time(page: Page) -> float:
-    page.wait_for_function("() => !document.getElementById('film').seeking")
-    return float(page.evaluate("document.getElementById('film').currentTime"))
+def video_time(page: Page) -> float:
+    page.wait_for_function("() => !document.getElementById('video').seeking")
+    return float(page.evaluate("document.getElementById('video').currentTime"))
 
 
 def frame_shown(page: Page) -> int:
     """The number that is painted into the frame which the player shows."""
-    page.wait_for_function("() => !document.getElementById('film').seeking")
+    page.wait_for_function("() => !document.getElementById('video').seeking")
     page.wait_for_timeout(60)
-    page.evaluate("document.getElementById('film').controls = false")  # they would cover the number
-    picture = Image.open(BytesIO(page.locator("#film").screenshot())).convert("RGB")
-    return films.number_of(np.asarray(picture))
+    page.evaluate("document.getElementById('video').controls = false")  # they would cover the number
+    picture = Image.open(BytesIO(page.locator("#video").screenshot())).convert("RGB")
+    return videos.number_of(np.asarray(picture))
 
 
 def ready(page: Page) -> Page:
-    page.wait_for_function("() => document.getElementById('film').readyState >= 2")
+    page.wait_for_function("() => document.getElementById('video').readyState >= 2")
     return page
 
 
@@ -59,7 +59,7 @@ def press(page: Page, *keys: str) -> None:
 # --- keys -----------------------------------------------------------------------------------------------------------
 
 
-def test_keys_work_without_focus_and_move_the_film(view: Page, made: Made) -> None:
+def test_keys_work_without_focus_and_move_the_video(view: Page, made: Made) -> None:
     ready(view)
     for keys, shot in [
         (["ArrowRight"] * 3, 3), (["ArrowLeft"], 2), (["n"], 4), (["n"], 5), (["p"], 4), (["ArrowDown"], 5),
@@ -67,7 +67,7 @@ def test_keys_work_without_focus_and_move_the_film(view: Page, made: Made) -> No
     ]:  # fmt: skip
         press(view, *keys)
         assert selected(view) == shot, keys
-        assert made.scenes.shots[shot].start <= film_time(view) < made.scenes.shots[shot].end
+        assert made.scenes.shots[shot].start <= video_time(view) < made.scenes.shots[shot].end
 
 
 def test_u_goes_to_boundaries_with_a_score_near_the_threshold(view: Page) -> None:
@@ -98,23 +98,23 @@ def test_comma_and_period_step_one_frame(view: Page) -> None:
 def test_space_and_k_play_and_pause(view: Page, key: str) -> None:
     ready(view)
     press(view, key)
-    view.wait_for_function("() => !document.getElementById('film').paused")
+    view.wait_for_function("() => !document.getElementById('video').paused")
     press(view, key)
-    view.wait_for_function("() => document.getElementById('film').paused")
+    view.wait_for_function("() => document.getElementById('video').paused")
 
 
-def test_space_plays_the_film_after_a_click_on_a_button_or_on_the_film(view: Page) -> None:
+def test_space_plays_the_video_after_a_click_on_a_button_or_on_the_video(view: Page) -> None:
     ready(view)
     view.click("#frame-on")
     view.click("#compact")
     press(view, "Space")
-    view.wait_for_function("() => !document.getElementById('film').paused")
+    view.wait_for_function("() => !document.getElementById('video').paused")
     assert view.get_attribute("#compact", "aria-pressed") == "true", "the button was not pressed again"
-    view.click("#film")
-    view.wait_for_function("() => document.getElementById('film').paused")
+    view.click("#video")
+    view.wait_for_function("() => document.getElementById('video').paused")
     press(view, "Space")
     view.wait_for_timeout(150)
-    assert not view.evaluate("film.paused"), "pressed once, not by the page and by the browser"
+    assert not view.evaluate("video.paused"), "pressed once, not by the page and by the browser"
 
 
 def test_brackets_work_where_they_need_altgr_or_option(view: Page) -> None:
@@ -138,16 +138,16 @@ def test_keys_skip_scenes_hidden_by_the_filter(view: Page) -> None:
 def test_j_and_l_play_backwards_and_forwards(view: Page) -> None:
     ready(view)
     press(view, "l", "l")
-    assert view.evaluate("[film.paused, film.playbackRate]") == [False, 2]
+    assert view.evaluate("[video.paused, video.playbackRate]") == [False, 2]
     press(view, "k", "End")
-    before = film_time(view)
+    before = video_time(view)
     press(view, "j")
-    view.wait_for_function("before => document.getElementById('film').currentTime < before - 0.2", arg=before)
+    view.wait_for_function("before => document.getElementById('video').currentTime < before - 0.2", arg=before)
     press(view, "k")
-    assert view.evaluate("film.paused")
-    stopped = film_time(view)
+    assert view.evaluate("video.paused")
+    stopped = video_time(view)
     view.wait_for_timeout(150)
-    assert film_time(view) == stopped
+    assert video_time(view) == stopped
 
 
 def test_text_fields_keep_their_keys_and_buttons_reached_with_tab_their_space(view: Page) -> None:
@@ -155,7 +155,7 @@ def test_text_fields_keep_their_keys_and_buttons_reached_with_tab_their_space(vi
     view.keyboard.type("s m n k")
     assert ends_shown(view) == [1, 3, 4, 6, 7]
     assert view.input_value("#filter-name") == "s m n k"
-    assert view.evaluate("document.getElementById('film').paused")
+    assert view.evaluate("document.getElementById('video').paused")
     view.fill("#filter-name", "")
     view.focus("#threshold")
     press(view, "ArrowRight")
@@ -211,10 +211,10 @@ def test_the_timeline_is_a_slider_for_screen_readers(view: Page) -> None:
     expect(view.locator("#zoom-out")).to_be_disabled()
 
 
-# --- the film leads -------------------------------------------------------------------------------------------------
+# --- the video leads -------------------------------------------------------------------------------------------------
 
 
-def test_list_and_timeline_follow_the_film_until_the_list_is_scrolled(browser: Browser, made: Made) -> None:
+def test_list_and_timeline_follow_the_video_until_the_list_is_scrolled(browser: Browser, made: Made) -> None:
     with opened(browser, made.path, viewport={"width": 1280, "height": 560}) as seen:
         page = ready(seen.page)
         press(page, "+", "+", "+", "Space")
@@ -224,7 +224,7 @@ def test_list_and_timeline_follow_the_film_until_the_list_is_scrolled(browser: B
         assert 0 < box["y"] < 560
         assert page.locator(".track .here").evaluate("one => one.getBoundingClientRect().left") < 1280
         press(page, "Home")
-        if page.evaluate("film.paused"):  # it had come to its end
+        if page.evaluate("video.paused"):  # it had come to its end
             press(page, "Space")
         page.locator(".scene").first.dispatch_event("wheel")
         page.evaluate("scrollTo(0, 0)")
@@ -232,8 +232,8 @@ def test_list_and_timeline_follow_the_film_until_the_list_is_scrolled(browser: B
         assert page.evaluate("scrollY") == 0
 
 
-def test_a_poster_is_shown_before_the_film_plays(view: Page) -> None:
-    assert view.evaluate("document.getElementById('film').poster.startsWith('data:image/webp;base64,')")
+def test_a_poster_is_shown_before_the_video_plays(view: Page) -> None:
+    assert view.evaluate("document.getElementById('video').poster.startsWith('data:image/webp;base64,')")
 
 
 # --- cuts, boundaries and the threshold -----------------------------------------------------------------------------
@@ -253,8 +253,8 @@ LATE = [0.5 + i / 24 for i in range(120)]
 def test_a_scene_is_cut_at_the_frame_that_is_shown(
     browser: Browser, tmp_path: Path, times: list[float] | None, step: float, sound: float
 ) -> None:
-    scenes, images = pages.filmed(tmp_path / "film.mp4", 24, times, sound)
-    save_page(tmp_path / "page.html", scenes, images, tmp_path / "film.mp4")
+    scenes, images = pages.rendered(tmp_path / "video.mp4", 24, times, sound)
+    save_page(tmp_path / "page.html", scenes, images, tmp_path / "video.mp4")
     with opened(browser, tmp_path / "page.html") as seen:
         page = ready(seen.page)
         press(page, "n", "n", "n", "Period", "Period", "Period")
@@ -273,7 +273,7 @@ def test_a_scene_is_cut_at_the_frame_that_is_shown(
         assert first.end == second.start == pytest.approx(time, abs=1e-3)
         assert (first.score, second.score) == (1.0, scenes.shots[5].score)
         made = report(tmp_path / "scenes.json", ReportSettings(output=tmp_path / "again.html"))
-        assert (made.shots, made.pictures) == (9, "film"), "a reader of films finds the same shots"
+        assert (made.shots, made.pictures) == (9, "video"), "a reader of videos finds the same shots"
         slide(page, 0.9)
         assert 5 in ends_shown(page), "a cut made by hand outlives the threshold"
         press(page, "Control+z", "Control+z")
@@ -286,11 +286,11 @@ def test_a_scene_is_cut_at_the_frame_that_is_shown(
 
 def test_a_cut_while_a_frame_is_held_begins_with_that_frame(browser: Browser, tmp_path: Path) -> None:
     times = [i / 24 if i <= 70 else i / 24 + 1 for i in range(120)]  # frame 70, in the middle of a shot
-    scenes, images = pages.filmed(tmp_path / "film.mp4", 24, times)
-    save_page(tmp_path / "page.html", scenes, images, tmp_path / "film.mp4")
+    scenes, images = pages.rendered(tmp_path / "video.mp4", 24, times)
+    save_page(tmp_path / "page.html", scenes, images, tmp_path / "video.mp4")
     with opened(browser, tmp_path / "page.html") as seen:
         page = ready(seen.page)
-        page.evaluate(f"document.getElementById('film').currentTime = {times[70] + 0.6}")
+        page.evaluate(f"document.getElementById('video').currentTime = {times[70] + 0.6}")
         assert frame_shown(page) == 70
         press(page, "c")
         assert ends_shown(page) == [1, 3, 4, 5, 7, 8]
@@ -302,7 +302,7 @@ def test_a_cut_while_a_frame_is_held_begins_with_that_frame(browser: Browser, tm
 def test_a_cut_at_the_first_frame_of_a_shot_is_a_split_there(view: Page) -> None:
     ready(view)
     press(view, "ArrowRight")
-    film_time(view)
+    video_time(view)
     view.wait_for_timeout(60)
     press(view, "c")
     assert ends_shown(view) == [0, 1, 3, 4, 6, 7]
@@ -328,7 +328,7 @@ def test_a_boundary_is_dragged_to_another_shot_in_one_step(view: Page, made: Mad
 
     drag(view, (place(3), y), (place(2) + 3, y))
     assert ends_shown(view) == [1, 2, 4, 6, 7]
-    assert selected(view) == 3, "the film shows where the scene begins now"
+    assert selected(view) == 3, "the video shows where the scene begins now"
     press(view, "Control+z")
     assert ends_shown(view) == [1, 3, 4, 6, 7]
     drag(view, (place(3), y), (box["x"] + 2, y))
@@ -414,17 +414,17 @@ def test_manual_cuts_protect_the_file_from_being_replaced(view: Page, tmp_path: 
 
 @pytest.fixture
 def part(browser: Browser, made: Made, tmp_path: Path) -> Iterator[Page]:
-    """The page of the film's shots 3 to 6, frames 41 to 90, as of a prediction with --start and --end."""
+    """The page of the video's shots 3 to 6, frames 41 to 90, as of a prediction with --start and --end."""
     shots = [replace(shot, index=index) for index, shot in enumerate(made.scenes.shots[3:6])]
     facts = replace(made.scenes.video, duration=shots[-1].end, frames=shots[-1].end_frame)
     scenes = pages.grouped(shots, facts, start=shots[0].start, end=shots[-1].end)
-    save_page(tmp_path / "part.html", scenes, pages.noise(3), made.film)
+    save_page(tmp_path / "part.html", scenes, pages.noise(3), made.video)
     with opened(browser, tmp_path / "part.html") as seen:
         yield ready(seen.page)
 
 
 def test_the_page_of_a_part_shows_that_part(part: Page) -> None:
-    assert film_time(part) == pytest.approx(41 / 24, abs=1 / 24)
+    assert video_time(part) == pytest.approx(41 / 24, abs=1 / 24)
     for keys in ((), ("+", "End", "0")):
         press(part, *keys)
         part.wait_for_timeout(60)
@@ -442,7 +442,7 @@ def test_the_page_of_a_part_shows_that_part(part: Page) -> None:
 @pytest.mark.parametrize("time", [0.5, 4.5])
 def test_no_scene_is_cut_outside_the_part_that_was_read(part: Page, time: float) -> None:
     before = ends_shown(part)
-    part.evaluate("time => { film.currentTime = time; }", time)
+    part.evaluate("time => { video.currentTime = time; }", time)
     frame_shown(part)
     press(part, "c")
     assert "outside the part" in part.inner_text("#status")
@@ -499,7 +499,7 @@ def test_stored_changes_that_do_not_match_are_not_restored(view: Page, stored: s
     assert view.inner_text("#status") == ""
 
 
-def test_changes_stored_for_another_result_of_the_film_are_not_applied(browser: Browser, tmp_path: Path) -> None:
+def test_changes_stored_for_another_result_of_the_video_are_not_applied(browser: Browser, tmp_path: Path) -> None:
     save_page(tmp_path / "page.html", pages.invented(6))
     with opened(browser, tmp_path / "page.html") as seen:
         press(seen.page, "ArrowRight", "s", "r")
@@ -566,7 +566,7 @@ def test_without_browser_storage_the_page_warns_before_closing(view: Page) -> No
 
 
 def at_rate(rate: Fraction, steady: bool = True) -> SceneList:
-    """Two hundred shots at a frame rate; unless ``steady`` the second half of the film is slower."""
+    """Two hundred shots at a frame rate; unless ``steady`` the second half of the video is slower."""
     rng = np.random.default_rng(7)
     frames = np.concatenate([[0], rng.integers(5, 4000, 200).cumsum()]).tolist()
     seconds = [float(frame / rate * (1 if steady or frame < frames[100] else Fraction(4, 3))) for frame in frames]
@@ -662,7 +662,7 @@ def test_changing_the_threshold_drops_short_scenes_as_regroup_does(gaps: Page, t
     assert gaps.inner_text("#status") == "No scene has 99 seconds or more."
 
 
-def test_the_edl_has_the_sound_of_the_film(view: Page, made: Made) -> None:
+def test_the_edl_has_the_sound_of_the_video(view: Page, made: Made) -> None:
     view.click("#exports")
     with view.expect_download() as download:
         view.click("#edl")

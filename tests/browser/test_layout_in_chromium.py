@@ -20,14 +20,14 @@ MIDDLE = pages.invented(400).shots[LONG.start + 50].start / pages.invented(400).
 
 @pytest.fixture(scope="module")
 def long_page(browser: Browser, made: Made, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Page]:
-    """Four hundred shots with the film of another page, which is enough to have a player."""
+    """Four hundred shots with the video of another page, which is enough to have a player."""
     path = tmp_path_factory.mktemp("long") / "page.html"
     plain = pages.invented(400)
     scores = dict.fromkeys(LONG, 0.05) | {LONG.start - 1: 0.9, LONG.stop - 1: 0.9}
     shots = [replace(shot, score=scores.get(shot.index, shot.score)) for shot in plain.shots]
     listed = pages.grouped(shots, plain.video)
     named = replace(listed.scenes[0], name="A name without any end, " * 12)
-    save_page(path, replace(listed, scenes=(named, *listed.scenes[1:])), pages.noise(20) * 20, made.film)
+    save_page(path, replace(listed, scenes=(named, *listed.scenes[1:])), pages.noise(20) * 20, made.video)
     with opened(browser, path) as seen:
         yield seen.page
 
@@ -37,7 +37,7 @@ COVERED = """
     const list = part.getBoundingClientRect();
     const player = document.querySelector(".player").getBoundingClientRect();
     const overlap = Math.min(list.right, player.right) - Math.max(list.left, player.left);
-    // In one column the list passes below the film, which stays; beside it, it must not.
+    // In one column the list passes below the video, which stays; beside it, it must not.
     const beside = getComputedStyle(document.querySelector(".player")).position !== "sticky";
     return list.right > innerWidth || list.width > document.querySelector("main").clientWidth + 1
         || (overlap > 0 && (beside || (scrollY === 0 && list.top < player.bottom)));

@@ -22,7 +22,7 @@ from pipelines.outputs.exports import export
 from pipelines.outputs.page import TrueEnds, save_page
 from pipelines.scenes import group_shots, timecode
 from pipelines.stages.score import ScoreSettings, score
-from tests import films, pages
+from tests import pages, videos
 from tests.browser.opening import Made, ends_shown, opened, saved, slide, tile
 from tests.scenes_schema import SCHEMA
 
@@ -42,7 +42,7 @@ def test_scenes_are_listed_with_shots_times_and_images(view: Page, made: Made) -
         assert f"confidence {scene.confidence:.2f}" in text
     view.wait_for_function("() => document.querySelectorAll('.shot img[src]').length === 8")
     assert view.evaluate("[...document.images].filter(one => one.src).every(one => one.naturalWidth === 320)")
-    assert view.inner_text("h1") == "film #1 (50%).mp4"
+    assert view.inner_text("h1") == "video #1 (50%).mp4"
     assert view.inner_text("#count") == "5 scenes · 8 shots · 0:05"
     assert "320 × 180" in view.inner_text(".bar")
     assert view.locator(".track .scene-band").count() == 5
@@ -121,37 +121,37 @@ def test_the_page_opens_with_three_thousand_shots(browser: Browser, tmp_path: Pa
         assert seen.complaints == []
 
 
-def test_a_page_without_images_and_film_says_so(browser: Browser, tmp_path: Path) -> None:
+def test_a_page_without_images_and_video_says_so(browser: Browser, tmp_path: Path) -> None:
     save_page(tmp_path / "page.html", pages.invented(6))
     with opened(browser, tmp_path / "page.html") as seen:
-        assert "was not found when this page was made" in seen.page.inner_text("#film-note")
-        assert not seen.page.is_visible("#film")
+        assert "was not found when this page was made" in seen.page.inner_text("#video-note")
+        assert not seen.page.is_visible("#video")
         assert not seen.page.is_visible(".shot img >> nth=0")
         assert seen.page.locator(".shot").count() == 6
         assert seen.complaints == []
 
 
-def test_a_film_that_the_browser_cannot_play_is_reported(browser: Browser, tmp_path: Path) -> None:
-    scenes, pictures = pages.filmed(tmp_path / "film.mp4")
-    (tmp_path / "film.mp4").write_bytes(b"no film" * 100)
-    save_page(tmp_path / "page.html", scenes, pictures, tmp_path / "film.mp4")
+def test_a_video_that_the_browser_cannot_play_is_reported(browser: Browser, tmp_path: Path) -> None:
+    scenes, pictures = pages.rendered(tmp_path / "video.mp4")
+    (tmp_path / "video.mp4").write_bytes(b"no video" * 100)
+    save_page(tmp_path / "page.html", scenes, pictures, tmp_path / "video.mp4")
     with opened(browser, tmp_path / "page.html") as seen:
         page = seen.page
-        page.wait_for_selector("#film-note")
-        assert page.inner_text("#film-note") == ("film.mp4 was not found, or this browser cannot play its format.")
+        page.wait_for_selector("#video-note")
+        assert page.inner_text("#video-note") == ("video.mp4 was not found, or this browser cannot play its format.")
         tile(page, 3).click()
         assert tile(page, 3).get_attribute("aria-current") == "true"
-        good = films.write_film(tmp_path / "other.mp4", films.pictures(120, pages.CUTS, 320, 180))
-        page.set_input_files("#film-file", good)
-        page.wait_for_function("() => document.getElementById('film').readyState > 0")
-        assert page.is_visible("#film")
+        good = videos.write_video(tmp_path / "other.mp4", videos.pictures(120, pages.CUTS, 320, 180))
+        page.set_input_files("#video-file", good)
+        page.wait_for_function("() => document.getElementById('video').readyState > 0")
+        assert page.is_visible("#video")
 
 
 # --- the slider -----------------------------------------------------------------------------------------------------
 
 
 def test_the_page_groups_shots_by_the_rule_of_predict(view: Page) -> None:
-    """Hundreds of films at once, many with scores that are the same or lie on the threshold."""
+    """Hundreds of videos at once, many with scores that are the same or lie on the threshold."""
     rng = np.random.default_rng(3)
     cases = []
     for _ in range(400):
@@ -210,7 +210,7 @@ def test_a_fixed_number_of_scenes_is_kept_until_the_slider_moves(browser: Browse
         assert json.loads(saved(seen.page, tmp_path).read_text()) == plain.to_dict()
 
 
-# --- the film -------------------------------------------------------------------------------------------------------
+# --- the video -------------------------------------------------------------------------------------------------------
 
 VARIABLE = [i / 24 if i < 60 else 2.5 + (i - 60) / 7 for i in range(120)]
 
@@ -221,24 +221,26 @@ VARIABLE = [i / 24 if i < 60 else 2.5 + (i - 60) / 7 for i in range(120)]
 def test_a_click_shows_the_first_frame_of_the_shot(
     browser: Browser, tmp_path: Path, rate: float, times: list[float] | None
 ) -> None:
-    scenes, pictures = pages.filmed(tmp_path / "film.mp4", rate, times)
-    save_page(tmp_path / "page.html", scenes, pictures, tmp_path / "film.mp4")
+    scenes, pictures = pages.rendered(tmp_path / "video.mp4", rate, times)
+    save_page(tmp_path / "page.html", scenes, pictures, tmp_path / "video.mp4")
     with opened(browser, tmp_path / "page.html") as seen:
         page = seen.page
-        page.wait_for_function("() => document.getElementById('film').readyState >= 2")
-        page.evaluate("document.getElementById('film').controls = false")  # they would cover the numbers in the picture
+        page.wait_for_function("() => document.getElementById('video').readyState >= 2")
+        page.evaluate(
+            "document.getElementById('video').controls = false"
+        )  # they would cover the numbers in the picture
         for shot in (4, 7, 1):
             tile(page, shot).click()
-            page.wait_for_function("() => !document.getElementById('film').seeking")
+            page.wait_for_function("() => !document.getElementById('video').seeking")
             page.wait_for_timeout(60)
-            time = page.evaluate("document.getElementById('film').currentTime")
+            time = page.evaluate("document.getElementById('video').currentTime")
             assert scenes.shots[shot].start <= time < scenes.shots[shot].end
-            picture = np.asarray(Image.open(io.BytesIO(page.locator("#film").screenshot())).convert("RGB"))
-            assert films.number_of(picture) == scenes.shots[shot].start_frame
+            picture = np.asarray(Image.open(io.BytesIO(page.locator("#video").screenshot())).convert("RGB"))
+            assert videos.number_of(picture) == scenes.shots[shot].start_frame
             assert page.locator(".shot.now .caption b").text_content() == str(shot + 1)
         page.click(".number >> nth=2")
         page.wait_for_function(
-            "start => document.getElementById('film').currentTime >= start", arg=scenes.scenes[2].start
+            "start => document.getElementById('video').currentTime >= start", arg=scenes.scenes[2].start
         )
         assert seen.complaints == []
 
@@ -251,7 +253,7 @@ def test_the_timeline_seeks_zooms_and_scrolls_the_list(view: Page, made: Made) -
     view.mouse.click(x, box["y"] + 40)
     assert tile(view, 5).get_attribute("aria-current") == "true"
     assert "shot 6" in view.inner_text("#readout")
-    assert shot.start <= view.evaluate("document.getElementById('film').currentTime") < shot.end
+    assert shot.start <= view.evaluate("document.getElementById('video').currentTime") < shot.end
     view.mouse.click(x, box["y"] + 18 + 62 + 12)  # the band of scenes
     scene = next(scene for scene in made.scenes.scenes if scene.start_shot <= 5 < scene.end_shot)
     assert tile(view, scene.start_shot).get_attribute("aria-current") == "true"

@@ -40,18 +40,18 @@ def bassl(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.slow
-def test_predict_report_export_split_encode_and_score_work_without_pytorch(film: Path, tmp_path: Path) -> None:
+def test_predict_report_export_split_encode_and_score_work_without_pytorch(video: Path, tmp_path: Path) -> None:
     for command in (
-        ("predict", str(film), "-o", "a.json", "--report", "--storyboard", "a.png"),
-        ("predict", str(film), str(film.with_name("film.mp4")), "-o", "out", "--jobs", "2"),
+        ("predict", str(video), "-o", "a.json", "--report", "--storyboard", "a.png"),
+        ("predict", str(video), str(video.with_name("video.mp4")), "-o", "out", "--jobs", "2"),
         ("report", "a.json"),
         ("regroup", "a.json", "--scenes", "2", "-o", "b.json"),
         ("export", "a.json", "--to", "csv"),
         ("score", "b.json", "a.json", "--table", "scores.md"),
-        ("split", str(film), "a.json"),
+        ("split", str(video), "a.json"),
         ("models",),
-        ("extract-keyframes", str(film)),
-        ("export", "a.json", "--to", "csv", "-o", f"labels/{film.stem}.csv"),
+        ("extract-keyframes", str(video)),
+        ("export", "a.json", "--to", "csv", "-o", f"labels/{video.stem}.csv"),
         ("build-index", "--labels", "labels"),
         ("encode",),
         ("score", "default", "--split", "all"),
@@ -67,18 +67,18 @@ def test_predict_report_export_split_encode_and_score_work_without_pytorch(film:
         (("finetune",), "train"),
         (("encode", "--gpus", "2"), "train"),
         (("reproduce", "table1", "--plan"), "train"),
-        (("predict", "film.mp4", "--encoder", "resnet50"), "train"),
+        (("predict", "video.mp4", "--encoder", "resnet50"), "train"),
         # Before anything is scored, and thus before the files are found missing.
         (("score", "absent.json", "absent.csv", "--plot", "scores.svg"), "train"),
         (("score", "absent", "--representation"), "train"),
-        (("extract-keyframes", "film.mp4", "--dask", "tcp://127.0.0.1:9"), "cluster"),
-        (("extract-keyframes", "film.mp4", "--detector", "transnetv2"), "transnetv2"),
+        (("extract-keyframes", "video.mp4", "--dask", "tcp://127.0.0.1:9"), "cluster"),
+        (("extract-keyframes", "video.mp4", "--detector", "transnetv2"), "transnetv2"),
     ],
 )
 def test_a_command_without_its_extra_says_in_one_line_what_to_install(
-    film: Path, tmp_path: Path, command: tuple[str, ...], extra: str
+    video: Path, tmp_path: Path, command: tuple[str, ...], extra: str
 ) -> None:
-    (tmp_path / "film.mp4").symlink_to(film)
+    (tmp_path / "video.mp4").symlink_to(video)
     run = bassl(tmp_path, *command)
     lines = [line for line in run.stderr.splitlines() if line.startswith("bassl: ")]
     assert f"pip install 'bassl[{extra}]'" in run.stderr
@@ -87,28 +87,28 @@ def test_a_command_without_its_extra_says_in_one_line_what_to_install(
     assert run.returncode in (1, 2)
 
 
-def test_a_library_call_without_its_extra_says_what_to_install(film: Path, tmp_path: Path) -> None:
+def test_a_library_call_without_its_extra_says_what_to_install(video: Path, tmp_path: Path) -> None:
     code = """
 import sys, bassl
-try: bassl.predict_films([sys.argv[1]], "out", dask="tcp://127.0.0.1:9")
+try: bassl.predict_videos([sys.argv[1]], "out", dask="tcp://127.0.0.1:9")
 except bassl.BasslError as error: print(error)
 """
-    run = python(tmp_path, "-c", code, str(film))
+    run = python(tmp_path, "-c", code, str(video))
     assert run.stdout == "--dask needs distributed, which is not installed: pip install 'bassl[cluster]'\n"
     code = """
 import sys, bassl
-film, settings = sys.argv[1], bassl.PredictSettings(encoder="resnet50")
+video, settings = sys.argv[1], bassl.PredictSettings(encoder="resnet50")
 calls = (
     lambda: bassl.load_model(encoder="resnet50"),
-    lambda: bassl.predict(film, settings),
-    lambda: bassl.predict_file(film, None, settings),
-    lambda: bassl.SceneModel(settings).predict(film),
+    lambda: bassl.predict(video, settings),
+    lambda: bassl.predict_file(video, None, settings),
+    lambda: bassl.SceneModel(settings).predict(video),
 )
 for call in calls:
     try: call()
     except bassl.BasslError as error: print(error)
 """
-    run = python(tmp_path, "-c", code, str(film))
+    run = python(tmp_path, "-c", code, str(video))
     needs = "this model or encoder needs torch, which is not installed: pip install 'bassl[train]'"
     assert run.stdout.splitlines() == 4 * [needs], run.stderr
     code = """

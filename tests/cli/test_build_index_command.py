@@ -41,24 +41,24 @@ def table(done: Run) -> list[list[str]]:
 def test_build_index_finds_the_output_of_extract_keyframes(run: Bassl, tmp_path: Path) -> None:
     """The commands chain without arguments; an existing index is kept; --show only prints."""
     complaint(run(), "data/keyframes", "bassl extract-keyframes")
-    put_store(tmp_path / "data" / "keyframes" / "film.h5", 1800)
+    put_store(tmp_path / "data" / "keyframes" / "video.h5", 1800)
     done = run()
     assert table(done) == [
         ["split", "videos", "labelled", "scenes", "shots", "hours"],
         ["none", "1", "0", "0", "1,800", "1.0"],
     ]
     assert done.err.splitlines() == [
-        "note: 1 of 1 videos have no labels: film",
-        "note: 1 of 1 videos have no split: film",
+        "note: 1 of 1 videos have no labels: video",
+        "note: 1 of 1 videos have no split: video",
         "wrote data/index.h5",
     ]
-    assert read_index(tmp_path / "data" / "index.h5").video_ids == ("film",)
+    assert read_index(tmp_path / "data" / "index.h5").video_ids == ("video",)
     complaint(run(), "data/index.h5", "already exists", "--overwrite")
     shown = run("--show")
     assert shown.out == done.out
     assert shown.err == "".join(done.err.splitlines(keepends=True)[:2])
-    (tmp_path / "data" / "keyframes" / "film.h5").unlink()
-    assert "note: 1 of 1 videos have keyframes that are not there any more: film" in run("--show").err
+    (tmp_path / "data" / "keyframes" / "video.h5").unlink()
+    assert "note: 1 of 1 videos have keyframes that are not there any more: video" in run("--show").err
     put_store(tmp_path / "data" / "keyframes" / "other.h5")
     assert run("--overwrite").code == 0
     assert read_index(tmp_path / "data" / "index.h5").video_ids == ("other",)
@@ -89,27 +89,27 @@ def test_bbc_ovsd_features_and_scene_lists_are_indexed_together(run: Bassl, tmp_
     (tmp_path / "ovsd").mkdir()
     put_ovsd(tmp_path / "ovsd", "0\t110\n111\t270\n271\t399")
     put_npz(tmp_path / "vgg", "01")
-    (tmp_path / "film.json").write_text(json.dumps(scenes_json()))
-    sources = ("bbc", "ovsd", "vgg", "film.json")
+    (tmp_path / "video.json").write_text(json.dumps(scenes_json()))
+    sources = ("bbc", "ovsd", "vgg", "video.json")
     done = run(*sources, "--annotator", 2, "--feature-folder", "f", "--split", "0.5,0.25,0.25", "--seed", 1)
     assert [row[:3] for row in table(done)[1:4]] == [["train", "2", "2"], ["val", "1", "1"], ["test", "1", "1"]]
     assert table(done)[4][:5] == ["all", "4", "4", "10", "16"]
     index = read_index(tmp_path / "data" / "index.h5")
-    assert index.video_ids == ("02", "bbc_01", "film", "vgg/01")
+    assert index.video_ids == ("02", "bbc_01", "video", "vgg/01")
     assert index.label.tolist() == [1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0]
     assert (tmp_path / "f" / "vgg-4d.h5").exists()
 
 
 def test_the_matching_of_labels_is_reported(run: Bassl, tmp_path: Path) -> None:
-    put_store(tmp_path / "stores" / "film.h5", 5)
-    put_csv(tmp_path / "labels" / "film.csv", 0, 2.2, 6.9, 10)
+    put_store(tmp_path / "stores" / "video.h5", 5)
+    put_csv(tmp_path / "labels" / "video.csv", 0, 2.2, 6.9, 10)
     put_csv(tmp_path / "labels" / "nobody.csv", 0, 3)
     done = run("stores", "--labels", "labels", "--tolerance", 0.5)
     assert table(done)[1][:5] == ["none", "1", "1", "2", "5"]
     assert done.err.splitlines() == [
-        "warning: film: 1 of 2 scene ends found no shot end within the tolerance (at 6.9 s)",
+        "warning: video: 1 of 2 scene ends found no shot end within the tolerance (at 6.9 s)",
         "note: 1 labelled video is not among the sources: nobody",
-        "note: 1 of 1 videos have no split: film",
+        "note: 1 of 1 videos have no split: video",
         "labels: 1 of 2 scene ends matched, 0.20 s away on average",
         "wrote data/index.h5",
     ]
@@ -120,8 +120,8 @@ def test_the_matching_of_labels_is_reported(run: Bassl, tmp_path: Path) -> None:
     assert result["splits"] == [
         {"split": "none", "videos": 1, "labelled": 1, "scenes": 2, "shots": 5, "hours": pytest.approx(10 / 3600)}
     ]
-    assert result["matches"]["film"]["matched"] == 1
-    assert result["matches"]["film"]["unmatched"] == [6.9]
+    assert result["matches"]["video"]["matched"] == 1
+    assert result["matches"]["video"]["unmatched"] == [6.9]
     assert result["notes"][0] == "1 labelled video is not among the sources: nobody"
     done = run(*arguments, "--quiet")
     assert done == (0, "", "")

@@ -11,8 +11,8 @@ import typer
 from rich.console import Console
 
 from bassl_cli import app, console
-from pipelines.progress import FilmProgress
-from pipelines.stages.predict import FilmScenes
+from pipelines.progress import VideoProgress
+from pipelines.stages.predict import VideoScenes
 
 NAME = "a name " * 40
 HEADER, ROWS = ("what", "it is", "number"), [(NAME.strip(), "[red]:smile:", "1"), ("b", "two\nlines", "1,000")]
@@ -46,10 +46,10 @@ def test_on_a_narrow_terminal_cells_are_wrapped_onto_more_lines(monkeypatch: pyt
 def test_a_terminal_that_cannot_move_its_cursor_shows_progress_in_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     monkeypatch.setattr(console, "err", Console(file=screen, force_terminal=True, _environ={"TERM": "dumb"}))
-    with console.films_progress(False) as (start, progress):
+    with console.videos_progress(False) as (start, progress):
         start(2)
-        progress(FilmProgress("a", 1.0, 2.0))
-        progress(FilmProgress("a", result=FilmScenes("a", Path("a.mp4"), Path("a.json"), "done")))
+        progress(VideoProgress("a", 1.0, 2.0))
+        progress(VideoProgress("a", result=VideoScenes("a", Path("a.mp4"), Path("a.json"), "done")))
     with console.stage_progress(False, "b.mp4") as tell:
         tell("reading", 1.0, 2.0)
     assert screen.getvalue() == "a: done\nreading b.mp4\n"
@@ -60,26 +60,26 @@ def test_a_table_without_column_names_has_no_header(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out == "stage  fine-tuned\n"
 
 
-def test_films_that_failed_for_one_reason_have_one_line_if_a_table_names_them(
+def test_videos_that_failed_for_one_reason_have_one_line_if_a_table_names_them(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     reasons = ["damaged", *["made with other settings; --overwrite makes it again"] * 4, "damaged"]
     errors = [f"out/{name}.json: {reason}" for name, reason in zip("abcdef", reasons, strict=True)]
-    films = [FilmScenes(error[4], Path("film"), Path(error[:10]), "failed", error=error) for error in errors]
+    videos = [VideoScenes(error[4], Path("video"), Path(error[:10]), "failed", error=error) for error in errors]
     for quiet in (False, True):
         with pytest.raises(typer.Exit):
-            console.show_films(films, (), "scenes in out", False, quiet)
+            console.show_videos(videos, (), "scenes in out", False, quiet)
         out, err = capsys.readouterr()
         shown = errors if quiet else [errors[0], errors[5], f"{errors[1]} (the same for 3 more)"]
         assert [line for line in err.splitlines() if line.startswith("bassl")] == [f"bassl: {line}" for line in shown]
         assert [line.split()[0] for line in out.splitlines()[1:]] == ([] if quiet else list("abcdef"))
 
 
-def test_films_that_failed_for_reasons_without_a_path_have_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+def test_videos_that_failed_for_reasons_without_a_path_have_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     errors = [f"{what} failed" for what in ("decoding", "scoring", "drawing", "writing")]
     with pytest.raises(typer.Exit):
         console.conclude(
-            [FilmScenes("a", Path("film"), Path("out"), "failed", error=e) for e in errors], "", True, True
+            [VideoScenes("a", Path("video"), Path("out"), "failed", error=e) for e in errors], "", True, True
         )
     assert capsys.readouterr().err.splitlines() == [f"bassl: {error}" for error in errors]
 

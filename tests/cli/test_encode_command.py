@@ -25,7 +25,7 @@ def test_encode_without_options_writes_and_names_the_store(bassl: Bassl) -> None
     assert {name: values.shape for name, values in store.videos.items()} == {"a": (3, 1280), "b": (2, 1280)}
 
 
-def test_a_damaged_film_is_named_at_the_end_and_the_others_are_encoded(bassl: Bassl) -> None:
+def test_a_damaged_video_is_named_at_the_end_and_the_others_are_encoded(bassl: Bassl) -> None:
     put_indexed_stores(Path("data"), {"a": 3, "b": 2})
     put_store(Path("data/stores/a.h5"), 3, seed=7)
     code, _, err = bassl("encode", "--gpus", "0")
@@ -37,7 +37,7 @@ def test_a_damaged_film_is_named_at_the_end_and_the_others_are_encoded(bassl: Ba
 
 
 @pytest.mark.slow
-def test_two_processes_make_the_same_store_and_name_a_damaged_film_once(bassl: Bassl) -> None:
+def test_two_processes_make_the_same_store_and_name_a_damaged_video_once(bassl: Bassl) -> None:
     one = Path(bassl("encode", put_indexed_stores(Path("data"), {"b": 7, "c": 2}), "--gpus", "0").out.strip())
     put_store(Path("data/stores/a.h5"), 3, seed=5)
     build_index([Path("data/stores")], IndexSettings(output=Path("data/index.h5"), overwrite=True))

@@ -15,8 +15,8 @@ import pytest
 
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.outputs.exports import FORMATS
-from pipelines.video.films import fingerprint
-from tests import films
+from pipelines.video.inputs import fingerprint
+from tests import videos
 from tests.command import Bassl, running
 from tests.outputs.exporting import NTSC, scene_list
 from tests.running import ENVIRONMENT
@@ -27,7 +27,7 @@ from tests.scenes_schema import SCHEMA
 def bassl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bassl:
     """Run the command in this process, in a folder with a scenes.json."""
     monkeypatch.chdir(tmp_path)
-    scene_list([30, 31, 29], [1, 2], NTSC, path="film.mp4").save(tmp_path / "scenes.json")
+    scene_list([30, 31, 29], [1, 2], NTSC, path="video.mp4").save(tmp_path / "scenes.json")
     return running(monkeypatch, capfd)
 
 
@@ -37,7 +37,7 @@ def test_each_format_can_be_chosen_by_name(bassl: Bassl, name: str) -> None:
     code, out, err = bassl("export", "--to", name)
     assert (code, out, err.splitlines()[-1]) == (0, "", f"2 scenes; wrote {path}")
     missing = (
-        f"warning: film.mp4: the film was not found, or was changed since; name it with --film; {path} refers to it"
+        f"warning: video.mp4: the video was not found, or was changed since; name it with --video; {path} refers to it"
     )
     assert err.startswith(missing) == FORMATS[name].media
     assert ("YouTube" in err) == (name == "youtube")
@@ -48,33 +48,35 @@ def test_each_format_can_be_chosen_by_name(bassl: Bassl, name: str) -> None:
 def test_the_suffix_of_the_output_selects_the_format(bassl: Bassl) -> None:
     code, out, err = bassl("export", "scenes.json", "-o", "made/cut list.EDL", "--shots")
     assert (code, out, err.splitlines()[-1]) == (0, "", "3 shots; wrote made/cut list.EDL")
-    assert Path("made/cut list.EDL").read_text().startswith("TITLE: film\nFCM: DROP FRAME\n")
+    assert Path("made/cut list.EDL").read_text().startswith("TITLE: video\nFCM: DROP FRAME\n")
 
 
-def test_a_named_film_of_another_length_is_refused(bassl: Bassl, film: Path) -> None:
+def test_a_named_video_of_another_length_is_refused(bassl: Bassl, video: Path) -> None:
     assert read_scene_list(Path("scenes.json")).video.duration == pytest.approx(3.0, abs=0.1)
-    code, out, err = bassl("export", "--film", film, "--to", "edl")
+    code, out, err = bassl("export", "--video", video, "--to", "edl")
     assert (code, out) == (2, "")
-    assert re.search(r"film\.mp4: has 5\.0 s, but the scenes are of a film with 3\.0 s", err)
+    assert re.search(r"video\.mp4: has 5\.0 s, but the scenes are of a video with 3\.0 s", err)
     assert not Path("scenes.edl").exists()
 
 
-def test_the_same_film_at_another_path_is_accepted_even_if_it_declares_another_length(bassl: Bassl, film: Path) -> None:
-    cut = films.truncated(films.write_film(Path("cut.mkv"), films.pictures(240)), Path("half.mkv"), 0.5)
-    listed = films.scenes_of(cut, (30,))
+def test_the_same_video_at_another_path_is_accepted_even_if_it_declares_another_length(
+    bassl: Bassl, video: Path
+) -> None:
+    cut = videos.truncated(videos.write_video(Path("cut.mkv"), videos.pictures(240)), Path("half.mkv"), 0.5)
+    listed = videos.scenes_of(cut, (30,))
     replace(listed, video=replace(listed.video, fingerprint=fingerprint(cut))).save(Path("half.json"))
     moved = cut.rename("moved.mkv")
-    assert bassl("export", "half.json", "--film", moved, "--to", "edl", "-q") == (0, "", "")
+    assert bassl("export", "half.json", "--video", moved, "--to", "edl", "-q") == (0, "", "")
 
 
 @pytest.mark.parametrize("name", ["late.mkv", "late.ts", "late.mp4"])
-def test_a_film_whose_clock_begins_later_is_accepted_after_a_change(bassl: Bassl, name: str) -> None:
-    late = films.write_film(Path(name), films.pictures(72), container_options={"output_ts_offset": "30"})
-    films.scenes_of(late, (30,)).save(Path("late.json"))
+def test_a_video_whose_clock_begins_later_is_accepted_after_a_change(bassl: Bassl, name: str) -> None:
+    late = videos.write_video(Path(name), videos.pictures(72), container_options={"output_ts_offset": "30"})
+    videos.scenes_of(late, (30,)).save(Path("late.json"))
     with late.open("ab") as file:
         file.write(b"\0")
     for command in (("export", "--to", "edl"), ("save-images", "-o", "images")):
-        assert bassl(*command, "late.json", "--film", late, "-q") == (0, "", "")
+        assert bassl(*command, "late.json", "--video", late, "-q") == (0, "", "")
 
 
 def test_an_export_to_stdout_is_utf_8_whatever_the_terminal_is(bassl: Bassl) -> None:
@@ -103,44 +105,44 @@ def test_an_older_export_is_replaced(bassl: Bassl) -> None:
     assert Path("scenes.csv").read_text().startswith("Scene Number,")
 
 
-def test_the_film_is_also_searched_beside_scenes_json(bassl: Bassl, film: Path) -> None:
+def test_the_video_is_also_searched_beside_scenes_json(bassl: Bassl, video: Path) -> None:
     folder = Path("elsewhere")
     folder.mkdir()
-    (folder / "film.mp4").write_bytes(film.read_bytes())
+    (folder / "video.mp4").write_bytes(video.read_bytes())
     Path("scenes.json").rename(folder / "scenes.json")
     assert bassl("export", folder / "scenes.json", "--to", "otio")[0] == 0
-    assert (folder.resolve() / "film.mp4").as_uri() in (folder / "scenes.otio").read_text()
+    assert (folder.resolve() / "video.mp4").as_uri() in (folder / "scenes.otio").read_text()
 
 
 def with_timecode(path: Path) -> Path:
-    """A film with sound whose first frame has the camera timecode 01:00:00:00."""
-    shown = films.pictures(60, (30,))
-    return films.write_film(path, shown, rate=25, sound_seconds=1.0, metadata={"timecode": "01:00:00:00"})
+    """A video with sound whose first frame has the camera timecode 01:00:00:00."""
+    shown = videos.pictures(60, (30,))
+    return videos.write_video(path, shown, rate=25, sound_seconds=1.0, metadata={"timecode": "01:00:00:00"})
 
 
 def test_an_export_is_the_same_from_any_folder_and_after_moving_the_folder(
     bassl: Bassl, model: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     job = Path("job").absolute()
-    (job / "films").mkdir(parents=True)
-    with_timecode(job / "films/cam.mov")
+    (job / "videos").mkdir(parents=True)
+    with_timecode(job / "videos/cam.mov")
     monkeypatch.chdir(job)
-    assert bassl("predict", "films/cam.mov", "--model", model, "--scenes", 2, "-o", "lists/s.json", "-q")[0] == 0
+    assert bassl("predict", "videos/cam.mov", "--model", model, "--scenes", 2, "-o", "lists/s.json", "-q")[0] == 0
     video = json.loads(Path("lists/s.json").read_text())["video"]
     jsonschema.validate(json.loads(Path("lists/s.json").read_text()), SCHEMA)
-    assert (video["path"], video["relative_path"]) == (str(job / "films/cam.mov"), "../films/cam.mov")
+    assert (video["path"], video["relative_path"]) == (str(job / "videos/cam.mov"), "../videos/cam.mov")
     assert (video["start_timecode"], video["sound_tracks"], video["sound_channels"]) == ("01:00:00:00", 1, 2)
     monkeypatch.chdir("/")
     moved = job.rename(job.with_name("moved"))
     code, _, err = bassl("export", moved / "lists/s.json", "--to", "otio")
     assert (code, "warning" in err) == (0, False)
-    assert (moved / "films/cam.mov").as_uri() in (moved / "lists/s.otio").read_text()
+    assert (moved / "videos/cam.mov").as_uri() in (moved / "lists/s.otio").read_text()
     assert bassl("regroup", moved / "lists/s.json", "--scenes", 1, "-o", moved / "one.json", "-q")[0] == 0
-    assert json.loads((moved / "one.json").read_text())["video"]["relative_path"] == "films/cam.mov"
+    assert json.loads((moved / "one.json").read_text())["video"]["relative_path"] == "videos/cam.mov"
 
 
-def test_without_the_film_an_export_uses_the_stored_timecode_and_sound_and_warns(
-    bassl: Bassl, film: Path, model: Path
+def test_without_the_video_an_export_uses_the_stored_timecode_and_sound_and_warns(
+    bassl: Bassl, video: Path, model: Path
 ) -> None:
     camera = with_timecode(Path("cam.mov"))
     assert bassl("predict", camera, "--model", model, "--scenes", 2, "-o", "s.json", "-q")[0] == 0
@@ -149,20 +151,20 @@ def test_without_the_film_an_export_uses_the_stored_timecode_and_sound_and_warns
     assert "01:00:00:00" in Path("before.edl").read_text()
     here = camera.absolute()
     hidden = camera.rename("elsewhere")
-    for wrong in (None, film):  # none there, and another one of its name
+    for wrong in (None, video):  # none there, and another one of its name
         if wrong:
             camera.write_bytes(wrong.read_bytes())
         code, _, err = bassl("export", "s.json", "-o", "after.edl")
         assert (code, err.splitlines()[0]) == (
             0,
-            f"warning: {here}: the film was not found, or was changed since; name it with --film; "
+            f"warning: {here}: the video was not found, or was changed since; name it with --video; "
             "after.edl refers to it all the same",
         )
         assert Path("after.edl").read_bytes() == Path("before.edl").read_bytes()
         camera.unlink(missing_ok=True)
     assert bassl("export", "s.json", "--to", "fcp7", "-o", "after.xml", "-q")[0] == 0
     assert Path("after.xml").read_bytes() == Path("before.xml").read_bytes()
-    assert bassl("export", "s.json", "-o", "named.otio", "--film", hidden) == (0, "", "2 scenes; wrote named.otio\n")
+    assert bassl("export", "s.json", "-o", "named.otio", "--video", hidden) == (0, "", "2 scenes; wrote named.otio\n")
     assert hidden.absolute().as_uri() in Path("named.otio").read_text()
 
 
@@ -175,14 +177,14 @@ def test_without_the_film_an_export_uses_the_stored_timecode_and_sound_and_warns
         (["-o", "scenes.xml"], ["--to fcp7", "--to matroska"]),
         (["gone.json", "--to", "csv"], ["gone.json"]),
         (["--to", "csv", "-o", "scenes.json"], ["scenes.json: is an input of this command"]),
-        (["--to", "csv", "-o", "film.mp4"], ["film.mp4: is an input of this command"]),
+        (["--to", "csv", "-o", "video.mp4"], ["video.mp4: is an input of this command"]),
         (["--to", "csv", "-o", "."], ["is a folder"]),
         (["text.json", "--to", "csv"], ["text.json"]),
     ],
     ids=range(9),
 )
 def test_wrong_options_give_a_one_line_error(bassl: Bassl, arguments: list[str], words: list[str]) -> None:
-    Path("film.mp4").write_text("the film")
+    Path("video.mp4").write_text("the video")
     Path("text.json").write_text("{}")
     before = {path.name: path.read_bytes() for path in Path.cwd().iterdir()}
     code, out, err = bassl("export", *arguments)
@@ -193,14 +195,14 @@ def test_wrong_options_give_a_one_line_error(bassl: Bassl, arguments: list[str],
     assert {path.name: path.read_bytes() for path in Path.cwd().iterdir()} == before
 
 
-def test_export_reads_the_output_of_predict(bassl: Bassl, film: Path, model: Path) -> None:
+def test_export_reads_the_output_of_predict(bassl: Bassl, video: Path, model: Path) -> None:
     assert (
-        bassl("predict", film, "--model", model, "--scenes", 2, "-o", "scenes.json", "--overwrite", "--quiet")[0] == 0
+        bassl("predict", video, "--model", model, "--scenes", 2, "-o", "scenes.json", "--overwrite", "--quiet")[0] == 0
     )
     assert bassl("export", "-o", "scenes.ndjson", "--quiet") == (0, "", "")
     rows = [json.loads(line) for line in Path("scenes.ndjson").read_text().splitlines()]
     written = json.loads(Path("scenes.json").read_text())
-    assert [{"video": str(film), **scene} for scene in written["scenes"]] == rows
+    assert [{"video": str(video), **scene} for scene in written["scenes"]] == rows
 
 
 def test_several_files_are_exported_beside_themselves_or_into_a_folder_and_a_bad_one_fails_alone(bassl: Bassl) -> None:
@@ -232,10 +234,10 @@ def test_a_file_that_is_named_twice_is_exported_once_under_its_own_name(bassl: B
 
 @pytest.mark.parametrize("command", [("export", "--to", "edl"), ("report",), ("split", "--chapters"), ("save-images",)])
 def test_json_exports_beside_scene_files_are_not_read_as_scenes(
-    bassl: Bassl, command: tuple[str, ...], film: Path
+    bassl: Bassl, command: tuple[str, ...], video: Path
 ) -> None:
     for name in ("a", "b"):
-        shutil.copy(film, f"{name}.mp4")
+        shutil.copy(video, f"{name}.mp4")
         scene_list([60, 60], [0, 1], 24, path=f"{name}.mp4").save(Path(f"{name}.json"))
     assert bassl("export", "a.json", "b.json", "--to", "label-studio", "-q").code == 0
     files = sorted(path.name for path in Path.cwd().glob("[ab].*json"))
@@ -245,7 +247,7 @@ def test_json_exports_beside_scene_files_are_not_read_as_scenes(
 
 
 def test_a_dash_is_stdin_and_stdout(tmp_path: Path) -> None:
-    scenes = scene_list([30, 31, 29], [1, 2], NTSC, path="film.mp4")
+    scenes = scene_list([30, 31, 29], [1, 2], NTSC, path="video.mp4")
     scenes.save(tmp_path / "scenes.json")
 
     def run(*arguments: str, given: bytes) -> bytes:
@@ -260,17 +262,17 @@ def test_a_dash_is_stdin_and_stdout(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["scenes.json"]
 
 
-def test_predict_can_write_an_export(bassl: Bassl, film: Path, model: Path) -> None:
-    given = ("predict", film, "--model", model, "--scenes", 2, "-q")
+def test_predict_can_write_an_export(bassl: Bassl, video: Path, model: Path) -> None:
+    given = ("predict", video, "--model", model, "--scenes", 2, "-q")
     assert bassl(*given, "--to", "edl")[:2] == (0, "")
-    assert Path(f"{film.stem}.scenes.edl").read_text().startswith("TITLE: ")
+    assert Path(f"{video.stem}.scenes.edl").read_text().startswith("TITLE: ")
     code, out, _ = bassl(*given, "--to", "edl", "-o", "-")
-    assert (code, out) == (0, Path(f"{film.stem}.scenes.edl").read_text())
+    assert (code, out) == (0, Path(f"{video.stem}.scenes.edl").read_text())
     code, out, _ = bassl(*given, "-o", "-")
     assert (code, len(json.loads(out)["scenes"])) == (0, 2)
-    Path("films").mkdir()
-    (Path("films") / "one.mp4").write_bytes(film.read_bytes())
-    assert bassl("predict", "films", "--model", model, "--to", "csv", "-o", "out", "-q")[0] == 0
+    Path("videos").mkdir()
+    (Path("videos") / "one.mp4").write_bytes(video.read_bytes())
+    assert bassl("predict", "videos", "--model", model, "--to", "csv", "-o", "out", "-q")[0] == 0
     assert sorted(path.name for path in Path("out").iterdir()) == ["one.csv", "one.json"]
     code, _, err = bassl(*given, "--to", "edl", "-o", "a.csv")
     assert (code, "a.csv: its ending means csv, and --to edl another format" in err) == (2, True)

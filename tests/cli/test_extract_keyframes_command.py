@@ -12,52 +12,52 @@ import pytest
 from rich.console import Console
 
 from bassl_cli import console
-from pipelines.progress import FilmProgress
-from pipelines.stages.extract_keyframes import FilmResult
-from tests import films
+from pipelines.progress import VideoProgress
+from pipelines.stages.extract_keyframes import VideoResult
+from tests import videos
 from tests.command import Bassl, running
 from tests.running import ENVIRONMENT, alive, children_of, soon
 
 
 @pytest.fixture(scope="module")
 def movies(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two films and a file that is not a film; not to be changed."""
+    """Two videos and a file that is not a video; not to be changed."""
     folder = tmp_path_factory.mktemp("given") / "movies"
     (folder / "more").mkdir(parents=True)
-    films.write_film(folder / "one.mp4", films.pictures(70, (20, 45)), rate=12)
-    films.write_film(folder / "more" / "My film.mkv", films.pictures(60, (30,)), rate=12)
-    (folder / "bad.mp4").write_text("no film\n" * 100)
+    videos.write_video(folder / "one.mp4", videos.pictures(70, (20, 45)), rate=12)
+    videos.write_video(folder / "more" / "My video.mkv", videos.pictures(60, (30,)), rate=12)
+    (folder / "bad.mp4").write_text("no video\n" * 100)
     return folder
 
 
 @pytest.fixture
 def bassl(movies: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bassl:
-    """Run the command in this process, in a folder with the films in ``movies``."""
+    """Run the command in this process, in a folder with the videos in ``movies``."""
     shutil.copytree(movies, tmp_path / "movies")
     monkeypatch.chdir(tmp_path)
     return running(monkeypatch, capfd, "extract-keyframes")
 
 
-def test_a_folder_of_films_gives_a_folder_of_stores_and_a_table(bassl: Bassl) -> None:
+def test_a_folder_of_videos_gives_a_folder_of_stores_and_a_table(bassl: Bassl) -> None:
     run = bassl("movies/one.mp4", "movies/more")
     assert run.code == 0
     assert [line.split() for line in run.out.splitlines()] == [
         ["video", "status", "length", "frames", "shots"],
-        ["My_film", "done", "5.0", "s", "60", "2"],
+        ["My_video", "done", "5.0", "s", "60", "2"],
         ["one", "done", "5.8", "s", "70", "3"],
     ]
     lines = run.err.splitlines()
-    assert sorted(lines[:-1]) == ["My_film: done", "one: done"]
+    assert sorted(lines[:-1]) == ["My_video: done", "one: done"]
     assert lines[-1] == "2 done, 0 kept, 0 failed; stores in data/keyframes"
-    assert sorted(path.name for path in Path("data/keyframes").iterdir()) == ["My_film.h5", "one.h5"]
+    assert sorted(path.name for path in Path("data/keyframes").iterdir()) == ["My_video.h5", "one.h5"]
 
 
-def test_a_bad_film_is_named_at_the_end_and_the_exit_code_is_1(bassl: Bassl) -> None:
+def test_a_bad_video_is_named_at_the_end_and_the_exit_code_is_1(bassl: Bassl) -> None:
     run = bassl("movies", "-o", "stores")
     assert run.code == 1
     assert [line.split()[:2] for line in run.out.splitlines()[1:]] == [
         ["bad", "failed"],
-        ["My_film", "done"],
+        ["My_video", "done"],
         ["one", "done"],
     ]
     assert run.err.splitlines()[-2].startswith("bassl: movies/bad.mp4: not a video that can be read (")
@@ -82,7 +82,7 @@ def test_json_is_the_only_output_on_stdout(bassl: Bassl) -> None:
     bad, mine, one = json.loads(run.out)
     assert one == {
         "video_id": "one",
-        "film": "movies/one.mp4",
+        "video": "movies/one.mp4",
         "store": "stores/one.h5",
         "status": "done",
         "shots": 3,
@@ -91,7 +91,7 @@ def test_json_is_the_only_output_on_stdout(bassl: Bassl) -> None:
         "warnings": [],
         "error": "",
     }
-    assert (mine["video_id"], mine["film"]) == ("My_film", "movies/more/My film.mkv")
+    assert (mine["video_id"], mine["video"]) == ("My_video", "movies/more/My video.mkv")
     assert bad["status"] == "failed"
     assert bad["error"].startswith("movies/bad.mp4: ")
 
@@ -110,7 +110,7 @@ def test_stores_with_the_same_settings_are_kept_and_other_settings_give_a_one_li
     [
         (["none.mp4"], "bassl: none.mp4: no such file"),
         (["movies/*.flv"], "bassl: movies/*.flv: no such file"),
-        (["empty"], "bassl: empty: holds no films"),
+        (["empty"], "bassl: empty: holds no videos"),
         (["movies", "--detector", "none"], "bassl: unknown shot detector 'none'; "),
         (["movies", "--quality", "0"], "bassl: JPEG quality goes from 1 to 100, not 0"),
         (["movies", "-o", "movies/bad.mp4"], "bassl: movies/bad.mp4/bad.h5: its folder cannot be made (file exists)"),
@@ -126,43 +126,45 @@ def test_unusable_input_gives_one_line_and_exit_code_2(bassl: Bassl, arguments: 
 
 
 def test_warnings_are_printed_to_stderr(bassl: Bassl) -> None:
-    films.damaged(Path("movies/more/My film.mkv"), Path("a.mkv"))
+    videos.damaged(Path("movies/more/My video.mkv"), Path("a.mkv"))
     run = bassl("a.mkv", "-o", "stores", "--json")
     assert run.code == 0
     assert json.loads(run.out)[0]["warnings"]
     assert any(line.startswith("warning: a.mkv: ") for line in run.err.splitlines())
 
 
-def test_a_terminal_shows_a_bar_for_all_films_and_one_per_film(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_terminal_shows_a_bar_for_all_videos_and_one_per_video(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     screen = tmp_path / "screen"
     terminal = Console(force_terminal=True, width=120, file=screen.open("w"))
     monkeypatch.setattr(console, "err", terminal)
-    with console.films_progress(quiet=False) as (start, progress):
+    with console.videos_progress(quiet=False) as (start, progress):
         start(2)
-        progress(FilmProgress("kept", result=FilmResult("kept", Path("k.mp4"), Path("k.h5"), "kept")))
-        progress(FilmProgress("film", 10.0, 100.0, 240))
-        progress(FilmProgress("endless", 10.0, None, 240))
+        progress(VideoProgress("kept", result=VideoResult("kept", Path("k.mp4"), Path("k.h5"), "kept")))
+        progress(VideoProgress("video", 10.0, 100.0, 240))
+        progress(VideoProgress("endless", 10.0, None, 240))
         assert soon(lambda: "endless" in screen.read_text())
-        progress(FilmProgress("film", 20.0, 100.0, 480))
+        progress(VideoProgress("video", 20.0, 100.0, 480))
         assert soon(lambda: "20%" in screen.read_text())
-        progress(FilmProgress("film", result=FilmResult("film", Path("f.mp4"), Path("f.h5"), "done")))
+        progress(VideoProgress("video", result=VideoResult("video", Path("f.mp4"), Path("f.h5"), "done")))
     terminal.file.close()
     shown = screen.read_text()
-    for text in ("films", "film ", "endless", "frames/s", "20%"):
+    for text in ("videos", "video ", "endless", "frames/s", "20%"):
         assert text in shown
 
 
 @pytest.fixture(scope="module")
-def long_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A film that takes a moment."""
-    path = tmp_path_factory.mktemp("long") / "film.mp4"
-    return films.write_film(path, films.pictures(3000, (30, 60), numbered=False))
+def long_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A video that takes a moment."""
+    path = tmp_path_factory.mktemp("long") / "video.mp4"
+    return videos.write_video(path, videos.pictures(3000, (30, 60), numbered=False))
 
 
 @pytest.mark.parametrize("moment", ["at the start", "half-way"])
-def test_an_interrupt_leaves_no_processes_and_no_partial_files(long_film: Path, tmp_path: Path, moment: str) -> None:
-    shutil.copy(long_film, tmp_path / "a.mp4")
-    shutil.copy(long_film, tmp_path / "b.mp4")
+def test_an_interrupt_leaves_no_processes_and_no_partial_files(long_video: Path, tmp_path: Path, moment: str) -> None:
+    shutil.copy(long_video, tmp_path / "a.mp4")
+    shutil.copy(long_video, tmp_path / "b.mp4")
     run = subprocess.Popen(
         [sys.executable, "-m", "bassl_cli", "extract-keyframes", ".", "-o", "out", "-j", "2"],
         cwd=tmp_path,

@@ -14,7 +14,7 @@ import torch
 
 from pipelines.models.opening import open_model
 from tests.command import Bassl
-from tests.labelled_films import write_labelled_films
+from tests.labelled_videos import write_labelled_videos
 from tests.running import alive, children_of, has_lines, soon
 
 BASSL = [sys.executable, "-m", "bassl_cli", "finetune"]
@@ -24,7 +24,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "COLUMNS": "200"}
 @pytest.fixture
 def small(tmp_path: Path) -> list[str]:
     """Options of two runs of three epochs of six steps."""
-    paths = ["--index", str(write_labelled_films(tmp_path)), "--output", str(tmp_path / "runs" / "run")]
+    paths = ["--index", str(write_labelled_videos(tmp_path)), "--output", str(tmp_path / "runs" / "run")]
     sizes = "--init none --crn mlp --neighbours 2 --width 16 --epochs 3 --batch 30 --rate 3e-3 --seeds 2 --gpus 0"
     return [*paths, *sizes.split()]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import films, small_stores
+from tests import small_stores, videos
 from tests.command import Bassl
 from tests.outputs.exporting import scene_list
 
@@ -20,13 +20,13 @@ COMMANDS = {
     "figure": "figure boundaries a.svg b.json -o a.svg",
     "report": "report page.html",
     "report the truth": "report a.json --truth truth.html -o truth.html",
-    "export": "export a.json -o film.csv --film film.csv",
+    "export": "export a.json -o video.csv --video video.csv",
     "regroup": "regroup a.json -o a.json",
-    "storyboard": "predict film.mp4 --storyboard film.mp4",
-    "page of another film": "predict film.mp4 truth.html -o . --report",
-    "shots": "predict film.mp4 --shots index.csv -o index.csv",
-    "page": "predict film.mp4 --shots film.html --report -o film.json",
-    "build-index": "build-index stores -o stores/film.h5 --overwrite",
+    "storyboard": "predict video.mp4 --storyboard video.mp4",
+    "page of another video": "predict video.mp4 truth.html -o . --report",
+    "shots": "predict video.mp4 --shots index.csv -o index.csv",
+    "page": "predict video.mp4 --shots video.html --report -o video.json",
+    "build-index": "build-index stores -o stores/video.h5 --overwrite",
     "build-index labels": "build-index stores --labels b.json -o b.json --overwrite",
     "import-checkpoint": "import-checkpoint old.ckpt -o old.ckpt --overwrite",
 }
@@ -36,14 +36,14 @@ COMMANDS = {
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("inputs")
     for name in ("a.json", "b.json", "a.svg", "page.html"):
-        scene_list([30, 31, 29], [1, 2], path="film.mp4").save(folder / name)
-    for name in ("truth/t.csv", "truth.html", "index.csv", "old.ckpt", "film.html"):
+        scene_list([30, 31, 29], [1, 2], path="video.mp4").save(folder / name)
+    for name in ("truth/t.csv", "truth.html", "index.csv", "old.ckpt", "video.html"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("start,end\n0,1.2\n1.2,3.6\n")
-    films.write_film(folder / "film.mp4", films.pictures(20))
-    (folder / "film.csv").write_bytes((folder / "film.mp4").read_bytes())
+    videos.write_video(folder / "video.mp4", videos.pictures(20))
+    (folder / "video.csv").write_bytes((folder / "video.mp4").read_bytes())
     (folder / "stores").mkdir()
-    small_stores.put_store(folder / "stores/film.h5", 4)
+    small_stores.put_store(folder / "stores/video.h5", 4)
     return folder
 
 

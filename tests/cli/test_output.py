@@ -109,7 +109,7 @@ def test_a_closed_output_pipe_does_not_change_the_exit_code_or_the_result(scenes
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_split_removes_its_temporary_files_on_sigterm_and_sigint(
-    scenes: Path, film: Path, number: signal.Signals, code: int
+    scenes: Path, video: Path, number: signal.Signals, code: int
 ) -> None:
     program = (
         "import sys, time; from pipelines.video import cutting; from bassl_cli.app import main\n"
@@ -119,7 +119,7 @@ def test_split_removes_its_temporary_files_on_sigterm_and_sigint(
         "sys.argv = ['bassl', 'split', sys.argv[1], 's.json', '--chapters', '-o', 'out']; main()"
     )
     process = subprocess.Popen(
-        [sys.executable, "-c", program, str(film)],
+        [sys.executable, "-c", program, str(video)],
         cwd=scenes.parent,
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,

@@ -19,13 +19,13 @@ from rich.console import Console
 
 import pipelines
 from bassl_cli import console
-from pipelines.video import READ_FILM
-from tests import films
+from pipelines.video import READ_VIDEO
+from tests import videos
 from tests.command import Bassl, Run
-from tests.films import CUTS
-from tests.no_films import NO_FILMS
+from tests.no_videos import NO_VIDEOS
 from tests.running import ENVIRONMENT, HOME
 from tests.scenes_schema import SCHEMA
+from tests.videos import CUTS
 
 
 def start(*arguments: object, cwd: Path, **options: object) -> subprocess.Popen[str]:
@@ -50,46 +50,46 @@ def execute(*arguments: object, cwd: Path) -> Run:
 # --- results --------------------------------------------------------------------------------------------------------
 
 
-def test_predict_prints_a_table_and_writes_scenes_json(film: Path, model: Path, tmp_path: Path) -> None:
-    run = execute("predict", film, "--model", model, "--scenes", 2, cwd=tmp_path)
+def test_predict_prints_a_table_and_writes_scenes_json(video: Path, model: Path, tmp_path: Path) -> None:
+    run = execute("predict", video, "--model", model, "--scenes", 2, cwd=tmp_path)
     assert run.code == 0
     header, *rows = run.out.splitlines()
     assert header.split() == ["scene", "start", "end", "length", "shots", "confidence"]
-    written = json.loads((tmp_path / "film.scenes.json").read_text())
+    written = json.loads((tmp_path / "video.scenes.json").read_text())
     jsonschema.validate(written, SCHEMA)
     assert [row.split()[:3] for row in rows] == [
         [str(scene["index"] + 1), scene["start_timecode"], scene["end_timecode"]] for scene in written["scenes"]
     ]
-    assert run.err.splitlines() == ["reading film.mp4", "2 scenes, 4 shots; wrote film.scenes.json"]
-    assert [path.name for path in tmp_path.iterdir()] == ["film.scenes.json"]
+    assert run.err.splitlines() == ["reading video.mp4", "2 scenes, 4 shots; wrote video.scenes.json"]
+    assert [path.name for path in tmp_path.iterdir()] == ["video.scenes.json"]
 
 
-def test_with_json_stdout_has_only_json(bassl: Bassl, film: Path, model: Path) -> None:
-    run = bassl("predict", film, "--model", model, "--json")
+def test_with_json_stdout_has_only_json(bassl: Bassl, video: Path, model: Path) -> None:
+    run = bassl("predict", video, "--model", model, "--json")
     assert run.code == 0
     jsonschema.validate(json.loads(run.out), SCHEMA)
     assert list(Path.cwd().iterdir()) == []
 
 
-def test_json_can_be_printed_and_written(bassl: Bassl, film: Path, model: Path) -> None:
-    run = bassl("predict", film, "--model", model, "--json", "-o", "made/on/the/way/out.json")
+def test_json_can_be_printed_and_written(bassl: Bassl, video: Path, model: Path) -> None:
+    run = bassl("predict", video, "--model", model, "--json", "-o", "made/on/the/way/out.json")
     written = json.loads(Path("made/on/the/way/out.json").read_text())
     del written["video"]["relative_path"]  # from the folder of the file
     assert json.loads(run.out) == written
 
 
-def test_quiet_prints_nothing_but_the_json_that_is_asked_for(bassl: Bassl, film: Path, model: Path) -> None:
-    run = bassl("predict", film, "--model", model, "--quiet")
+def test_quiet_prints_nothing_but_the_json_that_is_asked_for(bassl: Bassl, video: Path, model: Path) -> None:
+    run = bassl("predict", video, "--model", model, "--quiet")
     assert (run.code, run.out, run.err) == (0, "", "")
-    assert Path("film.scenes.json").exists()
-    run = bassl("predict", film, "--model", model, "--quiet", "--json")
+    assert Path("video.scenes.json").exists()
+    run = bassl("predict", video, "--model", model, "--quiet", "--json")
     jsonschema.validate(json.loads(run.out), SCHEMA)
     assert run.err == ""
 
 
-def test_threshold_number_of_scenes_and_minimum_length_are_applied(bassl: Bassl, film: Path, model: Path) -> None:
+def test_threshold_number_of_scenes_and_minimum_length_are_applied(bassl: Bassl, video: Path, model: Path) -> None:
     def scenes(*options: object) -> list[dict[str, float]]:
-        return json.loads(bassl("predict", film, "--model", model, "--json", *options).out)["scenes"]
+        return json.loads(bassl("predict", video, "--model", model, "--json", *options).out)["scenes"]
 
     assert len(scenes("--threshold", 0.001)) == 4
     assert len(scenes("--scenes", 3)) == 3
@@ -115,39 +115,39 @@ def as_scenedetect(path: Path) -> None:
 
 @pytest.mark.parametrize("write", [as_cuts, as_shots, as_scenedetect])
 def test_shots_come_from_a_file_in_each_format(
-    bassl: Bassl, film: Path, model: Path, write: Callable[[Path], None]
+    bassl: Bassl, video: Path, model: Path, write: Callable[[Path], None]
 ) -> None:
     write(Path("shots.txt"))
-    run = bassl("predict", film, "--model", model, "--json", "--shots", "shots.txt")
+    run = bassl("predict", video, "--model", model, "--json", "--shots", "shots.txt")
     assert [shot["start_frame"] for shot in json.loads(run.out)["shots"]] == [0, *CUTS]
 
 
-def test_shots_come_from_an_earlier_scenes_json(bassl: Bassl, film: Path, model: Path) -> None:
-    first = bassl("predict", film, "--model", model, "--json", "-o", "first.json")
-    again = bassl("predict", film, "--model", model, "--json", "--shots", "first.json")
+def test_shots_come_from_an_earlier_scenes_json(bassl: Bassl, video: Path, model: Path) -> None:
+    first = bassl("predict", video, "--model", model, "--json", "-o", "first.json")
+    again = bassl("predict", video, "--model", model, "--json", "--shots", "first.json")
     # How a shot ends was seen by the detector; a list says where.
     expected = [{k: v for k, v in shot.items() if k != "transition"} for shot in json.loads(first.out)["shots"]]
     assert json.loads(again.out)["shots"] == expected
 
 
 def variable(path: Path) -> None:
-    films.write_film(path, films.pictures(60, (30,)), times=[i / 24 if i < 30 else 5 + i / 6 for i in range(60)])
+    videos.write_video(path, videos.pictures(60, (30,)), times=[i / 24 if i < 30 else 5 + i / 6 for i in range(60)])
 
 
-ODD_FILMS: dict[str, Callable[[Path], object]] = {
-    "one frame": lambda path: films.write_film(path, films.pictures(1)),
-    "one shot": lambda path: films.write_film(path, films.pictures(50)),
+ODD_VIDEOS: dict[str, Callable[[Path], object]] = {
+    "one frame": lambda path: videos.write_video(path, videos.pictures(1)),
+    "one shot": lambda path: videos.write_video(path, videos.pictures(50)),
     "variable frame rate": variable,
-    "odd and tiny": lambda path: films.write_film(path, films.pictures(60, (30,), 17, 13), pixel_format="yuv444p"),
-    "10 bits": lambda path: films.write_film(path, films.pictures(60, (30,)), pixel_format="yuv420p10le"),
-    "rotated": lambda path: films.rotated(films.write_film(path, films.pictures(60, (30,))), path, 1),
+    "odd and tiny": lambda path: videos.write_video(path, videos.pictures(60, (30,), 17, 13), pixel_format="yuv444p"),
+    "10 bits": lambda path: videos.write_video(path, videos.pictures(60, (30,)), pixel_format="yuv420p10le"),
+    "rotated": lambda path: videos.rotated(videos.write_video(path, videos.pictures(60, (30,))), path, 1),
 }
 
 
-@pytest.mark.parametrize("kind", ODD_FILMS)
-def test_films_of_unusual_formats_give_correct_results(bassl: Bassl, model: Path, tmp_path: Path, kind: str) -> None:
+@pytest.mark.parametrize("kind", ODD_VIDEOS)
+def test_videos_of_unusual_formats_give_correct_results(bassl: Bassl, model: Path, tmp_path: Path, kind: str) -> None:
     path = tmp_path / "odd [1080p] {x}.mp4"
-    ODD_FILMS[kind](path)
+    ODD_VIDEOS[kind](path)
     run = bassl("predict", path, "--model", model, "--json", "--storyboard", "board.png")
     assert (run.code, run.complaints) == (0, [])
     result = json.loads(run.out)
@@ -157,9 +157,9 @@ def test_films_of_unusual_formats_give_correct_results(bassl: Bassl, model: Path
     assert Image.open("board.png").format == "PNG"
 
 
-def test_a_truncated_film_is_processed_with_a_warning(bassl: Bassl, model: Path, tmp_path: Path) -> None:
-    whole = films.write_film(tmp_path / "whole.mkv", films.pictures(120, CUTS))
-    run = bassl("predict", films.truncated(whole, tmp_path / "cut.mkv", 0.6), "--model", model, "--json")
+def test_a_truncated_video_is_processed_with_a_warning(bassl: Bassl, model: Path, tmp_path: Path) -> None:
+    whole = videos.write_video(tmp_path / "whole.mkv", videos.pictures(120, CUTS))
+    run = bassl("predict", videos.truncated(whole, tmp_path / "cut.mkv", 0.6), "--model", model, "--json")
     assert run.code == 0
     assert json.loads(run.out)["video"]["duration"] < 4
     (warning,) = run.complaints
@@ -167,21 +167,21 @@ def test_a_truncated_film_is_processed_with_a_warning(bassl: Bassl, model: Path,
     assert "ends early" in warning
 
 
-# --- several films ----------------------------------------------------------------------------------------------------
+# --- several videos ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def library(film: Path, tmp_path: Path) -> Path:
-    """A film, a copy of it, and a damaged one."""
-    folder = tmp_path / "films"
+def library(video: Path, tmp_path: Path) -> Path:
+    """A video, a copy of it, and a damaged one."""
+    folder = tmp_path / "videos"
     folder.mkdir()
     for name in ("one [x].mp4", "two.mp4"):
-        shutil.copy(film, folder / name)
-    films.truncated(film, folder / "broken.mp4", 0.5)
+        shutil.copy(video, folder / name)
+    videos.truncated(video, folder / "broken.mp4", 0.5)
     return folder
 
 
-def test_a_folder_of_films_gives_a_folder_of_results(bassl: Bassl, library: Path, model: Path) -> None:
+def test_a_folder_of_videos_gives_a_folder_of_results(bassl: Bassl, library: Path, model: Path) -> None:
     run = bassl("predict", library, "--model", model, "-o", "out")
     assert run.code == 1
     header, *rows = [line.split() for line in run.out.splitlines()]
@@ -200,13 +200,13 @@ def test_a_folder_of_films_gives_a_folder_of_results(bassl: Bassl, library: Path
         jsonschema.validate(json.loads(path.read_text()), SCHEMA)
 
 
-def test_finished_films_are_kept_without_overwrite(bassl: Bassl, library: Path, model: Path) -> None:
+def test_finished_videos_are_kept_without_overwrite(bassl: Bassl, library: Path, model: Path) -> None:
     (library / "broken.mp4").unlink()
     files = library / "*.mp4"
     assert bassl("predict", files, "--model", model, "-q").code == 0
     again = bassl("predict", library / "one [x].mp4", library / "two.mp4", "--model", model, "--json")
-    assert (again.code, [film["status"] for film in json.loads(again.out)]) == (0, ["kept", "kept"])
-    assert {film["output"] for film in json.loads(again.out)} == {"scenes/one_x.json", "scenes/two.json"}
+    assert (again.code, [video["status"] for video in json.loads(again.out)]) == (0, ["kept", "kept"])
+    assert {video["output"] for video in json.loads(again.out)} == {"scenes/one_x.json", "scenes/two.json"}
     other = bassl("predict", files, "--model", model, "--threshold", "0.7")
     assert other.code == 1
     assert other.err.count("threshold 0.5 and not 0.7); --overwrite makes it again") == 2
@@ -215,13 +215,13 @@ def test_finished_films_are_kept_without_overwrite(bassl: Bassl, library: Path, 
     assert sorted(path.name for path in Path("boards").iterdir()) == ["one_x.png", "two.png"]
 
 
-def test_a_film_that_cannot_be_read_any_more_fails_alone(bassl: Bassl, library: Path, model: Path) -> None:
+def test_a_video_that_cannot_be_read_any_more_fails_alone(bassl: Bassl, library: Path, model: Path) -> None:
     assert bassl("predict", library / "one*", library / "two.mp4", "--model", model, "-q").code == 0
     (library / "two.mp4").unlink()
     (library / "two.mp4").symlink_to("/proc/self/mem")  # a file of which no byte can be read
     run = bassl("predict", library, "--model", model, "--json", "-q")
     assert run.code == 1
-    assert [film["status"] for film in json.loads(run.out)] == ["failed", "kept", "failed"]
+    assert [video["status"] for video in json.loads(run.out)] == ["failed", "kept", "failed"]
     assert f"bassl: {library / 'two.mp4'}: cannot be read (input/output error)" in run.err
 
 
@@ -241,38 +241,38 @@ def test_results_of_other_settings_are_not_replaced_to_make_a_page(bassl: Bassl,
 def test_after_a_change_of_the_shot_list_the_result_counts_as_different(
     bassl: Bassl, library: Path, model: Path
 ) -> None:
-    films_of_one = library / "two.mp4", library / "two.mp4"
+    videos_of_one = library / "two.mp4", library / "two.mp4"
     for cuts in ([30, 60], [40, 80]):
         Path("cuts.txt").write_text("\n".join(map(str, cuts)))
-        assert bassl("predict", *films_of_one, "--model", model, "--shots", "cuts.txt", "-q").code == 0
+        assert bassl("predict", *videos_of_one, "--model", model, "--shots", "cuts.txt", "-q").code == 0
         shots = json.loads(Path("scenes/two.json").read_text())["shots"]
         assert [shot["start_frame"] for shot in shots] == [0, *cuts]
 
 
-def test_a_failed_export_affects_only_its_own_film(bassl: Bassl, library: Path, model: Path) -> None:
+def test_a_failed_export_affects_only_its_own_video(bassl: Bassl, library: Path, model: Path) -> None:
     (library / "broken.mp4").unlink()
     Path("scenes/one_x.edl").mkdir(parents=True)
     run = bassl("predict", library, "--model", model, "--to", "edl", "--json")
     assert run.code == 1
-    assert [film["status"] for film in json.loads(run.out)] == ["failed", "done"]
+    assert [video["status"] for video in json.loads(run.out)] == ["failed", "done"]
     assert "one_x.edl: is a folder" in run.err
     assert Path("scenes/two.edl").exists()
 
 
-def test_to_sets_the_format_of_a_file_with_another_suffix(bassl: Bassl, film: Path, model: Path) -> None:
-    assert bassl("predict", film, "--model", model, "-o", "scenes.xml", "--to", "fcp7").code == 0
+def test_to_sets_the_format_of_a_file_with_another_suffix(bassl: Bassl, video: Path, model: Path) -> None:
+    assert bassl("predict", video, "--model", model, "-o", "scenes.xml", "--to", "fcp7").code == 0
     assert "<xmeml" in Path("scenes.xml").read_text()
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["scenes.xml"]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "wait4"), reason="peak memory of a process and its children: os.wait4 of POSIX")
-def test_memory_does_not_grow_with_the_length_of_the_film(tmp_path: Path) -> None:
-    short = films.write_film(tmp_path / "short.ts", films.pictures(1440, range(0, 1440, 240), 160, 90))
-    long = films.joined([short] * 10, tmp_path / "long.ts")
+def test_memory_does_not_grow_with_the_length_of_the_video(tmp_path: Path) -> None:
+    short = videos.write_video(tmp_path / "short.ts", videos.pictures(1440, range(0, 1440, 240), 160, 90))
+    long = videos.joined([short] * 10, tmp_path / "long.ts")
 
-    def peak(film: Path) -> int:
-        process = start("predict", film, "--report", "--quiet", cwd=tmp_path)
+    def peak(video: Path) -> int:
+        process = start("predict", video, "--report", "--quiet", cwd=tmp_path)
         with process, process.stderr as errors:
             _, status, usage = os.wait4(process.pid, 0)
             process.returncode = os.waitstatus_to_exitcode(status)
@@ -282,7 +282,7 @@ def test_memory_does_not_grow_with_the_length_of_the_film(tmp_path: Path) -> Non
     assert peak(long) < 1.15 * peak(short)
 
 
-def test_a_film_name_with_glob_characters_is_one_film(bassl: Bassl, library: Path, model: Path) -> None:
+def test_a_video_name_with_glob_characters_is_one_video(bassl: Bassl, library: Path, model: Path) -> None:
     assert bassl("predict", library / "one [x].mp4", "--model", model, "-q", "-o", "one.json").code == 0
     assert Path("one.json").exists()
 
@@ -290,8 +290,8 @@ def test_a_film_name_with_glob_characters_is_one_film(bassl: Bassl, library: Pat
 # --- nothing lost -----
 
 
-def test_corrections_are_replaced_only_with_overwrite(bassl: Bassl, film: Path, model: Path) -> None:
-    predict = ("predict", film, "--model", model, "-q", "-o", "scenes.json")
+def test_corrections_are_replaced_only_with_overwrite(bassl: Bassl, video: Path, model: Path) -> None:
+    predict = ("predict", video, "--model", model, "-q", "-o", "scenes.json")
     assert bassl(*predict).code == 0
     assert bassl(*predict, "--threshold", "0.6").code == 0
     content = json.loads(Path("scenes.json").read_text())
@@ -307,35 +307,35 @@ def test_corrections_are_replaced_only_with_overwrite(bassl: Bassl, film: Path, 
     assert "The chase" not in Path("scenes.json").read_text()
 
 
-def test_scenes_of_another_film_and_label_files_are_not_replaced(bassl: Bassl, film: Path, model: Path) -> None:
-    assert bassl("predict", film, "--model", model, "-q", "-o", "scenes.json").code == 0
+def test_scenes_of_another_video_and_label_files_are_not_replaced(bassl: Bassl, video: Path, model: Path) -> None:
+    assert bassl("predict", video, "--model", model, "-q", "-o", "scenes.json").code == 0
     Path("other").mkdir()
-    other = films.write_film(Path("other/film.mp4"), films.pictures(60, (30,)))
+    other = videos.write_video(Path("other/video.mp4"), videos.pictures(60, (30,)))
     before = Path("scenes.json").read_text()
     run = bassl("predict", other, "--model", model, "-o", "scenes.json")
     assert (run.code, run.out) == (2, "")
-    assert "bassl: scenes.json: holds the scenes of another film than other/film.mp4; name another file" in run.err
+    assert "bassl: scenes.json: holds the scenes of another video than other/video.mp4; name another file" in run.err
     assert Path("scenes.json").read_text() == before
     labels = json.loads(before)
     labels["settings"] = {}
     for content, why in ((json.dumps(labels), "was not made by `bassl predict`"), ("notes of a person", "is not JSON")):
-        Path("film.scenes.json").write_text(content)
-        assert why in bassl("predict", film, "--model", model).err
-        assert Path("film.scenes.json").read_text() == content
+        Path("video.scenes.json").write_text(content)
+        assert why in bassl("predict", video, "--model", model).err
+        assert Path("video.scenes.json").read_text() == content
 
 
-@pytest.mark.parametrize("arguments", [["a.mp4"], ["a.mp4", "-o", "a.scenes.csv"], ["films", "-o", "out"]])
+@pytest.mark.parametrize("arguments", [["a.mp4"], ["a.mp4", "-o", "a.scenes.csv"], ["videos", "-o", "out"]])
 def test_an_export_never_overwrites_the_list_of_shots(
-    bassl: Bassl, film: Path, model: Path, arguments: list[str]
+    bassl: Bassl, video: Path, model: Path, arguments: list[str]
 ) -> None:
-    Path("films").mkdir()
+    Path("videos").mkdir()
     Path("out").mkdir()
-    for copy in ("a.mp4", "films/a.mp4"):
-        shutil.copy(film, copy)
-    cuts = Path("out/a.csv" if "films" in arguments else "a.scenes.csv")
+    for copy in ("a.mp4", "videos/a.mp4"):
+        shutil.copy(video, copy)
+    cuts = Path("out/a.csv" if "videos" in arguments else "a.scenes.csv")
     cuts.write_text("30\n")
     run = bassl("predict", *arguments, "--model", model, "--shots", cuts, "--to", "csv")
-    assert (run.code, f"{cuts}: is an input of this command" in run.err) == (1 if "films" in arguments else 2, True)
+    assert (run.code, f"{cuts}: is an input of this command" in run.err) == (1 if "videos" in arguments else 2, True)
     assert cuts.read_text() == "30\n"
 
 
@@ -353,8 +353,10 @@ def assert_refused(run: Run, *words: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["missing", "text renamed", "sound with a cover", "PNG"])
-def test_a_file_that_is_not_a_film_gives_a_one_line_error(bassl: Bassl, model: Path, tmp_path: Path, kind: str) -> None:
-    name, make, reason = NO_FILMS[kind]
+def test_a_file_that_is_not_a_video_gives_a_one_line_error(
+    bassl: Bassl, model: Path, tmp_path: Path, kind: str
+) -> None:
+    name, make, reason = NO_VIDEOS[kind]
     path = make(tmp_path / name)
     assert_refused(bassl("predict", path, "--model", model, "--storyboard", "board.png"), str(path), reason)
 
@@ -376,49 +378,49 @@ def test_a_file_that_is_not_a_film_gives_a_one_line_error(bassl: Bassl, model: P
         (["--scenes", "5"], ["4 shots", "5 scenes"]),
         (["-o", "{folder}"], ["is a folder"]),
         (["-o", "/proc/scenes.json"], ["/proc/scenes.json", "cannot be written"]),
-        (["-o", "{film}"], ["is an input of this command"]),
+        (["-o", "{video}"], ["is an input of this command"]),
         (["--storyboard", "{folder}"], ["is a folder"]),
         (["{gone}"], ["gone.txt", "no such file"]),
-        (["{film}", "{empty}"], ["empty", "holds no films"]),
-        (["{film}", "-o", "all.json"], ["all.json", "name of a file", "such as all/"]),
-        (["{film}", "--storyboard", "all.png"], ["all.png", "name of a file"]),
-        (["{film}", "{copy}", "-o", "-"], ["stdout", "name a folder"]),
-        (["{film}", "{copy}", "-o", "all.csv"], ["all.csv", "name of a file"]),
+        (["{video}", "{empty}"], ["empty", "holds no videos"]),
+        (["{video}", "-o", "all.json"], ["all.json", "name of a file", "such as all/"]),
+        (["{video}", "--storyboard", "all.png"], ["all.png", "name of a file"]),
+        (["{video}", "{copy}", "-o", "-"], ["stdout", "name a folder"]),
+        (["{video}", "{copy}", "-o", "all.csv"], ["all.csv", "name of a file"]),
         (["--storyboard", "board.jpg"], ["board.jpg", "ends in .png"]),
         (["--storyboard", "-"], ["-: ", "ends in .png"]),
         (["--dask", "tcp://127.0.0.1:9"], ["--dask", "several videos"]),
         (["-o", "scenes.unknown"], ["scenes.unknown", ".json"]),
         (["--shots", "-"], ["a list of shots is read from a file, not from stdin"]),
-        (["{copy}", "--shots", "{text}"], ["text.txt", "shots of one film, and 2 films"]),
+        (["{copy}", "--shots", "{text}"], ["text.txt", "shots of one video, and 2 videos"]),
     ],
 )
 def test_unusable_options_and_files_give_a_one_line_error(
-    bassl: Bassl, film: Path, model: Path, tmp_path: Path, options: list[str], words: list[str]
+    bassl: Bassl, video: Path, model: Path, tmp_path: Path, options: list[str], words: list[str]
 ) -> None:
     (tmp_path / "text.txt").write_text("this is no list of shots and no model\n")
     (tmp_path / "beyond.txt").write_text("7\n500\n")
     names = {"text": tmp_path / "text.txt", "gone": tmp_path / "gone.txt", "folder": tmp_path}
-    names |= {"film": film, "beyond": tmp_path / "beyond.txt", "empty": tmp_path / "empty"}
+    names |= {"video": video, "beyond": tmp_path / "beyond.txt", "empty": tmp_path / "empty"}
     names |= {"copy": tmp_path / "copy.mp4"}
     (tmp_path / "empty").mkdir()
-    shutil.copy(film, tmp_path / "copy.mp4")
+    shutil.copy(video, tmp_path / "copy.mp4")
     given = [option.format(**names) for option in options]
-    before = film.read_bytes()
-    assert_refused(bassl("predict", film, *([] if "--model" in options else ["--model", model]), *given), *words)
-    assert film.read_bytes() == before
+    before = video.read_bytes()
+    assert_refused(bassl("predict", video, *([] if "--model" in options else ["--model", model]), *given), *words)
+    assert video.read_bytes() == before
 
 
-def test_an_error_keeps_the_existing_result(bassl: Bassl, film: Path, model: Path) -> None:
-    Path("film.scenes.json").write_text("old")
-    assert bassl("predict", film, "--model", model, "--scenes", 5, "--overwrite").code == 2
-    assert Path("film.scenes.json").read_text() == "old"
+def test_an_error_keeps_the_existing_result(bassl: Bassl, video: Path, model: Path) -> None:
+    Path("video.scenes.json").write_text("old")
+    assert bassl("predict", video, "--model", model, "--scenes", 5, "--overwrite").code == 2
+    assert Path("video.scenes.json").read_text() == "old"
 
 
 @pytest.mark.parametrize("delay", [0.15, 0.25])
-def test_an_interrupt_during_start_up_gives_one_line(film: Path, tmp_path: Path, delay: float) -> None:
+def test_an_interrupt_during_start_up_gives_one_line(video: Path, tmp_path: Path, delay: float) -> None:
     code = -signal.SIGINT
     while code == -signal.SIGINT:  # on a busy machine Python itself has not started yet, and dies by the signal
-        process = start("predict", film, cwd=tmp_path)
+        process = start("predict", video, cwd=tmp_path)
         time.sleep(delay)
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
@@ -428,22 +430,22 @@ def test_an_interrupt_during_start_up_gives_one_line(film: Path, tmp_path: Path,
     assert err.splitlines()[-1] == "bassl: interrupted"
 
 
-def test_predict_writes_nothing_but_its_results(film: Path, model: Path, tmp_path: Path) -> None:
+def test_predict_writes_nothing_but_its_results(video: Path, model: Path, tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     work.mkdir()
     # ONNX Runtime sends no telemetry where one of these is set
     environment = {key: value for key, value in ENVIRONMENT.items() if key not in ("CI", "ORT_DISABLE_TELEMETRY")}
     environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
-    command = [sys.executable, "-m", "bassl_cli", "predict", film, "--model", model, "--report", "-o", "s.json"]
+    command = [sys.executable, "-m", "bassl_cli", "predict", video, "--model", model, "--report", "-o", "s.json"]
     subprocess.run(command, cwd=work, env=environment, check=True, capture_output=True)
     assert sorted(path.name for path in work.iterdir()) == ["s.html", "s.json"]
     assert list(home.rglob("*")) == []
 
 
-def test_closed_standard_streams_do_not_change_the_result(film: Path, model: Path, tmp_path: Path) -> None:
+def test_closed_standard_streams_do_not_change_the_result(video: Path, model: Path, tmp_path: Path) -> None:
     command = f'exec "{sys.executable}" -m bassl_cli "$@" <&- >&- 2>&-'
-    given = ["predict", film, "--model", model, "-o", "all.json"]
+    given = ["predict", video, "--model", model, "-o", "all.json"]
     ran = subprocess.run(["sh", "-c", command, "sh", *given], cwd=tmp_path, env=ENVIRONMENT)
     assert ran.returncode == 0
     jsonschema.validate(json.loads((tmp_path / "all.json").read_text()), SCHEMA)
@@ -499,8 +501,8 @@ def test_a_file_whose_name_begins_with_a_dash_is_refused_with_the_way_to_write_i
         *("predict . -o", "predict a.mp4 --storyboard", "build-index a.mp4 --labels", "score a.mp4 a.mp4 --table"),
     ],
 )
-def test_an_empty_name_is_refused_and_not_taken_for_the_working_folder(bassl: Bassl, film: Path, command: str) -> None:
-    shutil.copy(film, "a.mp4")
+def test_an_empty_name_is_refused_and_not_taken_for_the_working_folder(bassl: Bassl, video: Path, command: str) -> None:
+    shutil.copy(video, "a.mp4")
     run = bassl(*command.split(), "")
     assert (run.code, run.out) == (2, "")
     assert run.err == "bassl: the name of a file or folder is empty; for the working folder write .\n"
@@ -516,7 +518,7 @@ def test_an_interrupt_gives_one_line_and_leaves_no_files(model: Path, tmp_path: 
     pipe = tmp_path / "pipe.mp4"
     os.mkfifo(pipe)
     process = start("predict", pipe, "--model", model, cwd=tmp_path, start_new_session=True)
-    with pipe.open("wb"):  # opens when the film is being read, and then never says anything
+    with pipe.open("wb"):  # opens when the video is being read, and then never says anything
         os.killpg(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
     assert process.returncode == 130
@@ -552,7 +554,7 @@ def test_help_shows_every_option_with_its_default(bassl: Bassl, monkeypatch: pyt
         assert f"[default: {default}]" in shown
 
 
-def test_only_the_film_reading_process_is_started_in_advance(film: Path, model: Path, tmp_path: Path) -> None:
+def test_only_the_video_reading_process_is_started_in_advance(video: Path, model: Path, tmp_path: Path) -> None:
     code = (
         "import sys, pipelines.processes as p; from bassl_cli.__main__ import main\n"
         "started, start = [], p._start; p._start = lambda work: started.append(work) or start(work)\n"
@@ -564,7 +566,7 @@ def test_only_the_film_reading_process_is_started_in_advance(film: Path, model: 
         command = [sys.executable, "-c", code, "predict", *map(str, arguments)]
         return subprocess.run(command, cwd=HOME, capture_output=True, text=True, timeout=60).stderr
 
-    assert run(film, "--model", model, "--output", tmp_path / "a.json", "--quiet") == f"[{READ_FILM!r}] {{}}\n"
+    assert run(video, "--model", model, "--output", tmp_path / "a.json", "--quiet") == f"[{READ_VIDEO!r}] {{}}\n"
     assert run("--help") == "[] {}\n"
 
 
@@ -592,6 +594,6 @@ def test_the_progress_bar_can_show_any_file_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(console, "err", Console(stderr=True, force_terminal=True, width=120))
-    with console.stage_progress(quiet=False, film="film [/b] {x} [1080p].mp4") as show:
+    with console.stage_progress(quiet=False, video="video [/b] {x} [1080p].mp4") as show:
         show("reading", 3.0, 10.0)
-    assert "film [/b] {x} [1080p].mp4" in capsys.readouterr().err
+    assert "video [/b] {x} [1080p].mp4" in capsys.readouterr().err

@@ -13,7 +13,7 @@ import torch
 
 from pipelines.models.bassl import load_bassl_model
 from tests.command import Bassl
-from tests.labelled_films import write_labelled_films
+from tests.labelled_videos import write_labelled_videos
 from tests.running import children_of, has_lines, soon
 
 BASSL = [sys.executable, "-m", "bassl_cli", "pretrain"]
@@ -22,7 +22,7 @@ BASSL = [sys.executable, "-m", "bassl_cli", "pretrain"]
 @pytest.fixture
 def small(tmp_path: Path) -> list[str]:
     """Options of a run of three epochs of six steps."""
-    index = write_labelled_films(tmp_path, splits={"a": ""})
+    index = write_labelled_videos(tmp_path, splits={"a": ""})
     paths = ["--index", index, "--features", tmp_path / "features.h5", "--output", tmp_path / "run"]
     sizes = "--neighbours 2 --epochs 3 --batch 10 --width 16 --heads 2 --gpus 0 --log-steps 1"
     return [*map(str, paths), *sizes.split()]

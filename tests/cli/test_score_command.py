@@ -41,8 +41,8 @@ def rows(run: Run) -> dict[str, list[str]]:
 def test_score_prints_a_table_for_a_run(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     run = bassl("score", home / "run", *on_index, "--frame-rate", 25)
     assert run.code == 0
-    assert "scoring 3 films\n" in run.err  # however many seeds the run has
-    header = "metric pooled 95 % interval mean of films 95 % interval mean of 2 seeds"
+    assert "scoring 3 videos\n" in run.err  # however many seeds the run has
+    header = "metric pooled 95 % interval mean of videos 95 % interval mean of 2 seeds"
     assert " ".join(run.out.splitlines()[0].split()) == header
     shown = [line.split("  ")[0].strip() for line in run.out.splitlines()[1:]]
     assert shown == [
@@ -50,14 +50,14 @@ def test_score_prints_a_table_for_a_run(bassl: Bassl, home: Path, on_index: list
         *("F of the two", "boundary precision", "boundary recall", "boundary F1"),
     ]
     assert "±" in run.out
-    assert run.err.splitlines()[-1].startswith("3 films, 90 shots, ")
+    assert run.err.splitlines()[-1].startswith("3 videos, 90 shots, ")
 
 
 def test_with_json_stdout_has_only_json(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     run = bassl("score", home / "run", *on_index, "--json", "--representation")
     content: Any = plain(run.out)
     assert (run.code, content["schema"], content["version"]) == (0, "bassl.score", 1)
-    assert len(content["films"]) == 3
+    assert len(content["videos"]) == 3
     assert set(content["seeds"]["ap"]["values"]) == {"3", "5"}
     assert content["metrics"]["boundary_f1"]["pooled"] is None
     assert set(content["representation"]["nmi"]) == {"8", "16", "32"}
@@ -77,7 +77,7 @@ def test_a_scene_list_is_scored_against_the_truth(bassl: Bassl) -> None:
     assert run.code == 0
     assert rows(run)["F1"] == ["50.0", "50.0"]
     assert "1 of 2 true scene ends matched to ends of the prediction's shots" in run.err
-    assert run.err.splitlines()[-1] == "1 film, 6 shots, 2 true scene ends"
+    assert run.err.splitlines()[-1] == "1 video, 6 shots, 2 true scene ends"
     assert rows(bassl("score", "a.json", "truth.csv", "--tolerance", 6))["F1"] == ["50.0", "50.0"]
     assert rows(bassl("score", "a.json", "truth.csv", "--threshold", 0.8))["precision"] == ["100.0", "100.0"]
     assert rows(bassl("score", "a.json", "truth.csv", "--within", 0.1))["boundary F1"] == ["0.0", "0.0"]

@@ -11,22 +11,22 @@ import av
 import pytest
 
 from pipelines.scenes import SceneList, group_shots
-from pipelines.video.films import fingerprint
-from tests import films
+from pipelines.video.inputs import fingerprint
+from tests import videos
 from tests.command import Bassl, running
-from tests.films import CUTS, FRAMES, GROUPS, numbers, scenes_of
+from tests.videos import CUTS, FRAMES, GROUPS, numbers, scenes_of
 
 
 @pytest.fixture(scope="module")
 def movie(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return films.write_film(
-        tmp_path_factory.mktemp("cli") / "movie.mp4", films.pictures(FRAMES, CUTS), options=GROUPS, sound_seconds=5
+    return videos.write_video(
+        tmp_path_factory.mktemp("cli") / "movie.mp4", videos.pictures(FRAMES, CUTS), options=GROUPS, sound_seconds=5
     )
 
 
 @pytest.fixture
 def bassl(movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bassl:
-    """Run the command in this process, in a folder with the film's scenes.json."""
+    """Run the command in this process, in a folder with the video's scenes.json."""
     monkeypatch.chdir(tmp_path)
     scenes_of(movie).save(tmp_path / "scenes.json")
     return running(monkeypatch, capfd, "split")
@@ -72,7 +72,7 @@ def test_clips_are_named_by_the_filename_template(bassl: Bassl, movie: Path) -> 
         assert words in bassl(movie, "-f", template)[2]
 
 
-def test_films_with_the_same_name_do_not_overwrite_each_others_clips(bassl: Bassl, movie: Path) -> None:
+def test_videos_with_the_same_name_do_not_overwrite_each_others_clips(bassl: Bassl, movie: Path) -> None:
     Path("a").mkdir()
     shutil.copy(movie, "a/movie.mp4")
     scenes_of(Path("a/movie.mp4"), CUTS[:1]).save("a/scenes.json")
@@ -82,7 +82,7 @@ def test_films_with_the_same_name_do_not_overwrite_each_others_clips(bassl: Bass
     assert len(list(Path("movie-scenes").iterdir())) == 2
 
 
-def test_of_several_films_each_count_and_table_say_whose_clips_they_are(bassl: Bassl, movie: Path) -> None:
+def test_of_several_videos_each_count_and_table_say_whose_clips_they_are(bassl: Bassl, movie: Path) -> None:
     shutil.copy(movie, "other.mp4")
     scenes_of(Path("other.mp4"), CUTS[:1]).save("other.json")
     _, out, err = bassl("other.json", "scenes.json", "-o", "out")
@@ -93,7 +93,7 @@ def test_of_several_films_each_count_and_table_say_whose_clips_they_are(bassl: B
     assert [line for line in out.splitlines() if line.endswith(".json")] == ["other.json", "scenes.json"]
 
 
-def test_clips_of_several_films_do_not_overwrite_each_other_by_a_template_without_the_film(
+def test_clips_of_several_videos_do_not_overwrite_each_other_by_a_template_without_the_video(
     bassl: Bassl, movie: Path
 ) -> None:
     shutil.copy(movie, "other.mp4")
@@ -104,7 +104,7 @@ def test_clips_of_several_films_do_not_overwrite_each_other_by_a_template_withou
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_handles_extend_each_clip_within_the_film(bassl: Bassl, movie: Path, exact: bool) -> None:
+def test_handles_extend_each_clip_within_the_video(bassl: Bassl, movie: Path, exact: bool) -> None:
     given = ("--exact",) if exact else ()
     code, out, _ = bassl(movie, "--expand", "0.5s", *given, "-o", "out", "--json", "-q")
     pieces = json.loads(out)
@@ -120,21 +120,21 @@ def test_handles_extend_each_clip_within_the_film(bassl: Bassl, movie: Path, exa
         assert found == list(range(found[0], found[-1] + 1))
 
 
-def test_films_are_found_through_their_scene_files_and_a_bad_file_fails_alone(bassl: Bassl, movie: Path) -> None:
+def test_videos_are_found_through_their_scene_files_and_a_bad_file_fails_alone(bassl: Bassl, movie: Path) -> None:
     Path("bad.json").write_text("{}")
     code, out, err = bassl("bad.json", "scenes.json", "-o", "out")
     assert (code, len(out.splitlines())) == (1, 6)
     assert "bassl: bad.json: is not a scenes.json" in err
     assert len(list(Path("out").iterdir())) == 4
     code, _, err = bassl(movie, "scenes.json", "bad.json")
-    assert (code, "is one film" in err) == (2, True)
+    assert (code, "is one video" in err) == (2, True)
     Path("moved.json").write_text(Path("scenes.json").read_text().replace("movie.mp4", "elsewhere.mp4"))
     code, _, err = bassl("moved.json")
     assert (code, "elsewhere.mp4" in err) == (2, True)
 
 
 @pytest.mark.parametrize("exact", [True, False])
-def test_a_part_of_a_film_and_scenes_with_gaps_are_cut(bassl: Bassl, movie: Path, exact: bool) -> None:
+def test_a_part_of_a_video_and_scenes_with_gaps_are_cut(bassl: Bassl, movie: Path, exact: bool) -> None:
     whole = scenes_of(movie)
     shots = tuple(replace(shot, index=i) for i, shot in enumerate(whole.shots[1:3]))
     video = replace(whole.video, frames=90, duration=shots[-1].end)
@@ -194,7 +194,7 @@ def test_chapters_option_writes_one_copy_with_chapters(bassl: Bassl, movie: Path
         (["{movie}", "gone.json"], ["gone.json", "bassl predict"]),
         (["{movie}", "text.json"], ["text.json", "is not a scenes.json"]),
         (["text.json"], ["text.json"]),
-        (["text.json", "{movie}"], ["movie.mp4", "name the film before its scenes"]),
+        (["text.json", "{movie}"], ["movie.mp4", "name the video before its scenes"]),
         (["{movie}", "--chapters", "--exact"], ["leave --exact out"]),
         (["{movie}", "-o", "text.json"], ["text.json"]),
         (["{movie}", "--expand", "-1"], ["0 seconds or more"]),
@@ -223,35 +223,35 @@ def test_wrong_options_give_a_one_line_error_and_write_nothing(
 
 
 @pytest.mark.skipif(shutil.which("mkvpropedit") is None, reason="mkvpropedit is not installed")
-def test_in_place_chapters_keep_the_film_matched_to_its_scenes_json(bassl: Bassl, tmp_path: Path) -> None:
-    film = films.write_film(tmp_path / "film.mkv", films.pictures(FRAMES, CUTS), options=GROUPS, sound_seconds=5)
-    frames = numbers(film)
+def test_in_place_chapters_keep_the_video_matched_to_its_scenes_json(bassl: Bassl, tmp_path: Path) -> None:
+    video = videos.write_video(tmp_path / "video.mkv", videos.pictures(FRAMES, CUTS), options=GROUPS, sound_seconds=5)
+    frames = numbers(video)
     for cuts in ((61,), CUTS):  # the second time, chapters are there
-        made = scenes_of(film, cuts)
-        replace(made, video=replace(made.video, fingerprint=fingerprint(film))).save("own.json")
+        made = scenes_of(video, cuts)
+        replace(made, video=replace(made.video, fingerprint=fingerprint(video))).save("own.json")
         before = json.loads(Path("own.json").read_text())
         assert bassl("own.json", "--chapters", "--in-place").code == 0
-        with av.open(str(film)) as container:
+        with av.open(str(video)) as container:
             chapters = container.chapters()
         assert [one["metadata"]["title"] for one in chapters] == [f"Scene {i + 1}" for i in range(len(cuts) + 1)]
         starts = [float(one["start"] * one["time_base"]) for one in chapters]
         assert starts == pytest.approx([scene.start for scene in made.scenes], abs=0.002)
         after = json.loads(Path("own.json").read_text())
-        assert after["video"].pop("fingerprint") == fingerprint(film) != before["video"].pop("fingerprint")
+        assert after["video"].pop("fingerprint") == fingerprint(video) != before["video"].pop("fingerprint")
         assert after == before
-    assert numbers(film) == frames
-    assert bassl("own.json", "-q").code == 0  # the film is found
+    assert numbers(video) == frames
+    assert bassl("own.json", "-q").code == 0  # the video is found
 
 
 @pytest.mark.skipif(shutil.which("mkvpropedit") is None, reason="mkvpropedit is not installed")
-def test_in_place_chapters_refuse_films_that_do_not_match(bassl: Bassl, movie: Path, tmp_path: Path) -> None:
+def test_in_place_chapters_refuse_videos_that_do_not_match(bassl: Bassl, movie: Path, tmp_path: Path) -> None:
     content = movie.read_bytes()
     known = replace(scenes_of(movie), video=replace(scenes_of(movie).video, fingerprint=fingerprint(movie)))
     known.save("known.json")
-    other = films.write_film(tmp_path / "other.mkv", films.pictures(FRAMES), options=GROUPS)
+    other = videos.write_video(tmp_path / "other.mkv", videos.pictures(FRAMES), options=GROUPS)
     for words, arguments in {
         "is not a Matroska or WebM file; leave --in-place out": (movie, "known.json", "--chapters", "--in-place"),
-        "is not the film of these scenes": (other, "known.json", "--chapters", "--in-place"),
+        "is not the video of these scenes": (other, "known.json", "--chapters", "--in-place"),
         "add --chapters": (movie, "known.json", "--in-place"),
         "name that file": ("-", "--chapters", "--in-place"),
         "leave --expand and --filename out": (movie, "--chapters", "--expand", "1", "--filename", "$SCENE_NUMBER"),

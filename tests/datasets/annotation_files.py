@@ -50,7 +50,7 @@ def put_npz(folder: Path, name: str = "01", size: int = 4, **changes: Any) -> Pa
     return path
 
 
-def scenes_json(ends: tuple[int, ...] = (2, 5), path: str = "movies/film.mp4") -> dict[str, Any]:
+def scenes_json(ends: tuple[int, ...] = (2, 5), path: str = "movies/video.mp4") -> dict[str, Any]:
     """A scenes.json of five shots of 50 frames at 25 frames per second."""
 
     def timed(start: int, end: int) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from pipelines.datasets.ovsd import read_ovsd
 from pipelines.datasets.parsing import read_text, text_lines
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import DatasetError
-from pipelines.video.films import video_ids
+from pipelines.video.inputs import video_ids
 from tests.datasets.annotation_files import scenes_json
 
 CASES_PER_FORMAT = 350
@@ -76,21 +76,21 @@ FORMATS = {
         },
         read_ovsd,
     ),
-    "scenes.json": Format({"film.json": json.dumps(scenes_json(), indent=1)}, read_annotations, "film.json"),
+    "scenes.json": Format({"video.json": json.dumps(scenes_json(), indent=1)}, read_annotations, "video.json"),
     "CSV of scenes": Format(
-        {"film.csv": 'Name,Start,End\n"a",0,12.5\nb,12.5,0:30.250\nc,00:00:30.250,00:01:00\n'},
+        {"video.csv": 'Name,Start,End\n"a",0,12.5\nb,12.5,0:30.250\nc,00:00:30.250,00:01:00\n'},
         read_annotations,
-        "film.csv",
+        "video.csv",
     ),
     "CSV of PySceneDetect": Format(
         {
-            "film-Scenes.csv": "Timecode List:,00:00:02.000\r\n"
+            "video-Scenes.csv": "Timecode List:,00:00:02.000\r\n"
             + SCENEDETECT_HEADER
             + "\r\n1,1,00:00:00.000,0.000,50,00:00:02.000,2.000,50,00:00:02.000,2.000"
             + "\r\n2,51,00:00:02.000,2.000,75,00:00:03.000,3.000,25,00:00:01.000,1.000\r\n"
         },
         read_annotations,
-        "film-Scenes.csv",
+        "video-Scenes.csv",
     ),
 }
 
@@ -262,7 +262,7 @@ def test_missing_files_folders_pipes_and_link_loops_are_refused(tmp_path: Path, 
             path.write_bytes(text.encode())
 
 
-def test_missing_keyframes_of_a_film_are_reported(tmp_path: Path) -> None:
+def test_missing_keyframes_of_a_video_are_reported(tmp_path: Path) -> None:
     root = put_all(tmp_path, FORMATS["movienet"])
     rng = random.Random(0)
     images = [name for name in FORMATS["movienet"].files if name.endswith(".jpg")]
@@ -281,7 +281,7 @@ ODD_NAMES = ["new\nline", os.fsdecode(b"latin\xe9"), "3.45.12\u202fPM", "a\u3000
 
 
 @pytest.mark.parametrize("name", [*ODD_NAMES, "soft\xadly", "a b!"])
-def test_labels_named_as_a_film_have_its_id(tmp_path: Path, name: str) -> None:
+def test_labels_named_as_a_video_have_its_id(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.csv").write_text("start,end\n0,1\n")
     (record,) = read_annotations(tmp_path)
     assert [record.video_id] == video_ids([tmp_path / f"{name}.mov"])
@@ -329,7 +329,7 @@ def test_contradictory_records_are_refused(values: dict[str, Any], message: str)
     types = {"shots": np.int64, "shots_seconds": np.float64, "scenes_seconds": np.float64, "scene_end": np.int8}
     arrays = {key: np.array(value, dtype=types[key]) if key in types else value for key, value in values.items()}
     with pytest.raises(DatasetError, match=message) as caught:
-        VideoAnnotation(**{"video_id": "film", "source": Path("source.txt"), **arrays})
+        VideoAnnotation(**{"video_id": "video", "source": Path("source.txt"), **arrays})
     assert str(caught.value).startswith("source.txt: ")
 
 

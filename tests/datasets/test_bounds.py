@@ -32,7 +32,7 @@ def test_values_that_are_not_numbers_are_refused(bassl: Bassl, command: str, num
 
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize("name", ["x" * 300 + ".mp4", "/" + "long/" * 2000 + "x.mp4"], ids=["name", "path"])
-def test_a_path_that_cannot_exist_counts_as_a_missing_film(bassl: Bassl, command: str, name: str) -> None:
+def test_a_path_that_cannot_exist_counts_as_a_missing_video(bassl: Bassl, command: str, name: str) -> None:
     written(lambda content: content["video"].update(path=name))
     code, _, err = bassl(*command.split())
     assert code == 0, err

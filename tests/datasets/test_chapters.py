@@ -1,4 +1,4 @@
-"""Chapters as scenes: what exports write and what FFmpeg and mkvmerge put into films is read back."""
+"""Chapters as scenes: what exports write and what FFmpeg and mkvmerge put into videos is read back."""
 
 import shutil
 import subprocess
@@ -11,10 +11,10 @@ from pipelines.datasets.chapters import read_chapters
 from pipelines.datasets.sources import read_annotations, read_scenes_of_folder, read_scenes_of_video
 from pipelines.errors import DatasetError
 from pipelines.outputs.exports import export
-from tests.outputs.exporting import FILM_23, scene_list
+from tests.outputs.exporting import VIDEO_23, scene_list
 from tests.small_stores import refusal
 
-SCENES = scene_list([30, 31, 29], [0, 2], FILM_23)
+SCENES = scene_list([30, 31, 29], [0, 2], VIDEO_23)
 TIMES = [[scene.start, scene.end] for scene in SCENES.scenes]
 
 
@@ -24,20 +24,20 @@ def times(path: Path) -> list[list[float]]:
     return record.scenes_seconds.tolist()  # type: ignore[no-any-return]
 
 
-@pytest.mark.parametrize("name", ["film.chapters.xml", "film.scenes.chapters.xml", "film.xml", "film.ffmetadata"])
+@pytest.mark.parametrize("name", ["video.chapters.xml", "video.scenes.chapters.xml", "video.xml", "video.ffmetadata"])
 def test_exported_chapters_are_read_back(tmp_path: Path, name: str) -> None:
     export(SCENES, tmp_path / name, "ffmetadata" if name.endswith("data") else "matroska")
     np.testing.assert_allclose(times(tmp_path / name), TIMES, atol=1e-6)
     (record,) = read_annotations(tmp_path / name)
-    assert record.video_id == "film"
+    assert record.video_id == "video"
 
 
 @pytest.mark.skipif(shutil.which("mkvmerge") is None, reason="mkvmerge is not installed")
-def test_chapters_inside_a_film_are_read(film: Path, tmp_path: Path) -> None:
-    export(SCENES, tmp_path / "film.chapters.xml")
-    command = ["mkvmerge", "-q", "-o", "film.mkv", "--chapters", "film.chapters.xml", str(film)]
+def test_chapters_inside_a_video_are_read(video: Path, tmp_path: Path) -> None:
+    export(SCENES, tmp_path / "video.chapters.xml")
+    command = ["mkvmerge", "-q", "-o", "video.mkv", "--chapters", "video.chapters.xml", str(video)]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
-    np.testing.assert_allclose(times(tmp_path / "film.mkv"), TIMES, atol=1e-6)
+    np.testing.assert_allclose(times(tmp_path / "video.mkv"), TIMES, atol=1e-6)
 
 
 def test_a_chapter_without_an_end_lasts_to_the_next_and_hidden_ones_are_left_out(tmp_path: Path) -> None:
@@ -60,12 +60,12 @@ def test_a_chapter_without_an_end_lasts_to_the_next_and_hidden_ones_are_left_out
 
 
 def test_in_a_folder_scenes_json_takes_precedence_over_chapters(tmp_path: Path) -> None:
-    SCENES.save(tmp_path / "film.json")
-    export(SCENES, tmp_path / "film.chapters.xml")
+    SCENES.save(tmp_path / "video.json")
+    export(SCENES, tmp_path / "video.chapters.xml")
     export(SCENES, tmp_path / "other.ffmeta")
     records, problems = read_scenes_of_folder(tmp_path)
     assert ({name: record.source.name for name, record in records.items()}, problems) == (
-        {"film": "film.json", "other": "other.ffmeta"},
+        {"video": "video.json", "other": "other.ffmeta"},
         [],
     )
 
@@ -81,7 +81,7 @@ def test_in_a_folder_scenes_json_takes_precedence_over_chapters(tmp_path: Path) 
     ],
 )
 def test_a_file_that_is_not_a_chapter_list_gives_a_one_line_error(tmp_path: Path, text: str, reason: str) -> None:
-    path = tmp_path / "film.chapters.xml"
+    path = tmp_path / "video.chapters.xml"
     path.write_text(text)
     with pytest.raises(DatasetError, match=reason) as caught:
         read_scenes_of_video(path)
@@ -93,11 +93,11 @@ def test_a_file_that_is_not_a_chapter_list_gives_a_one_line_error(tmp_path: Path
 )
 def test_two_chapters_with_the_same_start_give_a_one_line_error(tmp_path: Path, ends: tuple[str, str]) -> None:
     atoms = [f"<ChapterAtom><ChapterTimeStart>00:00:01.0</ChapterTimeStart>{end}</ChapterAtom>" for end in ends]
-    path = tmp_path / "film.chapters.xml"
+    path = tmp_path / "video.chapters.xml"
     path.write_text(f"<Chapters><EditionEntry>{''.join(atoms)}</EditionEntry></Chapters>")
     refusal(lambda: read_chapters(path), path, error=DatasetError)
 
 
-def test_a_film_without_chapters_gives_a_one_line_error(film: Path) -> None:
+def test_a_video_without_chapters_gives_a_one_line_error(video: Path) -> None:
     with pytest.raises(DatasetError, match="has no chapters"):
-        read_chapters(film)
+        read_chapters(video)

@@ -90,10 +90,10 @@ def test_a_reader_accepts_an_open_index(index: Path) -> None:
 @pytest.fixture
 def movienet(tmp_path: Path) -> Path:
     root = tmp_path / "movienet"
-    for seed, film in enumerate(("tt01", "tt02")):
-        put_shots(root, film)
-        put_labels(root, [0, 1, -1, 0], film)
-        put_keyframes(root, film, 5, seed=seed)
+    for seed, name in enumerate(("tt01", "tt02")):
+        put_shots(root, name)
+        put_labels(root, [0, 1, -1, 0], name)
+        put_keyframes(root, name, 5, seed=seed)
     build_index([root], IndexSettings(output=tmp_path / "movienet.h5"))
     return tmp_path / "movienet.h5"
 

@@ -67,7 +67,7 @@ def test_assignments_are_as_good_as_the_best_of_all() -> None:
 
 
 def annotation(**values: object) -> VideoAnnotation:
-    return VideoAnnotation("film", Path("film.txt"), **values)  # type: ignore[arg-type]
+    return VideoAnnotation("video", Path("video.txt"), **values)  # type: ignore[arg-type]
 
 
 def matched(ends: ArrayLike, scene_ends: ArrayLike, tolerance: float) -> tuple[NDArray[np.int8], MatchReport]:
@@ -77,7 +77,7 @@ def matched(ends: ArrayLike, scene_ends: ArrayLike, tolerance: float) -> tuple[N
     return match_annotation(annotation(scenes_seconds=scenes), frames, shots, tolerance)
 
 
-def test_a_film_of_many_shots_is_matched_quickly() -> None:
+def test_a_video_of_many_shots_is_matched_quickly() -> None:
     random = np.random.default_rng(1)
     ends = np.cumsum(random.integers(20, 200, 20_000))
     chosen = np.sort(random.choice(len(ends) - 1, 2_000, replace=False))
@@ -91,7 +91,7 @@ def test_the_match_report_counts_matched_and_unmatched_ends() -> None:
     assert labels.dtype == np.int8
     assert labels.tolist() == [1, 0, 1, 0]
     assert (report.scene_ends, report.matched, report.unmatched) == (3, 2, (25.0,))
-    assert report.at_film_end == 1  # no label, and no part of the figures
+    assert report.at_video_end == 1  # no label, and no part of the figures
     assert report.mean_distance == pytest.approx(0.75)
     assert report.max_distance == pytest.approx(1.0)
 
@@ -130,7 +130,7 @@ def test_scenes_in_seconds_are_matched_to_shots() -> None:
         annotation(scenes_seconds=np.array([[0.0, 4.5], [4.5, 16.0]])), OUR_SHOTS, OUR_TIMES
     )
     assert labels.tolist() == [1, 0, 0, 0]
-    assert (report.scene_ends, report.matched, report.at_film_end) == (1, 1, 1)
+    assert (report.scene_ends, report.matched, report.at_video_end) == (1, 1, 1)
     assert report.max_distance == pytest.approx(0.5)
 
 
@@ -147,21 +147,21 @@ def test_frames_after_the_last_shot_are_not_matched_to_it() -> None:
     labels, report = match_annotation(annotation(scenes_frames=np.array([[0, 200], [200, 900]])), OUR_SHOTS, OUR_TIMES)
     assert labels.tolist() == [0, 1, 0, 0]
     assert (report.scene_ends, report.matched, report.unmatched) == (1, 1, ())
-    assert (report.at_film_end, report.outside) == (0, 1)
+    assert (report.at_video_end, report.outside) == (0, 1)
 
 
 def test_ends_outside_the_shots_of_a_part_are_only_counted() -> None:
     scenes = annotation(scenes_seconds=np.array([[0.0, 5.0], [5.0, 12.0], [12.0, 16.0], [16.0, 30.0]]))
     labels, report = match_annotation(scenes, OUR_SHOTS[2:], OUR_TIMES[2:], tolerance=0.5)  # 8 to 16 seconds
     assert labels.tolist() == [1, 0]
-    assert (report.scene_ends, report.matched, report.at_film_end, report.outside) == (1, 1, 1, 2)
+    assert (report.scene_ends, report.matched, report.at_video_end, report.outside) == (1, 1, 1, 2)
 
 
-def test_a_last_scene_without_an_end_lasts_to_the_end_of_the_film() -> None:
+def test_a_last_scene_without_an_end_lasts_to_the_end_of_the_video() -> None:
     scenes = annotation(scenes_seconds=np.array([[0.0, 8.0], [8.0, 9.0]]), open_end=True)
     labels, report = match_annotation(scenes, OUR_SHOTS, OUR_TIMES, tolerance=3.0)
     assert labels.tolist() == [0, 1, 0, 0]
-    assert (report.scene_ends, report.at_film_end) == (1, 1)
+    assert (report.scene_ends, report.at_video_end) == (1, 1)
 
 
 def test_labelled_shots_of_another_detector_are_matched() -> None:
@@ -191,5 +191,5 @@ def test_same_shots_keep_their_labels() -> None:
 
 
 def test_a_source_without_scenes_is_refused() -> None:
-    with pytest.raises(DatasetError, match=r"film.txt: has no scenes of film"):
+    with pytest.raises(DatasetError, match=r"video.txt: has no scenes of video"):
         match_annotation(annotation(shots=OUR_SHOTS), OUR_SHOTS, OUR_TIMES)

@@ -8,42 +8,42 @@ import pytest
 from pipelines.datasets.annotations import KeyframeFolder
 from pipelines.datasets.movienet import is_movienet, read_jpeg, read_movienet, read_movienet_splits
 from pipelines.errors import DatasetError
-from tests.datasets.movienet_files import FILM, SHOTS, put, put_keyframes, put_labels, put_list, put_shots, put_split
+from tests.datasets.movienet_files import SHOTS, VIDEO, put, put_keyframes, put_labels, put_list, put_shots, put_split
 from tests.small_stores import jpeg
 
 
 def labels_of(root: Path) -> list[int]:
-    [film] = read_movienet(root)
-    assert film.scene_end is not None
-    assert film.scene_end.dtype == np.int8
-    return [int(label) for label in film.scene_end]
+    [video] = read_movienet(root)
+    assert video.scene_end is not None
+    assert video.scene_end.dtype == np.int8
+    return [int(label) for label in video.scene_end]
 
 
-def test_all_files_of_a_movienet_film_are_read(tmp_path: Path) -> None:
+def test_all_files_of_a_movienet_video_are_read(tmp_path: Path) -> None:
     put_shots(tmp_path)
     put_labels(tmp_path, [0, 1, -1, 0])
-    put_split(tmp_path, val=[FILM], train=["tt0000001"])
+    put_split(tmp_path, val=[VIDEO], train=["tt0000001"])
     put_list(tmp_path, "val", [0, 1, 1, 0, 0])
     put_list(tmp_path, "trainvaltest", [0, 1, 1, 0, 0])
     put_list(tmp_path, "pretrain", [None] * 5)
     folder = put_keyframes(tmp_path)
-    [film] = read_movienet(tmp_path)
-    assert film.video_id == FILM
-    assert film.shots is not None
-    assert film.shots.tolist() == [[first, last + 1] for first, last in SHOTS]
-    assert film.scene_end is not None
-    assert film.scene_end.tolist() == [0, 1, -1, 0, 0]
-    assert film.split == "val"
-    assert film.frame_rate == 24.0
-    assert film.keyframes == KeyframeFolder(folder, shots=5, images=3)
-    assert read_movienet_splits(tmp_path) == {FILM: "val", "tt0000001": "train"}
+    [video] = read_movienet(tmp_path)
+    assert video.video_id == VIDEO
+    assert video.shots is not None
+    assert video.shots.tolist() == [[first, last + 1] for first, last in SHOTS]
+    assert video.scene_end is not None
+    assert video.scene_end.tolist() == [0, 1, -1, 0, 0]
+    assert video.split == "val"
+    assert video.frame_rate == 24.0
+    assert video.keyframes == KeyframeFolder(folder, shots=5, images=3)
+    assert read_movienet_splits(tmp_path) == {VIDEO: "val", "tt0000001": "train"}
 
 
 @pytest.mark.parametrize(
     ("labels", "first", "expected"),
     [
-        ([1, 0, 0, 1], 0, [1, 0, 0, 1, 0]),  # as in 316 of the 318 films
-        ([1, 0, 0, 1, 1], 0, [1, 0, 0, 1, 0]),  # as many labels as shots: the film's end is no scene end
+        ([1, 0, 0, 1], 0, [1, 0, 0, 1, 0]),  # as in 316 of the 318 videos
+        ([1, 0, 0, 1, 1], 0, [1, 0, 0, 1, 0]),  # as many labels as shots: the video's end is no scene end
         ([1, 0, 1], 0, [1, 0, 1, 0, 0]),  # two fewer
         ([0, 0, 1], 1, [0, 0, 0, 1, 0]),  # numbered from shot 1
     ],
@@ -56,7 +56,7 @@ def test_unlabelled_shots_at_the_edges_count_as_inside_a_scene(
     assert labels_of(tmp_path) == expected
 
 
-def test_films_with_only_keyframes_are_read_without_labels(tmp_path: Path) -> None:
+def test_videos_with_only_keyframes_are_read_without_labels(tmp_path: Path) -> None:
     put_keyframes(tmp_path, "tt2", 3)
     put_keyframes(tmp_path, "tt1", 2, images=1)
     first, second = read_movienet(tmp_path)
@@ -78,7 +78,7 @@ def test_annotation_lists_of_the_release_are_enough(tmp_path: Path) -> None:
     put_list(tmp_path, "test", [0, -1], "tt1", num_shot=3)
     put_list(tmp_path, "pretrain", [0, 0], "tt2")
     one, two, three = read_movienet(tmp_path)
-    assert [film.split for film in (one, two, three)] == ["test", "pretrain", "train"]
+    assert [video.split for video in (one, two, three)] == ["test", "pretrain", "train"]
     assert one.scene_end is not None
     assert one.scene_end.tolist() == [0, -1, 0]
     assert two.number_of_shots == 2
@@ -104,18 +104,18 @@ def test_a_list_of_four_shots_and_num_shot_four_alone_has_four_shots(tmp_path: P
     assert labels_of(tmp_path) == [0, 1, 0, 0]
 
 
-def test_films_of_an_unlabelled_list_count_only_if_they_have_other_files(tmp_path: Path) -> None:
+def test_videos_of_an_unlabelled_list_count_only_if_they_have_other_files(tmp_path: Path) -> None:
     path = put_list(tmp_path, "pretrain", [None, None], "tt2")
     path.write_text(path.read_text() + path.read_text().replace("tt2", "tt1"))
     put_keyframes(tmp_path, "tt2", 2)
-    [film] = read_movienet(tmp_path)
-    assert (film.video_id, film.split, film.scene_end) == ("tt2", "pretrain", None)
+    [video] = read_movienet(tmp_path)
+    assert (video.video_id, video.split, video.scene_end) == ("tt2", "pretrain", None)
 
 
 def test_a_keyframe_folder_may_have_more_than_ten_thousand_shots(tmp_path: Path) -> None:
     put_keyframes(tmp_path, shots=10_002, images=1)
-    [film] = read_movienet(tmp_path)
-    assert film.number_of_shots == 10_002
+    [video] = read_movienet(tmp_path)
+    assert video.number_of_shots == 10_002
 
 
 def test_a_movienet_folder_is_recognised(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_movienet_folder_is_recognised(tmp_path: Path) -> None:
     with pytest.raises(DatasetError, match="give MovieNet's folder"):
         read_movienet(tmp_path / "missing")
     (tmp_path / "empty" / "240P_frames").mkdir(parents=True)
-    with pytest.raises(DatasetError, match="no film's keyframes"):
+    with pytest.raises(DatasetError, match="no video's keyframes"):
         read_movienet(tmp_path / "empty")
 
 
@@ -161,7 +161,7 @@ def test_files_with_unexpected_names_in_a_keyframe_folder_are_refused(tmp_path: 
 
 def test_a_folder_without_keyframes_is_refused(tmp_path: Path) -> None:
     put_keyframes(tmp_path, shots=0)
-    assert f"{FILM}: has no keyframes" in fault_of(tmp_path)
+    assert f"{VIDEO}: has no keyframes" in fault_of(tmp_path)
 
 
 def test_keyframes_that_do_not_match_the_shot_list_are_refused(tmp_path: Path) -> None:
@@ -187,7 +187,7 @@ def test_keyframes_that_do_not_match_the_shot_list_are_refused(tmp_path: Path) -
 )
 def test_damaged_label_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
     put_shots(tmp_path)
-    path = put(tmp_path / "scene318" / "label318" / f"{FILM}.txt", text)
+    path = put(tmp_path / "scene318" / "label318" / f"{VIDEO}.txt", text)
     said = fault_of(tmp_path)
     assert said.startswith(str(path))
     assert message in said
@@ -199,7 +199,7 @@ def test_labels_without_shots_are_refused(tmp_path: Path) -> None:
 
 
 def test_damaged_shot_lists_are_refused(tmp_path: Path) -> None:
-    path = put(tmp_path / "scene318" / "shot_movie318" / f"{FILM}.txt", "0 48 12 24 36\n40 329 119 189 259\n")
+    path = put(tmp_path / "scene318" / "shot_movie318" / f"{VIDEO}.txt", "0 48 12 24 36\n40 329 119 189 259\n")
     assert fault_of(tmp_path) == f"{path}, line 2: shot 1, from 40 to 330, starts before the end of shot 0 at 49"
     put(path, "0 48 12 24 36\n49 129 119 189 259\n")
     assert "line 2: a keyframe of '49 129 119 189 259' is outside its shot" in fault_of(tmp_path)
@@ -208,7 +208,7 @@ def test_damaged_shot_lists_are_refused(tmp_path: Path) -> None:
 def test_damaged_split_files_are_refused(tmp_path: Path) -> None:
     put_shots(tmp_path)
     path = put_split(tmp_path, train=["a", "b"], test=["c", "b"])
-    assert fault_of(tmp_path) == f"{path}: lists the film 'b' in train and again in test"
+    assert fault_of(tmp_path) == f"{path}: lists the video 'b' in train and again in test"
     put(path, '{"train": ["a"], "val": []}')
     assert "has no 'test'" in fault_of(tmp_path)
     put(path, '{"train": ["a"], "train": [], "val": [], "test": []}')
@@ -216,7 +216,7 @@ def test_damaged_split_files_are_refused(tmp_path: Path) -> None:
     put(path, "[" * 200_000)
     assert fault_of(tmp_path).startswith(str(path))
     put_split(tmp_path, train=[7])  # type: ignore[list-item]
-    assert "7 is not the id of a film of train" in fault_of(tmp_path)
+    assert "7 is not the id of a video of train" in fault_of(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -230,7 +230,7 @@ def test_damaged_split_files_are_refused(tmp_path: Path) -> None:
         ({"boundary_label": 3}, "line 3: 3 is not a label"),
         ({"boundary_label": None}, "line 1: has labels of only some shots"),
         ({"boundary_label": 0.0}, "line 3: 0.0 is not a label"),
-        ({"video_id": ["x"]}, "line 3: a list is not the id of a film"),
+        ({"video_id": ["x"]}, "line 3: a list is not the id of a video"),
     ],
 )
 def test_damaged_annotation_lists_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
@@ -257,11 +257,11 @@ def test_contradicting_files_are_both_named(tmp_path: Path) -> None:
     put_list(tmp_path, "train", [0, 1])
     assert "gives tt0047396 2 shots, but" in fault_of(tmp_path)
     put_list(tmp_path, "train", [0, 1, 0, 0, 0])
-    split = put_split(tmp_path, test=[FILM])
+    split = put_split(tmp_path, test=[VIDEO])
     assert f"has tt0047396 in train, but {split} in test" in fault_of(tmp_path)
     put_split(tmp_path)
     second = put_list(tmp_path, "val", [0, 1, 0, 0, 0])
-    assert fault_of(tmp_path) == f"{second}, line 1: has the film tt0047396, and so has {listed}"
+    assert fault_of(tmp_path) == f"{second}, line 1: has the video tt0047396, and so has {listed}"
     second.unlink()
     put_list(tmp_path, "trainvaltest", [0, 1, 1, 0, 0])
     assert "labels shot 2 of tt0047396 with 1" in fault_of(tmp_path)

@@ -34,7 +34,7 @@ def seconds(video: VideoAnnotation) -> list[list[float]]:
 
 def test_a_scenes_json_is_read(tmp_path: Path) -> None:
     video = read_scenes_json(put(tmp_path / "any.json", scenes_json()))
-    assert video.video_id == "film"
+    assert video.video_id == "video"
     assert video.frame_rate == 25.0
     assert video.shots is not None
     assert video.shots_seconds is not None
@@ -45,14 +45,14 @@ def test_a_scenes_json_is_read(tmp_path: Path) -> None:
 
 
 def test_a_scenes_json_made_on_windows_is_read(tmp_path: Path) -> None:
-    content = scenes_json(path="C:\\movies\\My film.mkv")
+    content = scenes_json(path="C:\\movies\\My video.mkv")
     video = read_scenes_json(put(tmp_path / "a.json", "\ufeff" + json.dumps(content, indent=1).replace("\n", "\r\n")))
-    assert video.video_id == "My_film"
+    assert video.video_id == "My_video"
 
 
 def test_a_scenes_json_written_by_the_package_is_read(tmp_path: Path) -> None:
     shots = [Shot(i, 7 * i, 7 * i + 7, 0.3 * i, 0.3 * (i + 1), 0.25 * i) for i in range(4)]
-    facts = VideoFacts("film.mp4", 4, 3, 1.2, 28, 30.0)
+    facts = VideoFacts("video.mp4", 4, 3, 1.2, 28, 30.0)
     SceneList(facts, {"seed": 1}, tuple(shots), group_shots(shots, [0, 3])).save(tmp_path / "scenes.json")
     video = read_scenes_json(tmp_path / "scenes.json")
     assert video.scene_end is not None
@@ -141,17 +141,17 @@ def test_json_that_is_not_a_scenes_json_is_refused(tmp_path: Path, content: str)
     ],
 )
 def test_a_csv_with_times_is_read(tmp_path: Path, text: str, expected: list[list[float]]) -> None:
-    video = read_scenes_csv(put(tmp_path / "film.csv", text))
-    assert video.video_id == "film"
+    video = read_scenes_csv(put(tmp_path / "video.csv", text))
+    assert video.video_id == "video"
     assert video.scenes_frames is None
     assert seconds(video) == expected
 
 
 def test_frames_in_a_csv_count_from_zero_and_are_half_open(tmp_path: Path) -> None:
     video = read_scenes_csv(
-        put(tmp_path / "film.scenes.csv", "start_frame,end_frame,start,end\n0,50,0,2\n50,80,2,3.2\n")
+        put(tmp_path / "video.scenes.csv", "start_frame,end_frame,start,end\n0,50,0,2\n50,80,2,3.2\n")
     )
-    assert video.video_id == "film"
+    assert video.video_id == "video"
     assert frames(video) == [[0, 50], [50, 80]]
     assert seconds(video) == [[0, 2], [2, 3.2]]
 
@@ -159,7 +159,7 @@ def test_frames_in_a_csv_count_from_zero_and_are_half_open(tmp_path: Path) -> No
 def test_a_csv_with_the_fields_of_scenes_json_is_read(tmp_path: Path) -> None:
     scenes = scenes_json()["scenes"]
     rows = [{**scene, "start_timecode": "00:00:00.000", "end_timecode": "00:00:10.000"} for scene in scenes]
-    with (path := tmp_path / "film.csv").open("w", newline="") as file:
+    with (path := tmp_path / "video.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
         writer.writerows(rows)
@@ -168,7 +168,7 @@ def test_a_csv_with_the_fields_of_scenes_json_is_read(tmp_path: Path) -> None:
 
 
 def test_a_csv_with_frame_timecodes_is_read(tmp_path: Path) -> None:
-    path = put(tmp_path / "film.csv", "start,end\n00:00:00:00,00:00:01:12\n00:00:01:12,01:00:00:00\n")
+    path = put(tmp_path / "video.csv", "start,end\n00:00:00:00,00:00:01:12\n00:00:01:12,01:00:00:00\n")
     assert seconds(read_scenes_csv(path, 24)) == [[0, 1.5], [1.5, 3600]]
     assert seconds(read_scenes_csv(path, 24000 / 1001))[1][1] == pytest.approx(3603.6)
     with pytest.raises(DatasetError, match="line 2: '00:00:00:00' ends in a frame number; give the frame rate"):
@@ -179,14 +179,14 @@ def test_a_csv_with_frame_timecodes_is_read(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("first_line", ["Timecode List:", "00:00:02.000,00:00:05.000", "Scene Number"])
 def test_a_csv_of_pyscenedetect_is_read(tmp_path: Path, first_line: str) -> None:
-    path = tmp_path / "film-Scenes.csv"
+    path = tmp_path / "video-Scenes.csv"
     edges = [FrameTimecode(frame, 25.0) for frame in (0, 50, 125, 250)]
     with path.open("w", newline="") as file:
         cuts = edges[1:-1] if first_line == "Timecode List:" else None
         write_scene_list(file, list(pairwise(edges)), include_cut_list=first_line != "Scene Number", cut_list=cuts)
     assert path.read_text().startswith(first_line)
     video = read_scenes_csv(path)
-    assert video.video_id == "film"
+    assert video.video_id == "video"
     assert frames(video) == [[0, 50], [50, 125], [125, 250]]
     assert seconds(video) == [[0, 2], [2, 5], [5, 10]]
     path.write_text(path.read_text().replace(",125,", ",126,"))
@@ -226,7 +226,7 @@ def test_a_csv_of_pyscenedetect_is_read(tmp_path: Path, first_line: str) -> None
     ],
 )
 def test_a_damaged_csv_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    path = put(tmp_path / "film.csv", text)
+    path = put(tmp_path / "video.csv", text)
     with pytest.raises(DatasetError, match=re.escape(message)) as caught:
         read_scenes_csv(path)
     assert str(caught.value).startswith(str(path))
@@ -241,7 +241,7 @@ def test_a_folder_of_scene_files_is_read(tmp_path: Path) -> None:
     assert [video.video_id for video in read_annotations(tmp_path)] == ["a", "b"]
     put(tmp_path / "c.json", scenes_json(path="other/b.mp4"))
     (_, b) = read_annotations(tmp_path)
-    assert b.source.name == "c.json", "of a scenes.json and a CSV of one film, as `bassl predict` can write, the first"
+    assert b.source.name == "c.json", "of a scenes.json and a CSV of one video, as `bassl predict` can write, the first"
     put(tmp_path / "d.json", scenes_json(path="b.mp4"))
     with pytest.raises(DatasetError, match=r"d.json: is about the video b, and so is .*c.json; remove one"):
         read_annotations(tmp_path)

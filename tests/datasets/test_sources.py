@@ -95,7 +95,7 @@ def test_a_damaged_file_affects_no_other_file(tmp_path: Path) -> None:
     ]
 
 
-def test_a_damaged_film_of_movienet_affects_no_other_film(tmp_path: Path) -> None:
+def test_a_damaged_video_of_movienet_affects_no_other_video(tmp_path: Path) -> None:
     root = movienet(tmp_path)
     put_shots(root, "tt0000002", [(0, 9)])
     damaged = put_labels(root, [], "tt0000002")

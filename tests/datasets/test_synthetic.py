@@ -1,4 +1,4 @@
-"""The film generator: a film is what its truth says it is, and finding its scenes is a real but solvable task."""
+"""The video generator: a video is what its truth says it is, and finding its scenes is a real but solvable task."""
 
 import json
 import subprocess
@@ -16,21 +16,27 @@ from scenedetect import AdaptiveDetector, detect
 
 import pipelines
 from pipelines.datasets import synthetic
-from pipelines.datasets.synthetic import SyntheticFilm, SyntheticFilmSettings, plan_film, render_keyframes, write_film
+from pipelines.datasets.synthetic import (
+    SyntheticVideo,
+    SyntheticVideoSettings,
+    plan_video,
+    render_keyframes,
+    write_video,
+)
 from pipelines.errors import BasslError
 
-TINY = SyntheticFilmSettings(seed=3, scenes=3, shot_seconds=(0.5, 1.0), frame_rate=8, width=64, height=48)
-MEDIUM = SyntheticFilmSettings(seed=1, scenes=6, shots_per_scene=(4, 8), width=192, height=108)
+TINY = SyntheticVideoSettings(seed=3, scenes=3, shot_seconds=(0.5, 1.0), frame_rate=8, width=64, height=48)
+MEDIUM = SyntheticVideoSettings(seed=1, scenes=6, shots_per_scene=(4, 8), width=192, height=108)
 
 
 @pytest.fixture(scope="module")
-def medium(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SyntheticFilm]:
-    path = tmp_path_factory.mktemp("film") / "film.mp4"
-    return path, write_film(path, MEDIUM)
+def medium(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SyntheticVideo]:
+    path = tmp_path_factory.mktemp("video") / "video.mp4"
+    return path, write_video(path, MEDIUM)
 
 
 @pytest.fixture(scope="module")
-def frames(medium: tuple[Path, SyntheticFilm]) -> NDArray[np.float32]:
+def frames(medium: tuple[Path, SyntheticVideo]) -> NDArray[np.float32]:
     return decode(medium[0])
 
 
@@ -46,56 +52,58 @@ def colours(keyframes: NDArray[np.uint8]) -> NDArray[np.float64]:
     return np.sqrt([np.bincount(row, minlength=64) / len(row) for row in bins])
 
 
-def test_a_seed_always_gives_the_same_film(tmp_path: Path) -> None:
-    write_film(tmp_path / "one" / "film.mp4", TINY)
-    write_film(tmp_path / "two" / "film.mp4", TINY)
-    for name in ("film.mp4", "film.scenes.json"):
+def test_a_seed_always_gives_the_same_video(tmp_path: Path) -> None:
+    write_video(tmp_path / "one" / "video.mp4", TINY)
+    write_video(tmp_path / "two" / "video.mp4", TINY)
+    for name in ("video.mp4", "video.scenes.json"):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
 def test_another_process_draws_the_same_images() -> None:
     script = (
         "import hashlib; from pipelines.datasets.synthetic import *;"
-        f"print(hashlib.sha256(render_keyframes(plan_film({TINY!r})).tobytes()).hexdigest())"
+        f"print(hashlib.sha256(render_keyframes(plan_video({TINY!r})).tobytes()).hexdigest())"
     )
     runs = {subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout for _ in range(2)}
     assert len(runs) == 1
 
 
-def test_another_seed_gives_another_film() -> None:
-    films = [plan_film(replace(TINY, seed=seed, shots_per_scene=(4, 4))) for seed in range(4)]
-    assert len({film.shots for film in films}) == 4
-    pictures = [render_keyframes(film, per_shot=1) for film in films]
+def test_another_seed_gives_another_video() -> None:
+    videos = [plan_video(replace(TINY, seed=seed, shots_per_scene=(4, 4))) for seed in range(4)]
+    assert len({video.shots for video in videos}) == 4
+    pictures = [render_keyframes(video, per_shot=1) for video in videos]
     for other in pictures[1:]:
         assert np.abs(pictures[0].astype(int) - other).mean() > 20
 
 
-def test_the_truth_covers_the_film_without_gap(medium: tuple[Path, SyntheticFilm], frames: NDArray[np.float32]) -> None:
-    film = medium[1]
-    assert film.shot_ranges[0][0] == 0
-    assert all(end == start for (_, end), (start, _) in pairwise(film.shot_ranges))
-    assert len(frames) == film.frames
-    assert sorted(set(film.scene_of_shot)) == list(range(MEDIUM.scenes))
-    assert list(film.scene_of_shot) == sorted(film.scene_of_shot)
+def test_the_truth_covers_the_video_without_gap(
+    medium: tuple[Path, SyntheticVideo], frames: NDArray[np.float32]
+) -> None:
+    video = medium[1]
+    assert video.shot_ranges[0][0] == 0
+    assert all(end == start for (_, end), (start, _) in pairwise(video.shot_ranges))
+    assert len(frames) == video.frames
+    assert sorted(set(video.scene_of_shot)) == list(range(MEDIUM.scenes))
+    assert list(video.scene_of_shot) == sorted(video.scene_of_shot)
     for scene in range(MEDIUM.scenes):
-        assert 4 <= film.scene_of_shot.count(scene) <= 8
-    for start, end in film.shot_ranges:
-        assert 1.47 < (end - start) / film.frame_rate < 6.03
+        assert 4 <= video.scene_of_shot.count(scene) <= 8
+    for start, end in video.shot_ranges:
+        assert 1.47 < (end - start) / video.frame_rate < 6.03
 
 
-def test_the_written_scenes_json_equals_the_plan(medium: tuple[Path, SyntheticFilm]) -> None:
-    path, film = medium
-    truth = json.loads(path.with_name("film.scenes.json").read_text())
+def test_the_written_scenes_json_equals_the_plan(medium: tuple[Path, SyntheticVideo]) -> None:
+    path, video = medium
+    truth = json.loads(path.with_name("video.scenes.json").read_text())
     jsonschema.validate(truth, json.loads(Path(pipelines.__file__).with_name("scenes.schema.json").read_text()))
     assert (truth["schema"], truth["version"]) == ("bassl.scenes", 1)
     assert truth["video"] == {
-        "path": "film.mp4", "width": 192, "height": 108, "frames": film.frames, "frame_rate": 24.0,
-        "duration": pytest.approx(film.frames / 24),
+        "path": "video.mp4", "width": 192, "height": 108, "frames": video.frames, "frame_rate": 24.0,
+        "duration": pytest.approx(video.frames / 24),
     }  # fmt: skip
     assert truth["settings"].items() >= {k: v for k, v in asdict(MEDIUM).items() if not isinstance(v, tuple)}.items()
-    assert [tuple(span) for span in truth["settings"]["dissolve_frames"]] == list(film.dissolves)
-    assert [(shot["start_frame"], shot["end_frame"]) for shot in truth["shots"]] == list(film.shot_ranges)
-    ends = [i for i in range(len(film.shots)) if film.scene_of_shot[i : i + 2] != (film.scene_of_shot[i],) * 2]
+    assert [tuple(span) for span in truth["settings"]["dissolve_frames"]] == list(video.dissolves)
+    assert [(shot["start_frame"], shot["end_frame"]) for shot in truth["shots"]] == list(video.shot_ranges)
+    ends = [i for i in range(len(video.shots)) if video.scene_of_shot[i : i + 2] != (video.scene_of_shot[i],) * 2]
     assert [shot["index"] for shot in truth["shots"] if shot["score"] == 1.0] == ends
     assert {shot["score"] for shot in truth["shots"]} == {0.0, 1.0}
     assert [scene["end_shot"] - 1 for scene in truth["scenes"]] == ends
@@ -108,11 +116,11 @@ def test_the_written_scenes_json_equals_the_plan(medium: tuple[Path, SyntheticFi
         assert scene["confidence"] == 1.0
 
 
-def test_hard_cuts_are_where_the_truth_says(medium: tuple[Path, SyntheticFilm], frames: NDArray[np.float32]) -> None:
-    film = medium[1]
+def test_hard_cuts_are_where_the_truth_says(medium: tuple[Path, SyntheticVideo], frames: NDArray[np.float32]) -> None:
+    video = medium[1]
     change = np.abs(np.diff(frames, axis=0)).mean((1, 2))  # change[i]: from frame i to frame i + 1
-    middles = {(start + end) // 2 for start, end in film.dissolves}
-    cuts = [start for start, _ in film.shot_ranges[1:]]
+    middles = {(start + end) // 2 for start, end in video.dissolves}
+    cuts = [start for start, _ in video.shot_ranges[1:]]
     assert middles <= set(cuts)
     at_cuts = np.array([cut - 1 for cut in cuts if cut not in middles])
     inside = np.delete(change, at_cuts)
@@ -121,23 +129,23 @@ def test_hard_cuts_are_where_the_truth_says(medium: tuple[Path, SyntheticFilm], 
     assert np.median(inside) > 0  # the picture lives
 
 
-def test_a_shot_detector_finds_the_hard_cuts(medium: tuple[Path, SyntheticFilm]) -> None:
-    path, film = medium
+def test_a_shot_detector_finds_the_hard_cuts(medium: tuple[Path, SyntheticVideo]) -> None:
+    path, video = medium
     found = {scene[0].frame_num for scene in detect(str(path), AdaptiveDetector())[1:]}
-    soft = {frame for start, end in film.dissolves for frame in range(start, end + 1)}
-    hard = {start for start, _ in film.shot_ranges[1:]} - soft
+    soft = {frame for start, end in video.dissolves for frame in range(start, end + 1)}
+    hard = {start for start, _ in video.shot_ranges[1:]} - soft
     assert len(found & hard) >= 0.95 * len(hard)
     assert len(found - hard - soft) <= 0.05 * len(hard)
 
 
 def test_a_dissolve_mixes_two_scenes_around_the_cut(
-    medium: tuple[Path, SyntheticFilm], frames: NDArray[np.float32]
+    medium: tuple[Path, SyntheticVideo], frames: NDArray[np.float32]
 ) -> None:
-    film = medium[1]
-    assert len(film.dissolves) == MEDIUM.dissolves
-    for start, end in film.dissolves:
-        after = next(shot for shot in film.shots if shot.start_frame == (start + end) // 2)
-        assert film.shots[film.shots.index(after) - 1].scene == after.scene - 1
+    video = medium[1]
+    assert len(video.dissolves) == MEDIUM.dissolves
+    for start, end in video.dissolves:
+        after = next(shot for shot in video.shots if shot.start_frame == (start + end) // 2)
+        assert video.shots[video.shots.index(after) - 1].scene == after.scene - 1
         assert end - start == 24
         before, behind, middle = frames[start - 1], frames[end], frames[(start + end) // 2]
         assert np.abs(middle - (before + behind) / 2).mean() < 0.5 * np.abs(before - behind).mean()
@@ -148,11 +156,11 @@ def test_a_dissolve_mixes_two_scenes_around_the_cut(
 
 def test_shots_of_one_scene_are_more_alike_than_shots_of_different_sets() -> None:
     for seed in range(4):
-        film = plan_film(SyntheticFilmSettings(seed=seed, width=96, height=54))
-        likeness = colours(render_keyframes(film))
+        video = plan_video(SyntheticVideoSettings(seed=seed, width=96, height=54))
+        likeness = colours(render_keyframes(video))
         likeness = likeness @ likeness.T
-        scenes = np.array(film.scene_of_shot)
-        sets = np.array(film.sets)[scenes]
+        scenes = np.array(video.scene_of_shot)
+        sets = np.array(video.sets)[scenes]
         same_scene = (scenes[:, None] == scenes) & ~np.eye(len(scenes), dtype=bool)
         assert likeness[same_scene].mean() > likeness[sets[:, None] != sets].mean() + 0.1
         # And yet a change of shot alone does not tell: many cuts inside scenes change more than some between them.
@@ -162,11 +170,11 @@ def test_shots_of_one_scene_are_more_alike_than_shots_of_different_sets() -> Non
 
 
 def test_shot_and_reverse_shot_alternate() -> None:
-    film = plan_film(replace(MEDIUM, seed=2, scenes=12))
-    pictures = render_keyframes(film, per_shot=1)[:, 0].astype(np.float32)
+    video = plan_video(replace(MEDIUM, seed=2, scenes=12))
+    pictures = render_keyframes(video, per_shot=1)[:, 0].astype(np.float32)
     differences = []
-    for i in range(len(film.shots) - 2):
-        first, second, third = film.shots[i : i + 3]
+    for i in range(len(video.shots) - 2):
+        first, second, third = video.shots[i : i + 3]
         kinds = (first.kind, second.kind, third.kind)
         if first.scene == third.scene and kinds == ("close",) * 3 and first.which == third.which != second.which:
             again, reverse = (np.abs(pictures[i] - pictures[i + k]).mean() for k in (2, 1))
@@ -177,69 +185,69 @@ def test_shot_and_reverse_shot_alternate() -> None:
 
 def test_sets_and_characters_recur_in_later_scenes() -> None:
     for seed in range(10):
-        film = plan_film(SyntheticFilmSettings(seed=seed))
-        assert all(place != following for place, following in pairwise(film.sets))
-        assert 6 <= len(set(film.sets)) < len(film.sets)
+        video = plan_video(SyntheticVideoSettings(seed=seed))
+        assert all(place != following for place, following in pairwise(video.sets))
+        assert 6 <= len(set(video.sets)) < len(video.sets)
         places: dict[int, set[int]] = {}
-        for place, cast in zip(film.sets, film.casts, strict=True):
+        for place, cast in zip(video.sets, video.casts, strict=True):
             for character in cast:
                 places.setdefault(character, set()).add(place)
         assert sum(len(where) > 1 for where in places.values()) >= 2
-        for shot in film.shots:
-            assert {actor.character for actor in shot.actors} <= set(film.casts[shot.scene])
-        assert {"wide", "close", "insert"} <= {shot.kind for shot in film.shots}
+        for shot in video.shots:
+            assert {actor.character for actor in shot.actors} <= set(video.casts[shot.scene])
+        assert {"wide", "close", "insert"} <= {shot.kind for shot in video.shots}
 
 
 def test_neighbouring_shots_have_different_set_ups() -> None:
     for seed in range(10):
-        shots = plan_film(SyntheticFilmSettings(seed=seed)).shots
+        shots = plan_video(SyntheticVideoSettings(seed=seed)).shots
         for shot, following in pairwise(shots):
             assert (shot.scene, shot.kind, shot.which) != (following.scene, following.kind, following.which)
 
 
-def test_keyframes_are_frames_of_the_film(medium: tuple[Path, SyntheticFilm]) -> None:
-    path, film = medium
-    keyframes = render_keyframes(film, per_shot=3)
-    assert keyframes.shape == (len(film.shots), 3, 108, 192, 3)
+def test_keyframes_are_frames_of_the_video(medium: tuple[Path, SyntheticVideo]) -> None:
+    path, video = medium
+    keyframes = render_keyframes(video, per_shot=3)
+    assert keyframes.shape == (len(video.shots), 3, 108, 192, 3)
     with av.open(str(path)) as container:
         frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
-    for (start, end), pictures in zip(film.shot_ranges, keyframes, strict=True):
+    for (start, end), pictures in zip(video.shot_ranges, keyframes, strict=True):
         for k, picture in enumerate(pictures):
             frame = frames[start + (end - start) * (k + 1) // 4]
             assert np.abs(frame.astype(int) - picture).mean() < 8  # what the encoder loses
 
 
 @pytest.mark.parametrize("suffix", [".mkv", ".mov", ".avi"])
-def test_films_can_be_written_in_other_containers(tmp_path: Path, suffix: str) -> None:
-    film = write_film(tmp_path / f"film{suffix}", TINY)
-    assert len(decode(tmp_path / f"film{suffix}")) == film.frames
+def test_videos_can_be_written_in_other_containers(tmp_path: Path, suffix: str) -> None:
+    video = write_video(tmp_path / f"video{suffix}", TINY)
+    assert len(decode(tmp_path / f"video{suffix}")) == video.frames
 
 
-def test_a_film_may_have_one_scene_of_one_shot(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "film.mp4", replace(TINY, scenes=1, shots_per_scene=(1, 1)))
-    assert (len(film.shots), film.dissolves, film.sets) == (1, (), (0,))
-    assert len(json.loads((tmp_path / "film.scenes.json").read_text())["scenes"]) == 1
+def test_a_video_may_have_one_scene_of_one_shot(tmp_path: Path) -> None:
+    video = write_video(tmp_path / "video.mp4", replace(TINY, scenes=1, shots_per_scene=(1, 1)))
+    assert (len(video.shots), video.dissolves, video.sets) == (1, (), (0,))
+    assert len(json.loads((tmp_path / "video.scenes.json").read_text())["scenes"]) == 1
 
 
 @pytest.mark.parametrize("size", [(16, 16), (200, 40), (54, 96)])
 def test_unusual_frame_sizes_can_be_generated(tmp_path: Path, size: tuple[int, int]) -> None:
-    film = write_film(tmp_path / "film.mp4", replace(TINY, width=size[0], height=size[1], dissolves=9))
-    assert decode(tmp_path / "film.mp4").shape == (film.frames, size[1], size[0])
-    assert len(film.dissolves) == TINY.scenes - 1
+    video = write_video(tmp_path / "video.mp4", replace(TINY, width=size[0], height=size[1], dissolves=9))
+    assert decode(tmp_path / "video.mp4").shape == (video.frames, size[1], size[0])
+    assert len(video.dissolves) == TINY.scenes - 1
 
 
 def test_fractional_frame_rates_are_exact(tmp_path: Path) -> None:
-    film = write_film(tmp_path / "film.mp4", replace(TINY, scenes=1, frame_rate=23.976))
-    assert (film.frame_rate.numerator, film.frame_rate.denominator) == (24000, 1001)
-    with av.open(str(tmp_path / "film.mp4")) as container:
+    video = write_video(tmp_path / "video.mp4", replace(TINY, scenes=1, frame_rate=23.976))
+    assert (video.frame_rate.numerator, video.frame_rate.denominator) == (24000, 1001)
+    with av.open(str(tmp_path / "video.mp4")) as container:
         times = [frame.time for frame in container.decode(video=0)]
-    assert times == pytest.approx([float(i / film.frame_rate) for i in range(film.frames)], abs=1e-4)
+    assert times == pytest.approx([float(i / video.frame_rate) for i in range(video.frames)], abs=1e-4)
 
 
 def test_progress_counts_frames(tmp_path: Path) -> None:
     seen: list[tuple[int, int]] = []
-    film = write_film(tmp_path / "film.mp4", TINY, lambda done, total: seen.append((done, total)))
-    assert seen == [(i + 1, film.frames) for i in range(film.frames)]
+    video = write_video(tmp_path / "video.mp4", TINY, lambda done, total: seen.append((done, total)))
+    assert seen == [(i + 1, video.frames) for i in range(video.frames)]
 
 
 @pytest.mark.parametrize(
@@ -263,7 +271,7 @@ def test_progress_counts_frames(tmp_path: Path) -> None:
 )
 def test_impossible_settings_are_refused_by_name(tmp_path: Path, changes: dict[str, object]) -> None:
     with pytest.raises(BasslError, match=next(iter(changes))) as caught:
-        write_film(tmp_path / "film.mp4", replace(TINY, **changes))  # type: ignore[arg-type]
+        write_video(tmp_path / "video.mp4", replace(TINY, **changes))  # type: ignore[arg-type]
     assert "\n" not in str(caught.value)
     assert not list(tmp_path.iterdir())
 
@@ -271,46 +279,46 @@ def test_impossible_settings_are_refused_by_name(tmp_path: Path, changes: dict[s
 def test_unwritable_paths_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder.mp4").mkdir()
-    for path in (tmp_path / "file" / "film.mp4", tmp_path / "folder.mp4", tmp_path / "film.txt", tmp_path / "film"):
+    for path in (tmp_path / "file" / "video.mp4", tmp_path / "folder.mp4", tmp_path / "video.txt", tmp_path / "video"):
         with pytest.raises(BasslError) as caught:
-            write_film(path, TINY)
+            write_video(path, TINY)
         assert str(path) in str(caught.value)
         assert "\n" not in str(caught.value)
     assert {path.name for path in tmp_path.iterdir()} == {"file", "folder.mp4"}
 
 
-def test_an_interrupted_film_leaves_no_files_and_keeps_existing_ones(tmp_path: Path) -> None:
-    (tmp_path / "film.mp4").write_text("an earlier film")
+def test_an_interrupted_video_leaves_no_files_and_keeps_existing_ones(tmp_path: Path) -> None:
+    (tmp_path / "video.mp4").write_text("an earlier video")
 
     def interrupt(done: int, total: int) -> None:
         if done == total // 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        write_film(tmp_path / "film.mp4", TINY, interrupt)
-    assert [path.name for path in tmp_path.iterdir()] == ["film.mp4"]
-    assert (tmp_path / "film.mp4").read_text() == "an earlier film"
+        write_video(tmp_path / "video.mp4", TINY, interrupt)
+    assert [path.name for path in tmp_path.iterdir()] == ["video.mp4"]
+    assert (tmp_path / "video.mp4").read_text() == "an earlier video"
 
 
-def test_without_libx264_the_film_is_mpeg4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_libx264_the_video_is_mpeg4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(synthetic.av, "codecs_available", set())
-    film = write_film(tmp_path / "film.mp4", TINY)
-    assert len(decode(tmp_path / "film.mp4")) == film.frames
-    with av.open(str(tmp_path / "film.mp4")) as container:
+    video = write_video(tmp_path / "video.mp4", TINY)
+    assert len(decode(tmp_path / "video.mp4")) == video.frames
+    with av.open(str(tmp_path / "video.mp4")) as container:
         assert container.streams.video[0].codec_context.name == "mpeg4"
 
 
 def test_the_generator_runs_as_a_program(tmp_path: Path) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "pipelines.datasets.synthetic", str(tmp_path / "film.mp4"), *arguments]
+        command = [sys.executable, "-m", "pipelines.datasets.synthetic", str(tmp_path / "video.mp4"), *arguments]
         return subprocess.run(command, capture_output=True, text=True, check=False)
 
     small = ("--seed", "3", "--scenes", "3", "--width", "64", "--height", "48", "--frame-rate", "8")
     done = run(*small, "--shot-seconds", "0.5", "1")
     assert (done.returncode, done.stderr, done.stdout.count("\n")) == (0, "", 1)
     assert "3 scenes" in done.stdout
-    written = (tmp_path / "film.mp4").read_bytes()
-    write_film(tmp_path / "same.mp4", TINY)
+    written = (tmp_path / "video.mp4").read_bytes()
+    write_video(tmp_path / "same.mp4", TINY)
     assert written == (tmp_path / "same.mp4").read_bytes()
     for wrong in (("--scenes", "0"), ("--scenes", "many"), ("--shot-seconds", "2")):
         failed = run(*wrong)

@@ -24,7 +24,7 @@ def predicted(times: np.ndarray, ends: list[int], scores: list[float] | None = N
     scene_end = np.zeros(len(times), np.int8)
     scene_end[ends] = 1
     return VideoAnnotation(
-        "film",
+        "video",
         HERE,
         shots=np.round(times * RATE).astype(np.int64),
         shots_seconds=times,
@@ -35,7 +35,7 @@ def predicted(times: np.ndarray, ends: list[int], scores: list[float] | None = N
 
 
 def listed(*cuts: float, source: Path = THERE) -> VideoAnnotation:
-    return VideoAnnotation("film", source, scenes_seconds=shots(*cuts))
+    return VideoAnnotation("video", source, scenes_seconds=shots(*cuts))
 
 
 GUESS = predicted(shots(0, 10, 20, 30, 40, 50), [1, 3], [0.1, 0.9, 0.2, 0.6, 0.3])
@@ -45,43 +45,43 @@ def test_lists_with_the_same_shots_are_compared_shot_by_shot() -> None:
     truth = replace(GUESS, source=THERE, scene_end=np.array([0, 1, 1, 0, 0], np.int8), scores=None)
     result = align(GUESS, truth, tolerance=0.0)
     assert (result.how, result.truth, result.prediction) == ("same shots", None, None)
-    film = result.film
-    assert film.labels.tolist() == [0, 1, 1, 0, 0]
-    assert film.decided(0.5).tolist() == [False, True, False, True, False]
-    assert film.scores.tolist() == [0.1, 0.9, 0.2, 0.6, 0.3]
-    assert film.seconds is not None
-    assert film.shots.dtype == np.int64
+    video = result.video
+    assert video.labels.tolist() == [0, 1, 1, 0, 0]
+    assert video.decided(0.5).tolist() == [False, True, False, True, False]
+    assert video.scores.tolist() == [0.1, 0.9, 0.2, 0.6, 0.3]
+    assert video.seconds is not None
+    assert video.shots.dtype == np.int64
 
 
 def test_a_scene_end_just_before_the_end_of_both_lists_is_counted() -> None:
     short, whole = (0, 20, 49.5, 50), (0, 20, 50)
-    false_alarm = align(listed(*short, source=HERE), listed(*whole), tolerance=1.0).film
+    false_alarm = align(listed(*short, source=HERE), listed(*whole), tolerance=1.0).video
     assert (false_alarm.labels.tolist(), false_alarm.decided(0.5).tolist()) == ([1, 0, 0], [True, True, False])
-    missed = align(GUESS, listed(*short), tolerance=1.0).film
+    missed = align(GUESS, listed(*short), tolerance=1.0).video
     assert missed.labels.tolist() == [0, 1, 0, 0, 1, 0]
 
 
 def test_true_scene_ends_are_assigned_to_the_shots_of_the_prediction() -> None:
     result = align(GUESS, listed(0, 20.4, 39.5, 50), tolerance=1.0)
     assert result.how == "shots of the prediction"
-    assert result.film.labels.tolist() == [0, 1, 0, 1, 0]
+    assert result.video.labels.tolist() == [0, 1, 0, 1, 0]
     assert result.truth is not None
-    assert (result.truth.scene_ends, result.truth.matched, result.truth.at_film_end) == (2, 2, 1)
+    assert (result.truth.scene_ends, result.truth.matched, result.truth.at_video_end) == (2, 2, 1)
     assert result.truth.mean_distance == pytest.approx(0.45)
     assert result.truth.max_distance == pytest.approx(0.5)
-    assert evaluate([result.film])["f1"] == 1.0
+    assert evaluate([result.video])["f1"] == 1.0
 
 
 def test_a_true_end_without_a_shot_end_is_a_miss() -> None:
     result = align(GUESS, listed(0, 20, 25, 40, 50), tolerance=1.0)
-    film = result.film
-    assert film.shots.tolist() == [[0, 10], [10, 20], [20, 25], [25, 30], [30, 40], [40, 50]]
-    assert film.labels.tolist() == [0, 1, 1, 0, 1, 0]
-    assert film.decided(0.5).tolist() == [False, True, False, False, True, False]
-    assert film.scores.tolist() == [0.1, 0.9, 0.0, 0.2, 0.6, 0.3]
+    video = result.video
+    assert video.shots.tolist() == [[0, 10], [10, 20], [20, 25], [25, 30], [30, 40], [40, 50]]
+    assert video.labels.tolist() == [0, 1, 1, 0, 1, 0]
+    assert video.decided(0.5).tolist() == [False, True, False, False, True, False]
+    assert video.scores.tolist() == [0.1, 0.9, 0.0, 0.2, 0.6, 0.3]
     assert result.truth is not None
     assert result.truth.unmatched == (25.0,)
-    values = evaluate([film])
+    values = evaluate([video])
     assert (values["precision"], values["recall"]) == (1.0, pytest.approx(2 / 3))
 
 
@@ -89,13 +89,13 @@ def test_a_predicted_end_without_a_shot_end_is_a_false_alarm() -> None:
     truth = replace(GUESS, source=THERE, scores=None)
     result = align(listed(0, 20.5, 33, 50, source=HERE), truth, tolerance=1.0)
     assert result.how == "shots of the truth"
-    film = result.film
-    assert film.labels.tolist() == [0, 1, 0, 0, 1, 0]
-    assert film.decided(0.5).tolist() == [False, True, False, True, False, False]
-    assert np.isnan(film.scores).all()
+    video = result.video
+    assert video.labels.tolist() == [0, 1, 0, 0, 1, 0]
+    assert video.decided(0.5).tolist() == [False, True, False, True, False, False]
+    assert np.isnan(video.scores).all()
     assert result.prediction is not None
     assert (result.prediction.matched, result.prediction.unmatched) == (1, (33.0,))
-    values = measure([film])
+    values = measure([video])
     assert (values["precision"].pooled, values["recall"].pooled) == (0.5, 0.5)
     assert values["ap"].value is None
 
@@ -103,9 +103,9 @@ def test_a_predicted_end_without_a_shot_end_is_a_false_alarm() -> None:
 def test_two_lists_without_shots_can_be_compared() -> None:
     result = align(listed(0, 10.2, 30, 50, source=HERE), listed(0, 10, 20, 50), tolerance=0.5)
     assert result.how == "true scenes as shots"
-    assert result.film.labels.tolist() == [1, 1, 0, 0]
-    assert result.film.decided(0.5).tolist() == [True, False, True, False]
-    values = measure([result.film])
+    assert result.video.labels.tolist() == [1, 1, 0, 0]
+    assert result.video.decided(0.5).tolist() == [True, False, True, False]
+    values = measure([result.video])
     assert values["f1"].pooled == 0.5
     assert values["coverage"].pooled == pytest.approx((10 + 10 + 20) / 50)  # in seconds: there are no shots to count
 
@@ -113,50 +113,50 @@ def test_two_lists_without_shots_can_be_compared() -> None:
 def test_boundary_f1_uses_the_original_times_of_scene_ends() -> None:
     # Put on shots, 20.9 and 20 are one; on the time line they are 0.9 seconds apart.
     result = align(GUESS, listed(0, 20.9, 40, 50), tolerance=1.0)
-    assert measure([result.film], within=1.0)["boundary_f1"].pooled == 1.0
-    assert measure([result.film], within=0.5)["boundary_f1"].pooled == 0.5
+    assert measure([result.video], within=1.0)["boundary_f1"].pooled == 1.0
+    assert measure([result.video], within=0.5)["boundary_f1"].pooled == 0.5
     result = align(listed(0, 20.9, 40, 50, source=HERE), replace(GUESS, source=THERE), tolerance=1.0)
-    assert measure([result.film], within=0.5)["boundary_f1"].pooled == 0.5
+    assert measure([result.video], within=0.5)["boundary_f1"].pooled == 0.5
 
 
-def test_a_list_that_ends_a_little_early_ends_with_the_film() -> None:
+def test_a_list_that_ends_a_little_early_ends_with_the_video() -> None:
     for end in (50.0, 47.0, 53.0):
         result = align(GUESS, listed(0, 20, 40, end), tolerance=1.0)
-        assert evaluate([result.film])["f1"] == 1.0
+        assert evaluate([result.video])["f1"] == 1.0
         assert result.truth is not None
-        assert (result.truth.scene_ends, result.truth.at_film_end) == (2, 1)
+        assert (result.truth.scene_ends, result.truth.at_video_end) == (2, 1)
 
 
-def test_a_list_that_ends_before_the_film_has_a_scene_end_there() -> None:
+def test_a_list_that_ends_before_the_video_has_a_scene_end_there() -> None:
     result = align(GUESS, listed(0, 20, 40), tolerance=1.0)
-    assert result.film.labels.tolist() == [0, 1, 0, 1, 0]
+    assert result.video.labels.tolist() == [0, 1, 0, 1, 0]
 
 
-def test_a_list_without_the_end_of_its_last_scene_ends_with_the_film() -> None:
+def test_a_list_without_the_end_of_its_last_scene_ends_with_the_video() -> None:
     other = predicted(shots(0, 10, 20, 30, 40, 41, 50), [1, 3])
     chapters = replace(listed(0, 20, 40, 41), open_end=True)
-    assert evaluate([align(other, chapters, tolerance=0.5).film])["f1"] == 1.0
-    assert evaluate([align(chapters, replace(other, source=THERE), tolerance=0.5).film])["f1"] == 1.0
+    assert evaluate([align(other, chapters, tolerance=0.5).video])["f1"] == 1.0
+    assert evaluate([align(chapters, replace(other, source=THERE), tolerance=0.5).video])["f1"] == 1.0
 
 
 def test_a_last_scene_shorter_than_the_tolerance_is_kept() -> None:
     shown = predicted(shots(*range(0, 101, 10), 102), [2, 5, 9])
     written = listed(0, 30, 60, 100, 102)
     for guess, truth in ((shown, written), (replace(written, source=HERE), replace(shown, source=THERE))):
-        film = align(guess, truth, tolerance=3.0).film
-        assert film.labels.sum() == film.decided(0.5).sum() == 3
-        values = measure([film])
+        video = align(guess, truth, tolerance=3.0).video
+        assert video.labels.sum() == video.decided(0.5).sum() == 3
+        values = measure([video])
         assert (values["f1"].pooled, values["boundary_f1"].pooled) == (1.0, 1.0)
 
 
 PART = replace(predicted(shots(105, 110, 120, 130, 140, 145), [1, 3], [0.1, 0.9, 0.2, 0.6, 0.3]), part=True)
-"""Of a film of 200 seconds: the part from 105 to 145 seconds, with scene ends at 120 and 140."""
+"""Of a video of 200 seconds: the part from 105 to 145 seconds, with scene ends at 120 and 140."""
 WHOLE = (0, 40, 104.8, 120.3, 130.1, 145.4, 170, 200)
 """True scenes; two of their ends are those of the part."""
 
 
 def in_frames(*cuts: float) -> VideoAnnotation:
-    return VideoAnnotation("film", THERE, scenes_frames=np.round(shots(*cuts) * RATE).astype(np.int64))
+    return VideoAnnotation("video", THERE, scenes_frames=np.round(shots(*cuts) * RATE).astype(np.int64))
 
 
 def as_shots(*cuts: float) -> VideoAnnotation:
@@ -166,22 +166,22 @@ def as_shots(*cuts: float) -> VideoAnnotation:
 
 
 @pytest.mark.parametrize("truth_of", [listed, in_frames, as_shots])
-def test_for_a_part_of_a_film_only_scene_ends_within_it_count(truth_of: Callable[..., VideoAnnotation]) -> None:
+def test_for_a_part_of_a_video_only_scene_ends_within_it_count(truth_of: Callable[..., VideoAnnotation]) -> None:
     result = align(PART, truth_of(*WHOLE), tolerance=1.0)
-    film = result.film
+    video = result.video
     assert (result.how, result.part) == ("shots of the prediction", (105.0, 145.0))
-    assert film.seconds is not None
+    assert video.seconds is not None
     assert PART.shots_seconds is not None
-    assert film.seconds.tolist() == PART.shots_seconds.tolist()
-    assert film.labels.tolist() == [0, 1, 1, 0, 0]
-    assert film.decided(0.5).tolist() == [False, True, False, True, False]
-    values = measure([film], within=1.0)
+    assert video.seconds.tolist() == PART.shots_seconds.tolist()
+    assert video.labels.tolist() == [0, 1, 1, 0, 0]
+    assert video.decided(0.5).tolist() == [False, True, False, True, False]
+    values = measure([video], within=1.0)
     assert (values["precision"].pooled, values["recall"].pooled, values["boundary_f1"].pooled) == (0.5, 0.5, 0.5)
 
 
 def test_a_part_with_correct_scenes_has_perfect_scores() -> None:
     for start, end in ((0.0, 200.0), (90.0, 145.0), (105.3, 144.2), (0.0, 147.0)):
-        values = measure([align(PART, listed(start, 120, 140, end), tolerance=1.0).film])
+        values = measure([align(PART, listed(start, 120, 140, end), tolerance=1.0).video])
         perfect = ("precision", "recall", "f1", "miou", "coverage", "boundary_f1")
         assert {values[name].value for name in perfect} == {1.0}, (start, end)
 
@@ -191,7 +191,7 @@ def test_in_a_part_a_true_end_far_from_all_shot_ends_is_a_miss() -> None:
         result = align(PART, listed(*sorted((0, 120, 140, 200, cut))), tolerance=1.0)
         assert result.truth is not None
         assert result.truth.unmatched == (cut,)
-        assert evaluate([result.film])["recall"] == pytest.approx(2 / 3)
+        assert evaluate([result.video])["recall"] == pytest.approx(2 / 3)
 
 
 @pytest.mark.parametrize(("edge", "true_end", "ends"), [(106.0, 105.4, 2), (105.5, 105.4, 3), (106.0, 144.6, 2)])
@@ -199,17 +199,17 @@ def test_a_true_end_nearer_to_the_bound_of_a_part_than_to_a_shot_end_counts_as_t
     edge: float, true_end: float, ends: int
 ) -> None:
     guess = replace(predicted(shots(105, edge, 120, 140, 145), [1, 2]), part=True)
-    assert align(guess, listed(*sorted((0, 120, 140, 200, true_end))), tolerance=1.0).film.labels.sum() == ends
+    assert align(guess, listed(*sorted((0, 120, 140, 200, true_end))), tolerance=1.0).video.labels.sum() == ends
 
 
 def test_with_a_truth_of_a_part_only_that_part_of_the_prediction_is_scored() -> None:
     whole = as_shots(0, 50, 120, 130, 150, 200)
     whole = replace(whole, scores=np.linspace(0, 1, len(whole.shots)))  # type: ignore[arg-type]
-    film = align(whole, replace(PART, source=THERE, scores=None), tolerance=1.0).film
-    assert film.scores.tolist() == pytest.approx(np.linspace(0, 1, 40)[21:29].tolist())  # five seconds a shot
-    assert film.seconds is not None
-    assert (film.seconds[0, 0], film.seconds[-1, 1]) == (105.0, 145.0)
-    values = measure([film])
+    video = align(whole, replace(PART, source=THERE, scores=None), tolerance=1.0).video
+    assert video.scores.tolist() == pytest.approx(np.linspace(0, 1, 40)[21:29].tolist())  # five seconds a shot
+    assert video.seconds is not None
+    assert (video.seconds[0, 0], video.seconds[-1, 1]) == (105.0, 145.0)
+    values = measure([video])
     assert (values["precision"].pooled, values["recall"].pooled) == (0.5, 0.5)
 
 
@@ -219,7 +219,7 @@ def test_a_part_scored_shot_by_shot_is_reported_as_a_part() -> None:
 
 
 def test_parts_without_overlap_are_refused() -> None:
-    with pytest.raises(DatasetError, match=r"guess.json: has no part of the film in common with .*truth.csv"):
+    with pytest.raises(DatasetError, match=r"guess.json: has no part of the video in common with .*truth.csv"):
         align(PART, replace(GUESS, source=THERE, part=True), tolerance=1.0)
     with pytest.raises(DatasetError, match=r"truth.csv: has no scenes between 00:01:45.000 and 00:02:25.000"):
         align(PART, listed(0, 50, 90), tolerance=1.0)
@@ -227,32 +227,32 @@ def test_parts_without_overlap_are_refused() -> None:
 
 def test_scene_ends_after_the_end_of_the_prediction_are_misses() -> None:
     result = align(GUESS, listed(0, 20, 40, 70, 90), tolerance=1.0)
-    assert result.film.shots[-1].tolist() == [50, 70]
-    assert evaluate([result.film])["recall"] == pytest.approx(2 / 3)
+    assert result.video.shots[-1].tolist() == [50, 70]
+    assert evaluate([result.video])["recall"] == pytest.approx(2 / 3)
     assert result.lengths == (50.0, 90.0)
 
 
 def test_a_given_threshold_replaces_the_listed_scenes() -> None:
     result = align(GUESS, listed(0, 20, 40, 50), tolerance=1.0, threshold=0.2)
-    assert result.film.decided(0.5).tolist() == [False, True, True, True, False]
+    assert result.video.decided(0.5).tolist() == [False, True, True, True, False]
     with pytest.raises(DatasetError, match="no scores"):
         align(listed(0, 20, 50, source=HERE), listed(0, 20, 50), tolerance=1.0, threshold=0.5)
 
 
 def test_frames_are_converted_by_the_other_source_or_a_frame_rate() -> None:
-    frames = VideoAnnotation("film", THERE, scenes_frames=np.array([[0, 500], [500, 1000], [1000, 1250]]))
-    assert align(GUESS, frames, tolerance=0.0).film.labels.tolist() == [0, 1, 0, 1, 0]
+    frames = VideoAnnotation("video", THERE, scenes_frames=np.array([[0, 500], [500, 1000], [1000, 1250]]))
+    assert align(GUESS, frames, tolerance=0.0).video.labels.tolist() == [0, 1, 0, 1, 0]
     guess = listed(0, 20, 40, 50, source=HERE)
     with pytest.raises(DatasetError, match=r"truth\.csv: has frames but no frame rate; give it with --frame-rate"):
         align(guess, frames, tolerance=0.0)
-    assert measure([align(guess, frames, 0.0, frame_rate=25).film])["f1"].pooled == 1.0
-    assert measure([align(guess, replace(frames, frame_rate=25.0), 0.0).film])["f1"].pooled == 1.0
+    assert measure([align(guess, frames, 0.0, frame_rate=25).video])["f1"].pooled == 1.0
+    assert measure([align(guess, replace(frames, frame_rate=25.0), 0.0).video])["f1"].pooled == 1.0
 
 
 def test_times_of_equal_shots_come_from_a_source_or_a_frame_rate() -> None:
     guess = replace(GUESS, shots_seconds=None, frame_rate=None)
     truth = replace(guess, source=THERE, scores=None)
-    assert align(guess, truth, 0.0).film.seconds is None
+    assert align(guess, truth, 0.0).video.seconds is None
     for result in (
         align(guess, truth, 0.0, frame_rate=RATE),
         align(guess, replace(truth, frame_rate=RATE), 0.0, frame_rate=1.0),
@@ -261,33 +261,33 @@ def test_times_of_equal_shots_come_from_a_source_or_a_frame_rate() -> None:
         align(replace(guess, shots_seconds=GUESS.shots_seconds, frame_rate=1.0), truth, 0.0),
     ):
         assert result.how == "same shots"
-        assert np.array_equal(result.film.seconds, GUESS.shots_seconds)  # type: ignore[arg-type]
+        assert np.array_equal(result.video.seconds, GUESS.shots_seconds)  # type: ignore[arg-type]
 
 
 def test_scenes_of_a_truth_label_its_own_unlabelled_shots() -> None:
     scenes = replace(GUESS, source=THERE, scene_end=None, scores=None, scenes_seconds=shots(0, 10, 40, 50))
-    assert align(GUESS, scenes, tolerance=0.0).film.labels.tolist() == [1, 0, 0, 1, 0]
+    assert align(GUESS, scenes, tolerance=0.0).video.labels.tolist() == [1, 0, 0, 1, 0]
 
 
 def test_a_true_end_in_a_gap_matches_anywhere_in_the_gap() -> None:
-    gap = VideoAnnotation("film", THERE, scenes_seconds=np.array([[0.0, 17], [23, 40], [40, 50]]))
+    gap = VideoAnnotation("video", THERE, scenes_seconds=np.array([[0.0, 17], [23, 40], [40, 50]]))
     result = align(GUESS, gap, tolerance=0.0)
-    assert result.film.labels.tolist() == [0, 1, 0, 1, 0]
-    assert measure([result.film], within=0.0)["boundary_f1"].pooled == 1.0
-    gap = VideoAnnotation("film", THERE, scenes_seconds=np.array([[0.0, 23], [26, 40], [40, 50]]))
+    assert result.video.labels.tolist() == [0, 1, 0, 1, 0]
+    assert measure([result.video], within=0.0)["boundary_f1"].pooled == 1.0
+    gap = VideoAnnotation("video", THERE, scenes_seconds=np.array([[0.0, 23], [26, 40], [40, 50]]))
     result = align(GUESS, gap, tolerance=1.0)  # no shot ends in this one or near it
-    assert result.film.labels.tolist() == [0, 0, 1, 0, 1, 0]
+    assert result.video.labels.tolist() == [0, 0, 1, 0, 1, 0]
 
 
 def test_doubtful_ends_count_or_are_ignored_as_requested() -> None:
     truth = replace(GUESS, source=THERE, scene_end=np.array([0, 1, -1, 0, 0], np.int8), scores=None)
-    assert align(GUESS, truth, 1.0).film.known is None
-    assert align(GUESS, truth, 1.0).film.labels.tolist() == [0, 1, 1, 0, 0]
-    known = align(GUESS, truth, 1.0, doubtful="ignore").film.known
+    assert align(GUESS, truth, 1.0).video.known is None
+    assert align(GUESS, truth, 1.0).video.labels.tolist() == [0, 1, 1, 0, 0]
+    known = align(GUESS, truth, 1.0, doubtful="ignore").video.known
     assert known is not None
     assert known.tolist() == [True, True, False, True, True]
     moved = replace(truth, shots_seconds=shots(0, 10, 20, 30, 41, 50), shots=truth.shots + 1)  # type: ignore[operator]
-    known = align(GUESS, moved, 1.0, doubtful="ignore").film.known
+    known = align(GUESS, moved, 1.0, doubtful="ignore").video.known
     assert known is not None
     assert known.tolist() == [True, True, False, True, True]
 
@@ -305,24 +305,24 @@ def test_an_ignored_doubtful_end_is_neither_a_miss_nor_a_hit(how: str, found: tu
     elif how == "shots of the truth":
         guess = listed(0, *found, 50, source=HERE)
     result = align(guess, DOUBTED, tolerance=1.0, doubtful="ignore")
-    values = measure([result.film])
+    values = measure([result.video])
     assert result.how == how
     names = ("precision", "recall", "boundary_precision", "boundary_recall", "recall_at_3s")
     assert {name: values[name].pooled for name in names} == dict.fromkeys(names, 1.0)
 
 
 def test_shots_without_labels_are_refused_as_truth() -> None:
-    with pytest.raises(DatasetError, match=r"truth\.csv: has no scenes of film"):
+    with pytest.raises(DatasetError, match=r"truth\.csv: has no scenes of video"):
         align(GUESS, replace(GUESS, source=THERE, scene_end=None, scores=None), 1.0)
 
 
-def test_a_film_of_one_shot_or_one_scene_can_be_aligned() -> None:
+def test_a_video_of_one_shot_or_one_scene_can_be_aligned() -> None:
     alone = predicted(shots(0, 10), [], [0.7])
-    film = align(alone, listed(0, 10), 1.0).film
-    assert (film.labels.tolist(), film.decided(0.5).tolist()) == ([0], [False])
-    film = align(alone, listed(0, 4, 10), 1.0).film
-    assert film.shots.tolist() == [[0, 4], [4, 10]]
-    assert film.labels.tolist() == [1, 0]
+    video = align(alone, listed(0, 10), 1.0).video
+    assert (video.labels.tolist(), video.decided(0.5).tolist()) == ([0], [False])
+    video = align(alone, listed(0, 4, 10), 1.0).video
+    assert video.shots.tolist() == [[0, 4], [4, 10]]
+    assert video.labels.tolist() == [1, 0]
 
 
 def test_shots_are_cut_at_given_times() -> None:
@@ -343,11 +343,11 @@ def test_every_scene_end_of_both_lists_is_counted_once() -> None:
         ends = np.flatnonzero(rng.random(len(times) - 1) < 0.4).tolist()
         true = np.unique(np.round(rng.uniform(1, 97, int(rng.integers(1, 12))), 1))
         guess, truth = predicted(times, ends, rng.random(len(times)).tolist()), listed(0, *true, 100)
-        for film in (
-            align(guess, truth, 1.0).film,
-            align(replace(truth, source=HERE), replace(guess, source=THERE), 1.0).film,
+        for video in (
+            align(guess, truth, 1.0).video,
+            align(replace(truth, source=HERE), replace(guess, source=THERE), 1.0).video,
         ):
-            forward = film.scores[0] == film.scores[0]
-            labels, decided = int(film.labels.sum()), int(film.decided(0.5).sum())
+            forward = video.scores[0] == video.scores[0]
+            labels, decided = int(video.labels.sum()), int(video.decided(0.5).sum())
             assert (labels, decided) == ((len(true), len(ends)) if forward else (len(ends), len(true)))
-            assert (np.diff(film.shots.ravel()) >= 0).all()
+            assert (np.diff(video.shots.ravel()) >= 0).all()

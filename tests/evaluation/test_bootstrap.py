@@ -1,4 +1,4 @@
-"""Every metric of every bootstrap draw against the plain metrics on the drawn films."""
+"""Every metric of every bootstrap draw against the plain metrics on the drawn videos."""
 
 import math
 from statistics import harmonic_mean
@@ -8,37 +8,37 @@ import pytest
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score, roc_auc_score
 
 from pipelines.evaluation.bootstrap import METRICS, Measure, _draws, _statistics, compare, evaluate, flatten, measure
-from pipelines.evaluation.boundary_metrics import coverage_overflow, film_boundaries
-from pipelines.evaluation.metrics import FilmScores, film_miou, recall_within_counts
-from tests.evaluation.scored_films import films, one_film
+from pipelines.evaluation.boundary_metrics import coverage_overflow, video_boundaries
+from pipelines.evaluation.metrics import VideoScores, recall_within_counts, video_miou
+from tests.evaluation.scored_videos import one_video, videos
 
 
-def drawn(some: list[FilmScores], weights: np.ndarray) -> list[FilmScores]:
-    return [film for film, times in zip(some, weights.astype(int), strict=True) for _ in range(times)]
+def drawn(some: list[VideoScores], weights: np.ndarray) -> list[VideoScores]:
+    return [video for video, times in zip(some, weights.astype(int), strict=True) for _ in range(times)]
 
 
-def plain(films: list[FilmScores], threshold: float = 0.5) -> dict[str, float]:
-    """Metrics over shots and mIoU, and ``film_...`` for means over films, by scikit-learn."""
-    pairs = [(film.labels[film.counted()], film.scores[film.counted()]) for film in films]
+def plain(videos: list[VideoScores], threshold: float = 0.5) -> dict[str, float]:
+    """Metrics over shots and mIoU, and ``video_...`` for means over videos, by scikit-learn."""
+    pairs = [(video.labels[video.counted()], video.scores[video.counted()]) for video in videos]
     labels, scores = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
     return {
         "ap": average_precision_score(labels, scores),
         "auc": roc_auc_score(labels, scores),
         "f1": f1_score(labels, scores >= threshold),
-        "miou": float(np.mean([film_miou(film.labels, film.decided(threshold), film.shots) for film in films])),
+        "miou": float(np.mean([video_miou(video.labels, video.decided(threshold), video.shots) for video in videos])),
         "precision": precision_score(labels, scores >= threshold, zero_division=0),
         "recall": recall_score(labels, scores >= threshold),
-        "film_ap": float(np.mean([average_precision_score(y, s) for y, s in pairs])),
-        "film_auc": float(np.mean([roc_auc_score(y, s) for y, s in pairs])),
-        "film_precision": float(np.mean([precision_score(y, s >= threshold, zero_division=0) for y, s in pairs])),
-        "film_f1": float(np.mean([f1_score(y, s >= threshold) for y, s in pairs])),
-        "film_recall": float(np.mean([recall_score(y, s >= threshold) for y, s in pairs])),
+        "video_ap": float(np.mean([average_precision_score(y, s) for y, s in pairs])),
+        "video_auc": float(np.mean([roc_auc_score(y, s) for y, s in pairs])),
+        "video_precision": float(np.mean([precision_score(y, s >= threshold, zero_division=0) for y, s in pairs])),
+        "video_f1": float(np.mean([f1_score(y, s >= threshold) for y, s in pairs])),
+        "video_recall": float(np.mean([recall_score(y, s >= threshold) for y, s in pairs])),
     }
 
 
 @pytest.mark.parametrize("levels", [0, 8], ids=["scores differ", "ties"])
-def test_each_bootstrap_draw_equals_the_metrics_of_its_films(levels: int) -> None:
-    some = films(levels=levels)
+def test_each_bootstrap_draw_equals_the_metrics_of_its_videos(levels: int) -> None:
+    some = videos(levels=levels)
     weights = _draws(len(some), 8, seed=1)
     pooled, means = _statistics(some, 0.5, 2.0, weights)
     for r, row in enumerate(weights):
@@ -46,11 +46,11 @@ def test_each_bootstrap_draw_equals_the_metrics_of_its_films(levels: int) -> Non
         expected = plain(these)
         for name in ("ap", "auc", "f1", "precision", "recall"):
             assert pooled[name][r] == pytest.approx(expected[name])
-            assert means[name][r] == pytest.approx(expected[f"film_{name}"])
+            assert means[name][r] == pytest.approx(expected[f"video_{name}"])
         assert means["miou"][r] == pytest.approx(expected["miou"])
         assert pooled["sum"][r] == pytest.approx(sum(expected[name] for name in ("ap", "miou", "auc", "f1")))
 
-        parts = [coverage_overflow(film.labels, film.decided(0.5)) for film in these]
+        parts = [coverage_overflow(video.labels, video.decided(0.5)) for video in these]
         shots = sum(part.shots for part in parts)
         coverage = sum(part.coverage * part.shots for part in parts) / shots
         overflow = sum(part.overflow * part.shots for part in parts) / shots
@@ -62,7 +62,7 @@ def test_each_bootstrap_draw_equals_the_metrics_of_its_films(levels: int) -> Non
         both = [harmonic_mean([part.coverage, max(0.0, 1 - part.overflow)]) for part in parts]
         assert means["coverage_overflow_f"][r] == pytest.approx(np.mean(both))
 
-        matches = [match for film in these if (match := film_boundaries(film, 0.5, 2.0))]
+        matches = [match for video in these if (match := video_boundaries(video, 0.5, 2.0))]
         matched, true = sum(match.matched for match in matches), sum(match.true for match in matches)
         precision, recall = matched / sum(match.predicted for match in matches), matched / true
         assert pooled["boundary_precision"][r] == pytest.approx(precision)
@@ -71,35 +71,37 @@ def test_each_bootstrap_draw_equals_the_metrics_of_its_films(levels: int) -> Non
         assert means["boundary_precision"][r] == pytest.approx(np.mean([m.matched / m.predicted for m in matches]))
         assert means["boundary_recall"][r] == pytest.approx(np.mean([m.matched / m.true for m in matches]))
         assert means["boundary_f1"][r] == pytest.approx(np.mean([match.f1 for match in matches]))
-        counts = [recall_within_counts(film.labels * film.counted(), film.decided(0.5), film.seconds) for film in these]
+        counts = [
+            recall_within_counts(video.labels * video.counted(), video.decided(0.5), video.seconds) for video in these
+        ]
         assert pooled["recall_at_3s"][r] == pytest.approx(np.divide(*np.sum(counts, axis=0)))
         assert means["recall_at_3s"][r] == pytest.approx(np.mean([found / true for found, true in counts]))
 
 
 @pytest.mark.parametrize("threshold", [0.0, 0.25, 0.5, 1.1])
 def test_evaluate_gives_the_metrics_of_scikit_learn_also_for_scores_at_the_threshold(threshold: float) -> None:
-    some = films(levels=8)
+    some = videos(levels=8)
     expected = plain(some, threshold)
     for name, value in evaluate(some, threshold).items():
         assert value == pytest.approx(expected[name])
 
 
 def test_intervals_are_percentiles_of_bootstrap_draws() -> None:
-    some = films()
+    some = videos()
     result = measure(some, 0.5, resamples=16, seed=3)
     assert list(result) == list(METRICS)
     values = [plain(drawn(some, row)) for row in _draws(len(some), 16, seed=3)[1:]]
     low, high = np.quantile([one["ap"] for one in values], [0.025, 0.975])
     assert result["ap"].interval == pytest.approx((low, high))
     low, high = np.quantile([one["miou"] for one in values], [0.025, 0.975])
-    assert result["miou"].films_interval == pytest.approx((low, high))
+    assert result["miou"].videos_interval == pytest.approx((low, high))
     assert result["ap"].pooled == pytest.approx(plain(some)["ap"])
     for one in result.values():
         assert one.interval is None or one.interval[0] <= one.pooled <= one.interval[1]  # type: ignore[operator]
 
 
 def test_intervals_have_about_their_nominal_coverage() -> None:
-    # Films whose share of found scene ends differs: the mean over all such films is 0.5.
+    # Videos whose share of found scene ends differs: the mean over all such videos is 0.5.
     rng = np.random.default_rng(0)
     shots = np.stack([np.arange(20), np.arange(1, 21)], axis=1)
     inside = 0
@@ -107,14 +109,14 @@ def test_intervals_have_about_their_nominal_coverage() -> None:
         some = []
         for chance in rng.uniform(0.2, 0.8, 30):
             labels = np.ones(20, np.uint8)
-            some.append(FilmScores(labels, (rng.random(20) < chance).astype(float), shots))
+            some.append(VideoScores(labels, (rng.random(20) < chance).astype(float), shots))
         low, high = measure(some, 0.5, resamples=200, seed=trial)["recall"].interval or (1.0, 0.0)
         inside += low <= 0.5 <= high
     assert 0.87 <= inside / 120 <= 0.99
 
 
 def test_intervals_depend_only_on_the_seed() -> None:
-    some = films()
+    some = videos()
     assert measure(some, seed=1) == measure(some, seed=1)
     first, second = measure(some, seed=1), measure(some, seed=2)
     assert first["ap"].pooled == second["ap"].pooled
@@ -122,18 +124,18 @@ def test_intervals_depend_only_on_the_seed() -> None:
 
 
 def test_a_difference_is_measured_on_the_same_draws() -> None:
-    some = films(12)
+    some = videos(12)
     rng = np.random.default_rng(5)
     other = [
-        FilmScores(
-            film.labels,
-            np.clip(film.scores + rng.normal(0, 0.02, len(film.scores)), 0, 1),
-            film.shots,
-            film.seconds,
-            film.known,
-            film=film.film,
+        VideoScores(
+            video.labels,
+            np.clip(video.scores + rng.normal(0, 0.02, len(video.scores)), 0, 1),
+            video.shots,
+            video.seconds,
+            video.known,
+            video=video.video,
         )
-        for film in some
+        for video in some
     ]
     same = compare(some, some)
     for one in same.values():
@@ -153,44 +155,44 @@ def test_a_difference_is_measured_on_the_same_draws() -> None:
 
 
 def test_two_thresholds_can_be_compared() -> None:
-    some = films()
+    some = videos()
     difference = compare(some, some, (0.3, 0.6))
     assert difference["ap"].pooled == 0.0
     assert difference["recall"].pooled == pytest.approx(plain(some, 0.3)["recall"] - plain(some, 0.6)["recall"])
 
 
-def test_only_the_same_films_can_be_compared() -> None:
-    with pytest.raises(ValueError, match="same films"):
-        compare(films(3), films(3)[::-1])
+def test_only_the_same_videos_can_be_compared() -> None:
+    with pytest.raises(ValueError, match="same videos"):
+        compare(videos(3), videos(3)[::-1])
 
 
 # --- edges ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_single_film_has_no_interval() -> None:
-    result = measure([one_film([0, 1, 0, 0], [0.1, 0.8, 0.6, 0.1])])
-    assert all(one.interval is None and one.films_interval is None for one in result.values())
+def test_a_single_video_has_no_interval() -> None:
+    result = measure([one_video([0, 1, 0, 0], [0.1, 0.8, 0.6, 0.1])])
+    assert all(one.interval is None and one.videos_interval is None for one in result.values())
     assert result["precision"].pooled == 0.5
 
 
 def test_metrics_without_a_predicted_boundary_are_defined() -> None:
-    result = measure([one_film([0, 1, 0, 0], [0.1, 0.4, 0.2, 0.1])] * 2, resamples=10)
+    result = measure([one_video([0, 1, 0, 0], [0.1, 0.4, 0.2, 0.1])] * 2, resamples=10)
     for name in ("f1", "precision", "recall", "recall_at_3s", "boundary_precision", "boundary_recall", "boundary_f1"):
         assert result[name].pooled == 0.0
-    assert result["miou"].films == 0.0
+    assert result["miou"].videos == 0.0
     assert result["ap"].pooled == 1.0
     assert result["coverage"].pooled == 1.0
 
 
 def test_f_of_coverage_and_overflow_is_zero_where_the_overflow_is_one_or_more() -> None:
     for labels, overflow in (([0, 1, 0, 0], 1.0), ([0, 1, 0, 1, 0, 1], 5 / 3)):
-        result = measure([one_film(labels, [0.1] * len(labels))])
+        result = measure([one_video(labels, [0.1] * len(labels))])
         assert result["overflow"].pooled == pytest.approx(overflow)
-        assert result["coverage_overflow_f"].pooled == result["coverage_overflow_f"].films == 0.0
+        assert result["coverage_overflow_f"].pooled == result["coverage_overflow_f"].videos == 0.0
 
 
 def test_metrics_without_a_true_boundary_are_defined() -> None:
-    result = measure([one_film([0, 0, 0], [0.9, 0.4, 0.2])] * 2, resamples=10)
+    result = measure([one_video([0, 0, 0], [0.9, 0.4, 0.2])] * 2, resamples=10)
     for name in ("ap", "auc", "sum", "recall", "recall_at_3s", "boundary_recall"):
         assert result[name].value is None
         assert result[name].interval is None
@@ -199,67 +201,67 @@ def test_metrics_without_a_true_boundary_are_defined() -> None:
 
 
 def test_metrics_with_every_shot_a_boundary_are_defined() -> None:
-    result = measure([one_film([1, 1, 1], [0.9, 0.9, 0.9])], resamples=10)
+    result = measure([one_video([1, 1, 1], [0.9, 0.9, 0.9])], resamples=10)
     for name in ("ap", "f1", "precision", "recall", "recall_at_3s", "coverage", "coverage_overflow_f", "boundary_f1"):
         assert result[name].pooled == 1.0
-    assert result["miou"].films == 1.0
+    assert result["miou"].videos == 1.0
     assert result["auc"].value is None
 
 
-def test_metrics_of_a_film_of_one_shot_are_defined() -> None:
-    result = measure([one_film([0], [0.3])], resamples=10)
+def test_metrics_of_a_video_of_one_shot_are_defined() -> None:
+    result = measure([one_video([0], [0.3])], resamples=10)
     assert (result["coverage"].pooled, result["overflow"].pooled) == (1.0, 0.0)
     assert result["ap"].value is None
 
 
-def test_a_film_without_a_scene_end_is_left_out_of_undefined_film_means() -> None:
-    some = films(3)
-    without = one_film([0, 0, 0], [0.2, 0.7, 0.1])
-    assert measure([*some, without])["ap"].films == pytest.approx(measure(some)["ap"].films)
+def test_a_video_without_a_scene_end_is_left_out_of_undefined_video_means() -> None:
+    some = videos(3)
+    without = one_video([0, 0, 0], [0.2, 0.7, 0.1])
+    assert measure([*some, without])["ap"].videos == pytest.approx(measure(some)["ap"].videos)
     assert measure([*some, without])["ap"].pooled != measure(some)["ap"].pooled
 
 
-def test_films_without_times_are_left_out_of_metrics_that_need_times() -> None:
-    timed, timeless = films(3), films(3, seed=1, timed=False)
+def test_videos_without_times_are_left_out_of_metrics_that_need_times() -> None:
+    timed, timeless = videos(3), videos(3, seed=1, timed=False)
     both, one = measure([*timed, *timeless], resamples=20), measure(timed, resamples=20)
     for name in ("recall_at_3s", "boundary_precision", "boundary_recall", "boundary_f1"):
         assert both[name].pooled == pytest.approx(one[name].pooled)
-        assert both[name].films == pytest.approx(one[name].films)
+        assert both[name].videos == pytest.approx(one[name].videos)
         assert measure(timeless, resamples=20)[name].value is None
     assert measure(timeless, resamples=20)["ap"].pooled is not None
 
 
 def test_ap_is_undefined_without_scores() -> None:
-    film = films(1)[0]
-    listed = FilmScores(
-        film.labels, np.full(len(film.labels), np.nan), film.shots, film.seconds, predicted=film.scores >= 0.5
+    video = videos(1)[0]
+    listed = VideoScores(
+        video.labels, np.full(len(video.labels), np.nan), video.shots, video.seconds, predicted=video.scores >= 0.5
     )
-    result = measure([listed, film], resamples=10)
+    result = measure([listed, video], resamples=10)
     for name in ("ap", "auc", "sum"):
         assert result[name].value is None
     assert result["f1"].pooled is not None
 
 
 def test_wrong_use_is_refused() -> None:
-    with pytest.raises(ValueError, match="no film"):
+    with pytest.raises(ValueError, match="no video"):
         measure([])
     with pytest.raises(ValueError, match="resamples"):
-        measure(films(2), resamples=-1)
+        measure(videos(2), resamples=-1)
     with pytest.raises(ValueError, match="tolerance"):
-        measure(films(2), within=-1.0)
+        measure(videos(2), within=-1.0)
     with pytest.raises(ValueError, match="threshold"):
-        measure(films(2), math.nan)
+        measure(videos(2), math.nan)
 
 
 def test_measures_convert_to_plain_json_values() -> None:
-    content = flatten(measure(films(2), resamples=5))
+    content = flatten(measure(videos(2), resamples=5))
     assert content["miou"]["pooled"] is None
     assert isinstance(content["ap"]["interval"], list)
 
 
 def test_computing_draws_in_chunks_gives_the_same_result(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = measure(films())["ap"]
+    whole = measure(videos())["ap"]
     monkeypatch.setattr("pipelines.evaluation.bootstrap._CHUNK", 500)
-    pieces = measure(films())["ap"]
+    pieces = measure(videos())["ap"]
     assert pieces.pooled == pytest.approx(whole.pooled)
     assert pieces.interval == pytest.approx(whole.interval)

@@ -5,8 +5,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from pipelines.evaluation.boundary_metrics import boundary_match, coverage_overflow, film_boundaries
-from pipelines.evaluation.metrics import FilmScores
+from pipelines.evaluation.boundary_metrics import boundary_match, coverage_overflow, video_boundaries
+from pipelines.evaluation.metrics import VideoScores
 
 CASES = range(20)
 
@@ -62,7 +62,7 @@ def test_a_single_predicted_scene_has_full_coverage_and_overflow() -> None:
     assert (everything.coverage, everything.overflow) == (0.5, 0.0)
 
 
-def test_a_film_without_true_boundaries_has_no_overflow() -> None:
+def test_a_video_without_true_boundaries_has_no_overflow() -> None:
     halves = coverage_overflow([0, 0, 0, 0], [0, 1, 0, 0])
     assert (halves.coverage, halves.overflow) == (0.5, 0.0)
     one_shot = coverage_overflow([0], [1])
@@ -113,22 +113,22 @@ def test_boundary_f1_is_defined_without_boundaries() -> None:
         assert (result.matched, result.f1) == (0, 0.0)
 
 
-def test_the_end_of_the_film_is_not_a_boundary() -> None:
+def test_the_end_of_the_video_is_not_a_boundary() -> None:
     shots = np.array([[0, 24], [24, 48], [48, 96], [96, 240]])
     labels = np.array([0, 1, 0, 1], np.uint8)
-    film = FilmScores(labels, np.array([0.1, 0.2, 0.9, 0.9]), shots, seconds=shots / 24)
-    match = film_boundaries(film, 0.5, 3.0)
+    video = VideoScores(labels, np.array([0.1, 0.2, 0.9, 0.9]), shots, seconds=shots / 24)
+    match = video_boundaries(video, 0.5, 3.0)
     assert match is not None
     assert (match.matched, match.true, match.predicted) == (1, 1, 1)  # 2 s and 4 s
-    match = film_boundaries(film, 0.5, 1.0)
+    match = video_boundaries(video, 0.5, 1.0)
     assert match is not None
     assert match.matched == 0
-    assert film_boundaries(FilmScores(labels, film.scores, shots), 0.5, 3.0) is None
+    assert video_boundaries(VideoScores(labels, video.scores, shots), 0.5, 3.0) is None
 
 
 def test_boundary_times_given_apart_from_shots_are_used() -> None:
     shots = np.array([[0.0, 10.0], [10.0, 20.0], [20.0, 30.0]])
-    film = FilmScores(
+    video = VideoScores(
         np.array([1, 0, 0], np.uint8),
         np.array([0.9, 0.1, 0.1]),
         shots,
@@ -136,6 +136,6 @@ def test_boundary_times_given_apart_from_shots_are_used() -> None:
         true_ends=np.array([[10.9, 10.9]]),
         predicted_ends=np.array([[9.2, 9.2], [25.0, 25.0]]),
     )
-    match = film_boundaries(film, 0.5, 1.0)
+    match = video_boundaries(video, 0.5, 1.0)
     assert match is not None
     assert (match.matched, match.true, match.predicted) == (0, 1, 2)

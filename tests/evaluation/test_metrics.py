@@ -1,4 +1,4 @@
-"""Metrics of a film against scikit-learn or a plain loop over the definition, and in edge cases."""
+"""Metrics of a video against scikit-learn or a plain loop over the definition, and in edge cases."""
 
 import numpy as np
 import pytest
@@ -6,19 +6,19 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, f1_score
 
 from pipelines.evaluation.bootstrap import evaluate
-from pipelines.evaluation.metrics import FilmScores, average_precision, film_miou, recall_within_counts
+from pipelines.evaluation.metrics import VideoScores, average_precision, recall_within_counts, video_miou
 
 CASES = range(20)
 
 
-def random_film(seed: int, levels: int = 7) -> FilmScores:
-    """A film with few distinct scores, so that ties are common, and with gaps between shots."""
+def random_video(seed: int, levels: int = 7) -> VideoScores:
+    """A video with few distinct scores, so that ties are common, and with gaps between shots."""
     rng = np.random.default_rng(seed)
     N = int(rng.integers(5, 40))
     labels = (rng.random(N) < 0.3).astype(np.uint8)
     labels[:2] = (0, 1)
     edges = np.cumsum(rng.integers(1, 50, size=2 * N)).astype(np.int64)
-    return FilmScores(labels, rng.integers(0, levels, size=N) / (levels - 1), edges.reshape(N, 2))
+    return VideoScores(labels, rng.integers(0, levels, size=N) / (levels - 1), edges.reshape(N, 2))
 
 
 def looped_miou(labels: NDArray[np.uint8], predicted: NDArray[np.bool_], shots: NDArray[np.int64]) -> float:
@@ -41,35 +41,35 @@ def looped_miou(labels: NDArray[np.uint8], predicted: NDArray[np.bool_], shots: 
 
 @pytest.mark.parametrize("seed", CASES)
 def test_average_precision_equals_scikit_learns(seed: int) -> None:
-    film = random_film(seed)
-    expected = average_precision_score(film.labels, film.scores)
-    assert average_precision(film.labels, film.scores) == pytest.approx(expected)
+    video = random_video(seed)
+    expected = average_precision_score(video.labels, video.scores)
+    assert average_precision(video.labels, video.scores) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("seed", CASES)
 def test_miou_equals_its_definition_on_sets_of_frames(seed: int) -> None:
-    film = random_film(seed)
-    predicted = film.scores >= 0.5
-    assert film_miou(film.labels, predicted, film.shots) == pytest.approx(
-        looped_miou(film.labels, predicted, film.shots)
+    video = random_video(seed)
+    predicted = video.scores >= 0.5
+    assert video_miou(video.labels, predicted, video.shots) == pytest.approx(
+        looped_miou(video.labels, predicted, video.shots)
     )
 
 
 def test_miou_equals_a_value_computed_by_hand() -> None:
     shots = np.array([[0, 10], [10, 20], [20, 40], [40, 50]])
     # Truth: [0, 20) and [20, 40); predicted: [0, 40). Shot 3 is after the last boundary: in no scene.
-    assert film_miou([0, 1, 1, 0], [0, 0, 1, 0], shots) == pytest.approx((0.5 + 0.5) / 2)
+    assert video_miou([0, 1, 1, 0], [0, 0, 1, 0], shots) == pytest.approx((0.5 + 0.5) / 2)
     # Truth: [0, 50); predicted: [0, 10) and [10, 50).
-    assert film_miou([0, 0, 0, 1], [1, 0, 0, 1], shots) == pytest.approx((0.8 + (0.2 + 0.8) / 2) / 2)
-    assert film_miou([0, 1, 1, 0], [0, 1, 1, 0], shots) == 1.0
+    assert video_miou([0, 0, 0, 1], [1, 0, 0, 1], shots) == pytest.approx((0.8 + (0.2 + 0.8) / 2) / 2)
+    assert video_miou([0, 1, 1, 0], [0, 1, 1, 0], shots) == 1.0
 
 
-def test_a_film_without_a_predicted_boundary_scores_zero() -> None:
+def test_a_video_without_a_predicted_boundary_scores_zero() -> None:
     shots = np.array([[0, 10], [10, 20]])
-    assert film_miou([1, 0], [0, 0], shots) == 0.0
-    assert film_miou([0, 0], [0, 0], shots) == 0.0
-    good = FilmScores(np.array([1, 0], np.uint8), np.array([0.9, 0.1]), shots)
-    empty = FilmScores(np.array([1, 0], np.uint8), np.array([0.4, 0.1]), shots)
+    assert video_miou([1, 0], [0, 0], shots) == 0.0
+    assert video_miou([0, 0], [0, 0], shots) == 0.0
+    good = VideoScores(np.array([1, 0], np.uint8), np.array([0.9, 0.1]), shots)
+    empty = VideoScores(np.array([1, 0], np.uint8), np.array([0.4, 0.1]), shots)
     assert evaluate([good, empty])["miou"] == 0.5
 
 
@@ -77,7 +77,7 @@ def test_perfect_and_inverted_scores_have_extreme_metrics() -> None:
     labels = np.array([0, 1, 0, 0, 1])
     assert average_precision(labels, labels) == 1.0
     shots = np.stack([np.arange(5), np.arange(1, 6)], axis=1)
-    perfect, inverted = (evaluate([FilmScores(labels, scores * 1.0, shots)]) for scores in (labels, 1 - labels))
+    perfect, inverted = (evaluate([VideoScores(labels, scores * 1.0, shots)]) for scores in (labels, 1 - labels))
     assert (perfect["auc"], perfect["f1"]) == (1.0, 1.0)
     assert (inverted["auc"], inverted["f1"]) == (0.0, 0.0)
 
@@ -97,11 +97,11 @@ def test_undefined_metrics_are_refused_or_left_out() -> None:
     with pytest.raises(ValueError, match="without a positive"):
         average_precision([0, 0], [0.1, 0.2])
     with pytest.raises(ValueError, match="shape"):
-        film_miou([0, 1], [0, 1], np.zeros((3, 2), np.int64))
-    with pytest.raises(ValueError, match="film"):
+        video_miou([0, 1], [0, 1], np.zeros((3, 2), np.int64))
+    with pytest.raises(ValueError, match="video"):
         evaluate([])
-    nothing = evaluate([FilmScores(np.zeros(2, np.uint8), np.array([0.1, 0.2]), np.array([[0, 1], [1, 2]]))])
-    assert nothing == {"f1": 0.0, "miou": 0.0, "precision": 0.0, "film_f1": 0.0}
+    nothing = evaluate([VideoScores(np.zeros(2, np.uint8), np.array([0.1, 0.2]), np.array([[0, 1], [1, 2]]))])
+    assert nothing == {"f1": 0.0, "miou": 0.0, "precision": 0.0, "video_f1": 0.0}
 
 
 # --- Recall@3s ------------------------------------------------------------------------------------------------------
@@ -151,41 +151,41 @@ def test_recall_at_3s_requires_times() -> None:
         recall_within_counts([1, 0], [1, 0], np.full((2, 2), np.nan))
 
 
-# --- what a film may say of itself ----------------------------------------------------------------------------------
+# --- what a video may say of itself ----------------------------------------------------------------------------------
 
 
 def test_shots_without_a_label_are_left_out_of_shot_wise_metrics() -> None:
-    film = random_film(1)
-    known = np.ones(len(film.labels), np.bool_)
+    video = random_video(1)
+    known = np.ones(len(video.labels), np.bool_)
     known[::3] = False
-    masked = FilmScores(film.labels, film.scores, film.shots, known=known)
-    kept = FilmScores(film.labels[known], film.scores[known], film.shots[known])
+    masked = VideoScores(video.labels, video.scores, video.shots, known=known)
+    kept = VideoScores(video.labels[known], video.scores[known], video.shots[known])
     some, all_of_kept = evaluate([masked]), evaluate([kept])
     for name in some.keys() - {"miou"}:
         assert some[name] == all_of_kept[name]
-    assert some["miou"] == evaluate([film])["miou"]
+    assert some["miou"] == evaluate([video])["miou"]
 
 
 def test_explicit_predicted_scene_ends_replace_the_threshold() -> None:
-    film = random_film(2)
-    predicted = np.zeros(len(film.labels), np.bool_)
+    video = random_video(2)
+    predicted = np.zeros(len(video.labels), np.bool_)
     predicted[[1, 4]] = True
-    said = FilmScores(film.labels, film.scores, film.shots, predicted=predicted)
+    said = VideoScores(video.labels, video.scores, video.shots, predicted=predicted)
     for threshold in (0.0, 0.5, 2.0):
         result = evaluate([said], threshold)
-        assert result["f1"] == pytest.approx(f1_score(film.labels, predicted))
-        assert result["miou"] == film_miou(film.labels, predicted, film.shots)
-        assert result["ap"] == evaluate([film])["ap"]
+        assert result["f1"] == pytest.approx(f1_score(video.labels, predicted))
+        assert result["miou"] == video_miou(video.labels, predicted, video.shots)
+        assert result["ap"] == evaluate([video])["ap"]
 
 
-def test_a_film_with_inconsistent_arrays_is_refused() -> None:
+def test_a_video_with_inconsistent_arrays_is_refused() -> None:
     labels, scores, shots = np.array([0, 1], np.uint8), np.array([0.1, 0.9]), np.array([[0, 5], [5, 9]])
-    with pytest.raises(ValueError, match="film x"):
-        FilmScores(labels, scores[:1], shots, film="film x")
+    with pytest.raises(ValueError, match="video x"):
+        VideoScores(labels, scores[:1], shots, video="video x")
     with pytest.raises(ValueError):
-        FilmScores(labels, scores, shots, known=np.array([True]))
+        VideoScores(labels, scores, shots, known=np.array([True]))
     with pytest.raises(ValueError):
-        FilmScores(labels, scores, shots, seconds=np.zeros((3, 2)))
+        VideoScores(labels, scores, shots, seconds=np.zeros((3, 2)))
     with pytest.raises(ValueError, match="NaN"):
-        FilmScores(labels, np.array([np.nan, np.nan]), shots)
-    FilmScores(labels, np.array([np.nan, np.nan]), shots, predicted=np.array([True, False]))
+        VideoScores(labels, np.array([np.nan, np.nan]), shots)
+    VideoScores(labels, np.array([np.nan, np.nan]), shots, predicted=np.array([True, False]))

@@ -86,14 +86,14 @@ def test_knn_precision_does_not_depend_on_vector_length_video_order_or_chunks(mo
 
 
 def test_neighbours_in_other_videos_are_ignored() -> None:
-    """The same film twice: a search over both would find each shot's copy first."""
+    """The same video twice: a search over both would find each shot's copy first."""
     features, scenes, videos = library(11, videos=1)
     once = knn_precision(features, scenes, videos)
     twice = knn_precision(np.tile(features, (2, 1)), np.tile(scenes, 2), np.repeat([0, 1], len(features)))
     assert list(twice.pooled.values()) == pytest.approx(list(once.pooled.values()), abs=1e-12)
 
 
-def test_in_means_by_video_a_long_film_has_no_larger_weight() -> None:
+def test_in_means_by_video_a_long_video_has_no_larger_weight() -> None:
     good, bad = np.eye(4).repeat(5, axis=0), np.tile(np.eye(5), (20, 1))
     scenes = np.concatenate([np.arange(4).repeat(5), 10 + np.arange(20).repeat(5)])
     result = knn_precision(np.concatenate([np.pad(good, ((0, 0), (0, 1))), bad]), scenes, [0] * 20 + [1] * 100, [1])
@@ -103,7 +103,7 @@ def test_in_means_by_video_a_long_film_has_no_larger_weight() -> None:
 
 def test_shots_without_enough_neighbours_are_left_out() -> None:
     result = knn_precision(np.eye(6), [0, 0, 0, 1, 2, 2], [0, 0, 0, 1, 2, 2], (1, 3))
-    assert result.shots == {1: 5, 3: 0}  # a film of one shot has no neighbour, one of three no third
+    assert result.shots == {1: 5, 3: 0}  # a video of one shot has no neighbour, one of three no third
     assert math.isnan(result.pooled[3])
     assert math.isnan(result.by_video[3])
 

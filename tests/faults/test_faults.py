@@ -1,4 +1,4 @@
-"""Injected faults of machines, files and films, with a fixed seed: nothing is lost, and each gives one line."""
+"""Injected faults of machines, files and videos, with a fixed seed: nothing is lost, and each gives one line."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from pipelines.stores.features import open_features
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.shot_lists import read_cuts
-from tests import films
+from tests import videos
 from tests.faults.conftest import held, inject
 from tests.faults.writers import WRITERS, Writer
 from tests.small_stores import damaged
@@ -175,25 +175,25 @@ def features_file(folder: Path) -> Path:
     rng = np.random.default_rng(0)
     shots = np.arange(20)[:, None] * 10 + np.array([0, 10])
     np.savez(
-        folder / "film.npz",
+        folder / "video.npz",
         features=rng.normal(size=(20, 8)).astype(np.float32),
         shots=shots,
         scene_end=np.eye(1, 20, 7, np.uint8)[0] | np.eye(1, 20, 19, np.uint8)[0],
     )
-    return folder / "film.npz"
+    return folder / "video.npz"
 
 
-def film_file(ending: str) -> Callable[[Path], Path]:
-    return lambda folder: films.write_film(folder / f"film{ending}", films.pictures(8, (4,), 64, 48))
+def video_file(ending: str) -> Callable[[Path], Path]:
+    return lambda folder: videos.write_video(folder / f"video{ending}", videos.pictures(8, (4,), 64, 48))
 
 
-def read_film(path: Path) -> None:
-    with VideoDecoder(path, threads=1) as film:
+def read_video(path: Path) -> None:
+    with VideoDecoder(path, threads=1) as video:
         last = -1.0
-        for _, time, _ in film.frames():
+        for _, time, _ in video.frames():
             assert time > last
             last = time
-        assert film.facts.frames > 0
+        assert video.facts.frames > 0
 
 
 def read_store(path: Path) -> None:
@@ -208,9 +208,9 @@ DAMAGED: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
     "CSV of scenes": (text_file("s.csv", "start,end\n0,1.5\n1.5,3\n3,0:09.5\n"), read_scenes_csv),
     "list of shots": (text_file("s.txt", "0 24\n25 60\n61 99\n"), partial(read_cuts, frame_rate=24.0)),
     "features (.npz)": (features_file, read_shot_features),
-    "film (.mp4)": (film_file(".mp4"), read_film),
-    "film (.ts)": (film_file(".ts"), read_film),
-    "film (.mkv)": (film_file(".mkv"), read_film),
+    "video (.mp4)": (video_file(".mp4"), read_video),
+    "video (.ts)": (video_file(".ts"), read_video),
+    "video (.mkv)": (video_file(".mkv"), read_video),
 }
 
 
@@ -248,12 +248,12 @@ def test_every_damaged_model_is_refused(tmp_path: Path) -> None:
     held(kind)
 
 
-# --- odd films --------------------------------------------------------------------------------------------------------
+# --- odd videos -------------------------------------------------------------------------------------------------------
 
 
-def odd_films(folder: Path) -> dict[str, Path]:
-    def film(name: str, frames: int = 8, width: int = 64, height: int = 48, **how: Any) -> Path:
-        return films.write_film(folder / name, films.pictures(frames, (), width, height), **how)
+def odd_videos(folder: Path) -> dict[str, Path]:
+    def video(name: str, frames: int = 8, width: int = 64, height: int = 48, **how: Any) -> Path:
+        return videos.write_video(folder / name, videos.pictures(frames, (), width, height), **how)
 
     def file(name: str, content: bytes) -> Path:
         (folder / name).write_bytes(content)
@@ -263,22 +263,22 @@ def odd_films(folder: Path) -> dict[str, Path]:
     Image.new("P", (2, 2)).save(gif, "GIF")
     bomb = bytearray(gif.getvalue())
     struct.pack_into("<HH", bomb, 6, 16_000, 16_000)
-    whole = film("whole.mp4").read_bytes()
-    late = film("late.ts", container_options={"output_ts_offset": "90000"}).read_bytes()
+    whole = video("whole.mp4").read_bytes()
+    late = video("late.ts", container_options={"output_ts_offset": "90000"}).read_bytes()
     (folder / "loop.mp4").symlink_to("loop.mp4")
     os.mkfifo(folder / "pipe")
     return {
-        "one frame": film("one.mp4", 1),
-        "two pixels": film("two.mkv", 4, 2, 2, codec="ffv1"),
-        "odd size": film("odd.mkv", 4, 33, 17, codec="ffv1"),
-        "very wide": film("wide.mp4", 4, 4096, 16),
-        "still slides": film("slides.mkv", 3, times=[0.0, 60.0, 3600.0]),
-        "backward clock": film("back.mkv", 4, times=[0.0, 0.04, 0.08, 0.12]),
+        "one frame": video("one.mp4", 1),
+        "two pixels": video("two.mkv", 4, 2, 2, codec="ffv1"),
+        "odd size": video("odd.mkv", 4, 33, 17, codec="ffv1"),
+        "very wide": video("wide.mp4", 4, 4096, 16),
+        "still slides": video("slides.mkv", 3, times=[0.0, 60.0, 3600.0]),
+        "backward clock": video("back.mkv", 4, times=[0.0, 0.04, 0.08, 0.12]),
         "cut short": file("short.mp4", whole[: len(whole) // 2]),
-        "joined": file("joined.ts", film("first.ts").read_bytes() + late),
-        "joined sizes": file("other.ts", film("a.ts").read_bytes() + film("b.ts", 8, 128, 96).read_bytes()),
-        "sound only": films.write_sound(folder / "sound.m4a"),
-        "cover picture": films.write_sound_with_cover(folder / "cover.mp3"),
+        "joined": file("joined.ts", video("first.ts").read_bytes() + late),
+        "joined sizes": file("other.ts", video("a.ts").read_bytes() + video("b.ts", 8, 128, 96).read_bytes()),
+        "sound only": videos.write_sound(folder / "sound.m4a"),
+        "cover picture": videos.write_sound_with_cover(folder / "cover.mp3"),
         "huge frame": file("bomb.gif", bytes(bomb)),
         "endless playlist": file("list.m3u8", b"#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\nlate.ts\n"),
         "empty": file("empty.mp4", b""),
@@ -291,11 +291,11 @@ def odd_films(folder: Path) -> dict[str, Path]:
     }
 
 
-def test_an_odd_film_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
+def test_an_odd_video_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
     def check(path: Path) -> None:
-        code = in_child(partial(read_film, path))
+        code = in_child(partial(read_video, path))
         assert code in (0, 3), f"exit code {code}"
 
-    for fault, path in odd_films(tmp_path).items():
-        inject("odd films", fault, partial(check, path))
-    held("odd films")
+    for fault, path in odd_videos(tmp_path).items():
+        inject("odd videos", fault, partial(check, path))
+    held("odd videos")

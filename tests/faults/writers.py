@@ -49,14 +49,14 @@ WRITERS = {
         lambda path: int(read_arrays(path, "k")[1]["v"]),
     ),
     "keyframe store": Writer(
-        "film.h5",
+        "video.h5",
         lambda path, version: put_store(path, shots=4 + version),
         lambda path: len(read_keyframes(path).frames) - 4,
     ),
     "feature store": Writer(
         "features.h5",
-        lambda path, version: write_features(path, "e", {"film": np.full((200, 16), version, np.float32)}),
-        lambda path: int(open_features(path).videos["film"][0, 0]),
+        lambda path, version: write_features(path, "e", {"video": np.full((200, 16), version, np.float32)}),
+        lambda path: int(open_features(path).videos["video"][0, 0]),
     ),
-    "pieces of a film": Writer("piece.bin", _write_pieces, _read_piece),
+    "pieces of a video": Writer("piece.bin", _write_pieces, _read_piece),
 }

@@ -1,4 +1,4 @@
-"""Scoring films with each network, and the files that models come from."""
+"""Scoring videos with each network, and the files that models come from."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def model_of(crn: Any, **more: Any) -> BoundaryModel:
     return BoundaryModel(crn=crn, network=build_network(crn, SHAPES[crn]), shape=SHAPES[crn], **more)
 
 
-def film(shots: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+def video(shots: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     rng = np.random.default_rng(seed)
     return rng.normal(size=(shots, WIDTH)).astype(np.float32), rng.uniform(1, 9, shots)
 
@@ -50,7 +50,7 @@ def film(shots: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.flo
 @pytest.mark.parametrize("crn", ["transformer", "mlp"])
 @pytest.mark.parametrize("shots", [1, 3, 23])
 def test_each_shot_is_scored_by_its_window(crn: str, shots: int) -> None:
-    model, (features, durations) = model_of(crn), film(shots)
+    model, (features, durations) = model_of(crn), video(shots)
     expected = []
     for i in range(shots):
         window = np.stack([features[min(max(i + k, 0), shots - 1)] for k in range(-2, 3)])
@@ -60,8 +60,8 @@ def test_each_shot_is_scored_by_its_window(crn: str, shots: int) -> None:
 
 
 @pytest.mark.parametrize("shots", [1, 4, 5, 6, 23])
-def test_the_ms_lstm_reads_a_film_in_sequences(shots: int) -> None:
-    model, (features, durations) = model_of("ms-lstm"), film(shots)
+def test_the_ms_lstm_reads_a_video_in_sequences(shots: int) -> None:
+    model, (features, durations) = model_of("ms-lstm"), video(shots)
     length = min(5, shots)
     expected = np.full(shots, np.nan)
     begins = list(range(0, shots - length + 1, length))
@@ -82,7 +82,7 @@ def test_the_built_in_model_reads_features_of_any_encoder() -> None:
 
 @pytest.mark.parametrize("crn", KINDS)
 def test_limiting_memory_does_not_change_scores(crn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    model, (features, durations) = model_of(crn), film(40)
+    model, (features, durations) = model_of(crn), video(40)
     whole = model.logits(features, durations)
     monkeypatch.setattr(torch_networks, "WINDOWS_AT_A_TIME", 7)
     np.testing.assert_allclose(model.logits(features, durations), whole, rtol=1e-4, atol=1e-6)
@@ -90,7 +90,7 @@ def test_limiting_memory_does_not_change_scores(crn: str, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("crn", KINDS)
 def test_scores_are_deterministic_without_dropout_and_calibrated(crn: str) -> None:
-    model, (features, durations) = model_of(crn, calibration=Calibration(3.0, -0.2)), film(9)
+    model, (features, durations) = model_of(crn, calibration=Calibration(3.0, -0.2)), video(9)
     scores = model.score(features, durations)
     assert scores.dtype == np.float64
     assert ((scores > 0) & (scores < 1)).all()
@@ -100,21 +100,21 @@ def test_scores_are_deterministic_without_dropout_and_calibrated(crn: str) -> No
 
 @pytest.mark.parametrize("crn", KINDS)
 def test_a_network_in_double_precision_gives_the_same_scores(crn: str) -> None:
-    model, (features, durations) = model_of(crn), film(9)
+    model, (features, durations) = model_of(crn), video(9)
     single = model.logits(features, durations)
     model.network.double()
     np.testing.assert_allclose(model.logits(features, durations), single, rtol=1e-4, atol=1e-6)
 
 
 def test_half_precision_features_are_accepted() -> None:
-    model, (features, durations) = model_of("mlp"), film(9)
+    model, (features, durations) = model_of("mlp"), video(9)
     half = features.astype(np.float16)
     np.testing.assert_array_equal(model.score(half, durations), model.score(half.astype(np.float32), durations))
 
 
 @pytest.mark.parametrize("crn", KINDS)
 def test_shapes_that_do_not_fit_are_refused(crn: str) -> None:
-    model, (features, durations) = model_of(crn), film(9)
+    model, (features, durations) = model_of(crn), video(9)
     for wrong in (features[0], features[:0], features[:, :5] if crn != "relational" else features[None]):
         with pytest.raises(ValueError, match="features must be"):
             model.logits(wrong, durations)
@@ -180,7 +180,7 @@ def full(crn: str) -> BoundaryModel:
 
 @pytest.mark.parametrize("crn", KINDS)
 def test_a_saved_model_is_loaded_unchanged(crn: str, tmp_path: Path) -> None:
-    model, (features, durations) = full(crn), film(9)
+    model, (features, durations) = full(crn), video(9)
     save_boundary_model(tmp_path / "run" / "model.safetensors", model)
     for path in (tmp_path / "run", tmp_path / "run" / "model.safetensors"):
         back = open_model(path).boundary_model()

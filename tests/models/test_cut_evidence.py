@@ -1,4 +1,4 @@
-"""The evidence at the cuts of a film: sums and costs against plain loops, symmetric in time, always finite."""
+"""The evidence at the cuts of a video: sums and costs against plain loops, symmetric in time, always finite."""
 
 import re
 
@@ -47,7 +47,7 @@ def test_the_similarity_band_equals_the_full_similarity_matrix() -> None:
     np.testing.assert_allclose(similarity_band(unit, 5), band_of(unit @ unit.T, 5), atol=1e-5)
 
 
-def test_a_reversed_film_has_the_same_evidence() -> None:
+def test_a_reversed_video_has_the_same_evidence() -> None:
     rng = np.random.default_rng(1)
     features, lengths = rng.normal(size=(70, 9)), rng.uniform(1, 9, size=70)
     colour = colours(70)
@@ -79,7 +79,7 @@ def test_only_the_numbers_of_shots_within_seconds_depend_on_the_unit_of_time(eve
     assert (found[:, counts] < expected[:, counts]).any(axis=0).all()
 
 
-# Of each family of evidence, how many there are and their root mean square over a film that never changes.
+# Of each family of evidence, how many there are and their root mean square over a video that never changes.
 LEARNED_FROM = {
     "cost": (12, 0.9691),
     "local cost": (28, 1.1659),
@@ -116,20 +116,20 @@ def test_the_evidence_equals_that_of_the_training_of_the_built_in_model() -> Non
     kinds, table = cut_evidence(content, 2 + np.sin(at), hues / hues.sum(axis=1, keepdims=True))
     families: dict[str, list[np.ndarray]] = {}
     for kind, column in zip(kinds, table.T.astype(np.float64), strict=True):
-        families.setdefault(re.sub(r"film |near | of|from|\S*\d\S*", "", kind).strip(), []).append(column)
+        families.setdefault(re.sub(r"video |near | of|from|\S*\d\S*", "", kind).strip(), []).append(column)
     found = {name: (len(of), float(np.sqrt(np.square(of).mean()))) for name, of in families.items()}
     assert found == {name: (number, pytest.approx(size, abs=1e-3)) for name, (number, size) in LEARNED_FROM.items()}
 
 
 def test_equal_shot_lengths_use_the_minimum_time_unit() -> None:
-    """Equal shots have the same time distances as a film whose lengths deviate by the minimum unit."""
+    """Equal shots have the same time distances as a video whose lengths deviate by the minimum unit."""
     features = np.random.default_rng(5).normal(size=(40, 20))
     graphs = [
         ShotGraphs(similarity_band(unit_features(features)[0], 12), lengths)
         for lengths in (np.ones(40), 1 + SHORTEST_TIME_UNIT * np.tile([1.0, -1.0], 20))
     ]
     even, uneven = (graph.in_time(40, 0) for graph in graphs)
-    # Over an even number of shots as much time has passed in both films.
+    # Over an even number of shots as much time has passed in both videos.
     np.testing.assert_allclose(even[:, ::2], uneven[:, ::2], atol=1e-9)
 
 
@@ -175,7 +175,7 @@ def test_colour_finds_a_cut_that_content_does_not_show() -> None:
     features, lengths = rng.normal(size=(36, 50)), rng.uniform(2, 4, size=36)
     colour = np.repeat(np.eye(3), 12, axis=0)
     kinds, evidence = cut_evidence(features, lengths, colour)
-    for kind in ("film cost d40 m0.5", "near cost d40 m0"):
+    for kind in ("video cost d40 m0.5", "near cost d40 m0"):
         assert sorted(np.argsort(evidence[:, kinds.index(kind)])[:2].tolist()) == [11, 23], kind
 
 
@@ -191,8 +191,8 @@ def test_a_cut_between_two_settings_costs_least() -> None:
     rng = np.random.default_rng(3)
     features = np.repeat(rng.normal(size=(3, 50)), 12, axis=0) + 0.5 * rng.normal(size=(36, 50))
     kinds, evidence = cut_evidence(features, rng.uniform(2, 4, size=36))
-    for kind in ("film cost d40 m0.5", "near cost d40 m0", "film links 20 from 1.5", "film closest pairs 4"):
+    for kind in ("video cost d40 m0.5", "near cost d40 m0", "video links 20 from 1.5", "video closest pairs 4"):
         assert sorted(np.argsort(evidence[:, kinds.index(kind)])[:2].tolist()) == [11, 23], kind
-    rising = ("film contrast 8", "near association i6", "film predictive s1 a0.5 c3", "film mean plain r2")
+    rising = ("video contrast 8", "near association i6", "video predictive s1 a0.5 c3", "video mean plain r2")
     for kind in (*rising, "near mean whitened r0.5"):
         assert sorted(np.argsort(evidence[:, kinds.index(kind)])[-2:].tolist()) == [11, 23], kind

@@ -1,4 +1,4 @@
-"""The relational network reads relations between shots only, and scores any film."""
+"""The relational network reads relations between shots only, and scores any video."""
 
 import json
 import subprocess
@@ -32,8 +32,8 @@ from pipelines.models.shapes import RelationalSettings
 SMALL = RelationalSettings(width=8, neighbors=3)
 
 
-def film(N: int, D: int, seed: int = 0, signed: bool = True) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """A film whose shots resemble their neighbours."""
+def video(N: int, D: int, seed: int = 0, signed: bool = True) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+    """A video whose shots resemble their neighbours."""
     rng = np.random.default_rng(seed)
     features = rng.normal(size=(N, D)) + np.repeat(rng.normal(size=(N // 4 + 1, D)), 4, axis=0)[:N]
     features = features if signed else np.maximum(features, 0)
@@ -69,7 +69,7 @@ def shipped() -> BoundaryModel:
 
 @pytest.mark.parametrize(("N", "K"), [(1, 2), (2, 3), (30, 3)])
 def test_tokens_are_the_evidence_padded_with_zeros(N: int, K: int) -> None:
-    features, durations = film(N, 5)
+    features, durations = video(N, 5)
     tokens = shot_tokens(features, durations)
     assert tokens.shape == (N, token_width())
     assert (tokens[:-1, -1] == 1).all()
@@ -85,7 +85,7 @@ def test_tokens_are_the_evidence_padded_with_zeros(N: int, K: int) -> None:
 
 def test_the_scale_of_features_does_not_change_scores(scorer: BoundaryModel) -> None:
     for signed in (True, False):
-        features, durations = film(40, 12, signed=signed)
+        features, durations = video(40, 12, signed=signed)
         expected = scorer.score(features, durations)
         assert np.ptp(expected) > 1e-3
         for scale in (1e-30, 1e-3, 1000.0, 1e30):
@@ -97,27 +97,27 @@ def test_a_rotation_of_the_feature_space_does_not_change_scores(scorer: Boundary
     """Rotated, mirrored, embedded in a larger space: the relations between shots are the same."""
     turn = np.linalg.qr(np.random.default_rng(1).normal(size=(20, 20)))[0][:12].astype(np.float32)
     for signed in (True, False):
-        features, durations = film(40, 12, signed=signed)
+        features, durations = video(40, 12, signed=signed)
         expected = scorer.score(features, durations)
         np.testing.assert_allclose(scorer.score(features @ turn, durations), expected, atol=1e-4)
         np.testing.assert_allclose(scorer.score(-features[:, ::-1], durations), expected, atol=1e-4)
 
 
 def test_the_order_of_shots_changes_scores(scorer: BoundaryModel) -> None:
-    features, durations = film(40, 12)
+    features, durations = video(40, 12)
     shuffled = np.random.default_rng(2).permutation(40)
     assert np.abs(scorer.score(features[shuffled], durations) - scorer.score(features, durations)).max() > 1e-2
 
 
-def test_a_reversed_film_has_the_same_score_at_each_cut(scorer: BoundaryModel) -> None:
-    features, durations = film(25, 8)
+def test_a_reversed_video_has_the_same_score_at_each_cut(scorer: BoundaryModel) -> None:
+    features, durations = video(25, 8)
     forward = scorer.logits(features, durations)
     backward = scorer.logits(features[::-1], durations[::-1])
     np.testing.assert_allclose(backward[:-1][::-1], forward[:-1], atol=1e-4)
 
 
 def test_logits_are_those_of_the_network_with_neighbours_suppressed() -> None:
-    tokens = shot_tokens(*film(20, 8))
+    tokens = shot_tokens(*video(20, 8))
     one = network()
     with torch.no_grad():
         read = windows(pad_tokens(torch.from_numpy(tokens), 3), torch.arange(20), 3)
@@ -157,19 +157,19 @@ def test_a_cut_is_suppressed_only_by_a_nearby_cut_with_a_greater_logit() -> None
 
 
 def test_the_last_shot_scores_lowest(scorer: BoundaryModel) -> None:
-    scores = scorer.score(*film(30, 8))
+    scores = scorer.score(*video(30, 8))
     assert scores[-1] == scores[:-1].min()
 
 
 def test_scores_do_not_depend_on_the_batch_size(scorer: BoundaryModel, monkeypatch: pytest.MonkeyPatch) -> None:
-    features, durations = film(50, 8)
+    features, durations = video(50, 8)
     expected = scorer.score(features, durations)
     monkeypatch.setattr(relational_network, "BATCH", 7)
     np.testing.assert_allclose(scorer.score(features, durations), expected, atol=1e-6)
 
 
 def test_calibrated_scores_are_0_5_at_the_offset_and_have_the_given_slope() -> None:
-    features, durations = film(20, 8)
+    features, durations = video(20, 8)
     model = model_of(network())
     logits = model.logits(features, durations)
     calibration = Calibration(slope=2.0, offset=float(logits[7]))
@@ -179,21 +179,21 @@ def test_calibrated_scores_are_0_5_at_the_offset_and_have_the_given_slope() -> N
     assert np.array_equal(np.argsort(scores), np.argsort(logits))
 
 
-# Any film.
+# Any video.
 
 
 @pytest.mark.parametrize("N", [1, 2, 3, 4, 9, 17, 18])
 @pytest.mark.parametrize("D", [1, 2, 1280])
-def test_films_of_every_length_and_dimension_get_finite_scores(shipped: BoundaryModel, N: int, D: int) -> None:
+def test_videos_of_every_length_and_dimension_get_finite_scores(shipped: BoundaryModel, N: int, D: int) -> None:
     for signed in (True, False):
-        scores = shipped.score(*film(N, D, signed=signed))
+        scores = shipped.score(*video(N, D, signed=signed))
         assert scores.shape == (N,)
         assert scores.dtype == np.float64
         assert ((scores >= 0) & (scores <= 1)).all()
 
 
 @pytest.mark.parametrize("value", [0.0, 3.7, -2.2, 1e30, 1e-42])
-def test_a_film_of_identical_shots_is_one_scene(shipped: BoundaryModel, value: float) -> None:
+def test_a_video_of_identical_shots_is_one_scene(shipped: BoundaryModel, value: float) -> None:
     features = np.full((40, 16), value, dtype=np.float32)
     scores = shipped.score(features, np.ones(40))
     assert np.isfinite(scores).all()
@@ -201,7 +201,7 @@ def test_a_film_of_identical_shots_is_one_scene(shipped: BoundaryModel, value: f
 
 
 def test_a_shot_without_length_counts_as_the_shortest(scorer: BoundaryModel) -> None:
-    features, durations = film(10, 8)
+    features, durations = video(10, 8)
     durations[9] = 0
     expected = scorer.score(features, np.r_[durations[:9], durations[:9].min()])
     np.testing.assert_array_equal(scorer.score(features, durations), expected)
@@ -209,7 +209,7 @@ def test_a_shot_without_length_counts_as_the_shortest(scorer: BoundaryModel) -> 
 
 
 def test_integer_durations_and_half_precision_features_are_accepted(scorer: BoundaryModel) -> None:
-    features, _ = film(10, 8)
+    features, _ = video(10, 8)
     seconds = np.arange(1, 11)
     half = features.astype(np.float16)
     expected = scorer.score(half.astype(np.float32), seconds.astype(np.float64))
@@ -217,7 +217,7 @@ def test_integer_durations_and_half_precision_features_are_accepted(scorer: Boun
 
 
 def bad_inputs() -> list[tuple[Any, Any, str]]:
-    good, lengths = film(4, 3)
+    good, lengths = video(4, 3)
     return [
         (np.where(np.eye(4, 3) > 0, np.nan, good), lengths, "features must be finite"),
         (np.where(np.eye(4, 3) > 0, np.inf, good), lengths, "features must be finite"),
@@ -249,11 +249,11 @@ def test_invalid_features_and_durations_are_refused(
 )
 def test_invalid_colour_histograms_are_refused(scorer: BoundaryModel, colour: Any, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        scorer.score(*film(4, 3), colour)
+        scorer.score(*video(4, 3), colour)
 
 
 def test_scoring_is_repeatable_and_does_not_change_its_input(shipped: BoundaryModel) -> None:
-    features, durations = film(60, 32, signed=False)
+    features, durations = video(60, 32, signed=False)
     before = features.copy(), durations.copy()
     first = shipped.score(features, durations)
     np.testing.assert_array_equal(first, shipped.score(features, durations))

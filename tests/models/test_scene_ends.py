@@ -24,14 +24,14 @@ def lengths(ends: Numbers, chosen: list[int]) -> Numbers:
 
 
 def all_choices(ends: Numbers, min_scene: float) -> list[list[int]]:
-    """Every choice that leaves no scene shorter than the minimum; the whole film as one scene always is one."""
+    """Every choice that leaves no scene shorter than the minimum; the whole video as one scene always is one."""
     last = len(ends) - 1
     choices = [[*some, last] for count in range(last + 1) for some in combinations(range(last), count)]
     return [c for c in choices if len(c) == 1 or (lengths(ends, c) >= min_scene - 1e-9).all()]
 
 
 @st.composite
-def films(draw: st.DrawFn) -> tuple[Numbers, Numbers]:
+def videos(draw: st.DrawFn) -> tuple[Numbers, Numbers]:
     """Scores and ends of up to eight shots; whole and half seconds, so that lengths often equal the minimum."""
     shots = draw(st.integers(1, 8))
     scores = draw(st.lists(st.floats(0.01, 0.99), min_size=shots, max_size=shots))
@@ -43,22 +43,22 @@ MINIMA = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.5, 10.0, 100.0])
 THRESHOLDS = st.sampled_from([0.05, 0.3, 0.5, 0.9])
 
 
-@given(films(), THRESHOLDS, MINIMA)
+@given(videos(), THRESHOLDS, MINIMA)
 def test_no_choice_with_the_minimum_length_has_a_greater_gain(
-    film: tuple[Numbers, Numbers], threshold: float, min_scene: float
+    video: tuple[Numbers, Numbers], threshold: float, min_scene: float
 ) -> None:
-    scores, ends = film
+    scores, ends = video
     chosen = choose_scene_ends(scores, ends, threshold, min_scene)
     choices = all_choices(ends, min_scene)
     assert chosen in choices
     assert worth(scores, chosen, threshold) >= max(worth(scores, c, threshold) for c in choices) - 1e-9
 
 
-@given(films(), THRESHOLDS, MINIMA, st.integers(1, 8))
+@given(videos(), THRESHOLDS, MINIMA, st.integers(1, 8))
 def test_no_choice_with_the_same_number_of_scenes_has_a_greater_gain(
-    film: tuple[Numbers, Numbers], threshold: float, min_scene: float, scenes: int
+    video: tuple[Numbers, Numbers], threshold: float, min_scene: float, scenes: int
 ) -> None:
-    scores, ends = film
+    scores, ends = video
     choices = [c for c in all_choices(ends, min_scene) if len(c) == scenes]
     if not choices:
         with pytest.raises(BasslError, match="cannot be divided"):
@@ -69,11 +69,11 @@ def test_no_choice_with_the_same_number_of_scenes_has_a_greater_gain(
     assert worth(scores, chosen, threshold) >= max(worth(scores, c, threshold) for c in choices) - 1e-9
 
 
-@given(films(), THRESHOLDS)
+@given(videos(), THRESHOLDS)
 def test_without_a_minimum_the_shots_that_reach_the_threshold_end_scenes(
-    film: tuple[Numbers, Numbers], threshold: float
+    video: tuple[Numbers, Numbers], threshold: float
 ) -> None:
-    scores, ends = film
+    scores, ends = video
     last = len(scores) - 1
     assert choose_scene_ends(scores, ends, threshold) == [*np.flatnonzero(scores[:-1] >= threshold), last]
 
@@ -90,7 +90,7 @@ def test_scores_of_0_and_1_are_accepted() -> None:
 
 @pytest.mark.parametrize("score", [0.0, 0.5, 1.0])
 @pytest.mark.parametrize("scenes", [None, 1])
-def test_a_film_of_one_shot_is_one_scene(score: float, scenes: int | None) -> None:
+def test_a_video_of_one_shot_is_one_scene(score: float, scenes: int | None) -> None:
     assert choose_scene_ends(np.array([score]), np.array([0.04]), min_scene=60.0, scenes=scenes) == [0]
 
 
@@ -107,7 +107,7 @@ def test_an_impossible_number_of_scenes_is_refused(scenes: int) -> None:
         choose_scene_ends(np.array([0.5] * 3), np.arange(1.0, 4.0), scenes=scenes)
 
 
-def test_scene_ends_of_a_three_hour_film_are_chosen() -> None:
+def test_scene_ends_of_a_three_hour_video_are_chosen() -> None:
     rng = np.random.default_rng(0)
     scores, ends = rng.uniform(size=4000), np.cumsum(rng.uniform(1, 5, size=4000))
     chosen = choose_scene_ends(scores, ends, min_scene=30.0, scenes=150)

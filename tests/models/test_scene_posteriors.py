@@ -1,4 +1,4 @@
-"""Posteriors against every division of a short film, worths against plain loops."""
+"""Posteriors against every division of a short video, worths against plain loops."""
 
 from itertools import combinations, pairwise
 
@@ -50,7 +50,7 @@ def test_posteriors_equal_those_over_all_divisions(N: int, longest: int) -> None
         np.testing.assert_allclose(found[b], expected, atol=1e-9)
 
 
-def test_a_reversed_film_has_the_same_posteriors() -> None:
+def test_a_reversed_video_has_the_same_posteriors() -> None:
     N, longest = 30, 8
     worth = np.random.default_rng(1).normal(size=(1, longest, N))
     backwards = np.zeros_like(worth)
@@ -124,7 +124,7 @@ def test_principal_parts_equal_those_of_the_singular_value_decomposition(N: int,
 
 
 @pytest.mark.parametrize(("N", "D", "axes"), [(1, 4, 0), (2, 4, 1), (5, 30, 4), (30, 3, 3), (30, 1, 1)])
-def test_a_film_has_at_most_as_many_axes_as_it_varies_along(N: int, D: int, axes: int) -> None:
+def test_a_video_has_at_most_as_many_axes_as_it_varies_along(N: int, D: int, axes: int) -> None:
     x = np.random.default_rng(5).normal(size=(N, D))
     assert principal_parts(x, 16).shape == (N, axes)
     assert principal_parts(np.ones((N, D)), 16).shape == (N, 0)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from pipelines.outputs.exports import FORMATS
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
 
-FILM_23 = Fraction(24000, 1001)
+VIDEO_23 = Fraction(24000, 1001)
 NTSC = Fraction(30000, 1001)
-RATES = (FILM_23, Fraction(24), Fraction(25), NTSC, Fraction(30), Fraction(50), Fraction(60000, 1001), Fraction(60))
+RATES = (VIDEO_23, Fraction(24), Fraction(25), NTSC, Fraction(30), Fraction(50), Fraction(60000, 1001), Fraction(60))
 
 
 def scene_list(
@@ -22,7 +22,7 @@ def scene_list(
     ends: Sequence[int] | None = None,
     rate: Fraction | float = Fraction(25),
     times: Sequence[float] | None = None,
-    path: str = "/films/film.mp4",
+    path: str = "/videos/video.mp4",
 ) -> SceneList:
     """Shots of so many frames; ``ends``: those that end scenes, None: each; ``times``: of each frame and the end."""
     starts = [sum(lengths[:i]) for i in range(len(lengths) + 1)]
@@ -40,8 +40,8 @@ def named(scenes: SceneList, *names: str) -> SceneList:
 
 
 @st.composite
-def steady_films(draw: st.DrawFn) -> tuple[SceneList, Fraction]:
-    """Films of a constant rate, some of them hours long."""
+def steady_videos(draw: st.DrawFn) -> tuple[SceneList, Fraction]:
+    """Videos of a constant rate, some of them hours long."""
     rate = draw(st.sampled_from(RATES))
     lengths = draw(st.lists(st.integers(1, 3000) | st.integers(100_000, 400_000), min_size=1, max_size=12))
     ends = sorted({*draw(st.lists(st.integers(0, len(lengths) - 1))), len(lengths) - 1})
@@ -49,8 +49,8 @@ def steady_films(draw: st.DrawFn) -> tuple[SceneList, Fraction]:
 
 
 @st.composite
-def unsteady_films(draw: st.DrawFn) -> SceneList:
-    """Films in which each frame is shown for another time."""
+def unsteady_videos(draw: st.DrawFn) -> SceneList:
+    """Videos in which each frame is shown for another time."""
     lengths = draw(st.lists(st.integers(1, 40), min_size=2, max_size=8))
     steps = draw(st.lists(st.integers(17, 400), min_size=sum(lengths), max_size=sum(lengths)))
     times = [0.0]
@@ -87,7 +87,7 @@ def edl_frame(label: str, rate: Fraction) -> int:
     match = re.fullmatch(r"(\d\d):([0-5]\d):([0-5]\d)([:;])(\d\d)", label)
     assert match is not None, label
     hour, minute, second, frame = (int(match[group]) for group in (1, 2, 3, 5))
-    base = {FILM_23: 24, NTSC: 30, Fraction(60000, 1001): 60}.get(rate, int(rate))
+    base = {VIDEO_23: 24, NTSC: 30, Fraction(60000, 1001): 60}.get(rate, int(rate))
     assert frame < base
     total = ((hour * 60 + minute) * 60 + second) * base + frame
     if match[4] == ";":

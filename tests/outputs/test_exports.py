@@ -27,8 +27,17 @@ from pipelines.outputs.exports.segments import one_line, segments_of
 from pipelines.outputs.exports.timecode import timecode_base
 from pipelines.outputs.exports.timeline import timeline_of
 from pipelines.scenes import SceneList, Transition
-from tests import films
-from tests.outputs.exporting import FILM_23, NTSC, content, edl_frame, named, scene_list, steady_films, unsteady_films
+from tests import videos
+from tests.outputs.exporting import (
+    NTSC,
+    VIDEO_23,
+    content,
+    edl_frame,
+    named,
+    scene_list,
+    steady_videos,
+    unsteady_videos,
+)
 
 Ranges = list[tuple[int, int]]
 
@@ -191,11 +200,11 @@ def times_of(scenes: SceneList, shots: bool) -> list[tuple[float, float]]:
 
 @pytest.mark.parametrize("name", [*COUNTED, *PLACED])
 @settings(max_examples=25, deadline=None)
-@given(film=steady_films())
+@given(video=steady_videos())
 def test_at_a_constant_rate_every_format_has_the_frames_that_were_counted(
-    name: str, film: tuple[SceneList, Fraction]
+    name: str, video: tuple[SceneList, Fraction]
 ) -> None:
-    scenes, rate = film
+    scenes, rate = video
     read = (COUNTED | PLACED)[name]
     for shots in (False, True):
         assert read(content(scenes, name, shots), rate) == frames_of(scenes, shots)
@@ -203,9 +212,9 @@ def test_at_a_constant_rate_every_format_has_the_frames_that_were_counted(
 
 @pytest.mark.parametrize("name", TIMED)
 @settings(max_examples=25, deadline=None)
-@given(film=steady_films())
-def test_times_are_those_of_scenes_json_and_name_the_same_frames(name: str, film: tuple[SceneList, Fraction]) -> None:
-    scenes, rate = film
+@given(video=steady_videos())
+def test_times_are_those_of_scenes_json_and_name_the_same_frames(name: str, video: tuple[SceneList, Fraction]) -> None:
+    scenes, rate = video
     tolerance, read = TIMED[name]
     for shots in (False, True):
         found = read(content(scenes, name, shots))
@@ -215,7 +224,7 @@ def test_times_are_those_of_scenes_json_and_name_the_same_frames(name: str, film
 
 @pytest.mark.parametrize("name", [*COUNTED, *PLACED])
 @settings(max_examples=25, deadline=None)
-@given(scenes=unsteady_films())
+@given(scenes=unsteady_videos())
 def test_with_a_variable_rate_lists_count_frames_and_timelines_use_times(name: str, scenes: SceneList) -> None:
     from pipelines.outputs.exports.timecode import edit_rate
 
@@ -237,14 +246,14 @@ def test_with_a_variable_rate_lists_count_frames_and_timelines_use_times(name: s
 
 @pytest.mark.parametrize("name", TIMED)
 @settings(max_examples=25, deadline=None)
-@given(scenes=unsteady_films())
+@given(scenes=unsteady_videos())
 def test_with_a_variable_rate_times_are_the_timestamps(name: str, scenes: SceneList) -> None:
     tolerance, read = TIMED[name]
     assert read(content(scenes, name)) == [pytest.approx(t, abs=tolerance + 1e-9) for t in times_of(scenes, False)]
 
 
 def test_a_frame_rate_rounded_by_the_container_counts_as_constant() -> None:
-    # As of a real film: the average rate is a little off, and so are times in milliseconds.
+    # As of a real video: the average rate is a little off, and so are times in milliseconds.
     times = [round(frame / 24, 3) for frame in range(14_316)]
     scenes = scene_list([1146, 201, 12_968], rate=24.00033, times=times)
     assert edl_frames(content(scenes, "edl"), Fraction(24)) == frames_of(scenes, False)
@@ -263,20 +272,20 @@ def test_a_frame_rate_unknown_to_editing_tools_is_converted_by_time() -> None:
 
 def test_an_edl_equals_the_expected_text() -> None:
     assert content(scene_list([1800, 16_182], rate=NTSC), "edl") == (
-        "TITLE: film\n"
+        "TITLE: video\n"
         "FCM: DROP FRAME\n"
         "\n"
         "001  AX       V     C        00:00:00;00 00:01:00;02 00:00:00;00 00:01:00;02\n"
-        "* FROM CLIP NAME: film.mp4\n"
+        "* FROM CLIP NAME: video.mp4\n"
         "* COMMENT: Scene 1\n"
         "002  AX       V     C        00:01:00;02 00:10:00;00 00:01:00;02 00:10:00;00\n"
-        "* FROM CLIP NAME: film.mp4\n"
+        "* FROM CLIP NAME: video.mp4\n"
         "* COMMENT: Scene 2\n"
     )
 
 
 def test_timecode_at_23_976_counts_24_frames_per_second() -> None:
-    events = edl_events(content(scene_list([24 * 3600, 24], rate=FILM_23), "edl"))
+    events = edl_events(content(scene_list([24 * 3600, 24], rate=VIDEO_23), "edl"))
     assert events[1][4:6] == ["01:00:00:00", "01:00:01:00"]
 
 
@@ -307,7 +316,7 @@ def test_an_edl_may_have_more_than_999_events() -> None:
     assert (events[998][0], events[999][0], events[-1][0]) == ("999", "1000", "1200")
 
 
-@pytest.mark.parametrize("rate", [FILM_23, Fraction(24), Fraction(25), NTSC, Fraction(60000, 1001)], ids=str)
+@pytest.mark.parametrize("rate", [VIDEO_23, Fraction(24), Fraction(25), NTSC, Fraction(60000, 1001)], ids=str)
 def test_opentimelineio_reads_the_edl(rate: Fraction) -> None:
     otio = pytest.importorskip("opentimelineio")
     pytest.importorskip("otio_cmx3600_adapter")
@@ -329,7 +338,7 @@ def clip_frames(track: Iterable[Any]) -> Ranges:
     ("name", "adapter", "rate"),
     [
         ("fcpxml", "fcpx_xml", Fraction(25)),
-        ("fcp7", "fcp_xml", FILM_23),
+        ("fcp7", "fcp_xml", VIDEO_23),
         ("fcp7", "fcp_xml", Fraction(25)),
         ("fcp7", "fcp_xml", NTSC),
     ],
@@ -365,14 +374,14 @@ def test_opentimelineio_writes_the_same_timeline_again() -> None:
 
 
 @pytest.fixture(scope="module")
-def film_with_sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return films.write_film(
-        tmp_path_factory.mktemp("sound") / "Film & <sound>.mp4", films.pictures(50), rate=25, sound_seconds=2
+def video_with_sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return videos.write_video(
+        tmp_path_factory.mktemp("sound") / "Video & <sound>.mp4", videos.pictures(50), rate=25, sound_seconds=2
     )
 
 
-def test_timelines_have_sound_if_the_film_has_sound(film_with_sound: Path) -> None:
-    scenes = scene_list([20, 30], path=str(film_with_sound))
+def test_timelines_have_sound_if_the_video_has_sound(video_with_sound: Path) -> None:
+    scenes = scene_list([20, 30], path=str(video_with_sound))
     assert {event[2] for event in edl_events(content(scenes, "edl"))} == {"AA/V"}
     otio = pytest.importorskip("opentimelineio")
     (sound,) = otio.adapters.read_from_string(content(scenes, "otio"), "otio_json").audio_tracks()
@@ -388,7 +397,7 @@ def test_timelines_have_sound_if_the_film_has_sound(film_with_sound: Path) -> No
 
 
 @pytest.mark.parametrize(("rate", "display"), [(Fraction(25), "NDF"), (NTSC, "DF")], ids=str)
-def test_a_final_cut_pro_project_describes_the_film_for_its_clips(rate: Fraction, display: str) -> None:
+def test_a_final_cut_pro_project_describes_the_video_for_its_clips(rate: Fraction, display: str) -> None:
     root = ElementTree.fromstring(content(scene_list([20, 30], rate=rate), "fcpxml"))
     asset, sequence, event = root.find("resources/asset"), root.find(".//sequence"), root.find("event")
     assert asset is not None
@@ -402,16 +411,16 @@ def test_a_final_cut_pro_project_describes_the_film_for_its_clips(rate: Fraction
     assert {clip.get("ref") for clip in root.iter("asset-clip")} == {asset.get("id")}
     for whole in (asset, sequence):
         assert Fraction(whole.attrib["duration"][:-1]) * rate == 50
-    assert (asset.get("name"), asset.get("start"), asset.get("hasVideo")) == ("film.mp4", "0s", "1")
+    assert (asset.get("name"), asset.get("start"), asset.get("hasVideo")) == ("video.mp4", "0s", "1")
     assert asset.get("hasAudio") is None
     assert {found.get("kind") for found in root.iter("media-rep")} == {"original-media"}
-    assert [found.get("name") for found in (event, *event)] == ["film", "film"]
+    assert [found.get("name") for found in (event, *event)] == ["video", "video"]
     assert {found.get("tcFormat") for found in (sequence, *root.iter("asset-clip"))} == {display}
 
 
 @pytest.mark.parametrize("sound", [True, False], ids=["sound", "no sound"])
-def test_final_cut_pro_7_clips_are_linked_to_their_sound_and_the_file(film_with_sound: Path, sound: bool) -> None:
-    scenes = scene_list([20, 30], path=str(film_with_sound) if sound else "/films/film.mp4")
+def test_final_cut_pro_7_clips_are_linked_to_their_sound_and_the_file(video_with_sound: Path, sound: bool) -> None:
+    scenes = scene_list([20, 30], path=str(video_with_sound) if sound else "/videos/video.mp4")
     root = ElementTree.fromstring(content(scenes, "fcp7"))
     assert (root.tag, root.get("version"), root.findtext("sequence/duration")) == ("xmeml", "5", "50")
     kinds = ["video", "audio", "audio"] if sound else ["video"]
@@ -440,9 +449,9 @@ def test_final_cut_pro_7_clips_are_linked_to_their_sound_and_the_file(film_with_
     assert heard == (["48000", "2"] if sound else [None, None])
 
 
-def test_the_film_is_named_as_a_uri(film_with_sound: Path) -> None:
-    scenes = scene_list([50], path=str(film_with_sound))
-    uri = film_with_sound.as_uri()
+def test_the_video_is_named_as_a_uri(video_with_sound: Path) -> None:
+    scenes = scene_list([50], path=str(video_with_sound))
+    uri = video_with_sound.as_uri()
     assert "%26" in uri
     media = ElementTree.fromstring(content(scenes, "fcpxml")).find("resources/asset/media-rep")
     assert media is not None
@@ -456,10 +465,10 @@ def test_the_film_is_named_as_a_uri(film_with_sound: Path) -> None:
     )
 
 
-def test_a_windows_path_of_the_film_is_exported() -> None:
-    scenes = scene_list([50], path="C:\\Films\\My film.mp4")
-    assert "file:///C:/Films/My%20film.mp4" in content(scenes, "otio")
-    assert "* FROM CLIP NAME: My film.mp4\n" in content(scenes, "edl")
+def test_a_windows_path_of_the_video_is_exported() -> None:
+    scenes = scene_list([50], path="C:\\Videos\\My video.mp4")
+    assert "file:///C:/Videos/My%20video.mp4" in content(scenes, "otio")
+    assert "* FROM CLIP NAME: My video.mp4\n" in content(scenes, "edl")
 
 
 @pytest.mark.parametrize(
@@ -476,7 +485,7 @@ def test_the_camera_timecode_is_the_source_timecode(tmp_path: Path, written: str
         container.metadata["timecode"] = written
         stream = container.add_stream("libx264", rate=rate)
         stream.width, stream.height, stream.pix_fmt = 160, 96, "yuv420p"
-        for picture in films.pictures(60):
+        for picture in videos.pictures(60):
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(stream.encode())
     scenes = scene_list([30, 30], rate=rate, path=str(path))
@@ -492,20 +501,20 @@ def test_the_camera_timecode_is_the_source_timecode(tmp_path: Path, written: str
     assert otio_clip["source_range"]["start_time"]["value"] == edl_frame(shown, rate)
 
 
-def test_a_film_that_is_not_a_video_is_reported_on_export(tmp_path: Path) -> None:
-    (tmp_path / "film.mp4").write_text("no film")
-    with pytest.raises(VideoError, match=r"film\.mp4: not a video that can be read"):
-        content(scene_list([50], path=str(tmp_path / "film.mp4")), "edl")
+def test_a_video_that_is_not_a_video_is_reported_on_export(tmp_path: Path) -> None:
+    (tmp_path / "video.mp4").write_text("no video")
+    with pytest.raises(VideoError, match=r"video\.mp4: not a video that can be read"):
+        content(scene_list([50], path=str(tmp_path / "video.mp4")), "edl")
 
 
 # --- chapters -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(shutil.which("mkvmerge") is None, reason="mkvmerge is not installed")
-def test_mkvmerge_accepts_the_chapters(film: Path, tmp_path: Path) -> None:
+def test_mkvmerge_accepts_the_chapters(video: Path, tmp_path: Path) -> None:
     scenes = named(scene_list([30, 31, 29, 30], [1, 3], Fraction(24)), "Übergang <1>", "A & B")
-    export(scenes, tmp_path / "film.chapters.xml")
-    command = ["mkvmerge", "-q", "-o", "out.mkv", "--chapters", "film.chapters.xml", str(film)]
+    export(scenes, tmp_path / "video.chapters.xml")
+    command = ["mkvmerge", "-q", "-o", "out.mkv", "--chapters", "video.chapters.xml", str(video)]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
     with av.open(str(tmp_path / "out.mkv")) as container:
         chapters = container.chapters()
@@ -515,10 +524,10 @@ def test_mkvmerge_accepts_the_chapters(film: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the ffmpeg program is not installed")
-def test_ffmpeg_accepts_the_chapters(film: Path, tmp_path: Path) -> None:
+def test_ffmpeg_accepts_the_chapters(video: Path, tmp_path: Path) -> None:
     scenes = named(scene_list([30, 31, 29, 30], [1, 3], Fraction(24)), "a=b;c#d\\e", "[CHAPTER]")
-    export(scenes, tmp_path / "film.ffmetadata")
-    command = ["ffmpeg", "-v", "error", "-i", str(film), "-i", "film.ffmetadata"]
+    export(scenes, tmp_path / "video.ffmetadata")
+    command = ["ffmpeg", "-v", "error", "-i", str(video), "-i", "video.ffmetadata"]
     command += ["-map_metadata", "0", "-map_chapters", "1", "-codec", "copy", "out.mp4"]
     subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
     with av.open(str(tmp_path / "out.mp4")) as container:
@@ -531,9 +540,9 @@ def test_ffmpeg_accepts_the_chapters(film: Path, tmp_path: Path) -> None:
 
 
 def test_the_exported_csv_can_be_read_as_labels(tmp_path: Path) -> None:
-    scenes = scene_list([30, 31, 29], [1, 2], FILM_23)
-    export(scenes, tmp_path / "film.csv")
-    read = read_scenes_csv(tmp_path / "film.csv")
+    scenes = scene_list([30, 31, 29], [1, 2], VIDEO_23)
+    export(scenes, tmp_path / "video.csv")
+    read = read_scenes_csv(tmp_path / "video.csv")
     assert read.scenes_frames is not None
     assert read.scenes_seconds is not None
     assert read.scenes_frames.tolist() == [list(frames) for frames in frames_of(scenes, False)]
@@ -557,7 +566,7 @@ def test_json_lines_are_the_entries_of_scenes_json() -> None:
     whole = scenes.to_dict()
     for shots, key in ((False, "scenes"), (True, "shots")):
         rows = [json.loads(line) for line in content(scenes, "jsonl", shots).splitlines()]
-        assert rows == [{"video": "/films/film.mp4", **entry} for entry in whole[key]]
+        assert rows == [{"video": "/videos/video.mp4", **entry} for entry in whole[key]]
 
 
 LABEL_STUDIO = {
@@ -613,19 +622,19 @@ LABEL_STUDIO = {
 
 @pytest.mark.parametrize("shots", [False, True])
 def test_a_label_studio_task_has_the_scenes_as_predictions(shots: bool) -> None:
-    tasks = json.loads(content(scene_list([30, 31, 29], [1, 2], path="my films/film.mp4"), "label-studio", shots))
+    tasks = json.loads(content(scene_list([30, 31, 29], [1, 2], path="my videos/video.mp4"), "label-studio", shots))
     jsonschema.validate(tasks, LABEL_STUDIO)
     regions = tasks[0]["predictions"][0]["result"]
     assert len({region["id"] for region in regions}) == len(regions) == (3 if shots else 2)
     assert {label for region in regions for label in region["value"]["timelinelabels"]} == {
         "Shot" if shots else "Scene"
     }
-    assert tasks[0]["data"]["video"] == "/data/local-files/?d=my%20films/film.mp4"
+    assert tasks[0]["data"]["video"] == "/data/local-files/?d=my%20videos/video.mp4"
 
 
-def test_a_film_name_that_is_not_utf_8_is_percent_encoded_for_label_studio() -> None:
-    (task,) = json.loads(content(scene_list([30], path="/films/caf\udce9.mp4"), "label-studio"))
-    assert task["data"]["video"] == "/data/local-files/?d=films/caf%E9.mp4"
+def test_a_video_name_that_is_not_utf_8_is_percent_encoded_for_label_studio() -> None:
+    (task,) = json.loads(content(scene_list([30], path="/videos/caf\udce9.mp4"), "label-studio"))
+    assert task["data"]["video"] == "/data/local-files/?d=videos/caf%E9.mp4"
 
 
 # --- names that mean harm -------------------------------------------------------------------------------------------
@@ -644,7 +653,7 @@ HOSTILE = (
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_names_with_special_characters_change_only_the_name(name: str) -> None:
-    plain = scene_list([50] * len(HOSTILE), path="/films/x\n<&>\"'=.mp4")
+    plain = scene_list([50] * len(HOSTILE), path="/videos/x\n<&>\"'=.mp4")
     text = content(named(plain, *HOSTILE), name)
     text.encode()
     if name in COUNTED | PLACED:
@@ -659,7 +668,7 @@ def test_a_blank_name_counts_as_no_name() -> None:
 
 
 @pytest.mark.parametrize("rate", [50, 60, 61, 65, 75, 85, Fraction(120_000, 1001), 125, 240])
-def test_timecodes_of_films_with_high_frame_rates_stay_in_real_time(rate: Fraction | int) -> None:
+def test_timecodes_of_videos_with_high_frame_rates_stay_in_real_time(rate: Fraction | int) -> None:
     timeline = timeline_of(scene_list([3600 * int(rate), 50], rate=Fraction(rate)), fastest=60)
     (first, _), seconds = timeline.clips, 3600 * int(rate) / float(rate)
     assert timecode_base(timeline.rate) <= 60
@@ -744,14 +753,14 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_film_is_never_overwritten(film: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "film.csv"
-    copy.write_bytes(film.read_bytes())
+def test_the_video_is_never_overwritten(video: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "video.csv"
+    copy.write_bytes(video.read_bytes())
     (tmp_path / "link.csv").symlink_to(copy)
     for path in (copy, tmp_path / "link.csv"):
         with pytest.raises(BasslError, match="is an input of this command"):
             export(scene_list([50], path=str(copy)), path)
-    assert copy.read_bytes() == film.read_bytes()
+    assert copy.read_bytes() == video.read_bytes()
 
 
 def test_a_failed_export_keeps_the_old_file(tmp_path: Path) -> None:

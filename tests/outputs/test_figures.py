@@ -39,7 +39,7 @@ from tests.small_stores import jpeg, put_store, refusal
 
 @pytest.fixture(scope="module")
 def indexed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with an index of five films of 30 shots, their features and their labels."""
+    """A folder with an index of five videos of 30 shots, their features and their labels."""
     folder = tmp_path_factory.mktemp("indexed")
     put_index(folder)
     put_pretrained(folder / "pretrained.safetensors")
@@ -60,8 +60,8 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> list[Figure]:
     return figures
 
 
-def film(folder: Path, number: int) -> tuple[NDArray[np.float64], list[int]]:
-    """Features of a film of the index, and the shots that end its scenes, as its labels say."""
+def video(folder: Path, number: int) -> tuple[NDArray[np.float64], list[int]]:
+    """Features of a video of the index, and the shots that end its scenes, as its labels say."""
     with np.load(folder / "npz" / f"{number:02}.npz") as content:
         return content["features"].astype(np.float64), np.flatnonzero(content["scene_end"]).tolist()
 
@@ -89,7 +89,7 @@ def test_similarities_use_stored_features_or_contextualised_shots(
     settings = SimilaritySettings(**settings_of(indexed, video="npz/02", first=9, shots=12))
     assert draw_similarity([store, model], tmp_path / "f.png", settings).warnings == ()
 
-    features, ends = film(indexed, 2)
+    features, ends = video(indexed, 2)
     crn = load_bassl_model(model).build_crn().eval()
     shots = torch.from_numpy(features).float()
     inside = [[min(max(n + k, 0), 29) for k in range(-2, 3)] for n in range(30)]
@@ -134,13 +134,13 @@ def spans(ends: list[int], length: int) -> list[tuple[float, float]]:
     return [(float(a), float(b)) for a, b in zip(starts, [*starts[1:], length], strict=True)]
 
 
-@pytest.mark.parametrize(("centre", "first"), [(12, 8), (1, 0), (29, 21)])  # the last two at the film's edges
+@pytest.mark.parametrize(("centre", "first"), [(12, 8), (1, 0), (29, 21)])  # the last two at the video's edges
 def test_a_window_shows_its_pseudo_boundary_and_its_true_scene_ends(
     indexed: Path, tmp_path: Path, drawn: list[Figure], centre: int, first: int
 ) -> None:
     settings = PseudoBoundarySettings(**settings_of(indexed, neighbours=4))
     draw_pseudo_boundaries([f"npz/01:{centre}"], tmp_path / "f.svg", settings)
-    features, ends = film(indexed, 1)
+    features, ends = video(indexed, 1)
     similarity = cosines(features[first : first + 9])[[0, -1]]
     cost = 1 - similarity
     best = min(range(8), key=lambda b: cost[0, : b + 1].sum() + cost[1, b + 1 :].sum())
@@ -170,19 +170,19 @@ def test_sampled_windows_contain_a_scene_end_and_depend_on_the_seed(
 
 @pytest.fixture
 def pictured(tmp_path: Path) -> Path:
-    """An index of a film of ten shots with keyframes and no labels, whose features change after shot 5."""
-    put_store(tmp_path / "keyframes" / "film.h5", shots=10)
+    """An index of a video of ten shots with keyframes and no labels, whose features change after shot 5."""
+    put_store(tmp_path / "keyframes" / "video.h5", shots=10)
     build_index([tmp_path / "keyframes"], IndexSettings(output=tmp_path / "index.h5"))
     (tmp_path / "features").mkdir()
     two = np.eye(4, dtype=np.float32)[[0] * 6 + [1] * 4]
-    write_features(tmp_path / "features" / "made-up.h5", "made up", {"film": two})
+    write_features(tmp_path / "features" / "made-up.h5", "made up", {"video": two})
     return tmp_path
 
 
 def test_keyframes_are_drawn_in_order_and_the_pseudo_boundary_is_framed(pictured: Path, drawn: list[Figure]) -> None:
     store = pictured / "features" / "made-up.h5"
     settings = PseudoBoundarySettings(**settings_of(pictured, features=store, neighbours=3))
-    draw_pseudo_boundaries(["film:5"], pictured / "f.png", settings)
+    draw_pseudo_boundaries(["video:5"], pictured / "f.png", settings)
     panel = drawn[0].axes[0]
     assert len(panel.images) == 7
     for place, image in enumerate(panel.images):
@@ -204,7 +204,7 @@ def test_similarities_are_drawn_below_the_keyframes(pictured: Path, drawn: list[
     assert len(strip.images) == 8
     assert np.array_equal(matrix.images[0].get_array()[0], [1, 1, 1, 1, 1, 1, 0, 0])
     assert not matrix.patches  # nobody knows where its scenes end
-    assert drawn[0].get_suptitle() == "film, shots 0 to 7, without labels"
+    assert drawn[0].get_suptitle() == "video, shots 0 to 7, without labels"
 
 
 # --- predicted boundaries ---------------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ def test_f1_of_scenes_without_short_ones_equals_that_of_score(tmp_path: Path, dr
 
 
 @pytest.mark.parametrize("order", ["whole part", "part whole"])
-def test_drawing_a_part_of_the_film_does_not_change_the_metrics(tmp_path: Path, order: str) -> None:
+def test_drawing_a_part_of_the_video_does_not_change_the_metrics(tmp_path: Path, order: str) -> None:
     whole = scene_list((0, 30, 60, 90, 120), [0, 2], (0.9, 0.1, 0.9, 0.9))
     whole.save(tmp_path / "whole.json")
     shots = tuple(replace(shot, index=index) for index, shot in enumerate(whole.shots[2:]))
@@ -280,19 +280,19 @@ def test_one_thing_to_draw_needs_no_list(tmp_path: Path, indexed: Path, pictured
     log = put_logs(tmp_path / "run", "step,epoch,loss\n1,1,2\n2,1,1\n")
     scenes = put_scenes(tmp_path / "a.json")
     store = pictured / "features" / "made-up.h5"
-    films = SimilaritySettings(**settings_of(pictured, video="film", shots=10))
+    videos = SimilaritySettings(**settings_of(pictured, video="video", shots=10))
     parts = PseudoBoundarySettings(**settings_of(indexed))
     for draw in (
         lambda out, as_given: draw_curves(as_given(log), out),
         lambda out, as_given: draw_boundaries(as_given(scenes), out),
-        lambda out, as_given: draw_similarity(as_given(store), out, films),
+        lambda out, as_given: draw_similarity(as_given(store), out, videos),
         lambda out, as_given: draw_pseudo_boundaries(as_given("npz/01:5"), out, parts),
     ):
         alone = [draw(tmp_path / f"{i}.png", given).path for i, given in enumerate((lambda one: [one], str))]
         assert alone[0].read_bytes() == alone[1].read_bytes()
 
 
-def test_different_film_lengths_are_reported(tmp_path: Path) -> None:
+def test_different_video_lengths_are_reported(tmp_path: Path) -> None:
     first = put_scenes(tmp_path / "a.json")
     scene_list((0, 15, 90), [0], (0.7, 0.8)).save(tmp_path / "b.json")
     (warning,) = draw_boundaries([first, tmp_path / "b.json"], tmp_path / "f.pdf").warnings
@@ -301,7 +301,7 @@ def test_different_film_lengths_are_reported(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("start", "end"), [(None, 60.0), (30.0, 90.0)], ids=["beginning", "middle"])
-def test_a_part_that_ends_before_the_film_counts_as_the_same_film(
+def test_a_part_that_ends_before_the_video_counts_as_the_same_video(
     tmp_path: Path, start: float | None, end: float
 ) -> None:
     whole = scene_list((0, 30, 60, 90, 120), [0, 2], (0.9, 0.1, 0.9, 0.9))

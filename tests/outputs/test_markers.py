@@ -16,8 +16,8 @@ from hypothesis import given, settings
 
 from pipelines.outputs.exports import FORMATS, export
 from pipelines.scenes import SceneList
-from tests import films
-from tests.outputs.exporting import FILM_23, NTSC, content, edl_frame, named, scene_list, steady_films
+from tests import videos
+from tests.outputs.exporting import NTSC, VIDEO_23, content, edl_frame, named, scene_list, steady_videos
 
 
 def resolve_frames(text: str, rate: Fraction) -> list[int]:
@@ -87,15 +87,15 @@ READERS: dict[str, Callable[[str, Fraction], list[int]]] = {
 
 @pytest.mark.parametrize("name", READERS)
 @settings(max_examples=25, deadline=None)
-@given(film=steady_films())
-def test_a_marker_is_at_the_first_frame_of_each_scene_or_shot(name: str, film: tuple[SceneList, Fraction]) -> None:
-    scenes, rate = film
+@given(video=steady_videos())
+def test_a_marker_is_at_the_first_frame_of_each_scene_or_shot(name: str, video: tuple[SceneList, Fraction]) -> None:
+    scenes, rate = video
     for shots in (False, True):
         found = READERS[name](content(scenes, name, shots), rate)
         assert found == [item.start_frame for item in (scenes.shots if shots else scenes.scenes)]
 
 
-def test_markers_of_resolve_begin_at_the_timecode_of_the_film() -> None:
+def test_markers_of_resolve_begin_at_the_timecode_of_the_video() -> None:
     scenes = named(scene_list([48, 100], rate=Fraction(24)), "a | b", "c")
     scenes = replace(scenes, video=replace(scenes.video, start_timecode="10:00:00:00"))
     lines = content(scenes, "resolve-markers").splitlines()
@@ -135,7 +135,7 @@ def test_opentimelineio_reads_the_events_of_the_markers_for_resolve(rate: Fracti
 
 @pytest.mark.parametrize(
     ("name", "adapter", "rate"),
-    [("fcpxml-markers", "fcpx_xml", Fraction(25)), ("fcp7-markers", "fcp_xml", FILM_23), ("otio", "otio_json", NTSC)],
+    [("fcpxml-markers", "fcpx_xml", Fraction(25)), ("fcp7-markers", "fcp_xml", VIDEO_23), ("otio", "otio_json", NTSC)],
 )
 def test_opentimelineio_reads_the_markers(name: str, adapter: str, rate: Fraction) -> None:
     otio = pytest.importorskip("opentimelineio")
@@ -154,25 +154,25 @@ def test_opentimelineio_reads_the_markers(name: str, adapter: str, rate: Fractio
 
 @pytest.mark.skipif(shutil.which("x264") is None, reason="the x264 program is not installed")
 def test_x264_makes_a_key_frame_where_a_scene_begins(tmp_path: Path) -> None:
-    raw = b"".join(picture.tobytes() for picture in films.pictures(60, (), width=160, height=96, numbered=False))
-    export(scene_list([17, 20, 23]), tmp_path / "film.qp")
+    raw = b"".join(picture.tobytes() for picture in videos.pictures(60, (), width=160, height=96, numbered=False))
+    export(scene_list([17, 20, 23]), tmp_path / "video.qp")
     command = ["x264", "--quiet", "--demuxer", "raw", "--input-csp", "rgb", "--input-res", "160x96", "--fps", "25"]
-    command += ["--qpfile", "film.qp", "--scenecut", "0", "-o", "film.mkv", "-"]
+    command += ["--qpfile", "video.qp", "--scenecut", "0", "-o", "video.mkv", "-"]
     subprocess.run(command, cwd=tmp_path, input=raw, check=True, timeout=60, stderr=subprocess.DEVNULL)
-    with av.open(str(tmp_path / "film.mkv")) as container:
+    with av.open(str(tmp_path / "video.mkv")) as container:
         found = [index for index, frame in enumerate(container.decode(video=0)) if frame.key_frame]
     assert found == [0, 17, 37]
 
 
 def test_segments_of_losslesscut_and_activitynet_have_the_times_of_scenes_json() -> None:
-    scenes = named(scene_list([30, 31, 29], [1, 2], FILM_23), "One", "Zwei")
+    scenes = named(scene_list([30, 31, 29], [1, 2], VIDEO_23), "One", "Zwei")
     times = [(scene.start, scene.end) for scene in scenes.scenes]
     project = json.loads(content(scenes, "losslesscut"))
-    assert (project["version"], project["mediaFileName"]) == (1, "film.mp4")
+    assert (project["version"], project["mediaFileName"]) == (1, "video.mp4")
     assert [(each["start"], each["end"]) for each in project["cutSegments"]] == times
     assert [each["name"] for each in project["cutSegments"]] == ["One", "Zwei"]
     (video,) = json.loads(content(scenes, "activitynet"))["database"].items()
-    assert (video[0], video[1]["duration"]) == ("film", scenes.video.duration)
+    assert (video[0], video[1]["duration"]) == ("video", scenes.video.duration)
     assert [tuple(each["segment"]) for each in video[1]["annotations"]] == times
     assert {each["label"] for each in video[1]["annotations"]} == {"Scene"}
 

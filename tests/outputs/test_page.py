@@ -39,7 +39,7 @@ def made(path: Path, *given: Any, **options: Any) -> Elements:
 
 
 def test_the_page_fetches_nothing(tmp_path: Path) -> None:
-    elements = made(tmp_path / "page.html", pages.invented(6), pages.noise(6), tmp_path / "film.mp4")
+    elements = made(tmp_path / "page.html", pages.invented(6), pages.noise(6), tmp_path / "video.mp4")
     addresses = [value for _, given in elements.found for name, value in given.items() if name in ("src", "href")]
     assert addresses == ["data:,"]
     assert not {tag for tag, _ in elements.found} & {"iframe", "object", "embed", "base"}
@@ -75,11 +75,11 @@ def test_names_are_shown_as_text_only(tmp_path: Path) -> None:
     assert data["truth"]["source"] == HOSTILE
 
 
-def test_the_address_of_the_film_is_relative_to_the_page(tmp_path: Path) -> None:
-    film = tmp_path / "films" / "a: b #1 50%.mp4"
-    elements = made(tmp_path / "pages" / "page.html", pages.invented(3), film=film)
+def test_the_address_of_the_video_is_relative_to_the_page(tmp_path: Path) -> None:
+    video = tmp_path / "videos" / "a: b #1 50%.mp4"
+    elements = made(tmp_path / "pages" / "page.html", pages.invented(3), video=video)
     data = json.loads(elements.texts["data"])
-    assert data["film"]["source"] == "./../films/a%3A%20b%20%231%2050%25.mp4"
+    assert data["video"]["source"] == "./../videos/a%3A%20b%20%231%2050%25.mp4"
 
 
 def test_images_are_in_the_order_of_the_shots(tmp_path: Path) -> None:
@@ -111,6 +111,6 @@ def test_pages_with_more_shots_have_smaller_images() -> None:
     assert 3000 * len(page_pictures(given, budget=8 * BUDGET // 3000).encoded[0]) < 22e6
 
 
-def test_images_of_tall_films_are_at_most_twice_as_high_as_wide() -> None:
+def test_images_of_tall_videos_are_at_most_twice_as_high_as_wide() -> None:
     (tall,) = ([picture] for picture in pages.noise(1, 30, 200))
     assert (page_pictures(tall).width, page_pictures(tall).height) == (30, 60)

@@ -6,14 +6,14 @@ import pytest
 from PIL import Image
 
 from pipelines.errors import BasslError
-from pipelines.evaluation.metrics import FilmScores
+from pipelines.evaluation.metrics import VideoScores
 from pipelines.outputs.figures.precision_recall import save_curves
-from tests.evaluation.scored_films import films, one_film
+from tests.evaluation.scored_videos import one_video, videos
 from tests.small_stores import refusal
 
 
 def test_a_png_plot_of_one_model_is_a_coloured_image(tmp_path: Path) -> None:
-    save_curves(tmp_path / "a.png", {"mine": films()}, 0.5)
+    save_curves(tmp_path / "a.png", {"mine": videos()}, 0.5)
     picture = np.asarray(Image.open(tmp_path / "a.png").convert("RGB")).astype(int)
     assert picture.shape[1] == 1500
     blue = (picture[..., 2] - picture[..., 0] > 80).sum()
@@ -21,7 +21,7 @@ def test_a_png_plot_of_one_model_is_a_coloured_image(tmp_path: Path) -> None:
 
 
 def test_an_svg_plot_names_both_models_and_their_scores(tmp_path: Path) -> None:
-    save_curves(tmp_path / "a.svg", {"mine": films(), "theirs": films(levels=6)}, 0.4)
+    save_curves(tmp_path / "a.svg", {"mine": videos(), "theirs": videos(levels=6)}, 0.4)
     text = "".join(ET.parse(tmp_path / "a.svg").getroot().itertext())
     for word in ("mine  AP", "theirs  AP", "chance  AP", "0.4", "calibration error", "recall of scene ends"):
         assert word in text
@@ -29,9 +29,9 @@ def test_an_svg_plot_names_both_models_and_their_scores(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["a.png", "a.svg"])
 def test_the_same_numbers_give_the_same_file(tmp_path: Path, name: str) -> None:
-    save_curves(tmp_path / name, {"mine": films()}, 0.5)
+    save_curves(tmp_path / name, {"mine": videos()}, 0.5)
     first = (tmp_path / name).read_bytes()
-    save_curves(tmp_path / name, {"mine": films()}, 0.5)
+    save_curves(tmp_path / name, {"mine": videos()}, 0.5)
     assert (tmp_path / name).read_bytes() == first
 
 
@@ -39,19 +39,19 @@ def test_plotting_changes_no_global_state(tmp_path: Path) -> None:
     import matplotlib as mpl
 
     before = dict(mpl.rcParams)
-    save_curves(tmp_path / "a.png", {"mine": films(2)}, 0.5)
+    save_curves(tmp_path / "a.png", {"mine": videos(2)}, 0.5)
     assert dict(mpl.rcParams) == before
 
 
 def test_nothing_to_draw_gives_a_one_line_error(tmp_path: Path) -> None:
     path = tmp_path / "a.png"
-    film = films(1)[0]
-    listed = FilmScores(film.labels, np.full(len(film.labels), np.nan), film.shots, predicted=film.scores > 0.5)
+    video = videos(1)[0]
+    listed = VideoScores(video.labels, np.full(len(video.labels), np.nan), video.shots, predicted=video.scores > 0.5)
     for bad, words in (
         (listed, "because it has no scores"),
-        (one_film([0, 0], [0.1, 0.9]), "because it has no scene ends"),
-        (one_film([0, 1], [0.1, 1.5]), "not between 0 and 1"),
+        (one_video([0, 0], [0.1, 0.9]), "because it has no scene ends"),
+        (one_video([0, 1], [0.1, 1.5]), "not between 0 and 1"),
     ):
         refusal(lambda bad=bad: save_curves(path, {"mine": [bad]}, 0.5), "mine", words, error=BasslError)  # type: ignore[misc]
-    refusal(lambda: save_curves(tmp_path / "a.jpg", {"mine": [film]}, 0.5), ".png, .svg or .pdf", error=BasslError)
+    refusal(lambda: save_curves(tmp_path / "a.jpg", {"mine": [video]}, 0.5), ".png, .svg or .pdf", error=BasslError)
     assert list(tmp_path.iterdir()) == []

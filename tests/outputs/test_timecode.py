@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given, strategies as st
 
 from pipelines.outputs.exports.timecode import edit_rate, may_drop, parse_smpte, smpte
-from tests.outputs.exporting import FILM_23, NTSC, RATES, labels
+from tests.outputs.exporting import NTSC, RATES, VIDEO_23, labels
 
 DROPPING = (NTSC, Fraction(60000, 1001))
 
 
-@pytest.mark.parametrize(("rate", "base", "drop"), [(NTSC, 30, 2), (Fraction(60000, 1001), 60, 4), (FILM_23, 24, 0)])
+@pytest.mark.parametrize(("rate", "base", "drop"), [(NTSC, 30, 2), (Fraction(60000, 1001), 60, 4), (VIDEO_23, 24, 0)])
 def test_timecode_labels_equal_those_of_a_counting_clock(rate: Fraction, base: int, drop: int) -> None:
     separator = ";" if drop else ":"
     for frame, (hour, minute, second, label) in enumerate(islice(labels(base, drop), 62 * 60 * base)):
@@ -74,9 +74,9 @@ def test_invalid_timecode_labels_are_not_parsed(text: str) -> None:
 @pytest.mark.parametrize(
     ("measured", "rate"),
     [
-        (23.976, FILM_23),
-        (23.98, FILM_23),
-        (float(FILM_23), FILM_23),
+        (23.976, VIDEO_23),
+        (23.98, VIDEO_23),
+        (float(VIDEO_23), VIDEO_23),
         (24.0003, Fraction(24)),
         (25, Fraction(25)),
         (29.97, NTSC),

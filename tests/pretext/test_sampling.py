@@ -113,7 +113,7 @@ def test_windows_of_different_lengths_cannot_be_joined(rng: np.random.Generator)
 
 
 def test_a_neighbour_is_any_other_row_of_the_window(rng: np.random.Generator) -> None:
-    window = np.array([3, 3, 3, 4, 5, 6, 7])  # clipped at a film's beginning: row 3 is its first
+    window = np.array([3, 3, 3, 4, 5, 6, 7])  # clipped at a video's beginning: row 3 is its first
     drawn = [neighbour_row(window, 4, rng) for _ in range(4000)]
     rows, counts = np.unique(drawn, return_counts=True)
     assert rows.tolist() == [3, 5, 6, 7]

@@ -16,7 +16,7 @@ from pipelines.evaluation.metrics import average_precision
 from pipelines.models.boundary import BoundaryModel, load_boundary_model
 from pipelines.models.calibration import apply_calibration
 from pipelines.models.relational import LinearModel, relational_logits
-from pipelines.training.relational_films import LabelledFilm, reorder_scenes
+from pipelines.training.relational_videos import LabelledVideo, reorder_scenes
 from recipes.default_model import __main__ as make, fitting
 from recipes.default_model.__main__ import main
 from recipes.default_model.fitting import (
@@ -44,7 +44,8 @@ PENALTY = 0.1
 
 
 def made_up(seed: int, name: str = "made", scenes: int = 12, D: int = 24) -> ShotFeatures:
-    """A film of scenes of 3 to 8 shots; within a scene two settings alternate, so neighbours are not the most alike."""
+    """A video of scenes of 3 to 8 shots; within a scene two settings alternate, so neighbours are not the most
+    alike."""
     rng = np.random.default_rng(seed)
     rows, ends = [], []
     for _ in range(scenes):
@@ -62,10 +63,10 @@ def made_up(seed: int, name: str = "made", scenes: int = 12, D: int = 24) -> Sho
     )
 
 
-def scenes_of(film: LabelledFilm) -> list[list[float]]:
-    """The film as scenes, each a list of its shots' first feature."""
+def scenes_of(video: LabelledVideo) -> list[list[float]]:
+    """The video as scenes, each a list of its shots' first feature."""
     scenes: list[list[float]] = [[]]
-    for row, end in zip(film.features, film.scene_end, strict=True):
+    for row, end in zip(video.features, video.scene_end, strict=True):
         scenes[-1].append(float(row[0]))
         if end:
             scenes.append([])
@@ -76,19 +77,19 @@ def scenes_of(film: LabelledFilm) -> list[list[float]]:
 
 
 def test_reordering_keeps_every_scene_whole() -> None:
-    video = made_up(0)
-    film = LabelledFilm(video.features, video.seconds, video.scene_end, colour=video.colour)
-    other = reorder_scenes(film, np.random.default_rng(0))
-    assert scenes_of(other) != scenes_of(film)
-    assert sorted(scenes_of(other)) == sorted(scenes_of(film))
-    lengths = dict(zip(film.features[:, 0].tolist(), film.durations.tolist(), strict=True))
+    drawn = made_up(0)
+    video = LabelledVideo(drawn.features, drawn.seconds, drawn.scene_end, colour=drawn.colour)
+    other = reorder_scenes(video, np.random.default_rng(0))
+    assert scenes_of(other) != scenes_of(video)
+    assert sorted(scenes_of(other)) == sorted(scenes_of(video))
+    lengths = dict(zip(video.features[:, 0].tolist(), video.durations.tolist(), strict=True))
     assert [lengths[value] for value in other.features[:, 0].tolist()] == other.durations.tolist()
 
 
-def test_reordering_accepts_a_film_of_one_shot_or_one_scene() -> None:
+def test_reordering_accepts_a_video_of_one_shot_or_one_scene() -> None:
     for N in (1, 4):
-        film = LabelledFilm(np.arange(N, dtype=np.float32)[:, None], np.ones(N, np.int64), np.zeros(N, np.uint8))
-        assert scenes_of(reorder_scenes(film, np.random.default_rng(0))) == scenes_of(film)
+        video = LabelledVideo(np.arange(N, dtype=np.float32)[:, None], np.ones(N, np.int64), np.zeros(N, np.uint8))
+        assert scenes_of(reorder_scenes(video, np.random.default_rng(0))) == scenes_of(video)
 
 
 def test_every_video_is_in_one_fold() -> None:
@@ -109,7 +110,7 @@ def pooled_ap(scores: list[NDArray[np.float64]], videos: list[ShotFeatures]) -> 
     return average_precision(np.concatenate([video.scene_end for video in videos]), np.concatenate(scores))
 
 
-def test_the_model_finds_scenes_of_unseen_films(trained: BoundaryModel) -> None:
+def test_the_model_finds_scenes_of_unseen_videos(trained: BoundaryModel) -> None:
     unseen = [made_up(seed) for seed in range(100, 104)]
     chance = np.mean(np.concatenate([video.scene_end for video in unseen]))
     learned = pooled_ap([trained.score(video.features, video.seconds) for video in unseen], unseen)
@@ -155,19 +156,19 @@ def test_parts_are_consecutive_shots_of_each_length_below_that_of_the_video() ->
         np.testing.assert_array_equal(part.scene_end, [*video.scene_end[shots][:-1], 0])
 
 
-def test_a_model_that_learned_from_parts_finds_about_as_many_scene_ends_in_short_films_as_there_are() -> None:
-    films = [whole_form(made_up(seed)) for seed in range(6)]
+def test_a_model_that_learned_from_parts_finds_about_as_many_scene_ends_in_short_videos_as_there_are() -> None:
+    videos = [whole_form(made_up(seed)) for seed in range(6)]
     short = [part for seed in range(6, 12) for part in parts_of(made_up(seed)) if len(part.shots) == 8]
     share = np.mean([part.scene_end[:-1].mean() for part in short])
 
     def found(learned: list[Form]) -> float:
-        """The share of cuts of short films with a logit above the operating point of whole ones."""
+        """The share of cuts of short videos with a logit above the operating point of whole ones."""
         model = fit(learned, PENALTY)
-        offset = calibrate(blind_logits([model] * len(films), films), [form.video for form in films]).offset
+        offset = calibrate(blind_logits([model] * len(videos), videos), [form.video for form in videos]).offset
         return float(np.mean([relational_logits(model, form_of(part).tokens)[:-1] > offset for part in short]))
 
-    assert found(films) < 1.5 * share
-    assert found([form._replace(parts=()) for form in films]) > 2 * share
+    assert found(videos) < 1.5 * share
+    assert found([form._replace(parts=()) for form in videos]) > 2 * share
 
 
 def test_training_without_scene_ends_or_with_one_video_is_refused() -> None:
@@ -197,13 +198,13 @@ def test_cross_validation_scores_each_video_with_a_model_trained_without_it(monk
 
 @pytest.fixture(scope="module")
 def drawn() -> list[list[Forms]]:
-    """The same films in two draws of the perturbations."""
+    """The same videos in two draws of the perturbations."""
     videos = [made_up(seed, scenes=6) for seed in range(4)]
     videos[3] = replace(videos[3], scene_end=np.zeros_like(videos[3].scene_end))
     return prepare(videos, 2, print)
 
 
-def test_each_film_has_an_unchanged_form_and_reproducible_perturbed_forms(drawn: list[list[Forms]]) -> None:
+def test_each_video_has_an_unchanged_form_and_reproducible_perturbed_forms(drawn: list[list[Forms]]) -> None:
     shown = drawn[0]
     again = forms_of(whole_form(shown[0][UNCHANGED].video), 0, 0)
     assert list(again) == list(shown[0]) == [UNCHANGED, *PERTURBATIONS]
@@ -217,8 +218,8 @@ def test_each_film_has_an_unchanged_form_and_reproducible_perturbed_forms(drawn:
     assert not np.array_equal(drawn[1][0]["noise on the features"].tokens, shown[0]["noise on the features"].tokens)
 
 
-def test_the_penalty_has_the_best_mean_ap_over_all_forms_of_held_out_films(drawn: list[list[Forms]]) -> None:
-    """By plain loops; a film without a scene end is used for training but not for the choice."""
+def test_the_penalty_has_the_best_mean_ap_over_all_forms_of_held_out_videos(drawn: list[list[Forms]]) -> None:
+    """By plain loops; a video without a scene end is used for training but not for the choice."""
     shown = drawn[0]
     chosen, models = choose(drawn, number=2)
     table = np.zeros((len(PENALTIES), 3))
@@ -227,8 +228,8 @@ def test_the_penalty_has_the_best_mean_ap_over_all_forms_of_held_out_films(drawn
             model = fit([forms[UNCHANGED] for k, forms in enumerate(shown) if k % 2 != i % 2], penalty)
             precision = [
                 average_precision(form.video.scene_end, relational_logits(model, form.tokens))
-                for films in drawn
-                for form in films[i].values()
+                for videos in drawn
+                for form in videos[i].values()
             ]
             table[p, i] = np.mean(precision)
     assert chosen == PENALTIES[table.mean(axis=1).argmax()]
@@ -317,7 +318,7 @@ def test_closest_pair_equals_its_definition() -> None:
     assert found[-1] <= found[:-1].min()
 
 
-def test_baselines_accept_a_film_of_one_shot() -> None:
+def test_baselines_accept_a_video_of_one_shot() -> None:
     video = ShotFeatures("one/01", np.ones((1, 4), np.float32), np.array([[0, 9]]), np.zeros(1, np.uint8))
     for baseline in BASELINES.values():
         assert np.isfinite(baseline(video, 3)).all()

@@ -81,7 +81,7 @@ def test_the_floating_point_network_equals_timms_with_the_same_weights(published
 
 
 @pytest.mark.slow
-def test_the_shipped_file_agrees_with_the_published_network_on_films_it_was_not_calibrated_on() -> None:
+def test_the_shipped_file_agrees_with_the_published_network_on_videos_it_was_not_calibrated_on() -> None:
     encoder = open_onnx_encoder(BUILT_IN)
     assert (encoder.width, encoder.size, encoder.precision) == (1280, SIZE, "int8")
     shots = generated_shots(encoder, 1)[:40]

@@ -1,27 +1,27 @@
-"""Perturbations of films keep their scenes."""
+"""Perturbations of videos keep their scenes."""
 
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
-from pipelines.training.relational_films import LabelledFilm
+from pipelines.training.relational_videos import LabelledVideo
 from recipes.default_model.perturbations import PERTURBATIONS, merge_shots, remove_shots, split_shots
 
 
-def film(N: int = 60, D: int = 32, signed: bool = False, seed: int = 0) -> LabelledFilm:
+def video(N: int = 60, D: int = 32, signed: bool = False, seed: int = 0) -> LabelledVideo:
     """Scenes of 1 to 6 shots; the first feature is the scene's number."""
     rng = np.random.default_rng(seed)
     scene = np.repeat(np.arange(N), rng.integers(1, 7, size=N))[:N]
     features = rng.normal(size=(N, D)) if signed else rng.random((N, D))
     features[:, 0] = scene
     ends = np.append(scene[1:] != scene[:-1], False)
-    return LabelledFilm(features.astype(np.float32), rng.integers(10, 200, size=N), ends.astype(np.uint8))
+    return LabelledVideo(features.astype(np.float32), rng.integers(10, 200, size=N), ends.astype(np.uint8))
 
 
 @pytest.mark.parametrize("name", PERTURBATIONS)
-def test_a_perturbation_returns_a_new_film_and_keeps_the_input(name: str) -> None:
-    for given in (film(), film(signed=True), film(N=1), film(N=2, D=1)):
+def test_a_perturbation_returns_a_new_video_and_keeps_the_input(name: str) -> None:
+    for given in (video(), video(signed=True), video(N=1), video(N=2, D=1)):
         before = given.features.copy(), np.array(given.durations), given.scene_end.copy()
         made = PERTURBATIONS[name](given, np.random.default_rng(1))
         N = len(made.features)
@@ -38,7 +38,7 @@ def test_a_perturbation_returns_a_new_film_and_keeps_the_input(name: str) -> Non
 
 @pytest.mark.parametrize("seed", range(5))
 def test_merged_split_and_removed_shots_keep_their_scenes(seed: int) -> None:
-    given = film(seed=seed)
+    given = video(seed=seed)
     scenes = set(given.features[:, 0].tolist())
     for perturbation in (merge_shots, split_shots, remove_shots):
         made = perturbation(given, np.random.default_rng(seed))

@@ -1,4 +1,4 @@
-"""`bassl baseline`: settings chosen on the training films only, several feature sets, and errors."""
+"""`bassl baseline`: settings chosen on the training videos only, several feature sets, and errors."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stores.features import open_features, write_features
 from pipelines.stores.index import NO_LABEL, read_index
 from tests.command import Bassl
-from tests.labelled_films import write_labelled_films, write_relabelled
+from tests.labelled_videos import write_labelled_videos, write_relabelled
 from tests.scored_things import plain
 from tests.small_stores import put_store, refusal
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_labelled_films(tmp_path_factory.mktemp("labelled"))
+    return write_labelled_videos(tmp_path_factory.mktemp("labelled"))
 
 
 def test_scores_and_scenes_are_those_of_the_system(index: Path) -> None:
     result = baseline(BaselineSettings("graph-cut", index))
     (note,) = result.notes
-    assert note.startswith("settings chosen on 4 films: threshold ")
+    assert note.startswith("settings chosen on 4 videos: threshold ")
     opened = read_index(index)
     rows = np.arange(opened.first_row[4], opened.first_row[5])
     features = open_features(index.with_name("features.h5")).videos["e"]
@@ -43,11 +43,11 @@ def test_scores_and_scenes_are_those_of_the_system(index: Path) -> None:
     labels = opened.targets(rows)
     assert result.measures["ap"].value == pytest.approx(average_precision(labels[known], found.score[known]))
     assert result.measures["f1"].value == pytest.approx(f1_score(labels[known], found.labels[known]))
-    assert [film.film for film in result.films] == ["e"]
+    assert [video.video for video in result.videos] == ["e"]
 
 
 def test_test_labels_do_not_affect_the_chosen_settings(index: Path, tmp_path: Path) -> None:
-    """With other labels of the test film the same settings are chosen and the same scenes found."""
+    """With other labels of the test video the same settings are chosen and the same scenes found."""
     opened = read_index(index)
     label = opened.label.copy()
     own = slice(opened.first_row[4], opened.first_row[5])
@@ -56,7 +56,7 @@ def test_test_labels_do_not_affect_the_chosen_settings(index: Path, tmp_path: Pa
     for system in ("dp", "siamese"):
         one, two = (baseline(BaselineSettings(system, path, seeds=1)) for path in (index, other))
         assert one.notes == two.notes
-        np.testing.assert_array_equal(one.films[0].scores, two.films[0].scores)
+        np.testing.assert_array_equal(one.videos[0].scores, two.videos[0].scores)
         assert one.measures["f1"].value != two.measures["f1"].value
 
 
@@ -64,9 +64,9 @@ def test_test_labels_do_not_affect_the_chosen_settings(index: Path, tmp_path: Pa
 def test_the_scored_split_is_not_used_for_training(index: Path, system: str) -> None:
     settings = BaselineSettings(system, index, split="val", seeds=1)
     one, other = baseline(settings), baseline(replace(settings, splits=("train",)))
-    assert [film.film for film in one.films] == ["d"]
+    assert [video.video for video in one.videos] == ["d"]
     assert one.notes == other.notes
-    np.testing.assert_array_equal(one.films[0].scores, other.films[0].scores)
+    np.testing.assert_array_equal(one.videos[0].scores, other.videos[0].scores)
 
 
 @pytest.mark.slow
@@ -81,7 +81,7 @@ def test_systems_with_networks_report_seeds_and_accept_further_feature_sets(inde
     settings = BaselineSettings("lgss", index, seeds=2)
     alone, both = (baseline(one) for one in (settings, replace(settings, extra=(tmp_path / "sound.h5",))))
     assert set(alone.seeds["ap"].values) == {0, 1}
-    assert (both.films[0].scores != alone.films[0].scores).any()
+    assert (both.videos[0].scores != alone.videos[0].scores).any()
     refusal(
         lambda: baseline(replace(settings, system="dp", extra=(tmp_path / "sound.h5",))),
         "grouping, lgss",
@@ -95,7 +95,7 @@ def test_unusable_settings_give_a_one_line_error(index: Path) -> None:
 
     refusal(lambda: run(system="lstm"), "lstm", *SYSTEMS, error=BasslError)
     refusal(lambda: run(split="none"), "'none'", "test, train, val", error=BasslError)
-    refusal(lambda: run(system="siamese", splits=("val",)), "two labelled films", error=BasslError)
+    refusal(lambda: run(system="siamese", splits=("val",)), "two labelled videos", error=BasslError)
     assert baseline(BaselineSettings(index=index, splits=())).notes[0].endswith("defaults")
 
 

@@ -22,7 +22,7 @@ from pipelines.stages.build_index.building import missing, statistics
 from pipelines.stores.features import open_features
 from pipelines.stores.index import NO_LABEL, IndexedVideo, read_index, write_index
 from pipelines.stores.keyframes import read_keyframes
-from pipelines.video.films import video_ids
+from pipelines.video.inputs import video_ids
 from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, put_chapters, put_npz, put_ovsd, scenes_json
 from tests.datasets.movienet_files import put_keyframes, put_labels, put_list, put_movienet, put_shots, put_split
 from tests.running import PUBLISHED
@@ -75,7 +75,7 @@ def test_movienet_keyframes_are_indexed_in_place(tmp_path: Path, settings: Setti
     assert index.seconds[1].tolist() == [49 / 24, 330 / 24]
     assert index.frames[6:].tolist() == [[0, 1], [1, 2]]  # without a shot list a shot counts as a frame
     assert np.isnan(index.seconds[6:]).all()
-    assert list(index.pictures) == [root / "240P_frames" / film for film in index.video_ids]
+    assert list(index.pictures) == [root / "240P_frames" / video for video in index.video_ids]
     assert report.notes == (
         "no video is in the split val",
         "1 of 3 videos have no labels: tt03",
@@ -87,11 +87,11 @@ def test_movienet_keyframes_are_indexed_in_place(tmp_path: Path, settings: Setti
     ]
 
 
-def test_only_complete_leaves_out_and_counts_incomplete_films(tmp_path: Path, settings: Settings) -> None:
+def test_only_complete_leaves_out_and_counts_incomplete_videos(tmp_path: Path, settings: Settings) -> None:
     root = put_movienet(tmp_path / "movienet")
-    for film in ("tt04", "tt05", "tt06"):
-        put_shots(root, film, [(0, 48), (49, 329), (330, 499)])
-        put_labels(root, [0, 1], film)
+    for video in ("tt04", "tt05", "tt06"):
+        put_shots(root, video, [(0, 48), (49, 329), (330, 499)])
+        put_labels(root, [0, 1], video)
     put_labels(root, [0, 1], "tt07")  # labels of shots that nothing lists
     (put_keyframes(root, "tt05", 3, seed=0) / "shot_0001_img_2.jpg").unlink()
     put_keyframes(root, "tt06", 4, seed=0)
@@ -105,7 +105,7 @@ def test_only_complete_leaves_out_and_counts_incomplete_films(tmp_path: Path, se
     assert "has keyframes of 4 shots" in others[1]
 
 
-def test_a_damaged_store_or_packed_film_is_left_out(tmp_path: Path, settings: Settings) -> None:
+def test_a_damaged_store_or_packed_video_is_left_out(tmp_path: Path, settings: Settings) -> None:
     put_store(tmp_path / "stores" / "a.h5")
     (tmp_path / "stores" / "b.h5").write_bytes(b"damaged")
     root = put_movienet(tmp_path / "movienet")
@@ -126,7 +126,7 @@ def test_damaged_features_are_left_out(tmp_path: Path, settings: Settings) -> No
     assert any(note.startswith(f"vgg/02 is left out: {damage}: not an .npz file") for note in report.notes)
 
 
-def test_a_list_of_splits_may_name_films_that_are_left_out(tmp_path: Path, settings: Settings) -> None:
+def test_a_list_of_splits_may_name_videos_that_are_left_out(tmp_path: Path, settings: Settings) -> None:
     root, split = put_movienet(tmp_path / "movienet"), tmp_path / "split.json"
     put_shots(root, "tt04")
     split.write_text(json.dumps({"train": ["tt01"], "test": ["tt04"]}))
@@ -135,11 +135,11 @@ def test_a_list_of_splits_may_name_films_that_are_left_out(tmp_path: Path, setti
     assert "no video is in the split test" in report.notes
 
 
-def test_if_no_film_is_complete_the_first_reason_is_given(tmp_path: Path, settings: Settings) -> None:
+def test_if_no_video_is_complete_the_first_reason_is_given(tmp_path: Path, settings: Settings) -> None:
     put_shots(tmp_path / "movienet")
     refusal(
         lambda: build_index([tmp_path / "movienet"], settings(only_complete=True)),
-        "no film is complete",
+        "no video is complete",
         "has no keyframes",
         error=BasslError,
     )
@@ -180,7 +180,7 @@ def test_a_folder_with_an_index_is_refused_with_the_folder_to_name(tmp_path: Pat
     )
 
 
-def test_the_keyframe_store_of_a_film_called_index_is_not_taken_for_an_index(
+def test_the_keyframe_store_of_a_video_called_index_is_not_taken_for_an_index(
     tmp_path: Path, settings: Settings
 ) -> None:
     put_store(tmp_path / "stores" / "index.h5")
@@ -188,12 +188,12 @@ def test_the_keyframe_store_of_a_film_called_index_is_not_taken_for_an_index(
     assert build_index([tmp_path / "stores"], settings()).index.video_ids == ("index", "other")
 
 
-def test_two_stores_of_one_film_are_noted(tmp_path: Path, settings: Settings) -> None:
+def test_two_stores_of_one_video_are_noted(tmp_path: Path, settings: Settings) -> None:
     store = put_store(tmp_path / "stores" / "a.h5")
     put_store(tmp_path / "stores" / "b.h5")
     shutil.copy(store, tmp_path / "stores" / "c.h5")
-    (note,) = (note for note in build_index([tmp_path / "stores"], settings()).notes if "of one film" in note)
-    assert note.startswith("a and c are of one film")
+    (note,) = (note for note in build_index([tmp_path / "stores"], settings()).notes if "of one video" in note)
+    assert note.startswith("a and c are of one video")
 
 
 def test_movienet_is_read_from_its_annotation_lists(tmp_path: Path, settings: Settings) -> None:
@@ -282,9 +282,9 @@ def test_ovsd_is_indexed(tmp_path: Path, settings: Settings) -> None:
 
 
 def test_a_scenes_json_is_indexed(tmp_path: Path, settings: Settings) -> None:
-    (tmp_path / "film.json").write_text(json.dumps(scenes_json()))
-    index = build_index([tmp_path / "film.json"], settings()).index
-    assert index.video_ids == ("film",)
+    (tmp_path / "video.json").write_text(json.dumps(scenes_json()))
+    index = build_index([tmp_path / "video.json"], settings()).index
+    assert index.video_ids == ("video",)
     assert index.label.tolist() == [0, 1, 0, 0, 0]
     assert index.frames[1].tolist() == [50, 100]
     assert index.seconds[1].tolist() == [2.0, 4.0]
@@ -295,7 +295,7 @@ def test_npz_features_are_written_into_a_store(tmp_path: Path, settings: Setting
     put_npz(tmp_path / "bbc", "02", scene_end=np.array([1, 0, 1], np.uint8))
     index = build_index([tmp_path / "bbc"], settings()).index
     assert index.video_ids == ("bbc/01", "bbc/02")
-    assert index.label.tolist() == [0, 1, 0, 1, 0, 0]  # the film's end is no scene end
+    assert index.label.tolist() == [0, 1, 0, 1, 0, 0]  # the video's end is no scene end
     store = tmp_path / "data" / "features" / "bbc-4d.h5"
     assert index.features == {"bbc-4d": store}
     found = open_features(store)
@@ -352,33 +352,33 @@ def test_a_folder_of_features_may_contain_other_files(tmp_path: Path, settings: 
 
 
 def test_scenes_of_a_csv_are_matched_to_the_shots_of_the_store(tmp_path: Path, settings: Settings) -> None:
-    put_store(tmp_path / "stores" / "film.h5", 5)
+    put_store(tmp_path / "stores" / "video.h5", 5)
     put_store(tmp_path / "stores" / "other.h5", 3)
-    put_csv(tmp_path / "labels" / "film.csv", 0, 2.2, 6.9, 8.6, 10)
+    put_csv(tmp_path / "labels" / "video.csv", 0, 2.2, 6.9, 8.6, 10)
     put_csv(tmp_path / "labels" / "nobody.csv", 0, 3)
     report = build_index([tmp_path / "stores"], settings(labels=(tmp_path / "labels",), tolerance=0.5))
     assert report.index.label.tolist() == [1, 0, 0, 0, 0, NO_LABEL, NO_LABEL, NO_LABEL]
-    match = report.matches["film"]
-    assert (match.scene_ends, match.matched, match.at_film_end, match.unmatched) == (3, 1, 1, (6.9, 8.6))
+    match = report.matches["video"]
+    assert (match.scene_ends, match.matched, match.at_video_end, match.unmatched) == (3, 1, 1, (6.9, 8.6))
     assert match.mean_distance == pytest.approx(0.2)
     assert "1 labelled video is not among the sources: nobody" in report.notes
     assert "1 of 2 videos have no labels: other" in report.notes
     more = build_index([tmp_path / "stores"], settings(labels=(tmp_path / "labels",), tolerance=1.0, overwrite=True))
-    assert more.matches["film"].matched == 3
+    assert more.matches["video"].matched == 3
     assert more.index.label.tolist()[:5] == [1, 0, 1, 1, 0]
 
 
-def test_labels_with_the_name_of_the_film_match_its_store(tmp_path: Path, settings: Settings) -> None:
-    films = [tmp_path / name for name in ("1999/a.mp4", "2001/a.mp4", "with space.mp4", "3.45\u202fPM.mov")]
-    for name in video_ids(films):
+def test_labels_with_the_name_of_the_video_match_its_store(tmp_path: Path, settings: Settings) -> None:
+    videos = [tmp_path / name for name in ("1999/a.mp4", "2001/a.mp4", "with space.mp4", "3.45\u202fPM.mov")]
+    for name in video_ids(videos):
         put_store(tmp_path / "stores" / f"{name}.h5", shots=10)
-    labels = tuple(put_csv(film.with_suffix(".csv"), 0, 4, 10) for film in films)
+    labels = tuple(put_csv(video.with_suffix(".csv"), 0, 4, 10) for video in videos)
     report = build_index([tmp_path / "stores"], settings(labels=labels, tolerance=math.inf))
-    assert sorted(report.matches) == sorted(video_ids(films)) == ["1999_a", "2001_a", "3.45_PM", "with_space"]
+    assert sorted(report.matches) == sorted(video_ids(videos)) == ["1999_a", "2001_a", "3.45_PM", "with_space"]
     assert not any("not among the sources" in note for note in report.notes)
 
 
-def test_labels_match_a_film_whose_name_ends_like_a_scene_list(tmp_path: Path, settings: Settings) -> None:
+def test_labels_match_a_video_whose_name_ends_like_a_scene_list(tmp_path: Path, settings: Settings) -> None:
     store = put_store(tmp_path / "stores" / "behind_the_scenes.h5")
     labels = put_csv(tmp_path / "behind_the_scenes.csv", 0, 4, 10)
     report = build_index([str(store)], settings(labels=(labels,)))
@@ -397,41 +397,41 @@ def test_movienet_labels_on_stores_bring_their_splits(tmp_path: Path, settings: 
     assert report.matches["tt01"].matched == 2
 
 
-def test_the_last_chapter_without_an_end_lasts_to_the_end_of_the_film(tmp_path: Path, settings: Settings) -> None:
-    store = put_store(tmp_path / "stores" / "film.h5", 5)
-    labels = put_chapters(tmp_path / "film.chapters.xml", 0, 2, 6)
+def test_the_last_chapter_without_an_end_lasts_to_the_end_of_the_video(tmp_path: Path, settings: Settings) -> None:
+    store = put_store(tmp_path / "stores" / "video.h5", 5)
+    labels = put_chapters(tmp_path / "video.chapters.xml", 0, 2, 6)
     report = build_index([store], settings(labels=(labels,)))
     assert report.index.label.tolist() == [1, 0, 1, 0, 0]
-    match = report.matches["film"]
-    assert (match.scene_ends, match.matched, match.at_film_end) == (2, 2, 1)
+    match = report.matches["video"]
+    assert (match.scene_ends, match.matched, match.at_video_end) == (2, 2, 1)
 
 
 def test_timecodes_with_frame_numbers_use_the_given_frame_rate(tmp_path: Path, settings: Settings) -> None:
-    store, labels = put_store(tmp_path / "stores" / "film.h5", 5), tmp_path / "film.csv"
+    store, labels = put_store(tmp_path / "stores" / "video.h5", 5), tmp_path / "video.csv"
     labels.write_text("start,end\n00:00:00:00,00:00:05:24\n00:00:05:24,00:00:10:00\n")
     report = build_index([store], settings(labels=(labels,), frame_rate=25.0))
     assert report.index.label.tolist() == [0, 0, 1, 0, 0]
-    assert report.matches["film"].mean_distance == pytest.approx(0.04)
+    assert report.matches["video"].mean_distance == pytest.approx(0.04)
 
 
-def test_for_a_part_of_a_film_labels_outside_it_are_reported_and_its_own_hours_counted(
+def test_for_a_part_of_a_video_labels_outside_it_are_reported_and_its_own_hours_counted(
     tmp_path: Path, settings: Settings
 ) -> None:
     part = scene_list((3600, 4500, 5400, 7200), [0], (0.9, 0.2, 0.3))
-    replace(part, settings={"start": 3600}).save(tmp_path / "film.json")
-    labels = put_csv(tmp_path / "labels" / "film.csv", 0, 1800, 5400, 8000, 9000)
-    report = build_index([tmp_path / "film.json"], settings(labels=(labels,)))
+    replace(part, settings={"start": 3600}).save(tmp_path / "video.json")
+    labels = put_csv(tmp_path / "labels" / "video.csv", 0, 1800, 5400, 8000, 9000)
+    report = build_index([tmp_path / "video.json"], settings(labels=(labels,)))
     assert report.index.label.tolist() == [0, 1, 0]
-    match = report.matches["film"]
+    match = report.matches["video"]
     assert (match.scene_ends, match.matched, match.outside) == (1, 1, 3)
-    assert "film: 3 of 4 labelled scene ends are outside its shots" in report.notes
+    assert "video: 3 of 4 labelled scene ends are outside its shots" in report.notes
     assert statistics(report.index)[0].hours == 1.0
 
 
-def test_labels_of_one_film_from_two_files_are_refused(tmp_path: Path, settings: Settings) -> None:
-    put_store(tmp_path / "film.h5")
-    one, other = put_csv(tmp_path / "x" / "film.csv", 0, 4), put_csv(tmp_path / "y" / "film.csv", 0, 4)
-    refusal(lambda: build_index([tmp_path / "film.h5"], settings(labels=(one, other))), one, other, error=DatasetError)
+def test_labels_of_one_video_from_two_files_are_refused(tmp_path: Path, settings: Settings) -> None:
+    put_store(tmp_path / "video.h5")
+    one, other = put_csv(tmp_path / "x" / "video.csv", 0, 4), put_csv(tmp_path / "y" / "video.csv", 0, 4)
+    refusal(lambda: build_index([tmp_path / "video.h5"], settings(labels=(one, other))), one, other, error=DatasetError)
 
 
 def test_labels_that_cannot_be_matched_to_shots_are_refused(tmp_path: Path, settings: Settings) -> None:
@@ -443,7 +443,7 @@ def test_labels_that_cannot_be_matched_to_shots_are_refused(tmp_path: Path, sett
 
 
 def test_a_label_file_without_shots_is_refused_with_a_hint_at_labels_option(tmp_path: Path, settings: Settings) -> None:
-    labels = put_csv(tmp_path / "film.csv", 0, 4)
+    labels = put_csv(tmp_path / "video.csv", 0, 4)
     refusal(lambda: build_index([labels], settings()), labels, "--labels", error=DatasetError)
 
 
@@ -591,8 +591,8 @@ def test_a_failure_keeps_the_old_index(tmp_path: Path, settings: Settings) -> No
 
 
 def test_the_same_video_in_two_sources_is_refused(tmp_path: Path, settings: Settings) -> None:
-    one, other = put_store(tmp_path / "x" / "film.h5"), put_store(tmp_path / "y" / "film.h5")
-    refusal(lambda: build_index([one, other], settings()), "'film'", one, other, error=BasslError)
+    one, other = put_store(tmp_path / "x" / "video.h5"), put_store(tmp_path / "y" / "video.h5")
+    refusal(lambda: build_index([one, other], settings()), "'video'", one, other, error=BasslError)
     assert not settings().output.exists()
 
 
@@ -650,14 +650,14 @@ def test_sources_of_no_known_kind_are_refused(tmp_path: Path, settings: Settings
     refusal(lambda: build_index([tmp_path / "no"], settings()), tmp_path / "no", "no such file", error=DatasetError)
 
 
-def test_films_are_refused_with_the_command_that_makes_their_keyframes(
-    tmp_path: Path, settings: Settings, film: Path
+def test_videos_are_refused_with_the_command_that_makes_their_keyframes(
+    tmp_path: Path, settings: Settings, video: Path
 ) -> None:
-    (tmp_path / "films").mkdir()
-    shutil.copy(film, tmp_path / "films")
-    for source in (film, tmp_path / "films"):
+    (tmp_path / "videos").mkdir()
+    shutil.copy(video, tmp_path / "videos")
+    for source in (video, tmp_path / "videos"):
         build = partial(build_index, [source], settings())
-        refusal(build, source, "for films, run `bassl extract-keyframes` first", error=DatasetError)
+        refusal(build, source, "for videos, run `bassl extract-keyframes` first", error=DatasetError)
 
 
 def test_an_index_is_not_accepted_as_a_keyframe_store(tmp_path: Path, settings: Settings) -> None:

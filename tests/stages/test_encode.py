@@ -211,7 +211,7 @@ def test_new_videos_are_added_and_those_of_another_index_stay(index: Path, encod
     np.testing.assert_array_equal(store.videos["a"], old)
 
 
-def test_only_a_film_of_other_keyframes_is_encoded_again(index: Path, encoder: ShotEncoder) -> None:
+def test_only_a_video_of_other_keyframes_is_encoded_again(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
     old = dict(open_features(encode_shots(settings)).videos)
     put_store(index.parent / "stores" / "c.h5", LENGTHS["c"], seed=7)  # as many shots as before
@@ -229,7 +229,7 @@ def test_only_a_film_of_other_keyframes_is_encoded_again(index: Path, encoder: S
     assert shots_encoded(settings) == 0
 
 
-def test_overwrite_encodes_the_films_of_the_index_and_keeps_those_of_others(index: Path, encoder: ShotEncoder) -> None:
+def test_overwrite_encodes_the_videos_of_the_index_and_keeps_those_of_others(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
     old = dict(open_features(encode_shots(settings)).videos)
     shutil.rmtree(index.parent / "stores")
@@ -444,15 +444,15 @@ def test_features_of_other_shots_or_only_some_videos_are_not_used(index: Path, e
     refusal(lambda: features_of(read_index(index), [store]), store, "features of a are of other shots")
 
 
-def test_keyframe_settings_of_an_index_are_known_if_all_stores_agree(tmp_path: Path, film: Path) -> None:
+def test_keyframe_settings_of_an_index_are_known_if_all_stores_agree(tmp_path: Path, video: Path) -> None:
     from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 
     stores = tmp_path / "stores"
-    extract_keyframes([film], ExtractSettings(stores, lines=48, quality=70, detector="content"))
+    extract_keyframes([video], ExtractSettings(stores, lines=48, quality=70, detector="content"))
     build_index([stores], IndexSettings(output=tmp_path / "one.h5"))
     made = {"detector": "content", "keyframes": 3, "lines": 48, "quality": 70}
     assert keyframe_facts(read_index(tmp_path / "one.h5")) == made
-    shutil.copy(film, tmp_path / "other.mp4")
+    shutil.copy(video, tmp_path / "other.mp4")
     extract_keyframes([tmp_path / "other.mp4"], ExtractSettings(stores, lines=48, quality=71, detector="content"))
     build_index([stores], IndexSettings(output=tmp_path / "two.h5"))
     assert keyframe_facts(read_index(tmp_path / "two.h5")) == {k: v for k, v in made.items() if k != "quality"}

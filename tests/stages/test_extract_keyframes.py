@@ -1,4 +1,4 @@
-"""Keyframe extraction: correct keyframes, reproducible bytes, done once, and a bad film fails alone."""
+"""Keyframe extraction: correct keyframes, reproducible bytes, done once, and a bad video fails alone."""
 
 import hashlib
 import os
@@ -17,16 +17,16 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines import film_jobs
+from pipelines import video_jobs
 from pipelines.errors import BasslError, VideoError
 from pipelines.processes import Child
-from pipelines.progress import FilmProgress
-from pipelines.stages.extract_keyframes import ExtractSettings, FilmResult, extract_keyframes
+from pipelines.progress import VideoProgress
+from pipelines.stages.extract_keyframes import ExtractSettings, VideoResult, extract_keyframes
 from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
-from pipelines.video.films import fingerprint
-from pipelines.video.reader import FilmReader
+from pipelines.video.inputs import fingerprint
+from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
-from tests import films
+from tests import videos
 from tests.dask_cluster import Cluster
 from tests.running import ENVIRONMENT, alive, children_of, soon
 from tests.small_stores import read_jpegs
@@ -37,10 +37,10 @@ NAMES = ("a", "b", "c", "d")
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four films of a few seconds; not to be changed."""
+    """Four videos of a few seconds; not to be changed."""
     folder = tmp_path_factory.mktemp("library")
     for seed, name in enumerate(NAMES):
-        films.write_film(folder / f"{name}.mp4", films.pictures(70 + 10 * seed, (20, 45), seed=seed), rate=12)
+        videos.write_video(folder / f"{name}.mp4", videos.pictures(70 + 10 * seed, (20, 45), seed=seed), rate=12)
     return folder
 
 
@@ -52,7 +52,7 @@ def stores(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def extract(*inputs: Path | str, output: Path, **settings: object) -> list[FilmResult]:
+def extract(*inputs: Path | str, output: Path, **settings: object) -> list[VideoResult]:
     return extract_keyframes(inputs, ExtractSettings(output=output, **settings))  # type: ignore[arg-type]
 
 
@@ -61,14 +61,14 @@ def checksums(folder: Path) -> dict[str, str]:
     return {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(folder.iterdir())}
 
 
-def statuses(results: list[FilmResult]) -> dict[str, str]:
+def statuses(results: list[VideoResult]) -> dict[str, str]:
     return {result.video_id: result.status for result in results}
 
 
 # --- what is in a store -----------------------------------------------------------------------------------------------
 
 
-def test_a_store_has_the_shots_and_facts_of_its_film(library: Path, stores: Path) -> None:
+def test_a_store_has_the_shots_and_facts_of_its_video(library: Path, stores: Path) -> None:
     store = read_keyframes(stores / "b.h5")
     assert store.frames.tolist() == [[0, 20], [20, 45], [45, 80]]
     assert np.allclose(store.seconds * 12, store.frames)
@@ -81,14 +81,14 @@ def test_a_store_has_the_shots_and_facts_of_its_film(library: Path, stores: Path
     assert store.settings == {"detector": "transitions", "keyframes": 3, "lines": 240, "quality": 90}
 
 
-def test_stored_keyframes_are_the_right_frames_of_the_film(library: Path, stores: Path) -> None:
+def test_stored_keyframes_are_the_right_frames_of_the_video(library: Path, stores: Path) -> None:
     store = read_keyframes(stores / "b.h5")
-    shots = list(FilmReader(library / "b.mp4", ReaderSettings()))
+    shots = list(VideoReader(library / "b.mp4", ReaderSettings()))
     jpegs = read_jpegs(store, 0, len(shots))
     for shot, keyframes, row in zip(shots, jpegs, store.keyframes, strict=True):
         for picture, jpeg, index in zip(shot.keyframes, keyframes, row, strict=True):
             stored = np.asarray(Image.open(BytesIO(jpeg)).convert("RGB"))
-            assert films.number_of(stored) == index
+            assert videos.number_of(stored) == index
             assert stored.shape == picture.shape
             assert np.abs(stored.astype(int) - picture).mean() < 4
 
@@ -123,12 +123,12 @@ def test_settings_determine_the_stored_keyframes(library: Path, stores: Path, tm
 
 
 def test_results_report_shots_and_durations(library: Path, stores: Path, tmp_path: Path) -> None:
-    told: list[FilmProgress[FilmResult]] = []
+    told: list[VideoProgress[VideoResult]] = []
     numbers: list[int] = []
     settings = ExtractSettings(output=tmp_path)
     results = extract_keyframes([library / "b.mp4", library / "a.mp4"], settings, told.append, numbers.append)
     assert numbers == [2]
-    assert [(r.video_id, r.film, r.store, r.status, r.shots, r.frames, r.error) for r in results] == [
+    assert [(r.video_id, r.video, r.store, r.status, r.shots, r.frames, r.error) for r in results] == [
         ("a", library / "a.mp4", tmp_path / "a.h5", "done", 3, 70, ""),
         ("b", library / "b.mp4", tmp_path / "b.h5", "done", 3, 80, ""),
     ]
@@ -142,29 +142,30 @@ def test_results_report_shots_and_durations(library: Path, stores: Path, tmp_pat
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_a_store_does_not_depend_on_the_number_of_workers_or_the_path_of_the_film(
+def test_a_store_does_not_depend_on_the_number_of_workers_or_the_path_of_the_video(
     library: Path, stores: Path, tmp_path: Path, workers: int
 ) -> None:
-    shutil.copytree(library, tmp_path / "elsewhere" / "films")
+    shutil.copytree(library, tmp_path / "elsewhere" / "videos")
     extract(tmp_path / "elsewhere", output=tmp_path / "out", workers=workers)
     assert checksums(tmp_path / "out") == checksums(stores)
 
 
 @pytest.mark.parametrize("seed", [10, 13])
-def test_the_store_of_a_damaged_film_does_not_depend_on_the_number_of_threads(
+def test_the_store_of_a_damaged_video_does_not_depend_on_the_number_of_threads(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What FFmpeg paints where data are lost depends on the threads that decode: such a film is read again with one."""
+    """What FFmpeg paints where data are lost depends on the threads that decode: such a video is read again with
+    one."""
     options = {"crf": "20", "preset": "medium"}
-    film = films.write_film(tmp_path / "a.ts", films.pictures(60, (20, 40), 720, 480), rate=12, options=options)
-    content = bytearray(film.read_bytes())
+    video = videos.write_video(tmp_path / "a.ts", videos.pictures(60, (20, 40), 720, 480), rate=12, options=options)
+    content = bytearray(video.read_bytes())
     noise = np.random.default_rng(seed)
     for place in noise.integers(2000, len(content), 20):
         content[place] ^= 255
-    film.write_bytes(content)
+    video.write_bytes(content)
     for cores in (1, 3):
         monkeypatch.setattr(stage, "cores", lambda cores=cores: cores)
-        (result,) = extract(film, output=tmp_path / f"on {cores}")
+        (result,) = extract(video, output=tmp_path / f"on {cores}")
         assert result.status == "done"
         assert "damaged" in result.warnings[0]
     assert checksums(tmp_path / "on 1") == checksums(tmp_path / "on 3")
@@ -218,13 +219,13 @@ def test_other_settings_give_a_one_line_error_and_overwrite_nothing(
     assert set(times(output).values()) == {1}
 
 
-def test_a_store_of_another_film_gives_a_one_line_error(library: Path, output: Path, tmp_path: Path) -> None:
-    film = shutil.copy(library / "d.mp4", tmp_path / "a.mp4")
-    (result,) = extract(film, output=output)
-    assert result.error == f"{output}/a.h5: was made from another file than {film}; --overwrite makes it again"
+def test_a_store_of_another_video_gives_a_one_line_error(library: Path, output: Path, tmp_path: Path) -> None:
+    video = shutil.copy(library / "d.mp4", tmp_path / "a.mp4")
+    (result,) = extract(video, output=output)
+    assert result.error == f"{output}/a.h5: was made from another file than {video}; --overwrite makes it again"
 
 
-def test_a_store_of_another_film_of_the_same_size_is_not_kept(library: Path, output: Path, tmp_path: Path) -> None:
+def test_a_store_of_another_video_of_the_same_size_is_not_kept(library: Path, output: Path, tmp_path: Path) -> None:
     content = bytearray((library / "a.mp4").read_bytes())
     content[len(content) // 2] ^= 1
     (tmp_path / "a.mp4").write_bytes(content)
@@ -232,7 +233,7 @@ def test_a_store_of_another_film_of_the_same_size_is_not_kept(library: Path, out
     assert result.error.endswith("--overwrite makes it again")
 
 
-def test_a_store_of_an_earlier_version_is_kept_for_a_film_of_its_size(library: Path, output: Path) -> None:
+def test_a_store_of_an_earlier_version_is_kept_for_a_video_of_its_size(library: Path, output: Path) -> None:
     store = read_keyframes(output / "a.h5")
     columns = (store.frames, store.seconds, store.keyframes)
     rows = zip(*(column.tolist() for column in columns), read_jpegs(store, 0, len(store.frames)), strict=True)
@@ -249,7 +250,7 @@ def test_a_damaged_store_gives_a_one_line_error(library: Path, output: Path, con
     results = extract(library, output=output)
     assert statuses(results) == {"a": "failed", "b": "kept", "c": "kept", "d": "kept"}
     assert results[0].error.startswith(f"{path}: ")
-    assert results[0].error.endswith("run `bassl extract-keyframes --overwrite` on its film")
+    assert results[0].error.endswith("run `bassl extract-keyframes --overwrite` on its video")
 
 
 def test_overwrite_makes_all_stores_again(library: Path, stores: Path, output: Path) -> None:
@@ -260,7 +261,7 @@ def test_overwrite_makes_all_stores_again(library: Path, stores: Path, output: P
     assert [name for name, time in times(output).items() if time == 1] == ["c.h5", "d.h5"]
 
 
-def test_overwrite_keeps_the_old_store_if_the_film_became_unreadable(
+def test_overwrite_keeps_the_old_store_if_the_video_became_unreadable(
     library: Path, output: Path, tmp_path: Path
 ) -> None:
     before = checksums(output)
@@ -272,34 +273,34 @@ def test_overwrite_keeps_the_old_store_if_the_film_became_unreadable(
 # --- what goes wrong --------------------------------------------------------------------------------------------------
 
 
-def test_a_bad_film_fails_alone(library: Path, stores: Path, tmp_path: Path) -> None:
+def test_a_bad_video_fails_alone(library: Path, stores: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad"
     shutil.copytree(library, bad)
     (bad / "empty.mp4").touch()
-    (bad / "text.mkv").write_text("no film\n" * 100)
-    films.truncated(library / "d.mp4", bad / "cut.mp4", 0.7)
-    films.write_sound(bad / "sound.mov")
+    (bad / "text.mkv").write_text("no video\n" * 100)
+    videos.truncated(library / "d.mp4", bad / "cut.mp4", 0.7)
+    videos.write_sound(bad / "sound.mov")
     results = extract(bad, output=tmp_path / "out")
     assert {r.video_id for r in results if r.status == "done"} == set(NAMES)
     for result in results:
         if result.status == "failed":
-            assert result.error.startswith(f"{result.film}: ")
+            assert result.error.startswith(f"{result.video}: ")
             assert len(result.error.splitlines()) == 1
     assert checksums(tmp_path / "out") == checksums(stores)
 
 
-def test_films_with_the_same_name_get_different_stores(library: Path, stores: Path, tmp_path: Path) -> None:
+def test_videos_with_the_same_name_get_different_stores(library: Path, stores: Path, tmp_path: Path) -> None:
     for folder, name in (("1999", "a"), ("2001", "b")):
-        (tmp_path / "films" / folder).mkdir(parents=True)
-        shutil.copy(library / f"{name}.mp4", tmp_path / "films" / folder / "a.mp4")
-    shutil.copy(library / "c.mp4", tmp_path / "films" / (("侍" * 80) + ".mp4"))
-    results = extract(tmp_path / "films", output=tmp_path / "out")
+        (tmp_path / "videos" / folder).mkdir(parents=True)
+        shutil.copy(library / f"{name}.mp4", tmp_path / "videos" / folder / "a.mp4")
+    shutil.copy(library / "c.mp4", tmp_path / "videos" / (("侍" * 80) + ".mp4"))
+    results = extract(tmp_path / "videos", output=tmp_path / "out")
     assert statuses(results) == {"1999_a": "done", "2001_a": "done", "侍" * 40: "done"}
     assert read_keyframes(tmp_path / "out" / "1999_a.h5").video.frames == 70
     assert read_keyframes(tmp_path / "out" / "2001_a.h5").video.frames == 80
 
 
-def test_a_killed_worker_affects_only_its_own_film(
+def test_a_killed_worker_affects_only_its_own_video(
     library: Path, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Doomed(Child):
@@ -308,7 +309,7 @@ def test_a_killed_worker_affects_only_its_own_film(
             if task["video_id"] == "b":
                 self.process.send_signal(signal.SIGSEGV)
 
-    monkeypatch.setattr(film_jobs, "Child", Doomed)
+    monkeypatch.setattr(video_jobs, "Child", Doomed)
     results = extract(library, output=tmp_path / "out", workers=2)
     assert statuses(results) == {"a": "done", "b": "failed", "c": "done", "d": "done"}
     assert results[1].error == f"{library}/b.mp4: the process that read it died (signal 11)"
@@ -318,19 +319,19 @@ def test_a_killed_worker_affects_only_its_own_film(
     assert checksums(tmp_path / "out") == checksums(stores)
 
 
-def test_a_process_that_cannot_start_affects_only_its_own_film(
+def test_a_process_that_cannot_start_affects_only_its_own_video(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(work: object, task: object) -> Child:
         raise OSError(11, "Resource temporarily unavailable")
 
-    monkeypatch.setattr(film_jobs, "Child", refuse)
+    monkeypatch.setattr(video_jobs, "Child", refuse)
     results = extract(library / "a.mp4", output=tmp_path)
     expected = f"{library}/a.mp4: no process can be started for it (resource temporarily unavailable)"
     assert [result.error for result in results] == [expected]
 
 
-def test_a_full_disk_gives_one_line_per_film(library: Path, tmp_path: Path) -> None:
+def test_a_full_disk_gives_one_line_per_video(library: Path, tmp_path: Path) -> None:
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))\n"
         "import pipelines.stages.extract_keyframes as stage\n"
@@ -357,7 +358,7 @@ def test_a_full_disk_gives_one_line_per_film(library: Path, tmp_path: Path) -> N
         ({"keyframes": 0}, "a shot can have 1 to 100 keyframes, not 0"),
         ({"lines": 2}, "a keyframe can have 16 to 4320 lines, not 2"),
         ({"quality": 101}, "JPEG quality goes from 1 to 100, not 101"),
-        ({"workers": 0}, "at least one film must be processed at a time, not 0"),
+        ({"workers": 0}, "at least one video must be processed at a time, not 0"),
     ],
 )
 def test_invalid_settings_are_refused(library: Path, tmp_path: Path, change: dict[str, object], message: str) -> None:
@@ -373,7 +374,7 @@ def test_missing_inputs_create_no_folder(tmp_path: Path) -> None:
     assert not (tmp_path / "out").exists()
 
 
-def test_a_pipe_is_one_film_that_fails(library: Path, tmp_path: Path) -> None:
+def test_a_pipe_is_one_video_that_fails(library: Path, tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "pipe.mp4")
     failed, done = extract(pipe, library / "a.mp4", output=tmp_path / "out")[::-1]
     assert (failed.status, done.status) == ("failed", "done")
@@ -411,11 +412,11 @@ def test_an_interrupt_ends_the_children_and_leaves_no_partial_files(
                 self.process.send_signal(signal.SIGSTOP)
                 Thread(target=lambda: (time.sleep(0.3), os.kill(os.getpid(), signal.SIGINT))).start()
 
-    def interrupt(state: FilmProgress[FilmResult]) -> None:
+    def interrupt(state: VideoProgress[VideoResult]) -> None:
         if moment == "progress" and state.result is not None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(film_jobs, "Child", Noted)
+    monkeypatch.setattr(video_jobs, "Child", Noted)
     with pytest.raises(KeyboardInterrupt):
         extract_keyframes([library], ExtractSettings(output=tmp_path, workers=2), interrupt)
     assert moment == "waiting" or len(started) < len(NAMES)
@@ -430,11 +431,11 @@ def test_an_interrupt_ends_the_children_and_leaves_no_partial_files(
 @pytest.mark.slow
 def test_a_run_killed_at_any_moment_continues_to_the_same_bytes(tmp_path: Path) -> None:
     """The run is killed at random several times; unfinished stores are made again, and the children end alone."""
-    (tmp_path / "films").mkdir()
+    (tmp_path / "videos").mkdir()
     for seed in range(3):
         cuts = range(100, 1000, 100)
-        films.write_film(tmp_path / "films" / f"{seed}.mp4", films.pictures(1000, cuts, seed=seed), rate=12)
-    command = [sys.executable, "-m", "bassl_cli", "extract-keyframes", "films", "-q", "-j", "2", "-o"]
+        videos.write_video(tmp_path / "videos" / f"{seed}.mp4", videos.pictures(1000, cuts, seed=seed), rate=12)
+    command = [sys.executable, "-m", "bassl_cli", "extract-keyframes", "videos", "-q", "-j", "2", "-o"]
 
     def start(output: str) -> subprocess.Popen[bytes]:
         return subprocess.Popen([*command, output], cwd=tmp_path, env=ENVIRONMENT, stdout=subprocess.DEVNULL)
@@ -469,25 +470,25 @@ def test_a_cluster_makes_the_same_stores_though_a_worker_is_killed(
     library: Path, stores: Path, tmp_path: Path, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(library, "films")
-    (Path("films") / "bad.mp4").touch()
+    shutil.copytree(library, "videos")
+    (Path("videos") / "bad.mp4").touch()
     victim = cluster.workers[0]
     lost: set[int] = set()
 
-    def kill_one(state: FilmProgress[FilmResult]) -> None:
+    def kill_one(state: VideoProgress[VideoResult]) -> None:
         if state.result is not None and not lost:
             assert soon(lambda: bool(children_of(victim.pid)), 2) or victim.poll() is None
             lost.update(children_of(victim.pid))
             victim.kill()
 
     settings = ExtractSettings(output=Path("out"), dask=cluster.address)
-    results = extract_keyframes(["films"], settings, kill_one)
+    results = extract_keyframes(["videos"], settings, kill_one)
     assert victim.poll() is not None
     assert statuses(results) == {"a": "done", "b": "done", "bad": "failed", "c": "done", "d": "done"}
     assert [result.error.rsplit("/", 1)[-1] for result in results if result.error] == ["bad.mp4: is empty"]
     assert soon(lambda: not any(map(alive, lost)))
     assert checksums(tmp_path / "out") == checksums(stores)
-    again = extract_keyframes(["films"], replace(settings, dask=cluster.address))
+    again = extract_keyframes(["videos"], replace(settings, dask=cluster.address))
     assert set(statuses(again).values()) == {"kept", "failed"}
 
 
@@ -495,7 +496,7 @@ def test_a_cluster_makes_the_same_stores_though_a_worker_is_killed(
 def test_a_lost_dask_scheduler_gives_a_one_line_error(
     library: Path, stores: Path, tmp_path: Path, cluster: Cluster
 ) -> None:
-    def kill(state: FilmProgress[FilmResult]) -> None:
+    def kill(state: VideoProgress[VideoResult]) -> None:
         cluster.scheduler.kill()
 
     with pytest.raises(BasslError) as caught:
@@ -511,6 +512,6 @@ def test_a_missing_dask_cluster_gives_a_one_line_error(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     pytest.importorskip("distributed")
-    monkeypatch.setattr(film_jobs, "TIMEOUT", 1)
+    monkeypatch.setattr(video_jobs, "TIMEOUT", 1)
     with pytest.raises(BasslError, match=r"^no Dask scheduler answers at tcp://127\.0\.0\.1:9$"):
         extract(library, output=tmp_path, dask="tcp://127.0.0.1:9")

@@ -27,10 +27,10 @@ from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings, evaluation, finetune, loop
 from pipelines.stages.finetune.data import (
     EPOCHS,
-    LabelledFilms,
+    LabelledVideos,
     Split,
     batches,
-    labelled_films,
+    labelled_videos,
     loss_weights,
     weighted_cross_entropy,
     window_epoch,
@@ -47,8 +47,8 @@ from pipelines.training.distributed import Process
 from pipelines.training.launching import launch
 from pipelines.training.machines import Machines
 from pipelines.training.settings import AugmentationSettings
-from tests.generated_films import write_generated_films
-from tests.labelled_films import WIDTH, write_labelled_films, write_relabelled
+from tests.generated_videos import write_generated_videos
+from tests.labelled_videos import WIDTH, write_labelled_videos, write_relabelled
 from tests.small_stores import refusal
 from tests.training_runs import assert_equal, command_of, left_by, rows_of_log, train_in_two_processes
 
@@ -64,7 +64,7 @@ def on_one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_labelled_films(tmp_path_factory.mktemp("labelled")).parent
+    return write_labelled_videos(tmp_path_factory.mktemp("labelled")).parent
 
 
 @pytest.fixture
@@ -86,11 +86,11 @@ def settings(data: Path, tmp_path: Path) -> FinetuneSettings:
     )
 
 
-def films_of(index: Path) -> LabelledFilms:
+def videos_of(index: Path) -> LabelledVideos:
     opened = read_index(index)
     videos = open_features(index.parent / "features.h5").videos
     features = np.concatenate([videos[name] for name in opened.video_ids])
-    return labelled_films(opened, features, HERE.device)
+    return labelled_videos(opened, features, HERE.device)
 
 
 def result_of(settings: FinetuneSettings) -> dict[str, Any]:
@@ -124,13 +124,13 @@ def test_every_network_learns_and_its_reported_metrics_can_be_recomputed(setting
     result = finetune(settings)
     assert (result.selected_on, result.tested_on, result.stopped) == ("val", "test", False)
     assert result.mean["ap"] > 0.75
-    films = films_of(settings.index)
+    videos = videos_of(settings.index)
     model = open_model(settings.output).boundary_model()
     assert (model.crn, model.encoder, model.encoder_name) == (crn, "made up", None)
-    span = films.index.span(4)  # the film to test on
-    known = films.usable[span]
-    logits = model.logits(films.features[span].numpy(), films.durations[span])[known]
-    label = films.targets[span][known]
+    span = videos.index.span(4)  # the video to test on
+    known = videos.usable[span]
+    logits = model.logits(videos.features[span].numpy(), videos.durations[span])[known]
+    label = videos.targets[span][known]
     (seed,) = result_of(settings)["seeds"]
     assert seed["test"]["ap"] == pytest.approx(average_precision_score(label, logits))
     assert seed["test"]["f1"] == pytest.approx(f1_score(label, apply_calibration(logits, Calibration()) >= 0.5))
@@ -228,25 +228,25 @@ def test_a_batch_with_one_class_has_half_the_weight() -> None:
 # What an epoch shows
 
 
-def test_windows_are_clipped_at_the_films_edges(data: Path) -> None:
-    films = films_of(data / "index.h5")
-    epoch = window_epoch(films, [1, 3], MSLSTMSettings(2, WIDTH), torch.float32, 0, 0)
-    rows = [*range(60, 119), *range(180, 239)]  # the last shot of a film has no label
-    assert epoch.targets.tolist() == films.targets[rows].tolist()
+def test_windows_are_clipped_at_the_videos_edges(data: Path) -> None:
+    videos = videos_of(data / "index.h5")
+    epoch = window_epoch(videos, [1, 3], MSLSTMSettings(2, WIDTH), torch.float32, 0, 0)
+    rows = [*range(60, 119), *range(180, 239)]  # the last shot of a video has no label
+    assert epoch.targets.tolist() == videos.targets[rows].tolist()
     assert epoch.usable.all()
     for example in (0, 1, 58, 59, 117):
         first = 60 * (rows[example] // 60)
         window = [min(max(rows[example] + k, first), first + 59) for k in range(-2, 3)]
-        torch.testing.assert_close(epoch.inputs(np.array([example]))[0], films.features[window])
+        torch.testing.assert_close(epoch.inputs(np.array([example]))[0], videos.features[window])
 
 
 def test_sequences_contain_every_shot_once_with_another_offset_each_epoch(data: Path) -> None:
-    films = films_of(data / "index.h5")
+    videos = videos_of(data / "index.h5")
     shape = MSLSTMSettings(2, WIDTH, 8, sequence=7)
     begins = set()
     for number in range(6):
-        epoch = EPOCHS["sequences"](films, [0, 2], shape, torch.float32, 0, number)
-        # Film a has 60 shots: 10 sequences of 7 whatever the offset.
+        epoch = EPOCHS["sequences"](videos, [0, 2], shape, torch.float32, 0, number)
+        # Video a has 60 shots: 10 sequences of 7 whatever the offset.
         assert epoch.targets.shape == epoch.usable.shape == (20, 7)
         assert epoch.usable.sum() == 2 * 59
         inputs = epoch.inputs(np.arange(20))
@@ -256,10 +256,10 @@ def test_sequences_contain_every_shot_once_with_another_offset_each_epoch(data: 
             for cut, counts in zip(sequence, usable, strict=True):
                 if counts:
                     # The shot itself is the last of the first half.
-                    row = int((films.features - cut[1]).abs().sum(dim=1).argmin())
+                    row = int((videos.features - cut[1]).abs().sum(dim=1).argmin())
                     first = 60 * (row // 60)
                     around = [min(max(row + k, first), first + 59) for k in (-1, 0, 1, 2)]
-                    torch.testing.assert_close(cut, films.features[around])
+                    torch.testing.assert_close(cut, videos.features[around])
                     seen.append(row)
         assert seen == [*range(59), *range(120, 179)]
         begins.add(int(epoch.usable[0].argmax()))
@@ -268,9 +268,9 @@ def test_sequences_contain_every_shot_once_with_another_offset_each_epoch(data: 
 
 @pytest.mark.parametrize("crn", ["mlp", "ms-lstm", "relational"])
 def test_processes_share_an_epoch_that_contains_every_example_once(data: Path, crn: str) -> None:
-    films = films_of(data / "index.h5")
+    videos = videos_of(data / "index.h5")
     shape = MSLSTMSettings(2, WIDTH, 8)
-    epoch = EPOCHS[NETWORKS[crn].reads](films, [0, 1, 2], shape, torch.float64, 3, 1)
+    epoch = EPOCHS[NETWORKS[crn].reads](videos, [0, 1, 2], shape, torch.float64, 3, 1)
     M = len(epoch.targets)
     whole = list(batches(epoch, 4, seed=3, number=1, first=0, loss="balanced", process=HERE))
     assert sum(len(batch.targets) for batch in whole) == M
@@ -308,13 +308,13 @@ def test_shots_without_a_label_do_not_affect_training(settings: FinetuneSettings
 def test_epochs_of_the_relational_network_have_equally_many_steps_where_doubtful_ends_are_ignored(
     settings: FinetuneSettings, tmp_path: Path
 ) -> None:
-    # A scene in another place ends for certain: such a view of a film has more labels than the film.
+    # A scene in another place ends for certain: such a view of a video has more labels than the video.
     label = read_index(settings.index).label.copy()
     label[label == 1] = -1
     label[[5, 65, 125]] = 1
     index = read_index(write_relabelled(settings.index, tmp_path / "index.h5", label, doubtful="ignore"))
-    films = films_of(settings.index)
-    encoding = Encoding(films.features.numpy(), FrozenEncoder("made up", None), None)
+    videos = videos_of(settings.index)
+    encoding = Encoding(videos.features.numpy(), FrozenEncoder("made up", None), None)
     settings = replace(settings, crn="relational", width=None, dropout=None, batch=8)
     split = Split([0, 1, 2], [], [], "last epoch")
     task = FeatureTask(settings, index, split, Start(None, None, "none"), encoding, HERE)
@@ -331,7 +331,7 @@ def test_epochs_of_the_relational_network_have_equally_many_steps_where_doubtful
 
 
 def poisoned(data: Path, folder: Path, video: int) -> Path:
-    """The same films with the labels of one film inverted."""
+    """The same videos with the labels of one video inverted."""
     folder.mkdir()
     label = read_index(data / "index.h5").label.copy()
     span = slice(60 * video, 60 * video + 59)
@@ -390,13 +390,13 @@ def test_a_validation_split_that_is_learned_from_chooses_no_epoch_and_is_not_cal
     result = finetune(replace(settings, seeds=1, epochs=1, splits=("train", "val")))
     assert result.notes == (
         "the split val is used for training, so it neither selects the epoch nor tests the model",
-        "no films to validate on in val: the last epoch is taken, and scores are not calibrated",
+        "no videos to validate on in val: the last epoch is taken, and scores are not calibrated",
     )
 
 
 def test_without_a_validation_split_the_last_epoch_is_taken(settings: FinetuneSettings, tmp_path: Path) -> None:
     splits = {"a": "train", "b": "train", "c": "test"}
-    settings = replace(settings, index=write_labelled_films(tmp_path, splits=splits))
+    settings = replace(settings, index=write_labelled_videos(tmp_path, splits=splits))
     result = finetune(settings)
     assert result.selected_on == "last epoch"
     assert any("last epoch is taken" in note for note in result.notes)
@@ -405,7 +405,7 @@ def test_without_a_validation_split_the_last_epoch_is_taken(settings: FinetuneSe
     assert result.mean["ap"] > 0
 
 
-def test_films_that_are_not_used_need_no_features(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
+def test_videos_that_are_not_used_need_no_features(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
     finetune(settings)
     features = open_features(data / "features.h5").videos
     index = read_index(settings.index)
@@ -422,8 +422,8 @@ def test_films_that_are_not_used_need_no_features(settings: FinetuneSettings, da
         score(some.output, None, ScoreSettings(unused, "all", tmp_path / "some.h5"))
 
 
-def test_without_splits_all_films_are_used_for_training(settings: FinetuneSettings, tmp_path: Path) -> None:
-    index = write_labelled_films(tmp_path, splits={"a": "", "b": ""})
+def test_without_splits_all_videos_are_used_for_training(settings: FinetuneSettings, tmp_path: Path) -> None:
+    index = write_labelled_videos(tmp_path, splits={"a": "", "b": ""})
     result = finetune(replace(settings, index=index, seeds=1))
     assert (result.mean, result.tested_on, result.selected_on) == ({}, None, "last epoch")
     assert any("no video of the index has a split" in note for note in result.notes)
@@ -532,16 +532,16 @@ def test_a_non_finite_loss_stops_the_run_and_names_step_and_cause(
     told = refusal(lambda: finetune(replace(settings, rate=1e30)), "seed 0", "--rate", error=BasslError)
     assert "step 2 of" in told
     assert "features are finite" in told or "gradient is not finite" in told
-    gather, calls = LabelledFilms.gather, []
+    gather, calls = LabelledVideos.gather, []
 
-    def broken(films: LabelledFilms, rows: Any, dtype: Any = torch.float32) -> torch.Tensor:
+    def broken(videos: LabelledVideos, rows: Any, dtype: Any = torch.float32) -> torch.Tensor:
         calls.append(rows)
-        found = gather(films, rows, dtype)
+        found = gather(videos, rows, dtype)
         if any(rows.shape == each.shape and np.array_equal(rows, each) for each in calls[3:4]):
             found[0, 0, 0] = torch.nan
         return found
 
-    monkeypatch.setattr(LabelledFilms, "gather", broken)
+    monkeypatch.setattr(LabelledVideos, "gather", broken)
     overwritten = replace(settings, overwrite=True)
     refusal(lambda: finetune(overwritten), "step 4 of seed 0", "features are not all finite", error=BasslError)
 
@@ -570,7 +570,7 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
     told("--transfer encoder needs a pre-trained model", transfer="encoder")
     told("no videos with scene ends", "test, train, val", splits=("tarin",))
     told("no such", index=tmp_path / "none.h5")
-    told("has no features of", features=(write_labelled_films(tmp_path, splits={"x": ""}).parent / "features.h5",))
+    told("has no features of", features=(write_labelled_videos(tmp_path, splits={"x": ""}).parent / "features.h5",))
     told("which --select test needs", select="test", test_split="tset")
     told("auto, cpu or cuda", device="tpu")
     told("the ms-lstm has none", crn="ms-lstm")
@@ -693,7 +693,7 @@ def test_the_newest_pre_trained_run_is_found_and_untransferable_parts_are_report
     told("has 2", "--heads 4", heads=4)
     told("holds a fine-tuned model, and a pre-trained model is needed", init=str(last.output))
     (data / "other").mkdir()
-    other = write_labelled_films(data / "other", encoder="another").parent / "features.h5"
+    other = write_labelled_videos(data / "other", encoder="another").parent / "features.h5"
     told("features of another", "pre-trained with made up", features=(other,))
 
 
@@ -721,10 +721,10 @@ def test_a_pre_training_method_without_a_crn_transfers_only_its_encoder(
 
 @pytest.fixture(scope="module")
 def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of the keyframes of three generated films, every fourth shot a scene end; and a run beside it."""
+    """An index of the keyframes of three generated videos, every fourth shot a scene end; and a run beside it."""
     folder = tmp_path_factory.mktemp("frames")
     splits = {1: "train", 2: "train", 3: "val"}
-    index = write_generated_films(folder, splits, scenes=3, shots_per_scene=(4, 5), width=64, height=36)
+    index = write_generated_videos(folder, splits, scenes=3, shots_per_scene=(4, 5), width=64, height=36)
     label = (np.arange(len(read_index(index).label)) % 4 == 3).astype(np.int8)
     label[-1] = NO_LABEL
     write_relabelled(index, index, label)

@@ -1,4 +1,4 @@
-"""Fine-tuning with sound: from films to scenes, where only the sound marks scene ends."""
+"""Fine-tuning with sound: from videos to scenes, where only the sound marks scene ends."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.score import ScoreSettings, score
 from pipelines.stores.features import write_features
 from pipelines.video import sound
-from tests import films
+from tests import videos
 from tests.small_stores import refusal
 
-RATE, SHOT, SHOTS, TONES = 10, 10, 24, 16000  # frames per second, frames of a shot, shots of a film, samples a second
+RATE, SHOT, SHOTS, TONES = 10, 10, 24, 16000  # frames per second, frames of a shot, shots of a video, samples a second
 ENDS = {
     "a": (2, 6, 9, 14, 18, 23),
     "b": (3, 5, 10, 13, 19, 23),
@@ -44,14 +44,14 @@ ENDS = {
 SPLITS = {"train": ["a", "b", "e", "f", "g", "h"], "val": ["c"], "test": ["d"]}
 
 
-def write_film(path: Path, ends: tuple[int, ...]) -> None:
+def write_video(path: Path, ends: tuple[int, ...]) -> None:
     """Shots of random texture; the last shot of each scene sounds high, and the others low."""
     with av.open(str(path), "w") as container:
         shown = container.add_stream("libx264", rate=RATE, options={"preset": "ultrafast"})
         shown.width, shown.height, shown.pix_fmt = 64, 48, "yuv420p"
         track = container.add_stream("pcm_s16le", rate=TONES, layout="mono")
         cuts = range(SHOT, SHOT * SHOTS, SHOT)
-        for i, picture in enumerate(films.pictures(SHOT * SHOTS, cuts, 64, 48, seed=ord(path.stem), numbered=False)):
+        for i, picture in enumerate(videos.pictures(SHOT * SHOTS, cuts, 64, 48, seed=ord(path.stem), numbered=False)):
             frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
             frame.pts, frame.time_base = i, Fraction(1, RATE)
             container.mux(shown.encode(frame))
@@ -68,22 +68,22 @@ def write_film(path: Path, ends: tuple[int, ...]) -> None:
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Films with their keyframes, index and sound."""
+    """Videos with their keyframes, index and sound."""
     folder = tmp_path_factory.mktemp("sound")
-    (folder / "films").mkdir()
+    (folder / "videos").mkdir()
     (folder / "labels").mkdir()
     for name, ends in ENDS.items():
-        write_film(folder / "films" / f"{name}.mkv", ends)
+        write_video(folder / "videos" / f"{name}.mkv", ends)
         starts = [0, *(end + 1 for end in ends)]
         rows = [f"{start},{end + 1}" for start, end in zip(starts, ends, strict=False)]
         (folder / "labels" / f"{name}.csv").write_text("\n".join(["start,end", *rows]))
     (folder / "splits.json").write_text(json.dumps(SPLITS))
-    extract_keyframes([folder / "films"], ExtractSettings(folder / "keyframes", keyframes=1, workers=1))
+    extract_keyframes([folder / "videos"], ExtractSettings(folder / "keyframes", keyframes=1, workers=1))
     build_index(
         [folder / "keyframes"],
         IndexSettings(folder / "index.h5", labels=(folder / "labels",), split=folder / "splits.json"),
     )
-    extract_sound([folder / "films"], SoundSettings(folder / "index.h5", folder / "sound.h5", workers=1))
+    extract_sound([folder / "videos"], SoundSettings(folder / "index.h5", folder / "sound.h5", workers=1))
     return folder
 
 
@@ -102,7 +102,7 @@ def settings(library: Path) -> FinetuneSettings:
         batch=12,
         rate=2e-3,
         seeds=1,
-        select="last",  # one film of 24 shots is too few to select an epoch on
+        select="last",  # one video of 24 shots is too few to select an epoch on
         workers=0,
         device="cpu",
     )
@@ -128,39 +128,41 @@ def test_a_model_with_sound_finds_scenes_that_only_sound_marks(run: Path, settin
     assert deaf < 0.7
 
 
-def test_predict_reads_the_sound_of_the_film(run: Path, library: Path) -> None:
-    """For a film that was not used in training, with the same scores as `score`."""
+def test_predict_reads_the_sound_of_the_video(run: Path, library: Path) -> None:
+    """For a video that was not used in training, with the same scores as `score`."""
     model = SceneModel(PredictSettings(model=run, device="cpu"))
-    found = model.predict(library / "films" / "d.mkv")
+    found = model.predict(library / "videos" / "d.mkv")
     labels = np.isin(np.arange(SHOTS), ENDS["d"]).astype(np.uint8)
     assert len(found.shots) == SHOTS
     assert average_precision(labels, np.array([shot.score for shot in found.shots])) > 0.95
     assert found.warnings == ()
 
 
-def test_a_film_without_sound_counts_as_silent_with_a_warning(run: Path, tmp_path: Path) -> None:
+def test_a_video_without_sound_counts_as_silent_with_a_warning(run: Path, tmp_path: Path) -> None:
     cuts = range(SHOT, 4 * SHOT, SHOT)
-    film = films.write_film(tmp_path / "mute.mp4", films.pictures(4 * SHOT, cuts, 64, 48, numbered=False), rate=RATE)
-    found = SceneModel(PredictSettings(model=run, device="cpu")).predict(film)
+    video = videos.write_video(
+        tmp_path / "mute.mp4", videos.pictures(4 * SHOT, cuts, 64, 48, numbered=False), rate=RATE
+    )
+    found = SceneModel(PredictSettings(model=run, device="cpu")).predict(video)
     assert len(found.shots) == 4
-    assert found.warnings == (f"{film}: has no sound, which its model reads; its shots count as silent",)
+    assert found.warnings == (f"{video}: has no sound, which its model reads; its shots count as silent",)
 
 
-def test_films_missing_in_the_sound_store_count_as_silent_and_other_shots_are_refused(
+def test_videos_missing_in_the_sound_store_count_as_silent_and_other_shots_are_refused(
     run: Path, settings: FinetuneSettings, tmp_path: Path
 ) -> None:
     scoring = ScoreSettings(settings.index, features=settings.feature_folder, sound=tmp_path / "some.h5", device="cpu")
     mute = {name: silent(SHOTS) for name in "abc"}
     write_features(scoring.sound, sound.SOUND, mute, dict.fromkeys(mute, 1))
     assert any(
-        f"1 of 1 films have no sound in {scoring.sound} and count as silent: d" in note
+        f"1 of 1 videos have no sound in {scoring.sound} and count as silent: d" in note
         for note in score(run, settings=scoring).notes
     )
     refusal(lambda: finetune(replace(settings, sound=scoring.sound, output=tmp_path / "run")), "other shots")
     write_features(scoring.sound, sound.SOUND, {"other": silent(3)}, {"other": 1})
     refusal(
         lambda: finetune(replace(settings, sound=scoring.sound, output=tmp_path / "run")),
-        "no sound of the films",
+        "no sound of the videos",
         error=BasslError,
     )
     write_features(scoring.sound, "made up", mute, dict.fromkeys(mute, 1))

@@ -1,4 +1,4 @@
-"""The Python API: `predict` of one film and of several."""
+"""The Python API: `predict` of one video and of several."""
 
 import hashlib
 import json
@@ -19,7 +19,7 @@ import torch
 import pipelines
 from bassl import BasslError, PredictSettings, Scene, SceneList, Shot, load_model, predict
 from pipelines.datasets.scene_list import read_scene_list
-from pipelines.datasets.synthetic import SyntheticFilm
+from pipelines.datasets.synthetic import SyntheticVideo
 from pipelines.errors import DatasetError, StoreError, VideoError
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
@@ -32,29 +32,29 @@ from pipelines.models.opening import BUILT_IN, OpenedModel, open_model
 from pipelines.models.shapes import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings
 from pipelines.models.torch_encoders import torch_encoder
 from pipelines.models.torch_networks import build_network
-from pipelines.progress import FilmProgress
+from pipelines.progress import VideoProgress
 from pipelines.scenes import entry
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
-from pipelines.stages.predict import FilmScenes, predict_file, predict_films, scoring
-from pipelines.stages.predict.model import _reader_settings as how_films_are_read
+from pipelines.stages.predict import VideoScenes, predict_file, predict_videos, scoring
+from pipelines.stages.predict.model import _reader_settings as how_videos_are_read
 from pipelines.stores.features import colour_of, features_of
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import keyframe_facts
-from pipelines.video.shots import FilmedShot, ReaderSettings
-from tests import films
+from pipelines.video.shots import KeyframedShot, ReaderSettings
+from tests import videos
 from tests.dask_cluster import Cluster
-from tests.films import CUTS
 from tests.onnx_networks import write_network
 from tests.scenes_schema import SCHEMA
+from tests.videos import CUTS
 
 needs_model = pytest.mark.skipif(not BUILT_IN.exists(), reason="the model in the package has not been made yet")
 
 
 @pytest.fixture(scope="module")
-def result(film: Path, model: Path) -> SceneList:
-    return predict(film, PredictSettings(model=model, device="cpu"))
+def result(video: Path, model: Path) -> SceneList:
+    return predict(video, PredictSettings(model=model, device="cpu"))
 
 
 def test_predict_returns_a_typed_scene_list(result: SceneList) -> None:
@@ -65,7 +65,7 @@ def test_predict_returns_a_typed_scene_list(result: SceneList) -> None:
     assert all(0 <= shot.score <= 1 for shot in result.shots)
 
 
-def test_shots_and_scenes_cover_the_film(result: SceneList) -> None:
+def test_shots_and_scenes_cover_the_video(result: SceneList) -> None:
     assert [shot.start_frame for shot in result.shots] == [0, *CUTS]
     assert result.scenes[0].start_shot == result.scenes[0].start_frame == result.scenes[0].start == 0
     for earlier, later in pairwise(result.scenes):
@@ -78,8 +78,8 @@ def test_shots_and_scenes_cover_the_film(result: SceneList) -> None:
     assert (last.end_shot, last.end_frame, last.end) == (4, result.video.frames, result.video.duration)
 
 
-def test_predicting_twice_gives_the_same_result(film: Path, model: Path, result: SceneList) -> None:
-    assert predict(str(film), PredictSettings(model=model, device="cpu")) == result
+def test_predicting_twice_gives_the_same_result(video: Path, model: Path, result: SceneList) -> None:
+    assert predict(str(video), PredictSettings(model=model, device="cpu")) == result
 
 
 def test_the_saved_scenes_json_is_valid_and_complete(result: SceneList, tmp_path: Path) -> None:
@@ -104,66 +104,66 @@ def test_everything_that_determines_the_result_is_recorded(result: SceneList, mo
     assert result.settings["model_id"] == hashlib.sha256(model.read_bytes()).hexdigest()[:12]
 
 
-def test_a_shot_list_is_recorded_instead_of_the_detector(film: Path, model: Path, tmp_path: Path) -> None:
+def test_a_shot_list_is_recorded_instead_of_the_detector(video: Path, model: Path, tmp_path: Path) -> None:
     listed = tmp_path / "shots.txt"
     listed.write_text("40\n80\n")
-    result = predict(film, PredictSettings(model=model, shots=listed))
+    result = predict(video, PredictSettings(model=model, shots=listed))
     assert [shot.start_frame for shot in result.shots] == [0, 40, 80]
     assert (result.settings["shots"], result.settings["detector"]) == (str(listed), None)
 
 
 @pytest.mark.parametrize("scenes", [1, 3])
-def test_an_exact_number_of_scenes_can_be_requested(film: Path, model: Path, scenes: int) -> None:
-    result = predict(film, PredictSettings(model=model, scenes=scenes))
+def test_an_exact_number_of_scenes_can_be_requested(video: Path, model: Path, scenes: int) -> None:
+    result = predict(video, PredictSettings(model=model, scenes=scenes))
     assert len(result.scenes) == scenes
     ends = {scene.end_shot - 1 for scene in result.scenes[:-1]}
     others = {shot.index for shot in result.shots[:-1]} - ends
     assert all(result.shots[a].score >= result.shots[b].score for a in ends for b in others)
 
 
-def test_threshold_and_minimum_length_regroup_the_same_scores(film: Path, model: Path, result: SceneList) -> None:
+def test_threshold_and_minimum_length_regroup_the_same_scores(video: Path, model: Path, result: SceneList) -> None:
     scores = [shot.score for shot in result.shots[:-1]]
-    low = predict(film, PredictSettings(model=model, device="cpu", threshold=min(scores) - 1e-6))
+    low = predict(video, PredictSettings(model=model, device="cpu", threshold=min(scores) - 1e-6))
     assert low.shots == result.shots
     assert len(low.scenes) == 4
-    assert len(predict(film, PredictSettings(model=model, threshold=max(scores) + 1e-6)).scenes) == 1
-    long = predict(film, PredictSettings(model=model, threshold=min(scores) - 1e-6, min_scene=2.0))
+    assert len(predict(video, PredictSettings(model=model, threshold=max(scores) + 1e-6)).scenes) == 1
+    long = predict(video, PredictSettings(model=model, threshold=min(scores) - 1e-6, min_scene=2.0))
     assert len(long.scenes) == 2
     assert all(scene.end - scene.start >= 2.0 for scene in long.scenes)
 
 
-def test_the_library_prints_nothing(film: Path, model: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    predict(film, PredictSettings(model=model))
+def test_the_library_prints_nothing(video: Path, model: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    predict(video, PredictSettings(model=model))
     assert tuple(capfd.readouterr()) == ("", "")
 
 
-def test_progress_and_each_shot_are_passed_to_the_caller(film: Path, model: Path) -> None:
+def test_progress_and_each_shot_are_passed_to_the_caller(video: Path, model: Path) -> None:
     told: list[tuple[str, float, float | None]] = []
-    shots: list[FilmedShot] = []
-    predict(film, PredictSettings(model=model), progress=lambda *state: told.append(state), on_shot=shots.append)
+    shots: list[KeyframedShot] = []
+    predict(video, PredictSettings(model=model), progress=lambda *state: told.append(state), on_shot=shots.append)
     assert [stage for stage, *_ in told][-1] == "scoring"
     assert ("reading", pytest.approx(5.0), pytest.approx(5.0)) in told
     assert [shot.start_frame for shot in shots] == [0, *CUTS]
-    assert films.number_of(shots[1].keyframes[1]) == 45
+    assert videos.number_of(shots[1].keyframes[1]) == 45
 
 
-def test_a_damaged_film_gives_a_warning_and_scenes_of_the_readable_part(model: Path, tmp_path: Path) -> None:
-    whole = films.write_film(tmp_path / "whole.mkv", films.pictures(120, CUTS))
-    result = predict(films.truncated(whole, tmp_path / "cut.mkv", 0.6), PredictSettings(model=model))
+def test_a_damaged_video_gives_a_warning_and_scenes_of_the_readable_part(model: Path, tmp_path: Path) -> None:
+    whole = videos.write_video(tmp_path / "whole.mkv", videos.pictures(120, CUTS))
+    result = predict(videos.truncated(whole, tmp_path / "cut.mkv", 0.6), PredictSettings(model=model))
     assert any("ends early" in warning for warning in result.warnings)
     assert result.scenes[-1].end == result.video.duration < 4
     jsonschema.validate(json.loads(json.dumps(result.to_dict())), SCHEMA)
 
 
-def test_unusable_input_raises_the_matching_error(film: Path, model: Path, tmp_path: Path) -> None:
+def test_unusable_input_raises_the_matching_error(video: Path, model: Path, tmp_path: Path) -> None:
     no_model = tmp_path / "model.safetensors"
     no_model.write_text("no model")
     for path, settings, error in (
         (tmp_path / "gone.mp4", PredictSettings(model=model), VideoError),
-        (film, PredictSettings(model=no_model), StoreError),
-        (film, PredictSettings(model=model, shots=tmp_path / "gone.txt"), DatasetError),
-        (film, PredictSettings(model=model, scenes=5), BasslError),
-        (film, PredictSettings(model=model, scenes=4, min_scene=2.0), BasslError),
+        (video, PredictSettings(model=no_model), StoreError),
+        (video, PredictSettings(model=model, shots=tmp_path / "gone.txt"), DatasetError),
+        (video, PredictSettings(model=model, scenes=5), BasslError),
+        (video, PredictSettings(model=model, scenes=4, min_scene=2.0), BasslError),
     ):
         with pytest.raises(error) as caught:
             predict(path, settings)
@@ -189,26 +189,26 @@ def test_a_url_is_refused_with_a_hint_to_download_it() -> None:
         predict("https://example.com/movie.mp4")
 
 
-def test_an_onnx_file_can_be_the_encoder(film: Path, model: Path, tmp_path: Path) -> None:
+def test_an_onnx_file_can_be_the_encoder(video: Path, model: Path, tmp_path: Path) -> None:
     network = write_network(tmp_path / "means.onnx", shape=("B", 3, None, None))
     options = EncoderOptions(encoder_mean=(0.5, 0.5, 0.5), encoder_std=(0.2, 0.2, 0.2), encoder_size=32)
-    result = predict(film, PredictSettings(model=model, encoder=str(network), encoder_options=options))
+    result = predict(video, PredictSettings(model=model, encoder=str(network), encoder_options=options))
     assert result.settings["encoder"] == "means"
     assert result.settings["encoder_id"].startswith("means-")
     assert result.settings["encoder_options"]["encoder_size"] == 32
     with pytest.raises(BasslError, match="takes images of any size; say which with --encoder-size"):
-        predict(film, PredictSettings(model=model, encoder=str(network)))
+        predict(video, PredictSettings(model=model, encoder=str(network)))
     with pytest.raises(BasslError, match="are for ONNX files, not for efficientnet_lite0"):
-        predict(film, PredictSettings(model=model, encoder_options=options))
+        predict(video, PredictSettings(model=model, encoder_options=options))
 
 
 @needs_model
 def test_the_built_in_model_gives_scene_ends_higher_scores(
-    synthetic_film: tuple[Path, SyntheticFilm],
+    synthetic_video: tuple[Path, SyntheticVideo],
 ) -> None:
-    path, film = synthetic_film
+    path, video = synthetic_video
     shots = predict(path).shots[:-1]
-    true = [shot.start_frame for before, shot in pairwise(film.shots) if before.scene != shot.scene]
+    true = [shot.start_frame for before, shot in pairwise(video.shots) if before.scene != shot.scene]
     ends = {shot.index for shot in shots if min(abs(shot.end_frame - frame) for frame in true) < 12}
     inside = [shot.score for shot in shots if shot.index not in ends]
     assert np.mean([shots[i].score for i in ends]) > np.mean(inside) + 0.05
@@ -216,8 +216,8 @@ def test_the_built_in_model_gives_scene_ends_higher_scores(
 
 @needs_model
 @pytest.mark.parametrize("frames", [1, 2])
-def test_a_film_of_one_or_two_frames_is_one_certain_scene(tmp_path: Path, frames: int) -> None:
-    result = predict(films.write_film(tmp_path / "short.mp4", films.pictures(frames)))
+def test_a_video_of_one_or_two_frames_is_one_certain_scene(tmp_path: Path, frames: int) -> None:
+    result = predict(videos.write_video(tmp_path / "short.mp4", videos.pictures(frames)))
     (scene,) = result.scenes
     assert (scene.start_frame, scene.end_frame, scene.confidence) == (0, frames, 1.0)
 
@@ -238,7 +238,7 @@ def test_a_film_of_one_or_two_frames_is_one_certain_scene(tmp_path: Path, frames
         (0.5, 0.0, 0, "number"),
     ],
 )
-def test_settings_that_no_film_can_satisfy_are_refused(
+def test_settings_that_no_video_can_satisfy_are_refused(
     threshold: float, min_scene: float, scenes: int | None, word: str
 ) -> None:
     with pytest.raises(ValueError, match=word) as caught:
@@ -246,26 +246,26 @@ def test_settings_that_no_film_can_satisfy_are_refused(
     assert "\n" not in str(caught.value)
 
 
-def test_settings_that_some_film_can_satisfy_are_accepted() -> None:
+def test_settings_that_some_video_can_satisfy_are_accepted() -> None:
     PredictSettings(threshold=0.001, min_scene=3600.0, scenes=1)
 
 
-def test_settings_can_be_keyword_arguments_and_paths_strings(film: Path, model: Path) -> None:
-    low = predict(film, model=str(model), device="cpu", threshold=0.01, min_scene=2)
+def test_settings_can_be_keyword_arguments_and_paths_strings(video: Path, model: Path) -> None:
+    low = predict(video, model=str(model), device="cpu", threshold=0.01, min_scene=2)
     assert (
         low.to_dict()
-        == predict(film, PredictSettings(model=model, device="cpu", threshold=0.01, min_scene=2)).to_dict()
+        == predict(video, PredictSettings(model=model, device="cpu", threshold=0.01, min_scene=2)).to_dict()
     )
-    assert predict(film, PredictSettings(model=model, scenes=3), scenes=2).settings["scenes"] == 2
+    assert predict(video, PredictSettings(model=model, scenes=3), scenes=2).settings["scenes"] == 2
     with pytest.raises(TypeError):
-        predict(film, model=model, treshold=0.5)  # type: ignore[call-arg]
+        predict(video, model=model, treshold=0.5)  # type: ignore[call-arg]
 
 
-def test_a_loaded_model_predicts_many_films_and_loads_nothing_again(
-    film: Path, model: Path, result: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_loaded_model_predicts_many_videos_and_loads_nothing_again(
+    video: Path, model: Path, result: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = load_model(model, device="cpu")
-    other = films.write_film(tmp_path / "other.mp4", films.pictures(60, (30,)))
+    other = videos.write_video(tmp_path / "other.mp4", videos.pictures(60, (30,)))
     expected = predict(other, model=model, device="cpu", scenes=2)
 
     def fail(*arguments: object) -> None:
@@ -273,16 +273,16 @@ def test_a_loaded_model_predicts_many_films_and_loads_nothing_again(
 
     monkeypatch.setattr(scoring, "load_encoder", fail)
     monkeypatch.setattr(OpenedModel, "boundary_model", fail)
-    assert loaded.predict(film) == result
+    assert loaded.predict(video) == result
     assert loaded.predict(str(other), scenes=2) == expected
-    assert loaded.predict(film) == result
+    assert loaded.predict(video) == result
 
 
-def test_a_loaded_model_refuses_for_a_film_what_it_was_loaded_with(film: Path, model: Path) -> None:
+def test_a_loaded_model_refuses_for_a_video_what_it_was_loaded_with(video: Path, model: Path) -> None:
     loaded = load_model(model)
     for options in ({"encoder": "resnet50"}, {"model": model}, {"treshold": 0.4}):
-        with pytest.raises(TypeError, match=f"^{next(iter(options))} is not an option of a film; load_model takes"):
-            loaded.predict(film, **options)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match=f"^{next(iter(options))} is not an option of a video; load_model takes"):
+            loaded.predict(video, **options)  # type: ignore[arg-type]
 
 
 def test_a_missing_model_is_reported_when_it_is_loaded(tmp_path: Path) -> None:
@@ -295,11 +295,11 @@ def test_a_missing_model_is_reported_when_it_is_loaded(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def staged(synthetic_film: tuple[Path, SyntheticFilm], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of a film whose keyframes are small, of low quality, four a shot and cut by another detector."""
+def staged(synthetic_video: tuple[Path, SyntheticVideo], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of a video whose keyframes are small, of low quality, four a shot and cut by another detector."""
     folder = tmp_path_factory.mktemp("staged")
     settings = ExtractSettings(folder / "keyframes", "content", keyframes=4, lines=100, quality=40)
-    extract_keyframes([synthetic_film[0]], settings)
+    extract_keyframes([synthetic_video[0]], settings)
     build_index([folder / "keyframes"], IndexSettings(output=folder / "index.h5"))
     return folder / "index.h5"
 
@@ -332,7 +332,7 @@ def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Pat
 
 
 def as_score_sees_it(run: Path, path: Path, encoder: str | Path = "efficientnet_lite0") -> np.ndarray:
-    """The scores of the film in an index, from its keyframe store, the feature store and the model."""
+    """The scores of the video in an index, from its keyframe store, the feature store and the model."""
     store = encode_shots(EncodeSettings(path, encoder, path.parent / "features", device="cpu"))
     index = read_index(path)
     _, features = features_of(index, [store])
@@ -344,10 +344,10 @@ def as_score_sees_it(run: Path, path: Path, encoder: str | Path = "efficientnet_
 
 @pytest.mark.parametrize("crn", SHAPES)
 def test_predict_gives_the_same_scores_as_the_separate_stages(
-    synthetic_film: tuple[Path, SyntheticFilm], staged: Path, tmp_path: Path, crn: str
+    synthetic_video: tuple[Path, SyntheticVideo], staged: Path, tmp_path: Path, crn: str
 ) -> None:
     run = put_run(tmp_path / "run", read_index(staged), crn)
-    result = predict(synthetic_film[0], PredictSettings(model=run, device="cpu"))
+    result = predict(synthetic_video[0], PredictSettings(model=run, device="cpu"))
     expected = as_score_sees_it(run, staged)
     assert len(expected) > 20
     assert np.ptp(expected) > 0.01
@@ -364,19 +364,19 @@ def trained_on(pictures: object, keyframes: object = 4) -> OpenedModel:
     )
 
 
-def test_a_film_is_read_with_the_keyframe_settings_of_the_model_unless_overridden() -> None:
+def test_a_video_is_read_with_the_keyframe_settings_of_the_model_unless_overridden() -> None:
     made = {"lines": 120, "detector": "content", "detector_threshold": 20.0, "min_shot": 0.2, "quality": 50}
     own = ReaderSettings("content", 20.0, 0.2, keyframes=4, lines=120)
-    assert how_films_are_read(trained_on(made), PredictSettings()) == own
-    assert how_films_are_read(trained_on(made), PredictSettings(min_shot=0.5)) == replace(own, min_shot=0.5)
+    assert how_videos_are_read(trained_on(made), PredictSettings()) == own
+    assert how_videos_are_read(trained_on(made), PredictSettings(min_shot=0.5)) == replace(own, min_shot=0.5)
     stricter = PredictSettings("content", detector_threshold=31.0)
-    assert how_films_are_read(trained_on(made), stricter) == replace(own, detector_threshold=31.0)
+    assert how_videos_are_read(trained_on(made), stricter) == replace(own, detector_threshold=31.0)
     # Options of one detector mean nothing to another.
     other = ReaderSettings("adaptive", keyframes=4, lines=120)
-    assert how_films_are_read(trained_on(made), PredictSettings("adaptive")) == other
+    assert how_videos_are_read(trained_on(made), PredictSettings("adaptive")) == other
     part = PredictSettings(start=2.0, duration=3.0)
-    assert how_films_are_read(trained_on(made), part) == replace(own, start=2.0, end=5.0)
-    assert how_films_are_read(trained_on({}, None), PredictSettings()) == ReaderSettings()
+    assert how_videos_are_read(trained_on(made), part) == replace(own, start=2.0, end=5.0)
+    assert how_videos_are_read(trained_on({}, None), PredictSettings()) == ReaderSettings()
 
 
 @pytest.mark.parametrize(
@@ -386,27 +386,27 @@ def test_a_film_is_read_with_the_keyframe_settings_of_the_model_unless_overridde
 )
 def test_a_model_without_recorded_keyframe_settings_is_refused(pictures: object, keyframes: object) -> None:
     with pytest.raises(StoreError, match=r"model\.safetensors: does not say how its keyframes were made"):
-        how_films_are_read(trained_on(pictures, keyframes), PredictSettings())
+        how_videos_are_read(trained_on(pictures, keyframes), PredictSettings())
 
 
 @pytest.mark.parametrize("missing", ["quality", "lines"])
 def test_the_recorded_keyframe_settings_affect_the_scores(
-    synthetic_film: tuple[Path, SyntheticFilm], staged: Path, tmp_path: Path, missing: str
+    synthetic_video: tuple[Path, SyntheticVideo], staged: Path, tmp_path: Path, missing: str
 ) -> None:
     index = read_index(staged)
     facts = {name: value for name, value in keyframe_facts(index).items() if name != missing}
     run = put_run(tmp_path / "run", index, pictures=facts)
-    result = predict(synthetic_film[0], PredictSettings(model=run, device="cpu"))
+    result = predict(synthetic_video[0], PredictSettings(model=run, device="cpu"))
     difference = np.abs(as_score_sees_it(run, staged) - [shot.score for shot in result.shots])
     assert difference.max() > 1e-3
 
 
-def test_a_pre_trained_encoder_is_stored_in_the_model_file(film: Path, tmp_path: Path) -> None:
+def test_a_pre_trained_encoder_is_stored_in_the_model_file(video: Path, tmp_path: Path) -> None:
     torch.manual_seed(1)
     weights = trainable_encoder("resnet18", pretrained=False).network.state_dict()
     pretrained = tmp_path / "pretrained.safetensors"
     save_bassl_model(pretrained, BasslWeights(BasslSettings("resnet18", None), weights, {}, {}))
-    extract_keyframes([film], ExtractSettings(tmp_path / "keyframes"))
+    extract_keyframes([video], ExtractSettings(tmp_path / "keyframes"))
     build_index([tmp_path / "keyframes"], IndexSettings(output=tmp_path / "index.h5"))
     shape = MLPSettings(2, 512, 16)
     run = put_run(
@@ -419,28 +419,28 @@ def test_a_pre_trained_encoder_is_stored_in_the_model_file(film: Path, tmp_path:
         encoder_weights=weights,
         input_size=224,
     )
-    result = predict(film, PredictSettings(model=run, device="cpu"))
+    result = predict(video, PredictSettings(model=run, device="cpu"))
     expected = as_score_sees_it(run, tmp_path / "index.h5", pretrained)
     np.testing.assert_allclose([shot.score for shot in result.shots], expected, rtol=0, atol=1e-5)
     assert result.settings["encoder_id"] == torch_encoder("resnet18", weights, "cpu").id
     # By that name, the published weights would be meant.
     with pytest.raises(BasslError, match=r"was trained on features of resnet18-.* cannot read those of resnet18;"):
-        predict(film, PredictSettings(model=run, encoder="resnet18", device="cpu"))
+        predict(video, PredictSettings(model=run, encoder="resnet18", device="cpu"))
 
 
-def test_a_relational_model_reads_any_encoder(film: Path, model: Path, tmp_path: Path) -> None:
+def test_a_relational_model_reads_any_encoder(video: Path, model: Path, tmp_path: Path) -> None:
     torch.manual_seed(1)
     weights = trainable_encoder("resnet18", pretrained=False).network.state_dict()
     save_bassl_model(tmp_path / "model.safetensors", BasslWeights(BasslSettings("resnet18", None), weights, {}, {}))
-    result = predict(film, PredictSettings(model=model, encoder=str(tmp_path), device="cpu"))
+    result = predict(video, PredictSettings(model=model, encoder=str(tmp_path), device="cpu"))
     assert result.settings["encoder_id"] == load_encoder(tmp_path, "cpu").id
 
 
-def test_a_model_with_another_encoder_is_an_error(film: Path, staged: Path, tmp_path: Path) -> None:
+def test_a_model_with_another_encoder_is_an_error(video: Path, staged: Path, tmp_path: Path) -> None:
     index = read_index(staged)
     own = load_encoder("efficientnet_lite0", "cpu", 4).id
-    assert predict(film, PredictSettings(model=put_run(tmp_path, index), encoder="efficientnet_lite0")).shots
-    assert predict(film, PredictSettings(model=tmp_path, encoder=own)).shots
+    assert predict(video, PredictSettings(model=put_run(tmp_path, index), encoder="efficientnet_lite0")).shots
+    assert predict(video, PredictSettings(model=tmp_path, encoder=own)).shots
     for changes, encoder, words in (
         ({}, "resnet50", f"was trained on features of {own} and cannot read those of resnet50; leave --encoder out"),
         (
@@ -462,52 +462,52 @@ def test_a_model_with_another_encoder_is_an_error(film: Path, staged: Path, tmp_
             changes["network"] = build_network("mlp", changes["shape"])
         put_run(tmp_path, index, **changes)
         with pytest.raises(BasslError, match=words) as caught:
-            predict(film, PredictSettings(model=tmp_path, encoder=encoder, device="cpu"))
+            predict(video, PredictSettings(model=tmp_path, encoder=encoder, device="cpu"))
         assert "\n" not in str(caught.value)
         assert str(tmp_path) in str(caught.value)
 
 
-def test_encoder_weights_that_differ_from_training_are_refused(film: Path, staged: Path, tmp_path: Path) -> None:
+def test_encoder_weights_that_differ_from_training_are_refused(video: Path, staged: Path, tmp_path: Path) -> None:
     weights = trainable_encoder("resnet18", pretrained=False).network.state_dict()
     run = put_run(tmp_path, read_index(staged), encoder_weights=weights, encoder_name="resnet18", input_size=64)
     with pytest.raises(StoreError, match=r"was trained on features of efficientnet_lite0-.*, and its .* is resnet18-"):
-        predict(film, PredictSettings(model=run, device="cpu"))
+        predict(video, PredictSettings(model=run, device="cpu"))
 
 
-def test_a_model_that_is_only_pre_trained_is_refused_with_a_hint(film: Path, tmp_path: Path) -> None:
+def test_a_model_that_is_only_pre_trained_is_refused_with_a_hint(video: Path, tmp_path: Path) -> None:
     save_bassl_model(tmp_path / "model.safetensors", BasslWeights(BasslSettings("resnet18", None), {}, {}, {}))
     with pytest.raises(StoreError, match="is pre-trained only"):
-        predict(film, PredictSettings(model=tmp_path))
+        predict(video, PredictSettings(model=tmp_path))
 
 
-# --- several films ----------------------------------------------------------------------------------------------------
+# --- several videos ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def library(film: Path, tmp_path: Path) -> Path:
-    """Two films with the same name in different folders, and two files that are not films."""
-    folder = tmp_path / "films"
+def library(video: Path, tmp_path: Path) -> Path:
+    """Two videos with the same name in different folders, and two files that are not videos."""
+    folder = tmp_path / "videos"
     (folder / "b").mkdir(parents=True)
     for name in ("a.mp4", "b/a.mp4"):
-        shutil.copy(film, folder / name)
-    films.truncated(film, folder / "cut.mp4", 0.5)
-    (folder / "notes.txt").write_text("no film")
+        shutil.copy(video, folder / name)
+    videos.truncated(video, folder / "cut.mp4", 0.5)
+    (folder / "notes.txt").write_text("no video")
     return folder
 
 
-def statuses(results: list[FilmScenes]) -> dict[str, str]:
+def statuses(results: list[VideoScenes]) -> dict[str, str]:
     return {result.output.name: result.status for result in results}
 
 
-def test_each_film_gets_a_file_and_a_bad_film_fails_alone(
+def test_each_video_gets_a_file_and_a_bad_video_fails_alone(
     library: Path, model: Path, result: SceneList, tmp_path: Path
 ) -> None:
-    told: list[FilmProgress[FilmScenes]] = []
+    told: list[VideoProgress[VideoScenes]] = []
     counts: list[int] = []
     settings = PredictSettings(model=model, device="cpu")
-    results = predict_films([library], tmp_path / "out", settings, progress=told.append, on_start=counts.append)
-    assert statuses(results) == {"films_a.json": "done", "b_a.json": "done", "cut.json": "failed"}
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["b_a.json", "films_a.json"]
+    results = predict_videos([library], tmp_path / "out", settings, progress=told.append, on_start=counts.append)
+    assert statuses(results) == {"videos_a.json": "done", "b_a.json": "done", "cut.json": "failed"}
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["b_a.json", "videos_a.json"]
     assert counts == [3]
     assert [state.result for state in told if state.result] == results
     assert any(state.done == pytest.approx(5.0) for state in told)
@@ -518,7 +518,7 @@ def test_each_film_gets_a_file_and_a_bad_film_fails_alone(
     written = json.loads(first.output.read_text())
     jsonschema.validate(written, SCHEMA)
     found = {key: written["video"][key] for key in ("path", "relative_path")}
-    assert written == result.to_dict() | {"video": entry(result.video) | found | {"id": "films_a"}}
+    assert written == result.to_dict() | {"video": entry(result.video) | found | {"id": "videos_a"}}
     assert json.loads(other.output.read_text())["video"]["id"] == "b_a"
 
 
@@ -527,19 +527,21 @@ def written_by(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_films_in_parallel_get_the_same_scenes_as_one_after_another(library: Path, model: Path, tmp_path: Path) -> None:
+def test_videos_in_parallel_get_the_same_scenes_as_one_after_another(
+    library: Path, model: Path, tmp_path: Path
+) -> None:
     settings = PredictSettings(model=model, device="cpu", min_scene=0.5)
-    one_by_one = predict_films([library], tmp_path / "out", settings, pages=True, jobs=1)
+    one_by_one = predict_videos([library], tmp_path / "out", settings, pages=True, jobs=1)
     before = written_by(tmp_path / "out")
-    told: list[FilmProgress[FilmScenes]] = []
-    again = predict_films(
+    told: list[VideoProgress[VideoScenes]] = []
+    again = predict_videos(
         [library], tmp_path / "out", settings, pages=True, jobs=2, overwrite=True, progress=told.append
     )
     assert again == one_by_one
     assert written_by(tmp_path / "out") == before
-    assert {state.video_id for state in told if state.done} >= {"films_a", "b_a"}
-    kept = predict_films([library], tmp_path / "out", settings, pages=True, jobs=2)
-    assert statuses(kept) == {"films_a.json": "kept", "b_a.json": "kept", "cut.json": "failed"}
+    assert {state.video_id for state in told if state.done} >= {"videos_a", "b_a"}
+    kept = predict_videos([library], tmp_path / "out", settings, pages=True, jobs=2)
+    assert statuses(kept) == {"videos_a.json": "kept", "b_a.json": "kept", "cut.json": "failed"}
 
 
 @pytest.mark.slow
@@ -553,12 +555,12 @@ def test_a_cluster_gives_the_same_scenes_though_a_worker_is_killed(
     settings = PredictSettings(model=model, encoder=str(encoder), device="cpu")
     for name in ("c", "d"):
         shutil.copy(library / "a.mp4", library / f"{name}.mp4")
-    predict_films([library], Path("alone"), settings)
+    predict_videos([library], Path("alone"), settings)
 
-    def kill_one(state: FilmProgress[FilmScenes]) -> None:
+    def kill_one(state: VideoProgress[VideoScenes]) -> None:
         cluster.workers[0].kill()
 
-    results = predict_films([Path("films")], Path("out"), settings, dask=cluster.address, progress=kill_one)
+    results = predict_videos([Path("videos")], Path("out"), settings, dask=cluster.address, progress=kill_one)
     assert sorted(statuses(results).values()) == ["done"] * 4 + ["failed"]
     shots = [
         {name: json.loads(text)["shots"] for name, text in written_by(Path(at)).items()} for at in ("alone", "out")
@@ -570,8 +572,8 @@ def test_a_result_is_kept_unless_it_was_made_with_other_settings(library: Path, 
     settings = PredictSettings(model=model, device="cpu")
     output = tmp_path / "out"
 
-    def run(**changes: Any) -> list[FilmScenes]:
-        return predict_films([library / "a.mp4"], output, replace(settings, **changes))
+    def run(**changes: Any) -> list[VideoScenes]:
+        return predict_videos([library / "a.mp4"], output, replace(settings, **changes))
 
     (done,) = run()
     before = done.output.stat().st_mtime_ns
@@ -581,7 +583,7 @@ def test_a_result_is_kept_unless_it_was_made_with_other_settings(library: Path, 
     (other,) = run(threshold=0.6, scenes=2)
     assert (other.status, other.output.stat().st_mtime_ns) == ("failed", before)
     assert "(threshold 0.5 and not 0.6, scenes None and not 2); --overwrite makes it again" in other.error
-    (again,) = predict_films([library / "a.mp4"], output, replace(settings, scenes=2), overwrite=True)
+    (again,) = predict_videos([library / "a.mp4"], output, replace(settings, scenes=2), overwrite=True)
     assert (again.status, again.scenes) == ("done", 2)
     again.output.write_text("{}")
     assert "not a scenes.json of this version; --overwrite" in run()[0].error
@@ -589,54 +591,56 @@ def test_a_result_is_kept_unless_it_was_made_with_other_settings(library: Path, 
     assert "a.json, line 1: is not JSON" in run()[0].error
 
 
-def test_a_result_is_kept_only_for_its_own_film(film: Path, model: Path, tmp_path: Path) -> None:
+def test_a_result_is_kept_only_for_its_own_video(video: Path, model: Path, tmp_path: Path) -> None:
     settings = PredictSettings(model=model, device="cpu")
     (tmp_path / "d").mkdir()
-    copy = shutil.copy(film, tmp_path / "d" / "film.mp4")
-    predict_films([film], tmp_path / "out", settings)
-    assert [result.status for result in predict_films([copy], tmp_path / "out", settings)] == ["kept"]
+    copy = shutil.copy(video, tmp_path / "d" / "video.mp4")
+    predict_videos([video], tmp_path / "out", settings)
+    assert [result.status for result in predict_videos([copy], tmp_path / "out", settings)] == ["kept"]
     copy.write_bytes(copy.read_bytes() + b"\0")
-    (replaced,) = predict_films([copy], tmp_path / "out", settings)
+    (replaced,) = predict_videos([copy], tmp_path / "out", settings)
     assert replaced.status == "failed"
-    assert replaced.error.endswith(f"holds the scenes of another film than {copy}; --overwrite makes it again")
+    assert replaced.error.endswith(f"holds the scenes of another video than {copy}; --overwrite makes it again")
 
 
-def test_a_corrected_result_that_is_kept_says_where_its_film_was_moved(film: Path, model: Path, tmp_path: Path) -> None:
+def test_a_corrected_result_that_is_kept_says_where_its_video_was_moved(
+    video: Path, model: Path, tmp_path: Path
+) -> None:
     settings = PredictSettings(model=model)
     for folder in ("old", "copies", "out"):
         (tmp_path / folder).mkdir()
-    first = Path(shutil.copy(film, tmp_path / "old" / "film.mp4"))
-    (done,) = predict_films([first], tmp_path / "out", settings)
+    first = Path(shutil.copy(video, tmp_path / "old" / "video.mp4"))
+    (done,) = predict_videos([first], tmp_path / "out", settings)
     before = json.loads(done.output.read_text())
     before["scenes"][0] |= {"name": "The chase", "note": "of another tool"}
     done.output.write_text(json.dumps(before))
-    copy = shutil.copy(first, tmp_path / "copies" / "film.mp4")
-    predict_films([copy], tmp_path / "out", settings)
-    assert json.loads(done.output.read_text()) == before  # the film is still there
+    copy = shutil.copy(first, tmp_path / "copies" / "video.mp4")
+    predict_videos([copy], tmp_path / "out", settings)
+    assert json.loads(done.output.read_text()) == before  # the video is still there
     (tmp_path / "new").mkdir()
-    moved = first.rename(tmp_path / "new" / "film.mp4")
-    (kept,) = predict_films([moved], tmp_path / "out", settings)
+    moved = first.rename(tmp_path / "new" / "video.mp4")
+    (kept,) = predict_videos([moved], tmp_path / "out", settings)
     assert kept.status == "kept"
     assert read_scene_list(done.output).video.path == str(moved)
-    place = {"path": str(moved), "relative_path": "../new/film.mp4"}
+    place = {"path": str(moved), "relative_path": "../new/video.mp4"}
     assert json.loads(done.output.read_text()) == before | {"video": before["video"] | place}
 
 
-def test_another_model_under_the_same_name_is_detected(film: Path, staged: Path, tmp_path: Path) -> None:
+def test_another_model_under_the_same_name_is_detected(video: Path, staged: Path, tmp_path: Path) -> None:
     run = put_run(tmp_path / "run", read_index(staged))
-    predict_films([film], tmp_path / "out", PredictSettings(model=run))
+    predict_videos([video], tmp_path / "out", PredictSettings(model=run))
     put_run(tmp_path / "run", read_index(staged), calibration=Calibration(1.0, 0.0))
-    (result,) = predict_films([film], tmp_path / "out", PredictSettings(model=run))
-    assert result.error.startswith(f"{tmp_path / 'out' / 'film.json'}: was made with other settings (model ")
+    (result,) = predict_videos([video], tmp_path / "out", PredictSettings(model=run))
+    assert result.error.startswith(f"{tmp_path / 'out' / 'video.json'}: was made with other settings (model ")
 
 
-def test_several_films_get_a_folder_of_storyboards(film: Path, model: Path, tmp_path: Path) -> None:
+def test_several_videos_get_a_folder_of_storyboards(video: Path, model: Path, tmp_path: Path) -> None:
     settings = PredictSettings(model=model)
-    predict_films([film], tmp_path / "out", settings)
-    (drawn,) = predict_films([film], tmp_path / "out", settings, storyboards=tmp_path / "boards")
+    predict_videos([video], tmp_path / "out", settings)
+    (drawn,) = predict_videos([video], tmp_path / "out", settings, storyboards=tmp_path / "boards")
     assert drawn.status == "done"  # its scenes were there, its picture was not
-    assert (tmp_path / "boards" / "film.png").read_bytes().startswith(b"\x89PNG")
-    assert predict_films([film], tmp_path / "out", settings, storyboards=tmp_path / "boards")[0].status == "kept"
+    assert (tmp_path / "boards" / "video.png").read_bytes().startswith(b"\x89PNG")
+    assert predict_videos([video], tmp_path / "out", settings, storyboards=tmp_path / "boards")[0].status == "kept"
 
 
 def as_the_page_says(content: dict[str, Any]) -> None:
@@ -656,34 +660,34 @@ def named(content: dict[str, Any]) -> None:
 @pytest.mark.parametrize("correct", [as_the_page_says, merged_in_an_editor, named])
 @pytest.mark.parametrize("again", [{"pages": True}, {"threshold": 0.4}])
 def test_hand_corrected_scenes_are_not_overwritten(
-    film: Path, model: Path, tmp_path: Path, correct: Callable[[dict[str, Any]], None], again: dict[str, Any]
+    video: Path, model: Path, tmp_path: Path, correct: Callable[[dict[str, Any]], None], again: dict[str, Any]
 ) -> None:
     settings = PredictSettings(model=model, threshold=0.01)
-    (done,) = predict_films([film], tmp_path, settings)
+    (done,) = predict_videos([video], tmp_path, settings)
     content = json.loads(done.output.read_text())
     correct(content)
     done.output.write_text(json.dumps(content))
-    (left,) = predict_films([film], tmp_path, settings, **again)
+    (left,) = predict_videos([video], tmp_path, settings, **again)
     assert left.error.endswith(
         "was corrected by hand (`bassl report` makes its page); name another file, or replace it with --overwrite"
     )
     assert json.loads(done.output.read_text()) == content
 
 
-def test_films_can_be_given_as_any_object_that_names_a_file(film: Path, model: Path, tmp_path: Path) -> None:
+def test_videos_can_be_given_as_any_object_that_names_a_file(video: Path, model: Path, tmp_path: Path) -> None:
     class Upload:
         def __fspath__(self) -> str:
-            return str(film)
+            return str(video)
 
     given: Any = Upload()
-    (done,) = predict_films(given, tmp_path, model=model)
+    (done,) = predict_videos(given, tmp_path, model=model)
     assert done.scenes == len(predict(given, model=model).scenes)
 
 
 @pytest.mark.parametrize("jobs", [0, -1])
-def test_films_are_not_read_by_fewer_than_one_job(film: Path, tmp_path: Path, jobs: int) -> None:
+def test_videos_are_not_read_by_fewer_than_one_job(video: Path, tmp_path: Path, jobs: int) -> None:
     with pytest.raises(ValueError, match=f"jobs must be at least 1, not {jobs}"):
-        predict_films([film], tmp_path / "out", jobs=jobs)
+        predict_videos([video], tmp_path / "out", jobs=jobs)
 
 
 @pytest.mark.parametrize(
@@ -695,35 +699,35 @@ def test_films_are_not_read_by_fewer_than_one_job(film: Path, tmp_path: Path, jo
         ({"storyboard": "board.png", "page": "../work/board.png"}, "is named for two of the files to write"),
         ({"storyboard": "board.jpg"}, "ends in .png"),
         ({"page": "folder"}, "is a folder"),
-        ({"page": "film.mp4"}, "is an input of this command"),
+        ({"page": "video.mp4"}, "is an input of this command"),
     ],
 )
-def test_a_file_that_cannot_be_written_is_refused_before_the_film_is_read(
-    film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], words: str
+def test_a_file_that_cannot_be_written_is_refused_before_the_video_is_read(
+    video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, files: dict[str, str], words: str
 ) -> None:
     work = tmp_path / "work"
     (work / "folder").mkdir(parents=True)
     (work / "file").touch()
-    (work / "film.mp4").symlink_to(film)
+    (work / "video.mp4").symlink_to(video)
     monkeypatch.chdir(work)
     read: list[float] = []
     with pytest.raises(BasslError, match=words):
         predict_file(
-            "film.mp4",
+            "video.mp4",
             files.get("output"),
             storyboard=files.get("storyboard"),
             page=files.get("page"),
             progress=lambda stage, done, total: read.append(done),
         )
     assert not read
-    assert {path.name for path in work.iterdir()} == {"folder", "file", "film.mp4"}
+    assert {path.name for path in work.iterdir()} == {"folder", "file", "video.mp4"}
 
 
-def test_scenes_that_are_corrected_while_the_film_is_read_are_not_overwritten(
-    film: Path, model: Path, tmp_path: Path
+def test_scenes_that_are_corrected_while_the_video_is_read_are_not_overwritten(
+    video: Path, model: Path, tmp_path: Path
 ) -> None:
     output = tmp_path / "scenes.json"
-    predict_file(film, output, model=model)
+    predict_file(video, output, model=model)
     content = json.loads(output.read_text())
     named(content)
 
@@ -731,27 +735,27 @@ def test_scenes_that_are_corrected_while_the_film_is_read_are_not_overwritten(
         output.write_text(json.dumps(content))
 
     with pytest.raises(StoreError, match="was corrected by hand"):
-        predict_file(film, output, model=model, page=tmp_path / "page.html", progress=correct)
+        predict_file(video, output, model=model, page=tmp_path / "page.html", progress=correct)
     assert json.loads(output.read_text()) == content
     assert not (tmp_path / "page.html").exists()
 
 
-def test_no_films_give_no_results(model: Path, tmp_path: Path) -> None:
-    assert predict_films([], tmp_path / "out", model=model) == []
+def test_no_videos_give_no_results(model: Path, tmp_path: Path) -> None:
+    assert predict_videos([], tmp_path / "out", model=model) == []
 
 
-def test_settings_that_fail_for_all_films_raise_an_error(library: Path, model: Path, tmp_path: Path) -> None:
+def test_settings_that_fail_for_all_videos_raise_an_error(library: Path, model: Path, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "file").touch()
     settings = PredictSettings(model=model)
     attempts: list[tuple[Callable[[], object], str]] = [
-        (lambda: predict_films([tmp_path / "empty"], tmp_path, settings), "holds no films"),
-        (lambda: predict_films([library], tmp_path / "file", settings), "folder cannot be made"),
+        (lambda: predict_videos([tmp_path / "empty"], tmp_path, settings), "holds no videos"),
+        (lambda: predict_videos([library], tmp_path / "file", settings), "folder cannot be made"),
         (
-            lambda: predict_films([library], tmp_path, replace(settings, shots=Path("s"))),
+            lambda: predict_videos([library], tmp_path, replace(settings, shots=Path("s"))),
             "s: is a list of shots of one",
         ),
-        (lambda: predict_films([library], tmp_path, replace(settings, encoder="vgg")), "unknown encoder"),
+        (lambda: predict_videos([library], tmp_path, replace(settings, encoder="vgg")), "unknown encoder"),
     ]
     for attempt, words in attempts:
         with pytest.raises(BasslError, match=words):

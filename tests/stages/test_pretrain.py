@@ -41,7 +41,7 @@ from pipelines.training.settings import AugmentationSettings
 from pipelines.video.resizing import resize_to_square
 from tests import another_device
 from tests.datasets.annotation_files import put_npz
-from tests.generated_films import write_generated_films
+from tests.generated_videos import write_generated_videos
 from tests.running import has_lines, soon
 from tests.small_stores import refusal
 from tests.training_runs import assert_equal, command_of, left_by, rows_of_log, train_in_two_processes
@@ -86,17 +86,17 @@ def settings(data: Path, tmp_path: Path) -> PretrainSettings:
 
 
 @pytest.fixture(scope="module")
-def films(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of the keyframes of two generated films, with their labels, the second to validate on."""
-    folder = tmp_path_factory.mktemp("films")
-    return write_generated_films(folder, {1: "train", 2: "val"}, scenes=4, shots_per_scene=(4, 6))
+def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An index of the keyframes of two generated videos, with their labels, the second to validate on."""
+    folder = tmp_path_factory.mktemp("videos")
+    return write_generated_videos(folder, {1: "train", 2: "val"}, scenes=4, shots_per_scene=(4, 6))
 
 
 @pytest.fixture
-def pixels(films: Path, settings: PretrainSettings) -> PretrainSettings:
+def pixels(videos: Path, settings: PretrainSettings) -> PretrainSettings:
     return replace(
         settings,
-        index=films,
+        index=videos,
         features=(),
         encoder="timm:test_resnet",
         augmentation=AugmentationSettings(size=32, kernel_size=3),
@@ -376,18 +376,18 @@ def test_videos_of_other_splits_need_no_features(settings: PretrainSettings, tmp
 # Keyframes
 
 
-def test_videos_of_other_splits_need_no_keyframes(pixels: PretrainSettings, films: Path, tmp_path: Path) -> None:
+def test_videos_of_other_splits_need_no_keyframes(pixels: PretrainSettings, videos: Path, tmp_path: Path) -> None:
     put_npz(tmp_path / "npz", "bare")
-    (tmp_path / "split.json").write_text('{"train": ["film001"], "val": ["npz/bare"]}')
-    sources, output = [films.parent / "stores" / "film001.h5", tmp_path / "npz"], tmp_path / "index" / "index.h5"
+    (tmp_path / "split.json").write_text('{"train": ["video001"], "val": ["npz/bare"]}')
+    sources, output = [videos.parent / "stores" / "video001.h5", tmp_path / "npz"], tmp_path / "index" / "index.h5"
     build_index(sources, IndexSettings(output, split=tmp_path / "split.json", feature_folder=tmp_path / "index"))
     some = replace(pixels, index=output, validate_epochs=1)
     refusal(lambda: pretrain(some), "no keyframes of npz/bare", "--only-complete", error=BasslError)
     assert pretrain(replace(some, splits=("train",))).step > 0
 
 
-def test_batches_of_keyframes_do_not_depend_on_the_number_of_workers(films: Path) -> None:
-    index = read_index(films)
+def test_batches_of_keyframes_do_not_depend_on_the_number_of_workers(videos: Path) -> None:
+    index = read_index(videos)
     plan = WindowOrder(index.rows_of(), 10, 1, seed=0)
     chooser = PretextWindows(index.first_row, PretextSettings(pseudo_boundary="synthesized"), 2, 0)
     here, there = (list(KeyframeWindows(index, chooser.rows, HERE, workers, 40).batches(plan, 1)) for workers in (0, 2))
@@ -461,13 +461,13 @@ def test_a_resumed_run_on_keyframes_equals_an_uninterrupted_one(pixels: Pretrain
 
 
 @pytest.mark.parametrize("workers", [0, 2])
-def test_validation_scores_keyframes(pixels: PretrainSettings, films: Path, workers: int) -> None:
+def test_validation_scores_keyframes(pixels: PretrainSettings, videos: Path, workers: int) -> None:
     settings = replace(pixels, encoder="resnet18", freeze_encoder=True, validate_epochs=1, workers=workers)
     result = pretrain(settings)
     assert [int(row["epoch"]) for row in rows_of_log(settings, "validation.csv")] == [1]
     assert 0 <= result.validation["ap_pp"] <= 1
-    # The same from the model file: middle keyframes of the second film, prepared as for a frozen encoder.
-    index = read_index(films)
+    # The same from the model file: middle keyframes of the second video, prepared as for a frozen encoder.
+    index = read_index(videos)
     rows = np.arange(index.first_row[1], index.first_row[2])
     network = trainable_encoder("resnet18", False).network.eval()
     network.load_state_dict(load_bassl_model(result.model).encoder)
@@ -487,9 +487,9 @@ def test_validation_scores_keyframes(pixels: PretrainSettings, films: Path, work
 
 
 def test_processes_share_the_validation_keyframes(
-    pixels: PretrainSettings, films: Path, monkeypatch: pytest.MonkeyPatch
+    pixels: PretrainSettings, videos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    index = read_index(films)
+    index = read_index(videos)
     rows = np.arange(index.first_row[1], index.first_row[2])
     encoder = trainable_encoder("resnet18", False)
     encoder.network.eval()
@@ -511,8 +511,8 @@ def test_processes_share_the_validation_keyframes(
     torch.testing.assert_close(sum(parts), whole, rtol=1e-5, atol=1e-6)
 
 
-def test_validation_holds_few_keyframes_whatever_the_length_of_the_films(
-    pixels: PretrainSettings, films: Path, monkeypatch: pytest.MonkeyPatch
+def test_validation_holds_few_keyframes_whatever_the_length_of_the_videos(
+    pixels: PretrainSettings, videos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[np.ndarray] = []
 
@@ -521,7 +521,7 @@ def test_validation_holds_few_keyframes_whatever_the_length_of_the_films(
 
     monkeypatch.setattr(pretrain_validation, "read_ahead", counted)
     monkeypatch.setattr(pretrain_validation, "_SHOTS", 1)
-    index = read_index(films)
+    index = read_index(videos)
     chooser = PretextWindows(index.first_row, pixels.pretext, 2, 0)
     source = KeyframeWindows(index, chooser.rows, HERE, 1, 40)
     frames = pretrain_validation._middle_keyframes(source, np.arange(index.first_row[-1]), 32)

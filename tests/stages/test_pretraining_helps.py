@@ -11,7 +11,7 @@ from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.training.settings import AugmentationSettings
-from tests.generated_films import write_generated_films
+from tests.generated_videos import write_generated_videos
 
 SPLITS = {seed: ("train", "train", "train", "val", "test", "test")[seed % 6] for seed in range(12)}
 
@@ -19,8 +19,8 @@ SPLITS = {seed: ("train", "train", "train", "val", "test", "test")[seed % 6] for
 @pytest.mark.minutes
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_pre_training_on_generated_films_beats_none(tmp_path: Path, seed: int) -> None:
-    index = write_generated_films(tmp_path, SPLITS, scenes=12, shots_per_scene=(4, 8))
+def test_pre_training_on_generated_videos_beats_none(tmp_path: Path, seed: int) -> None:
+    index = write_generated_videos(tmp_path, SPLITS, scenes=12, shots_per_scene=(4, 8))
     settings = PretrainSettings(
         index=index,
         output=tmp_path / "bassl",

@@ -117,11 +117,11 @@ def test_the_regrouped_result_of_a_corrected_file_does_not_count_as_corrected(fi
     assert lengths(regroup(file, RegroupSettings(scenes=2))) == [1, 5]
 
 
-def test_scenes_of_another_film_are_replaced_only_with_overwrite(file: Path) -> None:
+def test_scenes_of_another_video_are_replaced_only_with_overwrite(file: Path) -> None:
     found = read_scene_list(file)
     output = file.with_name("scenes.regrouped.json")
     replace(found, video=replace(found.video, id="other"), scenes=regroup(file).scenes).save(output)
-    refusal(lambda: regroup(file), output, "of another film", error=BasslError)
+    refusal(lambda: regroup(file), output, "of another video", error=BasslError)
     regroup(file, RegroupSettings(overwrite=True))
 
 

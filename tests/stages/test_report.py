@@ -20,12 +20,12 @@ from PIL import Image
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.scenes import SceneList
-from pipelines.stages.predict import PredictSettings, predict_films
-from pipelines.stages.report import ReportSettings, report, report_films
+from pipelines.stages.predict import PredictSettings, predict_videos
+from pipelines.stages.report import ReportSettings, report, report_videos
 from pipelines.stages.score import ScoreSettings, score
 from pipelines.stores.keyframes import StoredShot, write_keyframes
-from pipelines.video.films import film_at
-from tests import films, pages
+from pipelines.video.inputs import video_at
+from tests import pages, videos
 from tests.command import Bassl
 from tests.pages import Elements
 from tests.small_stores import jpeg
@@ -33,9 +33,9 @@ from tests.small_stores import jpeg
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SceneList]:
-    """A folder with a film and its scenes.json."""
+    """A folder with a video and its scenes.json."""
     folder = tmp_path_factory.mktemp("report")
-    scenes, _ = pages.filmed(folder / "film.mp4")
+    scenes, _ = pages.rendered(folder / "video.mp4")
     scenes.save(folder / "scenes.json")
     return folder, scenes
 
@@ -43,17 +43,17 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SceneList]:
 @pytest.fixture
 def place(made: tuple[Path, SceneList], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of this test's own with the same files, which is the current one."""
-    for name in ("film.mp4", "scenes.json"):
+    for name in ("video.mp4", "scenes.json"):
         shutil.copy(made[0] / name, tmp_path / name)
     content = json.loads((tmp_path / "scenes.json").read_text())
-    content["video"]["path"] = "film.mp4"
+    content["video"]["path"] = "video.mp4"
     (tmp_path / "scenes.json").write_text(json.dumps(content))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
 def put_store(scenes: SceneList, path: Path, first_cut: int | None = None) -> Path:
-    """Keyframes of these scenes, ``jpeg(shot, place)``; with another first cut they are of another film."""
+    """Keyframes of these scenes, ``jpeg(shot, place)``; with another first cut they are of another video."""
     ranges = [[shot.start_frame, shot.end_frame] for shot in scenes.shots]
     if first_cut is not None:
         ranges[0][1] = ranges[1][0] = first_cut
@@ -61,7 +61,7 @@ def put_store(scenes: SceneList, path: Path, first_cut: int | None = None) -> Pa
         StoredShot((a, b), (shot.start, shot.end), (a, a, a), tuple(jpeg(shot.index, k) for k in range(3)))
         for (a, b), shot in zip(ranges, scenes.shots, strict=True)
     ]
-    source = {"name": "film.mp4", "bytes": 1, "sha256": "0" * 64}
+    source = {"name": "video.mp4", "bytes": 1, "sha256": "0" * 64}
     path.parent.mkdir(parents=True, exist_ok=True)
     write_keyframes(path, stored, lambda: (scenes.video, source), {"keyframes": 3})
     return path
@@ -79,19 +79,19 @@ def pictures_of(path: Path) -> list[np.ndarray]:
 
 def test_images_are_the_middle_frames_of_shots(place: Path, made: tuple[Path, SceneList]) -> None:
     result = report("scenes.json")
-    assert (result.path, result.scenes, result.shots, result.pictures) == (Path("scenes.html"), 5, 8, "film")
+    assert (result.path, result.scenes, result.shots, result.pictures) == (Path("scenes.html"), 5, 8, "video")
     assert (result.warnings, result.notes) == ((), ())
     middles = [(shot.start_frame + shot.end_frame) // 2 for shot in made[1].shots]
-    assert [films.number_of(picture) for picture in pictures_of(result.path)] == middles
-    assert data_of(result.path)["film"] == {"name": "film.mp4", "source": "./film.mp4", "first": 0.0}
+    assert [videos.number_of(picture) for picture in pictures_of(result.path)] == middles
+    assert data_of(result.path)["video"] == {"name": "video.mp4", "source": "./video.mp4", "first": 0.0}
 
 
 def test_the_page_of_stdin_among_others_is_not_named_as_an_option(place: Path) -> None:
-    results = report_films(["-", "film.json"], ReportSettings(Path("pages")))
-    assert [result.path for result in results] == [Path("pages/scenes.html"), Path("pages/film.html")]
+    results = report_videos(["-", "video.json"], ReportSettings(Path("pages")))
+    assert [result.path for result in results] == [Path("pages/scenes.html"), Path("pages/video.html")]
 
 
-def test_pages_of_several_films_say_where_their_index_is(place: Path, bassl: Bassl) -> None:
+def test_pages_of_several_videos_say_where_their_index_is(place: Path, bassl: Bassl) -> None:
     Path("other.json").write_text("{}")
     before = str(place / "scenes.json")
     run = bassl("report", before, place / "other.json", "-o", "pages")
@@ -102,59 +102,59 @@ def test_pages_of_several_films_say_where_their_index_is(place: Path, bassl: Bas
 
 
 def test_images_come_from_a_keyframe_store_with_the_same_shots(place: Path, made: tuple[Path, SceneList]) -> None:
-    put_store(made[1], Path("data/keyframes/film.h5"))
-    Path("film.mp4").unlink()
+    put_store(made[1], Path("data/keyframes/video.h5"))
+    Path("video.mp4").unlink()
     result = report("scenes.json")
     assert (result.pictures, result.warnings) == ("store", ())
     for shot, picture in enumerate(pictures_of(result.path)):
         stored = np.asarray(Image.open(BytesIO(jpeg(shot, 1))).convert("RGB"))
         assert np.abs(picture.astype(int) - stored).mean() < 25
-    assert data_of(result.path)["film"]["source"] is None
+    assert data_of(result.path)["video"]["source"] is None
 
 
-def test_a_named_film_of_another_length_is_refused_also_with_a_keyframe_store(
+def test_a_named_video_of_another_length_is_refused_also_with_a_keyframe_store(
     place: Path, made: tuple[Path, SceneList]
 ) -> None:
-    put_store(made[1], Path("data/keyframes/film.h5"))
-    replace(made[1], video=replace(made[1].video, id="film")).save("scenes.json")
-    other = films.write_film(Path("other.mp4"), films.pictures(240))
-    with pytest.raises(BasslError, match=r"other\.mp4: has 10\.0 s, but the scenes are of a film with"):
-        report("scenes.json", ReportSettings(film=other))
+    put_store(made[1], Path("data/keyframes/video.h5"))
+    replace(made[1], video=replace(made[1].video, id="video")).save("scenes.json")
+    other = videos.write_video(Path("other.mp4"), videos.pictures(240))
+    with pytest.raises(BasslError, match=r"other\.mp4: has 10\.0 s, but the scenes are of a video with"):
+        report("scenes.json", ReportSettings(video=other))
     assert not Path("scenes.html").exists()
 
 
-def test_the_store_of_another_film_with_the_same_name_is_not_used(place: Path, made: tuple[Path, SceneList]) -> None:
-    put_store(made[1], Path("stores/film.h5"), first_cut=13)
-    assert report("scenes.json", ReportSettings(keyframes=Path("stores"))).pictures == "film"
+def test_the_store_of_another_video_with_the_same_name_is_not_used(place: Path, made: tuple[Path, SceneList]) -> None:
+    put_store(made[1], Path("stores/video.h5"), first_cut=13)
+    assert report("scenes.json", ReportSettings(keyframes=Path("stores"))).pictures == "video"
 
 
-def test_without_film_and_store_the_page_has_no_images(place: Path, bassl: Bassl) -> None:
-    (place / "film.mp4").unlink()
+def test_without_video_and_store_the_page_has_no_images(place: Path, bassl: Bassl) -> None:
+    (place / "video.mp4").unlink()
     run = bassl("report", place / "scenes.json")
     assert (run.code, run.out) == (0, "")
     warning = (
-        "warning: film.mp4: the film was not found, or was changed since; name it with --film; a page without images"
+        "warning: video.mp4: the video was not found, or was changed since; name it with --video; a page without images"
     )
     assert warning in run.err.splitlines()
     assert run.err.splitlines()[-1] == f"5 scenes, 8 shots; wrote {place / 'scenes.html'}"
     assert data_of(place / "scenes.html")["pictures"] is None
 
 
-def test_a_scenes_json_saved_by_the_page_finds_the_film_after_moving_the_folder(place: Path) -> None:
+def test_a_scenes_json_saved_by_the_page_finds_the_video_after_moving_the_folder(place: Path) -> None:
     Path("scenes.json").rename("lost.json")
     content = json.loads(Path("lost.json").read_text())
-    Path("lost.json").write_text(json.dumps({**content, "video": {**content["video"], "path": "/nowhere/film.mp4"}}))
-    report("lost.json", ReportSettings(output=Path("page.html"), film=Path("film.mp4")))
+    Path("lost.json").write_text(json.dumps({**content, "video": {**content["video"], "path": "/nowhere/video.mp4"}}))
+    report("lost.json", ReportSettings(output=Path("page.html"), video=Path("video.mp4")))
     moved = place.with_name("moved")
     shutil.copytree(place, moved)
-    Path("film.mp4").unlink()
+    Path("video.mp4").unlink()
     (moved / "saved.json").write_text(json.dumps(data_of(Path("page.html"))["file"]))
     video = read_scene_list(moved / "saved.json").video
-    assert film_at(Path(video.path), video) == moved / "film.mp4"
+    assert video_at(Path(video.path), video) == moved / "video.mp4"
 
 
-def test_scenes_from_stdin_get_images_from_the_film(place: Path) -> None:
-    command = [sys.executable, "-m", "bassl_cli", "report", "-", "--film", "film.mp4", "-o", "piped.html"]
+def test_scenes_from_stdin_get_images_from_the_video(place: Path) -> None:
+    command = [sys.executable, "-m", "bassl_cli", "report", "-", "--video", "video.mp4", "-o", "piped.html"]
     given = (place / "scenes.json").read_bytes()
     subprocess.run(command, cwd=place, input=given, capture_output=True, check=True, timeout=60)
     report("scenes.json", ReportSettings(output=Path("read.html")))
@@ -163,7 +163,7 @@ def test_scenes_from_stdin_get_images_from_the_film(place: Path) -> None:
 
 
 def test_true_scene_ends_are_placed_as_score_does(place: Path) -> None:
-    # Ends at 0.5 s and 1.3 s are near shots 0 and 1, one at 3.0 s is inside shot 4, the last is the film's own.
+    # Ends at 0.5 s and 1.3 s are near shots 0 and 1, one at 3.0 s is inside shot 4, the last is the video's own.
     Path("truth.csv").write_text("start,end\n0,0.5\n0.5,1.3\n1.3,3.0\n3.0,5\n")
     how = ReportSettings(truth=Path("truth.csv"), tolerance=0.2)
     result = report("scenes.json", how)
@@ -173,24 +173,24 @@ def test_true_scene_ends_are_placed_as_score_does(place: Path) -> None:
     measured = score("scenes.json", "truth.csv", ScoreSettings(tolerance=0.2, resamples=0)).measures
     assert measured["recall"].pooled == pytest.approx(1 / 3)
     Path("truths").mkdir()
-    shutil.copy("scenes.json", "truths/film.json")
+    shutil.copy("scenes.json", "truths/video.json")
     same = report("scenes.json", ReportSettings(truth=Path("truths")))
     assert data_of(same.path)["truth"]["shots"] == [1, 3, 4, 6]
 
 
-def other_film(place: Path) -> list[object]:
-    films.write_film(place / "other.mp4", films.pictures(119, pages.CUTS, 320, 180))
-    return ["--film", "other.mp4"]
+def other_video(place: Path) -> list[object]:
+    videos.write_video(place / "other.mp4", videos.pictures(119, pages.CUTS, 320, 180))
+    return ["--video", "other.mp4"]
 
 
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (lambda place: ["--film", "gone.mp4"], ["gone.mp4", "no such film"]),
-        (other_film, ["other.mp4", "119 frames", "scenes.json", "120"]),
+        (lambda place: ["--video", "gone.mp4"], ["gone.mp4", "no such video"]),
+        (other_video, ["other.mp4", "119 frames", "scenes.json", "120"]),
         (lambda place: ["--truth", "gone.csv"], ["gone.csv", "no such file"]),
         (lambda place: ["-o", "scenes.json"], ["scenes.json", "ends in .html"]),
-        (lambda place: ["-o", "film.mp4/page.html"], ["folder cannot be made"]),
+        (lambda place: ["-o", "video.mp4/page.html"], ["folder cannot be made"]),
         (lambda place: ["--tolerance", "-1", "--truth", "scenes.json"], ["tolerance"]),
     ],
 )
@@ -214,12 +214,12 @@ def test_for_a_missing_file_the_command_that_makes_it_is_named(bassl: Bassl) -> 
     run = bassl("report")
     assert (run.code, run.complaints) == (
         2,
-        ["bassl: scenes.json: no such file; make it with: bassl predict FILM -o scenes.json"],
+        ["bassl: scenes.json: no such file; make it with: bassl predict VIDEO -o scenes.json"],
     )
 
 
 def test_predict_makes_the_page_that_report_makes(place: Path, model: Path, bassl: Bassl) -> None:
-    run = bassl("predict", place / "film.mp4", "--model", model, "-o", "made/one.json", "--report")
+    run = bassl("predict", place / "video.mp4", "--model", model, "-o", "made/one.json", "--report")
     assert run.code == 0
     assert run.err.splitlines()[-1].endswith("wrote made/one.json, made/one.html")
     first, pictures = data_of(Path("made/one.html")), pictures_of(Path("made/one.html"))
@@ -232,53 +232,55 @@ def test_predict_makes_the_page_that_report_makes(place: Path, model: Path, bass
         assert np.array_equal(one, other)
 
 
-def test_a_folder_of_films_has_a_page_each(place: Path, model: Path) -> None:
-    shutil.copy("film.mp4", "twin.mp4")
+def test_a_folder_of_videos_has_a_page_each(place: Path, model: Path) -> None:
+    shutil.copy("video.mp4", "twin.mp4")
     settings = PredictSettings(model=model)
-    results = predict_films([place], place / "out", settings, pages=True)
+    results = predict_videos([place], place / "out", settings, pages=True)
     assert [result.status for result in results] == ["done", "done"]
     assert sorted(path.name for path in (place / "out").iterdir()) == [
-        "film.html", "film.json", "index.html", "twin.html", "twin.json",
+        "video.html", "video.json", "index.html", "twin.html", "twin.json",
     ]  # fmt: skip
-    assert linked(place / "out" / "index.html") == ["./film.html", "./twin.html"]
+    assert linked(place / "out" / "index.html") == ["./video.html", "./twin.html"]
     (place / "out" / "twin.html").unlink()
     (place / "out" / "index.html").unlink()
-    again = predict_films([place], place / "out", settings, pages=True)
+    again = predict_videos([place], place / "out", settings, pages=True)
     assert [result.status for result in again] == ["kept", "done"]
-    assert linked(place / "out" / "index.html") == ["./film.html", "./twin.html"]
+    assert linked(place / "out" / "index.html") == ["./video.html", "./twin.html"]
     (place / "out" / "twin.json").unlink()
-    mixed = predict_films([place], place / "out", replace(settings, threshold=0.4), pages=True)
+    mixed = predict_videos([place], place / "out", replace(settings, threshold=0.4), pages=True)
     assert [result.status for result in mixed] == ["failed", "done"]
-    assert linked(place / "out" / "index.html") == ["./film.html", "./twin.html"]
+    assert linked(place / "out" / "index.html") == ["./video.html", "./twin.html"]
 
 
-def test_a_page_of_another_program_is_not_taken_for_that_of_a_film_that_fails(place: Path, model: Path) -> None:
-    (place / "bad.mp4").write_bytes(b"no film")
+def test_a_page_of_another_program_is_not_taken_for_that_of_a_video_that_fails(place: Path, model: Path) -> None:
+    (place / "bad.mp4").write_bytes(b"no video")
     (place / "out").mkdir()
     (place / "out" / "bad.html").write_text("<p>My notes</p>")
-    results = predict_films([place], place / "out", PredictSettings(model=model), pages=True)
+    results = predict_videos([place], place / "out", PredictSettings(model=model), pages=True)
     assert [result.status for result in results] == ["failed", "done"]
-    assert linked(place / "out" / "index.html") == ["./film.html"]
+    assert linked(place / "out" / "index.html") == ["./video.html"]
 
 
 def linked(index: Path) -> list[str | None]:
-    """The pages that an index links, by the names of their films."""
+    """The pages that an index links, by the names of their videos."""
     return [
         given["href"] for tag, given in Elements(index.read_text()).found if tag == "a" and "aria-label" not in given
     ]
 
 
-def test_a_film_named_as_the_index_is_refused_before_it_is_read(place: Path, model: Path) -> None:
-    shutil.copy("film.mp4", "Index.mp4")
-    with pytest.raises(BasslError, match=r"index\.html: would be the page of a film and of all films; rename the film"):
-        predict_films([place], place / "out", PredictSettings(model=model), pages=True)
+def test_a_video_named_as_the_index_is_refused_before_it_is_read(place: Path, model: Path) -> None:
+    shutil.copy("video.mp4", "Index.mp4")
+    with pytest.raises(
+        BasslError, match=r"index\.html: would be the page of a video and of all videos; rename the video"
+    ):
+        predict_videos([place], place / "out", PredictSettings(model=model), pages=True)
     assert not (place / "out").exists()
 
 
-def test_an_index_that_cannot_be_written_is_refused_before_a_film_is_read(place: Path, model: Path) -> None:
+def test_an_index_that_cannot_be_written_is_refused_before_a_video_is_read(place: Path, model: Path) -> None:
     (place / "out/index.html").mkdir(parents=True)
     with pytest.raises(BasslError, match=r"index\.html: is a folder; name a file to write"):
-        predict_films([place], place / "out", PredictSettings(model=model), pages=True)
+        predict_videos([place], place / "out", PredictSettings(model=model), pages=True)
     assert [path.name for path in (place / "out").iterdir()] == ["index.html"]
 
 
@@ -288,7 +290,7 @@ def test_several_files_get_pages_and_an_index_and_a_bad_file_fails_alone(
     monkeypatch.chdir(place)
     Path("more").mkdir()
     shutil.copy("scenes.json", "more/second.json")
-    shutil.copy("film.mp4", "more/film.mp4")
+    shutil.copy("video.mp4", "more/video.mp4")
     Path("third.json").write_text("{}")
     run = bassl("report", "scenes.json", "more/second.json", "third.json")
     assert run.code == 1
@@ -296,9 +298,9 @@ def test_several_files_get_pages_and_an_index_and_a_bad_file_fails_alone(
     assert run.err.splitlines()[3].startswith("bassl: third.json: ")
     assert run.err.splitlines()[-1] == "2 done, 0 kept, 1 failed; index.html shows all pages"
     assert linked(Path("index.html")) == ["./scenes.html", "./more/second.html"]
-    assert data_of(Path("more/second.html"))["film"]["name"] == "film.mp4"
-    Path("film.mp4").unlink()  # images take time, and are not what this is about
-    Path("more/film.mp4").unlink()
+    assert data_of(Path("more/second.html"))["video"]["name"] == "video.mp4"
+    Path("video.mp4").unlink()  # images take time, and are not what this is about
+    Path("more/video.mp4").unlink()
     run = bassl("report", "scenes.json", "more/second.json", "-o", "pages")
     assert run.code == 0
     assert {path.name for path in Path("pages").iterdir()} == {"index.html", "scenes.html", "second.html"}
@@ -311,9 +313,9 @@ def test_several_files_get_pages_and_an_index_and_a_bad_file_fails_alone(
         (
             ["scenes.json", "index.json"],
             [],
-            ["index.html", "would be the page of index.json and the page of all films"],
+            ["index.html", "would be the page of index.json and the page of all videos"],
         ),
-        (["scenes.json", "index.json"], ["--film", "film.mp4"], ["film.mp4", "is one film, and 2 files"]),
+        (["scenes.json", "index.json"], ["--video", "video.mp4"], ["video.mp4", "is one video, and 2 files"]),
     ],
 )
 def test_pages_that_would_be_the_same_file_are_refused(
@@ -330,7 +332,7 @@ def test_pages_that_would_be_the_same_file_are_refused(
     assert not list(place.rglob("*.html"))
 
 
-def test_an_unwritable_page_is_reported_before_the_film_is_read(place: Path) -> None:
+def test_an_unwritable_page_is_reported_before_the_video_is_read(place: Path) -> None:
     Path("page.html").mkdir()
     with pytest.raises(BasslError, match="is a folder"):
-        report("scenes.json", ReportSettings(output=Path("page.html"), film=Path("film.mp4")))
+        report("scenes.json", ReportSettings(output=Path("page.html"), video=Path("video.mp4")))

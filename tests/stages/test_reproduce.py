@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from bassl_cli import app
-from pipelines.datasets.synthetic import SyntheticFilmSettings, write_film
+from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
 from pipelines.errors import BasslError
 from pipelines.evaluation import paper_tables
 from pipelines.models import encoders, torch_encoders
@@ -60,7 +60,7 @@ RECIPE = StageOptions(
     network={"transformer": {"neighbours": 2, **_NETWORK}, "mlp": {"width": 8}, "ms-lstm": {"width": 8}},
     epochs=1,
 )
-FILM_RECIPE = replace(
+VIDEO_RECIPE = replace(
     RECIPE,
     pretrain={
         "encoder": "timm:test_resnet",
@@ -131,7 +131,7 @@ def test_every_row_of_table_1_is_measured_in_both_directions(
         for row in table.rows:
             assert set(row.cells) == {"AP", "mIoU", "AUC-ROC", "F1"}
             for one in row.cells.values():
-                assert one.absent == ("needs films" if row.label == "ShotCoL" else "")
+                assert one.absent == ("needs videos" if row.label == "ShotCoL" else "")
                 assert len(one.values) == (0 if one.absent else 2 if row.label in LEARNING else 1)
                 assert all(0 <= value <= 1 for value in one.values)
     folder = settings.output / "table1" / sets_name(settings)
@@ -161,7 +161,7 @@ def test_table_numbers_equal_the_results_of_the_commands(table1: tuple[Reproduce
     index = work / "bbc-to-ovsd.h5"
     again = baseline(BaselineSettings("grouping", index, stores, frame_rate=25.0))
     assert row_of(result, "Grouping").cells["AP"].values == (again.measures["ap"].value,)
-    assert len(again.films) == 4
+    assert len(again.videos) == 4
 
 
 def test_commands_of_a_table_can_be_run_where_it_was_made(
@@ -294,7 +294,7 @@ def test_with_two_data_sets_each_is_tested_on_the_other(
     assert [row.label for table in result.tables for row in table.rows] == ["OVSD", "BBC"]
     for table, first in zip(result.tables, table1[1].tables, strict=True):
         (row,) = table.rows
-        assert row.cells["SimCLR (NN)"].absent == "needs films"
+        assert row.cells["SimCLR (NN)"].absent == "needs videos"
         # The same run as in Table 1.
         assert row.cells["BaSSL"] == next(one for one in first.rows if one.label == "BaSSL (10 epochs)").cells["AP"]
     assert any("39.98" in cell for cell in text_table(result.tables[1]).rows[0])
@@ -307,22 +307,22 @@ def test_a_single_data_set_is_split_by_video(sets: Path, tmp_path: Path) -> None
     splits = json.loads((tmp_path / "work" / "bbc" / "split.json").read_text())
     assert [len(splits[name]) for name in ("train", "val", "test")] == [2, 1, 1]
     (of_given, *others) = result.tables[0].rows
-    assert {one.absent for one in of_given.cells.values()} == {"not defined"}  # films of thirty shots have not 8
-    assert {one.absent for row in others for one in row.cells.values()} == {"needs films"}
+    assert {one.absent for one in of_given.cells.values()} == {"not defined"}  # videos of thirty shots have not 8
+    assert {one.absent for row in others for one in row.cells.values()} == {"needs videos"}
     refusal(lambda: reproduce(replace(settings, table="bbc-ovsd")), "two folders of features", error=BasslError)
 
 
-def test_generated_films_are_made_indexed_and_used_for_training(
+def test_generated_videos_are_made_indexed_and_used_for_training(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    film = {"scenes": 4, "shots_per_scene": [2, 3], "shot_seconds": [0.4, 0.6], "width": 64, "height": 48}
-    monkeypatch.setattr(data_module, "GENERATED", film)
-    monkeypatch.setattr(data_module, "FILMS", 3)
+    video = {"scenes": 4, "shots_per_scene": [2, 3], "shot_seconds": [0.4, 0.6], "width": 64, "height": 48}
+    monkeypatch.setattr(data_module, "GENERATED", video)
+    monkeypatch.setattr(data_module, "VIDEOS", 3)
     settings = ReproduceSettings("table4", rows=("Fixed",), gpus=0, seeds=1, output=Path("runs"))
-    result = reproduce(settings, options=FILM_RECIPE)
+    result = reproduce(settings, options=VIDEO_RECIPE)
     assert not result.failed
-    assert "3 generated films" in result.data
+    assert "3 generated videos" in result.data
     row = row_of(result, "Fixed")
     assert [line.split()[1 if line.startswith("bassl") else 2] for line in row.commands] == [
         *["pipelines.datasets.synthetic"] * 3,
@@ -331,35 +331,37 @@ def test_generated_films_are_made_indexed_and_used_for_training(
     assert len(row.cells["AP"].values) == 1
     assert [len(table.rows) for table in result.tables] == [4, 4, 5]
 
-    # The same films, as films of one's own with their labels beside them.
+    # The same videos, as videos of one's own with their labels beside them.
     monkeypatch.setattr(planning, "PAPER_ENCODER", encoders.DEFAULT_ENCODER)
     planning.image_encoder.cache_clear()
     movies = Path("runs/work/generated/movies")
-    own = reproduce(ReproduceSettings("table1", movies, ("Grouping",), gpus=0, output=Path("own")), options=FILM_RECIPE)
+    own = reproduce(
+        ReproduceSettings("table1", movies, ("Grouping",), gpus=0, output=Path("own")), options=VIDEO_RECIPE
+    )
     planning.image_encoder.cache_clear()
     assert not own.failed
-    assert own.data == f"films in {movies}"
+    assert own.data == f"videos in {movies}"
     assert [line.split()[1 if line.startswith("bassl") else 2] for line in row_of(own, "Grouping").commands] == [
         *("extract-keyframes", "build-index", "encode", "baseline"),
     ]
     assert row_of(own, "Grouping").cells["AP"].values
 
 
-def put_films(folder: Path, names: str) -> None:
-    drawing = SyntheticFilmSettings(scenes=4, shots_per_scene=(2, 3), shot_seconds=(0.4, 0.6), width=64, height=48)
+def put_videos(folder: Path, names: str) -> None:
+    drawing = SyntheticVideoSettings(scenes=4, shots_per_scene=(2, 3), shot_seconds=(0.4, 0.6), width=64, height=48)
     for seed, name in enumerate(names):
-        write_film(folder / f"{name}.mp4", replace(drawing, seed=seed))
+        write_video(folder / f"{name}.mp4", replace(drawing, seed=seed))
 
 
-def test_a_film_that_was_removed_has_no_part_in_the_next_table(tmp_path: Path) -> None:
-    films = tmp_path / "films"
-    put_films(films, "abcd")
-    settings = ReproduceSettings("table4", films, ("Fixed",), gpus=0, seeds=1, output=tmp_path / "runs")
-    assert not reproduce(settings, options=FILM_RECIPE).failed
-    for file in films.glob("b.*"):
+def test_a_video_that_was_removed_has_no_part_in_the_next_table(tmp_path: Path) -> None:
+    videos = tmp_path / "videos"
+    put_videos(videos, "abcd")
+    settings = ReproduceSettings("table4", videos, ("Fixed",), gpus=0, seeds=1, output=tmp_path / "runs")
+    assert not reproduce(settings, options=VIDEO_RECIPE).failed
+    for file in videos.glob("b.*"):
         file.unlink()
-    assert not reproduce(settings, options=FILM_RECIPE).failed
-    assert read_index(tmp_path / "runs" / "work" / "films" / "index.h5").video_ids == ("a", "c", "d")
+    assert not reproduce(settings, options=VIDEO_RECIPE).failed
+    assert read_index(tmp_path / "runs" / "work" / "videos" / "index.h5").video_ids == ("a", "c", "d")
 
 
 def test_a_table_below_the_data_folder_is_continued(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,17 +388,17 @@ def test_changed_data_are_measured_again_wherever_the_output_is(tmp_path: Path, 
     assert planned() != first
 
 
-def test_an_unreadable_film_is_named_as_the_reason(tmp_path: Path) -> None:
-    put_films(tmp_path / "films", "abcd")
-    (tmp_path / "films" / "c.mp4").write_bytes(b"damaged")
-    settings = ReproduceSettings("table4", tmp_path / "films", ("Fixed",), gpus=0, seeds=1, output=tmp_path / "runs")
-    (failed,) = reproduce(settings, options=FILM_RECIPE).failed
-    assert str(tmp_path / "films" / "c.mp4") in failed
+def test_an_unreadable_video_is_named_as_the_reason(tmp_path: Path) -> None:
+    put_videos(tmp_path / "videos", "abcd")
+    (tmp_path / "videos" / "c.mp4").write_bytes(b"damaged")
+    settings = ReproduceSettings("table4", tmp_path / "videos", ("Fixed",), gpus=0, seeds=1, output=tmp_path / "runs")
+    (failed,) = reproduce(settings, options=VIDEO_RECIPE).failed
+    assert str(tmp_path / "videos" / "c.mp4") in failed
 
 
 def put_movienet_of_five(root: Path) -> Path:
-    """MovieNet's layout with labels of eight films, keyframes of five labelled films and of one without labels."""
-    names = [f"tt{film:07}" for film in range(8)]
+    """MovieNet's layout with labels of eight videos, keyframes of five labelled videos and of one without labels."""
+    names = [f"tt{video:07}" for video in range(8)]
     shots = 12
     for seed, name in enumerate(names):
         put_shots(root, name, [(24 * shot, 24 * shot + 23) for shot in range(shots)])
@@ -410,17 +412,17 @@ def put_movienet_of_five(root: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_table_1_is_measured_on_movienet_with_keyframes_of_five_films(
+def test_table_1_is_measured_on_movienet_with_keyframes_of_five_videos(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     root = put_movienet_of_five(tmp_path / "movienet")
     monkeypatch.setattr(planning, "PAPER_ENCODER", encoders.DEFAULT_ENCODER)  # needs no download
     planning.image_encoder.cache_clear()
     settings = ReproduceSettings("table1", root, gpus=0, seeds=1, output=tmp_path / "runs")
-    result = reproduce(settings, options=FILM_RECIPE)
+    result = reproduce(settings, options=VIDEO_RECIPE)
     planning.image_encoder.cache_clear()
     assert not result.failed
-    assert result.data == "MovieNet with keyframes of 5 of 8 labelled films"
+    assert result.data == "MovieNet with keyframes of 5 of 8 labelled videos"
     assert not result.comparable
     for row in result.tables[0].rows:
         assert all(one.values and 0 <= one.values[0] <= 1 for one in row.cells.values()), row.label
@@ -508,7 +510,7 @@ def test_table_3_has_every_combination_of_pretext_tasks_once() -> None:
 
 
 def test_each_row_of_table_4b_has_its_own_k(sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also on generated films, whose default K differs; elsewhere K = 8 shares the run of the other tables."""
+    """Also on generated videos, whose default K differs; elsewhere K = 8 shares the run of the other tables."""
     monkeypatch.chdir(tmp_path)
 
     def trainings(data: Path | None) -> dict[tuple[str, str], Step]:
@@ -547,7 +549,7 @@ def test_costs_are_scaled_from_the_cost_in_the_paper() -> None:
     assert by_stage["pretrain bassl-10"] == pytest.approx(768)
     assert by_stage["pretrain bassl-40"] == pytest.approx(4 * 768)
     assert by_stage["pretrain simclr-nn"] == pytest.approx(768 * 18 / 19)
-    assert 0.5 < by_stage["encode the labelled films"] < 20
+    assert 0.5 < by_stage["encode the labelled videos"] < 20
     half = {cost.stage: cost.hours for cost in needs(ReproduceSettings("table1", epochs=5, rows=("BaSSL (10*",)))[0]}
     assert half["pretrain bassl-10"] == pytest.approx(384)
     assert "pretrain bassl-40" not in half
@@ -590,7 +592,7 @@ def test_impossible_reproductions_give_a_one_line_error(
     refusal(lambda: plan(ReproduceSettings(rows=("GrafCut",))), "GrafCut", "GraphCut", error=BasslError)
     refusal(lambda: plan(ReproduceSettings(data=tmp_path / "none")), "no such folder", error=BasslError)
     (tmp_path / "empty").mkdir()
-    refusal(lambda: plan(ReproduceSettings(data=tmp_path / "empty")), "holds no films", error=BasslError)
+    refusal(lambda: plan(ReproduceSettings(data=tmp_path / "empty")), "holds no videos", error=BasslError)
     write_set(tmp_path / "two", 2, 0)
     refusal(lambda: plan(ReproduceSettings(data=tmp_path / "two")), "holds 2 videos", "three", error=BasslError)
     monkeypatch.setattr(data_module, "MOVIENET", tmp_path / "movienet")

@@ -14,17 +14,17 @@ from pipelines.errors import BasslError
 from pipelines.scenes import SceneList, Transition, group_shots, parse_time
 from pipelines.stages.save_images import ImageSettings, save_images
 from pipelines.video.stills import StillReader
-from tests import films
+from tests import videos
 from tests.command import Bassl, running
-from tests.films import CUTS, FRAMES, GROUPS, scenes_of
 from tests.small_stores import refusal
+from tests.videos import CUTS, FRAMES, GROUPS, scenes_of
 
 
 @pytest.fixture(scope="module")
 def movie(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four shots, a keyframe each 12 frames, frames not stored in the order in which they are shown."""
-    return films.write_film(
-        tmp_path_factory.mktemp("images") / "movie.mp4", films.pictures(FRAMES, CUTS), options=GROUPS
+    return videos.write_video(
+        tmp_path_factory.mktemp("images") / "movie.mp4", videos.pictures(FRAMES, CUTS), options=GROUPS
     )
 
 
@@ -36,25 +36,25 @@ def bassl(movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: p
 
 
 def numbers(folder: Path | str) -> list[int]:
-    return [films.number_of(np.asarray(Image.open(path).convert("RGB"))) for path in sorted(Path(folder).iterdir())]
+    return [videos.number_of(np.asarray(Image.open(path).convert("RGB"))) for path in sorted(Path(folder).iterdir())]
 
 
-@pytest.mark.parametrize("name", ["film.mp4", "film.mkv", "film.ts", "film.avi"])
+@pytest.mark.parametrize("name", ["video.mp4", "video.mkv", "video.ts", "video.avi"])
 def test_frames_are_found_by_seeking_in_any_storage_order(tmp_path: Path, name: str) -> None:
     options = GROUPS | ({"bf": "0"} if name.endswith("avi") else {})
-    film = films.write_film(tmp_path / name, films.pictures(FRAMES, CUTS), rate=25, options=options)
+    video = videos.write_video(tmp_path / name, videos.pictures(FRAMES, CUTS), rate=25, options=options)
     wanted = [0, 1, 11, 12, 13, 59, 110, 119]
-    with StillReader(film) as reader:
+    with StillReader(video) as reader:
         found = list(reader.images([frame / 25 for frame in wanted]))
-    assert [films.number_of(image) for _, image in found] == wanted
+    assert [videos.number_of(image) for _, image in found] == wanted
     assert [time for time, _ in found] == pytest.approx([frame / 25 for frame in wanted], abs=0.002)
 
 
 def test_with_a_variable_frame_rate_the_frame_shown_at_the_time_is_returned(tmp_path: Path) -> None:
     times = [frame * 0.04 + (frame > 20) * 3.0 for frame in range(40)]
-    film = films.write_film(tmp_path / "film.mkv", films.pictures(40), times=times, options=GROUPS)
-    with StillReader(film) as reader:
-        found = [films.number_of(image) for _, image in reader.images([0.43, 2.0, 3.9, 4.05])]
+    video = videos.write_video(tmp_path / "video.mkv", videos.pictures(40), times=times, options=GROUPS)
+    with StillReader(video) as reader:
+        found = [videos.number_of(image) for _, image in reader.images([0.43, 2.0, 3.9, 4.05])]
     assert found == [10, 20, 22, 26]
 
 
@@ -106,7 +106,7 @@ def test_images_of_each_shot_are_named_by_a_template(bassl: Bassl) -> None:
         (("--width", 50, "--height", 60), (50, 60)),
     ],
 )
-def test_images_have_the_size_of_the_film_or_the_requested_size(
+def test_images_have_the_size_of_the_video_or_the_requested_size(
     bassl: Bassl, given: tuple[object, ...], size: tuple[int, int]
 ) -> None:
     code, out, _ = bassl("-n", 1, "--format", "webp", "--json", *given)
@@ -116,11 +116,11 @@ def test_images_have_the_size_of_the_film_or_the_requested_size(
 
 
 def test_images_of_rotated_phone_video_are_upright(movie: Path, tmp_path: Path) -> None:
-    turned = films.rotated(movie, tmp_path / "turned.mp4", 1)
+    turned = videos.rotated(movie, tmp_path / "turned.mp4", 1)
     with StillReader(turned) as reader:
         ((_, image),) = reader.images([2.0])
     assert image.shape == (160, 96, 3)
-    assert films.number_of(np.rot90(image)) == 48
+    assert videos.number_of(np.rot90(image)) == 48
 
 
 def test_several_files_are_processed_and_a_bad_one_fails_alone(bassl: Bassl) -> None:
@@ -131,21 +131,21 @@ def test_several_files_are_processed_and_a_bad_one_fails_alone(bassl: Bassl) -> 
     assert "4 images; wrote movie-images" in err
 
 
-def two_films(movie: Path) -> None:
-    """``a.json`` and ``b/a.json``, of two films of the same name."""
+def two_videos(movie: Path) -> None:
+    """``a.json`` and ``b/a.json``, of two videos of the same name."""
     for folder, cuts in ((Path(), CUTS), (Path("b"), CUTS[:1])):
         folder.mkdir(exist_ok=True)
-        films.truncated(movie, folder / "a.mp4", 1.0)
+        videos.truncated(movie, folder / "a.mp4", 1.0)
         scenes_of(folder / "a.mp4", cuts).save(folder / "a.json")
 
 
 def test_each_count_says_whose_images_they_are(bassl: Bassl, movie: Path) -> None:
-    two_films(movie)
+    two_videos(movie)
     assert "a.json: 4 images; wrote a-images\n" in bassl("a.json", "scenes.json", "-n", 1).err
 
 
-def test_films_with_the_same_name_do_not_overwrite_each_others_images(bassl: Bassl, movie: Path) -> None:
-    two_films(movie)
+def test_videos_with_the_same_name_do_not_overwrite_each_others_images(bassl: Bassl, movie: Path) -> None:
+    two_videos(movie)
     code, _, err = bassl("a.json", "b/a.json", "-n", 1, "--overwrite")
     assert (code, len(list(Path("a-images").iterdir()))) == (1, 4)
     assert "b/a.json: its images would have the names of those of a.json; save them alone, with -o" in err
@@ -157,8 +157,8 @@ def test_films_with_the_same_name_do_not_overwrite_each_others_images(bassl: Bas
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--film", "gone.mp4"], ["gone.mp4", "no such film"]),
-        (["moved.json"], ["elsewhere.mp4", "--film"]),
+        (["--video", "gone.mp4"], ["gone.mp4", "no such video"]),
+        (["moved.json"], ["elsewhere.mp4", "--video"]),
         (["-n", "0"], ["1 to 1000"]),
         (["--quality", "101"], ["1 to 100"]),
         (["--width", "0"], ["1 to 16383"]),
@@ -166,7 +166,7 @@ def test_films_with_the_same_name_do_not_overwrite_each_others_images(bassl: Bas
         (["-f", "$NUMBER"], ["$IMAGE_NUMBER", "NUMBER"]),
         (["-f", "$SCENE_NUMBER"], ["$IMAGE_NUMBER"]),
         (
-            ["--film", "film001.png", "-o.", "-n1", "-ffilm$SCENE_NUMBER", "--format=png", "--overwrite"],
+            ["--video", "video001.png", "-o.", "-n1", "-fvideo$SCENE_NUMBER", "--format=png", "--overwrite"],
             ["an input of"],
         ),
         (["-o", "full"], ["movie-scene-004-003.jpg", "--overwrite"]),
@@ -176,7 +176,7 @@ def test_films_with_the_same_name_do_not_overwrite_each_others_images(bassl: Bas
 def test_wrong_options_give_a_one_line_error_and_write_nothing(
     bassl: Bassl, movie: Path, arguments: list[str], words: list[str]
 ) -> None:
-    Path("film001.png").write_bytes(movie.read_bytes())
+    Path("video001.png").write_bytes(movie.read_bytes())
     text = Path("scenes.json").read_text()
     Path("moved.json").write_text(text.replace("movie.mp4", "elsewhere.mp4"))
     Path("full").mkdir()
@@ -211,7 +211,7 @@ def test_sprite_images_are_at_the_positions_in_the_webvtt_file(movie: Path, tmp_
         file, _, box = place.partition("#xywh=")
         left, top, width, height = map(int, box.split(","))
         assert (file, width, height) == (f"{name}.{format}", 160, 96)
-        number = films.number_of(np.asarray(sprite.crop((left, top, left + width, top + height))))
+        number = videos.number_of(np.asarray(sprite.crop((left, top, left + width, top + height))))
         assert number == round(image.time * scenes.video.frame_rate)
     assert last == pytest.approx(scenes.video.duration, abs=0.002)
 
@@ -246,23 +246,23 @@ def test_an_image_too_large_for_its_format_is_refused(movie: Path, tmp_path: Pat
     assert not list((tmp_path / "out").glob("*"))
 
 
-def test_a_named_film_of_another_length_is_refused(movie: Path, tmp_path: Path) -> None:
+def test_a_named_video_of_another_length_is_refused(movie: Path, tmp_path: Path) -> None:
     listed = scenes_of(movie)
     listed.save(tmp_path / "scenes.json")
     for frames in (60, 180):
-        other = films.write_film(tmp_path / f"{frames}.mp4", films.pictures(frames))
-        with pytest.raises(BasslError, match=rf"{frames}\.mp4: has .* s, but the scenes are of a film with 5.0 s"):
-            save_images(tmp_path / "scenes.json", ImageSettings(tmp_path / "out", film=other))
+        other = videos.write_video(tmp_path / f"{frames}.mp4", videos.pictures(frames))
+        with pytest.raises(BasslError, match=rf"{frames}\.mp4: has .* s, but the scenes are of a video with 5.0 s"):
+            save_images(tmp_path / "scenes.json", ImageSettings(tmp_path / "out", video=other))
     assert not list((tmp_path / "out").glob("*"))
     replace(listed, settings={"end": listed.video.duration}).save(tmp_path / "part.json")
-    assert save_images(tmp_path / "part.json", ImageSettings(tmp_path / "out", film=other)), "it may go on"
+    assert save_images(tmp_path / "part.json", ImageSettings(tmp_path / "out", video=other)), "it may go on"
 
 
-def test_images_of_a_film_that_changes_its_size_have_one_size(tmp_path: Path) -> None:
+def test_images_of_a_video_that_changes_its_size_have_one_size(tmp_path: Path) -> None:
     parts = [
-        films.write_film(tmp_path / "a.ts", films.pictures(40, seed=1)),
-        films.write_film(tmp_path / "b.ts", films.pictures(40, seed=2, width=320, height=128)),
+        videos.write_video(tmp_path / "a.ts", videos.pictures(40, seed=1)),
+        videos.write_video(tmp_path / "b.ts", videos.pictures(40, seed=2, width=320, height=128)),
     ]
-    with StillReader(films.joined(parts, tmp_path / "both.ts")) as reader:
+    with StillReader(videos.joined(parts, tmp_path / "both.ts")) as reader:
         images = reader.images([0.5, 2.5], ImageSettings(sprite=True).size)
         assert [image.shape for _, image in images] == [(96, 160, 3)] * 2

@@ -11,7 +11,7 @@ from pipelines.datasets.shot_features import read_shot_features
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import METRICS, Measure
 from pipelines.evaluation.boundary_metrics import coverage_overflow
-from pipelines.evaluation.metrics import average_precision, film_miou
+from pipelines.evaluation.metrics import average_precision, video_miou
 from pipelines.evaluation.representation import knn_precision, scene_ids
 from pipelines.models import boundary, torch_encoders
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
@@ -53,7 +53,7 @@ def settings(home: Path) -> ScoreSettings:
 
 
 def put_labelled(folder: Path, images: int = 3) -> Path:
-    """An index of two labelled films with keyframes of four shots each."""
+    """An index of two labelled videos with keyframes of four shots each."""
     for name in ("a", "b"):
         put_store(folder / "keyframes" / f"{name}.h5", shots=4, images=images, seed=ord(name))
         put_csv(folder / "labels" / f"{name}.csv", 0, 4, 8)
@@ -82,20 +82,22 @@ def tiny_encoder() -> tuple[str, dict[str, torch.Tensor]]:
 
 def test_a_run_is_scored_on_a_split(home: Path, settings: ScoreSettings) -> None:
     result = score(home / "run", settings=replace(settings, frame_rate=25.0))
-    assert len(result.films) == 3
+    assert len(result.videos) == 3
     assert list(result.measures) == list(METRICS)
     scorer = open_model(home / "run").boundary_model()
-    for film in result.films:
-        video = read_shot_features(home / f"{film.film}.npz")
-        assert film.scores.tolist() == scorer.score(video.features, video.seconds, video.colour).tolist()
-        assert film.labels.tolist() == video.scene_end.tolist()
-        assert film.seconds is not None
-        assert film.seconds.tolist() == (video.shots / 25).tolist()
+    for video in result.videos:
+        stored = read_shot_features(home / f"{video.video}.npz")
+        assert video.scores.tolist() == scorer.score(stored.features, stored.seconds, stored.colour).tolist()
+        assert video.labels.tolist() == stored.scene_end.tolist()
+        assert video.seconds is not None
+        assert video.seconds.tolist() == (stored.shots / 25).tolist()
     assert result.threshold == 0.5
-    labels, scores = (np.concatenate([getattr(film, name) for film in result.films]) for name in ("labels", "scores"))
-    mious = [film_miou(film.labels, film.scores >= 0.5, film.shots) for film in result.films]
+    labels, scores = (
+        np.concatenate([getattr(video, name) for video in result.videos]) for name in ("labels", "scores")
+    )
+    mious = [video_miou(video.labels, video.scores >= 0.5, video.shots) for video in result.videos]
     assert result.measures["ap"].pooled == pytest.approx(average_precision(labels, scores))
-    assert result.measures["miou"].films == pytest.approx(np.mean(mious))
+    assert result.measures["miou"].videos == pytest.approx(np.mean(mious))
     assert result.problems == ()
 
 
@@ -120,8 +122,8 @@ def test_a_metric_defined_for_one_seed_has_no_deviation() -> None:
     assert seed_spreads({0: ap(0.5), 1: ap(0.25)})["ap"].deviation == pytest.approx(0.125 * 2**0.5)
 
 
-def test_split_all_scores_every_labelled_film(home: Path, settings: ScoreSettings) -> None:
-    assert len(score(home / "run", settings=replace(settings, split="all")).films) == 5
+def test_split_all_scores_every_labelled_video(home: Path, settings: ScoreSettings) -> None:
+    assert len(score(home / "run", settings=replace(settings, split="all")).videos) == 5
 
 
 def test_the_built_in_model_scores_any_features(settings: ScoreSettings) -> None:
@@ -130,11 +132,11 @@ def test_the_built_in_model_scores_any_features(settings: ScoreSettings) -> None
     assert result.seeds == {}
 
 
-def test_films_without_times_are_reported(home: Path, settings: ScoreSettings) -> None:
+def test_videos_without_times_are_reported(home: Path, settings: ScoreSettings) -> None:
     result = score(home / "run", settings=settings)
     assert result.measures["boundary_f1"].value is None
     (note,) = result.notes
-    assert "3 of 3 films have no times" in note
+    assert "3 of 3 videos have no times" in note
     assert "--frame-rate" in note
 
 
@@ -146,9 +148,9 @@ def test_the_threshold_setting_decides_predicted_scene_ends(home: Path, settings
 
 def test_a_pretrained_model_is_scored_by_its_pseudo_boundary_head(home: Path, settings: ScoreSettings) -> None:
     result = score(home / "pretrained.safetensors", settings=settings)
-    for film in result.films:  # the same weights as the run's, under the other name
-        video = read_shot_features(home / f"{film.film}.npz")
-        assert film.scores.tolist() == model(0).score(video.features, video.seconds, video.colour).tolist()
+    for video in result.videos:  # the same weights as the run's, under the other name
+        stored = read_shot_features(home / f"{video.video}.npz")
+        assert video.scores.tolist() == model(0).score(stored.features, stored.seconds, stored.colour).tolist()
     assert any("without fine-tuning" in note for note in result.notes)
 
 
@@ -157,13 +159,13 @@ def test_a_pretrained_model_without_that_head_is_refused(tmp_path: Path, setting
     refusal(lambda: score(path, settings=settings), path, "bassl finetune", error=BasslError)
 
 
-def test_the_representation_is_that_of_the_films_of_the_split(home: Path, settings: ScoreSettings) -> None:
+def test_the_representation_is_that_of_the_videos_of_the_split(home: Path, settings: ScoreSettings) -> None:
     result = score(home / "features" / f"npz-{WIDTH}d.h5", settings=replace(settings, representation=True))
-    films = score(home / "run", settings=settings).films
-    videos = [read_shot_features(home / f"{film.film}.npz") for film in films]
-    of = np.repeat(np.arange(len(videos)), [len(video.features) for video in videos])
-    scenes = scene_ids(np.concatenate([film.labels for film in films]), of)
-    expected = knn_precision(np.concatenate([video.features for video in videos]), scenes, of)
+    videos = score(home / "run", settings=settings).videos
+    stored = [read_shot_features(home / f"{video.video}.npz") for video in videos]
+    of = np.repeat(np.arange(len(stored)), [len(of_one.features) for of_one in stored])
+    scenes = scene_ids(np.concatenate([video.labels for video in videos]), of)
+    expected = knn_precision(np.concatenate([of_one.features for of_one in stored]), scenes, of)
     assert result.representation is not None
     assert result.representation.knn == expected
     assert [one.length for one in result.representation.nmi] == [8, 16, 32]
@@ -186,7 +188,7 @@ def test_a_model_of_another_encoder_is_refused(home: Path, tmp_path: Path, setti
 def test_missing_features_are_computed(on_labelled: ScoreSettings, tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
     result = score("default", settings=on_labelled, progress=lambda *state: told.append(state))
-    assert [film.film for film in result.films] == ["a", "b"]
+    assert [video.video for video in result.videos] == ["a", "b"]
     assert ("encoding", 8, 8) in told
     assert told[-1] == ("scoring", 2, 2)
     assert result.measures["boundary_f1"].pooled is not None
@@ -212,12 +214,12 @@ def test_missing_features_are_computed_with_the_preparation_of_the_model(
     assert list((tmp_path / "features").glob("*.h5")) == [store]
 
 
-def test_scoring_a_run_on_its_training_films_is_reported_first(labelled: Path, tmp_path: Path) -> None:
+def test_scoring_a_run_on_its_training_videos_is_reported_first(labelled: Path, tmp_path: Path) -> None:
     store = encode_shots(EncodeSettings(labelled, output=tmp_path / "features", device="cpu"))
     finetune(FinetuneSettings(index=labelled, features=(store,), output=tmp_path / "run", **SMALL))  # type: ignore[arg-type]
     settings = replace(QUICK, index=labelled, split="all", features=store)
     first, *_ = score(tmp_path / "run", settings=settings).notes
-    assert first.startswith(f"{tmp_path / 'run'} learned from 2 of these 2 films")
+    assert first.startswith(f"{tmp_path / 'run'} learned from 2 of these 2 videos")
 
 
 @pytest.mark.parametrize("how", PREPARATIONS)
@@ -237,7 +239,7 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
         input_size=32,
     )
     save_boundary_model(tmp_path / "m.safetensors", tuned)
-    assert len(score(tmp_path / "m.safetensors", settings=on_labelled).films) == 2
+    assert len(score(tmp_path / "m.safetensors", settings=on_labelled).videos) == 2
     assert [store.stem for store in on_labelled.features.iterdir()] == [encoder.id]
     other = tmp_path / "other.safetensors"
     of_five = torch_encoder(name, weights, "cpu", keyframes=5, size=32, how=how)
@@ -274,7 +276,7 @@ def test_each_seed_of_an_end_to_end_run_is_scored_with_its_own_encoder(
 
 @pytest.fixture
 def single(on_labelled: ScoreSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScoreSettings:
-    """Of an index of two labelled films with one keyframe a shot; what is published under a name is `tiny_encoder`."""
+    """Of an index of two labelled videos with one keyframe a shot; what is published under a name is `tiny_encoder`."""
 
     def published(name: str, pretrained: bool, **more: Any) -> TrainableEncoder:
         torch.manual_seed(0)
@@ -295,7 +297,7 @@ def test_an_imported_model_is_scored_on_one_keyframe_per_shot(
     heads = {f"{head}.{part}": tensor for part, tensor in network.head_sbd.state_dict().items()}
     content = BasslWeights(BasslSettings(name, shape), weights if own else {}, network.crn.state_dict(), heads)
     save_bassl_model(tmp_path / "m.safetensors", content)
-    assert [film.film for film in score(tmp_path / "m.safetensors", settings=single).films] == ["a", "b"]
+    assert [video.video for video in score(tmp_path / "m.safetensors", settings=single).videos] == ["a", "b"]
     (store,) = single.features.iterdir()
     assert store.stem != encoder.id, "features of one keyframe a shot are not those of three"
 
@@ -310,7 +312,7 @@ def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(
     result = score(path, settings=replace(on_labelled, representation=True))
     (store,) = on_labelled.features.iterdir()
     assert result.measures == {}
-    # As text: NMI is nan, as these films have no scenes long enough, and nan differs from itself.
+    # As text: NMI is nan, as these videos have no scenes long enough, and nan differs from itself.
     again = score(store, settings=replace(on_labelled, representation=True))
     assert repr(result.representation) == repr(again.representation)
 
@@ -363,7 +365,7 @@ def test_an_index_without_labels_is_refused(tmp_path: Path) -> None:
     refusal(lambda: score("default", settings=settings), "labels", error=BasslError)
 
 
-def test_scoring_the_built_in_model_on_its_training_films_is_reported_first(
+def test_scoring_the_built_in_model_on_its_training_videos_is_reported_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_index(tmp_path)
@@ -395,7 +397,7 @@ def test_a_scenes_json_against_itself_is_perfect(tmp_path: Path) -> None:
     result = score(path, path)
     for name in ("f1", "precision", "recall", "recall_at_3s", "coverage", "coverage_overflow_f", "boundary_f1"):
         assert result.measures[name].pooled == 1.0
-    assert result.measures["miou"].films == 1.0
+    assert result.measures["miou"].videos == 1.0
     assert result.measures["overflow"].pooled == 0.0
     assert "same shots" in result.notes[0]
 
@@ -403,8 +405,8 @@ def test_a_scenes_json_against_itself_is_perfect(tmp_path: Path) -> None:
 def test_the_last_chapter_without_an_end_adds_no_true_scene_end(tmp_path: Path) -> None:
     guess = put_scenes(tmp_path / "a.json")  # scenes end at 20 and 40
     result = score(guess, put_chapters(tmp_path / "a.chapters.xml", 0, 20, 40), QUICK)
-    (film,) = result.films
-    assert film.labels.tolist() == [0, 1, 0, 1, 0]
+    (video,) = result.videos
+    assert video.labels.tolist() == [0, 1, 0, 1, 0]
     assert result.measures["boundary_f1"].pooled == 1.0
 
 
@@ -436,7 +438,7 @@ def test_labelled_features_are_compared_by_their_own_frame_rate(tmp_path: Path) 
     for guess in (put_scenes(tmp_path / "a.json"), put_csv(tmp_path / "a.csv", 0, 20, 40, 50)):
         result = score(guess, tmp_path / "a.npz", QUICK)
         assert result.measures["boundary_f1"].pooled == 1.0
-        assert not any("same film" in note for note in result.notes)
+        assert not any("same video" in note for note in result.notes)
 
 
 def test_labels_of_movienet_without_a_shot_list_are_refused(tmp_path: Path) -> None:
@@ -449,16 +451,16 @@ def test_labels_of_movienet_without_a_shot_list_are_refused(tmp_path: Path) -> N
                 refusal(lambda: score(subject, truth, QUICK), "tt01", "no shot list", error=BasslError)  # noqa: B023
 
 
-def test_a_damaged_film_of_movienet_affects_no_other_film(tmp_path: Path) -> None:
+def test_a_damaged_video_of_movienet_affects_no_other_video(tmp_path: Path) -> None:
     root = tmp_path / "movienet"
     shots = [(250 * n, 250 * n + 249) for n in range(5)]
-    for film in ("tt01", "tt02"):
-        put_scenes(tmp_path / "guess" / f"{film}.json")
-        put_shots(root, film, shots)
-        labels = put_labels(root, [0, 1, 0, 1], film)
+    for video in ("tt01", "tt02"):
+        put_scenes(tmp_path / "guess" / f"{video}.json")
+        put_shots(root, video, shots)
+        labels = put_labels(root, [0, 1, 0, 1], video)
     labels.write_text("damaged\n")
     result = score(tmp_path / "guess", root, QUICK)
-    assert [film.film for film in result.films] == ["tt01"]
+    assert [video.video for video in result.videos] == ["tt01"]
     assert any(str(labels) in problem for problem in result.problems)
 
 
@@ -469,7 +471,7 @@ def test_folders_are_matched_by_name(tmp_path: Path) -> None:
         put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
     (tmp_path / "guess" / "broken.json").write_text("{")
     result = score(tmp_path / "guess", tmp_path / "truth", QUICK)
-    assert [film.film for film in result.films] == ["b", "c"]
+    assert [video.video for video in result.videos] == ["b", "c"]
     assert result.measures["f1"].pooled == 1.0
     broken, alone, missing = result.problems
     assert "broken.json" in broken
@@ -478,12 +480,12 @@ def test_folders_are_matched_by_name(tmp_path: Path) -> None:
 
 
 def test_files_are_matched_by_file_name_if_their_video_ids_differ(tmp_path: Path) -> None:
-    put_scenes(tmp_path / "film.json").rename(tmp_path / "other.json")
+    put_scenes(tmp_path / "video.json").rename(tmp_path / "other.json")
     (tmp_path / "guess").mkdir()
     (tmp_path / "other.json").rename(tmp_path / "guess" / "other.json")
     put_csv(tmp_path / "truth" / "other.csv", 0, 20, 40, 50)
     result = score(tmp_path / "guess", tmp_path / "truth", QUICK)
-    assert [film.film for film in result.films] == ["other"]
+    assert [video.video for video in result.videos] == ["other"]
     assert result.problems == ()
 
 
@@ -492,7 +494,7 @@ def test_one_file_finds_its_truth_in_a_folder(tmp_path: Path) -> None:
     for name in "abc":
         put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
     result = score(guess, tmp_path / "truth", QUICK)
-    assert [film.film for film in result.films] == ["b"]
+    assert [video.video for video in result.videos] == ["b"]
     assert result.problems == ()
     refusal(lambda: score(put_scenes(tmp_path / "x.json"), tmp_path / "truth"), "no labels of x", error=BasslError)
 
@@ -503,9 +505,9 @@ def test_folders_that_have_nothing_in_common_are_refused(tmp_path: Path) -> None
     refusal(lambda: score(tmp_path / "guess", tmp_path / "truth"), "has the name", error=BasslError)
 
 
-def test_a_large_difference_in_film_length_is_reported(tmp_path: Path) -> None:
+def test_a_large_difference_in_video_length_is_reported(tmp_path: Path) -> None:
     result = score(put_scenes(tmp_path / "a.json"), put_csv(tmp_path / "t.csv", 0, 20, 40, 90), QUICK)
-    assert any("are they of the same film?" in note for note in result.notes)
+    assert any("are they of the same video?" in note for note in result.notes)
 
 
 def test_lists_that_cannot_be_scored_are_refused(tmp_path: Path) -> None:
@@ -526,13 +528,13 @@ def test_a_score_result_converts_to_plain_json(tmp_path: Path) -> None:
     assert content["matching"]["t"]["shots"] == "shots of the prediction"
     assert content["matching"]["t"]["truth"]["unmatched"] == [25.0]
     listed = score(csv, csv).to_dict()
-    assert listed["metrics"]["ap"] == {"pooled": None, "interval": None, "films": None, "films_interval": None}
+    assert listed["metrics"]["ap"] == {"pooled": None, "interval": None, "videos": None, "videos_interval": None}
 
 
 # --- comparisons ----------------------------------------------------------------------------------------------------
 
 
-def test_two_models_are_compared_film_by_film(home: Path, settings: ScoreSettings) -> None:
+def test_two_models_are_compared_video_by_video(home: Path, settings: ScoreSettings) -> None:
     first, second = (home / "run" / f"seed-{seed}.safetensors" for seed in (3, 5))
     result = compare(first, second, settings=settings)
     values = [one.measures["ap"].pooled for one in (result.first, result.second)]
@@ -543,20 +545,22 @@ def test_two_models_are_compared_film_by_film(home: Path, settings: ScoreSetting
     assert plain(json.dumps(result.to_dict()))
 
 
-def test_films_that_only_one_has_are_left_out_of_a_comparison(tmp_path: Path) -> None:
+def test_videos_that_only_one_has_are_left_out_of_a_comparison(tmp_path: Path) -> None:
     for folder, names in (("one", "abc"), ("two", "bcd")):
         for name in names:
             put_scenes(tmp_path / folder / f"{name}.json", (1, 3) if folder == "one" else (1,))
     for name in "abcd":
         put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
     result = compare(tmp_path / "one", tmp_path / "two", tmp_path / "truth", QUICK)
-    assert [film.film for film in result.first.films] == [film.film for film in result.second.films] == ["b", "c"]
+    assert (
+        [video.video for video in result.first.videos] == [video.video for video in result.second.videos] == ["b", "c"]
+    )
     assert result.difference["recall"].pooled == 0.5
     assert any(problem.startswith("a: is scored for") for problem in result.first.problems)
     assert any(problem.startswith("d: is scored for") for problem in result.second.problems)
 
 
-def test_predictions_without_a_common_film_cannot_be_compared(tmp_path: Path) -> None:
+def test_predictions_without_a_common_video_cannot_be_compared(tmp_path: Path) -> None:
     put_scenes(tmp_path / "one" / "a.json")
     put_scenes(tmp_path / "two" / "b.json")
     for name in "ab":

@@ -1,4 +1,4 @@
-"""Several truths of one film: each, their mean, and the annotators against each other."""
+"""Several truths of one video: each, their mean, and the annotators against each other."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_annotators_are_scored_against_each_other_both_ways(tmp_path: Path, trut
     assert result.agreement("ap") is None
 
 
-def test_folders_of_films_are_matched_by_name(tmp_path: Path, truths: tuple[Path, Path]) -> None:
+def test_folders_of_videos_are_matched_by_name(tmp_path: Path, truths: tuple[Path, Path]) -> None:
     put_scenes(tmp_path / "guess" / "a.json")
     alone = score_annotators(put_scenes(tmp_path / "a.json"), truths, QUICK)
     result = score_annotators(tmp_path / "guess", [truth.parent for truth in truths], QUICK)

@@ -22,14 +22,14 @@ ODD = TextTable(("a_b", "50 %"), (("x|y & #1", "1.0 ± 0.1"), ("~^\\{}$", "-")))
 
 def test_table_values_are_percentages() -> None:
     assert table_of(RESULT) == TextTable(
-        ("metric", "pooled", "95 % interval", "mean of films", "95 % interval"),
+        ("metric", "pooled", "95 % interval", "mean of videos", "95 % interval"),
         (("AP", "41.6", "40.0 to 43.2", "45.0", "41.0 to 49.0"), ("mIoU", "-", "-", "50.0", "40.0 to 60.0")),
     )
 
 
 def test_without_intervals_there_are_no_columns_for_them() -> None:
     alone = ScoreResult("x", (), {"ap": Measure(0.4163, None, 0.45, None)}, 0.5, ScoreSettings())
-    assert table_of(alone) == TextTable(("metric", "pooled", "mean of films"), (("AP", "41.6", "45.0"),))
+    assert table_of(alone) == TextTable(("metric", "pooled", "mean of videos"), (("AP", "41.6", "45.0"),))
 
 
 def test_metrics_that_are_not_defined_have_no_row() -> None:
@@ -62,7 +62,7 @@ def test_differences_are_printed_with_signs() -> None:
     assert table.header == ("metric", "runs/a_b", "runs/a_b", "difference", "95 % interval")
     assert table.rows == (
         ("AP", "41.6", "41.6", "+2.0", "-1.0 to +5.0"),
-        ("mIoU, mean of films", "50.0", "50.0", "-10.0", "-20.0 to -5.0"),
+        ("mIoU, mean of videos", "50.0", "50.0", "-10.0", "-20.0 to -5.0"),
     )
 
 

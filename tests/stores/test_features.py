@@ -238,7 +238,7 @@ def test_features_are_read_in_the_rows_of_an_index(tmp_path: Path) -> None:
     write_features(tmp_path / "some.h5", "x", {name: given[name] for name in ("a", "c")})
     write_features(tmp_path / "rest.h5", "y", {"b": given["b"]})
     write_features(tmp_path / "float.h5", "x", {name: values.astype(np.float32) for name, values in given.items()})
-    others = {name: np.full((2, 3), 9, np.float32) for name in ("0", "bb")}  # of films that the index does not have
+    others = {name: np.full((2, 3), 9, np.float32) for name in ("0", "bb")}  # of videos that the index does not have
     write_features(tmp_path / "more.h5", "x", {**open_features(tmp_path / "float.h5").videos, **others})
     for stores, encoder in ((["all"], "x"), (["some", "rest"], "x + y"), (["float"], "x"), (["more"], "x")):
         name, found = features_of(index, [tmp_path / f"{store}.h5" for store in stores])

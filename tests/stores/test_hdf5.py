@@ -66,7 +66,7 @@ def test_a_store_can_be_read_with_plain_h5py(tmp_path: Path) -> None:
         assert file["numbers"].shape == (3, 4)
 
 
-@pytest.mark.parametrize("fault", [ValueError("no"), KeyboardInterrupt(), BasslError("film.mp4: is empty")])
+@pytest.mark.parametrize("fault", [ValueError("no"), KeyboardInterrupt(), BasslError("video.mp4: is empty")])
 def test_an_error_while_writing_is_raised_and_leaves_no_file(tmp_path: Path, fault: BaseException) -> None:
     with pytest.raises(type(fault)) as caught, create_store(tmp_path / "a.h5", "bassl.test", 3):
         raise fault

@@ -63,7 +63,7 @@ def test_windows_equal_those_of_a_plain_loop(
     assert (windows == rows[:, None]).any(axis=1).all()  # the centre is always there
 
 
-def test_windows_at_the_edge_of_a_film_are_clipped() -> None:
+def test_windows_at_the_edge_of_a_video_are_clipped() -> None:
     first_row = np.array([0, 7, 9])
     rows = np.array([0, 3, 6, 8])
     assert window_rows(first_row, rows, 2, "shift").tolist() == [
@@ -221,7 +221,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
         "shot 1 of a (a.txt) is empty or overlaps",
     ),
     "empty shot": ({"frames": np.array([[0, 10], [10, 20], [20, 20], [30, 40]])}, "shot 2 of a (a.txt) is empty"),
-    "before the film": ({"frames": np.array([[-5, 10], [10, 20], [20, 30], [30, 40]])}, "shot 0 of a (a.txt) is out"),
+    "before the video": ({"frames": np.array([[-5, 10], [10, 20], [20, 30], [30, 40]])}, "shot 0 of a (a.txt) is out"),
     "beyond 32 bits": ({"frames": video().frames + 2**32}, "shot 0 of a (a.txt) is outside the valid range of frames"),
     "label": ({"label": np.array([0, 2, 0, 0], np.int8)}, "shot 1 of a (a.txt) has a label"),
     "endless": ({"seconds": SECONDS * [1, np.inf] + [0, 1]}, "shot 0 of a (a.txt) has times"),

@@ -27,8 +27,8 @@ from pipelines.stores.keyframes import (
 )
 from tests.small_stores import forge, read_jpegs
 
-FACTS = VideoFacts("film.mp4", 320, 180, 10.0, 240, 24.0)
-SOURCE = {"name": "film.mp4", "bytes": 1234, "sha256": "ab" * 32}
+FACTS = VideoFacts("video.mp4", 320, 180, 10.0, 240, 24.0)
+SOURCE = {"name": "video.mp4", "bytes": 1234, "sha256": "ab" * 32}
 SETTINGS = {"detector": "adaptive", "keyframes": 3, "lines": 240, "quality": 90}
 SHOTS = [
     StoredShot((0, 60), (0.0, 2.5), (15, 30, 45), (b"one" * 100, b"two" * 90, b"three" * 80)),
@@ -66,8 +66,8 @@ def same(a: KeyframeStore, b: KeyframeStore) -> bool:
 
 
 def test_a_written_store_is_read_back(tmp_path: Path) -> None:
-    store = read_keyframes(write(tmp_path / "a film.h5"))
-    assert store.video_id == "a film"
+    store = read_keyframes(write(tmp_path / "a video.h5"))
+    assert store.video_id == "a video"
     assert store.frames.tolist() == [[0, 60], [60, 61], [61, 240]]
     assert store.seconds.tolist() == [[0.0, 2.5], [2.5, 2.54], [2.54, 10.0]]
     assert store.keyframes.tolist() == [[15, 30, 45], [60, 60, 60], [105, 150, 195]]
@@ -121,7 +121,7 @@ def test_memory_does_not_grow_with_the_number_of_keyframes(tmp_path: Path) -> No
     assert read_jpegs(store, 59, 60) == [[bytes([59]) * 500_000] * 3]
 
 
-@pytest.mark.parametrize("fault", [VideoError("film.mp4: is empty"), KeyboardInterrupt()])
+@pytest.mark.parametrize("fault", [VideoError("video.mp4: is empty"), KeyboardInterrupt()])
 def test_an_error_in_the_shots_leaves_no_store(tmp_path: Path, fault: BaseException) -> None:
     def shots() -> Iterator[StoredShot]:
         yield SHOTS[0]
@@ -145,9 +145,9 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "shots that overlap": ({"shots": shots_with(0, frames=(0, 61))}, "overlap"),
     "an empty shot": ({"shots": shots_with(1, frames=(60, 60))}, "empty"),
     "a shot backwards": ({"shots": shots_with(1, frames=(61, 60))}, "empty"),
-    "a shot before the film": ({"shots": shots_with(0, frames=(-1, 60))}, "out of order"),
+    "a shot before the video": ({"shots": shots_with(0, frames=(-1, 60))}, "out of order"),
     "shots out of order": ({"shots": SHOTS[::-1]}, "out of order"),
-    "a shot after the film": ({"shots": shots_with(2, frames=(61, 241))}, "end at frame 241 of a film of 240"),
+    "a shot after the video": ({"shots": shots_with(2, frames=(61, 241))}, "end at frame 241 of a video of 240"),
     "shots that overlap in time": ({"shots": shots_with(0, seconds=(0.0, 2.6))}, "overlap in time"),
     "a shot that ends no later": ({"shots": shots_with(1, seconds=(2.4999995, 2.4999999))}, "overlap in time"),
     "a shot without length": ({"shots": shots_with(1, seconds=(2.5, 2.5))}, "no length in seconds"),
@@ -161,9 +161,9 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     "no pictures": ({"shots": [replace(shot, jpegs=(), keyframes=()) for shot in SHOTS]}, ""),
     "other settings": ({"settings": SETTINGS | {"keyframes": 4}}, "its settings say otherwise"),
     "no settings": ({"settings": {}}, "its settings say otherwise"),
-    "no size": ({"source": {"name": "film.mp4", "sha256": ""}}, "of which file"),
+    "no size": ({"source": {"name": "video.mp4", "sha256": ""}}, "of which file"),
     "a size that is none": ({"source": SOURCE | {"bytes": "1234"}}, "of which file"),
-    "no checksum": ({"source": {"name": "film.mp4", "bytes": 3}}, "of which file"),
+    "no checksum": ({"source": {"name": "video.mp4", "bytes": 3}}, "of which file"),
     "no frames": ({"facts": replace(FACTS, frames=0)}, "not a set of numbers"),
     "frames that are no number": ({"facts": replace(FACTS, frames="240")}, "not a set of numbers"),
     "a length that is none": ({"facts": replace(FACTS, duration=float("nan"))}, "not a set of numbers"),
@@ -208,7 +208,7 @@ FORGERIES: dict[str, dict[str, Any]] = {
     "facts that are a list": {"@video": "[]"},
     "facts that are not JSON": {"@video": "{"},
     "facts that are a number": {"@video": 5},
-    "facts of another kind": {"@video": json.dumps({"name": "film"})},
+    "facts of another kind": {"@video": json.dumps({"name": "video"})},
     "settings that are text": {"@settings": '"text"'},
 }
 

@@ -8,102 +8,104 @@ import pytest
 
 from pipelines.errors import VideoError
 from pipelines.video.decoding import VideoDecoder
-from tests import films
-from tests.films import CUTS, timed
-from tests.no_films import NO_FILMS
+from tests import videos
+from tests.no_videos import NO_VIDEOS
+from tests.videos import CUTS, timed
 
 
-def test_every_frame_is_decoded_once_and_in_order(film: Path) -> None:
-    with VideoDecoder(film) as opened:
-        numbers = [films.number_of(frame.to_ndarray(format="rgb24")) for _, _, frame in opened.frames()]
+def test_every_frame_is_decoded_once_and_in_order(video: Path) -> None:
+    with VideoDecoder(video) as opened:
+        numbers = [videos.number_of(frame.to_ndarray(format="rgb24")) for _, _, frame in opened.frames()]
     assert numbers == list(range(120))
 
 
-def test_facts_are_those_of_the_film(film: Path) -> None:
-    facts = timed(film)[1].facts
-    assert (facts.path, facts.width, facts.height, facts.frames, facts.frame_rate) == (str(film), 160, 96, 120, 24.0)
+def test_facts_are_those_of_the_video(video: Path) -> None:
+    facts = timed(video)[1].facts
+    assert (facts.path, facts.width, facts.height, facts.frames, facts.frame_rate) == (str(video), 160, 96, 120, 24.0)
     assert facts.duration == pytest.approx(5.0)
 
 
-def test_facts_of_a_film_are_available_only_after_reading_it(film: Path) -> None:
-    with VideoDecoder(film) as opened:
+def test_facts_of_a_video_are_available_only_after_reading_it(video: Path) -> None:
+    with VideoDecoder(video) as opened:
         next(opened.frames())
         with pytest.raises(RuntimeError, match="only when all"):
             _ = opened.facts
 
 
 @pytest.mark.parametrize("name", ["whole.mkv", "whole.avi", "whole.ts", "whole.h264", "whole.mov", "whole.flv"])
-def test_times_of_a_constant_rate_film_are_regular_in_every_container(tmp_path: Path, name: str) -> None:
-    times, film = timed(films.write_film(tmp_path / name, films.pictures(48, (20,))))
+def test_times_of_a_constant_rate_video_are_regular_in_every_container(tmp_path: Path, name: str) -> None:
+    times, video = timed(videos.write_video(tmp_path / name, videos.pictures(48, (20,))))
     # Matroska and FLV keep milliseconds.
     assert times == pytest.approx(np.arange(48) / 24, abs=1e-3)
-    assert film.facts.duration == pytest.approx(2.0, abs=2e-3)
-    assert film.warnings == []
+    assert video.facts.duration == pytest.approx(2.0, abs=2e-3)
+    assert video.warnings == []
 
 
 @pytest.mark.parametrize("codec", ["libx264", "mpeg4"])
 def test_times_are_regular_in_avi_where_frames_are_stored_in_another_order(tmp_path: Path, codec: str) -> None:
-    options = {"libx264": {**films.GROUPS, "bf": "3"}, "mpeg4": {"bf": "2"}}[codec]
-    path = films.write_film(tmp_path / "film.avi", films.pictures(60), codec=codec, options=options)
+    options = {"libx264": {**videos.GROUPS, "bf": "3"}, "mpeg4": {"bf": "2"}}[codec]
+    path = videos.write_video(tmp_path / "video.avi", videos.pictures(60), codec=codec, options=options)
     for threads in (1, 2):
-        with VideoDecoder(path, threads) as film:
-            assert [time for _, time, _ in film.frames()] == pytest.approx(np.arange(60) / 24, abs=1e-3)
-        assert film.facts.duration == pytest.approx(2.5, abs=1e-3)
+        with VideoDecoder(path, threads) as video:
+            assert [time for _, time, _ in video.frames()] == pytest.approx(np.arange(60) / 24, abs=1e-3)
+        assert video.facts.duration == pytest.approx(2.5, abs=1e-3)
     for start in (35, 36, 37):  # around a key frame
-        with VideoDecoder(path, start=start / 24) as film:
-            assert [time for _, time, _ in film.frames()] == pytest.approx(np.arange(start, 60) / 24, abs=1e-3)
+        with VideoDecoder(path, start=start / 24) as video:
+            assert [time for _, time, _ in video.frames()] == pytest.approx(np.arange(start, 60) / 24, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", ["variable.mkv", "variable.mp4"])
 @pytest.mark.parametrize("start", [0.0, 7.0])
 def test_times_of_a_variable_frame_rate_come_from_timestamps(tmp_path: Path, name: str, start: float) -> None:
     true = [i / 24 if i < 30 else 1.25 + (i - 30) / 6 for i in range(60)]
-    path = films.write_film(tmp_path / name, films.pictures(60), times=[start + time for time in true])
-    times, film = timed(path)
+    path = videos.write_video(tmp_path / name, videos.pictures(60), times=[start + time for time in true])
+    times, video = timed(path)
     assert times == pytest.approx(true, abs=2e-3)
-    assert film.facts.duration == pytest.approx(true[-1] + 1 / 24, abs=0.2)
-    assert film.warnings == []
+    assert video.facts.duration == pytest.approx(true[-1] + 1 / 24, abs=0.2)
+    assert video.warnings == []
 
 
 def test_a_backward_jump_of_timestamps_continues_the_time(tmp_path: Path) -> None:
-    part = films.write_film(tmp_path / "part.ts", films.pictures(48))
-    times, film = timed(films.joined([part, part], tmp_path / "joined.ts"))
+    part = videos.write_video(tmp_path / "part.ts", videos.pictures(48))
+    times, video = timed(videos.joined([part, part], tmp_path / "joined.ts"))
     assert times == pytest.approx(np.arange(96) / 24, abs=2e-3)
-    assert film.facts.duration == pytest.approx(4.0, abs=2e-3)
+    assert video.facts.duration == pytest.approx(4.0, abs=2e-3)
 
 
-def test_frames_with_the_same_timestamp_do_not_make_the_film_longer(tmp_path: Path) -> None:
+def test_frames_with_the_same_timestamp_do_not_make_the_video_longer(tmp_path: Path) -> None:
     twice = [i // 2 / 12 for i in range(48)]
-    path = films.write_film(tmp_path / "twice.mkv", films.pictures(48), codec="ffv1", times=twice)
-    times, film = timed(path)
+    path = videos.write_video(tmp_path / "twice.mkv", videos.pictures(48), codec="ffv1", times=twice)
+    times, video = timed(path)
     assert (np.diff(times) > 0).all()
     assert times[::2] == pytest.approx(twice[::2], abs=2e-3)
-    assert film.facts.duration == pytest.approx(2.0, abs=0.01)
+    assert video.facts.duration == pytest.approx(2.0, abs=0.01)
 
 
 @pytest.mark.parametrize("quarter_turns", [1, 2, 3])
 def test_the_rotation_of_phone_video_is_read_and_the_size_is_as_displayed(
-    film: Path, tmp_path: Path, quarter_turns: int
+    video: Path, tmp_path: Path, quarter_turns: int
 ) -> None:
-    opened = timed(films.rotated(film, tmp_path / "turned.mp4", quarter_turns))[1]
+    opened = timed(videos.rotated(video, tmp_path / "turned.mp4", quarter_turns))[1]
     assert opened.rotation == quarter_turns
     assert (opened.facts.width, opened.facts.height) == ((160, 96) if quarter_turns == 2 else (96, 160))
 
 
-def test_a_film_of_one_frame_lasts_as_long_as_that_frame(tmp_path: Path) -> None:
-    times, film = timed(films.write_film(tmp_path / "one.mp4", films.pictures(1)))
+def test_a_video_of_one_frame_lasts_as_long_as_that_frame(tmp_path: Path) -> None:
+    times, video = timed(videos.write_video(tmp_path / "one.mp4", videos.pictures(1)))
     assert times == [0.0]
-    assert film.facts.frames == 1
-    assert film.facts.duration == pytest.approx(1 / 24, abs=1e-6)
+    assert video.facts.frames == 1
+    assert video.facts.duration == pytest.approx(1 / 24, abs=1e-6)
 
 
 @pytest.mark.parametrize(("name", "options"), [("cut.mp4", {"movflags": "faststart"}), ("cut.mkv", {})])
-def test_a_truncated_film_is_read_to_its_end_with_a_warning(tmp_path: Path, name: str, options: dict[str, str]) -> None:
-    whole = films.write_film(tmp_path / f"whole_{name}", films.pictures(120, CUTS), container_options=options)
-    times, film = timed(films.truncated(whole, tmp_path / name, 0.6))
+def test_a_truncated_video_is_read_to_its_end_with_a_warning(
+    tmp_path: Path, name: str, options: dict[str, str]
+) -> None:
+    whole = videos.write_video(tmp_path / f"whole_{name}", videos.pictures(120, CUTS), container_options=options)
+    times, video = timed(videos.truncated(whole, tmp_path / name, 0.6))
     assert 40 < len(times) < 110
-    assert any("ends early" in warning and str(tmp_path / name) in warning for warning in film.warnings)
-    assert all("\n" not in warning for warning in film.warnings)
+    assert any("ends early" in warning and str(tmp_path / name) in warning for warning in video.warnings)
+    assert all("\n" not in warning for warning in video.warnings)
 
 
 @pytest.mark.parametrize("sound_seconds", [1.0, 9.0])
@@ -111,16 +113,16 @@ def test_a_truncated_film_is_read_to_its_end_with_a_warning(tmp_path: Path, name
 def test_sound_longer_or_shorter_than_the_video_is_no_early_end(
     tmp_path: Path, name: str, sound_seconds: float
 ) -> None:
-    film = timed(films.write_film(tmp_path / name, films.pictures(72), sound_seconds=sound_seconds))[1]
-    assert film.warnings == []
-    assert film.facts.duration == pytest.approx(3.0, abs=2e-3)
+    video = timed(videos.write_video(tmp_path / name, videos.pictures(72), sound_seconds=sound_seconds))[1]
+    assert video.warnings == []
+    assert video.facts.duration == pytest.approx(3.0, abs=2e-3)
 
 
 @pytest.mark.parametrize("strays", [1, 3])
 def test_frames_out_of_order_in_damage_do_not_move_the_times_of_those_after_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strays: int
 ) -> None:
-    def stamp(film: VideoDecoder, frame: av.VideoFrame) -> int:
+    def stamp(video: VideoDecoder, frame: av.VideoFrame) -> int:
         assert frame.pts is not None
         assert frame.time is not None
         assert frame.time_base is not None
@@ -128,45 +130,45 @@ def test_frames_out_of_order_in_damage_do_not_move_the_times_of_those_after_them
         early = 1.25 * (stray + 1) if 0 <= stray < strays else 0.0
         return round(frame.pts - early / frame.time_base)
 
-    path = films.write_film(tmp_path / "film.mp4", films.pictures(96))
+    path = videos.write_video(tmp_path / "video.mp4", videos.pictures(96))
     monkeypatch.setattr(VideoDecoder, "stamp", stamp)
-    times, film = timed(path)
+    times, video = timed(path)
     assert times == pytest.approx(np.arange(96) / 24, abs=1e-3)
-    assert film.facts.duration == pytest.approx(4.0, abs=1e-3)
+    assert video.facts.duration == pytest.approx(4.0, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", ["noise.mp4", "noise.mkv"])
 def test_damage_in_the_middle_gives_a_warning_and_the_rest_is_read(tmp_path: Path, name: str) -> None:
     options = {"preset": "ultrafast", "crf": "12", "g": "12"}
-    whole = films.write_film(tmp_path / f"whole_{name}", films.pictures(120, CUTS, 320, 192), options=options)
-    times, film = timed(films.damaged(whole, tmp_path / name, 0.45, 0.5))
+    whole = videos.write_video(tmp_path / f"whole_{name}", videos.pictures(120, CUTS, 320, 192), options=options)
+    times, video = timed(videos.damaged(whole, tmp_path / name, 0.45, 0.5))
     assert 40 < len(times) <= 120
     assert (np.diff(times) > 0).all()
-    assert any("damaged" in warning for warning in film.warnings)
+    assert any("damaged" in warning for warning in video.warnings)
 
 
 def broadcast(path: Path, start_pid: int, table_pid: int) -> Path:
-    """A recording of 100 frames of noise: longer than what FFmpeg reads to find the streams of a film."""
+    """A recording of 100 frames of noise: longer than what FFmpeg reads to find the streams of a video."""
     shown = np.random.default_rng(0).integers(0, 255, (100, 240, 320, 3)).astype(np.uint8)
     options = {"mpegts_start_pid": str(start_pid), "mpegts_pmt_start_pid": str(table_pid)}
-    return films.write_film(path, shown, codec="mpeg2video", container_options=options)
+    return videos.write_video(path, shown, codec="mpeg2video", container_options=options)
 
 
 def test_a_recording_is_read_on_after_its_streams_get_new_ids(tmp_path: Path) -> None:
     parts = broadcast(tmp_path / "a.ts", 256, 4096), broadcast(tmp_path / "b.ts", 400, 4096)
-    film = films.joined(parts, tmp_path / "film.ts")
-    assert len(timed(film)[0]) == 200
+    video = videos.joined(parts, tmp_path / "video.ts")
+    assert len(timed(video)[0]) == 200
 
 
 def test_another_programme_within_a_recording_does_not_end_the_first(tmp_path: Path) -> None:
     parts = broadcast(tmp_path / "a.ts", 256, 4096), broadcast(tmp_path / "b.ts", 400, 4100)
-    film = films.joined(parts, tmp_path / "film.ts")
-    assert len(timed(film)[0]) == 100
+    video = videos.joined(parts, tmp_path / "video.ts")
+    assert len(timed(video)[0]) == 100
 
 
-@pytest.mark.parametrize("kind", NO_FILMS)
-def test_a_file_that_is_not_a_film_gives_one_line_that_names_it(tmp_path: Path, kind: str) -> None:
-    name, make, reason = NO_FILMS[kind]
+@pytest.mark.parametrize("kind", NO_VIDEOS)
+def test_a_file_that_is_not_a_video_gives_one_line_that_names_it(tmp_path: Path, kind: str) -> None:
+    name, make, reason = NO_VIDEOS[kind]
     path = make(tmp_path / name)
     with pytest.raises(VideoError) as caught:
         timed(path)
@@ -176,7 +178,7 @@ def test_a_file_that_is_not_a_film_gives_one_line_that_names_it(tmp_path: Path, 
     assert "\n" not in message
 
 
-def test_a_file_name_with_a_colon_is_not_a_protocol(film: Path, tmp_path: Path) -> None:
-    path = tmp_path / "http:film.mp4"
-    path.write_bytes(film.read_bytes())
+def test_a_file_name_with_a_colon_is_not_a_protocol(video: Path, tmp_path: Path) -> None:
+    path = tmp_path / "http:video.mp4"
+    path.write_bytes(video.read_bytes())
     assert len(timed(path)[0]) == 120

@@ -19,8 +19,8 @@ from pipelines.video.adaptive import AdaptiveCuts
 from pipelines.video.detectors import DETECTORS, MIN_SHOT_SECONDS, PySceneDetectCuts, ShotDetector, make_detector
 from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary
-from tests import films
-from tests.films import CUTS
+from tests import videos
+from tests.videos import CUTS
 
 Pictures = Sequence[NDArray[np.uint8]]
 
@@ -45,12 +45,12 @@ def needs_transnetv2(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["transitions", "adaptive", "content", "histogram", "hash"])
 def test_every_detector_finds_hard_cuts(name: str) -> None:
-    assert cuts_of(make_detector(name, 24.0), list(films.pictures(120, CUTS))) == list(CUTS)
+    assert cuts_of(make_detector(name, 24.0), list(videos.pictures(120, CUTS))) == list(CUTS)
 
 
 def test_the_threshold_detector_finds_fades_through_black() -> None:
-    pictures = [*films.plain_pictures(40, (200,) * 3, 64, 48), *films.plain_pictures(20, (0,) * 3, 64, 48)]
-    pictures += films.plain_pictures(40, (200,) * 3, 64, 48)
+    pictures = [*videos.plain_pictures(40, (200,) * 3, 64, 48), *videos.plain_pictures(20, (0,) * 3, 64, 48)]
+    pictures += videos.plain_pictures(40, (200,) * 3, 64, 48)
     cuts = cuts_of(make_detector("threshold", 24.0), pictures)
     assert len(cuts) == 1
     assert 40 <= cuts[0] <= 60
@@ -60,16 +60,16 @@ def test_the_threshold_detector_finds_fades_through_black() -> None:
     ("name", "frames"),
     [(name, frames) for name in DETECTORS for frames in ([1] if name == "transnetv2" else [1, 20, 51])],
 )
-def test_a_film_without_cuts_has_none_at_any_length(name: str, frames: int) -> None:
+def test_a_video_without_cuts_has_none_at_any_length(name: str, frames: int) -> None:
     needs_transnetv2(name)
-    assert cuts_of(make_detector(name, 24.0), list(films.pictures(frames, numbered=False))) == []
+    assert cuts_of(make_detector(name, 24.0), list(videos.pictures(frames, numbered=False))) == []
 
 
 @pytest.mark.parametrize("name", DETECTORS)
 def test_no_cut_is_reported_later_than_the_detectors_maximum_delay(name: str) -> None:
     needs_transnetv2(name)
     detector = make_detector(name, 24.0)
-    for index, picture in enumerate(films.pictures(124, (20, 50, 75, 76, 77, 100))):
+    for index, picture in enumerate(videos.pictures(124, (20, 50, 75, 76, 77, 100))):
         assert all(index - detector.lag <= cut <= index for cut in push(detector, index, picture))
 
 
@@ -84,7 +84,7 @@ def test_the_adaptive_frame_score_equals_pyscenedetects(rng: np.random.Generator
     scores: list[float] = []
     ours.judge = lambda index, score: scores.append(score) or []  # type: ignore[method-assign,func-returns-value]
     pictures = [rng.integers(0, 256, (54, 96, 3)).astype(np.uint8) for _ in range(3)]
-    pictures += films.pictures(40, (20,), 96, 54)
+    pictures += videos.pictures(40, (20,), 96, 54)
     for at in range(0, len(pictures), together):
         for index, prepared in enumerate(ours.prepare(np.stack(pictures[at : at + together])), at):
             ours.push(index, prepared)
@@ -122,14 +122,14 @@ def test_the_adaptive_decisions_equal_pyscenedetects(scores: list[float], rate: 
 
 @pytest.mark.parametrize("name", ["transitions", "adaptive", "content"])
 def test_shots_are_not_shorter_than_the_minimum(name: str) -> None:
-    pictures = list(films.pictures(120, (20, 40, 44, 80)))
+    pictures = list(videos.pictures(120, (20, 40, 44, 80)))
     assert cuts_of(make_detector(name, 24.0, min_shot=0.1), pictures) == [20, 40, 44, 80]
     assert 44 not in cuts_of(make_detector(name, 24.0, min_shot=0.6), pictures)
 
 
 @pytest.mark.parametrize(("name", "high"), [("transitions", 99.0), ("adaptive", 99.0), ("content", 250.0)])
 def test_a_higher_detector_threshold_finds_fewer_cuts(name: str, high: float) -> None:
-    pictures = [*films.pictures(60, (20,)), *films.pictures(60, (20,))]
+    pictures = [*videos.pictures(60, (20,)), *videos.pictures(60, (20,))]
     moving = [np.roll(picture, 4 * i, 1) for i, picture in enumerate(pictures)]
     assert len(cuts_of(make_detector(name, 24.0, threshold=high), moving)) < len(
         cuts_of(make_detector(name, 24.0), moving)
@@ -140,7 +140,7 @@ def test_a_higher_detector_threshold_finds_fewer_cuts(name: str, high: float) ->
 
 GOOD_LISTS = {
     "cuts": ("30\n61\n90\n", [30, 61, 90]),
-    "cuts with the film's beginning": ("0\n30\n61\n90", [30, 61, 90]),
+    "cuts with the video's beginning": ("0\n30\n61\n90", [30, 61, 90]),
     "cuts with comments and blank lines": ("# my cuts\n\n30\n 61 \n\n90\n", [30, 61, 90]),
     "shots": ("0 29\n30 60\n61 89\n90 119\n", [30, 61, 90]),
     "shots with more columns": ("0 29 7 8 9\n30 60 7 8 9\n", [30]),
@@ -245,8 +245,8 @@ def test_listed_cuts_are_reported_at_their_frame() -> None:
     assert detector.finish(7) == []
 
 
-def test_listed_cuts_beyond_the_film_are_an_error_that_names_the_list() -> None:
-    with pytest.raises(DatasetError, match=r"^list\.txt: names frame 7, but the film has 7 frames"):
+def test_listed_cuts_beyond_the_video_are_an_error_that_names_the_list() -> None:
+    with pytest.raises(DatasetError, match=r"^list\.txt: names frame 7, but the video has 7 frames"):
         cuts_of(KnownCuts([3, 7, 9], Path("list.txt"), [0.0] * 7), [np.zeros((2, 2, 3), np.uint8)] * 7)
 
 
@@ -254,12 +254,12 @@ def test_listed_seconds_are_rounded_to_the_nearest_frame() -> None:
     times = [0.0, 0.1, 0.2, 0.5, 0.6, 0.7]
     images = [np.zeros((2, 2, 3), np.uint8)] * 6
     assert cuts_of(KnownCuts([0.099, 0.34, 0.36, 0.6], Path("list.txt"), times), images) == [1, 2, 3, 4]
-    with pytest.raises(DatasetError, match=r"^list\.txt: names 0\.900 s, but the film's last frame is at 0\.700 s"):
+    with pytest.raises(DatasetError, match=r"^list\.txt: names 0\.900 s, but the video's last frame is at 0\.700 s"):
         cuts_of(KnownCuts([0.5, 0.9], Path("list.txt"), times), images)
 
 
 def test_detectors_are_deterministic() -> None:
-    pictures = list(films.pictures(120, CUTS, seed=4))
+    pictures = list(videos.pictures(120, CUTS, seed=4))
     first, second = (cuts_of(make_detector("adaptive", 24.0), pictures) for _ in range(2))
     assert first == second
     assert all(earlier < later for earlier, later in pairwise(first))

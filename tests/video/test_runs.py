@@ -12,10 +12,10 @@ from av.video.frame import VideoFrame
 
 from pipelines.video import runs
 from pipelines.video.decoding import VideoDecoder
-from pipelines.video.reader import FilmReader
+from pipelines.video.reader import VideoReader
 from pipelines.video.runs import ParallelDecoder
 from pipelines.video.shots import ReaderSettings
-from tests import films
+from tests import videos
 from tests.running import soon
 
 X264 = {"preset": "veryfast", "crf": "20", "bf": "2", "g": "30"}
@@ -55,7 +55,7 @@ def decoded_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def everything(path: Path, threads: int) -> tuple[list[object], object, list[str], bool]:
     """All that reading gives: shots with their pictures, facts, warnings, and whether it is said to be exact."""
-    reader = FilmReader(path, ReaderSettings(threads=threads, lines=64))
+    reader = VideoReader(path, ReaderSettings(threads=threads, lines=64))
     shots = [
         (*(getattr(shot, name) for name in RANGES), *(picture.tobytes() for picture in shot.keyframes))
         for shot in reader
@@ -70,14 +70,14 @@ def pixel_format(codec: str) -> str:
 @pytest.mark.parametrize("name", KINDS)
 def test_the_number_of_threads_does_not_change_the_frames(tmp_path: Path, name: str, decoded_runs: list[int]) -> None:
     codec, options, splits = KINDS[name]
-    film = films.write_film(
-        tmp_path / name, films.pictures(130, CUTS), codec=codec, options=options, pixel_format=pixel_format(codec)
+    video = videos.write_video(
+        tmp_path / name, videos.pictures(130, CUTS), codec=codec, options=options, pixel_format=pixel_format(codec)
     )
-    one = everything(film, 1)
+    one = everything(video, 1)
     assert [shot[:2] for shot in one[0]] == [(0, 30), (30, 59), (59, 89), (89, 130)]  # type: ignore[index]
     assert decoded_runs == []
     for threads in (2, 3, 4):
-        assert everything(film, threads) == one
+        assert everything(video, threads) == one
         assert one[3]
         assert (len(decoded_runs) > 2) == splits
         decoded_runs.clear()
@@ -85,8 +85,8 @@ def test_the_number_of_threads_does_not_change_the_frames(tmp_path: Path, name: 
 
 def test_threads_do_not_change_frames_at_variable_times(tmp_path: Path, decoded_runs: list[int]) -> None:
     times = [i / 24 if i < 40 else 40 / 24 + (i - 40) / 7 for i in range(130)]
-    film = films.write_film(tmp_path / "variable.mkv", films.pictures(130, CUTS), times=times, options=X264)
-    assert everything(film, 3) == everything(film, 1)
+    video = videos.write_video(tmp_path / "variable.mkv", videos.pictures(130, CUTS), times=times, options=X264)
+    assert everything(video, 3) == everything(video, 1)
     assert len(decoded_runs) > 2
 
 
@@ -94,27 +94,27 @@ def test_threads_do_not_change_frames_of_joined_recordings_with_another_size(
     tmp_path: Path, decoded_runs: list[int]
 ) -> None:
     parts = [
-        films.write_film(tmp_path / "a.ts", films.pictures(70, seed=1), options=X264),
-        films.write_film(tmp_path / "b.ts", films.pictures(70, seed=2, width=320, height=128), options=X264),
+        videos.write_video(tmp_path / "a.ts", videos.pictures(70, seed=1), options=X264),
+        videos.write_video(tmp_path / "b.ts", videos.pictures(70, seed=2, width=320, height=128), options=X264),
     ]
-    film = films.joined(parts, tmp_path / "both.ts")
-    assert everything(film, 3)[:3] == everything(film, 1)[:3]
+    video = videos.joined(parts, tmp_path / "both.ts")
+    assert everything(video, 3)[:3] == everything(video, 1)[:3]
     assert len(decoded_runs) > 2
 
 
 @pytest.mark.parametrize("name", ["closed.mp4", "closed.ts", "closed.h264", "vp9.webm"])
-def test_a_damaged_film_that_threads_may_read_differently_is_marked_inexact(tmp_path: Path, name: str) -> None:
+def test_a_damaged_video_that_threads_may_read_differently_is_marked_inexact(tmp_path: Path, name: str) -> None:
     codec, options, _ = KINDS[name]
-    whole = films.write_film(tmp_path / name, films.pictures(130, CUTS, 320, 192), codec=codec, options=options)
+    whole = videos.write_video(tmp_path / name, videos.pictures(130, CUTS, 320, 192), codec=codec, options=options)
     content = whole.read_bytes()
     uncertain = 0
     for seed in range(6):
         broken = bytearray(content)
         for place in np.random.default_rng(seed).integers(len(content) // 4, len(content) * 3 // 4, 1 + 3 * seed):
             broken[place] ^= 255
-        film = tmp_path / f"damaged {name}"
-        film.write_bytes(broken)
-        one, several = everything(film, 1), everything(film, 3)
+        video = tmp_path / f"damaged {name}"
+        video.write_bytes(broken)
+        one, several = everything(video, 1), everything(video, 3)
         assert one == several or not several[3]
         uncertain += not several[3]
     assert uncertain
@@ -124,21 +124,21 @@ def test_a_damaged_film_that_threads_may_read_differently_is_marked_inexact(tmp_
 def test_a_run_that_is_too_long_to_read_ahead_is_decoded_as_it_is_read(
     tmp_path: Path, longest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    film = films.write_film(tmp_path / "film.mp4", films.pictures(130, CUTS), options=X264)
-    one = everything(film, 1)
+    video = videos.write_video(tmp_path / "video.mp4", videos.pictures(130, CUTS), options=X264)
+    one = everything(video, 1)
     monkeypatch.setattr(runs, longest, 10)
-    assert everything(film, 3) == one
+    assert everything(video, 3) == one
 
 
 # --- the threads ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
-def film(tmp_path: Path) -> Path:
-    return films.write_film(tmp_path / "film.mp4", films.pictures(600, width=32, height=32), options=X264)
+def video(tmp_path: Path) -> Path:
+    return videos.write_video(tmp_path / "video.mp4", videos.pictures(600, width=32, height=32), options=X264)
 
 
-def test_the_first_frame_is_transformed_before_any_other(film: Path) -> None:
+def test_the_first_frame_is_transformed_before_any_other(video: Path) -> None:
     looked: list[int] = []
 
     def look(frames: Iterator[VideoFrame]) -> list[int]:
@@ -148,13 +148,13 @@ def test_the_first_frame_is_transformed_before_any_other(film: Path) -> None:
         looked.extend(stamps)
         return stamps
 
-    with VideoDecoder(film, 4) as opened:
+    with VideoDecoder(video, 4) as opened:
         list(opened.frames(look))
     assert looked[0] == min(looked)
     assert len(looked) == len(set(looked)) == 600
 
 
-def test_the_number_of_frames_decoded_ahead_is_limited(film: Path) -> None:
+def test_the_number_of_frames_decoded_ahead_is_limited(video: Path) -> None:
     looked: list[VideoFrame] = []
 
     def look(frames: Iterator[VideoFrame]) -> list[VideoFrame]:
@@ -162,7 +162,7 @@ def test_the_number_of_frames_decoded_ahead_is_limited(film: Path) -> None:
         looked.extend(batch)
         return batch
 
-    with VideoDecoder(film, 2) as opened:
+    with VideoDecoder(video, 2) as opened:
         frames = opened.frames(look, queue_limit=32)
         list(islice(frames, 5))
         assert soon(lambda: len(looked) > 60)
@@ -177,16 +177,16 @@ def threads_of_runs() -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if "_work" in thread.name]
 
 
-def test_abandoned_reading_ends_its_threads(film: Path) -> None:
+def test_abandoned_reading_ends_its_threads(video: Path) -> None:
     before = threads_of_runs()
-    with VideoDecoder(film, 3) as opened:
+    with VideoDecoder(video, 3) as opened:
         list(islice(opened.frames(queue_limit=16), 40))
         assert threads_of_runs() != before
     assert threads_of_runs() == before
 
 
 @pytest.mark.parametrize("at", [0, 100])
-def test_an_error_in_a_decoding_thread_is_raised(film: Path, at: int) -> None:
+def test_an_error_in_a_decoding_thread_is_raised(video: Path, at: int) -> None:
     looked: list[VideoFrame] = []
 
     def stumble(frames: Iterator[VideoFrame]) -> list[VideoFrame]:
@@ -197,12 +197,12 @@ def test_an_error_in_a_decoding_thread_is_raised(film: Path, at: int) -> None:
         return batch
 
     before = threads_of_runs()
-    with VideoDecoder(film, 3) as opened, pytest.raises(ZeroDivisionError, match="a bug"):
+    with VideoDecoder(video, 3) as opened, pytest.raises(ZeroDivisionError, match="a bug"):
         list(opened.frames(stumble))
     assert threads_of_runs() == before
 
 
-def test_an_error_of_the_container_is_raised(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_of_the_container_is_raised(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     packets = VideoDecoder._packets
 
     def broken(self: VideoDecoder, damage: runs.Damage) -> Iterator[object]:
@@ -210,5 +210,5 @@ def test_an_error_of_the_container_is_raised(film: Path, monkeypatch: pytest.Mon
         raise ZeroDivisionError("a bug")
 
     monkeypatch.setattr(VideoDecoder, "_packets", broken)
-    with VideoDecoder(film, 3) as opened, pytest.raises(ZeroDivisionError, match="a bug"):
+    with VideoDecoder(video, 3) as opened, pytest.raises(ZeroDivisionError, match="a bug"):
         list(opened.frames())

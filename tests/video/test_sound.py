@@ -1,4 +1,4 @@
-"""The sound of films: the filters by their formula, and features that change where the sound does."""
+"""The sound of videos: the filters by their formula, and features that change where the sound does."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ import numpy as np
 import pytest
 
 from pipelines.errors import VideoError
-from pipelines.progress import FilmProgress
+from pipelines.progress import VideoProgress
 from pipelines.stages.extract_sound import SoundResult, SoundSettings, extract_sound
 from pipelines.stores.features import features_of, open_features
 from pipelines.stores.index import IndexedVideo, read_index, write_index
 from pipelines.video import sound
-from tests import films
+from tests import videos
 from tests.command import Bassl
 from tests.running import ENVIRONMENT
 from tests.small_stores import refusal
@@ -29,7 +29,7 @@ from tests.small_stores import refusal
 SECONDS, CHANGE = 6.0, 2.5
 
 
-def write_sounding_film(
+def write_sounding_video(
     path: Path,
     wave: Callable[[np.ndarray], np.ndarray],
     delay: float = 0.0,
@@ -43,7 +43,7 @@ def write_sounding_film(
         pictures.width, pictures.height, pictures.pix_fmt = 64, 48, "yuv420p"
         track = container.add_stream(codec, rate=rate)
         track.layout = layout
-        for index, picture in enumerate(films.pictures(round(24 * SECONDS), (60,), 64, 48)):
+        for index, picture in enumerate(videos.pictures(round(24 * SECONDS), (60,), 64, 48)):
             frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
             frame.pts, frame.time_base = index + round(24 * delay), Fraction(1, 24)
             container.mux(pictures.encode(frame))
@@ -95,13 +95,13 @@ def test_a_tone_is_loudest_in_its_own_band_and_twice_the_amplitude_is_log_four_m
 
 
 @pytest.fixture(scope="module")
-def film(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_sounding_film(tmp_path_factory.mktemp("sounding") / "film.mkv", changing)
+def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_sounding_video(tmp_path_factory.mktemp("sounding") / "video.mkv", changing)
 
 
-def test_sound_features_change_where_the_sound_changes(film: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sound_features_change_where_the_sound_changes(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shots = np.array([[0, 1.2], [1.2, CHANGE], [CHANGE, 4], [4, SECONDS], [SECONDS, 9]])
-    found = sound.shot_sounds(film, shots)
+    found = sound.shot_sounds(video, shots)
     assert found.shape == (5, sound.WIDTH)
     assert found.dtype == np.float32
     apart = np.linalg.norm(np.diff(found[:, : sound.BANDS], axis=0), axis=1)
@@ -109,38 +109,38 @@ def test_sound_features_change_where_the_sound_changes(film: Path, monkeypatch: 
     assert (found[4, : sound.BANDS] == np.float32(np.log(sound.FLOOR))).all()  # after the end there is silence
     assert (found[4, sound.BANDS :] == 0).all()
     monkeypatch.setattr(sound, "_BLOCK", 7)  # read in small pieces it is the same
-    np.testing.assert_allclose(sound.shot_sounds(film, shots), found, atol=1e-3)
+    np.testing.assert_allclose(sound.shot_sounds(video, shots), found, atol=1e-3)
 
 
-def test_sound_is_aligned_with_the_video(film: Path, tmp_path: Path) -> None:
-    """A film whose clock begins at five seconds: the sound changes at the same picture."""
-    late = write_sounding_film(tmp_path / "late.mkv", changing, delay=5.0)
+def test_sound_is_aligned_with_the_video(video: Path, tmp_path: Path) -> None:
+    """A video whose clock begins at five seconds: the sound changes at the same picture."""
+    late = write_sounding_video(tmp_path / "late.mkv", changing, delay=5.0)
     shots = np.array([[0, CHANGE], [CHANGE, SECONDS]])
-    np.testing.assert_allclose(sound.shot_sounds(late, shots), sound.shot_sounds(film, shots), atol=0.05)
+    np.testing.assert_allclose(sound.shot_sounds(late, shots), sound.shot_sounds(video, shots), atol=0.05)
 
 
-def test_sound_is_aligned_with_a_film_whose_first_frame_is_damaged(tmp_path: Path) -> None:
+def test_sound_is_aligned_with_a_video_whose_first_frame_is_damaged(tmp_path: Path) -> None:
     """As with the picture, times count from the first frame that can be decoded."""
-    options = films.GROUPS | {"g": "48", "x264-params": "scenecut=0"}
+    options = videos.GROUPS | {"g": "48", "x264-params": "scenecut=0"}
     late = {"output_ts_offset": "100"}
-    shown = films.pictures(120, (60,))
-    film = films.write_film(tmp_path / "film.ts", shown, options=options, sound_seconds=5, container_options=late)
-    content = bytearray(film.read_bytes())
+    shown = videos.pictures(120, (60,))
+    video = videos.write_video(tmp_path / "video.ts", shown, options=options, sound_seconds=5, container_options=late)
+    content = bytearray(video.read_bytes())
     for packet in range(3, 40):  # of the transport stream, after the tables: the beginning of the first frame
         content[packet * 188 + 60 : packet * 188 + 188] = np.random.default_rng(packet).bytes(128)
-    film.write_bytes(content)
-    (found,) = sound.shot_sounds(film, np.array([[0.0, 2.0]]))
+    video.write_bytes(content)
+    (found,) = sound.shot_sounds(video, np.array([[0.0, 2.0]]))
     assert (found[: sound.BANDS] > np.log(sound.FLOOR)).any(), "there is silence only"
 
 
 @pytest.mark.parametrize(("rate", "layout"), [(48000, "stereo"), (44100, "mono")])
 def test_sound_features_of_joined_recordings_equal_those_of_each_alone(tmp_path: Path, rate: int, layout: str) -> None:
     """Also where the second begins a clock of its own, and has another kind of sound."""
-    one = write_sounding_film(tmp_path / "one.ts", changing, codec="aac")
-    two = write_sounding_film(
+    one = write_sounding_video(tmp_path / "one.ts", changing, codec="aac")
+    two = write_sounding_video(
         tmp_path / "two.ts", lambda s: changing(SECONDS - s), codec="aac", rate=rate, layout=layout
     )
-    joined = films.joined([one, two], tmp_path / "joined.ts")
+    joined = videos.joined([one, two], tmp_path / "joined.ts")
     shots = np.array([[0.5, 2.0], [4.0, 5.5]])  # without the moments when it changes
     expected = np.concatenate([sound.shot_sounds(one, shots), sound.shot_sounds(two, shots)])
     found = sound.shot_sounds(joined, np.concatenate([shots, shots + SECONDS]))
@@ -154,34 +154,34 @@ def index_of(path: Path, *names: str) -> Path:
     return path
 
 
-def test_a_sound_store_is_made_kept_and_extended(film: Path, tmp_path: Path) -> None:
-    settings = SoundSettings(index_of(tmp_path / "index.h5", "film", "silent"), tmp_path / "sound.h5")
-    silent = films.write_film(tmp_path / "silent.mp4", films.pictures(144, (60,)))
-    done = extract_sound([film, silent], settings)
+def test_a_sound_store_is_made_kept_and_extended(video: Path, tmp_path: Path) -> None:
+    settings = SoundSettings(index_of(tmp_path / "index.h5", "video", "silent"), tmp_path / "sound.h5")
+    silent = videos.write_video(tmp_path / "silent.mp4", videos.pictures(144, (60,)))
+    done = extract_sound([video, silent], settings)
     assert [result.status for result in done] == ["done", "failed"] or [r.status for r in done] == ["failed", "done"]
     (failed,) = [result for result in done if result.status == "failed"]
     assert failed.error == f"{silent}: has no sound"
     store = open_features(settings.output)
-    assert list(store.videos) == ["film"]
-    _, features = features_of(read_index(index_of(tmp_path / "one.h5", "film")), [settings.output])
-    np.testing.assert_array_equal(features, sound.shot_sounds(film, np.array([[0, 2.5], [2.5, 6.0]])))
-    assert [result.status for result in extract_sound([film], settings)] == ["kept"]
+    assert list(store.videos) == ["video"]
+    _, features = features_of(read_index(index_of(tmp_path / "one.h5", "video")), [settings.output])
+    np.testing.assert_array_equal(features, sound.shot_sounds(video, np.array([[0, 2.5], [2.5, 6.0]])))
+    assert [result.status for result in extract_sound([video], settings)] == ["kept"]
 
 
-def test_two_simultaneous_runs_extend_one_store(film: Path, tmp_path: Path) -> None:
-    other = write_sounding_film(tmp_path / "other.mkv", changing)
-    settings = SoundSettings(index_of(tmp_path / "index.h5", "film", "other"), tmp_path / "sound.h5")
-    extract_sound([film], settings, on_start=lambda films: extract_sound([other], settings))
-    assert sorted(open_features(settings.output).videos) == ["film", "other"]
+def test_two_simultaneous_runs_extend_one_store(video: Path, tmp_path: Path) -> None:
+    other = write_sounding_video(tmp_path / "other.mkv", changing)
+    settings = SoundSettings(index_of(tmp_path / "index.h5", "video", "other"), tmp_path / "sound.h5")
+    extract_sound([video], settings, on_start=lambda videos: extract_sound([other], settings))
+    assert sorted(open_features(settings.output).videos) == ["video", "other"]
 
 
-def test_an_interrupt_keeps_finished_films_and_does_not_wait_for_others(
-    film: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_an_interrupt_keeps_finished_videos_and_does_not_wait_for_others(
+    video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begun, read_whole = Event(), Event()
 
     def hear(path: Path, shots: np.ndarray, progress: Callable[[float, float], None], warn: object) -> np.ndarray:
-        if path == film:
+        if path == video:
             begun.wait()
             return np.zeros((len(shots), sound.WIDTH), np.float32)
         begun.set()
@@ -191,52 +191,52 @@ def test_an_interrupt_keeps_finished_films_and_does_not_wait_for_others(
         read_whole.set()
         return np.zeros((len(shots), sound.WIDTH), np.float32)
 
-    def interrupt(state: FilmProgress[SoundResult]) -> None:
+    def interrupt(state: VideoProgress[SoundResult]) -> None:
         if state.result is not None:
             raise KeyboardInterrupt
 
     monkeypatch.setattr(sound, "shot_sounds", hear)
     (tmp_path / "long.mkv").touch()
-    settings = SoundSettings(index_of(tmp_path / "index.h5", "film", "long"), tmp_path / "sound.h5", workers=2)
+    settings = SoundSettings(index_of(tmp_path / "index.h5", "video", "long"), tmp_path / "sound.h5", workers=2)
     with pytest.raises(KeyboardInterrupt):
-        extract_sound([film, tmp_path / "long.mkv"], settings, interrupt)
+        extract_sound([video, tmp_path / "long.mkv"], settings, interrupt)
     assert not read_whole.is_set()
-    assert list(open_features(settings.output).videos) == ["film"]
+    assert list(open_features(settings.output).videos) == ["video"]
 
 
-def test_a_pipe_counts_as_one_film_that_fails(film: Path, tmp_path: Path) -> None:
+def test_a_pipe_counts_as_one_video_that_fails(video: Path, tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "pipe.mp4")
-    settings = SoundSettings(index_of(tmp_path / "index.h5", "film", "pipe"), tmp_path / "sound.h5")
-    found = {result.video_id: result for result in extract_sound([pipe, film], settings)}
-    assert (found["film"].status, found["pipe"].status) == ("done", "failed")
+    settings = SoundSettings(index_of(tmp_path / "index.h5", "video", "pipe"), tmp_path / "sound.h5")
+    found = {result.video_id: result for result in extract_sound([pipe, video], settings)}
+    assert (found["video"].status, found["pipe"].status) == ("done", "failed")
     assert found["pipe"].error.startswith(f"{pipe}: is a pipe")
 
 
-def test_a_film_that_is_missing_or_not_in_the_index_gives_one_line(film: Path, tmp_path: Path) -> None:
+def test_a_video_that_is_missing_or_not_in_the_index_gives_one_line(video: Path, tmp_path: Path) -> None:
     settings = SoundSettings(index_of(tmp_path / "index.h5", "other"), tmp_path / "sound.h5")
-    (result,) = extract_sound([film], settings)
+    (result,) = extract_sound([video], settings)
     assert result.status == "failed"
-    assert "has no film with the id film" in result.error
+    assert "has no video with the id video" in result.error
     assert not settings.output.exists()
     refusal(lambda: sound.shot_sounds(tmp_path / "none.mp4", np.zeros((1, 2))), "no such file", error=VideoError)
 
 
-def test_the_command_names_films_without_sound_and_continues(bassl: Bassl, film: Path, tmp_path: Path) -> None:
-    index = index_of(tmp_path / "index.h5", "film", "silent")
-    silent = films.write_film(tmp_path / "silent.mp4", films.pictures(144, (60,)))
-    run = bassl("extract-sound", film, silent, "--index", index, "-o", tmp_path / "sound.h5")
+def test_the_command_names_videos_without_sound_and_continues(bassl: Bassl, video: Path, tmp_path: Path) -> None:
+    index = index_of(tmp_path / "index.h5", "video", "silent")
+    silent = videos.write_video(tmp_path / "silent.mp4", videos.pictures(144, (60,)))
+    run = bassl("extract-sound", video, silent, "--index", index, "-o", tmp_path / "sound.h5")
     assert (run.code, run.out) == (1, "")
     assert f"bassl: {silent}: has no sound" in run.err
     assert "1 done, 0 kept, 1 failed" in run.err
-    assert list(open_features(tmp_path / "sound.h5").videos) == ["film"]
+    assert list(open_features(tmp_path / "sound.h5").videos) == ["video"]
     nothing = bassl("extract-sound", silent, "--index", index, "-o", tmp_path / "none.h5")
     assert "0 done, 0 kept, 1 failed; nothing to write" in nothing.err
 
 
 @pytest.mark.parametrize("codec", ["aac", "flac"])
 def test_the_command_warns_where_sound_is_damaged(bassl: Bassl, tmp_path: Path, codec: str) -> None:
-    whole = write_sounding_film(tmp_path / "whole.mkv", changing, codec=codec)
-    broken = films.damaged(whole, tmp_path / "broken.mkv")
+    whole = write_sounding_video(tmp_path / "whole.mkv", changing, codec=codec)
+    broken = videos.damaged(whole, tmp_path / "broken.mkv")
     index = index_of(tmp_path / "index.h5", "whole", "broken")
     run = bassl("extract-sound", whole, broken, "--index", index, "-o", tmp_path / "sound.h5")
     assert run.code == 0
@@ -244,28 +244,28 @@ def test_the_command_warns_where_sound_is_damaged(bassl: Bassl, tmp_path: Path, 
     assert f"{whole}: its sound" not in run.err
 
 
-def test_a_film_with_channels_in_an_unusual_order_is_read_in_every_way_but_encoding(tmp_path: Path) -> None:
+def test_a_video_with_channels_in_an_unusual_order_is_read_in_every_way_but_encoding(tmp_path: Path) -> None:
     """In a process of its own, which PyAV would end."""
-    film = write_sounding_film(tmp_path / "film.mov", changing, layout="6.1")
+    video = write_sounding_video(tmp_path / "video.mov", changing, layout="6.1")
     usual, mpeg_6_1_a = bytes.fromhex("00010000 0000070f"), bytes.fromhex("007d0007 00000000")  # QuickTime's 'chan'
-    content = film.read_bytes()
+    content = video.read_bytes()
     assert content.count(usual) == 1
-    film.write_bytes(content.replace(usual, mpeg_6_1_a))
+    video.write_bytes(content.replace(usual, mpeg_6_1_a))
     script = f"""
 from pathlib import Path
 import numpy as np
-import tests.films
+import tests.videos
 from pipelines.errors import VideoError
 from pipelines.stages.split import SplitSettings, split
 from pipelines.video.sound import shot_sounds
-film = Path({str(film)!r})
+video = Path({str(video)!r})
 for _ in range(3):
-    scenes = tests.films.scenes_of(film, (60,))
+    scenes = tests.videos.scenes_of(video, (60,))
     assert scenes.video.sound_channels == 7
-    assert np.isfinite(shot_sounds(film, np.array([[0.0, 2.5], [2.5, 6.0]]))).all()
-    split(film, scenes, SplitSettings(film.parent / "copies", overwrite=True))
+    assert np.isfinite(shot_sounds(video, np.array([[0.0, 2.5], [2.5, 6.0]]))).all()
+    split(video, scenes, SplitSettings(video.parent / "copies", overwrite=True))
     try:
-        split(film, scenes, SplitSettings(film.parent / "encoded", exact=True))
+        split(video, scenes, SplitSettings(video.parent / "encoded", exact=True))
     except VideoError as error:
         assert "in an order that cannot be encoded" in str(error)
     else:

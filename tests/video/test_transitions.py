@@ -1,4 +1,4 @@
-"""Cuts, dissolves, fades and wipes in small generated films, and changes that are none of these."""
+"""Cuts, dissolves, fades and wipes in small generated videos, and changes that are none of these."""
 
 import pickle
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from pipelines.video.shots import Boundary
 from pipelines.video.transitions import TransitionDetector, correlation, frame_descriptors, weights
 
-Film = NDArray[np.uint8]  # (N, H, W, 3)
+Video = NDArray[np.uint8]  # (N, H, W, 3)
 
 WIDTH, HEIGHT = 112, 64
 
@@ -28,18 +28,18 @@ def scene(seed: int, width: int = WIDTH, height: int = HEIGHT) -> NDArray[np.flo
     return np.clip(picture + rng.uniform(70, 180, 3), 0, 255).astype(np.float32)
 
 
-def still(seed: int, frames: int) -> Film:
+def still(seed: int, frames: int) -> Video:
     return np.repeat(scene(seed)[None], frames, 0).astype(np.uint8)
 
 
-def pan(seed: int, frames: int, pixels: float = 0.3) -> Film:
+def pan(seed: int, frames: int, pixels: float = 0.3) -> Video:
     wide = scene(seed, WIDTH + int(pixels * frames) + 2)
     return np.stack(
         [cv2.getRectSubPix(wide, (WIDTH, HEIGHT), (WIDTH / 2 + pixels * i, HEIGHT / 2)) for i in range(frames)]
     ).astype(np.uint8)
 
 
-def zoom(seed: int, frames: int, by: float = 1.6) -> Film:
+def zoom(seed: int, frames: int, by: float = 1.6) -> Video:
     large = scene(seed, 2 * WIDTH, 2 * HEIGHT)
     zoomed = []
     for share in by ** -np.linspace(0, 1, frames):
@@ -48,26 +48,26 @@ def zoom(seed: int, frames: int, by: float = 1.6) -> Film:
     return np.stack(zoomed).astype(np.uint8)
 
 
-def mixed(before: Film, after: Film, frames: int) -> Film:
-    """The two films with a dissolve of so many frames from the end of one to the beginning of the other."""
+def mixed(before: Video, after: Video, frames: int) -> Video:
+    """The two videos with a dissolve of so many frames from the end of one to the beginning of the other."""
     a = (np.arange(1, frames + 1) / (frames + 1))[:, None, None, None]
     both = (1 - a) * before[-frames:] + a * after[:frames]
     return np.concatenate([before[:-frames], both.astype(np.uint8), after[frames:]])
 
 
-def plain(colour: tuple[int, int, int], frames: int) -> Film:
+def plain(colour: tuple[int, int, int], frames: int) -> Video:
     return np.broadcast_to(np.uint8(colour), (frames, HEIGHT, WIDTH, 3)).copy()
 
 
-def found(film: Film, rate: float = 24.0) -> list[Boundary]:
+def found(video: Video, rate: float = 24.0) -> list[Boundary]:
     detector = TransitionDetector(rate, round(0.6 * rate))
-    prepared = [one for at in range(0, len(film), 16) for one in detector.prepare(film[at : at + 16])]
+    prepared = [one for at in range(0, len(video), 16) for one in detector.prepare(video[at : at + 16])]
     given_out = [t for index, one in enumerate(prepared) for t in detector.push(index, one)]
-    return given_out + detector.finish(len(film))
+    return given_out + detector.finish(len(video))
 
 
-def kinds(film: Film) -> list[str]:
-    return [transition.kind for transition in found(film)]
+def kinds(video: Video) -> list[str]:
+    return [transition.kind for transition in found(video)]
 
 
 # --- transitions ----------------------------------------------------------------------------------------------------
@@ -80,8 +80,8 @@ def test_a_hard_cut_is_found_at_the_first_frame_of_the_new_shot() -> None:
 @pytest.mark.parametrize("frames", [6, 9, 14, 24, 40, 60])
 @pytest.mark.parametrize("shot", [still, pan, zoom])
 def test_a_dissolve_is_found_with_its_range_and_its_middle(shot: type, frames: int) -> None:
-    film = mixed(shot(4, 100), shot(5, 100), frames)
-    (transition,) = found(film)
+    video = mixed(shot(4, 100), shot(5, 100), frames)
+    (transition,) = found(video)
     assert transition.kind == "dissolve"
     assert transition.start == pytest.approx(100 - frames, abs=1 + 0.12 * frames)
     assert transition.end == pytest.approx(100, abs=1 + 0.12 * frames)
@@ -93,36 +93,36 @@ def test_a_dissolve_is_found_with_its_range_and_its_middle(shot: type, frames: i
 def test_a_fade_is_one_transition_from_the_first_frame_that_fades_to_the_last(
     colour: tuple[int, int, int], out: int, hold: int, into: int
 ) -> None:
-    film = mixed(mixed(still(6, 100), plain(colour, out + hold + into), out), pan(7, 100), into)
-    (transition,) = found(film)
+    video = mixed(mixed(still(6, 100), plain(colour, out + hold + into), out), pan(7, 100), into)
+    (transition,) = found(video)
     assert transition.kind == "fade"
     assert transition.start == pytest.approx(100 - out, abs=1 + 0.12 * out)
     assert transition.end == pytest.approx(100 + hold + into, abs=1 + 0.12 * into)
 
 
 def test_a_fade_out_that_ends_in_a_hard_cut_is_one_transition() -> None:
-    film = np.concatenate([mixed(still(6, 100), plain((0, 0, 0), 30), 20), still(8, 60)])
-    (transition,) = found(film)
+    video = np.concatenate([mixed(still(6, 100), plain((0, 0, 0), 30), 20), still(8, 60)])
+    (transition,) = found(video)
     assert (transition.kind, transition.end) == ("fade", 110)
     assert transition.start == pytest.approx(80, abs=3)
 
 
 @pytest.mark.parametrize(("hold", "into"), [(8, 12), (20, 30)])
 def test_a_hard_cut_to_black_followed_by_a_fade_in_is_one_transition(hold: int, into: int) -> None:
-    film = np.concatenate([still(6, 60), mixed(plain((0, 0, 0), hold + into), still(8, 80), into)])
-    (transition,) = found(film)
+    video = np.concatenate([still(6, 60), mixed(plain((0, 0, 0), hold + into), still(8, 80), into)])
+    (transition,) = found(video)
     assert (transition.kind, transition.start) == ("fade", 60)
     assert transition.end == pytest.approx(60 + hold + into, abs=3)
 
 
 def test_a_hard_cut_to_long_black_is_the_only_transition() -> None:
-    film = np.concatenate([still(6, 60), mixed(plain((0, 0, 0), 130), still(8, 80), 30)])
-    assert found(film) == [("cut", 60, 60)]
+    video = np.concatenate([still(6, 60), mixed(plain((0, 0, 0), 130), still(8, 80), 30)])
+    assert found(video) == [("cut", 60, 60)]
 
 
 def test_hard_cuts_to_black_and_from_it_are_two_cuts() -> None:
-    film = np.concatenate([still(6, 40), plain((0, 0, 0), 30), still(8, 40)])
-    assert found(film) == [("cut", 40, 40), ("cut", 70, 70)]
+    video = np.concatenate([still(6, 40), plain((0, 0, 0), 30), still(8, 40)])
+    assert found(video) == [("cut", 40, 40), ("cut", 70, 70)]
 
 
 @pytest.mark.parametrize("frames", [10, 30])
@@ -141,10 +141,10 @@ def test_a_wipe_is_found_in_every_direction(frames: int, axis: int, reverse: boo
 
 
 def test_consecutive_transitions_are_returned_in_order() -> None:
-    film = np.concatenate(
+    video = np.concatenate(
         [mixed(still(1, 60), still(2, 60), 12), mixed(pan(3, 60), plain((0, 0, 0), 20), 10), still(4, 60)]
     )
-    assert kinds(film) == ["dissolve", "cut", "fade"]
+    assert kinds(video) == ["dissolve", "cut", "fade"]
 
 
 # --- what is none ---------------------------------------------------------------------------------------------------
@@ -163,22 +163,22 @@ def test_a_zoom_is_no_transition(by: float) -> None:
 
 @pytest.mark.parametrize("frames", [8, 30])
 def test_an_object_that_crosses_the_image_is_no_transition(frames: int) -> None:
-    film, thing = still(13, 40 + frames), scene(14, 48, 48).astype(np.uint8)
+    video, thing = still(13, 40 + frames), scene(14, 48, 48).astype(np.uint8)
     for i, x in enumerate(np.linspace(-48, WIDTH, frames).astype(int)):
         left, right = max(x, 0), min(x + 48, WIDTH)
-        film[20 + i, 10:58, left:right] = thing[:, left - x : right - x]
-    assert found(film) == []
+        video[20 + i, 10:58, left:right] = thing[:, left - x : right - x]
+    assert found(video) == []
 
 
 @pytest.mark.parametrize("stays", [True, False])
 def test_a_fast_object_in_front_of_a_constant_image_is_no_cut(stays: bool) -> None:
-    film, thing = still(13, 60), 255 - scene(13)[:, :44].astype(np.uint8)
+    video, thing = still(13, 60), 255 - scene(13)[:, :44].astype(np.uint8)
     places = [0] * 28 + [1, 6, 34, 39, 40] + [40] * 27  # pixels from the left
-    for frame, x in zip(film, places, strict=True):
+    for frame, x in zip(video, places, strict=True):
         frame[:, x : x + 44] = thing
         if not stays and x > 20:
             frame[:] = 255 - frame
-    assert kinds(film) == ([] if stays else ["cut"])
+    assert kinds(video) == ([] if stays else ["cut"])
 
 
 def test_a_hard_cut_to_a_shot_with_changing_light_is_a_cut() -> None:
@@ -197,9 +197,9 @@ def test_small_text_on_black_is_not_black() -> None:
 @pytest.mark.parametrize("shot", [still, pan])
 def test_changing_light_is_no_transition(shot: type, to: float) -> None:
     light = np.interp(np.arange(100), [30, 60], [1, to])[:, None, None, None]
-    film = np.clip(shot(15, 100) * light, 0, 255).astype(np.uint8)
-    assert found(film) == []
-    assert found(film[::-1].copy()) == []
+    video = np.clip(shot(15, 100) * light, 0, 255).astype(np.uint8)
+    assert found(video) == []
+    assert found(video[::-1].copy()) == []
 
 
 SLOW = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
@@ -208,75 +208,75 @@ SLOW = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 @pytest.mark.parametrize("shares", [(1.0,), (0.7, 0.7), (1.0, 1.0, 1.0), (1.0, 0.8, 0.5, 0.3, 0.1), (1.0,) * 3 + SLOW])
 @pytest.mark.parametrize("shot", [still, pan])
 def test_a_flash_is_no_transition(shot: type, shares: Sequence[float]) -> None:
-    film = shot(16, 80)
+    video = shot(16, 80)
     for i, share in enumerate(shares, 40):
-        film[i] = (1 - share) * film[i] + share * 255
-    assert found(film) == []
+        video[i] = (1 - share) * video[i] + share * 255
+    assert found(video) == []
 
 
 def test_a_cut_in_a_flash_is_a_cut() -> None:
-    film = np.concatenate([still(3, 40), plain((255, 255, 255), 2), still(4, 40) // 4])
-    assert len(found(film)) == 1
+    video = np.concatenate([still(3, 40), plain((255, 255, 255), 2), still(4, 40) // 4])
+    assert len(found(video)) == 1
 
 
-def test_a_film_that_begins_and_ends_in_black_has_no_transitions_there() -> None:
+def test_a_video_that_begins_and_ends_in_black_has_no_transitions_there() -> None:
     black = plain((0, 0, 0), 40)
     assert found(mixed(mixed(black, still(19, 100), 20), black, 20)) == []
     assert found(black) == []
 
 
 @pytest.mark.parametrize("frames", [0, 1, 2, 20])
-def test_a_film_that_is_shorter_than_any_transition_has_none(frames: int) -> None:
+def test_a_video_that_is_shorter_than_any_transition_has_none(frames: int) -> None:
     assert found(still(20, frames)) == []
 
 
 # --- properties -----------------------------------------------------------------------------------------------------
 
 
-def joined(seed: int) -> Film:
-    """A film with one transition of each kind."""
+def joined(seed: int) -> Video:
+    """A video with one transition of each kind."""
     dissolved = mixed(pan(seed, 60), still(seed + 1, 60), 20)
     faded = mixed(mixed(dissolved, plain((0, 0, 0), 40), 16), still(seed + 2, 60), 16)
     return np.concatenate([faded, zoom(seed + 3, 60)])
 
 
-def test_a_film_has_the_same_transitions_however_its_frames_are_grouped() -> None:
-    film = joined(30)
+def test_a_video_has_the_same_transitions_however_its_frames_are_grouped() -> None:
+    video = joined(30)
     detector = TransitionDetector(24.0, 14)
     rng = np.random.default_rng(0)
-    edges = [0, *sorted(rng.choice(np.arange(1, len(film)), 40, replace=False).tolist()), len(film)]
-    prepared = [one for a, b in pairwise(edges) for one in detector.prepare(film[a:b])]
-    again = [t for index, one in enumerate(prepared) for t in detector.push(index, one)] + detector.finish(len(film))
-    assert again == found(film)
+    edges = [0, *sorted(rng.choice(np.arange(1, len(video)), 40, replace=False).tolist()), len(video)]
+    prepared = [one for a, b in pairwise(edges) for one in detector.prepare(video[a:b])]
+    again = [t for index, one in enumerate(prepared) for t in detector.push(index, one)] + detector.finish(len(video))
+    assert again == found(video)
     assert [t.kind for t in again] == ["dissolve", "fade", "cut"]
 
 
 @pytest.mark.parametrize("size", [(96, 54), (150, 86), (191, 108)])
-def test_a_film_has_the_same_transitions_at_every_resolution(size: tuple[int, int]) -> None:
-    film = joined(40)
-    other = np.stack([cv2.resize(frame, size, interpolation=cv2.INTER_AREA) for frame in film])
-    assert [t.kind for t in found(other)] == [t.kind for t in found(film)]
-    for one, same in zip(found(other), found(film), strict=True):
+def test_a_video_has_the_same_transitions_at_every_resolution(size: tuple[int, int]) -> None:
+    video = joined(40)
+    other = np.stack([cv2.resize(frame, size, interpolation=cv2.INTER_AREA) for frame in video])
+    assert [t.kind for t in found(other)] == [t.kind for t in found(video)]
+    for one, same in zip(found(other), found(video), strict=True):
         assert one.frame == pytest.approx(same.frame, abs=2)
 
 
 @pytest.mark.parametrize("times", [2, 4])
 def test_a_higher_frame_rate_gives_transitions_at_the_same_times(times: int) -> None:
-    film = joined(50)
-    faster = found(film.repeat(times, 0), 24.0 * times)
-    assert [t.kind for t in faster] == [t.kind for t in found(film)]
-    for one, same in zip(faster, found(film), strict=True):
+    video = joined(50)
+    faster = found(video.repeat(times, 0), 24.0 * times)
+    assert [t.kind for t in faster] == [t.kind for t in found(video)]
+    for one, same in zip(faster, found(video), strict=True):
         assert one.frame / times == pytest.approx(same.frame, abs=2)
 
 
 def test_no_transition_is_reported_later_than_the_detectors_maximum_delay() -> None:
-    film = joined(60)
+    video = joined(60)
     detector = TransitionDetector(24.0, 14)
-    for index, one in enumerate(detector.prepare(film)):
+    for index, one in enumerate(detector.prepare(video)):
         assert all(index - detector.lag <= t.frame <= index for t in detector.push(index, one))
 
 
-def test_the_data_kept_by_the_detector_does_not_grow_with_the_film() -> None:
+def test_the_data_kept_by_the_detector_does_not_grow_with_the_video() -> None:
     detector = TransitionDetector(24.0, 14)
     prepared = detector.prepare(joined(70))
     sizes = []
@@ -289,8 +289,8 @@ def test_the_data_kept_by_the_detector_does_not_grow_with_the_film() -> None:
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 3), (16, 16), (30, 200), (108, 60)])
 def test_an_image_of_any_size_has_a_descriptor(size: tuple[int, int]) -> None:
-    film = np.random.default_rng(0).integers(0, 256, (3, *size, 3)).astype(np.uint8)
-    found = frame_descriptors(film)
+    video = np.random.default_rng(0).integers(0, 256, (3, *size, 3)).astype(np.uint8)
+    found = frame_descriptors(video)
     assert found.shape == (3, 8 * 16 * 3 + 16 + 1)
     assert np.isfinite(found).all()
 
@@ -299,8 +299,8 @@ def test_an_image_of_any_size_has_a_descriptor(size: tuple[int, int]) -> None:
 def test_a_descriptor_has_the_mean_colours_of_the_cells_and_the_mean_squared_gradients_of_the_blocks(
     size: tuple[int, int],
 ) -> None:
-    film = np.random.default_rng(1).integers(0, 256, (3, *size, 3)).astype(np.uint8)
-    for image, descriptor in zip(film, frame_descriptors(film), strict=True):
+    video = np.random.default_rng(1).integers(0, 256, (3, *size, 3)).astype(np.uint8)
+    for image, descriptor in zip(video, frame_descriptors(video), strict=True):
         cells = cv2.resize(image.astype(np.float64), (16, 8), interpolation=cv2.INTER_AREA)
         assert np.abs(descriptor[:384].reshape(8, 16, 3) + 128 - cells).max() <= 0.5001  # whole numbers
         green = image[..., 1].astype(np.float64)

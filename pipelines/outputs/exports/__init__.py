@@ -22,7 +22,7 @@ class Format:
     """One format: its purpose, the ending of its files, and the function that makes its content.
 
     A file with the ``ending``, or with one of ``others``, has this format; not ``.xml``, which two formats have.
-    ``media``: whether the file refers to that of the film. ``warnings`` says why the reader of the format may refuse
+    ``media``: whether the file refers to that of the video. ``warnings`` says why the reader of the format may refuse
     the file.
     """
 
@@ -80,7 +80,7 @@ def _endings(path: Path) -> dict[str, str]:
 
 def export(scene_list: SceneList, path: Path | str, format: str | None = None, shots: bool = False) -> None:
     """Write scenes, or ``shots``, in a format of ``FORMATS``, None for the one that the ending of ``path`` means.
-    Raises BasslError where the format is not known, the path cannot be written or is the film itself."""
+    Raises BasslError where the format is not known, the path cannot be written or is the video itself."""
     path = Path(path)
     known = FORMATS.get(format or format_of(path))
     if known is None:

@@ -1,7 +1,7 @@
 """Chapters for players: Matroska XML (mkvmerge), ffmetadata (FFmpeg, into MP4 and others), WebVTT (web pages), the
 description of a YouTube video, and scene markers for Kodi.
 
-Times are those of the presentation timestamps, counted from the film's first frame.
+Times are those of the presentation timestamps, counted from the video's first frame.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pipelines.scenes import SceneList, timecode
 
 
 def matroska_chapters(scenes: SceneList, shots: bool = False) -> str:
-    """Chapters for ``mkvmerge --chapters FILE`` or ``mkvpropedit FILM --chapters FILE``, to the microsecond."""
+    """Chapters for ``mkvmerge --chapters FILE`` or ``mkvpropedit VIDEO --chapters FILE``, to the microsecond."""
     root = ElementTree.Element("Chapters")
     edition = add_element(root, "EditionEntry")
     for segment in segments_of(scenes, shots):
@@ -37,7 +37,7 @@ def _nanoseconds(seconds: float) -> str:
 
 
 def ffmetadata(scenes: SceneList, shots: bool = False) -> str:
-    """Chapters for ``ffmpeg -i FILM -i FILE -map_metadata 0 -map_chapters 1 -codec copy OUT``, to the microsecond."""
+    """Chapters for ``ffmpeg -i VIDEO -i FILE -map_metadata 0 -map_chapters 1 -codec copy OUT``, to the microsecond."""
     lines = [";FFMETADATA1"]
     for segment in segments_of(scenes, shots):
         start, end = (round(seconds * 1_000_000) for seconds in (segment.start, segment.end))
@@ -97,5 +97,5 @@ def youtube_warnings(scenes: SceneList, shots: bool = False) -> tuple[str, ...]:
 
 
 def kodi(scenes: SceneList, shots: bool = False) -> str:
-    """Scene markers for Kodi, which reads them from ``FILM.edl`` beside the film (MPlayer's EDL, action 2)."""
+    """Scene markers for Kodi, which reads them from ``VIDEO.edl`` beside the video (MPlayer's EDL, action 2)."""
     return "".join(f"{segment.start:.3f}\t{segment.start:.3f}\t2\n" for segment in segments_of(scenes, shots))

@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from pipelines.outputs.exports.segments import film_name, segments_of
+from pipelines.outputs.exports.segments import segments_of, video_name
 from pipelines.outputs.exports.timecode import parse_smpte, smpte, timecode_base
 from pipelines.outputs.exports.timeline import Clip, Timeline, timeline_of
 from pipelines.outputs.exports.xml import add_element, add_texts, document
@@ -30,11 +30,11 @@ def edl_channels(timeline: Timeline) -> str:
 def edl(scenes: SceneList, shots: bool = False) -> str:
     """A CMX 3600 edit decision list: one cut event per scene, source and record timecodes.
 
-    The film's own timecode, where it has one, is on the source side; the record side starts at zero. At 29.97 and 59.94
-    timecodes are drop-frame, unless the film's own is not. Above 60 frames per second every second frame has a label,
-    and cuts are rounded to the nearest. The format is meant for 999 events; further ones have numbers of four digits,
-    which current tools read. A dissolve, fade or wipe is already in the pictures, so its event is a cut in its middle;
-    a comment names it, with its seconds in the film.
+    The video's own timecode, where it has one, is on the source side; the record side starts at zero. At 29.97 and
+    59.94 timecodes are drop-frame, unless the video's own is not. Above 60 frames per second every second frame has a
+    label, and cuts are rounded to the nearest. The format is meant for 999 events; further ones have numbers of four
+    digits, which current tools read. A dissolve, fade or wipe is already in the pictures, so its event is a cut in its
+    middle; a comment names it, with its seconds in the video.
     """
     timeline = timeline_of(scenes, shots, FASTEST_EDL)
 
@@ -63,7 +63,7 @@ def _edl_head(timeline: Timeline) -> list[str]:
 def marker_edl(scenes: SceneList, shots: bool = False) -> str:
     """Markers for DaVinci Resolve (Timelines > Import > Timeline Markers from EDL): one at the start of each scene.
 
-    The first frame has the film's own timecode, or 01:00:00:00, with which Resolve begins a timeline.
+    The first frame has the video's own timecode, or 01:00:00:00, with which Resolve begins a timeline.
     """
     timeline = timeline_of(scenes, shots, FASTEST_EDL)
     first = timeline.source_start
@@ -79,19 +79,19 @@ def marker_edl(scenes: SceneList, shots: bool = False) -> str:
 
 
 def kdenlive(scenes: SceneList, shots: bool = False) -> str:
-    """Guides for Kdenlive (Guides > Import): one at the start of each scene, at the frame rate of the film."""
+    """Guides for Kdenlive (Guides > Import): one at the start of each scene, at the frame rate of the video."""
     guides = [{"pos": clip.start, "comment": clip.name, "type": 0} for clip in timeline_of(scenes, shots).clips]
     return json.dumps(guides, indent=1) + "\n"
 
 
 def lossless_cut(scenes: SceneList, shots: bool = False) -> str:
-    """A project of LosslessCut, version 1: JSON, which JSON5 includes; to be opened beside the film."""
+    """A project of LosslessCut, version 1: JSON, which JSON5 includes; to be opened beside the video."""
     segments = [{"start": each.start, "end": each.end, "name": each.name} for each in segments_of(scenes, shots)]
-    return json.dumps({"version": 1, "mediaFileName": film_name(scenes), "cutSegments": segments}, indent=1) + "\n"
+    return json.dumps({"version": 1, "mediaFileName": video_name(scenes), "cutSegments": segments}, indent=1) + "\n"
 
 
 def otio(scenes: SceneList, shots: bool = False) -> str:
-    """An OpenTimelineIO timeline (JSON): a track of pictures and, where the film has sound, one of sound.
+    """An OpenTimelineIO timeline (JSON): a track of pictures and, where the video has sound, one of sound.
 
     Rates are floating-point numbers in this format. Each scene is a clip and a marker of the timeline; the metadata of
     both have its score, those of the clip how it ends: a dissolve is in the pictures already, and a transition between
@@ -148,7 +148,7 @@ def otio(scenes: SceneList, shots: bool = False) -> str:
 
 
 def fcpxml(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
-    """A Final Cut Pro project (FCPXML 1.10): one clip per scene, or with ``markers`` the film with a marker at the
+    """A Final Cut Pro project (FCPXML 1.10): one clip per scene, or with ``markers`` the video with a marker at the
     start of each, in exact fractions of a second."""
     timeline = timeline_of(scenes, shots)
     timeline = timeline.with_markers() if markers else timeline
@@ -178,7 +178,7 @@ def fcpxml(scenes: SceneList, shots: bool = False, markers: bool = False) -> str
         placed = add_element(
             spine, "asset-clip", ref="r2", offset=time(clip.at), name=clip.name, **span, tcFormat=display
         )
-        for mark in timeline.markers:  # on the clock of the clip, which begins with the film's timecode
+        for mark in timeline.markers:  # on the clock of the clip, which begins with the video's timecode
             at = time(timeline.source_start + mark.start)
             add_element(placed, "marker", start=at, duration=time(1), value=mark.name)
     return document(root, "fcpxml")
@@ -186,7 +186,7 @@ def fcpxml(scenes: SceneList, shots: bool = False, markers: bool = False) -> str
 
 def fcp7(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
     """Final Cut Pro 7 XML (xmeml 5), which Premiere Pro and DaVinci Resolve read: one clip per scene, with sound, or
-    with ``markers`` the film with a marker at the start of each."""
+    with ``markers`` the video with a marker at the start of each."""
     timeline = timeline_of(scenes, shots)
     timeline = timeline.with_markers() if markers else timeline
     root = Element("xmeml", version="5")

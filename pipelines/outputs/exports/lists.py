@@ -62,7 +62,7 @@ def label_studio(scenes: SceneList, shots: bool = False) -> str:
         </View>
 
     Label Studio counts frames from one, at the constant rate it is given, and its ranges end with their last frame. The
-    film is named as in Label Studio's local storage: its path below the root that this serves.
+    video is named as in Label Studio's local storage: its path below the root that this serves.
     """
     rate = edit_rate(scenes.video.frame_rate)
     places = timeline_frames(scenes, rate)
@@ -104,7 +104,8 @@ def activitynet(scenes: SceneList, shots: bool = False) -> str:
 
 
 def cvat(scenes: SceneList, shots: bool = False) -> str:
-    """Annotations for CVAT (CVAT for images 1.1, into the task of the film): a tag on the first frame of each scene."""
+    """Annotations for CVAT (CVAT for images 1.1, into the task of the video): a tag on the first frame of each
+    scene."""
     kind = "Shot" if shots else "Scene"
     size = {"width": str(scenes.video.width), "height": str(scenes.video.height)}
     root = ElementTree.Element("annotations")

@@ -1,4 +1,4 @@
-"""The segments that an export lists: the scenes of a film, or its shots, with their names."""
+"""The segments that an export lists: the scenes of a video, or its shots, with their names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pipelines.scenes import Scene, SceneList, Shot, Transition
 
 @dataclass(frozen=True)
 class Segment:
-    """One scene or shot, numbered from 1. Ranges are half-open, in frames as counted and in seconds from the film's
+    """One scene or shot, numbered from 1. Ranges are half-open, in frames as counted and in seconds from the video's
     first frame; ``score`` is a scene's confidence, or the probability that a scene ends with the shot."""
 
     number: int
@@ -25,7 +25,8 @@ class Segment:
 
 
 def segments_of(scenes: SceneList, shots: bool = False) -> tuple[Segment, ...]:
-    """The scenes of a film in order, or with ``shots`` its shots; without gaps except for scenes that were left out."""
+    """The scenes of a video in order, or with ``shots`` its shots; without gaps except for scenes that were left
+    out."""
     listed: tuple[Scene | Shot, ...] = scenes.shots if shots else scenes.scenes
     return tuple(
         Segment(
@@ -42,8 +43,8 @@ def segments_of(scenes: SceneList, shots: bool = False) -> tuple[Segment, ...]:
     )
 
 
-def film_name(scenes: SceneList) -> str:
-    """The file name of the film, without its folder, on one line."""
+def video_name(scenes: SceneList) -> str:
+    """The file name of the video, without its folder, on one line."""
     return one_line(PureWindowsPath(scenes.video.path).name)
 
 

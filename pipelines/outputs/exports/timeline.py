@@ -1,4 +1,4 @@
-"""Clips on a timeline with a constant frame rate, and the film that they refer to."""
+"""Clips on a timeline with a constant frame rate, and the video that they refer to."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path, PureWindowsPath
 
-from pipelines.outputs.exports.segments import film_name, segments_of
+from pipelines.outputs.exports.segments import segments_of, video_name
 from pipelines.outputs.exports.timecode import edit_rate, may_drop, parse_smpte, timecode_base
 from pipelines.scenes import SceneList, Transition, VideoFacts
-from pipelines.video.films import film_at
+from pipelines.video.inputs import video_at
 
 # Rates that differ by less are the same: 23.98 means 23.976, but 24 does not.
 _SAME_RATE = 5e-4
@@ -18,7 +18,7 @@ _SAME_RATE = 5e-4
 
 @dataclass(frozen=True)
 class Clip:
-    """One scene or shot: a half-open range of frames of the film, and its first frame on the timeline, where clips
+    """One scene or shot: a half-open range of frames of the video, and its first frame on the timeline, where clips
     follow one another without gap. The score is that of the segment."""
 
     number: int
@@ -27,7 +27,7 @@ class Clip:
     end: int
     at: int
     score: float
-    transition: Transition | None = None  # with which it ends, in frames of the film
+    transition: Transition | None = None  # with which it ends, in frames of the video
 
     @property
     def length(self) -> int:
@@ -37,15 +37,16 @@ class Clip:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Clips one after the other, without gap; not of all of the film, where scenes were left out or a part was read."""
+    """Clips one after the other, without gap; not of all of the video, where scenes were left out or a part was
+    read."""
 
-    name: str  # of the film, without ending
+    name: str  # of the video, without ending
     rate: Fraction  # frames per second, exact
     drop: bool  # whether its timecodes are drop-frame
-    source_start: int  # the frame that the film's own timecode gives to its first frame; 0 where it has none
-    length: int  # frames of the film
+    source_start: int  # the frame that the video's own timecode gives to its first frame; 0 where it has none
+    length: int  # frames of the video
     clips: tuple[Clip, ...]  # in order
-    video: VideoFacts  # of the film, its sound and timecode as its file says where there is one
+    video: VideoFacts  # of the video, its sound and timecode as its file says where there is one
     file: str  # its name, without its folder
     uri: str
     markers: tuple[Clip, ...] = ()  # marked ranges of the timeline
@@ -57,24 +58,25 @@ class Timeline:
 
     @property
     def channels(self) -> int:
-        """Of the film's sound; 0 where it has none, or nothing is known of it."""
+        """Of the video's sound; 0 where it has none, or nothing is known of it."""
         return self.video.sound_channels or 0
 
     def with_markers(self) -> Timeline:
-        """The same with the film as the only clip, and a marker for each clip that there was."""
+        """The same with the video as the only clip, and a marker for each clip that there was."""
         return replace(self, clips=(Clip(1, self.file, 0, self.length, 0, 1.0),), markers=self.clips)
 
 
 def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = None) -> Timeline:
-    """A timeline of the scenes of a film, or of its shots, with at most ``fastest`` frames per second. If the film has
-    a constant frame rate, frames are those that were counted; if it varies, editing tools show the film at a constant
-    rate by its timestamps, and so the cuts are placed by their times. Raises VideoError if the file is not a video."""
+    """A timeline of the scenes of a video, or of its shots, with at most ``fastest`` frames per second. If the video
+    has a constant frame rate, frames are those that were counted; if it varies, editing tools show the video at a
+    constant rate by its timestamps, and so the cuts are placed by their times. Raises VideoError if the file is not a
+    video."""
     rate = edit_rate(scenes.video.frame_rate)
     if fastest is not None:
         rate = edit_rate(float(rate / -(-timecode_base(rate) // fastest)))
     places = timeline_frames(scenes, rate)
     video, path, windows = scenes.video, Path(scenes.video.path), PureWindowsPath(scenes.video.path)
-    if film_at(path, video):
+    if video_at(path, video):
         from pipelines.video.decoding import container_facts, open_container  # start-up time: FFmpeg
 
         with open_container(path) as container:
@@ -86,23 +88,23 @@ def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = No
         at = clips[-1].at + clips[-1].length if clips else 0
         clips.append(Clip(each.number, each.name, first, last, at, each.score, each.transition))
     return Timeline(
-        name=PureWindowsPath(film_name(scenes)).stem,
+        name=PureWindowsPath(video_name(scenes)).stem,
         rate=rate,
         drop=may_drop(rate) if start is None else start[1],
         source_start=0 if start is None else start[0],
         length=places[scenes.shots[-1].end_frame],
         clips=tuple(clips),
         video=video,
-        file=film_name(scenes),
+        file=video_name(scenes),
         # an absolute path of Windows may be read elsewhere
         uri=windows.as_uri() if windows.is_absolute() and not path.is_absolute() else path.absolute().as_uri(),
     )
 
 
 def timeline_frames(scenes: SceneList, rate: Fraction) -> Mapping[int, int]:
-    """For the first frame of each shot, and the end of the last: its frame in a film with a constant rate.
+    """For the first frame of each shot, and the end of the last: its frame in a video with a constant rate.
 
-    The same frame if the film has that rate; else the nearest one by its timestamp.
+    The same frame if the video has that rate; else the nearest one by its timestamp.
     """
     if _runs_at(scenes, rate):
         return {frame: frame for shot in scenes.shots for frame in (shot.start_frame, shot.end_frame)}

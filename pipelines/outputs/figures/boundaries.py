@@ -1,4 +1,4 @@
-"""Predicted scene boundaries of one film, one lane per model."""
+"""Predicted scene boundaries of one video, one lane per model."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from pipelines.outputs.plots import plot_style, shorten
 
 @dataclass(frozen=True, eq=False)
 class PredictedLane:
-    """Prediction of one model for a film, on its own N shots."""
+    """Prediction of one model for a video, on its own N shots."""
 
     name: str
     edges: NDArray[np.float64]  # (N + 1,) seconds: where the shots begin, and where the last one ends
     scores: NDArray[np.float64]  # (N,) how likely a scene ends with each
-    ends: NDArray[np.float64]  # (L,) seconds, where its scenes end, but for the end of the film
+    ends: NDArray[np.float64]  # (L,) seconds, where its scenes end, but for the end of the video
     threshold: float | None = None  # a score that ends a scene; None where another rule decided
     hits: NDArray[np.bool_] | None = None  # (L,) whether a true scene end is near; None without a truth
     note: str = ""  # a line on how well it does
@@ -34,9 +34,9 @@ class PredictedLane:
 def boundary_figure(
     lanes: Sequence[PredictedLane], truth: NDArray[np.float64] | None = None, title: str = ""
 ) -> Figure:
-    """Scores and scene ends of several models over one film (appendix, "Predicted scene boundaries"). Each score stands
-    over the whole of its shot; ``truth`` (M,), seconds of the true scene ends but for the film's end, are lines through
-    all lanes."""
+    """Scores and scene ends of several models over one video (appendix, "Predicted scene boundaries"). Each score
+    stands over the whole of its shot; ``truth`` (M,), seconds of the true scene ends but for the video's end, are lines
+    through all lanes."""
     length = max(float(lane.edges[-1]) for lane in lanes)
     heights = ([0.22] if truth is not None else []) + [1.0] * len(lanes)
     with plot_style():

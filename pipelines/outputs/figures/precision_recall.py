@@ -13,15 +13,15 @@ from sklearn.metrics import precision_recall_curve
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.curves import pooled_shots, reliability
-from pipelines.evaluation.metrics import FilmScores
+from pipelines.evaluation.metrics import VideoScores
 from pipelines.outputs.plots import check_plot, plot_style, save_plot, shorten
 
 _COLOURS = ("#1f5fa8", "#d1622b")  # that people with colour-blindness can tell apart, and differ in grey
 _LEVELS = (0.2, 0.4, 0.6, 0.8)  # lines of equal F1
 
 
-def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshold: float | None) -> tuple[str, ...]:
-    """Draw the films of one or two predictions, by the name of the model that scored them; lines on what could not be
+def save_curves(path: Path, scored: Mapping[str, Sequence[VideoScores]], threshold: float | None) -> tuple[str, ...]:
+    """Draw the videos of one or two predictions, by the name of the model that scored them; lines on what could not be
     drawn, as `save_plot`.
 
     Left: precision over recall, with the operating point, lines of equal F1 and the chance level. Right: the share of
@@ -30,10 +30,10 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshol
     to draw.
     """
     check_plot(path)
-    for name, films in scored.items():
-        if not films:
+    for name, videos in scored.items():
+        if not videos:
             raise BasslError(f"{name}: only its features are scored, and they have no curves to plot")
-        labels, scores = pooled_shots(films)
+        labels, scores = pooled_shots(videos)
         if np.isnan(scores).any() or not labels.any():
             lacking = "scores" if np.isnan(scores).any() else "scene ends"
             raise BasslError(f"{name}: has no curves to plot, because it has no {lacking}")
@@ -52,10 +52,10 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshol
             curve.annotate(f"F1 {level:g}", (1, level / (2 - level)), (2, 0), color="0.6", fontsize=7, **beside)
         true.plot([0, 1], [0, 1], color="0.8", linewidth=0.8, zorder=0)
 
-        for colour, (name, films) in zip(_COLOURS, scored.items(), strict=False):
-            precision, recall, _ = precision_recall_curve(*pooled_shots(films))
+        for colour, (name, videos) in zip(_COLOURS, scored.items(), strict=False):
+            precision, recall, _ = precision_recall_curve(*pooled_shots(videos))
             precision[-1] = precision[-2]  # before the first shot; scikit-learn has 1
-            values = measure(films, 0.5 if threshold is None else threshold, resamples=0)
+            values = measure(videos, 0.5 if threshold is None else threshold, resamples=0)
             ap = values["ap"].pooled
             label = f"{shorten(name)}  AP {100 * (ap or 0):.1f}"
             curve.step(recall[::-1], precision[::-1], where="pre", color=colour, linewidth=1.4, label=label)
@@ -65,7 +65,7 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[FilmScores]], threshol
                 text = f"{threshold:g}"
                 curve.annotate(text, (found, at), (6, 6), textcoords="offset points", color=colour, fontsize=8)
 
-            bins = reliability(films)
+            bins = reliability(videos)
             full = bins.shots > 0
             label = f"{shorten(name)}  calibration error {100 * bins.error:.1f}"
             true.plot(bins.score[full], bins.share[full], "o-", color=colour, linewidth=1.4, markersize=4, label=label)

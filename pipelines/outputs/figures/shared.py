@@ -31,7 +31,7 @@ def scene_ranges(M: int, ends: Sequence[int] | None) -> list[tuple[int, int]]:
 
 
 def aspect(pictures: Sequence[NDArray[np.uint8]]) -> float:
-    """Height over width of the first image; all images of a film have one size."""
+    """Height over width of the first image; all images of a video have one size."""
     height, width = pictures[0].shape[:2]
     return float(height / width)
 

@@ -1,6 +1,6 @@
-"""A page to review and correct the scenes of a film: one self-contained HTML file, without a server.
+"""A page to review and correct the scenes of a video: one self-contained HTML file, without a server.
 
-It embeds images, style and script, and its content security policy forbids the network; only the film is another file,
+It embeds images, style and script, and its content security policy forbids the network; only the video is another file,
 beside it. ``scene_ends.js`` groups shots by the rules of :mod:`pipelines.models.scene_ends`, ``exports.js`` writes what
 :mod:`pipelines.outputs.exports` writes; the other scripts share the page's state (``state.js``), joined in order.
 """
@@ -25,7 +25,7 @@ import pipelines
 from pipelines.errors import BasslError, VideoError, count
 from pipelines.files import is_file, write_atomically
 from pipelines.outputs.exports.editing import FASTEST_EDL, edl_channels
-from pipelines.outputs.exports.segments import film_name, one_line
+from pipelines.outputs.exports.segments import one_line, video_name
 from pipelines.outputs.exports.timecode import timecode_base
 from pipelines.outputs.exports.timeline import timeline_frames, timeline_of
 from pipelines.outputs.page.thumbnails import TYPE, page_pictures
@@ -34,14 +34,14 @@ from pipelines.video.decoding import first_time
 
 FOLDER = Path(__file__).parent
 _RULES = ("scene_ends", "exports")
-_PARTS = ("state", "list", "film", "timeline", "page")
+_PARTS = ("state", "list", "video", "timeline", "page")
 
 
 @dataclass(frozen=True)
 class TrueEnds:
     """True scene ends on the shots of a result."""
 
-    shots: tuple[int, ...]  # indices of the shots that truly end scenes, the film's last one left out
+    shots: tuple[int, ...]  # indices of the shots that truly end scenes, the video's last one left out
     # seconds of the true ends without an end of a shot within the tolerance; always misses
     elsewhere: tuple[float, ...]
     tolerance: float  # in seconds
@@ -52,20 +52,20 @@ def save_page(
     path: Path,
     result: SceneList,
     pictures: Sequence[bytes] = (),
-    film: Path | None = None,
+    video: Path | None = None,
     truth: TrueEnds | None = None,
     save_as: str = "scenes.json",
 ) -> None:
     """Write the page: ``pictures`` are one per shot, by :func:`pipelines.outputs.page.thumbnails.encode_thumbnail`,
-    or none; ``film`` is played beside the scenes; ``truth`` marks what was found and what was missed; ``save_as`` names
-    the file that the page saves. Raises BasslError where the path cannot be written, or there is another number of
-    pictures than of shots."""
+    or none; ``video`` is played beside the scenes; ``truth`` marks what was found and what was missed; ``save_as``
+    names the file that the page saves. Raises BasslError where the path cannot be written, or there is another number
+    of pictures than of shots."""
     if pictures and len(pictures) != len(result.shots):
         raise BasslError(f"{len(pictures)} pictures were given for {len(result.shots)} shots")
-    first = 0.0  # time of the film's first frame on its own clock
-    if film is not None and is_file(film):  # a pipe can be read only once
+    first = 0.0  # time of the video's first frame on its own clock
+    if video is not None and is_file(video):  # a pipe can be read only once
         with suppress(VideoError):
-            first = float(first_time(film, ""))
+            first = float(first_time(video, ""))
     shown = page_pictures(pictures)
     style = (FOLDER / "page.css").read_text("utf-8")
     rules, shown_parts = (
@@ -77,7 +77,7 @@ def save_page(
         "id": sha256(json.dumps(result.to_dict()).encode()).hexdigest(),
         "save_as": one_line(save_as),
         "timeline": _timeline(result),
-        "film": {"name": film_name(result), "source": address(film, path), "first": first},
+        "video": {"name": video_name(result), "source": address(video, path), "first": first},
         "pictures": {"type": TYPE, "width": shown.width, "height": shown.height} if shown.encoded else None,
         "truth": None if truth is None else vars(truth),
     }
@@ -95,14 +95,15 @@ def save_page(
         script=Markup(script),  # from the package, as the style is
         settings=[(one_line(name.replace("_", " ")), _as_text(value)) for name, value in given.items()],
         style=Markup(style),
-        title=film_name(result) or "film",
+        title=video_name(result) or "video",
         version=pipelines.__version__,
     )
     write_atomically(path, text.encode())
 
 
 def _timeline(result: SceneList) -> dict[str, Any] | None:
-    """Facts for an edit decision list, without its cuts; None if the film is not a video, or its path cannot be one."""
+    """Facts for an edit decision list, without its cuts; None if the video is not a video, or its path cannot be
+    one."""
     try:
         timeline = timeline_of(result, fastest=FASTEST_EDL)
     except (VideoError, ValueError):
@@ -127,7 +128,7 @@ def template(name: str) -> jinja2.Template:
 
 
 def content_policy(style: str, script: str | None = None) -> str:
-    """A content security policy that allows this script and style, embedded pictures, the film, and nothing else."""
+    """A content security policy that allows this script and style, embedded pictures, the video, and nothing else."""
 
     def only(text: str) -> str:
         return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
@@ -144,11 +145,11 @@ def _script_json(content: Any) -> Markup:
     return Markup(text)
 
 
-def address(film: Path | None, page_path: Path) -> str | None:
-    """The film's URL relative to the page, so that both can be moved together."""
-    if film is None:
+def address(video: Path | None, page_path: Path) -> str | None:
+    """The video's URL relative to the page, so that both can be moved together."""
+    if video is None:
         return None
-    target, folder = film.resolve(), page_path.resolve().parent
+    target, folder = video.resolve(), page_path.resolve().parent
     try:
         relative = os.path.relpath(target, folder)
     except ValueError:  # another drive
@@ -158,7 +159,7 @@ def address(film: Path | None, page_path: Path) -> str | None:
 
 
 def _brief(result: SceneList) -> list[str]:
-    """Facts in the header: size and rate of the film, and how its scenes were found."""
+    """Facts in the header: size and rate of the video, and how its scenes were found."""
     video, settings = result.video, result.settings
     names = [settings.get(name) for name in ("detector", "encoder", "model")]
     return [
@@ -173,7 +174,7 @@ def _facts(result: SceneList) -> list[tuple[str, str]]:
     is_part = first.start > 0 or result.settings.get("end")
     part = [("part", f"{timecode(first.start)} – {timecode(last.end)}")] if is_part else []
     return [
-        ("film", one_line(video.path)),
+        ("video", one_line(video.path)),
         *part,
         ("length", timecode(last.end - first.start)),
         ("picture", f"{video.width} × {video.height}"),

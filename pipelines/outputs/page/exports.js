@@ -45,7 +45,7 @@ function smpte(frame, base, drop) {
 
 /** The CMX 3600 list of pipelines/outputs/exports/editing.py, with the timeline that the page was given. */
 function edlOf(scenes, shots, timeline) {
-  // By frames where the film runs at the rate of the timeline, else by time, as editing tools show such films.
+  // By frames where the video runs at the rate of the timeline, else by time, as editing tools show such videos.
   let last = timeline.steady ? shots[0].start_frame : roundHalfEven(shots[0].start * timeline.rate);
   const places = new Map([[shots[0].start_frame, last]]);
   for (const shot of shots) {

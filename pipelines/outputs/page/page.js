@@ -116,7 +116,7 @@ const KEYS = {
   "?": () => byId("help").showModal(),
 };
 
-// What a click has focused does not take Space from the film. A key makes it :focus-visible, which thus tells nothing.
+// What a click has focused does not take Space from the video. A key makes it :focus-visible, which thus tells nothing.
 let tabbed = false;
 addEventListener("keydown", (event) => { tabbed ||= event.key === "Tab"; }, true);
 addEventListener("pointerdown", () => { tabbed = false; }, true);
@@ -125,7 +125,7 @@ addEventListener("pointerdown", () => { tabbed = false; }, true);
 function needs(control, key) {
   if (control.closest("dialog, [popover], select, input:not([type=range], [type=checkbox])")) return true;
   if (control.matches("input[type=range]") && /^(Arrow|Home|End)/.test(key)) return true;
-  if (control === film && key === " ") return true; // browsers play and pause with it
+  if (control === video && key === " ") return true; // browsers play and pause with it
   return tabbed && (key === " " || key === "Enter") && control.matches("button:not(.frame), input, summary, a");
 }
 
@@ -198,7 +198,7 @@ const before = kept();
 show();
 setUpList();
 setUpPanels();
-setUpFilm();
+setUpVideo();
 setUpTimeline();
 restore(before);
 const linked = Number(/^#scene-(\d+)$/.exec(location.hash)?.[1]);

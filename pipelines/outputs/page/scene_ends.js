@@ -29,7 +29,7 @@ function countUpTo(numbers, value) {
 function chooseSceneEnds(scores, shotEnds, threshold, minScene) {
   const shots = scores.length;
   const least = logit(threshold);
-  // The small constant decides for an end where a score equals the threshold; the film ends with its last shot anyway.
+  // The small constant decides for an end where a score equals the threshold; the video ends with its last shot anyway.
   const gain = (i) => (i === shots - 1 ? 0 : logit(scores[i]) - least + 1e-12);
   const best = new Float64Array(shots).fill(-Infinity);
   const previous = new Int32Array(shots).fill(-1);
@@ -39,7 +39,7 @@ function chooseSceneEnds(scores, shotEnds, threshold, minScene) {
   for (let i = 0; i < shots; i += 1) {
     const worth = gain(i);
     const before = Math.min(countUpTo(shotEnds, shotEnds[i] - minScene + 1e-9), i);
-    // A film shorter than the minimum is one scene.
+    // A video shorter than the minimum is one scene.
     if (i === shots - 1 || shotEnds[i] >= minScene - 1e-9) best[i] = worth;
     if (best[i] < running[before] + worth) {
       best[i] = running[before] + worth;

@@ -5,7 +5,7 @@ const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const pictures = byId("pictures").textContent.split("\n");
 const { settings } = data.file;
-// Of the film, or of the part of it that was read, in seconds.
+// Of the video, or of the part of it that was read, in seconds.
 const beginning = data.file.shots[0].start;
 const ending = data.file.shots.at(-1).end;
 const duration = ending - beginning;

@@ -34,13 +34,13 @@ class PagePictures:
 
 
 def encode_thumbnail(picture: NDArray[np.uint8]) -> bytes:
-    """A keyframe (H, W, 3) as WebP of the largest size that pages use, to be kept in memory while a film is read and
+    """A keyframe (H, W, 3) as WebP of the largest size that pages use, to be kept in memory while a video is read and
     the number of its shots is not known yet."""
     return _encode_webp(Image.fromarray(picture), *_SIZES[0])
 
 
 def page_pictures(kept_pictures: Sequence[bytes], budget: int = BUDGET) -> PagePictures:
-    """Images of one film, from :func:`encode_thumbnail` or JPEGs of a keyframe store, at the largest size at which all
+    """Images of one video, from :func:`encode_thumbnail` or JPEGs of a keyframe store, at the largest size at which all
     stay within a budget of bytes in base64; at the smallest size (some 2 kB per shot) they may exceed it."""
     if not kept_pictures:
         return PagePictures(0, 0, ())
@@ -82,7 +82,7 @@ def _encode_webp(picture: Image.Image, width: int, quality: int) -> bytes:
 
 
 def resize(picture: bytes, width: int) -> bytes:
-    """A picture of a page, of at most this width, for a page of many films."""
+    """A picture of a page, of at most this width, for a page of many videos."""
     return _encode_webp(Image.open(BytesIO(picture)), width, 60)
 
 

@@ -126,7 +126,7 @@ function drawNow() {
   }
 
   if (playing >= 0) {
-    const x = placeOf(filmTime).toFixed(1);
+    const x = placeOf(videoTime).toFixed(1);
     svg.append(drawn("line", { class: "head", x1: x, x2: x, y1: top - 4, y2: base + BAND }));
   }
   if (view.span < duration * 0.9999) {
@@ -163,7 +163,7 @@ function sceneAtEdge(x, reach) {
   return near.length && distance(near[0]) <= reach ? near[0] : null;
 }
 
-/** What stays above the list when the page scrolls: the bar, the timeline on large screens, the film on small ones. */
+/** What stays above the list when the page scrolls: the bar, the timeline on large screens, the video on small ones. */
 function measureTop() {
   const root = document.documentElement.style;
   const stays = (part) => (getComputedStyle(part).position === "sticky" ? part.offsetHeight : 0);
@@ -213,7 +213,7 @@ function setUpTimeline() {
       look(view.from + (((event.deltaX || event.deltaY) * scale) / width) * view.span, view.span);
       return;
     }
-    // Out beyond the whole film the wheel scrolls the page again.
+    // Out beyond the whole video the wheel scrolls the page again.
     if (event.deltaY > 0 && view.span >= duration * 0.9999) return;
     event.preventDefault();
     zoom(Math.exp(Math.min(Math.max(event.deltaY * scale, -200), 200) * 0.003), xOf(event));

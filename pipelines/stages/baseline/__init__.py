@@ -1,4 +1,5 @@
-"""The systems that the paper compares with (Table 1): settings chosen, scenes found and scored on films of an index."""
+"""The systems that the paper compares with (Table 1): settings chosen, scenes found and scored on videos of an
+index."""
 
 from __future__ import annotations
 
@@ -12,12 +13,12 @@ __all__ = ["BaselineSettings", "baseline"]
 
 @explain_missing_extra()
 def baseline(settings: BaselineSettings = BaselineSettings(), progress: ReportProgress | None = None) -> ScoreResult:
-    """Find the scenes of the films of a split with one of the systems, and score them, as `stages.score.score` does.
+    """Find the scenes of the videos of a split with one of the systems, and score them, as `stages.score.score` does.
 
     Of the candidates for settings that a system's paper leaves open (`pipelines.baselines.systems`), those are taken
-    that do best on the training splits: the greatest sum of AP, F1 and mIoU. Without labelled films in these the
+    that do best on the training splits: the greatest sum of AP, F1 and mIoU. Without labelled videos in these the
     defaults are taken, and a system with a network cannot be run. For one, ``seeds`` holds mean and deviation; all
-    other results are of the first seed. Raises BasslError for an unknown system, or films without labels, features or
+    other results are of the first seed. Raises BasslError for an unknown system, or videos without labels, features or
     times.
     """
     from pipelines.stages.baseline.running import run_baseline  # start-up time: SciPy

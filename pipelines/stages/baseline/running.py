@@ -1,4 +1,4 @@
-"""Running a baseline: its settings are chosen on labelled films, then it finds the scenes of others."""
+"""Running a baseline: its settings are chosen on labelled videos, then it finds the scenes of others."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pipelines.baselines.segmentation import Labelled, Segmentation
 from pipelines.baselines.systems import SYSTEMS, Baseline
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.bootstrap import measure
-from pipelines.evaluation.metrics import FilmScores
+from pipelines.evaluation.metrics import VideoScores
 from pipelines.models.index_encoders import encoder_for
 from pipelines.progress import ReportProgress
 from pipelines.stages.baseline.settings import BaselineSettings
@@ -28,14 +28,14 @@ from pipelines.stores.lookup import find_features
 
 
 @dataclass(frozen=True, eq=False)
-class BaselineFilm:
-    """One film of N shots, as a baseline reads it."""
+class BaselineVideo:
+    """One video of N shots, as a baseline reads it."""
 
     name: str
     features: tuple[NDArray[np.floating[Any]], ...]  # one or several sets, (N, D_m) each
     shots: NDArray[np.int64]  # (N, 2) half-open frame ranges
     times: NDArray[np.float64]  # (N, 2) in seconds
-    labels: NDArray[np.uint8]  # (N,) 1 at the last shot of a scene; 0 at the film's last shot
+    labels: NDArray[np.uint8]  # (N,) 1 at the last shot of a scene; 0 at the video's last shot
     known: NDArray[np.bool_]  # (N,) False where a shot has no label
 
 
@@ -51,33 +51,33 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
     if not index.videos_of((settings.split,), labelled=True):
         there = ", ".join(sorted({split for split in index.splits if split})) or "none"
         raise BasslError(
-            f"{settings.index}: no film of the split {settings.split!r} has labels (splits: {there}); name another "
+            f"{settings.index}: no video of the split {settings.split!r} has labels (splits: {there}); name another "
             "with --split, or draw splits with `bassl build-index --split`"
         )
     sets = _feature_sets(settings, index)
-    films = _films(settings, index, sets, (settings.split,))
-    # the films to score are never trained on
-    training = _films(settings, index, sets, [split for split in settings.splits if split != settings.split])
+    videos = _videos(settings, index, sets, (settings.split,))
+    # the videos to score are never trained on
+    training = _videos(settings, index, sets, [split for split in settings.splits if split != settings.split])
     if system.learn is not None and len(training) < 2:
-        raise BasslError(f"{settings.index}: {settings.system} learns, and needs two labelled films to learn from")
+        raise BasslError(f"{settings.index}: {settings.system} learns, and needs two labelled videos to learn from")
 
     notes: tuple[str, ...] = ()
     chosen: dict[str, Any] = {}
     if not training:
-        notes = ("no labelled films to choose settings by: defaults",)
+        notes = ("no labelled videos to choose settings by: defaults",)
     elif system.candidates:
         chosen = choose(system, training, lambda done, total: progress("choosing settings", done, total))
         named = ", ".join(f"{name} {value}" for name, value in chosen.items())
-        notes = (f"settings chosen on {count(len(training), 'film')}: {named}",)
+        notes = (f"settings chosen on {count(len(training), 'video')}: {named}",)
 
     runs = 1 if system.learn is None else settings.seeds
-    scored: list[tuple[FilmScores, ...]] = []
+    scored: list[tuple[VideoScores, ...]] = []
     for seed in range(runs):
         fitted = replace(_trained(system, training, seed), **chosen)
         found = []
-        for i, film in enumerate(films, start=seed * len(films) + 1):
-            found.append(_scores(film, segment(system, film, fitted)))
-            progress("finding scenes", i, runs * len(films))
+        for i, video in enumerate(videos, start=seed * len(videos) + 1):
+            found.append(_scores(video, segment(system, video, fitted)))
+            progress("finding scenes", i, runs * len(videos))
         scored.append(tuple(found))
     scoring = ScoreSettings(
         settings.index, settings.split, frame_rate=settings.frame_rate, resamples=settings.resamples
@@ -85,7 +85,7 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
     of_seeds = {seed: measure(one, resamples=0) for seed, one in enumerate(scored)} if runs > 1 else {}
     return ScoreResult(
         name=settings.system,
-        films=scored[0],
+        videos=scored[0],
         measures=measure(scored[0], resamples=settings.resamples),
         threshold=None,
         settings=scoring,
@@ -95,13 +95,13 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
 
 
 def choose(
-    system: Baseline, films: Sequence[BaselineFilm], progress: Callable[[int, int], None] = lambda done, total: None
+    system: Baseline, videos: Sequence[BaselineVideo], progress: Callable[[int, int], None] = lambda done, total: None
 ) -> dict[str, Any]:
-    """The candidates of a system's settings that do best on labelled films (at least one; two for a system with a
-    network), by name. Candidates with a network are evaluated on each half of the films with a network trained on the
+    """The candidates of a system's settings that do best on labelled videos (at least one; two for a system with a
+    network), by name. Candidates with a network are evaluated on each half of the videos with a network trained on the
     other half. ``progress`` gets the number of candidates tried and of all."""
-    halves = films[::2], films[1::2]
-    parts = [(films, films)] if system.learn is None else [halves, halves[::-1]]
+    halves = videos[::2], videos[1::2]
+    parts = [(videos, videos)] if system.learn is None else [halves, halves[::-1]]
     combinations = product(*system.candidates.values())
     tried = [dict(zip(system.candidates, values, strict=True)) for values in combinations]
     sums = [0.0] * len(tried)
@@ -109,32 +109,33 @@ def choose(
         settings = _trained(system, training, 0)
         for i, values in enumerate(tried):
             fitted = replace(settings, **values)
-            sums[i] += _quality(judged, [segment(system, film, fitted) for film in judged])
+            sums[i] += _quality(judged, [segment(system, video, fitted) for video in judged])
             progress(part * len(tried) + i + 1, len(parts) * len(tried))
     return tried[max(range(len(tried)), key=lambda i: sums[i])]
 
 
-def segment(system: Baseline, film: BaselineFilm, settings: Any) -> Segmentation:
-    """The scenes that a system finds in a film; of several feature sets all, where it takes several, else the first."""
-    features = film.features if system.several and len(film.features) > 1 else film.features[0]
-    return system.segment(features, film.times, settings)
+def segment(system: Baseline, video: BaselineVideo, settings: Any) -> Segmentation:
+    """The scenes that a system finds in a video; of several feature sets all, where it takes several, else the
+    first."""
+    features = video.features if system.several and len(video.features) > 1 else video.features[0]
+    return system.segment(features, video.times, settings)
 
 
-def _trained(system: Baseline, films: Sequence[BaselineFilm], seed: int) -> Any:
+def _trained(system: Baseline, videos: Sequence[BaselineVideo], seed: int) -> Any:
     try:
-        return system.default_settings([Labelled(film.features, film.labels) for film in films], seed)
+        return system.default_settings([Labelled(video.features, video.labels) for video in videos], seed)
     except ValueError as error:
-        raise BasslError(f"nothing can be learned from the labelled films: {error}") from error
+        raise BasslError(f"nothing can be learned from the labelled videos: {error}") from error
 
 
-def _quality(films: Sequence[BaselineFilm], found: Sequence[Segmentation]) -> float:
-    measures = measure([_scores(film, one) for film, one in zip(films, found, strict=True)], resamples=0)
+def _quality(videos: Sequence[BaselineVideo], found: Sequence[Segmentation]) -> float:
+    measures = measure([_scores(video, one) for video, one in zip(videos, found, strict=True)], resamples=0)
     return sum(measures[name].value or 0.0 for name in ("ap", "f1", "miou"))
 
 
-def _scores(film: BaselineFilm, found: Segmentation) -> FilmScores:
-    return FilmScores(
-        film.labels, found.score, film.shots, film.times, film.known, found.labels.astype(bool), film=film.name
+def _scores(video: BaselineVideo, found: Segmentation) -> VideoScores:
+    return VideoScores(
+        video.labels, found.score, video.shots, video.times, video.known, found.labels.astype(bool), video=video.name
     )
 
 
@@ -153,11 +154,11 @@ def _own_stores(index: Index, used: Sequence[int]) -> tuple[Path, ...]:
     raise BasslError(f"{index.path}: has no features of {encoder}; run `bassl encode`, or name a store with --features")
 
 
-def _films(
+def _videos(
     settings: BaselineSettings, index: Index, sets: Sequence[NDArray[np.float32]], splits: Sequence[str]
-) -> list[BaselineFilm]:
-    """The labelled films of some splits."""
-    films = []
+) -> list[BaselineVideo]:
+    """The labelled videos of some splits."""
+    videos = []
     for video, (name, split) in enumerate(zip(index.video_ids, index.splits, strict=True)):
         span = index.span(video)
         if split not in splits or not index.usable[span].any():
@@ -166,9 +167,9 @@ def _films(
         if times is None:
             raise BasslError(f"{settings.index}: {name} has no times in seconds; --frame-rate gives them")
         labels = index.targets(index.rows([video])).astype(np.uint8)
-        labels[-1] = 0  # the film's end is not a scene end to predict
+        labels[-1] = 0  # the video's end is not a scene end to predict
         features = tuple(one[span] for one in sets)
-        films.append(
-            BaselineFilm(name, features, index.frames[span].astype(np.int64), times, labels, index.usable[span])
+        videos.append(
+            BaselineVideo(name, features, index.frames[span].astype(np.int64), times, labels, index.usable[span])
         )
-    return films
+    return videos

@@ -11,13 +11,13 @@ from pipelines.stages.score.settings import check_frame_rate, check_resamples
 
 @dataclass(frozen=True)
 class BaselineSettings:
-    """Which system, on which films."""
+    """Which system, on which videos."""
 
     system: str = "graph-cut"
     """graph-cut, scsa, dp, story-graph, grouping, siamese, lgss, lgss-movienet (lgss in its release's sizes, for about
-    two hundred films) or fixed-length."""
+    two hundred videos) or fixed-length."""
     index: Path = Path("data/index.h5")
-    """Index of the films, with labels."""
+    """Index of the videos, with labels."""
     features: tuple[Path, ...] = ()
     """Feature store, or several of one encoder, with all videos of the index.
     Unless given: the index's own, or those that bassl encode made."""
@@ -28,11 +28,11 @@ class BaselineSettings:
     split: str = "test"
     """Split to score."""
     frame_rate: float | None = None
-    """Frames per second of films whose index has no times."""
+    """Frames per second of videos whose index has no times."""
     seeds: int = 5
     """Training runs of siamese and lgss, each with another seed."""
     resamples: int = 0
-    """Draws of films for confidence intervals; 0 for none."""
+    """Draws of videos for confidence intervals; 0 for none."""
 
     def __post_init__(self) -> None:
         accept_text(self)

@@ -20,7 +20,7 @@ from pipelines.stages.build_index.settings import IndexReport, IndexSettings, Sp
 from pipelines.stages.build_index.sources import INCOMPLETE, read_source
 from pipelines.stores.features import open_features, write_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, save_index
-from pipelines.video.films import safe_id
+from pipelines.video.inputs import safe_id
 
 
 def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
@@ -45,7 +45,7 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
             features.setdefault(name, {}).update(found.features)
     if left_out and not videos:
         name, why = next(iter(left_out.items()))
-        raise BasslError(f"nothing to index: no film is complete ({name}: {why})")
+        raise BasslError(f"nothing to index: no video is complete ({name}: {why})")
     if not videos:
         raise BasslError("nothing to index: name folders of keyframe stores, MovieNet, BBC, OVSD or .npz features")
     if settings.frame_rate is not None:
@@ -58,10 +58,10 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
         videos = _drawn_splits(videos, settings.split, settings.seed)
         expected = [name for name, share in zip(_names(settings.split), settings.split, strict=True) if share]
     empty = [name for name in expected if name not in {video.split for video in videos}]
-    for film in sorted({video.made_of for video in videos} - {""}):
-        same = [video.video_id for video in videos if video.made_of == film]
+    for origin in sorted({video.made_of for video in videos} - {""}):
+        same = [video.video_id for video in videos if video.made_of == origin]
         if len(same) > 1:
-            notes.append(f"{' and '.join(same)} are of one film; delete all but one, or it may be in two splits")
+            notes.append(f"{' and '.join(same)} are of one video; delete all but one, or it may be in two splits")
     notes += [f"no video is in the split {name}" for name in empty] + _reasons(left_out, len(videos))
     recorded = {
         "split": str(settings.split) if isinstance(settings.split, Path) else settings.split,
@@ -136,7 +136,7 @@ def _label(
         label, matches[video.video_id] = match_annotation(record, video.frames, video.seconds, settings.tolerance)
         labelled.append(replace(video, label=label, split=record.split or video.split))
     notes = [
-        f"{name}: {match.outside} of {match.outside + match.scene_ends + match.at_film_end} labelled scene ends are "
+        f"{name}: {match.outside} of {match.outside + match.scene_ends + match.at_video_end} labelled scene ends are "
         "outside its shots"
         for name, match in matches.items()
         if match.outside
@@ -149,10 +149,10 @@ def _label(
 
 
 def _named_with_folder(record: VideoAnnotation, known: Set[str]) -> VideoAnnotation:
-    """Labels with the id of their film: where films share a name, stores have those of the folders in front of it."""
+    """Labels with the id of their video: where videos share a name, stores have those of the folders in front of it."""
     parts = record.source.resolve().parent.parts[1:]
     longer = (safe_id("_".join((*parts[-depth:], record.video_id))) for depth in range(1, len(parts) + 1))
-    full = safe_id(record.source.stem)  # of a film that is itself called "..._scenes"
+    full = safe_id(record.source.stem)  # of a video that is itself called "..._scenes"
     name = next((name for name in (record.video_id, full, *longer) if name in known), record.video_id)
     return replace(record, video_id=name)
 
@@ -161,7 +161,7 @@ def _listed_splits(
     videos: list[IndexedVideo], path: Path, left_out: Collection[str]
 ) -> tuple[list[IndexedVideo], list[str]]:
     """The videos with the splits that a JSON file lists them in, none for videos that it does not list; and the names
-    of these splits. The file may list films that were left out."""
+    of these splits. The file may list videos that were left out."""
     content = read_json(path)
     if not isinstance(content, dict) or not all(
         isinstance(names, list) and all(isinstance(name, str) for name in names) for names in content.values()
@@ -232,7 +232,7 @@ def _statistics(index: Index, split: str | None) -> SplitStatistics:
         split="all" if split is None else split or "none",
         videos=len(videos),
         labelled=len(labelled),
-        scenes=ends + len(labelled),  # the last scene of a video ends with the film, without a label
+        scenes=ends + len(labelled),  # the last scene of a video ends with the video, without a label
         shots=sum(int(span.stop - span.start) for span in spans),
         hours=None if np.isnan(seconds) else seconds / 3600,
     )

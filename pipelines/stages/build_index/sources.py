@@ -22,7 +22,7 @@ from pipelines.scenes import VideoFacts
 from pipelines.stages.build_index.settings import IndexSettings
 from pipelines.stores.index import NO_LABEL, IndexedVideo
 from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
-from pipelines.video.films import VIDEO_ENDINGS
+from pipelines.video.inputs import VIDEO_ENDINGS
 
 Item = TypeVar("Item")
 INCOMPLETE = "has no keyframes or features"
@@ -35,16 +35,16 @@ class Source:
     videos: list[IndexedVideo]
     features: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
     colour: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
-    left_out: Mapping[str, str] = field(default_factory=dict)  # films that are not complete, and why
+    left_out: Mapping[str, str] = field(default_factory=dict)  # videos that are not complete, and why
 
 
 def read_source(source: Path, settings: IndexSettings) -> Source:
     """Read a source of any kind. Raises DatasetError for one of no known kind, or damaged; with ``only_complete`` a
-    damaged film is left out instead."""
+    damaged video is left out instead."""
     if not source.exists():
         raise DatasetError(f"{source}: no such file or folder")
     stores = [source] if source.suffix == ".h5" else sorted(source.glob("[!.]*.h5"))
-    if source / "index.h5" in stores and (source / "keyframes").is_dir():  # else it is of a film called index
+    if source / "index.h5" in stores and (source / "keyframes").is_dir():  # else it is of a video called index
         raise fault(source, f"holds an index; name its folder of keyframe stores, such as {source / 'keyframes'}")
     if source.is_dir() and (whole := movienet_of_part(source)) is not None:
         raise DatasetError(f"{source}: is a part of MovieNet; name the whole, {whole}")
@@ -77,7 +77,7 @@ def read_source(source: Path, settings: IndexSettings) -> Source:
         except DatasetError as error:
             if not any(path.suffix.lower() in VIDEO_ENDINGS for path in (source, *source.glob("*"))):
                 raise
-            raise DatasetError(f"{error}; for films, run `bassl extract-keyframes` first") from error
+            raise DatasetError(f"{error}; for videos, run `bassl extract-keyframes` first") from error
     return complete(partial(_from_annotation, settings=settings), ((record.video_id, record) for record in records))
 
 
@@ -110,7 +110,7 @@ def _from_features(source: Path, left_out: dict[str, str] | None) -> Source:
             frames=record.shots,
             seconds=record.shots / (record.frame_rate or np.nan),
             frame_rate=record.frame_rate or np.nan,
-            # The film's end is not a scene end to predict.
+            # The video's end is not a scene end to predict.
             label=np.append(record.scene_end[:-1], 0).astype(np.int8),
         )
         for record in records
@@ -129,7 +129,7 @@ def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> Indexe
         what = f"labels times of {record.video_id}, not its shots"
         raise fault(record.source, f"{what}; extract its keyframes and give this file with --labels")
     pictures = record.keyframes
-    # MovieNet's films without a shot list have keyframes only: each shot then counts as one frame.
+    # MovieNet's videos without a shot list have keyframes only: each shot then counts as one frame.
     frames = record.shots if record.shots is not None else np.arange(shots)[:, None] + np.arange(2)
     if record.shots_seconds is not None:
         seconds = record.shots_seconds
@@ -156,7 +156,7 @@ def _pack(video: IndexedVideo, pictures: KeyframeFolder, settings: IndexSettings
     assert settings.pack is not None
     path = settings.pack / f"{video.video_id}.h5"
     if settings.overwrite or not path.exists():
-        # A packed film's keyframes are those of MovieNet, at 1/4, 1/2 and 3/4; a store needs times, too.
+        # A packed video's keyframes are those of MovieNet, at 1/4, 1/2 and 3/4; a store needs times, too.
         seconds = video.seconds if np.isfinite(video.seconds).all() else video.frames.astype(np.float64)
         count = pictures.images
         shots = (

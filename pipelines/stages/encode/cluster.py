@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.errors import BasslError
-from pipelines.film_jobs import run_on_dask
 from pipelines.models.encoder_options import absolute_encoder
 from pipelines.options import settings_from, values_of
 from pipelines.processes import Send
@@ -19,6 +18,7 @@ from pipelines.stages.encode.settings import EncodeSettings
 from pipelines.stages.encode.video import encode_video, open_encoder
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import store_path
+from pipelines.video_jobs import run_on_dask
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class VideoResult:
 class VideoTask:
     """A video to encode."""
 
-    film: Path  # its keyframe store, or folder of JPEG files
+    video: Path  # its keyframe store, or folder of JPEG files
     video_id: str
     number: int  # in the index
     encoder: str  # id
@@ -42,7 +42,7 @@ class VideoTask:
 
     def to_json(self) -> dict[str, Any]:
         """The task as plain JSON values."""
-        return vars(self) | {"film": str(self.film), "settings": values_of(self.settings)}
+        return vars(self) | {"video": str(self.video), "settings": values_of(self.settings)}
 
     def finished(self, fields: Mapping[str, Any]) -> VideoResult:
         """The result of a video whose part is written."""

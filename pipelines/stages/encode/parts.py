@@ -45,7 +45,7 @@ class StoreInParts:
             remove_partials(part)
             if overwrite or not self._fits(part, name):
                 part.unlink(missing_ok=True)
-                # Features of a film whose shots have changed since are computed again.
+                # Features of a video whose shots have changed since are computed again.
                 if overwrite or done is None or done.shots.get(name) != self._checksums[name]:
                     missing.append(video)
         if not missing and any(self._part(name).exists() for name in self._checksums):  # killed before it joined them

@@ -1,4 +1,4 @@
-"""Scene boundaries that several models predict for one film."""
+"""Scene boundaries that several models predict for one video."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def boundaries(files: Sequence[Path], output: Path, settings: BoundarySettings) 
         raise BasslError("nothing to draw: name a scenes.json")
     names = model_names(files, settings.labels)
     listed = [read_scene_list(file) for file in files]
-    # Of each, as some may be of a part of the film.
+    # Of each, as some may be of a part of the video.
     truths = [None if settings.truth is None else _true_ends(file, settings.truth, settings) for file in files]
     lanes = [_lane(*each, settings.within) for each in zip(names, listed, truths, strict=True)]
     found = [truth.mean(axis=1) for truth in truths if truth is not None]
@@ -38,7 +38,7 @@ def boundaries(files: Sequence[Path], output: Path, settings: BoundarySettings) 
         (file, one.shots[-1].end) for file, one in zip(files, listed, strict=True) if one.settings.get("end") is None
     ]
     strange = tuple(
-        f"{file} lasts {end:.1f} s and {ends[0][0]} {ends[0][1]:.1f} s; are they of the same film?"
+        f"{file} lasts {end:.1f} s and {ends[0][0]} {ends[0][1]:.1f} s; are they of the same video?"
         for file, end in ends[1:]
         if abs(end - ends[0][1]) > max(5.0, 0.02 * ends[0][1])
     )
@@ -50,11 +50,11 @@ def _true_ends(file: Path, truth: Path, settings: BoundarySettings) -> NDArray[n
     scoring = ScoreSettings(
         within=settings.within, frame_rate=settings.frame_rate, annotator=settings.annotator, resamples=0
     )
-    (film,) = score(file, truth, scoring).films
-    if film.true_ends is not None:
-        return film.true_ends
-    assert film.seconds is not None  # a scenes.json has them
-    ends = film.seconds[:-1, 1][film.labels[:-1] == 1]
+    (video,) = score(file, truth, scoring).videos
+    if video.true_ends is not None:
+        return video.true_ends
+    assert video.seconds is not None  # a scenes.json has them
+    ends = video.seconds[:-1, 1][video.labels[:-1] == 1]
     return np.column_stack([ends, ends])
 
 

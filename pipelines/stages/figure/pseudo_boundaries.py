@@ -12,8 +12,8 @@ from pipelines.errors import BasslError
 from pipelines.outputs.figures.pseudo_boundaries import DividedWindow, pseudo_boundary_figure
 from pipelines.pretext.pseudo_boundary import discover, end_similarity
 from pipelines.stages.figure.files import check_output, save_figure
-from pipelines.stages.figure.films import images_of, named_video, scene_ends, select_video, store_of
 from pipelines.stages.figure.settings import FigureResult, PseudoBoundarySettings
+from pipelines.stages.figure.videos import images_of, named_video, scene_ends, select_video, store_of
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, read_index, window_rows
 
@@ -47,13 +47,13 @@ def _sample_windows(index: Index, settings: PseudoBoundarySettings) -> list[tupl
         f"{index.path}: has no window of {2 * settings.neighbours + 1} shots with a labelled scene end; name windows "
         "as VIDEO:SHOT"
     )
-    if not len(rows):  # every film is shorter than a window
+    if not len(rows):  # every video is shorter than a window
         raise no_window
     is_end = np.zeros(len(index.label), np.bool_)
     labelled = index.rows_of(labelled=True)
     is_end[labelled] = index.targets(labelled) == 1
     members = window_rows(index.first_row, rows, settings.neighbours, "shift")
-    # Windows at a film's edge are moved inside and are then the same.
+    # Windows at a video's edge are moved inside and are then the same.
     members, firsts = np.unique(members, axis=0, return_index=True)
     centres = rows[firsts][is_end[members[:, :-1]].any(axis=1)]
     if not len(centres):

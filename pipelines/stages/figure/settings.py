@@ -19,9 +19,9 @@ class SimilaritySettings:
     """Which shots, and how they are drawn."""
 
     index: Path = Path("data/index.h5")
-    """Index of the film: its shots, labels and keyframes."""
+    """Index of the video: its shots, labels and keyframes."""
     video: str | None = None
-    """Id of the film. Unless given: the only one of the index."""
+    """Id of the video. Unless given: the only one of the index."""
     first: int = 0
     """Number of the first shot, counted from 0."""
     shots: int = 16
@@ -43,9 +43,9 @@ class PseudoBoundarySettings:
     """Which windows, and how they are divided."""
 
     index: Path = Path("data/index.h5")
-    """Index of the films: their shots, labels and keyframes."""
+    """Index of the videos: their shots, labels and keyframes."""
     features: Path = Path("data/features")
-    """Feature store, or the folder where one that has the films is looked for, after those that the index names."""
+    """Feature store, or the folder where one that has the videos is looked for, after those that the index names."""
     windows: int = 4
     """Number of windows to sample, of those with a true scene end in them, if none are named."""
     seed: int = 0
@@ -68,7 +68,7 @@ class BoundarySettings:
     """What predictions are compared with."""
 
     truth: Path | None = None
-    """True scenes, in any format that `bassl score` reads; or a folder with those of this film among others."""
+    """True scenes, in any format that `bassl score` reads; or a folder with those of this video among others."""
     within: float = ScoreSettings.within
     """Greatest distance, in seconds, of a true and a predicted boundary that count as one."""
     frame_rate: float | None = None

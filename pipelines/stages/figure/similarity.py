@@ -14,8 +14,8 @@ from pipelines.errors import BasslError
 from pipelines.models.opening import open_model
 from pipelines.outputs.figures.similarity import similarity_figure
 from pipelines.stages.figure.files import check_output, model_names, save_figure
-from pipelines.stages.figure.films import chosen_video, images_of, scene_ends, store_of
 from pipelines.stages.figure.settings import FigureResult, SimilaritySettings
+from pipelines.stages.figure.videos import chosen_video, images_of, scene_ends, store_of
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, window_rows
 
@@ -44,7 +44,7 @@ def similarity(models: Sequence[Path], output: Path, settings: SimilaritySetting
 
 
 def _representation(index: Index, model: Path, features: Path) -> NDArray[np.floating]:
-    """The encodings (N, D) of the shots of a film by a model."""
+    """The encodings (N, D) of the shots of a video by a model."""
     if model.suffix.lower() == ".h5":
         return features_of(index, [model])[1]
     if not model.exists():
@@ -59,10 +59,10 @@ def _representation(index: Index, model: Path, features: Path) -> NDArray[np.flo
             f"{store}: its features are {encodings.shape[1]} wide, and {model} reads {shape.input_width}; name the "
             "store of its encoder with --features"
         )
-    film = torch.from_numpy(encodings)
-    windows = torch.from_numpy(window_rows(index.first_row, np.arange(len(film)), shape.neighbors, "clip"))
+    video = torch.from_numpy(encodings)
+    windows = torch.from_numpy(window_rows(index.first_row, np.arange(len(video)), shape.neighbors, "clip"))
     with torch.inference_mode():
-        parts = [crn(film[part])[0][:, shape.center] for part in torch.split(windows, _WINDOWS_AT_A_TIME)]
+        parts = [crn(video[part])[0][:, shape.center] for part in torch.split(windows, _WINDOWS_AT_A_TIME)]
         context: NDArray[np.floating] = torch.cat(parts).numpy()
     return context
 

@@ -1,4 +1,4 @@
-"""Fine-tuning (section 3.4 and appendix A): labelled films in, a model that finds scene ends out.
+"""Fine-tuning (section 3.4 and appendix A): labelled videos in, a model that finds scene ends out.
 
 The shot encoder is frozen, so its features are computed once; a contextual relation network (CRN) and its head are
 trained on them, several times over, each from another seed. :func:`finetune` runs in this process, as one of several if

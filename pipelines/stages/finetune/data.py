@@ -4,7 +4,7 @@ Networks differ in what they read; one function each makes an epoch of it:
 
 windows     a labelled shot with the window around it
 sequences   T consecutive shots, each with the window around its cut
-tokens      a labelled shot of a film that is varied from epoch to epoch
+tokens      a labelled shot of a video that is varied from epoch to epoch
 
 Everything is a function of the seed and the epoch: not of what ran before, and not of the number of processes.
 """
@@ -30,7 +30,7 @@ from pipelines.models.torch_networks import sequence_windows
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Process
-from pipelines.training.relational_films import VIEWS, LabelledFilm, vary
+from pipelines.training.relational_videos import VIEWS, LabelledVideo, vary
 from pipelines.training.seeds import EXAMPLE_ORDER, VARIATIONS
 
 Loss = Literal["balanced", "plain"]
@@ -85,7 +85,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
         raise BasslError(f"{settings.index}: has no labelled videos in {test_split}, which --select test needs")
     if settings.select == "val" and not val:
         split = settings.validate_split
-        report(f"no films to validate on in {split}: the last epoch is taken, and scores are not calibrated")
+        report(f"no videos to validate on in {split}: the last epoch is taken, and scores are not calibrated")
     if settings.select == "last" or (settings.select == "val" and not val):
         return Split(train, val, test, "last epoch")
     if settings.select == "test" or val == test:
@@ -101,8 +101,8 @@ def labelled_shots(index: Index, videos: Sequence[int]) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledFilms:
-    """The films of an index with their features."""
+class LabelledVideos:
+    """The videos of an index with their features."""
 
     index: Index
     features: Tensor  # (T, D_e), on the device where they fit there, else on the CPU; perhaps mapped from a file
@@ -122,15 +122,15 @@ class LabelledFilms:
         return found.to(self.device, dtype, non_blocking=True)
 
 
-def labelled_films(
+def labelled_videos(
     index: Index, features: NDArray[np.floating[Any]], device: torch.device, colour: NDArray[np.float32] | None = None
-) -> LabelledFilms:
-    """Films with features in the rows of their index; on a GPU if they take less than half of its free memory."""
+) -> LabelledVideos:
+    """Videos with features in the rows of their index; on a GPU if they take less than half of its free memory."""
     tensor = torch.from_numpy(features)
     if device.type == "cuda" and features.nbytes < torch.cuda.mem_get_info(device)[0] / 2:
         tensor = tensor.to(device)
     targets = index.targets(np.arange(len(index.label)))
-    return LabelledFilms(index, tensor, durations_of(index), targets, index.usable, device, colour)
+    return LabelledVideos(index, tensor, durations_of(index), targets, index.usable, device, colour)
 
 
 def durations_of(index: Index) -> NDArray[np.float64]:
@@ -151,29 +151,29 @@ class Epoch:
 
 
 def window_epoch(
-    films: LabelledFilms, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
+    labelled: LabelledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
-    """Every labelled shot with the window around it, clipped at the film's edges."""
-    rows = films.index.rows(videos)
-    rows = rows[films.usable[rows]]
-    first_row, reach = films.index.first_row, shape.neighbors
+    """Every labelled shot with the window around it, clipped at the video's edges."""
+    rows = labelled.index.rows(videos)
+    rows = rows[labelled.usable[rows]]
+    first_row, reach = labelled.index.first_row, shape.neighbors
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
-        return films.gather(window_rows(first_row, rows[examples], reach, "clip"), dtype)
+        return labelled.gather(window_rows(first_row, rows[examples], reach, "clip"), dtype)
 
-    return Epoch(films.targets[rows], np.ones(len(rows), np.bool_), inputs)
+    return Epoch(labelled.targets[rows], np.ones(len(rows), np.bool_), inputs)
 
 
 def sequence_epoch(
-    films: LabelledFilms, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
+    labelled: LabelledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
-    """Every film cut into sequences of T shots, from another offset each epoch. What of a sequence lies outside the
-    film repeats its first or last shot and is no part of the loss."""
+    """Every video cut into sequences of T shots, from another offset each epoch. What of a sequence lies outside the
+    video repeats its first or last shot and is no part of the loss."""
     assert isinstance(shape, MSLSTMSettings)
-    length, reach, first_row = shape.sequence, shape.neighbors, films.index.first_row
+    length, reach, first_row = shape.sequence, shape.neighbors, labelled.index.first_row
     rows, inside = [], []
     for video in videos:
-        span = films.index.span(video)
+        span = labelled.index.span(video)
         start, end = span.start, span.stop
         offset = int(np.random.default_rng((seed, VARIATIONS, epoch, video)).integers(length))
         # As many sequences whatever the offset, so that every epoch has as many steps.
@@ -184,45 +184,45 @@ def sequence_epoch(
     sequences, usable = np.concatenate(rows), np.concatenate(inside)
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
-        return films.gather(sequence_windows(first_row, sequences[examples], reach), dtype)
+        return labelled.gather(sequence_windows(first_row, sequences[examples], reach), dtype)
 
-    return Epoch(films.targets[sequences], usable & films.usable[sequences], inputs)
+    return Epoch(labelled.targets[sequences], usable & labelled.usable[sequences], inputs)
 
 
-def view_of(films: LabelledFilms, video: int, view: int) -> tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]:
-    """The tokens of the relational network for a film, as it is (view 0) or varied: (N, F) tokens, (N,) targets, and
+def view_of(labelled: LabelledVideos, video: int, view: int) -> tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]:
+    """The tokens of the relational network for a video, as it is (view 0) or varied: (N, F) tokens, (N,) targets, and
     (N,) which of these are labels. Computed once for all epochs and seeds, because computing them takes longer than
     training a network on them."""
-    if (video, view) not in films.views:
-        span = films.index.span(video)
-        features = films.features[span].float().cpu().numpy()
-        film = LabelledFilm(
+    if (video, view) not in labelled.views:
+        span = labelled.index.span(video)
+        features = labelled.features[span].float().cpu().numpy()
+        example = LabelledVideo(
             features,
-            films.durations[span],
-            films.targets[span].astype(np.uint8),
-            films.usable[span],
-            None if films.colour is None else films.colour[span],
+            labelled.durations[span],
+            labelled.targets[span].astype(np.uint8),
+            labelled.usable[span],
+            None if labelled.colour is None else labelled.colour[span],
         )
         if view:
-            film = vary(film, np.random.default_rng((VARIATIONS, view, video)))
-        tokens = torch.from_numpy(shot_tokens(film.features, film.durations, film.colour))
-        assert film.known is not None
-        films.views[video, view] = tokens, film.scene_end.astype(np.int64), film.known
-    return films.views[video, view]
+            example = vary(example, np.random.default_rng((VARIATIONS, view, video)))
+        tokens = torch.from_numpy(shot_tokens(example.features, example.durations, example.colour))
+        assert example.known is not None
+        labelled.views[video, view] = tokens, example.scene_end.astype(np.int64), example.known
+    return labelled.views[video, view]
 
 
 def token_epoch(
-    films: LabelledFilms, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
+    labelled: LabelledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
-    """Every labelled shot as tokens of the window around its cut; an epoch shows one view of each film."""
+    """Every labelled shot as tokens of the window around its cut; an epoch shows one view of each video."""
     tables, first, targets, rows = [], [], [], 0
     for video in videos:
-        tokens, ends, known = view_of(films, video, epoch % VIEWS)
+        tokens, ends, known = view_of(labelled, video, epoch % VIEWS)
         tables.append(pad_tokens(tokens, shape.neighbors))
         first.append(rows + np.flatnonzero(known))
         targets.append(ends[known])
         rows += len(tables[-1])
-    table = torch.cat(tables).to(films.device, dtype)
+    table = torch.cat(tables).to(labelled.device, dtype)
     starts = torch.from_numpy(np.concatenate(first)).to(table.device)
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
@@ -231,7 +231,7 @@ def token_epoch(
     return Epoch(np.concatenate(targets), np.ones(len(starts), np.bool_), inputs)
 
 
-EPOCHS: Mapping[str, Callable[[LabelledFilms, Sequence[int], Shape, torch.dtype, int, int], Epoch]] = {
+EPOCHS: Mapping[str, Callable[[LabelledVideos, Sequence[int], Shape, torch.dtype, int, int], Epoch]] = {
     "windows": window_epoch,
     "sequences": sequence_epoch,
     "tokens": token_epoch,
@@ -292,12 +292,12 @@ def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> 
 # --- scoring ----------------------------------------------------------------------------------------------------------
 
 
-def film_logits(model: BoundaryModel, films: LabelledFilms, videos: Sequence[int]) -> list[NDArray[np.float64]]:
-    """The logits of whole films, (N,) each."""
+def video_logits(model: BoundaryModel, labelled: LabelledVideos, videos: Sequence[int]) -> list[NDArray[np.float64]]:
+    """The logits of whole videos, (N,) each."""
     if NETWORKS[model.crn].reads == "tokens":
-        return [relational_logits(model.network, view_of(films, video, 0)[0].numpy()) for video in videos]
+        return [relational_logits(model.network, view_of(labelled, video, 0)[0].numpy()) for video in videos]
     logits = []
     for video in videos:
-        span = films.index.span(video)
-        logits.append(model.logits(films.features[span].cpu().numpy(), films.durations[span]))
+        span = labelled.index.span(video)
+        logits.append(model.logits(labelled.features[span].cpu().numpy(), labelled.durations[span]))
     return logits

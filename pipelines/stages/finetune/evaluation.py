@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.calibration import fit_calibration
-from pipelines.evaluation.indexed_films import film_scores
+from pipelines.evaluation.indexed_videos import video_scores
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.stages.finetune.data import Split
 from pipelines.stages.finetune.step import Learner
@@ -20,16 +20,17 @@ from pipelines.stages.finetune.task import FinetuneTask
 from pipelines.stores.index import Index
 
 
-def measure_films(
+def measure_videos(
     index: Index, videos: Sequence[int], logits: Sequence[NDArray[np.float64]], calibration: Calibration | None = None
 ) -> dict[str, float]:
-    """Metrics of films with labels of both kinds among them, from logits (N,) each: a shot is a scene end where softmax
-    gives it at least one half, as in the release. With a calibration F1 and mIoU at its operating point are added."""
+    """Metrics of videos with labels of both kinds among them, from logits (N,) each: a shot is a scene end where
+    softmax gives it at least one half, as in the release. With a calibration F1 and mIoU at its operating point are
+    added."""
 
     def metrics(calibration: Calibration) -> dict[str, float]:
         scores = [apply_calibration(values, calibration) for values in logits]
-        films = [film_scores(index, video, values) for video, values in zip(videos, scores, strict=True)]
-        return evaluate(films)
+        scored = [video_scores(index, video, values) for video, values in zip(videos, scores, strict=True)]
+        return evaluate(scored)
 
     values = metrics(Calibration())
     if calibration is not None:
@@ -44,7 +45,7 @@ def end_epoch(learner: Learner, task: FinetuneTask, split: Split, epoch: int) ->
     measures: dict[str, float] = {}
     for name, videos in (("val", split.val), ("test", split.test if split.selected_on == "test" else [])):
         if videos:
-            found = measure_films(task.index, videos, task.logits(learner.network, videos))
+            found = measure_videos(task.index, videos, task.logits(learner.network, videos))
             measures |= {f"{name}_{metric}": found[metric] for metric in ("ap", "auc", "f1", "miou")}
     learner.epochs.append({"epoch": epoch, "loss": math.fsum(learner.losses) / len(learner.losses), **measures})
     score = float(epoch) if split.selected_on == "last epoch" else measures.get(f"{split.selected_on}_ap")
@@ -69,12 +70,12 @@ def best_of_seed(
         "epochs": learner.epochs,
         "chosen_epoch": learner.best_epoch,
         "calibration": asdict(calibration) if calibration is not None else None,
-        "validation": measure_films(task.index, split.val, logits, calibration) if split.val else None,
+        "validation": measure_videos(task.index, split.val, logits, calibration) if split.val else None,
         "test": None,
     }
     if split.test:
         logits = task.logits(learner.network, split.test)
-        record["test"] = measure_films(task.index, split.test, logits, calibration)
+        record["test"] = measure_videos(task.index, split.test, logits, calibration)
     return record, calibration
 
 

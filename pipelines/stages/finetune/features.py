@@ -70,7 +70,7 @@ def find_encoding(
         if not own.weights:
             source, how = _computable(own, index, start)
         assert source is not None
-        report(f"computes the features of the labelled films once, into {settings.feature_folder}")
+        report(f"computes the features of the labelled videos once, into {settings.feature_folder}")
         encoding = EncodeSettings(
             settings.index,
             source,
@@ -88,7 +88,7 @@ def join_sound(encoding: Encoding, index: Index, store: Path, videos: Sequence[i
     BasslError where the store has none of the videos."""
     sounds, missing = stored_sound(index, store, videos)
     if len(missing) == len(videos):
-        raise BasslError(f"{store}: has no sound of the films of {index.path}; run `bassl extract-sound` on them")
+        raise BasslError(f"{store}: has no sound of the videos of {index.path}; run `bassl extract-sound` on them")
     if missing:
         report(missing_note(store, missing, len(videos)))
     return replace(encoding, features=with_sound(encoding.features, sounds), sound=SOUND)

@@ -1,6 +1,6 @@
 """Fine-tuning end to end: the shot encoder is trained too, from keyframes.
 
-In training a shot is one of its keyframes, drawn at random, as in pre-training; films are scored with the mean of the
+In training a shot is one of its keyframes, drawn at random, as in pre-training; videos are scored with the mean of the
 encodings of all of them (appendix A). There is no augmentation.
 """
 
@@ -40,7 +40,7 @@ _SHOTS_AT_A_TIME = 16
 def clipped_windows(
     first_row: NDArray[np.int64], neighbours: int, epoch: int, centres: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], None]:
-    """(B, 2K+1) rows of windows; at a film's edges its first and last shot repeat."""
+    """(B, 2K+1) rows of windows; at a video's edges its first and last shot repeat."""
     return window_rows(first_row, centres, neighbours, "clip"), None
 
 
@@ -60,7 +60,7 @@ class EndToEnd(nn.Module):
 
 
 class KeyframeTask:
-    """Labelled films by their keyframes, with the methods of `FeatureTask`. Raises BasslError where the index has no
+    """Labelled videos by their keyframes, with the methods of `FeatureTask`. Raises BasslError where the index has no
     keyframes, the encoder cannot be trained, no network can have these sizes, or no batch can be made."""
 
     def __init__(self, settings: FinetuneSettings, index: Index, split: Split, start: Start, process: Process) -> None:

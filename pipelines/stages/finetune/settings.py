@@ -45,7 +45,7 @@ class FinetuneSettings:
     computed ones."""
     sound: Path | None = None
     """Store of sound (bassl extract-sound) to learn from too: transformer, mlp and ms-lstm. The model then reads the
-    sound of films that it scores; a film without sound counts as silent."""
+    sound of videos that it scores; a video without sound counts as silent."""
     output: Path = Path("runs/finetune")
     """Folder of the models, the result, the logs and the state to resume from."""
     init: str = "last"

@@ -15,7 +15,7 @@ from pipelines.models.calibration import Calibration
 from pipelines.models.networks import NETWORKS
 from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.torch_networks import build_network
-from pipelines.stages.finetune.data import EPOCHS, Epoch, LabelledBatch, Split, batches, film_logits, labelled_films
+from pipelines.stages.finetune.data import EPOCHS, Epoch, LabelledBatch, Split, batches, labelled_videos, video_logits
 from pipelines.stages.finetune.features import Encoding, known_keyframe_facts
 from pipelines.stages.finetune.keyframes import KeyframeTask
 from pipelines.stages.finetune.settings import FinetuneSettings
@@ -26,8 +26,8 @@ from pipelines.training.precision import weight_dtype
 
 
 class FeatureTask:
-    """Labelled films by their features, the videos to train on, and a kind of network. Raises BasslError for sizes that
-    no network can have, or a batch that is too small for the processes."""
+    """Labelled videos by their features, the videos to train on, and a kind of network. Raises BasslError for sizes
+    that no network can have, or a batch that is too small for the processes."""
 
     index: Index
     encoder: str  # id of the shot encoder; of `KeyframeTask` its name
@@ -43,12 +43,12 @@ class FeatureTask:
         self._sound = encoding.sound
         self._crn, self._loss, self._dtype = settings.crn, settings.loss, weight_dtype(settings.precision)
         self._shape = shape_for(settings, start, encoding.features.shape[1])
-        self._films = labelled_films(index, encoding.features, process.device, encoding.colour)
+        self._videos = labelled_videos(index, encoding.features, process.device, encoding.colour)
         self._keyframe_facts = known_keyframe_facts(index)
         self._train, batch = split.train, settings.hyperparameters(start.transfer == "encoder+crn").batch
         # A batch counts shots; the MS-LSTM's examples are sequences of them.
         shots = self._shape.sequence if isinstance(self._shape, MSLSTMSettings) else 1
-        # Those of the first epoch, for all: views of a film may have some more labels than the film itself.
+        # Those of the first epoch, for all: views of a video may have some more labels than the video itself.
         examples = len(self._epoch(0, 0).targets)
         self.epoch_steps = -(-examples // max(1, batch // shots))
         if examples // self.epoch_steps < process.world_size:
@@ -73,8 +73,8 @@ class FeatureTask:
             )
 
     def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:
-        """Of whole films, (N,) each; leaves the network in evaluation mode."""
-        return film_logits(self.model(network, Calibration(), {}), self._films, videos)
+        """Of whole videos, (N,) each; leaves the network in evaluation mode."""
+        return video_logits(self.model(network, Calibration(), {}), self._videos, videos)
 
     def model(self, network: nn.Module, calibration: Calibration, training: Mapping[str, Any]) -> BoundaryModel:
         """The trained model, to be saved."""
@@ -94,7 +94,7 @@ class FeatureTask:
         )
 
     def _epoch(self, seed: int, epoch: int) -> Epoch:
-        return EPOCHS[NETWORKS[self._crn].reads](self._films, self._train, self._shape, self._dtype, seed, epoch)
+        return EPOCHS[NETWORKS[self._crn].reads](self._videos, self._train, self._shape, self._dtype, seed, epoch)
 
 
 FinetuneTask = FeatureTask | KeyframeTask

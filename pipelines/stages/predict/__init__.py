@@ -1,6 +1,6 @@
 """A video in, its scenes out: shots, keyframes, encodings, scores and scenes in one pass, in memory.
 
-A model that was fine-tuned here says how its keyframes were made and which encoder read them, and a film is then read
+A model that was fine-tuned here says how its keyframes were made and which encoder read them, and a video is then read
 just so: the scores are those that the stages one by one would give (keyframe store, feature store, model).
 """
 
@@ -15,23 +15,31 @@ from typing import TYPE_CHECKING, Unpack
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, real
 from pipelines.outputs.exports import check_ending
-from pipelines.progress import FilmProgress, ReportProgress
+from pipelines.progress import ReportProgress, VideoProgress
 from pipelines.scenes import SceneList
-from pipelines.stages.predict.result import FilmScenes
+from pipelines.stages.predict.result import VideoScenes
 from pipelines.stages.predict.settings import PredictOptions, PredictSettings
-from pipelines.video.films import find_films
-from pipelines.video.shots import FilmedShot
+from pipelines.video.inputs import find_videos
+from pipelines.video.shots import KeyframedShot
 
 if TYPE_CHECKING:  # start-up time: NumPy, safetensors
     from pipelines.stages.predict.model import SceneModel
 
-__all__ = ["FilmScenes", "PredictOptions", "PredictSettings", "load_model", "predict", "predict_file", "predict_films"]
+__all__ = [
+    "PredictOptions",
+    "PredictSettings",
+    "VideoScenes",
+    "load_model",
+    "predict",
+    "predict_file",
+    "predict_videos",
+]
 
 
 def load_model(
     model: Path | str | None = None, *, encoder: str | Path | None = None, device: str = "auto"
 ) -> SceneModel:
-    """A model that predicts many films without loading anything again.
+    """A model that predicts many videos without loading anything again.
 
     Args:
         model: a run folder, a model file or a checkpoint of the paper's release; None is the built-in model.
@@ -44,8 +52,8 @@ def load_model(
     Example::
 
         model = bassl.load_model()
-        for film in films:
-            model.predict(film, min_scene=10).save(film.with_suffix(".scenes.json"))
+        for video in videos:
+            model.predict(video, min_scene=10).save(video.with_suffix(".scenes.json"))
     """
     from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
 
@@ -57,7 +65,7 @@ def predict(
     settings: PredictSettings | None = None,
     *,
     progress: ReportProgress | None = None,
-    on_shot: Callable[[FilmedShot], None] | None = None,
+    on_shot: Callable[[KeyframedShot], None] | None = None,
     **options: Unpack[PredictOptions],
 ) -> SceneList:
     """Find the scenes of a video: shots with scores, and the scenes that they make.
@@ -65,13 +73,13 @@ def predict(
     Args:
         video: any file that FFmpeg's libraries read.
         settings: how; the defaults need neither network nor GPU.
-        progress: called with how far the film has been read, in seconds.
+        progress: called with how far the video has been read, in seconds.
         on_shot: called with each shot and its keyframes as it is found, for a storyboard.
         options: settings by name; they override those of ``settings``.
 
     Raises:
         BasslError: one line, for a video, model, shot list or setting that cannot be used.
-        ValueError: one line, for a setting that no film can satisfy.
+        ValueError: one line, for a setting that no video can satisfy.
 
     Example::
 
@@ -82,7 +90,7 @@ def predict(
             print(scene.start_timecode, scene.end_timecode, scene.confidence)
         result.save("scenes.json")
     """
-    find_films([video])
+    find_videos([video])
     from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
 
     return SceneModel(_settings(settings, options)).predict(video, progress=progress, on_shot=on_shot)
@@ -106,19 +114,19 @@ def predict_file(
         output: file to write, its format by its ending: ``scenes.json`` for ``.json``, else an export; None for none.
         storyboard: PNG to draw of the scenes with their keyframes.
         page: HTML page to write, to view and correct the scenes.
-        overwrite: replace a ``scenes.json`` of another film, or one that was corrected by hand.
+        overwrite: replace a ``scenes.json`` of another video, or one that was corrected by hand.
 
     Raises:
         BasslError: one line, as :func:`predict`, and for a file that cannot be written, is read, or is named twice;
-            before the film is read where that is known.
+            before the video is read where that is known.
         ValueError: as :func:`predict`.
     """
-    find_films([video])
+    find_videos([video])
     settings = _settings(settings, options)
     scenes, board, html = (None if path is None else Path(path) for path in (output, storyboard, page))
     _check_outputs(scenes, board, html, (Path(video), settings.shots, settings.model))
-    from pipelines.stages.predict.films import predict_to_files  # start-up time: OpenCV, PyAV
     from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
+    from pipelines.stages.predict.videos import predict_to_files  # start-up time: OpenCV, PyAV
 
     return predict_to_files(
         SceneModel(settings),
@@ -131,7 +139,7 @@ def predict_file(
     )
 
 
-def predict_films(
+def predict_videos(
     inputs: Path | str | Sequence[Path | str],
     output: Path | str,
     settings: PredictSettings | None = None,
@@ -141,13 +149,13 @@ def predict_films(
     pages: bool = False,
     jobs: int | None = None,
     dask: str | None = None,
-    progress: Callable[[FilmProgress[FilmScenes]], None] | None = None,
+    progress: Callable[[VideoProgress[VideoScenes]], None] | None = None,
     on_start: Callable[[int], None] | None = None,
     **options: Unpack[PredictOptions],
-) -> list[FilmScenes]:
-    """Find the scenes of films, each into a file of its own.
+) -> list[VideoScenes]:
+    """Find the scenes of videos, each into a file of its own.
 
-    A film whose file already exists, made from the same film with the same settings and model, is not done again.
+    A video whose file already exists, made from the same video with the same settings and model, is not done again.
     ``settings`` and ``options`` are those of :func:`predict`.
 
     Args:
@@ -156,19 +164,19 @@ def predict_films(
         overwrite: do again what is done.
         storyboards: folder of PNG files, ``<video id>.png``.
         pages: also write ``<video id>.html`` there, a page to view and correct the scenes.
-        jobs: films at a time; None is as many as cores and memory allow. More than one have a process each.
-        dask: address of a Dask scheduler whose workers process the films; they must see the same files.
-        progress: called with the state of each film, of several at a time from several threads.
-        on_start: called with the number of films.
+        jobs: videos at a time; None is as many as cores and memory allow. More than one have a process each.
+        dask: address of a Dask scheduler whose workers process the videos; they must see the same files.
+        progress: called with the state of each video, of several at a time from several threads.
+        on_start: called with the number of videos.
 
     Returns:
-        one result per film, in the order of the films' names. The result of a film that failed has the reason.
+        one result per video, in the order of the videos' names. The result of a video that failed has the reason.
 
     Raises:
         BasslError: for inputs, a model or settings that cannot be used at all.
         ValueError: as :func:`predict`.
     """
-    from pipelines.stages.predict.films import predict_all  # start-up time: PyAV
+    from pipelines.stages.predict.videos import predict_all  # start-up time: PyAV
 
     return predict_all(
         inputs,
@@ -180,7 +188,7 @@ def predict_films(
         jobs=jobs,
         dask=dask,
         progress=progress or (lambda state: None),
-        on_start=on_start or (lambda films: None),
+        on_start=on_start or (lambda videos: None),
     )
 
 

@@ -1,4 +1,4 @@
-"""A model that predicts the scenes of films: loaded once, used for any number of them."""
+"""A model that predicts the scenes of videos: loaded once, used for any number of them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneList, Shot
-from pipelines.stages.predict.settings import FilmOptions, PredictSettings
-from pipelines.video.film_process import FilmProcess
-from pipelines.video.films import fingerprint, safe_id
-from pipelines.video.shots import FilmedShot, ReaderSettings
+from pipelines.stages.predict.settings import PredictSettings, VideoOptions
+from pipelines.video.inputs import fingerprint, safe_id
+from pipelines.video.shots import KeyframedShot, ReaderSettings
+from pipelines.video.video_process import VideoProcess
 
 if TYPE_CHECKING:  # start-up time: OpenCV, and torch for most models
     from pipelines.stages.predict.scoring import LoadedModel
@@ -26,10 +26,10 @@ DEFAULT_DETECTOR = "transitions"
 
 
 class SceneModel:
-    """A model with the encoder that it reads, for any number of films; use one from one thread at a time.
+    """A model with the encoder that it reads, for any number of videos; use one from one thread at a time.
 
-    ``settings`` say which model, and how films are divided unless a call says otherwise; ``cores`` is the number of
-    processor cores to use for a film (None: all). Weights are loaded when the first film is read already, or before
+    ``settings`` say which model, and how videos are divided unless a call says otherwise; ``cores`` is the number of
+    processor cores to use for a video (None: all). Weights are loaded when the first video is read already, or before
     with `load`, and then kept. Raises StoreError, one line, for a model that is missing or damaged.
     """
 
@@ -49,42 +49,42 @@ class SceneModel:
         video: Path | str,
         *,
         progress: ReportProgress | None = None,
-        on_shot: Callable[[FilmedShot], None] | None = None,
-        **options: Unpack[FilmOptions],
+        on_shot: Callable[[KeyframedShot], None] | None = None,
+        **options: Unpack[VideoOptions],
     ) -> SceneList:
         """Find the scenes of a video: shots with scores, and the scenes that they make.
 
         Args:
             video: any file that FFmpeg's libraries read.
-            progress: called with how far the film has been read, in seconds.
+            progress: called with how far the video has been read, in seconds.
             on_shot: called with each shot and its keyframes as it is found, for a storyboard.
-            options: settings for this film that differ from those of the model.
+            options: settings for this video that differ from those of the model.
 
         Raises:
             BasslError: one line, for a video, model or shot list that cannot be used.
-            ValueError: one line, for an option that no film can satisfy.
-            TypeError: an option that a film cannot have of its own, such as the encoder.
+            ValueError: one line, for an option that no video can satisfy.
+            TypeError: an option that a video cannot have of its own, such as the encoder.
         """
-        if unknown := sorted(options.keys() - FilmOptions.__annotations__.keys()):
-            raise TypeError(f"{unknown[0]} is not an option of a film; load_model takes model, encoder and device")
+        if unknown := sorted(options.keys() - VideoOptions.__annotations__.keys()):
+            raise TypeError(f"{unknown[0]} is not an option of a video; load_model takes model, encoder and device")
         settings = replace(self.settings, **options)  # type: ignore[arg-type]  # settings take str for Path
         report = progress or (lambda stage, done, total: None)
         reader_settings = replace(_reader_settings(self._opened, settings), threads=self._cores)
-        # The film is read in a process of its own, from now on, while this one imports and loads what it needs.
-        reading = FilmProcess(Path(video), reader_settings, lambda done, total: report("reading", done, total))
+        # The video is read in a process of its own, from now on, while this one imports and loads what it needs.
+        reading = VideoProcess(Path(video), reader_settings, lambda done, total: report("reading", done, total))
         with reading:
             from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
             from pipelines.stages.predict import scoring  # start-up time: OpenCV
 
-            film_fingerprint = fingerprint(Path(video))
+            video_fingerprint = fingerprint(Path(video))
             # Reading takes as much time as encoding, and has the other half of the cores.
-            film = scoring.encode_film(self._loaded, reading, max(1, self._cores // 2), on_shot)
+            encoded = scoring.encode_video(self._loaded, reading, max(1, self._cores // 2), on_shot)
             report("scoring", 0.0, None)  # the other process ends meanwhile
             warnings: list[str] = []
             if self._loaded.model.sound:
-                film, warnings = scoring.add_sound(film, Path(video))
-            scores = scoring.score_shots(self._loaded, film)
-        found = zip(film.ranges, scores, film.transitions, strict=True)
+                encoded, warnings = scoring.add_sound(encoded, Path(video))
+            scores = scoring.score_shots(self._loaded, encoded)
+        found = zip(encoded.ranges, scores, encoded.transitions, strict=True)
         shots = tuple(Shot(i, *r, score=p, transition=how) for i, (r, p, how) in enumerate(found))
         wanted = settings.threshold, settings.min_scene, settings.drop_short, settings.scenes
         return SceneList(
@@ -92,7 +92,7 @@ class SceneModel:
                 reading.facts,
                 path=str(Path(video).absolute()),
                 id=safe_id(Path(video).stem),
-                fingerprint=film_fingerprint,
+                fingerprint=video_fingerprint,
             ),
             settings=self.record(settings),
             shots=shots,
@@ -129,7 +129,7 @@ class SceneModel:
 
 
 def _reader_settings(opened: OpenedModel, settings: PredictSettings) -> ReaderSettings:
-    """How films are read: like the keyframes that the model was trained on, unless the settings say otherwise. Raises
+    """How videos are read: like the keyframes that the model was trained on, unless the settings say otherwise. Raises
     StoreError, one line, for a header that does not say it."""
     made, keyframes = opened.header.get("pictures", {}), opened.header.get("keyframes")
     lines = made.get("lines") if isinstance(made, dict) else made

@@ -1,4 +1,4 @@
-"""Result for one film of several."""
+"""Result for one video of several."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import Literal
 
 
 @dataclass(frozen=True)
-class FilmScenes:
-    """Result for one film of several.
+class VideoScenes:
+    """Result for one video of several.
 
     ``status`` is ``done``, ``kept`` (its result existed) or ``failed`` with one line in ``error``. The duration is in
     seconds.
     """
 
     video_id: str
-    film: Path
+    video: Path
     output: Path
     status: Literal["done", "kept", "failed"]
     scenes: int = 0

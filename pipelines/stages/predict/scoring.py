@@ -1,4 +1,4 @@
-"""Scores and scene ends of a film's shots, with a loaded model and its encoder."""
+"""Scores and scene ends of a video's shots, with a loaded model and its encoder."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipelines.models.opening import OpenedModel
 from pipelines.scenes import Transition
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stores.jpeg import from_jpeg, to_jpeg
-from pipelines.video.shots import FilmedShot
+from pipelines.video.shots import KeyframedShot
 
 Item = TypeVar("Item")
 Range = tuple[int, int, float, float]
@@ -28,8 +28,8 @@ Range = tuple[int, int, float, float]
 
 
 @dataclass(frozen=True, eq=False)
-class EncodedFilm:
-    """A film's N shots: their ranges and transitions, and the input of the model, features (N, D_e) and colour
+class EncodedVideo:
+    """A video's N shots: their ranges and transitions, and the input of the model, features (N, D_e) and colour
     (N, 180)."""
 
     ranges: list[Range]
@@ -49,7 +49,7 @@ class LoadedModel:
 
 def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
     """Load a model, and the encoder that it was trained with or that the settings name. Raises BasslError, one line,
-    where that cannot be done with a film, or is not what was asked for."""
+    where that cannot be done with a video, or is not what was asked for."""
     model, file = opened.boundary_model(), opened.file
     quality = model.pictures.get("quality")
     if not isinstance(quality, int | None):
@@ -69,10 +69,13 @@ def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
     return LoadedModel(model, encoder, quality)
 
 
-def encode_film(
-    loaded: LoadedModel, shots: Iterable[FilmedShot], threads: int, on_shot: Callable[[FilmedShot], None] | None = None
-) -> EncodedFilm:
-    """Encode the shots of a film as they arrive, in several threads, or in one on a GPU."""
+def encode_video(
+    loaded: LoadedModel,
+    shots: Iterable[KeyframedShot],
+    threads: int,
+    on_shot: Callable[[KeyframedShot], None] | None = None,
+) -> EncodedVideo:
+    """Encode the shots of a video as they arrive, in several threads, or in one on a GPU."""
     encoder = loaded.encoder
     ranges: list[Range] = []
     transitions: list[Transition | None] = []
@@ -89,25 +92,25 @@ def encode_film(
                 transitions.append(shot.transition)
                 if on_shot is not None:
                     on_shot(shot)
-    return EncodedFilm(ranges, transitions, np.concatenate(features), np.concatenate(colour))
+    return EncodedVideo(ranges, transitions, np.concatenate(features), np.concatenate(colour))
 
 
-def add_sound(film: EncodedFilm, path: Path) -> tuple[EncodedFilm, list[str]]:
-    """The film with the sound of its shots in its features, and a warning where it is damaged or has none."""
+def add_sound(video: EncodedVideo, path: Path) -> tuple[EncodedVideo, list[str]]:
+    """The video with the sound of its shots in its features, and a warning where it is damaged or has none."""
     from pipelines.models.sound import silent, with_sound  # start-up time: h5py, and av in the next
     from pipelines.video.sound import has_sound, shot_sounds
 
     audible = has_sound(path)
-    times = np.array([(start, end) for *_, start, end in film.ranges])
+    times = np.array([(start, end) for *_, start, end in video.ranges])
     warnings = [] if audible else [f"{path}: has no sound, which its model reads; its shots count as silent"]
     sounds = shot_sounds(path, times, warn=warnings.append) if audible else silent(len(times))
-    return replace(film, features=with_sound(film.features, sounds)), warnings
+    return replace(video, features=with_sound(video.features, sounds)), warnings
 
 
-def score_shots(loaded: LoadedModel, film: EncodedFilm) -> list[float]:
-    """The score of each shot of a film."""
-    durations = np.array([end - start for *_, start, end in film.ranges])
-    return [float(score) for score in loaded.model.score(film.features, durations, film.colour)]
+def score_shots(loaded: LoadedModel, video: EncodedVideo) -> list[float]:
+    """The score of each shot of a video."""
+    durations = np.array([end - start for *_, start, end in video.ranges])
+    return [float(score) for score in loaded.model.score(video.features, durations, video.colour)]
 
 
 def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> ShotEncoder:
@@ -126,7 +129,7 @@ def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> Sho
     return encoder_of_model(model, file, device, keyframes)
 
 
-def _keyframes(loaded: LoadedModel, shots: Sequence[FilmedShot]) -> Iterator[Sequence[NDArray[np.uint8]]]:
+def _keyframes(loaded: LoadedModel, shots: Sequence[KeyframedShot]) -> Iterator[Sequence[NDArray[np.uint8]]]:
     """The keyframes of shots, through the JPEG that the model's own stores keep of each."""
     for shot in shots:
         if loaded.quality is None:

@@ -18,7 +18,7 @@ class PredictSettings:
     """Everything that determines which scenes are found.
 
     Raises:
-        ValueError: one line, for values that no film can satisfy.
+        ValueError: one line, for values that no video can satisfy.
     """
 
     detector: str | None = None
@@ -48,7 +48,7 @@ class PredictSettings:
     scenes: int | None = None
     """Number of scenes: the most probable ones, whatever the threshold."""
     start: Seconds | None = None
-    """Start of the part of the film to read, in seconds or as a timecode. Unless given: the beginning."""
+    """Start of the part of the video to read, in seconds or as a timecode. Unless given: the beginning."""
     end: Seconds | None = None
     """End of the part. Unless given: the end."""
     duration: Seconds | None = None
@@ -78,12 +78,12 @@ class PredictSettings:
 
     @property
     def part(self) -> tuple[float | None, float | None]:
-        """Where the part that is read begins and ends, in seconds; None is the film's beginning or end."""
+        """Where the part that is read begins and ends, in seconds; None is the video's beginning or end."""
         return part_of(self.start, self.end, self.duration)
 
 
-class FilmOptions(TypedDict, total=False):
-    """The settings that may differ from film to film with one loaded model."""
+class VideoOptions(TypedDict, total=False):
+    """The settings that may differ from video to video with one loaded model."""
 
     detector: str | None
     detector_threshold: float | None
@@ -98,7 +98,7 @@ class FilmOptions(TypedDict, total=False):
     duration: float | str | None
 
 
-class PredictOptions(FilmOptions, total=False):
+class PredictOptions(VideoOptions, total=False):
     """All settings, as keyword arguments."""
 
     encoder: str | Path | None

@@ -21,12 +21,12 @@ from pipelines.stages.reproduce.settings import ReproduceSettings
 from pipelines.stages.reproduce.steps import Step, in_order
 
 PAPER_HOURS = 16 * 48.0
-SHOTS, FILMS = 1_600_000, 1_100
+SHOTS, VIDEOS = 1_600_000, 1_100
 LABELLED_SHOTS = 500_000
 TRAINING_SHOTS = LABELLED_SHOTS * 190 // 318
 KEYFRAMES, WIDTH, NEIGHBOURS, EPOCHS = 3, 2048, 8, 20
 JPEG_BYTES = 22_000
-"""Of a keyframe of 240 lines at quality 90, measured on Big Buck Bunny; films differ by half and more."""
+"""Of a keyframe of 240 lines at quality 90, measured on Big Buck Bunny; videos differ by half and more."""
 _WINDOW = 2 * NEIGHBOURS + 1
 _PAPER_IMAGES = SHOTS * 10 * (_WINDOW + 2)
 _RESNET50 = 4.1e9  # multiplications for an image of 224 x 224 (He et al. 2016)
@@ -74,7 +74,7 @@ def needs(settings: ReproduceSettings) -> tuple[list[Cost], list[DiskSpace]]:
         return [step for step in steps if step.command == command]
 
     runs, tuned = of("pretrain"), of("finetune")
-    # Names of the encoders of the labelled films, or of the runs that they are of.
+    # Names of the encoders of the labelled videos, or of the runs that they are of.
     names = {str(step.options.get("encoder") or step.options["init"]) for step in of("encode") + tuned}
     names |= {str(step.output) for step in runs} & {step.subjects[0] for step in of("score")}
     encoders = len(names)
@@ -89,7 +89,7 @@ def _hours(settings: ReproduceSettings, pretrainings: Sequence[Step], encoders: 
         basis = f"{epochs} epochs, {images} images per window"
         found.append(Cost(f"pretrain {step.output.name}", SHOTS * epochs * images, basis))
     basis = f"{encoders} encoders x {LABELLED_SHOTS * KEYFRAMES:,} keyframes, a third of training on one"
-    found.append(Cost("encode the labelled films", encoders * LABELLED_SHOTS * KEYFRAMES / 3, basis))
+    found.append(Cost("encode the labelled videos", encoders * LABELLED_SHOTS * KEYFRAMES / 3, basis))
     if tuned:
         windows = TRAINING_SHOTS * EPOCHS * settings.seeds * tuned
         # In multiplications: training on an image takes 3 x inference; on a window, 3 x parameters x shots.

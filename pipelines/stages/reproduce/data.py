@@ -9,16 +9,16 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pipelines.datasets.movienet import films_with_keyframes, is_movienet, read_movienet_splits
+from pipelines.datasets.movienet import is_movienet, read_movienet_splits, videos_with_keyframes
 from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feature_files
 from pipelines.errors import BasslError, DatasetError, count
 from pipelines.files import write_atomically
 from pipelines.stages.reproduce.settings import NAMES, StageOptions
 from pipelines.stages.reproduce.steps import Step
-from pipelines.video.films import find_films, video_ids
+from pipelines.video.inputs import find_videos, video_ids
 from pipelines.video.sound import has_sound
 
-Kind = Literal["movienet", "features", "films", "generated"]
+Kind = Literal["movienet", "features", "videos", "generated"]
 
 MOVIENET = Path("data/movienet")
 PLACES365 = Path("data/places365/model.safetensors")
@@ -39,8 +39,8 @@ _SMALL = {"width": 64, "heads": 4}
 OPTIONS: Mapping[Kind, StageOptions] = {
     # All encoders see the centre of a keyframe, as in the paper's release.
     "movienet": StageOptions(baselines={"lgss": "lgss-movienet"}, preparation="centre"),
-    # Two or three dozen films: with the paper's batch sizes and rates the epochs end before the loss falls. Batch sizes
-    # and rates were chosen by the losses of pre-training.
+    # Two or three dozen videos: with the paper's batch sizes and rates the epochs end before the loss falls. Batch
+    # sizes and rates were chosen by the losses of pre-training.
     "features": StageOptions(
         pretrain={"batch": 16, "base_rate": 24.0, **_SMALL},
         # Forty epochs spend thousands of steps near the peak rate, and at the rate of ten epochs the loss rises again.
@@ -48,7 +48,7 @@ OPTIONS: Mapping[Kind, StageOptions] = {
         finetune=_of_all({"epochs": 10, "batch": 128, "rate": 5e-4}),
         network={"transformer": _SMALL, "mlp": {"width": 128}, "ms-lstm": {"width": 32, "rate": 1e-3}},
     ),
-    "films": StageOptions(
+    "videos": StageOptions(
         pretrain={"encoder": "resnet18", "size": 112, "decoded_size": 128, "batch": 64, "base_rate": 3.0, **_SMALL},
         finetune=_of_all({"epochs": 10, "batch": 128, "rate": 5e-4}),
         network={"transformer": _SMALL, "mlp": {"width": 128}, "ms-lstm": {"width": 32}},
@@ -75,9 +75,9 @@ OPTIONS: Mapping[Kind, StageOptions] = {
     ),
 }
 
-FILMS = 12
+VIDEOS = 12
 GENERATED = {"scenes": 14, "shots_per_scene": [4, 9], "shot_seconds": [0.4, 0.8], "width": 160, "height": 90}
-"""Options of the generated films: a minute each, long enough for scenes that differ, small enough for two cores."""
+"""Options of the generated videos: a minute each, long enough for scenes that differ, small enough for two cores."""
 _SPLITS = ("train", "train", "train", "val", "test", "test")
 
 
@@ -101,7 +101,7 @@ class Data:
     unlabelled: Step  # step that builds the index for pre-training: all videos, whatever their split
     protocols: tuple[EvaluationProtocol, ...]  # at least one
     features: Mapping[str, Path]  # the store of each data set, for data that is features
-    extra: Step | None  # step that makes a store of sound features, if all films have sound
+    extra: Step | None  # step that makes a store of sound features, if all videos have sound
     options: StageOptions
     splits: Mapping[Path, bytes] = field(default_factory=dict)  # files that assign videos to splits, and their content
     comparable: bool = False  # whether the paper's numbers were measured on it
@@ -120,34 +120,34 @@ class Data:
 
 
 def find_data(given: Path | None, work: Path, options: StageOptions | None = None) -> Data:
-    """The given data, or else MovieNet if it exists, or else generated films, with everything computed from it in
+    """The given data, or else MovieNet if it exists, or else generated videos, with everything computed from it in
     ``work``. ``given`` is MovieNet's folder, a folder of ``.npz`` features (two folders of them are two sets), or of
-    films with their labels beside them; ``options`` replace those of `OPTIONS`. Raises BasslError for a folder that is
-    none of these, or has too few films."""
+    videos with their labels beside them; ``options`` replace those of `OPTIONS`. Raises BasslError for a folder that is
+    none of these, or has too few videos."""
     data = _find_data(given, work)
     return data if options is None else replace(data, options=options)
 
 
 def _find_data(given: Path | None, work: Path) -> Data:
     if given is None and not is_movienet(MOVIENET):
-        return _generate_films(work / "generated")
+        return _generate_videos(work / "generated")
     folder = given or MOVIENET
     if not folder.is_dir():
-        raise DatasetError(f"{folder}: no such folder; name one with films and labels, features, or MovieNet")
+        raise DatasetError(f"{folder}: no such folder; name one with videos and labels, features, or MovieNet")
     if is_movienet(folder):
         return _movienet(folder, work / "movienet")
     name = folder.resolve().name
     if next(shot_feature_files(folder), None) is not None:
         return _features(folder, work / name)
-    return _films(folder, work / name)
+    return _videos(folder, work / name)
 
 
 def _movienet(folder: Path, home: Path) -> Data:
     data = movienet_data(folder, home, _digest(folder, home))
-    labelled, there = read_movienet_splits(folder).keys(), films_with_keyframes(folder)
+    labelled, there = read_movienet_splits(folder).keys(), videos_with_keyframes(folder)
     if labelled and labelled <= there:
         return data
-    title = f"MovieNet with keyframes of {len(labelled & there)} of {len(labelled)} labelled films"
+    title = f"MovieNet with keyframes of {len(labelled & there)} of {len(labelled)} labelled videos"
     return replace(data, title=title, comparable=False)
 
 
@@ -207,11 +207,11 @@ def _features(folder: Path, home: Path) -> Data:
     return Data("features", home.name, title, index("all"), tuple(protocols), stores, None, OPTIONS["features"], files)
 
 
-def _films(folder: Path, home: Path) -> Data:
-    films = find_films([folder])
-    _check_enough(folder, films, "film")
-    digest, sound = _digest(folder, home), all(map(has_sound, films))
-    return _of_films("films", f"films in {folder}", folder, home, video_ids(films), digest=digest, sound=sound)
+def _videos(folder: Path, home: Path) -> Data:
+    videos = find_videos([folder])
+    _check_enough(folder, videos, "video")
+    digest, sound = _digest(folder, home), all(map(has_sound, videos))
+    return _of_videos("videos", f"videos in {folder}", folder, home, video_ids(videos), digest=digest, sound=sound)
 
 
 def _check_enough(folder: Path, videos: Sequence[object], name: str) -> None:
@@ -221,18 +221,18 @@ def _check_enough(folder: Path, videos: Sequence[object], name: str) -> None:
         )
 
 
-def _generate_films(home: Path) -> Data:
+def _generate_videos(home: Path) -> Data:
     movies = home / "movies"
     made = tuple(
-        Step("make-film", {**GENERATED, "seed": seed}, (str(path),), path)
-        for seed in range(FILMS)
-        for path in [movies / f"film{seed:02}.mp4"]
+        Step("make-video", {**GENERATED, "seed": seed}, (str(path),), path)
+        for seed in range(VIDEOS)
+        for path in [movies / f"video{seed:02}.mp4"]
     )
     names = [Path(step.subjects[0]).stem for step in made]
-    return _of_films("generated", f"{FILMS} generated films", movies, home, names, made=made)
+    return _of_videos("generated", f"{VIDEOS} generated videos", movies, home, names, made=made)
 
 
-def _of_films(
+def _of_videos(
     kind: Kind,
     title: str,
     folder: Path,

@@ -20,7 +20,7 @@ from pipelines.stages.reproduce.steps import Step, in_order
 if TYPE_CHECKING:  # start-up time: NumPy
     from pipelines.models.encoders import Preparation
 
-NEEDS_FILMS = "needs films"
+NEEDS_VIDEOS = "needs videos"
 NO_WEIGHTS = "weights not there (data/README.md)"
 PAPER_ENCODER = "resnet50"
 """The encoder whose ImageNet weights the paper takes (section 4.1)."""
@@ -103,7 +103,7 @@ class Planner:
 
     def _final_step(self, row: RowSpec, cell: Cell) -> Step | str:
         system, data, index = cell.system, self.data, self.protocol.index
-        if data.features and (reason := _needs_films(system, cell.metric)):
+        if data.features and (reason := _needs_videos(system, cell.metric)):
             return reason
         scoring: dict[str, Any] = {"index": index.output, "features": data.home / "features", "resamples": 0}
         if data.features:
@@ -196,24 +196,24 @@ class Planner:
         return Step("baseline", options, (data.options.baselines.get(name, name),), None, needs)
 
     def _image_features(self) -> Step:
-        """The features of the labelled films by the ImageNet encoder."""
+        """The features of the labelled videos by the ImageNet encoder."""
         preparation, index = self.data.options.preparation, self.protocol.index
         name, identity = image_encoder(preparation, self.download)
         folder = self.data.home / "features"
         options: dict[str, Any] = {"encoder": name, "preparation": preparation, "output": folder}
-        if self.data.kind == "movienet":  # elsewhere all films have labels
+        if self.data.kind == "movienet":  # elsewhere all videos have labels
             options["labelled"] = True
         return Step("encode", options, (str(index.output),), folder / f"{identity}.h5", (index,))
 
 
-def _needs_films(system: SystemSpec, metric: str) -> str:
+def _needs_videos(system: SystemSpec, metric: str) -> str:
     """Why a number cannot be measured on features: what it compares happens in the encoder."""
     if system.encoder == "Places365":
-        return NEEDS_FILMS
+        return NEEDS_VIDEOS
     if system.pretraining is None:
         return ""
     only_encoder = system.pretraining.shots_only or system.transfer == "encoder" or metric.startswith("nmi")
-    return NEEDS_FILMS if only_encoder else ""
+    return NEEDS_VIDEOS if only_encoder else ""
 
 
 @functools.cache

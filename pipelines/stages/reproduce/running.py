@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from pipelines.datasets.synthetic import SyntheticFilmSettings, write_film
+from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
 from pipelines.errors import BasslError
 from pipelines.files import write_atomically
 from pipelines.options import settings_from
@@ -58,7 +58,7 @@ def run(step: Step, gpus: int | None, overwrite: bool, report: ReportProgress) -
 
 
 def _marker(output: Path) -> Path:
-    """Beside the output, because a run folder belongs to its command; hidden, because films lie among their labels."""
+    """Beside the output, because a run folder belongs to its command; hidden, because videos lie among their labels."""
     return output.with_name(f".{output.name}.stage")
 
 
@@ -79,18 +79,18 @@ def _json(content: Any) -> bytes:
 
 def _write(step: Step, resume: bool, report: ReportProgress) -> None:
     options: dict[str, Any] = dict(step.options)
-    if step.command == "make-film":
+    if step.command == "make-video":
         tuples = {name: tuple(value) for name, value in options.items() if isinstance(value, list)}
-        drawing = SyntheticFilmSettings(**{**options, **tuples})
-        write_film(step.subjects[0], drawing, lambda done, total: report("drawing", done, total))
+        drawing = SyntheticVideoSettings(**{**options, **tuples})
+        write_video(step.subjects[0], drawing, lambda done, total: report("drawing", done, total))
     elif step.command == "extract-keyframes":
-        films = extract_keyframes(step.subjects, ExtractSettings(**options, overwrite=not resume))
+        videos = extract_keyframes(step.subjects, ExtractSettings(**options, overwrite=not resume))
         stores = set()
-        for film in films:
-            if film.status == "failed":
-                raise BasslError(film.error)
-            stores.add(film.store)
-        for stale in set(options["output"].glob("*.h5")) - stores:  # of a film that is no longer among the data
+        for video in videos:
+            if video.status == "failed":
+                raise BasslError(video.error)
+            stores.add(video.store)
+        for stale in set(options["output"].glob("*.h5")) - stores:  # of a video that is no longer among the data
             stale.unlink()
     elif step.command == "extract-sound":
         for result in extract_sound(step.subjects, SoundSettings(**options)):

@@ -21,8 +21,8 @@ class ReproduceSettings:
     table: str = "table1"
     """One of table1, table2, table3, table4, nmi, bbc-ovsd."""
     data: Path | None = None
-    """MovieNet's folder, a folder of labelled features, or of films with their labels beside them. Unless given:
-    data/movienet if it exists, else generated films."""
+    """MovieNet's folder, a folder of labelled features, or of videos with their labels beside them. Unless given:
+    data/movienet if it exists, else generated videos."""
     rows: tuple[str, ...] = ()
     """Rows to run, by name or pattern, separated by commas. Unless given: all."""
     gpus: int | None = None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 _TRAINING = ("pretrain", "finetune")
-_MODULES = {"make-film": "pipelines.datasets.synthetic"}
+_MODULES = {"make-video": "pipelines.datasets.synthetic"}
 """Steps that have no command of bassl."""
 
 

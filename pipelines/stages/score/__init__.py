@@ -1,4 +1,4 @@
-"""Metrics of scene detection: of a model on the films of an index, or of lists of scenes against the truth."""
+"""Metrics of scene detection: of a model on the videos of an index, or of lists of scenes against the truth."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ def score(
     settings: ScoreSettings = ScoreSettings(),
     progress: ReportProgress | None = None,
 ) -> ScoreResult:
-    """Score a model on the films of an index, or lists of scenes against the truth.
+    """Score a model on the videos of an index, or lists of scenes against the truth.
 
     Without a truth, ``subject`` is the folder of a run, a model file, ``default`` for the built-in model, or, for its
     representation only, a feature store; with a truth a scenes.json or another list of scenes, or a folder of them.
-    ``truth`` is labels in any format that `pipelines.datasets.sources` reads, or a folder, of which each film is
-    matched with the prediction of the same name. ``progress`` is called as films are scored and features computed.
+    ``truth`` is labels in any format that `pipelines.datasets.sources` reads, or a folder, of which each video is
+    matched with the prediction of the same name. ``progress`` is called as videos are scored and features computed.
     Raises BasslError for anything that cannot be read or does not fit; in folders a damaged prediction, or one without
     its truth, is left out and named among the result's problems.
     """
@@ -46,10 +46,10 @@ def compare(
     settings: ScoreSettings = ScoreSettings(),
     progress: ReportProgress | None = None,
 ) -> Comparison:
-    """Score two predictions, and their difference with its confidence interval, from the same draws of films.
+    """Score two predictions, and their difference with its confidence interval, from the same draws of videos.
 
-    Films that only one of the two has are excluded and named among the problems. Raises BasslError: as `score`,
-    or where the two have no film in common.
+    Videos that only one of the two has are excluded and named among the problems. Raises BasslError: as `score`,
+    or where the two have no video in common.
     """
     from pipelines.stages.score.measuring import difference  # start-up time: numpy
 

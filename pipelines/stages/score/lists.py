@@ -35,14 +35,14 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
     elif not truth.is_dir():  # two files belong together, whatever their names
         pairs = list(zip(guesses.values(), truths.values(), strict=True))
     elif not pairs:
-        why = f" ({unread[0]})" if unread else "; name the file with the labels of this film"
+        why = f" ({unread[0]})" if unread else "; name the file with the labels of this video"
         raise BasslError(f"{truth}: has no labels of {next(iter(guesses))}{why}")
     alignments = _align(pairs, settings, problems, alone=not subject.is_dir())
-    films = tuple(one.film for one in alignments.values())
+    videos = tuple(one.video for one in alignments.values())
     return ScoreResult(
         name=str(subject),
-        films=films,
-        measures=measures_of(films, settings.threshold, settings),
+        videos=videos,
+        measures=measures_of(videos, settings.threshold, settings),
         threshold=settings.threshold,
         settings=settings,
         alignments=alignments,
@@ -111,20 +111,20 @@ def _matched_by_name(
 
 
 def _file_name(record: VideoAnnotation) -> str:
-    """The name of the file, without what `bassl predict` and PySceneDetect add to a film's name."""
+    """The name of the file, without what `bassl predict` and PySceneDetect add to a video's name."""
     return re.sub(r"(?i)[-_.]scenes$", "", record.source.stem)
 
 
 def _list_notes(alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
-    """How the boundaries of prediction and truth were matched, and which films differ in length."""
+    """How the boundaries of prediction and truth were matched, and which videos differ in length."""
     notes = []
     kinds: dict[str, list[Alignment]] = {}
     for one in alignments.values():
         kinds.setdefault(one.how, []).append(one)
     for how, some in kinds.items():
-        films = f"{count(len(some), 'film')}: "
+        videos = f"{count(len(some), 'video')}: "
         if how == "same shots":
-            notes.append(f"{films}prediction and truth have the same shots; compared shot by shot")
+            notes.append(f"{videos}prediction and truth have the same shots; compared shot by shot")
             continue
         whose = "true" if some[0].truth is not None else "predicted"
         reports = [one.truth or one.prediction for one in some]
@@ -133,7 +133,7 @@ def _list_notes(alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
         mean = sum(report.mean_distance * report.matched for report in reports if report) / max(1, matched)
         most = max(report.max_distance for report in reports if report)
         notes.append(
-            f"{films}{matched} of {ends} {whose} scene ends matched to {_MATCHED_TO[how]}, {mean:.2f} s away on "
+            f"{videos}{matched} of {ends} {whose} scene ends matched to {_MATCHED_TO[how]}, {mean:.2f} s away on "
             f"average, {most:.2f} s at most"
             + (f"; {ends - matched} had no match within the tolerance and split their shot" * (matched < ends))
         )
@@ -144,9 +144,9 @@ def _list_notes(alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
         if one.lengths is not None and abs(one.lengths[0] - one.lengths[1]) > max(5.0, 0.02 * max(one.lengths)):
             notes.append(
                 f"{name}: the prediction lasts {one.lengths[0]:.1f} s and the truth {one.lengths[1]:.1f} s; are they "
-                "of the same film?"
+                "of the same video?"
             )
-    if any(one.film.predicted is not None and np.isnan(one.film.scores).all() for one in alignments.values()):
+    if any(one.video.predicted is not None and np.isnan(one.video.scores).all() for one in alignments.values()):
         notes.append("a list of scenes without scores has no AP, no AUC-ROC and no Sum")
     return tuple(notes)
 

@@ -1,4 +1,4 @@
-"""Scoring a model on the labelled films of an index."""
+"""Scoring a model on the labelled videos of an index."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.evaluation.indexed_films import film_scores
-from pipelines.evaluation.metrics import FilmScores
+from pipelines.evaluation.indexed_videos import video_scores
+from pipelines.evaluation.metrics import VideoScores
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.index_encoders import encoder_for
@@ -56,11 +56,13 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         model = opened.boundary_model()
     if known := set(model.training.get("trained_on", ())) & {index.video_ids[video] for video in videos}:
         named = "the built-in model" if opened.built_in else str(path)
-        elsewhere = "; docs/default-model.md has figures on films that it did not learn from" if opened.built_in else ""
+        elsewhere = (
+            "; docs/default-model.md has figures on videos that it did not learn from" if opened.built_in else ""
+        )
         notes.insert(
             0,
-            f"{named} learned from {len(known)} of these {len(videos)} films: their scores are better than on other "
-            f"films{elsewhere}",
+            f"{named} learned from {len(known)} of these {len(videos)} videos: their scores are better than on other "
+            f"videos{elsewhere}",
         )
     if opened.has_weights and model.encoder is not None:  # its id with as many keyframes as the index has
         model = replace(model, encoder=encoder_for(index, opened.path if opened.has_encoder else model.encoder))
@@ -78,22 +80,22 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         seeds = {}
     models = 1 + len(seeds)
 
-    def score_films(
+    def score_videos(
         model: BoundaryModel, encoder: str, features: Features, colour: Features | None, done: int
-    ) -> tuple[FilmScores, ...]:
+    ) -> tuple[VideoScores, ...]:
         model.check(encoder, features.shape[1])
-        films = []
+        scored = []
         for i, video in enumerate(videos):
             span, seconds = index.span(video), index.shot_seconds(video, settings.frame_rate)
             scores = model.score(features[span], seconds, None if colour is None else colour[span])
-            films.append(film_scores(index, video, scores, settings.frame_rate))
+            scored.append(video_scores(index, video, scores, settings.frame_rate))
             progress("scoring", (done + i + 1) / models, len(videos))
-        return tuple(films)
+        return tuple(scored)
 
-    films = score_films(model, encoder, features, colour, 0)
-    if timeless := sum(film.seconds is None for film in films):
+    scored = score_videos(model, encoder, features, colour, 0)
+    if timeless := sum(one.seconds is None for one in scored):
         notes.append(
-            f"{timeless} of {len(films)} films have no times in seconds, so Recall@3s and boundary F1 leave them "
+            f"{timeless} of {len(scored)} videos have no times in seconds, so Recall@3s and boundary F1 leave them "
             f"out, and the model assumes {ASSUMED_FRAME_RATE:g} frames per second; give it with --frame-rate"
         )
     of_seeds = {}
@@ -104,12 +106,12 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
             reads = (*features_of(index, stores, videos), colour_of(index, stores))
         else:
             reads = encoder, features, colour
-        of_seed = score_films(own, *reads, (i + 1) * len(videos))
+        of_seed = score_videos(own, *reads, (i + 1) * len(videos))
         of_seeds[seed] = measures_of(of_seed, threshold, replace(settings, resamples=0))
     return ScoreResult(
         name=str(subject),
-        films=films,
-        measures=measures_of(films, threshold, settings),
+        videos=scored,
+        measures=measures_of(scored, threshold, settings),
         threshold=threshold,
         settings=settings,
         seeds=seed_spreads(of_seeds),
@@ -119,19 +121,19 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
 
 
 def _labelled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
-    """The labelled films of a split, and a note on those without labels."""
+    """The labelled videos of a split, and a note on those without labels."""
     wanted = [video for video, own in enumerate(index.splits) if split in (ALL_SPLITS, own)]
     if not wanted:
         there = ", ".join(sorted({own for own in index.splits if own})) or "none"
         raise BasslError(
-            f"{index.path}: has no split {split!r} (it has: {there}); name one with --split, or all films with "
+            f"{index.path}: has no split {split!r} (it has: {there}); name one with --split, or all videos with "
             f"--split {ALL_SPLITS}"
         )
     labelled = [video for video in wanted if np.any(index.label[index.span(video)] != NO_LABEL)]
     if not labelled:
-        raise BasslError(f"{index.path}: no film of the split {split!r} has labels to score against")
+        raise BasslError(f"{index.path}: no video of the split {split!r} has labels to score against")
     without = len(wanted) - len(labelled)
-    return labelled, [f"{without} of {len(wanted)} films have no labels and are left out"] if without else []
+    return labelled, [f"{without} of {len(wanted)} videos have no labels and are left out"] if without else []
 
 
 def _feature_stores(

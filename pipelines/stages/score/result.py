@@ -13,7 +13,7 @@ from pipelines.stages.score.settings import ScoreSettings
 if TYPE_CHECKING:  # start-up time: numpy
     from pipelines.evaluation.alignment import Alignment
     from pipelines.evaluation.bootstrap import Measure
-    from pipelines.evaluation.metrics import FilmScores
+    from pipelines.evaluation.metrics import VideoScores
     from pipelines.evaluation.representation import KnnPrecision, SceneClustering
 
 SCHEMA, SCHEMA_VERSION = "bassl.score", 1
@@ -21,7 +21,7 @@ SCHEMA, SCHEMA_VERSION = "bassl.score", 1
 
 @dataclass(frozen=True)
 class Representation:
-    """How well the features of the films group by scene, see `pipelines.evaluation.representation`."""
+    """How well the features of the videos group by scene, see `pipelines.evaluation.representation`."""
 
     encoder: str
     knn: KnnPrecision
@@ -58,7 +58,7 @@ class ScoreResult:
     """The metrics of one prediction."""
 
     name: str
-    films: tuple[FilmScores, ...]  # labels and scores of each film
+    videos: tuple[VideoScores, ...]  # labels and scores of each video
     # by name, see `pipelines.evaluation.bootstrap.METRICS`; empty if only features were scored
     measures: Mapping[str, Measure]
     threshold: float | None  # of the scores; None if the prediction lists scene ends itself
@@ -66,9 +66,9 @@ class ScoreResult:
     # by metric, for a run of several seeds; what `measures` shows is the seed that the run chose
     seeds: Mapping[str, SeedSpread] = field(default_factory=dict)
     representation: Representation | None = None  # if it was requested
-    # by film, how prediction and truth were matched, for lists of scenes
+    # by video, how prediction and truth were matched, for lists of scenes
     alignments: Mapping[str, Alignment] = field(default_factory=dict)
-    problems: tuple[str, ...] = ()  # a line for each file or film that could not be scored
+    problems: tuple[str, ...] = ()  # a line for each file or video that could not be scored
     notes: tuple[str, ...] = ()  # lines that explain the numbers
 
     @property
@@ -79,12 +79,12 @@ class ScoreResult:
     @property
     def shots(self) -> int:
         """Shots that are scored."""
-        return sum(int(film.counted().sum()) for film in self.films)
+        return sum(int(video.counted().sum()) for video in self.videos)
 
     @property
     def scene_ends(self) -> int:
         """True scene ends among the shots."""
-        return sum(int(film.labels[film.counted()].sum()) for film in self.films)
+        return sum(int(video.labels[video.counted()].sum()) for video in self.videos)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON values; metrics from 0 to 1 (Sum to 4), None where not defined."""
@@ -94,7 +94,7 @@ class ScoreResult:
             "schema": SCHEMA,
             "version": SCHEMA_VERSION,
             "name": self.name,
-            "films": [film.film for film in self.films],
+            "videos": [video.video for video in self.videos],
             "shots": self.shots,
             "scene_ends": self.scene_ends,
             "threshold": self.threshold,
@@ -115,12 +115,12 @@ class ScoreResult:
         }
         if self.alignments:
             content["tolerance"] = self.settings.tolerance
-            content["matching"] = {film: _matching(one) for film, one in self.alignments.items()}
+            content["matching"] = {video: _matching(one) for video, one in self.alignments.items()}
         if self.representation is not None:
             content["representation"] = {
                 "encoder": self.representation.encoder,
                 "knn": {str(k): _number(value) for k, value in self.representation.knn.pooled.items()},
-                "knn_films": {str(k): _number(value) for k, value in self.representation.knn.by_video.items()},
+                "knn_videos": {str(k): _number(value) for k, value in self.representation.knn.by_video.items()},
                 "nmi": {
                     str(one.length): {"mean": _number(one.nmi), "scenes": one.scenes, "trials": list(one.trials)}
                     for one in self.representation.nmi
@@ -131,11 +131,11 @@ class ScoreResult:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two predictions for the same films."""
+    """Two predictions for the same videos."""
 
-    first: ScoreResult  # as ``second``, on the films that both have
+    first: ScoreResult  # as ``second``, on the videos that both have
     second: ScoreResult
-    difference: Mapping[str, Measure]  # first less second, metric by metric, measured on the same draws of films
+    difference: Mapping[str, Measure]  # first less second, metric by metric, measured on the same draws of videos
 
     @property
     def parts(self) -> tuple[ScoreResult, ...]:
@@ -167,7 +167,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class AnnotatorScores:
-    """A prediction scored against several truths of the same films."""
+    """A prediction scored against several truths of the same videos."""
 
     scores: Mapping[str, ScoreResult]  # by truth, in the order given
     between: Mapping[tuple[str, str], ScoreResult]  # by (truth taken for a prediction, truth), both ways

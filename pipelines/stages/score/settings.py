@@ -10,7 +10,7 @@ from typing import Literal
 from pipelines.options import Seconds, accept_text, check_at_least
 
 ALL_SPLITS = "all"
-"""Instead of a split: every labelled film."""
+"""Instead of a split: every labelled video."""
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,9 @@ class ScoreSettings:
     """What is scored, and how."""
 
     index: Path = Path("data/index.h5")
-    """Index of the films that a model is scored on."""
+    """Index of the videos that a model is scored on."""
     split: str = "test"
-    """Films of this split; ``all`` takes every labelled film."""
+    """Videos of this split; ``all`` takes every labelled video."""
     features: Path = Path("data/features")
     """Feature store of the model's encoder, or the folder in which it is looked for or made."""
     sound: Path = Path("data/features/sound.h5")
@@ -38,7 +38,7 @@ class ScoreSettings:
     within: Seconds = 3.0
     """Greatest distance, in seconds, of a true and a predicted boundary that count as one, for boundary F1."""
     frame_rate: float | None = None
-    """Frames per second of films and label files that do not say."""
+    """Frames per second of videos and label files that do not say."""
     annotator: int = 0
     """Number of the BBC annotator whose labels are read."""
     doubtful: Literal["end", "ignore"] = "end"
@@ -48,12 +48,12 @@ class ScoreSettings:
     An index has a setting of its own for it.
     """
     resamples: int = 1000
-    """Draws of films for the confidence intervals; 0 for none."""
+    """Draws of videos for the confidence intervals; 0 for none."""
     seed: int = 0
     """Seed of the draws."""
     representation: bool = False
     """Also measure how well features group by scene: kNN precision and NMI (appendix). For a feature store, or a
-    pre-trained run without a head that scores films, only this is measured."""
+    pre-trained run without a head that scores videos, only this is measured."""
     device: str = "auto"
     """Where the encoder runs if features must be computed: auto, cpu or cuda."""
 

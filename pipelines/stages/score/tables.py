@@ -24,7 +24,7 @@ _INTERVAL = f"{CONFIDENCE:.0%} interval".replace("%", " %")
 
 
 def table_of(result: ScoreResult | Comparison | AnnotatorScores) -> TextTable:
-    """A row for each metric that is defined: pooled over the films and as a mean over them, with intervals, and the
+    """A row for each metric that is defined: pooled over the videos and as a mean over them, with intervals, and the
     seeds of a run of several; of a comparison the two, their difference and its interval; of several annotators the
     prediction against each, their mean, and the annotators against each other."""
     if isinstance(result, AnnotatorScores):
@@ -33,8 +33,8 @@ def table_of(result: ScoreResult | Comparison | AnnotatorScores) -> TextTable:
 
 
 def _score_table(result: ScoreResult) -> TextTable:
-    intervals = any(one.interval or one.films_interval for one in result.measures.values())
-    header = ["metric", "pooled", _INTERVAL, "mean of films", _INTERVAL]
+    intervals = any(one.interval or one.videos_interval for one in result.measures.values())
+    header = ["metric", "pooled", _INTERVAL, "mean of videos", _INTERVAL]
     if result.seeds:
         header.append(f"mean of {count(max(len(one.values) for one in result.seeds.values()), 'seed')}")
     rows = []
@@ -42,7 +42,7 @@ def _score_table(result: ScoreResult) -> TextTable:
         one = result.measures.get(name)
         if one is None or one.value is None:
             continue
-        row = [label, percent(one.pooled), _range(one.interval), percent(one.films), _range(one.films_interval)]
+        row = [label, percent(one.pooled), _range(one.interval), percent(one.videos), _range(one.videos_interval)]
         if result.seeds:
             spread = result.seeds.get(name)
             row.append(NOTHING if spread is None else percent_with_deviation(spread.mean, spread.deviation))
@@ -68,10 +68,10 @@ def _comparison_table(result: Comparison) -> TextTable:
         if any(one is None or one.value is None for one in measures):
             continue
         difference = result.difference[name]
-        interval = difference.interval if difference.pooled is not None else difference.films_interval
+        interval = difference.interval if difference.pooled is not None else difference.videos_interval
         rows.append(
             (
-                label + (", mean of films" if difference.pooled is None else ""),
+                label + (", mean of videos" if difference.pooled is None else ""),
                 *(percent(one.value) for one in measures if one is not None),
                 _with_sign(difference),
                 _range(interval, signed=True),

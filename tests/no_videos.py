@@ -1,4 +1,4 @@
-"""Files that are not films: how they are made, and the reason that a message about them gives."""
+"""Files that are not videos: how they are made, and the reason that a message about them gives."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from pathlib import Path
 
 import numpy as np
 
-from tests import films
+from tests import videos
 
 
 def as_text(path: Path) -> Path:
-    path.write_text("this is no film\n" * 200)
+    path.write_text("this is no video\n" * 200)
     return path
 
 
@@ -26,17 +26,17 @@ def noise(path: Path) -> Path:
 
 
 def without_index(path: Path) -> Path:
-    return films.truncated(films.write_film(path, films.pictures(48)), path, 0.6)
+    return videos.truncated(videos.write_video(path, videos.pictures(48)), path, 0.6)
 
 
 def of_unknown_codec(path: Path) -> Path:
-    films.write_film(path, films.pictures(10))
+    videos.write_video(path, videos.pictures(10))
     path.write_bytes(path.read_bytes().replace(b"avc1", b"zzzz"))
     return path
 
 
 def png_as_mp4(path: Path) -> Path:
-    path.write_bytes(films.write_still(path.with_suffix(".png")).read_bytes())
+    path.write_bytes(videos.write_still(path.with_suffix(".png")).read_bytes())
     return path
 
 
@@ -45,10 +45,10 @@ def folder(path: Path) -> Path:
     return path
 
 
-NO_FILMS: dict[str, tuple[str, Callable[[Path], Path], str]] = {
+NO_VIDEOS: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "missing": ("gone.mp4", lambda path: path, "no such file"),
     "missing with a long name": ("x" * 300 + ".mp4", lambda path: path, "name too long"),
-    "inside a file": ("gone.mp4", lambda path: as_text(path) / "film.mp4", "not a directory"),
+    "inside a file": ("gone.mp4", lambda path: as_text(path) / "video.mp4", "not a directory"),
     "folder": ("folder.mp4", folder, "is a folder"),
     "empty": ("empty.mp4", empty, "is empty"),
     "text": ("text.txt", as_text, "plain text"),
@@ -56,10 +56,10 @@ NO_FILMS: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "noise": ("noise.mp4", noise, "not a video"),
     "MP4 without its index": ("cut.mp4", without_index, "not a video that can be read"),
     "unknown codec": ("unknown.mp4", of_unknown_codec, "codec"),
-    "sound": ("sound.m4a", films.write_sound, "no video stream"),
-    "sound with a cover": ("song.mp3", films.write_sound_with_cover, "no video stream"),
-    "PNG": ("still.png", films.write_still, "still image"),
-    "JPEG": ("still.jpg", films.write_still, "still image"),
-    "WebP": ("still.webp", films.write_still, "still image"),
+    "sound": ("sound.m4a", videos.write_sound, "no video stream"),
+    "sound with a cover": ("song.mp3", videos.write_sound_with_cover, "no video stream"),
+    "PNG": ("still.png", videos.write_still, "still image"),
+    "JPEG": ("still.jpg", videos.write_still, "still image"),
+    "WebP": ("still.webp", videos.write_still, "still image"),
     "PNG renamed": ("still.mp4", png_as_mp4, "still image"),
 }

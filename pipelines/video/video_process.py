@@ -1,4 +1,4 @@
-"""Film reading in a child process.
+"""Video reading in a child process.
 
 Decoding and shot detection hold the global interpreter lock for much of the time, so that they and an encoder in
 threads of one process would block each other. Besides, a crash inside a codec becomes a :class:`VideoError` instead of
@@ -17,8 +17,8 @@ from typing import Any
 from pipelines.errors import BasslError, UnexpectedError, VideoError
 from pipelines.processes import Child
 from pipelines.scenes import Transition, VideoFacts
-from pipelines.video import READ_FILM
-from pipelines.video.shots import FilmedShot, ReaderSettings
+from pipelines.video import READ_VIDEO
+from pipelines.video.shots import KeyframedShot, ReaderSettings
 
 # Maximum number of messages in the queue: about 40 MB of keyframes.
 _WAITING_MESSAGES = 48
@@ -26,8 +26,8 @@ _WAITING_MESSAGES = 48
 _Message = tuple[str, dict[str, Any], bytes] | BasslError | None
 
 
-class FilmProcess:
-    """A :class:`pipelines.video.reader.FilmReader` in a child process, which starts when it is constructed.
+class VideoProcess:
+    """A :class:`pipelines.video.reader.VideoReader` in a child process, which starts when it is constructed.
 
     Use it as a context manager, which always ends the process.
 
@@ -44,7 +44,7 @@ class FilmProcess:
         self._path = path
         self._progress = progress or (lambda done, total: None)
         shots = settings.shots and str(settings.shots)
-        self._child = Child(READ_FILM, {"path": str(path), "settings": asdict(settings) | {"shots": shots}})
+        self._child = Child(READ_VIDEO, {"path": str(path), "settings": asdict(settings) | {"shots": shots}})
         self._messages: Queue[_Message] = Queue(_WAITING_MESSAGES)
         self._closing = False
         self._receiver = Thread(target=self._receive, daemon=True)
@@ -54,7 +54,7 @@ class FilmProcess:
     def pid(self) -> int:
         return self._child.process.pid
 
-    def __enter__(self) -> FilmProcess:
+    def __enter__(self) -> VideoProcess:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -66,7 +66,7 @@ class FilmProcess:
             self._receiver.join(0.01)
         self._child.kill()
 
-    def __iter__(self) -> Iterator[FilmedShot]:
+    def __iter__(self) -> Iterator[KeyframedShot]:
         import numpy as np  # start-up time: the process is started before
 
         while (message := self._messages.get()) is not None:
@@ -80,7 +80,9 @@ class FilmProcess:
                     images = np.frombuffer(pixels, np.uint8).reshape(head.pop("shape"))
                     indices, ending = tuple(head.pop("keyframe_indices")), head.pop("transition")
                     transition = ending and Transition(**ending)
-                    yield FilmedShot(**head, keyframes=tuple(images), keyframe_indices=indices, transition=transition)
+                    yield KeyframedShot(
+                        **head, keyframes=tuple(images), keyframe_indices=indices, transition=transition
+                    )
                 case "end":
                     self.facts = VideoFacts(**head["facts"])
                     self.warnings = head["warnings"]

@@ -1,4 +1,4 @@
-"""Generated films as keyframe stores and an index with their true labels, without a film being encoded."""
+"""Generated videos as keyframe stores and an index with their true labels, without a video being encoded."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from typing import Any
 import numpy as np
 from PIL import Image
 
-from pipelines.datasets.synthetic import SyntheticFilmSettings, plan_film, render_keyframes
+from pipelines.datasets.synthetic import SyntheticVideoSettings, plan_video, render_keyframes
 from pipelines.stages.build_index import IndexSettings, build_index
-from tests.labelled_films import write_relabelled
+from tests.labelled_videos import write_relabelled
 from tests.small_stores import put_store
 
 
-def write_generated_films(folder: Path, splits: Mapping[int, str], **film: Any) -> Path:
-    """An index of the films with these seeds, ``index.h5``, each in its split; the settings of a film are ``film``."""
+def write_generated_videos(folder: Path, splits: Mapping[int, str], **video: Any) -> Path:
+    """An index of the videos with these seeds, ``index.h5``, each in its split; the settings of a video are
+    ``video``."""
     ends: list[bool] = []
     for seed in sorted(splits):
-        planned = plan_film(SyntheticFilmSettings(seed=seed, **{"width": 96, "height": 54, "dissolves": 0} | film))
+        planned = plan_video(SyntheticVideoSettings(seed=seed, **{"width": 96, "height": 54, "dissolves": 0} | video))
         jpegs = [[_jpeg(picture) for picture in shot] for shot in render_keyframes(planned)]
-        put_store(folder / "stores" / f"film{seed:03}.h5", len(jpegs), 3, jpegs=jpegs)
+        put_store(folder / "stores" / f"video{seed:03}.h5", len(jpegs), 3, jpegs=jpegs)
         ends += [one != other for one, other in pairwise(planned.scene_of_shot)] + [False]
     build_index([folder / "stores"], IndexSettings(output=folder / "plain.h5"))
     labels = np.array(ends, np.int8)

@@ -1,4 +1,4 @@
-"""Made-up films whose scenes can be told apart by their features, with labels and splits."""
+"""Made-up videos whose scenes can be told apart by their features, with labels and splits."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ WIDTH = 16
 SPLITS = {"a": "train", "b": "train", "c": "train", "d": "val", "e": "test"}
 
 
-def write_labelled_films(
+def write_labelled_videos(
     folder: Path, shots: int = 60, seed: int = 0, encoder: str = "made up", splits: dict[str, str] | None = None
 ) -> Path:
-    """An index and a feature store, ``index.h5`` and ``features.h5``; the last shot of a film has no label.
+    """An index and a feature store, ``index.h5`` and ``features.h5``; the last shot of a video has no label.
 
     Scenes have four to seven shots; the shots of a scene share a direction, and the last of them has one more that all
     last shots share, so that even a network that looks at one shot can learn.

@@ -1,14 +1,14 @@
-"""Scores and labels of films that do not exist."""
+"""Scores and labels of videos that do not exist."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from pipelines.evaluation.metrics import FilmScores
+from pipelines.evaluation.metrics import VideoScores
 
 
-def films(number: int = 6, shots: int = 60, seed: int = 0, levels: int = 0, timed: bool = True) -> list[FilmScores]:
-    """Films with noisy scores, of ``levels`` + 1 different values if it is not 0; some shots have no label."""
+def videos(number: int = 6, shots: int = 60, seed: int = 0, levels: int = 0, timed: bool = True) -> list[VideoScores]:
+    """Videos with noisy scores, of ``levels`` + 1 different values if it is not 0; some shots have no label."""
     rng = np.random.default_rng(seed)
     made = []
     for i in range(number):
@@ -24,13 +24,13 @@ def films(number: int = 6, shots: int = 60, seed: int = 0, levels: int = 0, time
         known = rng.random(N) > 0.05
         known[[3, 4]] = True
         made.append(
-            FilmScores(labels, scores, frames, seconds=frames / 24 if timed else None, known=known, film=f"film {i}")
+            VideoScores(labels, scores, frames, seconds=frames / 24 if timed else None, known=known, video=f"video {i}")
         )
     return made
 
 
-def one_film(labels: list[int], scores: list[float]) -> FilmScores:
-    """A film of shots of one frame and one second."""
+def one_video(labels: list[int], scores: list[float]) -> VideoScores:
+    """A video of shots of one frame and one second."""
     N = len(labels)
     shots = np.stack([np.arange(N), np.arange(1, N + 1)], axis=1)
-    return FilmScores(np.array(labels, np.uint8), np.array(scores), shots, seconds=shots.astype(float))
+    return VideoScores(np.array(labels, np.uint8), np.array(scores), shots, seconds=shots.astype(float))

@@ -1,4 +1,4 @@
-"""Films processed in parallel: each in a child process, on this machine or on the workers of a Dask cluster."""
+"""Videos processed in parallel: each in a child process, on this machine or on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from typing import Any, Protocol, TypeVar
 from pipelines.errors import BasslError, UnexpectedError, explain_missing_extra, first_line
 from pipelines.files import os_reason
 from pipelines.processes import Child, Work
-from pipelines.progress import FilmOutcome, FilmProgress
+from pipelines.progress import VideoOutcome, VideoProgress
 
-R = TypeVar("R", bound=FilmOutcome)
-R_co = TypeVar("R_co", bound=FilmOutcome, covariant=True)
+R = TypeVar("R", bound=VideoOutcome)
+R_co = TypeVar("R_co", bound=VideoOutcome, covariant=True)
 TIMEOUT = 10
 """Seconds that a Dask scheduler may take to answer."""
 
 
-class FilmTask(Protocol[R_co]):
-    """One film and what is to be done with it, a dataclass."""
+class VideoTask(Protocol[R_co]):
+    """One video and what is to be done with it, a dataclass."""
 
     @property
-    def film(self) -> Path: ...
+    def video(self) -> Path: ...
     @property
     def video_id(self) -> str: ...
     def to_json(self) -> dict[str, Any]: ...
@@ -37,12 +37,12 @@ class FilmTask(Protocol[R_co]):
 
 
 def run_here(
-    tasks: Sequence[FilmTask[R]], work: Work, workers: int, report: Callable[[FilmProgress[R]], None]
+    tasks: Sequence[VideoTask[R]], work: Work, workers: int, report: Callable[[VideoProgress[R]], None]
 ) -> Generator[R, None, None]:
     """Results of tasks as they end, ``workers`` of them at a time; ``report`` is called from several threads.
 
     ``work`` takes a task as JSON values, sends ``progress`` (``done``, ``total`` in seconds, ``frames``) and at last
-    ``end`` with the fields of the result. If a child dies, its film has failed and the others continue. Closing the
+    ``end`` with the fields of the result. If a child dies, its video has failed and the others continue. Closing the
     generator ends the children.
     """
     children = _Children()
@@ -57,10 +57,10 @@ def run_here(
             raise
 
 
-def run_on_dask(tasks: Sequence[FilmTask[R]], work: Work, address: str) -> Generator[R, None, None]:
+def run_on_dask(tasks: Sequence[VideoTask[R]], work: Work, address: str) -> Generator[R, None, None]:
     """Results of tasks as they end on the workers of a Dask cluster.
 
-    Films of a lost worker go to another; a film that kills several workers has failed.
+    Videos of a lost worker go to another; a video that kills several workers has failed.
 
     Raises:
         BasslError: ``distributed`` is not installed, or the scheduler does not answer or goes away.
@@ -90,7 +90,7 @@ def run_on_dask(tasks: Sequence[FilmTask[R]], work: Work, address: str) -> Gener
             task = futures[future]
             try:
                 fault = future.exception()
-                result = future.result() if fault is None else task.failed(f"{task.film}: {first_line(fault)}")
+                result = future.result() if fault is None else task.failed(f"{task.video}: {first_line(fault)}")
             except (OSError, Cancelled, CancelledError) as error:  # done, but its result is lost
                 raise gone from error
             yield result
@@ -135,28 +135,28 @@ def _make_paths_absolute(task: Any) -> Any:
     return replace(task, **changed)
 
 
-def _run(task: FilmTask[R], work: Work) -> R:
+def _run(task: VideoTask[R], work: Work) -> R:
     """Run by Dask workers."""
     return _run_in_child(task, work, lambda state: None, _Children())
 
 
-def _run_in_child(task: FilmTask[R], work: Work, report: Callable[[FilmProgress[R]], None], children: _Children) -> R:
+def _run_in_child(task: VideoTask[R], work: Work, report: Callable[[VideoProgress[R]], None], children: _Children) -> R:
     try:
         child = children.start(work, task.to_json())
     except OSError as error:
-        return task.failed(f"{task.film}: no process can be started for it ({os_reason(error)})")
+        return task.failed(f"{task.video}: no process can be started for it ({os_reason(error)})")
     if child is None:
-        return task.failed(f"{task.film}: interrupted")
+        return task.failed(f"{task.video}: interrupted")
     try:
         while (message := child.receive()) is not None:
             kind, head, _ = message
             if kind == "progress":
-                report(FilmProgress(task.video_id, **head))
+                report(VideoProgress(task.video_id, **head))
             elif kind == "end":  # JSON has lists for tuples
                 return task.finished({name: tuple(one) if isinstance(one, list) else one for name, one in head.items()})
-        return task.failed(f"{task.film}: the process that read it died ({child.how_it_ended()})")
+        return task.failed(f"{task.video}: the process that read it died ({child.how_it_ended()})")
     except UnexpectedError as error:
-        return task.failed(f"{task.film}: cannot be read ({error})")
+        return task.failed(f"{task.video}: cannot be read ({error})")
     except BasslError as error:
         return task.failed(str(error))
     finally:

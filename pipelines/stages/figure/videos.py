@@ -1,4 +1,4 @@
-"""Shots, scene ends, features and images of the films of an index, for figures."""
+"""Shots, scene ends, features and images of the videos of an index, for figures."""
 
 from __future__ import annotations
 

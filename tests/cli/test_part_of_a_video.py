@@ -1,4 +1,4 @@
-"""Commands on a part of a film, and on scenes without the short ones."""
+"""Commands on a part of a video, and on scenes without the short ones."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def read(path: str) -> dict[str, Any]:
     return json.loads(Path(path).read_text())  # type: ignore[no-any-return]
 
 
-def test_predict_of_a_part_keeps_the_times_of_the_whole_film(bassl: Bassl, film: Path, model: Path) -> None:
-    given = ("predict", film, "--model", model, "--scenes", 2, "-q")
+def test_predict_of_a_part_keeps_the_times_of_the_whole_video(bassl: Bassl, video: Path, model: Path) -> None:
+    given = ("predict", video, "--model", model, "--scenes", 2, "-q")
     assert bassl(*given, "--start", "0.5", "--end", "00:00:04.750", "-o", "part.json", "--report")[0] == 0
     part = read("part.json")
     jsonschema.validate(part, SCHEMA)
@@ -36,7 +36,7 @@ def test_predict_of_a_part_keeps_the_times_of_the_whole_film(bassl: Bassl, film:
         (90, 114),
     ]
     assert (part["shots"][0]["start"], part["shots"][-1]["end"]) == (0.5, 4.75)
-    assert (part["settings"]["start"], part["settings"]["end"], part["video"]["id"]) == (0.5, 4.75, "film")
+    assert (part["settings"]["start"], part["settings"]["end"], part["video"]["id"]) == (0.5, 4.75, "video")
     assert part["video"]["fingerprint"] == read_scene_list(Path("part.json")).video.fingerprint
     assert bassl(*given, "--start", "0.5s", "--duration", "4.25", "-o", "same.json")[0] == 0
     assert read("same.json")["shots"] == part["shots"]
@@ -53,8 +53,8 @@ def test_predict_of_a_part_keeps_the_times_of_the_whole_film(bassl: Bassl, film:
     assert bassl("score", "part.json", "part.json", "-q")[0] == 0
 
 
-def test_only_the_predicted_part_is_scored_and_compared_on_the_page(bassl: Bassl, film: Path, model: Path) -> None:
-    given = ("predict", film, "--model", model, "-q", "-t", "0.0001")
+def test_only_the_predicted_part_is_scored_and_compared_on_the_page(bassl: Bassl, video: Path, model: Path) -> None:
+    given = ("predict", video, "--model", model, "-q", "-t", "0.0001")
     assert bassl(*given, "--start", "0.5", "--end", "4.75", "-o", "part.json")[0] == 0
     assert bassl(*given, "-o", "whole.json")[0] == 0
     ends = ["0.3", *(str(scene["end"]) for scene in read("part.json")["scenes"][:-1]), "4.9", "5"]
@@ -71,26 +71,26 @@ def test_only_the_predicted_part_is_scored_and_compared_on_the_page(bassl: Bassl
     assert (code, "part.json and whole.json are of different parts of it" in err) == (2, True)
 
 
-def test_a_result_of_another_part_is_not_reused(bassl: Bassl, film: Path, model: Path) -> None:
-    Path("films").mkdir()
-    (Path("films") / "film.mp4").write_bytes(film.read_bytes())
-    given = ("predict", "films", "--model", model, "-o", "out")
+def test_a_result_of_another_part_is_not_reused(bassl: Bassl, video: Path, model: Path) -> None:
+    Path("videos").mkdir()
+    (Path("videos") / "video.mp4").write_bytes(video.read_bytes())
+    given = ("predict", "videos", "--model", model, "-o", "out")
     assert bassl(*given, "--end", "4")[0] == 0
     assert "0 done, 1 kept, 0 failed" in bassl(*given, "--duration", "4")[2]
     code, _, err = bassl(*given)
     assert (code, "other settings (end 4.0 and not None)" in err) == (1, True)
 
 
-def test_keyframes_of_a_part_equal_those_of_the_whole_film(bassl: Bassl, film: Path) -> None:
-    assert bassl("extract-keyframes", film, "-o", "whole", "-q")[0] == 0
-    assert bassl("extract-keyframes", film, "-o", "part", "--start", "0:01", "--duration", "4", "-q")[0] == 0
-    whole, part = (read_keyframes(Path(name) / "film.h5") for name in ("whole", "part"))
+def test_keyframes_of_a_part_equal_those_of_the_whole_video(bassl: Bassl, video: Path) -> None:
+    assert bassl("extract-keyframes", video, "-o", "whole", "-q")[0] == 0
+    assert bassl("extract-keyframes", video, "-o", "part", "--start", "0:01", "--duration", "4", "-q")[0] == 0
+    whole, part = (read_keyframes(Path(name) / "video.h5") for name in ("whole", "part"))
     assert part.frames.tolist() == [[24, 61], [61, 90], [90, 120]]
     assert part.seconds[1:].tolist() == whole.seconds[2:].tolist()
     assert part.keyframes[1:].tolist() == whole.keyframes[2:].tolist()
     assert (part.settings["start"], part.settings["end"]) == (1.0, 5.0)
-    assert "1 kept" in bassl("extract-keyframes", film, "-o", "part", "--start", "1", "--end", "5")[2]
-    code, _, err = bassl("extract-keyframes", film, "-o", "part")
+    assert "1 kept" in bassl("extract-keyframes", video, "-o", "part", "--start", "1", "--end", "5")[2]
+    code, _, err = bassl("extract-keyframes", video, "-o", "part")
     assert (code, "start 1.0 and not None, end 5.0 and not None" in err) == (1, True)
     assert bassl("build-index", "part", "-o", "index.h5", "-q")[0] == 0
 
@@ -102,16 +102,16 @@ def test_keyframes_of_a_part_equal_those_of_the_whole_film(bassl: Bassl, film: P
         (["--start", "3", "--end", "2"], ["ends at 2 s", "begins at 3 s"]),
         (["--start", "1:99"], ["--start", "'1:99'", "timecode"]),
         (["--min-scene", "soon"], ["--min-scene", "'soon'", "timecode"]),
-        (["--start", "1:00"], ["film.mp4", "ends at 5.000 s"]),
-        (["--start", "1.01", "--end", "1.02"], ["film.mp4", "no frame between"]),
-        (["--start", "4.99"], ["film.mp4", "no frame after 4.99 s"]),
+        (["--start", "1:00"], ["video.mp4", "ends at 5.000 s"]),
+        (["--start", "1.01", "--end", "1.02"], ["video.mp4", "no frame between"]),
+        (["--start", "4.99"], ["video.mp4", "no frame after 4.99 s"]),
     ],
     ids=range(7),
 )
-def test_a_part_outside_the_film_gives_a_one_line_error(
-    bassl: Bassl, film: Path, model: Path, arguments: list[str], words: list[str]
+def test_a_part_outside_the_video_gives_a_one_line_error(
+    bassl: Bassl, video: Path, model: Path, arguments: list[str], words: list[str]
 ) -> None:
-    code, out, err = bassl("predict", film, "--model", model, *arguments)
+    code, out, err = bassl("predict", video, "--model", model, *arguments)
     assert (code, out) == (2, "")
     (line,) = [line for line in err.splitlines() if not line.startswith("reading ")]
     assert all(word in line for word in words), line
@@ -120,7 +120,7 @@ def test_a_part_outside_the_film_gives_a_one_line_error(
 
 def test_drop_short_leaves_out_short_scenes(bassl: Bassl) -> None:
     """Scenes of 2, 1, 3 and 1 seconds."""
-    scene_list([50, 25, 75, 25], path="film.mp4").save(Path("scenes.json"))
+    scene_list([50, 25, 75, 25], path="video.mp4").save(Path("scenes.json"))
     for arguments in (("--min-scene", "0:02"), ("--min-scene", "2s")):
         assert bassl("regroup", "-t", "0.05", *arguments, "--drop-short", "-o", "long.json", "-q")[0] == 0
         content = read("long.json")
@@ -150,14 +150,14 @@ def test_drop_short_leaves_out_short_scenes(bassl: Bassl) -> None:
     assert (code, "scene 1 starts at 75" in err) == (2, True)
 
 
-def test_predict_with_drop_short_needs_a_length(bassl: Bassl, film: Path) -> None:
-    code, out, err = bassl("predict", film, "--drop-short")
+def test_predict_with_drop_short_needs_a_length(bassl: Bassl, video: Path) -> None:
+    code, out, err = bassl("predict", video, "--drop-short")
     assert (code, out) == (2, "")
     assert err == "bassl: --drop-short leaves out scenes that are shorter than --min-scene; give both\n"
 
 
-def test_predict_with_drop_short_leaves_out_short_scenes(bassl: Bassl, film: Path, model: Path) -> None:
-    given = ("predict", film, "--model", model, "--scenes", 4, "-q", "--min-scene", "1.25", "--drop-short")
+def test_predict_with_drop_short_leaves_out_short_scenes(bassl: Bassl, video: Path, model: Path) -> None:
+    given = ("predict", video, "--model", model, "--scenes", 4, "-q", "--min-scene", "1.25", "--drop-short")
     assert bassl(*given, "-o", "long.json")[0] == 0
     assert [(scene["start_frame"], scene["end_frame"]) for scene in read("long.json")["scenes"]] == [
         (0, 30),

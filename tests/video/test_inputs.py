@@ -1,4 +1,4 @@
-"""Finding films, and their ids: safe, unique, and independent of the order."""
+"""Finding videos, and their ids: safe, unique, and independent of the order."""
 
 import errno
 import os
@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipelines.errors import BasslError, BasslWarning, VideoError
-from pipelines.video.films import files_below, find_films, video_ids
+from pipelines.video.inputs import files_below, find_videos, video_ids
 
 
 @pytest.fixture
 def movies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of (empty) films and other files."""
+    """A folder of (empty) videos and other files."""
     names = (
         "b.mp4 a.MKV notes.txt poster.jpg .hidden.mp4 old/c.avi old/.trash/d.mp4 .git/e.mp4 old/deep/f.webm noending "
         "old/[1080p].mov"
@@ -28,70 +28,70 @@ def movies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return Path("movies")
 
 
-def names(films: list[Path]) -> list[str]:
-    return [str(film) for film in films]
+def names(videos: list[Path]) -> list[str]:
+    return [str(video) for video in videos]
 
 
 def test_folders_are_searched_recursively_without_hidden_files(movies: Path) -> None:
     expected = ["movies/a.MKV", "movies/b.mp4", "movies/old/[1080p].mov", "movies/old/c.avi", "movies/old/deep/f.webm"]
-    assert names(find_films([movies])) == expected
+    assert names(find_videos([movies])) == expected
 
 
 def test_an_explicitly_named_hidden_folder_is_searched(movies: Path) -> None:
-    assert names(find_films(["movies/.git"])) == ["movies/.git/e.mp4"]
+    assert names(find_videos(["movies/.git"])) == ["movies/.git/e.mp4"]
 
 
 def test_an_explicitly_named_file_may_have_any_suffix_or_be_hidden(movies: Path) -> None:
     given = ["movies/notes.txt", "movies/noending", "movies/.hidden.mp4"]
-    assert names(find_films(given)) == sorted(given)
+    assert names(find_videos(given)) == sorted(given)
 
 
 def test_glob_patterns_are_expanded(movies: Path) -> None:
-    assert names(find_films(["movies/*.mp4"])) == ["movies/b.mp4"]
-    assert names(find_films(["movies/**/*.[am][vo][iv]"])) == ["movies/old/[1080p].mov", "movies/old/c.avi"]
-    assert names(find_films([movies.absolute() / "?.mp4"])) == [str(movies.absolute() / "b.mp4")]
+    assert names(find_videos(["movies/*.mp4"])) == ["movies/b.mp4"]
+    assert names(find_videos(["movies/**/*.[am][vo][iv]"])) == ["movies/old/[1080p].mov", "movies/old/c.avi"]
+    assert names(find_videos([movies.absolute() / "?.mp4"])) == [str(movies.absolute() / "b.mp4")]
 
 
 def test_an_existing_file_with_glob_characters_in_its_name_is_not_a_pattern(movies: Path) -> None:
-    assert names(find_films(["movies/old/[1080p].mov"])) == ["movies/old/[1080p].mov"]
+    assert names(find_videos(["movies/old/[1080p].mov"])) == ["movies/old/[1080p].mov"]
 
 
-def test_a_film_given_twice_is_processed_once(movies: Path) -> None:
+def test_a_video_given_twice_is_processed_once(movies: Path) -> None:
     given = ["movies/b.mp4", "movies/*.mp4", "movies/../movies/b.mp4", movies.absolute() / "b.mp4"]
-    assert names(find_films(given)) == ["movies/b.mp4"]
+    assert names(find_videos(given)) == ["movies/b.mp4"]
 
 
 def test_one_input_may_be_given_alone(movies: Path) -> None:
-    assert find_films("movies") == find_films(Path("movies")) == find_films(["movies"])
+    assert find_videos("movies") == find_videos(Path("movies")) == find_videos(["movies"])
 
 
 @pytest.mark.parametrize("inputs", ["", [""], ["movies", ""]])
 def test_an_empty_text_is_not_taken_for_the_working_folder(movies: Path, inputs: str | list[str]) -> None:
     with pytest.raises(BasslError, match="the name of a file or folder is empty"):
-        find_films(inputs)
-    assert find_films(".") == find_films("movies")
+        find_videos(inputs)
+    assert find_videos(".") == find_videos("movies")
 
 
-def test_links_to_one_film_count_once(movies: Path) -> None:
+def test_links_to_one_video_count_once(movies: Path) -> None:
     (movies / "z.mp4").symlink_to("b.mp4")
     (movies / "a.mp4").symlink_to("b.mp4")
-    assert len(find_films([movies])) == len(find_films([movies / "*.mp4"])) + 4
-    assert names(find_films([movies / "*.mp4"])) == ["movies/a.mp4"]
+    assert len(find_videos([movies])) == len(find_videos([movies / "*.mp4"])) + 4
+    assert names(find_videos([movies / "*.mp4"])) == ["movies/a.mp4"]
 
 
 def test_linked_folders_are_searched_once(movies: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    before = find_films([movies])
+    before = find_videos([movies])
     disk = tmp_path_factory.mktemp("another disk")
-    (disk / "film.mp4").touch()
+    (disk / "video.mp4").touch()
     (disk / "back").symlink_to(movies)
     (movies / "disk").symlink_to(disk)
     (movies / "round and round").symlink_to(".")
-    assert find_films([movies]) == sorted([*before, movies / "disk" / "film.mp4"])
+    assert find_videos([movies]) == sorted([*before, movies / "disk" / "video.mp4"])
 
 
 def test_the_order_of_inputs_does_not_matter(movies: Path) -> None:
     given = ["movies/b.mp4", "movies/old", "movies/a.MKV"]
-    assert len({tuple(find_films(order)) for order in permutations(given)}) == 1
+    assert len({tuple(find_videos(order)) for order in permutations(given)}) == 1
 
 
 @pytest.mark.parametrize(
@@ -99,18 +99,18 @@ def test_the_order_of_inputs_does_not_matter(movies: Path) -> None:
     [
         ("movies/none.mp4", "movies/none.mp4: no such file"),
         ("movies/*.flv", "movies/*.flv: no such file"),
-        ("movies/folder.mp4", "movies/folder.mp4: holds no films"),
+        ("movies/folder.mp4", "movies/folder.mp4: holds no videos"),
         ("movies/" + "x" * 300, "movies/" + "x" * 300 + ": cannot be read (file name too long)"),
         ("movies/b.mp4/c.mp4", "movies/b.mp4/c.mp4: no such file"),
         (
             "/dev/stdin",
-            "/dev/stdin: is open in this process only, and another reads films; name a file or named pipe",
+            "/dev/stdin: is open in this process only, and another reads videos; name a file or named pipe",
         ),
     ],
 )
 def test_missing_inputs_give_a_one_line_error(movies: Path, given: str, message: str) -> None:
     with pytest.raises(VideoError) as caught:
-        find_films(["movies/b.mp4", given])
+        find_videos(["movies/b.mp4", given])
     assert str(caught.value) == message
 
 
@@ -118,7 +118,7 @@ def test_missing_inputs_give_a_one_line_error(movies: Path, given: str, message:
 
 
 @pytest.mark.parametrize(
-    ("film", "name"),
+    ("video", "name"),
     [
         ("movie.mp4", "movie"),
         ("My Movie (1999).mkv", "My_Movie_1999"),
@@ -128,11 +128,11 @@ def test_missing_inputs_give_a_one_line_error(movies: Path, given: str, message:
         ("Amélie.mp4", "Amélie"),
         (unicodedata.normalize("NFD", "Amélie.mp4"), "Amélie"),
         ("七人の侍.mp4", "七人の侍"),
-        ("🎬.mp4", "film"),
+        ("🎬.mp4", "video"),
         ("...dots.mp4", "dots"),
         (".mp4", "mp4"),
         ("-rf.mp4", "rf"),
-        ("___.mp4", "film"),
+        ("___.mp4", "video"),
         ("C:\\movies\\a.mp4", "C_movies_a"),
         (os.fsdecode(b"caf\xe9.mp4"), "caf"),
         ("x" * 300 + ".mp4", "x" * 120),
@@ -142,31 +142,31 @@ def test_missing_inputs_give_a_one_line_error(movies: Path, given: str, message:
         ("aa" + "侍" * 39 + "b" + ".mp4", "a" * 2 + "侍" * 39 + "b"),
     ],
 )
-def test_a_video_id_is_the_file_name_with_safe_characters(film: str, name: str) -> None:
-    assert video_ids([Path("/movies") / film]) == [name]
+def test_a_video_id_is_the_file_name_with_safe_characters(video: str, name: str) -> None:
+    assert video_ids([Path("/movies") / video]) == [name]
 
 
-def test_films_with_the_same_name_get_their_folder_names_as_prefix() -> None:
-    films = [Path("/movies/1999/a.mp4"), Path("/movies/2001/a.mp4"), Path("/movies/2001/b.mp4")]
-    assert video_ids(films) == ["1999_a", "2001_a", "b"]
+def test_videos_with_the_same_name_get_their_folder_names_as_prefix() -> None:
+    videos = [Path("/movies/1999/a.mp4"), Path("/movies/2001/a.mp4"), Path("/movies/2001/b.mp4")]
+    assert video_ids(videos) == ["1999_a", "2001_a", "b"]
 
 
 def test_as_many_parent_folders_as_needed_are_part_of_the_id() -> None:
     assert video_ids([Path("/x/disk/a.mp4"), Path("/y/disk/a.mp4")]) == ["x_disk_a", "y_disk_a"]
 
 
-def test_films_of_one_folder_that_differ_only_in_suffix_keep_it_in_the_id() -> None:
+def test_videos_of_one_folder_that_differ_only_in_suffix_keep_it_in_the_id() -> None:
     assert video_ids([Path("/movies/a.mkv"), Path("/movies/a.mp4"), Path("/movies/b.mp4")]) == ["a.mkv", "a.mp4", "b"]
 
 
 def test_ids_that_differ_only_in_case_count_as_the_same() -> None:
-    assert video_ids([Path("/x/Film.mp4"), Path("/y/film.mp4")]) == ["x_Film", "y_film"]
-    assert video_ids([Path("/x/Film.mp4"), Path("/x/film.mp4")]) == ["Film.mp4", "film.mp4_2"]
+    assert video_ids([Path("/x/Video.mp4"), Path("/y/video.mp4")]) == ["x_Video", "y_video"]
+    assert video_ids([Path("/x/Video.mp4"), Path("/x/video.mp4")]) == ["Video.mp4", "video.mp4_2"]
 
 
 def test_names_with_the_same_safe_form_are_numbered() -> None:
-    films = [Path("/x") / name for name in ("a b.mp4", "a!b.mp4", "a_b.mp4_2")]
-    assert video_ids(films) == ["a_b.mp4", "a_b.mp4_3", "a_b.mp4_2"]
+    videos = [Path("/x") / name for name in ("a b.mp4", "a!b.mp4", "a_b.mp4_2")]
+    assert video_ids(videos) == ["a_b.mp4", "a_b.mp4_3", "a_b.mp4_2"]
 
 
 def test_long_names_with_the_same_ending_are_numbered() -> None:
@@ -183,10 +183,10 @@ SEGMENT = st.text(st.sampled_from("aAbß._- /é侍\n"), min_size=1, max_size=6) 
     st.lists(st.tuples(st.sampled_from(["x", "y", "x/a"]), SEGMENT, st.sampled_from([".mp4", ".MKV", ""])), max_size=8)
 )
 def test_ids_are_unique_safe_and_reproducible(parts: list[tuple[str, str, str]]) -> None:
-    films = sorted({Path("/nowhere") / folder / f"{name.replace('/', '')}f{ending}" for folder, name, ending in parts})
-    ids = video_ids(films)
-    assert len({name.casefold() for name in ids}) == len(films)
-    assert ids == video_ids(films)
+    videos = sorted({Path("/nowhere") / folder / f"{name.replace('/', '')}f{ending}" for folder, name, ending in parts})
+    ids = video_ids(videos)
+    assert len({name.casefold() for name in ids}) == len(videos)
+    assert ids == video_ids(videos)
     for name in ids:
         assert name
         assert name[0] not in ".-"
@@ -194,7 +194,7 @@ def test_ids_are_unique_safe_and_reproducible(parts: list[tuple[str, str, str]])
         assert all(character.isalnum() or character in "._-" for character in name)
 
 
-def test_a_folder_that_cannot_be_read_and_a_link_to_a_missing_film_are_left_out_with_warnings(
+def test_a_folder_that_cannot_be_read_and_a_link_to_a_missing_video_are_left_out_with_warnings(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "a.mp4").touch()
@@ -209,7 +209,7 @@ def test_a_folder_that_cannot_be_read_and_a_link_to_a_missing_film_are_left_out_
 
     monkeypatch.setattr(os, "scandir", refuse)
     with pytest.warns(BasslWarning) as warned:
-        assert find_films(tmp_path) == [tmp_path / "a.mp4"]
+        assert find_videos(tmp_path) == [tmp_path / "a.mp4"]
     assert [str(one.message) for one in warned] == [
         f"{tmp_path}/locked: cannot be read (permission denied), and is left out",
         f"{tmp_path}/link.mp4: is a link to a missing file, and is left out",

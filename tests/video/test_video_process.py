@@ -1,4 +1,4 @@
-"""A film read in another process: the same shots, the same errors, and no process is left behind."""
+"""A video read in another process: the same shots, the same errors, and no process is left behind."""
 
 import os
 import signal
@@ -11,35 +11,35 @@ import numpy as np
 import pytest
 
 from pipelines.errors import BasslError, DatasetError, VideoError
-from pipelines.video.film_process import FilmProcess
-from pipelines.video.reader import FilmReader
+from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
-from tests import films
+from pipelines.video.video_process import VideoProcess
+from tests import videos
 from tests.running import ENVIRONMENT, alive
 
 
 @pytest.fixture
 def blocked(tmp_path: Path) -> Path:
-    """A pipe in place of a film: reading it blocks forever."""
+    """A pipe in place of a video: reading it blocks forever."""
     path = tmp_path / "pipe.mp4"
     os.mkfifo(path)
     return path
 
 
 @pytest.fixture
-def reading(tmp_path: Path) -> FilmProcess:
-    """Of a film with more shots than may wait, so that the process is at work when one of them was taken."""
+def reading(tmp_path: Path) -> VideoProcess:
+    """Of a video with more shots than may wait, so that the process is at work when one of them was taken."""
     cuts = range(20, 2000, 20)
-    path = films.write_film(tmp_path / "long.mp4", films.pictures(2000, cuts, 48, 32))
+    path = videos.write_video(tmp_path / "long.mp4", videos.pictures(2000, cuts, 48, 32))
     listed = tmp_path / "cuts.txt"
     listed.write_text("\n".join(map(str, cuts)))
-    return FilmProcess(path, ReaderSettings(shots=listed))
+    return VideoProcess(path, ReaderSettings(shots=listed))
 
 
-def test_shots_from_the_child_process_equal_those_of_the_reader(film: Path) -> None:
-    reader = FilmReader(film, ReaderSettings())
+def test_shots_from_the_child_process_equal_those_of_the_reader(video: Path) -> None:
+    reader = VideoReader(video, ReaderSettings())
     here = list(reader)
-    with FilmProcess(film, ReaderSettings()) as process:
+    with VideoProcess(video, ReaderSettings()) as process:
         there = list(process)
     assert len(there) == len(here)
     for one, two in zip(here, there, strict=True):
@@ -49,49 +49,49 @@ def test_shots_from_the_child_process_equal_those_of_the_reader(film: Path) -> N
     assert process.warnings == reader.warnings == []
 
 
-def test_warnings_are_passed_to_the_parent(film: Path, tmp_path: Path) -> None:
-    whole = films.write_film(tmp_path / "whole.mkv", films.pictures(120))
-    with FilmProcess(films.truncated(whole, tmp_path / "cut.mkv", 0.6), ReaderSettings()) as process:
+def test_warnings_are_passed_to_the_parent(video: Path, tmp_path: Path) -> None:
+    whole = videos.write_video(tmp_path / "whole.mkv", videos.pictures(120))
+    with VideoProcess(videos.truncated(whole, tmp_path / "cut.mkv", 0.6), ReaderSettings()) as process:
         list(process)
     assert any("ends early" in warning for warning in process.warnings)
 
 
-def test_progress_is_passed_to_the_parent(film: Path) -> None:
+def test_progress_is_passed_to_the_parent(video: Path) -> None:
     told: list[tuple[float, float | None]] = []
-    with FilmProcess(film, ReaderSettings(), lambda done, total: told.append((done, total))) as process:
+    with VideoProcess(video, ReaderSettings(), lambda done, total: told.append((done, total))) as process:
         list(process)
     assert told[-1] == pytest.approx((5.0, 5.0))
 
 
-def test_shot_lists_and_settings_are_passed_to_the_child(film: Path, tmp_path: Path) -> None:
+def test_shot_lists_and_settings_are_passed_to_the_child(video: Path, tmp_path: Path) -> None:
     listed = tmp_path / "shots.txt"
     listed.write_text("40\n")
-    with FilmProcess(film, ReaderSettings(shots=listed, keyframes=2, lines=48)) as process:
+    with VideoProcess(video, ReaderSettings(shots=listed, keyframes=2, lines=48)) as process:
         shots = list(process)
     assert [shot.end_frame for shot in shots] == [40, 120]
     assert np.stack(shots[0].keyframes).shape == (2, 48, 80, 3)
 
 
-def test_errors_of_the_reader_are_raised_with_their_type(film: Path, tmp_path: Path) -> None:
+def test_errors_of_the_reader_are_raised_with_their_type(video: Path, tmp_path: Path) -> None:
     for path, settings, error in (
         (tmp_path / "gone.mp4", ReaderSettings(), VideoError),
-        (film, ReaderSettings(shots=tmp_path / "gone.txt"), DatasetError),
-        (film, ReaderSettings(detector="sharp"), BasslError),
+        (video, ReaderSettings(shots=tmp_path / "gone.txt"), DatasetError),
+        (video, ReaderSettings(detector="sharp"), BasslError),
     ):
-        with pytest.raises(error) as caught, FilmProcess(path, settings) as process:
+        with pytest.raises(error) as caught, VideoProcess(path, settings) as process:
             list(process)
         assert type(caught.value) is error
         assert "\n" not in str(caught.value)
 
 
 def test_a_killed_child_process_is_an_error_and_not_a_hang(blocked: Path) -> None:
-    with FilmProcess(blocked, ReaderSettings()) as process:
+    with VideoProcess(blocked, ReaderSettings()) as process:
         os.kill(process.pid, signal.SIGKILL)
         with pytest.raises(VideoError, match=r"pipe\.mp4: the process that read it died \(signal 9\)"):
             list(process)
 
 
-def test_a_child_process_killed_between_two_shots_is_an_error(reading: FilmProcess) -> None:
+def test_a_child_process_killed_between_two_shots_is_an_error(reading: VideoProcess) -> None:
     with reading as process:
         shots = iter(process)
         next(shots)
@@ -100,38 +100,38 @@ def test_a_child_process_killed_between_two_shots_is_an_error(reading: FilmProce
             list(shots)
 
 
-def test_a_partly_read_film_leaves_no_process(reading: FilmProcess) -> None:
+def test_a_partly_read_video_leaves_no_process(reading: VideoProcess) -> None:
     with reading as process:
         next(iter(process))
         assert alive(process.pid)
     assert not alive(process.pid)
 
 
-def test_an_unread_film_leaves_no_process(film: Path, blocked: Path) -> None:
-    for path in (film, blocked):
-        with FilmProcess(path, ReaderSettings()) as process:
+def test_an_unread_video_leaves_no_process(video: Path, blocked: Path) -> None:
+    for path in (video, blocked):
+        with VideoProcess(path, ReaderSettings()) as process:
             pass
         assert not alive(process.pid)
 
 
 def test_an_error_of_the_caller_leaves_no_process(blocked: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), FilmProcess(blocked, ReaderSettings()) as process:
+    with pytest.raises(KeyboardInterrupt), VideoProcess(blocked, ReaderSettings()) as process:
         raise KeyboardInterrupt
     assert not alive(process.pid)
 
 
-def test_files_in_the_working_folder_do_not_shadow_modules(film: Path, tmp_path: Path) -> None:
+def test_files_in_the_working_folder_do_not_shadow_modules(video: Path, tmp_path: Path) -> None:
     for name in ("av.py", "numpy.py", "json.py", "cv2.py"):
         (tmp_path / name).write_text("raise SystemExit('the wrong module')\n")
     (tmp_path / "pipelines").mkdir()
     (tmp_path / "pipelines" / "__init__.py").write_text("raise SystemExit('the wrong package')\n")
     code = (
-        "import sys; from pathlib import Path; from pipelines.video.film_process import FilmProcess\n"
+        "import sys; from pathlib import Path; from pipelines.video.video_process import VideoProcess\n"
         "from pipelines.video.shots import ReaderSettings\n"
-        "with FilmProcess(Path(sys.argv[1]), ReaderSettings()) as process: print(len(list(process)))"
+        "with VideoProcess(Path(sys.argv[1]), ReaderSettings()) as process: print(len(list(process)))"
     )
     run = subprocess.run(
-        [sys.executable, "-P", "-c", code, str(film)],
+        [sys.executable, "-P", "-c", code, str(video)],
         cwd=tmp_path,
         env=ENVIRONMENT,
         capture_output=True,

@@ -25,10 +25,10 @@ VIDEO_ENDINGS = frozenset(
 _LONGEST_ID = 120
 
 READ_TWICE = "is a pipe, which can be read once; name a file"
-"""Why a command that reads a film twice refuses it, after its path."""
+"""Why a command that reads a video twice refuses it, after its path."""
 
 
-def find_films(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
+def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
     """The video files among files, folders and glob patterns; each once, sorted.
 
     Folders are searched recursively, with links followed and hidden files left out. Folders in them that cannot be read
@@ -36,40 +36,40 @@ def find_films(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
 
     Raises:
         BasslError: one line, for an empty text; a VideoError for an input that does not exist, a pattern that matches
-            nothing, or a folder without films.
+            nothing, or a folder without videos.
     """
     found: dict[Path, Path] = {}
     for given in paths_of(inputs):
         try:
-            for film in _films_of(given):
-                found.setdefault(film.resolve(), film)
+            for video in _videos_of(given):
+                found.setdefault(video.resolve(), video)
         except OSError as error:
             raise VideoError(f"{given}: cannot be read ({os_reason(error)})") from error
     return sorted(found.values())
 
 
-def _films_of(given: Path) -> list[Path]:
+def _videos_of(given: Path) -> list[Path]:
     if given.is_dir():
-        films, named = [], [path for path in files_below(given) if path.suffix.lower() in VIDEO_ENDINGS]
+        videos, named = [], [path for path in files_below(given) if path.suffix.lower() in VIDEO_ENDINGS]
         for path in named:
             if path.is_file():
-                films.append(path)
+                videos.append(path)
             elif path.is_symlink() and not path.exists():
                 _warn(path, "is a link to a missing file")
-        if not films:
-            raise VideoError(f"{given}: holds no films")
-        return films
+        if not videos:
+            raise VideoError(f"{given}: holds no videos")
+        return videos
     if re.match("/dev/(stdin|fd/)|/proc/(thread-)?self/fd/", str(given)):
-        raise VideoError(f"{given}: is open in this process only, and another reads films; name a file or named pipe")
+        raise VideoError(f"{given}: is open in this process only, and another reads videos; name a file or named pipe")
     if given.exists():
         return [given]
     # Patterns may be absolute, which Path.glob refuses.
     if re.match("[a-z][a-z0-9+.-]+:/", str(given), re.IGNORECASE):  # one letter is a drive of Windows
         raise VideoError(f"{given}: is a URL, and bassl reads files; download it first, for example with yt-dlp")
-    films = [path for path in map(Path, sorted(glob.glob(str(given), recursive=True))) if path.is_file()]  # noqa: PTH207
-    if not films:
+    videos = [path for path in map(Path, sorted(glob.glob(str(given), recursive=True))) if path.is_file()]  # noqa: PTH207
+    if not videos:
         raise VideoError(f"{given}: no such file")
-    return films
+    return videos
 
 
 def files_below(folder: Path) -> Iterator[Path]:
@@ -95,24 +95,24 @@ def _warn(path: Path | str, why: str) -> None:
     warnings.warn(f"{path}: {why}, and is left out", BasslWarning, stacklevel=2)
 
 
-def video_ids(films: Sequence[Path]) -> list[str]:
-    """An id for each film: its file name without suffix, made safe for file names.
+def video_ids(videos: Sequence[Path]) -> list[str]:
+    """An id for each video: its file name without suffix, made safe for file names.
 
-    Equal ids get the suffix appended if the films share a folder, folder names prepended if not, and a number appended
+    Equal ids get the suffix appended if the videos share a folder, folder names prepended if not, and a number appended
     if they are still equal. Safe means letters, digits, ``.``, ``_`` and ``-`` only, no leading dot, at most 120 bytes
     and a number. Ids that differ only in case count as equal, because their files would be the same on some systems.
     """
-    folders = [film.parent.resolve() for film in films]
-    inside = Counter((folder, _key(safe_id(film.stem))) for folder, film in zip(folders, films, strict=True))
+    folders = [video.parent.resolve() for video in videos]
+    inside = Counter((folder, _key(safe_id(video.stem))) for folder, video in zip(folders, videos, strict=True))
     names = [
-        film.name if inside[folder, _key(safe_id(film.stem))] > 1 else film.stem
-        for folder, film in zip(folders, films, strict=True)
+        video.name if inside[folder, _key(safe_id(video.stem))] > 1 else video.stem
+        for folder, video in zip(folders, videos, strict=True)
     ]
     parts = [(*folder.parts[1:], name) for folder, name in zip(folders, names, strict=True)]
-    depth = [1] * len(films)
+    depth = [1] * len(videos)
     while True:
         ids = [safe_id("_".join(p[-d:])) for p, d in zip(parts, depth, strict=True)]
-        # Folder names can only distinguish films in different folders.
+        # Folder names can only distinguish videos in different folders.
         places: dict[str, set[Path]] = {}
         for name, folder in zip(ids, folders, strict=True):
             places.setdefault(_key(name), set()).add(folder)
@@ -132,44 +132,44 @@ def video_ids(films: Sequence[Path]) -> list[str]:
     return ids
 
 
-def fingerprint(film: Path) -> str | None:
-    """The fingerprint of a film, by which another film at its path is recognised: its size, and SHA-256 of the size and
-    of 16 parts of 64 KiB, evenly spread from the beginning to the end; None where it is not a file.
+def fingerprint(video: Path) -> str | None:
+    """The fingerprint of a video, by which another video at its path is recognised: its size, and SHA-256 of the size
+    and of 16 parts of 64 KiB, evenly spread from the beginning to the end; None where it is not a file.
 
     A copy has the same fingerprint: the modification time is left out. Raises VideoError where it cannot be read.
     """
-    if not film.is_file():  # a pipe can be read only once
+    if not video.is_file():  # a pipe can be read only once
         return None
     try:
-        with film.open("rb") as file:
+        with video.open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             digest = hashlib.sha256(str(size).encode())
             for part in range(16):
                 file.seek(max(0, size - 2**16) * part // 15)
                 digest.update(file.read(2**16))
     except OSError as error:
-        raise VideoError(f"{film}: cannot be read ({os_reason(error)})") from error
+        raise VideoError(f"{video}: cannot be read ({os_reason(error)})") from error
     return f"{size}-{digest.hexdigest()[:32]}"
 
 
-def film_at(path: Path, video: VideoFacts) -> Path | None:
-    """The path, if the film of ``video`` is there; None for a missing file, or one with another fingerprint."""
+def video_at(path: Path, video: VideoFacts) -> Path | None:
+    """The path, if the video of ``video`` is there; None for a missing file, or one with another fingerprint."""
     return path if is_file(path) and video.fingerprint in (None, fingerprint(path)) else None
 
 
 def safe_id(name: str) -> str:
-    """A video id from a file name without suffix, or from the name that labels give a film; an id stays as it is.
+    """A video id from a file name without suffix, or from the name that labels give a video; an id stays as it is.
 
-    Stores, scenes and labels all take their ids from here, so that labels named like the film match it.
+    Stores, scenes and labels all take their ids from here, so that labels named like the video match it.
     """
     safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", name))
     kept = safe.encode()[-_LONGEST_ID:].decode(errors="ignore")
-    return kept.lstrip("._-").rstrip("_") or "film"
+    return kept.lstrip("._-").rstrip("_") or "video"
 
 
-def listed_id(video: VideoFacts, film: PurePath) -> str:
-    """The id of the film of a ``scenes.json``; by its name where the file has none."""
-    return video.id or safe_id(film.stem)
+def listed_id(facts: VideoFacts, video: PurePath) -> str:
+    """The id of the video of a ``scenes.json``; by its name where the file has none."""
+    return facts.id or safe_id(video.stem)
 
 
 def _key(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The page of many films: each with its scenes as a strip, linked to the film's own page."""
+"""The page of many videos: each with its scenes as a strip, linked to the video's own page."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _WIDTH, _HEIGHT, _IMAGE_WIDTH, _LEAST_WIDTH = 1200, 64, 114, 8
 
 
 def save_index(path: Path, pages: Sequence[Path]) -> None:
-    """Write the page of several films from the pages that :func:`pipelines.outputs.page.save_page` made of each.
+    """Write the page of several videos from the pages that :func:`pipelines.outputs.page.save_page` made of each.
 
     Raises:
         BasslError: one line, for a page that is not one of those, or a path that cannot be written.
     """
     style = (FOLDER / "page.css").read_text("utf-8")
-    text = template("films.html").render(
+    text = template("videos.html").render(
         count=count,
-        films=[_film(page, path) for page in pages],
+        videos=[_video(page, path) for page in pages],
         height=_HEIGHT,
         image_width=_IMAGE_WIDTH,
         policy=content_policy(style),
@@ -45,7 +45,7 @@ def save_index(path: Path, pages: Sequence[Path]) -> None:
     write_atomically(path, text.encode())
 
 
-def _film(page: Path, index: Path) -> dict[str, Any]:
+def _video(page: Path, index: Path) -> dict[str, Any]:
     try:
         text = page.read_text("utf-8")
         found = re.search(
@@ -73,7 +73,7 @@ def _film(page: Path, index: Path) -> dict[str, Any]:
                 "image": image and b64encode(image).decode(),
             })  # fmt: skip
         return {
-            "name": data["film"]["name"] or page.stem,
+            "name": data["video"]["name"] or page.stem,
             "address": address(page, index),
             "duration": duration,
             "scenes": scenes,

@@ -1,4 +1,4 @@
-"""The page of many films as a file: content, links, and safety with any names."""
+"""The page of many videos as a file: content, links, and safety with any names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from PIL import Image
 
 from pipelines.errors import BasslError
 from pipelines.outputs.page import save_page
-from pipelines.outputs.page.films import save_index
+from pipelines.outputs.page.videos import save_index
 from tests import pages
 from tests.pages import HOSTILE, Elements
 
 
-def test_a_strip_has_the_scenes_of_a_film_at_their_times(tmp_path: Path) -> None:
+def test_a_strip_has_the_scenes_of_a_video_at_their_times(tmp_path: Path) -> None:
     scenes = pages.invented(40)
     save_page(tmp_path / "one.html", scenes, pages.noise(40))
     save_page(tmp_path / "two: #2.html", pages.invented(6, seed=1, name="two.mp4"))

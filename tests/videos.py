@@ -1,4 +1,4 @@
-"""Small films for tests: shots with known cuts, in which every picture says which frame it is.
+"""Small videos for tests: shots with known cuts, in which every picture says which frame it is.
 
 The upper part of a picture is the texture of its shot; a strip along the bottom holds the number of the frame, one
 bright or dark block a bit, so that it survives compression and scaling.
@@ -24,7 +24,7 @@ from pipelines.video.decoding import VideoDecoder
 Picture = NDArray[np.uint8]
 
 CUTS, FRAMES = (30, 61, 90), 120
-"""Where new shots begin in a film of four, and its length."""
+"""Where new shots begin in a video of four, and its length."""
 GROUPS = {"preset": "ultrafast", "crf": "12", "g": "12", "bf": "2", "x264-params": "scenecut=0"}
 """Options: a keyframe each 12 frames, and frames that are not in the order in which they are shown."""
 
@@ -35,7 +35,7 @@ _DARK, _BRIGHT = 40, 215
 def pictures(
     frames: int, cuts: Sequence[int] = (), width: int = 160, height: int = 96, seed: int = 0, numbered: bool = True
 ) -> Iterator[Picture]:
-    """The pictures of a film whose new shots begin at ``cuts``: (height, width, 3) uint8 RGB."""
+    """The pictures of a video whose new shots begin at ``cuts``: (height, width, 3) uint8 RGB."""
     rng = np.random.default_rng(seed)
     texture = _texture(rng, width, height)
     for index in range(frames):
@@ -73,7 +73,7 @@ def number_of(picture: Picture) -> int:
     return number
 
 
-def write_film(
+def write_video(
     path: Path,
     shown: Iterable[Picture],
     rate: float = 24,
@@ -178,26 +178,26 @@ def joined(sources: Sequence[Path], path: Path) -> Path:
 
 
 def decoded(path: Path) -> list[Picture]:
-    """All pictures of a film as FFmpeg converts them to RGB."""
+    """All pictures of a video as FFmpeg converts them to RGB."""
     with av.open(str(path)) as container:
         return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
 
 
 def numbers(path: Path) -> list[int]:
-    """The number that each frame of a film has in its strip."""
+    """The number that each frame of a video has in its strip."""
     return [number_of(picture) for picture in decoded(path)]
 
 
 def timed(path: Path) -> tuple[list[float], VideoDecoder]:
-    """The times of all frames of a film, and its decoder, which has read them."""
-    with VideoDecoder(path) as film:
-        return [time for _, time, _ in film.frames()], film
+    """The times of all frames of a video, and its decoder, which has read them."""
+    with VideoDecoder(path) as video:
+        return [time for _, time, _ in video.frames()], video
 
 
 def scenes_of(path: Path, cuts: tuple[int, ...] = CUTS) -> SceneList:
     """Scenes that begin at ``cuts``, with the times that decoding gives."""
-    times, film = timed(path)
-    facts = film.facts
+    times, video = timed(path)
+    facts = video.facts
     borders = [0, *cuts, facts.frames]
     at = [*times, facts.duration]
     shots = tuple(Shot(i, a, b, at[a], at[b], 0.5) for i, (a, b) in enumerate(pairwise(borders)))

@@ -1,4 +1,4 @@
-"""The images of a storyboard and of a page, collected while a film is read."""
+"""The images of a storyboard and of a page, collected while a video is read."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # start-up time: numpy
     from pipelines.scenes import SceneList
-    from pipelines.video.shots import FilmedShot
+    from pipelines.video.shots import KeyframedShot
 
 
-class FilmPictures:
+class VideoPictures:
     """Keeps a small image of each shot, and writes a storyboard (PNG) and a page (HTML) once the scenes are known."""
 
     def __init__(self, board: Path | None, page: Path | None) -> None:
@@ -18,15 +18,15 @@ class FilmPictures:
         self._page = page
         self._thumbnails: list[bytes] = []
 
-    def add(self, shot: FilmedShot) -> None:
+    def add(self, shot: KeyframedShot) -> None:
         """Add the middle keyframe of the next shot."""
         if self._board is not None or self._page is not None:
             from pipelines.outputs.page.thumbnails import encode_thumbnail  # start-up time: Pillow
 
             self._thumbnails.append(encode_thumbnail(shot.keyframes[len(shot.keyframes) // 2]))
 
-    def save(self, result: SceneList, film: Path, output: Path) -> None:
-        """Write the storyboard and the page, those that have a path. The page plays ``film``, and suggests the name of
+    def save(self, result: SceneList, video: Path, output: Path) -> None:
+        """Write the storyboard and the page, those that have a path. The page plays ``video``, and suggests the name of
         ``output``, the ``scenes.json``, for corrected scenes. Raises BasslError where one cannot be written."""
         if self._board is not None:
             from pipelines.outputs.storyboard import save_storyboard  # start-up time: Pillow
@@ -35,4 +35,4 @@ class FilmPictures:
         if self._page is not None:
             from pipelines.outputs.page import save_page  # start-up time: Jinja
 
-            save_page(self._page, result, self._thumbnails, film, save_as=f"{output.stem}.json")
+            save_page(self._page, result, self._thumbnails, video, save_as=f"{output.stem}.json")

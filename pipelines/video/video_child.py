@@ -1,4 +1,4 @@
-"""What the process of a :class:`pipelines.video.film_process.FilmProcess` runs."""
+"""What the process of a :class:`pipelines.video.video_process.VideoProcess` runs."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from pipelines.processes import Send
-from pipelines.video.reader import FilmReader
+from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
 
 
-def send_film(task: dict[str, Any], send: Send) -> None:
-    """Read a film and send each shot as it is found, how far it has been read, and at the end its facts."""
+def send_video(task: dict[str, Any], send: Send) -> None:
+    """Read a video and send each shot as it is found, how far it has been read, and at the end its facts."""
     settings = task["settings"]
     settings["shots"] = settings["shots"] and Path(settings["shots"])
-    reader = FilmReader(
+    reader = VideoReader(
         Path(task["path"]),
         ReaderSettings(**settings),
         lambda done, total: send("progress", {"done": done, "total": total}),

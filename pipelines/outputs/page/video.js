@@ -1,0 +1,160 @@
+// --- the video ---------------------------------------------------------------------------------------------------------
+
+const video = byId("video");
+/** The time of the frame that is shown, in seconds. */
+let videoTime = 0;
+/** The time of the video's first frame on the player's clock, which may begin with the sound. */
+const origin = data.video.first;
+const playerTime = () => video.currentTime - origin;
+/** How fast the video is shuttled; negative backwards, 0 when nobody does. */
+let speed = 0;
+/** Whether the list scrolls with the video: until someone scrolls it elsewhere. */
+let follows = true;
+
+function note(text, offers) {
+  byId("video-note").textContent = text;
+  byId("video-note").hidden = !text;
+  byId("video-pick").hidden = !offers;
+  byId("transport").hidden = offers;
+}
+
+/** The frame at a time; timestamps are rounded, so that one may lie a little before its frame. */
+function frameAt(time) {
+  const shot = shots[shotAt(time + 1e-3)];
+  const frame = shot.start_frame + Math.floor((time - shot.start) / frameLength(shot) + 0.1);
+  return Math.min(Math.max(frame, shot.start_frame), shot.end_frame - 1);
+}
+
+function seek(frame) {
+  if (video.hidden) return;
+  const shot = shots[shotOf(frame)];
+  // Into the frame rather than on its edge, which rounding would put into the frame before.
+  video.currentTime = origin + shot.start + (frame - shot.start_frame + 0.5) * frameLength(shot);
+}
+
+/** The frame that is shown, or after a seek is about to be. */
+const currentFrame = () => frameAt(video.paused ? playerTime() : videoTime);
+
+function stepFrame(by) {
+  speed = 0;
+  video.pause();
+  seek(Math.min(Math.max(currentFrame() + by, shots[0].start_frame), shots[last].end_frame - 1));
+}
+
+function play() {
+  if (video.hidden) return;
+  const stands = video.paused && speed >= 0;
+  speed = 0;
+  video.playbackRate = 1;
+  follows = true;
+  if (stands) video.play();
+  else video.pause();
+}
+
+/** Play forwards (1) or backwards (-1), each time twice as fast; browsers play no video backwards, so that seeks. */
+function shuttle(direction) {
+  if (video.hidden) return;
+  const before = speed || (video.paused ? 0 : 1);
+  speed = before * direction > 0 ? Math.min(Math.max(2 * before, -8), 8) : direction;
+  follows = true;
+  if (speed > 0) {
+    video.playbackRate = speed;
+    video.play();
+    return;
+  }
+  video.pause();
+  if (before < 0) return;
+  let then = performance.now();
+  const back = (now) => {
+    if (speed >= 0) return;
+    if (!video.seeking) {
+      video.currentTime = Math.max(video.currentTime + (speed * (now - then)) / 1000, origin + beginning);
+      then = now;
+    }
+    requestAnimationFrame(back);
+  };
+  requestAnimationFrame(back);
+}
+
+/** Whether a part of the video was read, and a time is outside it. */
+const isOutside = (time) => time < beginning - 1e-3 || (typeof settings.end === "number" && time > ending);
+
+function cutHere() {
+  if (video.hidden) return;
+  if (isOutside(playerTime())) {
+    tell("This frame is outside the part of the video that was read.");
+    return;
+  }
+  // A frame may be shown for long, and the player stand anywhere in it; where the rate varies its number is an estimate.
+  const shown = exact && !video.seeking ? videoTime : null;
+  const index = shown === null ? shotOf(currentFrame()) : shotAt(shown + 1e-3);
+  const shot = shots[index];
+  const frame = shown === null ? currentFrame() : Math.max(frameAt(shown), shot.start_frame + 1);
+  const time = shown ?? shot.start + (frame - shot.start_frame) * frameLength(shot);
+  if (time < shot.start + 2e-3 || frame >= shot.end_frame) {
+    split(index);
+    return;
+  }
+  const still = document.createElement("canvas");
+  [still.width, still.height] = [data.pictures?.width ?? 320, data.pictures?.height ?? 180];
+  still.getContext("2d").drawImage(video, 0, 0, still.width, still.height);
+  cut(frame, Math.min(Math.max(time, shot.start + 1e-3), shot.end - 1e-3));
+  tiles[index + 1].image.replaceWith(still);
+  select(index + 1, { seeks: false });
+}
+
+// The browser's own count of frames, where it has one, is exact to the frame also where the rate varies.
+const exact = "requestVideoFrameCallback" in video;
+
+function showPlaying(time) {
+  videoTime = Math.min(Math.max(time, beginning), ending);
+  const frame = frameAt(videoTime);
+  const shot = shotOf(frame);
+  if (shot !== playing) {
+    tiles[playing]?.element.classList.remove("now");
+    tiles[shot].element.classList.add("now");
+    playing = shot;
+    if ((!video.paused || speed < 0) && shot !== selected) select(shot, { seeks: false, scrolls: follows });
+  }
+  byId("at").textContent = isOutside(time) ? `${timecode(time)} · not read` : `${timecode(videoTime)} · frame ${frame}`;
+  if (!video.paused && (videoTime < view.from || videoTime > view.from + view.span)) look(videoTime - view.span / 20, view.span);
+  draw();
+}
+
+function setUpVideo() {
+  byId("player").hidden = false;
+  if (exact) {
+    const shown = (now, { mediaTime }) => {
+      showPlaying(mediaTime - origin);
+      video.requestVideoFrameCallback(shown);
+    };
+    video.requestVideoFrameCallback(shown);
+  } else for (const kind of ["timeupdate", "seeked"]) video.addEventListener(kind, () => showPlaying(playerTime()));
+  video.addEventListener("pause", () => { speed = Math.min(speed, 0); });
+  for (const kind of ["wheel", "touchmove"]) list.addEventListener(kind, () => { follows = false; }, { passive: true });
+  video.addEventListener("loadedmetadata", () => {
+    video.hidden = false;
+    note("", false);
+    if (video.currentTime < beginning) seek(shots[selected].start_frame);
+  });
+  video.addEventListener("error", () => {
+    video.hidden = true;
+    note(`${data.video.name} was not found, or this browser cannot play its format.`, true);
+  });
+  byId("video-file").addEventListener("change", (event) => {
+    const [chosen] = event.target.files;
+    if (!chosen) return;
+    video.hidden = false;
+    video.src = URL.createObjectURL(chosen);
+  });
+  byId("frame-back").addEventListener("click", () => stepFrame(-1));
+  byId("frame-on").addEventListener("click", () => stepFrame(1));
+  byId("cut").addEventListener("click", cutHere);
+  // Most videos begin black.
+  if (data.pictures) video.poster = pictureOf(shots[shotAt(beginning + duration / 3)]);
+  if (data.video.source !== null) video.src = data.video.source;
+  else {
+    video.hidden = true;
+    note(`${data.video.name} was not found when this page was made.`, true);
+  }
+}
