@@ -95,8 +95,8 @@ def test_bbc_ovsd_features_and_scene_lists_are_indexed_together(run: Bassl, tmp_
     assert [row[:3] for row in table(done)[1:4]] == [["train", "2", "2"], ["val", "1", "1"], ["test", "1", "1"]]
     assert table(done)[4][:5] == ["all", "4", "4", "10", "16"]
     index = read_index(tmp_path / "data" / "index.h5")
-    assert index.video_ids == ("02", "bbc_01", "video", "vgg/01")
-    assert index.label.tolist() == [1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0]
+    assert index.video_ids == ("02", "bbc_01", "vgg/01", "video")
+    assert index.label.tolist() == [1, 0, 1, 0, 1, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 0]
     assert (tmp_path / "f" / "vgg-4d.h5").exists()
 
 

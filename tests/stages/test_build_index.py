@@ -353,7 +353,7 @@ def test_a_folder_of_features_may_contain_other_files(tmp_path: Path, settings: 
 
 def test_scenes_of_a_csv_are_matched_to_the_shots_of_the_store(tmp_path: Path, settings: Settings) -> None:
     put_store(tmp_path / "stores" / "video.h5", 5)
-    put_store(tmp_path / "stores" / "other.h5", 3)
+    put_store(tmp_path / "stores" / "without_labels.h5", 3)
     put_csv(tmp_path / "labels" / "video.csv", 0, 2.2, 6.9, 8.6, 10)
     put_csv(tmp_path / "labels" / "nobody.csv", 0, 3)
     report = build_index([tmp_path / "stores"], settings(labels=(tmp_path / "labels",), tolerance=0.5))
@@ -362,7 +362,7 @@ def test_scenes_of_a_csv_are_matched_to_the_shots_of_the_store(tmp_path: Path, s
     assert (match.scene_ends, match.matched, match.at_video_end, match.unmatched) == (3, 1, 1, (6.9, 8.6))
     assert match.mean_distance == pytest.approx(0.2)
     assert "1 labelled video is not among the sources: nobody" in report.notes
-    assert "1 of 2 videos have no labels: other" in report.notes
+    assert "1 of 2 videos have no labels: without_labels" in report.notes
     more = build_index([tmp_path / "stores"], settings(labels=(tmp_path / "labels",), tolerance=1.0, overwrite=True))
     assert more.matches["video"].matched == 3
     assert more.index.label.tolist()[:5] == [1, 0, 1, 1, 0]

@@ -233,23 +233,23 @@ def test_predict_makes_the_page_that_report_makes(place: Path, model: Path, bass
 
 
 def test_a_folder_of_videos_has_a_page_each(place: Path, model: Path) -> None:
-    shutil.copy("video.mp4", "twin.mp4")
+    shutil.copy("video.mp4", "video_2.mp4")
     settings = PredictSettings(model=model)
     results = predict_videos([place], place / "out", settings, pages=True)
     assert [result.status for result in results] == ["done", "done"]
     assert sorted(path.name for path in (place / "out").iterdir()) == [
-        "video.html", "video.json", "index.html", "twin.html", "twin.json",
+        "index.html", "video.html", "video.json", "video_2.html", "video_2.json",
     ]  # fmt: skip
-    assert linked(place / "out" / "index.html") == ["./video.html", "./twin.html"]
-    (place / "out" / "twin.html").unlink()
+    assert linked(place / "out" / "index.html") == ["./video.html", "./video_2.html"]
+    (place / "out" / "video_2.html").unlink()
     (place / "out" / "index.html").unlink()
     again = predict_videos([place], place / "out", settings, pages=True)
     assert [result.status for result in again] == ["kept", "done"]
-    assert linked(place / "out" / "index.html") == ["./video.html", "./twin.html"]
-    (place / "out" / "twin.json").unlink()
+    assert linked(place / "out" / "index.html") == ["./video.html", "./video_2.html"]
+    (place / "out" / "video_2.json").unlink()
     mixed = predict_videos([place], place / "out", replace(settings, threshold=0.4), pages=True)
     assert [result.status for result in mixed] == ["failed", "done"]
-    assert linked(place / "out" / "index.html") == ["./video.html", "./twin.html"]
+    assert linked(place / "out" / "index.html") == ["./video.html", "./video_2.html"]
 
 
 def test_a_page_of_another_program_is_not_taken_for_that_of_a_video_that_fails(place: Path, model: Path) -> None:

@@ -172,7 +172,7 @@ def test_two_simultaneous_runs_extend_one_store(video: Path, tmp_path: Path) -> 
     other = write_sounding_video(tmp_path / "other.mkv", changing)
     settings = SoundSettings(index_of(tmp_path / "index.h5", "video", "other"), tmp_path / "sound.h5")
     extract_sound([video], settings, on_start=lambda videos: extract_sound([other], settings))
-    assert sorted(open_features(settings.output).videos) == ["video", "other"]
+    assert sorted(open_features(settings.output).videos) == ["other", "video"]
 
 
 def test_an_interrupt_keeps_finished_videos_and_does_not_wait_for_others(
