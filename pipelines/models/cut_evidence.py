@@ -17,6 +17,7 @@ The evidence at each cut is the same if the video is reversed, or if its feature
 numbers of shots within some seconds of a cut depend on absolute time; all other lengths are relative to the video.
 """
 
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -104,6 +105,13 @@ def cut_evidence(
     found = {kind: np.mean([view[kind] for view in views], axis=0) for kind in views[0]}
     found |= _length_evidence(lengths) | _pace_evidence(seconds)
     return tuple(found), np.stack(list(found.values()), axis=1).astype(np.float32)
+
+
+@cache
+def token_width() -> int:
+    """F, the length of a token of the relational network: the kinds of evidence at a cut, and 1 if there is a cut."""
+    kinds, _ = cut_evidence(np.eye(2, dtype=np.float32), np.ones(2))
+    return len(kinds) + 1
 
 
 def _view_evidence(units: tuple[NDArray[np.float32], ...], lengths: Floats) -> dict[str, Floats]:

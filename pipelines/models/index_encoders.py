@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from pipelines.models.encoder_options import DEFAULT_ENCODER, is_published
-from pipelines.models.encoders import KEYFRAMES, Preparation, load_encoder
+from pipelines.models.encoders import load_encoder
+from pipelines.models.shot_encoder import KEYFRAMES, Preparation
 from pipelines.stores.index import Index
 from pipelines.stores.lookup import JOINED
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError, first_line
 from pipelines.files import os_reason
 from pipelines.models.encoder_options import EncoderOptions
-from pipelines.models.encoders import KEYFRAMES, Preparation, ShotEncoder, encoder_id, preparation
+from pipelines.models.shot_encoder import KEYFRAMES, Preparation, ShotEncoder, encoder_id, preparation
 
 # From version 1.29 on, ONNX Runtime records data about the machine, the process and its models in ~/.cache, and sends
 # them to Microsoft, unless this is set before it is imported.

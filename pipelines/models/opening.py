@@ -128,9 +128,9 @@ class OpenedModel:
         name = self.weights.settings.encoder
         if name is None or not self.weights.encoder:
             return name, None
-        from pipelines.models.torch_encoders import encoder_of_weights  # optional dependency: torch
+        from pipelines.models.torch_encoders import encoder_in_file  # optional dependency: torch
 
-        encoder = encoder_of_weights(self.file, self.weights, "cpu")
+        encoder = encoder_in_file(self.file, name, self.weights.encoder, "cpu", size=self.weights.input_size)
         return encoder.id, encoder.size
 
 

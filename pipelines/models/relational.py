@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,7 +21,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
 from pipelines.models.calibration import Calibration, apply_calibration
-from pipelines.models.cut_evidence import cut_evidence
+from pipelines.models.cut_evidence import cut_evidence, token_width
 from pipelines.models.shapes import RelationalSettings
 
 if TYPE_CHECKING:  # optional dependency: torch
@@ -34,13 +33,6 @@ SUPPRESSION_WEIGHT = 0.5
 the labelled scenes."""
 
 Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
-
-
-@cache
-def token_width() -> int:
-    """F, the numbers at a cut: kinds of evidence, and one that says that there is a cut."""
-    kinds, _ = cut_evidence(np.eye(2, dtype=np.float32), np.ones(2))
-    return len(kinds) + 1
 
 
 def shot_tokens(

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pipelines.models.relational import token_width
+from pipelines.models.cut_evidence import token_width
 from pipelines.models.shapes import RelationalSettings
 
 BATCH = 512  # windows that are scored at a time: bounds memory, changes nothing else

@@ -14,11 +14,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError, first_line
-from pipelines.models import encoders
-from pipelines.models.bassl import BasslWeights
 from pipelines.models.encoder_options import INPUT_SIZE
-from pipelines.models.encoders import KEYFRAMES, Preparation, ShotEncoder, encoder_of_id, preparation
 from pipelines.models.image_networks import Colour, trainable_encoder
+from pipelines.models.shot_encoder import KEYFRAMES, Preparation, ShotEncoder, encoder_id, preparation
 from pipelines.models.threads import one_thread
 
 
@@ -44,7 +42,7 @@ class TorchEncoder(ShotEncoder):
 
 
 def torch_encoder_id(name: str, weights: Mapping[str, Tensor], preprocessing: Mapping[str, Any]) -> str:
-    """The id of an encoder by its state dict; see `pipelines.models.encoders.encoder_id`."""
+    """The id of an encoder by its state dict; see `pipelines.models.shot_encoder.encoder_id`."""
 
     def parts() -> Iterator[bytes]:
         for key in sorted(weights):
@@ -52,7 +50,7 @@ def torch_encoder_id(name: str, weights: Mapping[str, Tensor], preprocessing: Ma
             yield f"{key} {tensor.dtype} {tuple(tensor.shape)}\n".encode()
             yield tensor.reshape(-1).view(torch.uint8).numpy().tobytes()
 
-    return encoders.encoder_id(name, parts(), preprocessing)
+    return encoder_id(name, parts(), preprocessing)
 
 
 def torch_encoder(
@@ -101,21 +99,20 @@ def torch_encoder(
     )
 
 
-def encoder_of_weights(
-    path: Path, model: BasslWeights, device: str = "auto", keyframes: int = KEYFRAMES, how: Preparation | None = None
-) -> ShotEncoder:
-    """The shot encoder of the paper's model: the one that it has, or the one whose features it was trained on.
-
-    ``path`` is the model's, for messages; the rest is as for :func:`load_encoder`.
-    Raises BasslError where the model has no encoder, or that is not known.
-    """
-    name = model.settings.encoder
-    if name is None:
-        raise StoreError(f"{path}: has no shot encoder; name another model or an encoder")
-    if not model.encoder:
-        return encoder_of_id(name, device, keyframes, str(path))
+def encoder_in_file(
+    path: Path,
+    name: str,
+    weights: Mapping[str, Tensor],
+    device: str,
+    *,
+    keyframes: int = KEYFRAMES,
+    size: int,
+    how: Preparation = "centre",
+) -> TorchEncoder:
+    """`torch_encoder` with the weights of a model file, which errors name. Raises StoreError if the weights do not fit
+    the network, BasslError for an unknown name or device."""
     try:
-        return torch_encoder(name, model.encoder, device, keyframes=keyframes, size=model.input_size, how=how)
+        return torch_encoder(name, weights, device, keyframes=keyframes, size=size, how=how)
     except ValueError as error:
         raise StoreError(f"{path}: its shot encoder is not a {name}; train or download the model again") from error
     except BasslError as error:

@@ -18,8 +18,9 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.models import torch_encoders as module
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.encoder_options import absolute_encoder, named_encoder
-from pipelines.models.encoders import PREPARATIONS, ShotEncoder, encode_groups, encoder_of_id, load_encoder, preparation
+from pipelines.models.encoders import encoder_of_id, load_encoder
 from pipelines.models.image_networks import import_torchvision, trainable_encoder
+from pipelines.models.shot_encoder import PREPARATIONS, ShotEncoder, encode_groups, preparation
 from pipelines.models.torch_encoders import TorchEncoder, choose_device, torch_encoder, torch_encoder_id
 from pipelines.video.resizing import resize_to_square
 from tests.small_stores import refusal
@@ -308,7 +309,7 @@ def test_encoders_that_cannot_be_loaded_are_refused(state: dict[str, Tensor], tm
     for name, weights, words in (
         (None, {}, "has no shot encoder"),
         ("ovsd-512d", {}, "trained on features called 'ovsd-512d', which cannot be computed"),
-        ("efficientnet_lite0-000000000000", {}, "and efficientnet_lite0 with 3 keyframes per shot is"),
+        ("efficientnet_lite0-000000000000", {}, "but efficientnet_lite0 with 3 keyframes per shot is"),
         ("resnet34", state, "its shot encoder is not a resnet34"),
         ("vgg", state, "no encoder 'vgg' can be trained"),
     ):
@@ -325,7 +326,7 @@ def test_encoders_that_cannot_be_loaded_are_refused(state: dict[str, Tensor], tm
 @pytest.mark.parametrize("digest", ["4af225db47d7", "4ea011fa77bb"], ids=["run by torch", "224 pixels"])
 def test_a_model_of_a_former_default_encoder_gives_a_one_line_error(digest: str) -> None:
     former = f"efficientnet_lite0-{digest}"
-    with pytest.raises(BasslError, match=f"a model: was trained on features of {former}, and .* is .*d069d09dc7fa"):
+    with pytest.raises(BasslError, match=f"a model: was trained on features of {former}, but .* is .*d069d09dc7fa"):
         encoder_of_id(former, "cpu", 3, "a model")
 
 

@@ -17,14 +17,13 @@ from pipelines.models import relational_network
 from pipelines.models.boundary import BoundaryModel, load_boundary_model, save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.checkpoints import read_arrays, save_model
-from pipelines.models.cut_evidence import cut_evidence
+from pipelines.models.cut_evidence import cut_evidence, token_width
 from pipelines.models.opening import BUILT_IN, open_model
 from pipelines.models.relational import (
     SUPPRESSION_WEIGHT,
     relational_logits,
     shot_tokens,
     suppress_neighbours,
-    token_width,
 )
 from pipelines.models.relational_network import RelationalNetwork, pad_tokens, windows
 from pipelines.models.shapes import RelationalSettings

@@ -21,7 +21,7 @@ from PIL import Image
 from pipelines.errors import BasslError, SomeFailedError
 from pipelines.models import torch_encoders
 from pipelines.models.colour import hue_histogram
-from pipelines.models.encoders import ShotEncoder
+from pipelines.models.shot_encoder import ShotEncoder
 from pipelines.progress import ReportProgress
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import (

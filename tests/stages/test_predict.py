@@ -470,7 +470,7 @@ def test_a_model_with_another_encoder_is_an_error(video: Path, staged: Path, tmp
 def test_encoder_weights_that_differ_from_training_are_refused(video: Path, staged: Path, tmp_path: Path) -> None:
     weights = trainable_encoder("resnet18", pretrained=False).network.state_dict()
     run = put_run(tmp_path, read_index(staged), encoder_weights=weights, encoder_name="resnet18", input_size=64)
-    with pytest.raises(StoreError, match=r"was trained on features of efficientnet_lite0-.*, and its .* is resnet18-"):
+    with pytest.raises(StoreError, match=r"was trained on features of efficientnet_lite0-.*, but its .* is resnet18-"):
         predict(video, PredictSettings(model=run, device="cpu"))
 
 

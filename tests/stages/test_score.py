@@ -17,10 +17,10 @@ from pipelines.models import boundary, torch_encoders
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.crn import TransformerBoundary
-from pipelines.models.encoders import PREPARATIONS, Preparation
 from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
 from pipelines.models.opening import open_model
 from pipelines.models.shapes import MLPSettings
+from pipelines.models.shot_encoder import PREPARATIONS, Preparation
 from pipelines.models.torch_encoders import torch_encoder
 from pipelines.models.torch_networks import build_network
 from pipelines.stages.build_index import IndexSettings, build_index

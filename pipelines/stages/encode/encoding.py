@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from pipelines.errors import BasslError, DatasetError, SomeFailedError, StoreError
-from pipelines.models.encoders import ShotEncoder
+from pipelines.models.shot_encoder import ShotEncoder
 from pipelines.processes import cores
 from pipelines.progress import ReportProgress
 from pipelines.stages.encode.cluster import encode_on_dask

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
-from pipelines.models.encoders import ShotEncoder, encode_groups, load_encoder
+from pipelines.models.encoders import load_encoder
+from pipelines.models.shot_encoder import ShotEncoder, encode_groups
 from pipelines.stages.encode.settings import EncodeSettings
 from pipelines.stores.index import Index
 

@@ -13,8 +13,9 @@ from torch import Tensor
 
 from pipelines.errors import BasslError
 from pipelines.models.encoder_options import is_published, named_encoder
-from pipelines.models.encoders import KEYFRAMES, Preparation, encoder_of_id
+from pipelines.models.encoders import encoder_of_id
 from pipelines.models.index_encoders import encoder_for
+from pipelines.models.shot_encoder import KEYFRAMES, Preparation
 from pipelines.models.sound import missing_note, stored_sound, with_sound
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune.settings import FinetuneSettings

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.encoder_options import DEFAULT_ENCODER, named_encoder
-from pipelines.models.encoders import KEYFRAMES, ShotEncoder, encode_groups, encoder_of_model, load_encoder
+from pipelines.models.encoders import encoder_of_model, load_encoder
 from pipelines.models.opening import OpenedModel
+from pipelines.models.shot_encoder import KEYFRAMES, ShotEncoder, encode_groups
 from pipelines.scenes import Transition
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stores.jpeg import from_jpeg, to_jpeg

@@ -18,7 +18,7 @@ from pipelines.stages.reproduce.settings import ReproduceSettings, StageOptions
 from pipelines.stages.reproduce.steps import Step, in_order
 
 if TYPE_CHECKING:  # start-up time: NumPy
-    from pipelines.models.encoders import Preparation
+    from pipelines.models.shot_encoder import Preparation
 
 NEEDS_VIDEOS = "needs videos"
 NO_WEIGHTS = "weights not there (data/README.md)"

@@ -1,0 +1,172 @@
+"""Shot encoders f_ENC: the keyframes of a shot to one vector, the mean over its keyframes (paper, appendix A).
+
+An encoder has an id, its name and a digest of all that its features depend on: the weights, the preparation of images
+and the number of keyframes. Features are kept under that id, so that those of another encoder are never taken
+for them. `pipelines.models.onnx_encoder` (without torch) and `pipelines.models.torch_encoders` run the networks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.errors import BasslError
+from pipelines.models.colour import shot_colour
+from pipelines.video.resizing import resize_and_crop, resize_to_square
+
+Item = TypeVar("Item")
+
+KEYFRAMES = 3
+"""Keyframes per shot, N_k, where nothing else is said (paper, appendix A)."""
+
+# Six to eight images at a time: more would leave the caches of a CPU and gain nothing. A GPU needs many.
+_IMAGES_AT_A_TIME = {"cpu": 6, "cuda": 192}
+
+Preparation = Literal["squeeze", "centre"]
+"""How an image becomes the square input of a network: `resize_to_square` or `resize_and_crop`."""
+PREPARATIONS: tuple[Preparation, ...] = ("centre", "squeeze")
+
+# What the functions do. It is part of an encoder's id: change it with the function.
+_RESIZE: dict[Preparation, str] = {
+    "squeeze": "whole picture to a square: linear, or area beyond twice the size",
+    "centre": "shorter side to 8/7 of the size, bicubic; centre square",
+}
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ShotEncoder(ABC):
+    """A frozen image network with the preparation that its weights expect."""
+
+    name: str  # as on the command line; for a pre-trained one the name of its architecture
+    id: str  # name and digest of weights and preparation; safe as a file name
+    width: int  # D_e
+    size: int  # side of its square input in pixels
+    mean: tuple[float, float, float]  # mean, std: of the input's channels, on the scale of 0 to 255
+    std: tuple[float, float, float]
+    device: str = "cpu"  # where it runs: cpu, cuda:0, ...
+    precision: str = "float32"  # in which it runs: float32, bfloat16, ...
+    keyframes: int = KEYFRAMES  # N_k, how many images of a shot it is to be given; part of the id
+    preparation: Preparation = "squeeze"  # how an image becomes its input; part of the id
+
+    @abstractmethod
+    def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
+        """Prepared images (B, size, size, 3) RGB to features (B, D_e), not yet averaged; may run in several threads."""
+
+    def one_thread_each(self) -> AbstractContextManager[None]:
+        """A context in which `features` takes one thread for itself, whatever the library's default."""
+        return nullcontext()
+
+    @property
+    def on_gpu(self) -> bool:
+        """Whether it runs on a GPU."""
+        return self.device.startswith("cuda")
+
+    @property
+    def shots_at_a_time(self) -> int:
+        """Shots that are encoded together.
+
+        How many images a convolution is given decides how it is computed, and so the last bits of a feature. Shots
+        are therefore always encoded in groups of this many from the video's first on, whoever asks for them.
+        """
+        return max(1, self._images_at_a_time // self.keyframes)
+
+    @property
+    def _images_at_a_time(self) -> int:
+        return _IMAGES_AT_A_TIME.get(self.device.partition(":")[0], 6)
+
+    def prepare(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """An image (H, W, 3) at the network's input size (size, size, 3), by `preparation`."""
+        return (resize_and_crop if self.preparation == "centre" else resize_to_square)(image, self.size)
+
+    def encode(self, shots: Sequence[Sequence[NDArray[np.uint8]]]) -> NDArray[np.float32]:
+        """Encode shots together.
+
+        ``shots``: for each shot its N_k prepared keyframes, (size, size, 3) uint8 RGB.
+        Returns: (len(shots), D_e), for each shot the mean over its keyframes.
+        Raises BasslError where the network gives numbers that are not finite.
+        """
+        images = np.stack([image for shot in shots for image in shot])
+        at_a_time = self._images_at_a_time
+        features = np.concatenate(
+            [self.features(images[first : first + at_a_time]) for first in range(0, len(images), at_a_time)]
+        )
+        if not np.isfinite(features).all():
+            raise BasslError(f"the encoder {self.name} gives features that are not finite; use another one")
+        ends = np.cumsum([len(shot) for shot in shots])
+        return np.stack([part.mean(axis=0) for part in np.split(features, ends[:-1])])
+
+
+def encode_groups(
+    encoder: ShotEncoder,
+    groups: Iterable[Item],
+    images_of: Callable[[Item], Iterable[Sequence[NDArray[np.uint8]]]],
+    threads: int,
+) -> Generator[tuple[Item, NDArray[np.float32], NDArray[np.float32]], None, None]:
+    """Encode groups of shots by threads, in the order in which they came, with the colour of each shot.
+
+    A thread makes the images of a group, prepares and encodes them, with one core to itself: on a CPU several small
+    batches side by side are faster than one whose every layer is shared out, and the result does not depend on how many
+    they are.
+
+    Args:
+        encoder: what encodes.
+        groups: each of at most ``encoder.shots_at_a_time`` shots; taken as threads become free.
+        images_of: the keyframes of a group's shots, (H, W, 3) uint8 RGB; called in the threads.
+        threads: how many.
+    Yields: a group, its features (B, D_e) and its hue histograms (B, 180), see `pipelines.models.colour`.
+    """
+
+    def work(group: Item) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        prepared, colour = [], []
+        for keyframes in images_of(group):
+            prepared.append([encoder.prepare(image) for image in keyframes])
+            colour.append(shot_colour(keyframes))
+        return encoder.encode(prepared), np.stack(colour)
+
+    running: deque[tuple[Item, Future[tuple[NDArray[np.float32], NDArray[np.float32]]]]] = deque()
+    with encoder.one_thread_each(), ThreadPoolExecutor(threads) as pool:
+        try:
+            for group in groups:
+                running.append((group, pool.submit(work, group)))
+                while running and (len(running) > 2 * threads or running[0][1].done()):
+                    done, encoded = running.popleft()
+                    yield done, *encoded.result()
+            while running:
+                done, encoded = running.popleft()
+                yield done, *encoded.result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def preparation(
+    size: int, mean: Sequence[float], std: Sequence[float], keyframes: int = KEYFRAMES, how: Preparation = "squeeze"
+) -> dict[str, Any]:
+    """What is done to keyframes before the network sees them, as plain JSON values."""
+    return {"size": size, "mean": list(mean), "std": list(std), "resize": _RESIZE[how], "keyframes": keyframes}
+
+
+def encoder_id(name: str, weights: Iterable[bytes], preprocessing: Mapping[str, Any]) -> str:
+    """The id of an encoder, under which its features are kept: its name and a digest of all that they depend on.
+
+    Args:
+        name: of the network, such as ``resnet50`` or ``timm:vit_small``.
+        weights: bytes that differ where the weights do.
+        preprocessing: as :func:`preparation` gives it.
+    Returns: such as ``resnet50-3f2a91c07d1e``: the name, safe as that of a file, and 12 hexadecimal digits of a
+        SHA-256.
+    """
+    digest = hashlib.sha256(json.dumps(dict(preprocessing), sort_keys=True).encode())
+    for part in weights:
+        digest.update(part)
+    return f"{re.sub(r'[^A-Za-z0-9_.]+', '-', name)}-{digest.hexdigest()[:12]}"
