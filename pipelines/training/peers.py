@@ -29,7 +29,7 @@ class Peer:
         return slice(self.rank * local, (self.rank + 1) * local)
 
 
-def first_decides(process: Peer, decide: Callable[[], T]) -> T:
+def broadcast_from_rank0(process: Peer, decide: Callable[[], T]) -> T:
     """Call a function, whose result is picklable, in the first process, while the others wait; all get its result, or
     its BasslError."""
     outcome: list[Any] = [None, None]  # result and message

@@ -37,7 +37,7 @@ from pipelines.stages.finetune.data import (
 )
 from pipelines.stages.finetune.evaluation import summary_of
 from pipelines.stages.finetune.features import Encoding, FrozenEncoder
-from pipelines.stages.finetune.start import Start
+from pipelines.stages.finetune.start import PretrainedSource
 from pipelines.stages.finetune.task import FeatureTask
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.score import ScoreSettings, score
@@ -317,7 +317,7 @@ def test_epochs_of_the_relational_network_have_equally_many_steps_where_doubtful
     encoding = Encoding(videos.features.numpy(), FrozenEncoder("made up", None), None)
     settings = replace(settings, crn="relational", width=None, dropout=None, batch=8)
     split = Split([0, 1, 2], [], [], "last epoch")
-    task = FeatureTask(settings, index, split, Start(None, None, "none"), encoding, HERE)
+    task = FeatureTask(settings, index, split, PretrainedSource(None, None, "none"), encoding, HERE)
     steps = task.epoch_steps
     whole = list(task.batches(epochs=4, seed=0, step=0))
     assert len(whole) == 4 * steps
@@ -564,7 +564,7 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
     def told(*words: str | Path, **changes: Any) -> None:
         refusal(lambda: finetune(replace(settings, **changes)), *words, error=BasslError)
 
-    told("holds no pre-trained run", "--init none", init="last")
+    told("contains no pre-trained run", "--init none", init="last")
     told("nowhere: no such model", "--init", init="nowhere")
     told("a: no such model", "--init", init="a" * 300)
     told("--transfer encoder needs a pre-trained model", transfer="encoder")
@@ -678,7 +678,7 @@ def test_the_newest_pre_trained_run_is_found_and_untransferable_parts_are_report
 ) -> None:
     last = replace(after, init="last", output=pretrained.parent / "finetune")
     result = finetune(last)
-    assert result.notes[0] == f"begins with {pretrained / 'model.safetensors'}"
+    assert result.notes[0] == f"starts from {pretrained / 'model.safetensors'}"
     # A fine-tuned run beside it is none to begin with.
     mlp = replace(last, crn="mlp", width=16, neighbours=2, output=pretrained.parent / "mlp")
     assert any("mlp starts from scratch" in note for note in finetune(mlp).notes)

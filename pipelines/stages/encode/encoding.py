@@ -15,7 +15,7 @@ from pipelines.stages.encode.settings import EncodeSettings
 from pipelines.stages.encode.video import encode_video, open_encoder
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import store_path
-from pipelines.training.peers import Peer, first_decides, gather
+from pipelines.training.peers import Peer, broadcast_from_rank0, gather
 
 
 def encode(
@@ -32,7 +32,7 @@ def encode(
     encoder = open_encoder(settings, index, device)
     store = StoreInParts(store_path(settings.output, encoder.id), encoder.id, index, used)
     # Only the first process lists what is missing: others could see other files, and divide the work differently.
-    missing = first_decides(process, lambda: store.begin(settings.overwrite))
+    missing = broadcast_from_rank0(process, lambda: store.begin(settings.overwrite))
     if not missing:
         return store.path
     # Long videos first, in turns: no process waits for another for longer than a video takes.
@@ -51,7 +51,7 @@ def encode(
     if fault := next((fault for _, fault in outcomes if fault), None):
         raise fault
     failed = {video: why for each, _ in outcomes for video, why in each.items()}
-    first_decides(process, store.join)
+    broadcast_from_rank0(process, store.join)
     if failed:
         lacks = "lacks, or has earlier features of," if settings.overwrite else "lacks"
         what = f"{store.path}: {lacks} {len(failed)} of {len(used)} videos; repair them and run again, or delete what "

@@ -1,4 +1,4 @@
-"""Evaluation in fine-tuning: metrics after an epoch, the choice of the epoch, calibration, and the result of a seed."""
+"""Evaluation during fine-tuning: metrics after an epoch, choice of the epoch, calibration, and a seed's result."""
 
 from __future__ import annotations
 
@@ -23,9 +23,8 @@ from pipelines.stores.index import Index
 def measure_videos(
     index: Index, videos: Sequence[int], logits: Sequence[NDArray[np.float64]], calibration: Calibration | None = None
 ) -> dict[str, float]:
-    """Metrics of videos with labels of both kinds among them, from logits (N,) each: a shot is a scene end where
-    softmax gives it at least one half, as in the release. With a calibration F1 and mIoU at its operating point are
-    added."""
+    """Metrics of videos, whose labels include both kinds, from logits (N,) each. A shot is a scene end if softmax gives
+    it at least one half, as in the release. A calibration adds F1 and mIoU at its operating point."""
 
     def metrics(calibration: Calibration) -> dict[str, float]:
         scores = [apply_calibration(values, calibration) for values in logits]
@@ -34,19 +33,19 @@ def measure_videos(
 
     values = metrics(Calibration())
     if calibration is not None:
-        moved = metrics(calibration)
-        values |= {"f1_calibrated": moved["f1"], "miou_calibrated": moved["miou"]}
+        calibrated = metrics(calibration)
+        values |= {"f1_calibrated": calibrated["f1"], "miou_calibrated": calibrated["miou"]}
     return values
 
 
 def end_epoch(learner: Learner, task: FinetuneTask, split: Split, epoch: int) -> dict[str, float]:
     """Measure the network after an epoch, and keep its weights if they are the best so far. Returns metrics on the
-    validation split, and on the test split where the epoch is chosen on it."""
+    validation split, and on the test split if the epoch is chosen on it."""
     measures: dict[str, float] = {}
     for name, videos in (("val", split.val), ("test", split.test if split.selected_on == "test" else [])):
         if videos:
-            found = measure_videos(task.index, videos, task.logits(learner.network, videos))
-            measures |= {f"{name}_{metric}": found[metric] for metric in ("ap", "auc", "f1", "miou")}
+            metrics = measure_videos(task.index, videos, task.logits(learner.network, videos))
+            measures |= {f"{name}_{metric}": metrics[metric] for metric in ("ap", "auc", "f1", "miou")}
     learner.epochs.append({"epoch": epoch, "loss": math.fsum(learner.losses) / len(learner.losses), **measures})
     score = float(epoch) if split.selected_on == "last epoch" else measures.get(f"{split.selected_on}_ap")
     if score is not None and score > learner.best_score:
@@ -60,7 +59,7 @@ def end_epoch(learner: Learner, task: FinetuneTask, split: Split, epoch: int) ->
 def best_of_seed(
     learner: Learner, task: FinetuneTask, split: Split, seed: int, warn: Callable[[str], None]
 ) -> tuple[dict[str, Any], Calibration | None]:
-    """Load the weights of the chosen epoch, calibrate and test them; the seed's part of the result, and the
+    """Load the weights of the best epoch, calibrate and test them. Returns the seed's part of the result, and the
     calibration."""
     learner.network.load_state_dict(learner.best)
     logits = task.logits(learner.network, split.val)
@@ -94,8 +93,8 @@ def _calibration(
 def summary_of(
     records: Sequence[Mapping[str, Any]], split: Split
 ) -> tuple[dict[str, float], dict[str, float], str | None]:
-    """Mean and standard deviation over seeds of the test metrics, else of the validation metrics, and which. A metric
-    that a seed does not have (one without a calibration) is left out."""
+    """Mean and standard deviation over seeds of the test metrics, or of the validation metrics without a test split,
+    and which of the two. A metric that some seed lacks (without a calibration) is left out."""
     which = "test" if split.test else "validation" if split.val else None
     if which is None or not records:
         return {}, {}, None

@@ -19,7 +19,7 @@ from pipelines.models.shot_encoder import KEYFRAMES, Preparation
 from pipelines.models.sound import missing_note, stored_sound, with_sound
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune.settings import FinetuneSettings
-from pipelines.stages.finetune.start import Report, Start
+from pipelines.stages.finetune.start import PretrainedSource, Report
 from pipelines.stores.features import colour_of, features_of
 from pipelines.stores.index import Index
 from pipelines.stores.lookup import find_features, keyframe_facts
@@ -49,7 +49,12 @@ class Encoding:
 
 
 def find_encoding(
-    settings: FinetuneSettings, index: Index, videos: Sequence[int], start: Start, process: Process, report: Report
+    settings: FinetuneSettings,
+    index: Index,
+    videos: Sequence[int],
+    start: PretrainedSource,
+    process: Process,
+    report: Report,
 ) -> Encoding:
     """The features of these videos: of the stores that are named, else of the index or the feature folder, else
     computed now. Raises BasslError where they are not there and cannot be made, or are not those of the model to begin
@@ -103,7 +108,7 @@ def known_keyframe_facts(index: Index) -> Mapping[str, Any]:
         return {}
 
 
-def _encoder_of(start: Start, index: Index, settings: FinetuneSettings) -> FrozenEncoder | None:
+def _encoder_of(start: PretrainedSource, index: Index, settings: FinetuneSettings) -> FrozenEncoder | None:
     """The encoder in the pre-trained model; None where it has none of its own."""
     if start.weights is None or not start.weights.encoder or start.path is None:
         return None
@@ -111,7 +116,7 @@ def _encoder_of(start: Start, index: Index, settings: FinetuneSettings) -> Froze
     return FrozenEncoder(identity, start.weights.settings.encoder, start.weights.encoder, start.weights.input_size)
 
 
-def _check_encoder(made_by: str, start: Start, own: FrozenEncoder | None, stores: Sequence[Path]) -> None:
+def _check_encoder(made_by: str, start: PretrainedSource, own: FrozenEncoder | None, stores: Sequence[Path]) -> None:
     """Check that features are of the encoder that the pre-trained model has or learned from."""
     if start.weights is None:
         return
@@ -125,7 +130,7 @@ def _check_encoder(made_by: str, start: Start, own: FrozenEncoder | None, stores
     )
 
 
-def _computable(encoder: FrozenEncoder, index: Index, start: Start) -> tuple[str, Preparation]:
+def _computable(encoder: FrozenEncoder, index: Index, start: PretrainedSource) -> tuple[str, Preparation]:
     """The name by which an encoder is loaded, and how images are prepared for it. Raises BasslError where it has no
     name, or that name stands for another encoder here."""
     if encoder.name is None:

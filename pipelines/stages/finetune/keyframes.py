@@ -1,7 +1,7 @@
-"""Fine-tuning end to end: the shot encoder is trained too, from keyframes.
+"""End-to-end fine-tuning: the shot encoder is trained too, from keyframes.
 
-In training a shot is one of its keyframes, drawn at random, as in pre-training; videos are scored with the mean of the
-encodings of all of them (appendix A). There is no augmentation.
+In training, a shot is one of its keyframes, drawn at random as in pre-training. Videos are scored with the mean
+encoding of all keyframes of a shot (appendix A). There is no augmentation.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pipelines.models.torch_networks import build_network
 from pipelines.stages.finetune.data import LabelledBatch, Split, durations_of, loss_weights
 from pipelines.stages.finetune.features import known_keyframe_facts
 from pipelines.stages.finetune.settings import FinetuneSettings
-from pipelines.stages.finetune.start import Start, as_bytes, digest_of, shape_for, transfer_crn
+from pipelines.stages.finetune.start import PretrainedSource, as_bytes, digest_of, shape_for, transfer_crn
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.checkpoints import plain_weights
 from pipelines.training.distributed import Process, synchronised_norms
@@ -45,7 +45,7 @@ def clipped_windows(
 
 
 class EndToEnd(nn.Module):
-    """Keyframes of windows (B, S, 3, H, W), normalised, to the logits of their centres (B, 2)."""
+    """Normalized keyframes of windows (B, S, 3, H, W) to logits of the center shots (B, 2)."""
 
     def __init__(self, encoder: nn.Module, boundary: nn.Module) -> None:
         super().__init__()
@@ -60,10 +60,12 @@ class EndToEnd(nn.Module):
 
 
 class KeyframeTask:
-    """Labelled videos by their keyframes, with the methods of `FeatureTask`. Raises BasslError where the index has no
-    keyframes, the encoder cannot be trained, no network can have these sizes, or no batch can be made."""
+    """Keyframes of labelled videos, with the methods of `FeatureTask`. Raises BasslError if the index has no keyframes,
+    the encoder cannot be trained, for impossible sizes, or if no batch can be made."""
 
-    def __init__(self, settings: FinetuneSettings, index: Index, split: Split, start: Start, process: Process) -> None:
+    def __init__(
+        self, settings: FinetuneSettings, index: Index, split: Split, start: PretrainedSource, process: Process
+    ) -> None:
         if not index.keyframes:
             raise BasslError(
                 f"{index.path}: has no keyframes; run `bassl extract-keyframes`, or leave --end-to-end out"
@@ -92,7 +94,7 @@ class KeyframeTask:
                 f"{process.world_size} processes; use another --batch"
             )
 
-    def build(self) -> nn.Module:
+    def new_network(self) -> nn.Module:
         encoder = self._new_encoder()
         boundary = build_network(self.settings.crn, self.shape)
         transfer_crn(self.start, boundary)
@@ -146,7 +148,7 @@ class KeyframeTask:
         )
 
     def _new_encoder(self) -> TrainableEncoder:
-        """Weights of pre-training where there are any, else those of ImageNet."""
+        """An encoder with the pre-trained weights, if there are any, else ImageNet weights."""
         encoder = trainable_encoder(self.encoder, self.pretrained is None, self.settings.size)
         if self.pretrained is not None:
             try:
@@ -156,11 +158,11 @@ class KeyframeTask:
         return encoder
 
     def _prepare(self, frames: Tensor) -> Tensor:
-        """Frames (..., 3, H, W) uint8 as the encoder expects them."""
+        """Frames (..., 3, H, W) uint8, normalized for the encoder."""
         return ((frames.float() / 255 - self.mean) / self.std).to(self.dtype)
 
     def _encode(self, encoder: nn.Module, rows: NDArray[np.int64]) -> Tensor:
-        """The encodings of shots (N, D_e), each the mean over its keyframes."""
+        """Encodings of shots (N, D_e), each the mean over its keyframes."""
         images = np.tile(np.arange(self.index.keyframes), (len(rows), 1))
         frames = []
         for row, jpegs in zip(rows.tolist(), self.reader.read(rows, images), strict=True):
@@ -171,8 +173,8 @@ class KeyframeTask:
         return encodings.view(len(rows), self.index.keyframes, -1).mean(dim=1)
 
 
-def _encoder_to_train(settings: FinetuneSettings, start: Start) -> tuple[str, Mapping[str, Tensor] | None]:
-    """Name and weights of the encoder; None are those of ImageNet."""
+def _encoder_to_train(settings: FinetuneSettings, start: PretrainedSource) -> tuple[str, Mapping[str, Tensor] | None]:
+    """Name and weights of the encoder; None means ImageNet weights."""
     if start.weights is None:
         return settings.encoder or "resnet50", None
     name = start.weights.settings.encoder

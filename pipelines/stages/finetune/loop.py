@@ -1,4 +1,4 @@
-"""The training loop of fine-tuning: one network after the other, each from another seed."""
+"""The training loop of fine-tuning: one network per seed, one after the other."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pipelines.stages.finetune.evaluation import best_of_seed, end_epoch, summar
 from pipelines.stages.finetune.features import find_encoding, join_sound
 from pipelines.stages.finetune.keyframes import KeyframeTask
 from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings, Hyperparameters
-from pipelines.stages.finetune.start import Start, find_start
+from pipelines.stages.finetune.start import PretrainedSource, find_pretrained_source
 from pipelines.stages.finetune.step import Learner, finite_losses, not_finite_error, take_step
 from pipelines.stages.finetune.task import FeatureTask, FinetuneTask
 from pipelines.stores.index import read_index
@@ -34,7 +34,7 @@ from pipelines.training.distributed import Process, any_process, process_group
 from pipelines.training.interruption import stop_signals
 from pipelines.training.limits import limits_in_one_line
 from pipelines.training.optimization import learning_rate
-from pipelines.training.peers import first_decides
+from pipelines.training.peers import broadcast_from_rank0
 from pipelines.training.precision import mixed_precision
 from pipelines.training.run_folder import (
     LOG,
@@ -51,38 +51,38 @@ from pipelines.training.seeds import FINETUNE_DROPOUT, torch_seed
 from pipelines.training.throughput import Throughput
 
 SCHEMA, VERSION = "bassl.finetune", 1
-_FREE = {
+_NOT_IN_IDENTITY = {
     *("index", "features", "sound", "feature_folder", "output", "device", "workers", "resume", "overwrite"),
     *("log_steps", "init", "transfer", "encoder", "seeds"),
 }
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
-    """What the trainings of all seeds share."""
+class FinetuneJob:
+    """What all seeds share."""
 
     settings: FinetuneSettings
-    task: FinetuneTask  # task, split, start: data and network, the use of the videos, and the pre-trained model
+    task: FinetuneTask  # data and network
     split: Split
-    start: Start
-    hyperparameters: Hyperparameters  # with a rate
+    start: PretrainedSource
+    hyperparameters: Hyperparameters  # the rate is resolved
     process: Process
-    report: Callable[[TrainingProgress], None]  # called with progress; does nothing in other processes than the first
-    signals: list[int]  # empty until the run is asked to stop
-    notes: list[str]  # lines that the user should know
-    warn: Callable[[str], None]  # adds a line to them, and shows it
+    report: Callable[[TrainingProgress], None]  # does nothing except in the first process
+    signals: list[int]  # signals received; empty until the run is asked to stop
+    notes: list[str]  # lines for the user
+    warn: Callable[[str], None]  # adds a line to the notes and shows it
 
     @property
     def steps(self) -> int:
-        """Steps in the training of one seed."""
+        """Steps per seed."""
         return self.task.epoch_steps * self.hyperparameters.epochs
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must be the same when a run is resumed: not paths, logging, or how many seeds follow."""
+        """What must be the same to resume a run: not paths, logging, or the number of seeds."""
         index = self.task.index
         return {
-            **plain_settings(self.settings, without=_FREE),
+            **plain_settings(self.settings, without=_NOT_IN_IDENTITY),
             "encoder": self.task.encoder,
             "sound": self.settings.sound is not None,
             "start": self.task.start_digest,
@@ -105,11 +105,11 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
     warn = partial(note, warning=True)
     index = read_index(settings.index)
     split = split_videos(settings, index, warn)
-    start = find_start(settings, note)
+    start = find_pretrained_source(settings, note)
     with process_group(settings.device) as process, limits_in_one_line("use a smaller --batch or --width"):
-        # Now, and not after hours of encoding; by the first process, which may soon write there.
-        first_decides(process, lambda: check_run_folder(settings.output, settings.resume, settings.overwrite))
-        # Encoding does not wait for signals: what it has done is kept when it is killed.
+        # Check before hours of encoding, in the first process, because only that one writes there.
+        broadcast_from_rank0(process, lambda: check_run_folder(settings.output, settings.resume, settings.overwrite))
+        # Encoding ignores signals: finished videos are kept if it is killed.
         videos = split.videos
         encoding = None if settings.end_to_end else find_encoding(settings, index, videos, start, process, note)
         if encoding is not None and settings.sound is not None:
@@ -120,100 +120,102 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
                 if encoding is None
                 else FeatureTask(settings, index, split, start, encoding, process)
             )
-            chosen = settings.hyperparameters(start.transfer == "encoder+crn")
-            run = Run(settings, task, split, start, chosen, process, report, signals, notes, warn)
-            return _train_seeds(run, held)
+            hyperparameters = settings.hyperparameters(start.transfer == "encoder+crn")
+            job = FinetuneJob(settings, task, split, start, hyperparameters, process, report, signals, notes, warn)
+            return _train_seeds(job, held)
 
 
-def _train_seeds(run: Run, held: ExitStack) -> FinetuneResult:
-    settings, process, identity = run.settings, run.process, run.identity
+def _train_seeds(job: FinetuneJob, held: ExitStack) -> FinetuneResult:
+    settings, process, identity = job.settings, job.process, job.identity
     folder = open_run_folder(settings.output, settings.resume, settings.overwrite)
-    first_decides(process, lambda: held.enter_context(folder))
+    broadcast_from_rank0(process, lambda: held.enter_context(folder))
     saved = load_state(settings.output, identity, process) if settings.resume else None
     records: list[dict[str, Any]] = json.loads(saved["records"]) if saved is not None else []
     number = saved["number"] if saved is not None else 0
-    step, stopped = number * run.steps, False
+    step, stopped = number * job.steps, False
     before: list[str] = json.loads(saved.get("notes", "[]")) if saved is not None else []
-    run.notes[:0] = [note for note in before if note not in run.notes]
+    job.notes[:0] = [note for note in before if note not in job.notes]
 
     def save(number: int, state: Mapping[str, Any]) -> None:
         if process.is_first:
             here = {"settings": json.dumps(identity), "records": json.dumps(records), "number": number}
-            here["notes"] = json.dumps(run.notes)
-            save_state(settings.output, {**here, "step": number * run.steps + state["at"], **state})
+            here["notes"] = json.dumps(job.notes)
+            save_state(settings.output, {**here, "step": number * job.steps + state["at"], **state})
 
     with RunLog(settings.output if process.is_first else None, saved["step"] if saved is not None else 0) as log:
         while number < settings.seeds and not stopped:
-            learner = _new_learner(run, settings.seed + number)
+            learner = _new_learner(job, settings.seed + number)
             if saved is not None and saved["at"]:
                 learner.load_state(saved)
             saved = None
-            stopped = _train(run, learner, number, log, partial(save, number))
-            step = number * run.steps + learner.step
+            stopped = _train(job, learner, number, log, partial(save, number))
+            step = number * job.steps + learner.step
             if not stopped:
                 if process.is_first:
-                    records.append(_finish(run, learner, settings.seed + number))
+                    records.append(_finish(job, learner, settings.seed + number))
                 number += 1
                 save(number, {"at": 0, "model": {}, "optimizer": {}})
-    mean, std, tested_on = summary_of(records, run.split)
+    mean, std, tested_on = summary_of(records, job.split)
     if process.is_first and records:
-        _write_result(run, records, mean, std, tested_on)
-    first_decides(process, lambda: None)  # no process ends before the files are there
+        _write_result(job, records, mean, std, tested_on)
+    broadcast_from_rank0(process, lambda: None)  # no process ends before the files are there
     return FinetuneResult(
         model=settings.output / MODEL,
         report=settings.output / RESULT,
         step=step,
-        steps=run.steps * settings.seeds,
-        selected_on=run.split.selected_on,
+        steps=job.steps * settings.seeds,
+        selected_on=job.split.selected_on,
         mean=mean,
         std=std,
         seeds=len(records),
         tested_on=tested_on,
-        notes=tuple(run.notes),
+        notes=tuple(job.notes),
         stopped=stopped,
     )
 
 
-def _new_learner(run: Run, seed: int) -> Learner:
+def _new_learner(job: FinetuneJob, seed: int) -> Learner:
     torch.manual_seed(torch_seed(seed, 0))
-    network = run.task.build()
+    network = job.task.new_network()
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    autocast, scaler = mixed_precision(run.settings.precision, run.process.device)
+    autocast, scaler = mixed_precision(job.settings.precision, job.process.device)
     # Without weight decay AdamW (Loshchilov & Hutter 2019) is Adam (Kingma & Ba 2015), as in appendix A.
-    optimizer = torch.optim.AdamW(trained, lr=1.0, weight_decay=run.hyperparameters.weight_decay)
+    optimizer = torch.optim.AdamW(trained, lr=1.0, weight_decay=job.hyperparameters.weight_decay)
     return Learner(network, optimizer, scaler, autocast)
 
 
-def _train(run: Run, learner: Learner, number: int, log: RunLog, save: Callable[[Mapping[str, Any]], None]) -> bool:
-    """Train one network to the end, or until a stop is requested; returns whether one was."""
-    chosen, process, settings = run.hyperparameters, run.process, run.settings
+def _train(
+    job: FinetuneJob, learner: Learner, number: int, log: RunLog, save: Callable[[Mapping[str, Any]], None]
+) -> bool:
+    """Train one network to the end or until a signal; returns whether a signal stopped it."""
+    hyperparameters, process, settings = job.hyperparameters, job.process, job.settings
     seed = settings.seed + number
-    assert chosen.rate is not None
+    assert hyperparameters.rate is not None
     learner.network.train()
-    batches_from = partial(run.task.batches, epochs=chosen.epochs, seed=seed)
+    batches_from = partial(job.task.batches, epochs=hyperparameters.epochs, seed=seed)
     batches, throughput = batches_from(step=learner.step), Throughput()
     unchecked: list[tuple[Tensor, Tensor]] = []
     stopped = False
-    while learner.step < run.steps and not stopped:
+    while learner.step < job.steps and not stopped:
         batch = throughput.next_of(batches)
         torch.manual_seed(torch_seed(seed, FINETUNE_DROPOUT, learner.step, process.rank))
-        rate = learning_rate(learner.step, run.steps, chosen.rate, chosen.warm_up)
-        unchecked.append(take_step(learner, batch, rate=rate, clip=chosen.clip, process=process))
-        ends_epoch = learner.step % run.task.epoch_steps == 0
-        stopped = any_process(process, bool(run.signals)) and learner.step < run.steps
+        rate = learning_rate(learner.step, job.steps, hyperparameters.rate, hyperparameters.warm_up)
+        unchecked.append(take_step(learner, batch, rate=rate, clip=hyperparameters.clip, process=process))
+        ends_epoch = learner.step % job.task.epoch_steps == 0
+        stopped = any_process(process, bool(job.signals)) and learner.step < job.steps
         if not (learner.step % settings.log_steps == 0 or ends_epoch or stopped):
             continue
-        recent, fault = finite_losses(learner, unchecked, process)  # waits for the device, as nothing before does
+        recent, fault = finite_losses(learner, unchecked, process)  # the only wait for the device
         if fault is not None:
             inputs = "keyframes" if settings.end_to_end else "features"
             raise not_finite_error(fault, seed, next(batches_from(step=fault.step)), inputs, process)
         learner.losses += recent
-        speed, waiting = throughput.measure(run.task.shots_in_step)
+        speed, waiting = throughput.measure(job.task.shots_in_step)
         state = TrainingProgress(
-            step=number * run.steps + learner.step,
-            steps=settings.seeds * run.steps,
-            epoch=(learner.step - 1) // run.task.epoch_steps + 1,
-            epochs=chosen.epochs,
+            step=number * job.steps + learner.step,
+            steps=settings.seeds * job.steps,
+            epoch=(learner.step - 1) // job.task.epoch_steps + 1,
+            epochs=hyperparameters.epochs,
             losses={"loss": math.fsum(recent) / len(recent)},
             rate=rate,
             speed=speed,
@@ -224,72 +226,76 @@ def _train(run: Run, learner: Learner, number: int, log: RunLog, save: Callable[
         )
         here = {"step": state.step, "seed": seed, "epoch": state.epoch}
         log.write(LOG, {**here, "learning_rate": rate, **state.losses, "shots_per_second": speed, "waiting": waiting})
-        run.report(state)
+        job.report(state)
         if ends_epoch and process.is_first:
-            measures = end_epoch(learner, run.task, run.split, state.epoch)
+            measures = end_epoch(learner, job.task, job.split, state.epoch)
             if measures:
                 log.write(VALIDATION, {**here, **measures})
-                run.report(replace(state, validation=measures))
+                job.report(replace(state, validation=measures))
         if ends_epoch:
             learner.losses = []
-        if stopped or (ends_epoch and learner.step < run.steps):
+        if stopped or (ends_epoch and learner.step < job.steps):
             save(learner.state())
         unchecked = []
         throughput.reset()
     return stopped
 
 
-def _finish(run: Run, learner: Learner, seed: int) -> dict[str, Any]:
+def _finish(job: FinetuneJob, learner: Learner, seed: int) -> dict[str, Any]:
     """Write the model of a seed; returns the seed's part of the result."""
-    record, calibration = best_of_seed(learner, run.task, run.split, seed, run.warn)
-    start = run.start
+    record, calibration = best_of_seed(learner, job.task, job.split, seed, job.warn)
+    start = job.start
     training = {
         "stage": "finetune",
         "seed": seed,
         "epoch": record["chosen_epoch"],
-        "selected_on": run.split.selected_on,
+        "selected_on": job.split.selected_on,
         "init": str(start.path) if start.path is not None else None,
         "transfer": start.transfer,
         "pretraining": dict(start.weights.training) if start.weights is not None else None,
-        "settings": run.identity,
-        "trained_on": [run.task.index.video_ids[video] for video in run.split.train],
+        "settings": job.identity,
+        "trained_on": [job.task.index.video_ids[video] for video in job.split.train],
         "validation": record["validation"],
         "test": record["test"],
     }
-    model = run.task.model(learner.network, calibration or Calibration(), training)
-    save_boundary_model(run.settings.output / seed_file(seed), model)
+    model = job.task.model(learner.network, calibration or Calibration(), training)
+    save_boundary_model(job.settings.output / seed_file(seed), model)
     return record
 
 
 def _write_result(
-    run: Run, records: list[dict[str, Any]], mean: dict[str, float], std: dict[str, float], tested_on: str | None
+    job: FinetuneJob,
+    records: list[dict[str, Any]],
+    mean: dict[str, float],
+    std: dict[str, float],
+    tested_on: str | None,
 ) -> None:
-    """Write the chosen seed's model under the name of a run's model, and the result as JSON."""
-    settings, split, start = run.settings, run.split, run.start
+    """Write the best seed's model as the run's model, and the result as JSON."""
+    settings, split, start = job.settings, job.split, job.start
     best = {"val": "validation", "test": "test"}.get(split.selected_on)
-    chosen = records[0] if best is None else max(records, key=lambda record: float(record[best]["ap"]))
-    put_same_file(settings.output / seed_file(chosen["seed"]), settings.output / MODEL)
+    best_record = records[0] if best is None else max(records, key=lambda record: float(record[best]["ap"]))
+    put_same_file(settings.output / seed_file(best_record["seed"]), settings.output / MODEL)
     parts = {"train": split.train, "val": split.val, "test": split.test}
-    counts = {name: (len(videos), *labelled_shots(run.task.index, videos)) for name, videos in parts.items()}
+    counts = {name: (len(videos), *labelled_shots(job.task.index, videos)) for name, videos in parts.items()}
     names = ("videos", "shots", "scene_ends")
     content = {
         "schema": SCHEMA,
         "version": VERSION,
         "settings": plain_settings(settings),
-        "recipe": asdict(run.hyperparameters),
+        "recipe": asdict(job.hyperparameters),
         "index": {
             "path": str(settings.index),
             **{part: dict(zip(names, numbers, strict=True)) for part, numbers in counts.items()},
         },
         "init": str(start.path) if start.path is not None else None,
         "transfer": start.transfer,
-        "encoder": run.task.encoder,
+        "encoder": job.task.encoder,
         "selected_on": split.selected_on,
         "seeds": records,
-        "chosen_seed": chosen["seed"],
+        "chosen_seed": best_record["seed"],
         "summary_of": tested_on,
         "mean": mean,
         "std": std,
-        "notes": run.notes,
+        "notes": job.notes,
     }
     write_atomically(settings.output / RESULT, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())

@@ -1,4 +1,4 @@
-"""The start of fine-tuning: the pre-trained model, the parts of it that are used, and the sizes of the network."""
+"""The pre-trained model that fine-tuning starts from: which parts are transferred, and the sizes of the network."""
 
 from __future__ import annotations
 
@@ -22,40 +22,39 @@ from pipelines.stages.finetune.settings import FinetuneSettings
 
 Transfer = Literal["none", "encoder", "encoder+crn"]
 Report = Callable[[str], None]
-"""Called with a line that the user should know."""
+"""Called with a line for the user."""
 
 
 @dataclass(frozen=True, eq=False)
-class Start:
+class PretrainedSource:
     """The pre-trained model that fine-tuning starts from."""
 
-    path: Path | None  # of the model; None for none
+    path: Path | None  # model file; None to start from scratch
     weights: BasslWeights | None
-    # what of it is kept: nothing, the features of its encoder (M6 of the paper), or its CRN too (M7)
-    transfer: Transfer
+    transfer: Transfer  # nothing, the encoder's features (M6 in the paper), or also the CRN (M7)
 
 
-def find_start(settings: FinetuneSettings, report: Report) -> Start:
-    """The model that the settings name, and which parts of it are transferred. Raises BasslError where there is no such
-    model, or it lacks a required part."""
-    wanted = settings.transfer
+def find_pretrained_source(settings: FinetuneSettings, report: Report) -> PretrainedSource:
+    """The model that the settings name and the parts to transfer. Raises BasslError if the model is missing or lacks a
+    required part."""
+    transfer = settings.transfer
     if settings.init == "none":
-        if wanted is not None:
-            raise BasslError(f"--transfer {wanted} needs a pre-trained model; name it with --init")
-        return Start(None, None, "none")
+        if transfer is not None:
+            raise BasslError(f"--transfer {transfer} needs a pre-trained model; name it with --init")
+        return PretrainedSource(None, None, "none")
     path, weights = _open_pretrained(settings, report)
     obstacle = _obstacle(settings, path, weights)
     if obstacle is None:
-        return Start(path, weights, wanted or "encoder+crn")
-    if wanted == "encoder+crn":
+        return PretrainedSource(path, weights, transfer or "encoder+crn")
+    if transfer == "encoder+crn":
         raise BasslError(f"--transfer encoder+crn: {obstacle}; use --transfer encoder")
-    if wanted is None:
+    if transfer is None:
         report(f"{obstacle}: the {settings.crn} starts from scratch (--transfer encoder)")
-    return Start(path, weights, "encoder")
+    return PretrainedSource(path, weights, "encoder")
 
 
 def _open_pretrained(settings: FinetuneSettings, report: Report) -> tuple[Path, BasslWeights]:
-    """The file and the weights of the pre-trained model that the settings name."""
+    """File and weights of the pre-trained model that the settings name."""
     path = last_pretrained(settings.output.parent) if settings.init == "last" else Path(settings.init)
     file = model_file(path)
     if not is_file(file):
@@ -64,49 +63,49 @@ def _open_pretrained(settings: FinetuneSettings, report: Report) -> tuple[Path, 
         )
     weights = open_model(file).weights
     if settings.init == "last":
-        report(f"begins with {file}")
+        report(f"starts from {file}")
     return file, weights
 
 
 def _obstacle(settings: FinetuneSettings, path: Path, weights: BasslWeights) -> str | None:
-    """Why the CRN of a pre-trained model cannot be taken over; None where it can."""
+    """Why the CRN of a pre-trained model cannot be transferred; None if it can."""
     if weights.settings.crn is None:
         return f"{path} was pre-trained without a CRN"
     if settings.crn != "transformer":
-        return f"pre-training makes a transformer, of which --crn {settings.crn} takes nothing"
+        return "only --crn transformer can reuse a pre-trained CRN"
     if settings.sound is not None:
-        return f"the CRN of {path} reads no sound"
+        return f"the CRN of {path} was trained without sound"
     return None
 
 
 def last_pretrained(folder: Path) -> Path:
-    """The newest pre-trained run in a folder of runs. Raises BasslError where there is none."""
-    found: list[tuple[float, Path]] = []
+    """The newest pre-trained run in a folder of runs. Raises BasslError if there is none."""
+    runs: list[tuple[float, Path]] = []
     for path in folder.glob(f"*/{MODEL}"):
         try:
             opened = open_model(path)
-        except BasslError:  # not a model of ours, or damaged: skipped
+        except BasslError:  # another program's file, or a damaged one
             continue
         training = opened.header.get("training")
         if opened.kind == KIND and isinstance(training, dict) and training.get("stage") == "pretrain":
-            found.append((path.stat().st_mtime, path))
-    if not found:
+            runs.append((path.stat().st_mtime, path))
+    if not runs:
         raise BasslError(
-            f"{folder}: holds no pre-trained run; make one with `bassl pretrain`, name a model with --init PATH, "
+            f"{folder}: contains no pre-trained run; make one with `bassl pretrain`, name a model with --init PATH, "
             "or start from scratch with --init none"
         )
-    return max(found)[1]
+    return max(runs)[1]
 
 
-def shape_for(settings: FinetuneSettings, start: Start, width: int) -> Shape:
-    """The sizes of the network for features of ``width`` D_e: those of the CRN that is transferred, else of the
-    settings, with the defaults of the kind of network for what they leave open. Raises BasslError where the settings
-    and the CRN that is transferred contradict each other, or for sizes that no network can have."""
+def shape_for(settings: FinetuneSettings, start: PretrainedSource, width: int) -> Shape:
+    """The sizes of the network for features of ``width`` D_e: the transferred CRN's, else the settings', with the
+    network's defaults for what they leave open. Raises BasslError if the settings contradict the transferred CRN, or
+    for impossible sizes."""
     crn = start.weights.settings.crn if start.weights is not None else None
     if start.transfer == "encoder+crn" and crn is not None:
         if crn.input_width != width:
             raise BasslError(
-                f"{start.path}: its CRN reads encodings of width {crn.input_width}, and these have {width}"
+                f"{start.path}: its CRN needs encodings of width {crn.input_width}, but these have {width}"
             )
         own = {"neighbours": crn.neighbors, "width": crn.width, "layers": crn.layers, "heads": crn.heads}
         for name, here in own.items():
@@ -125,16 +124,16 @@ def shape_for(settings: FinetuneSettings, start: Start, width: int) -> Shape:
         raise BasslError(str(error)) from error
 
 
-def transfer_crn(start: Start, network: nn.Module) -> None:
-    """Load the pre-trained CRN into a network, if it is transferred."""
+def transfer_crn(start: PretrainedSource, network: nn.Module) -> None:
+    """Load the pre-trained CRN into a network, if it is to be transferred."""
     if start.transfer != "encoder+crn" or start.weights is None:
         return
     assert isinstance(network, TransformerBoundary)
     network.crn.load_state_dict(start.weights.crn)
 
 
-def digest_of(start: Start) -> int:
-    """A checksum of the CRN that is transferred, so that a run is resumed with the same; 0 for none."""
+def digest_of(start: PretrainedSource) -> int:
+    """A checksum of the transferred CRN, so that a run is resumed with the same one; 0 if none is transferred."""
     if start.transfer != "encoder+crn" or start.weights is None:
         return 0
     digest = 0

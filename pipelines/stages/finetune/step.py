@@ -21,18 +21,17 @@ from pipelines.training.precision import Autocast
 
 @dataclass(eq=False)
 class Learner:
-    """A network of one seed, what trains it, and what is known of its epochs."""
+    """The network of one seed, its optimizer, and the record of its epochs."""
 
     network: nn.Module  # on its device
-    optimizer: torch.optim.Optimizer  # optimizer, scaler: their states belong to a checkpoint
+    optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
     autocast: Autocast  # the context to compute losses in
     step: int = 0  # steps taken
     losses: list[float] = field(default_factory=list)  # of the current epoch's steps
     epochs: list[dict[str, Any]] = field(default_factory=list)  # loss and metrics of each epoch
-    # best, best_epoch, best_score: weights of the best epoch so far, its number from 1, and its score
-    best: dict[str, Tensor] = field(default_factory=dict)
-    best_epoch: int = 0
+    best: dict[str, Tensor] = field(default_factory=dict)  # weights of the best epoch so far
+    best_epoch: int = 0  # from 1
     best_score: float = -math.inf
 
     @property
@@ -67,8 +66,8 @@ class Learner:
 def take_step(
     learner: Learner, batch: LabelledBatch, *, rate: float, clip: float | None, process: Process
 ) -> tuple[Tensor, Tensor]:
-    """Update the weights with this process's share of a batch and those of the others. Returns this process's part of
-    the loss, and the norm of the gradient, as float64 on the device."""
+    """Update the weights with a batch, of which this process has a share. Returns this process's part of the loss and
+    the gradient's norm, as float64 on the device."""
     set_learning_rate(learner.optimizer, rate)
     with learner.autocast():
         logits = learner.network(batch.inputs)
@@ -76,7 +75,7 @@ def take_step(
     loss = weighted_cross_entropy(logits, batch.targets, batch.weights)
     learner.scaler.scale(loss * process.world_size).backward()  # type: ignore[no-untyped-call]
     trained = learner.trained
-    average_gradients(process, trained)  # of shares of one loss: their sum is that of the whole batch
+    average_gradients(process, trained)  # each is of a share of the loss, scaled by the world size above
     learner.scaler.unscale_(learner.optimizer)
     norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in trained if parameter.grad is not None])
     if clip is not None:
@@ -90,7 +89,7 @@ def take_step(
 
 @dataclass(frozen=True)
 class NotFinite:
-    """A step whose loss or gradient is not finite: its number, from 0, and the loss."""
+    """A step whose loss or gradient is not finite: its number from 0, and its loss."""
 
     step: int
     loss: float
@@ -99,20 +98,20 @@ class NotFinite:
 def finite_losses(
     learner: Learner, steps: Sequence[tuple[Tensor, Tensor]], process: Process
 ) -> tuple[list[float], NotFinite | None]:
-    """The losses of the last steps (results of :func:`take_step`) over all processes, and the first of them that is not
-    finite; waits for the device."""
+    """The losses of the last steps (results of :func:`take_step`) over all processes, and the first step that is not
+    finite. Waits for the device."""
     losses = mean_over_processes(torch.stack([loss for loss, _ in steps])) * process.world_size
     values, norms = losses.tolist(), torch.stack([norm for _, norm in steps]).tolist()
     for step, (loss, norm) in enumerate(zip(values, norms, strict=True), start=learner.step - len(steps)):
-        # With fp16, gradients overflow now and then; the scaler leaves such a step out.
+        # In fp16, gradients overflow now and then; the scaler skips such a step.
         if not math.isfinite(loss) or not (math.isfinite(norm) or learner.scaler.is_enabled()):
             return values, NotFinite(step, loss)
     return values, None
 
 
 def not_finite_error(fault: NotFinite, seed: int, batch: LabelledBatch, inputs: str, process: Process) -> BasslError:
-    """Why a loss or a gradient is not finite, in one line; ``batch`` is that of the step, of ``inputs`` (features or
-    keyframes). All processes call this."""
+    """One line on why a loss or a gradient is not finite. ``batch`` is the step's batch; ``inputs`` says what it
+    contains (features or keyframes). All processes call this."""
     here = f"step {fault.step + 1} of seed {seed}"
     if any_process(process, not bool(torch.isfinite(batch.inputs).all())):
         remedy = "; make the feature store again" if inputs == "features" else ""

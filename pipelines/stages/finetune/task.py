@@ -19,24 +19,30 @@ from pipelines.stages.finetune.data import EPOCHS, Epoch, LabelledBatch, Split, 
 from pipelines.stages.finetune.features import Encoding, known_keyframe_facts
 from pipelines.stages.finetune.keyframes import KeyframeTask
 from pipelines.stages.finetune.settings import FinetuneSettings
-from pipelines.stages.finetune.start import Start, digest_of, shape_for, transfer_crn
+from pipelines.stages.finetune.start import PretrainedSource, digest_of, shape_for, transfer_crn
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process
 from pipelines.training.precision import weight_dtype
 
 
 class FeatureTask:
-    """Labelled videos by their features, the videos to train on, and a kind of network. Raises BasslError for sizes
-    that no network can have, or a batch that is too small for the processes."""
+    """Features of labelled videos, the videos to train on, and a kind of network. Raises BasslError for impossible
+    sizes, or a batch too small for the number of processes."""
 
     index: Index
-    encoder: str  # id of the shot encoder; of `KeyframeTask` its name
-    start_digest: int  # of the weights that the network begins with, 0 for none
+    encoder: str  # id of the shot encoder; in `KeyframeTask` its name
+    start_digest: int  # checksum of the initial weights; 0 if they are random
     epoch_steps: int  # steps in an epoch
     shots_in_step: float  # mean number of shots in a step, over all processes
 
     def __init__(
-        self, settings: FinetuneSettings, index: Index, split: Split, start: Start, encoding: Encoding, process: Process
+        self,
+        settings: FinetuneSettings,
+        index: Index,
+        split: Split,
+        start: PretrainedSource,
+        encoding: Encoding,
+        process: Process,
     ) -> None:
         self.index, self.encoder, self.start_digest = index, encoding.encoder.id, digest_of(start)
         self._start, self._frozen, self._process = start, encoding.encoder, process
@@ -48,7 +54,7 @@ class FeatureTask:
         self._train, batch = split.train, settings.hyperparameters(start.transfer == "encoder+crn").batch
         # A batch counts shots; the MS-LSTM's examples are sequences of them.
         shots = self._shape.sequence if isinstance(self._shape, MSLSTMSettings) else 1
-        # Those of the first epoch, for all: views of a video may have some more labels than the video itself.
+        # The first epoch decides for all: views of a video may have a few more labels than the video itself.
         examples = len(self._epoch(0, 0).targets)
         self.epoch_steps = -(-examples // max(1, batch // shots))
         if examples // self.epoch_steps < process.world_size:
@@ -57,14 +63,14 @@ class FeatureTask:
             )
         self.shots_in_step = int(index.usable[index.rows(split.train)].sum()) / self.epoch_steps
 
-    def build(self) -> nn.Module:
-        """A network to train, on its device; new weights are from torch's generator."""
+    def new_network(self) -> nn.Module:
+        """A network to train, on its device; new weights are drawn from torch's generator."""
         network = build_network(self._crn, self._shape)
         transfer_crn(self._start, network)
         return network.to(self._process.device, self._dtype)
 
     def batches(self, *, epochs: int, seed: int, step: int) -> Iterator[LabelledBatch]:
-        """This process's batches from a step of the whole training on."""
+        """This process's batches, from a step of the whole training on."""
         steps = self.epoch_steps
         for epoch in range(step // steps, epochs):
             examples, first = self._epoch(seed, epoch), max(0, step - epoch * steps)
@@ -73,7 +79,7 @@ class FeatureTask:
             )
 
     def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:
-        """Of whole videos, (N,) each; leaves the network in evaluation mode."""
+        """Logits of whole videos, (N,) each. Leaves the network in evaluation mode."""
         return video_logits(self.model(network, Calibration(), {}), self._videos, videos)
 
     def model(self, network: nn.Module, calibration: Calibration, training: Mapping[str, Any]) -> BoundaryModel:
@@ -98,4 +104,4 @@ class FeatureTask:
 
 
 FinetuneTask = FeatureTask | KeyframeTask
-"""What fine-tuning needs of its data and its network; the two have the same methods."""
+"""The data and network of fine-tuning; both classes have the same methods."""

@@ -1,15 +1,15 @@
 """Self-supervised pre-training (section 3 and appendix A): windows of shots in, a model out.
 
-It learns from keyframes, and then the shot encoder is trained too, or from a feature store of a frozen encoder, and
-then the CRN and the heads are trained alone, which runs on a CPU.
+From keyframes, the shot encoder is trained too. From features of a frozen encoder, only the CRN and the heads are
+trained, which a CPU can do.
 
-:func:`pretrain` runs in this process, as one of several if torchrun's environment says so (``torchrun ... -m
-bassl_cli pretrain --index data/index.h5``).
+:func:`pretrain` runs in this process, which is one of several if torchrun started it (``torchrun ... -m bassl_cli
+pretrain --index data/index.h5``).
 
-All random draws are functions of the seed, the step and the window, never of what ran before. So a run that was stopped
-continues with the same numbers, and several processes draw what one would (but for dropout, which each process draws
-for itself). With three or more processes they are the same up to rounding, because in the first step after a start DDP
-sums gradients in another order.
+All random draws are functions of the seed, the step and the window, never of earlier draws. So a stopped run continues
+with the same numbers, and several processes draw the same as one (except dropout, which each process draws for itself).
+With three or more processes, a resumed run is the same up to rounding: in the first step after a start, DDP sums
+gradients in another order.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ __all__ = ["PretrainResult", "PretrainSettings", "pretrain"]
 def pretrain(
     settings: PretrainSettings = PretrainSettings(), progress: Callable[[TrainingProgress], None] | None = None
 ) -> PretrainResult:
-    """Pre-train a model; as one process of several where torchrun started it.
+    """Pre-train a model, as one of several processes if torchrun started this one.
 
     In the main thread, SIGTERM and SIGINT (Ctrl-C) end the run after the current step, and its state is saved.
-    Train one model at a time in a process: runs in two of its threads would share the random numbers of torch.
-    ``progress`` is called every ``log_steps`` steps and after an epoch, in the first process only. Raises BasslError
-    for settings or data that cannot be used, or a folder that holds another run.
+    Train one model at a time in a process: two threads would share torch's random generator.
+    ``progress`` is called in the first process only: every ``log_steps`` steps and after each epoch. Raises BasslError
+    for unusable settings or data, or a folder that contains another run.
     """
     from pipelines.stages.pretrain import loop  # start-up time: torch
 

@@ -28,7 +28,7 @@ from pipelines.training.distributed import Process, any_process, process_group
 from pipelines.training.interruption import stop_signals
 from pipelines.training.limits import FEWER_WINDOWS, limits_in_one_line
 from pipelines.training.optimization import learning_rate
-from pipelines.training.peers import first_decides
+from pipelines.training.peers import broadcast_from_rank0
 from pipelines.training.precision import weight_dtype
 from pipelines.training.run_folder import LOG, VALIDATION, RunLog, open_run_folder
 from pipelines.training.seeds import PRETRAIN_DROPOUT, torch_seed
@@ -50,7 +50,7 @@ def run(settings: PretrainSettings, report: Report) -> PretrainResult:
 
 @dataclass
 class EpochLosses:
-    """Sums over the steps of the current epoch of the losses by task, on the device until they are requested."""
+    """Losses by task, summed over the current epoch's steps; they stay on the device until they are requested."""
 
     names: list[str] = field(default_factory=list)
     last: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
@@ -86,7 +86,7 @@ def _train(
     identity = identity_of(settings, index, features)
     data = {"path": str(settings.index), "videos": len(learned), "shots": len(order.rows)}
     folder = open_run_folder(settings.output, settings.resume, settings.overwrite)
-    first_decides(process, lambda: held.enter_context(folder))
+    broadcast_from_rank0(process, lambda: held.enter_context(folder))
 
     trainer = make_trainer(settings, model, process)
     step, losses, validation = 0, EpochLosses(), dict[str, float]()
@@ -99,11 +99,11 @@ def _train(
         if process.is_first:
             name = settings.encoder if features is None else features.encoder
             rest = {"sums": losses.sums.cpu(), "names": losses.names, "validation": validation}
-            # First, as a model without a state is not gone on from.
+            # Save the state first: a model alone cannot be resumed.
             save_state(settings.output, {"settings": json.dumps(identity), "step": step, **trainer.state(), **rest})
             save_bassl_model(settings.output / MODEL, model_weights(settings, model, name, step, data))
 
-    if step == order.steps:  # killed after its last state and before its model, it would have an older model
+    if step == order.steps:  # killed after its last state was saved and before its model was
         save()
     stopped = False
     dtype = weight_dtype(settings.precision)
@@ -128,8 +128,10 @@ def _train(
             stopped = any_process(process, bool(signals)) and step < order.steps
             state = TrainingProgress(step, order.steps, batch.epoch + 1, settings.epochs)
             if step % settings.log_steps == 0 or ends_epoch or stopped:
-                recent = losses.of_last_step()  # waits for this step, as nothing before does
-                weights = torch.nn.utils.get_total_norm(list(model.parameters()))  # after the step: its gradient counts
+                recent = losses.of_last_step()  # the only wait for the device
+                weights = torch.nn.utils.get_total_norm(
+                    list(model.parameters())
+                )  # after the step, so that a bad gradient shows
                 for what, value in (("the loss", recent["loss"]), ("a weight", weights)):
                     if not math.isfinite(value):
                         advice = "try a smaller --base-rate, or --precision float32"

@@ -1,4 +1,4 @@
-"""The network of pre-training: shot encoder, contextual relation network and the heads of the pretext tasks."""
+"""The network of pre-training: shot encoder, contextual relation network, and heads of the pretext tasks."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pipelines.training.precision import Autocast
 
 
 class PretrainModel(nn.Module):
-    """Dense and slow sequences of windows in, the loss out. Without an encoder the sequences are encodings already;
-    without a CRN no task needs it; a frozen encoder keeps its BN statistics too."""
+    """Dense and slow sequences of windows in, the loss out. Without an encoder, the sequences are encodings. There is
+    no CRN if no task needs one. A frozen encoder also keeps its BN statistics."""
 
     def __init__(
         self,
@@ -44,14 +44,14 @@ class PretrainModel(nn.Module):
         return self
 
     def synchronise_norms(self) -> None:
-        """Normalise the encoder's batches over the frames of all processes (SyncBN, release)."""
+        """Normalize the encoder's batches over the frames of all processes (SyncBN, as in the release)."""
         if self.encoder is not None and not self.frozen:
             self.encoder = synchronised_norms(self.encoder)
 
     def compile_networks(self) -> None:
         """Compile the encoder and the CRN in place with ``torch.compile``; names of weights do not change. Heads,
-        losses and pseudo-boundaries are not compiled: they are cheap and communicate between processes. SyncBN does too
-        and is left out; between two such norms the encoder is then compiled piece by piece."""
+        losses and pseudo-boundaries are not compiled: they are cheap and communicate between processes. SyncBN also
+        communicates and is left out, so the encoder is compiled in pieces between such norms."""
         for module in self.modules():
             if isinstance(module, nn.SyncBatchNorm):
                 module.forward = torch.compiler.disable(module.forward)  # type: ignore[method-assign, no-untyped-call]
@@ -62,7 +62,8 @@ class PretrainModel(nn.Module):
     def encode(self, dense: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
         """Frames (B, S, 3, H, W) and (B, n, 3, H, W) to encodings (B, S, D_e) and (B, n, D_e).
 
-        Both go through the encoder together, so that BN sees one batch. Without an encoder they are returned unchanged.
+        Both go through the encoder together, so that BN sees one batch. Without an encoder, they are returned
+        unchanged.
         """
         if self.encoder is None:
             return dense, slow
@@ -101,11 +102,11 @@ def backward_in_parts(
 ) -> PretextLoss:
     """The loss and gradients of a batch of B ``windows`` whose frames do not all fit into the device's memory.
 
-    All windows are encoded ``part`` by part without a graph; the loss of all of them, with all their negatives, gives
-    the gradient of each encoding; then each part is encoded again, with a graph, and these gradients go through it (the
-    scheme of Gao et al. 2021, "GradCache"). The result is that of the whole batch, but for batch normalisation, which
-    normalises each part by itself and moves its running statistics twice. ``views`` is called twice for each part, and
-    ``seed`` makes its dropout the same both times; the model is not wrapped in DDP.
+    All windows are encoded ``part`` by part without a graph. Their loss, with all negatives, gives the gradient of each
+    encoding. Then each part is encoded again, with a graph, and these gradients are propagated through it (GradCache,
+    Gao et al. 2021). The result equals the whole batch's, except for batch normalization, which normalizes each part by
+    itself and updates its running statistics twice. ``views`` is called twice for each part; ``seed`` makes its dropout
+    the same both times. The model must not be wrapped in DDP.
     """
     parts = [slice(start, min(start + part, windows)) for start in range(0, windows, part)]
 

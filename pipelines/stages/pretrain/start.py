@@ -1,4 +1,4 @@
-"""The start of pre-training: the windows to learn from, the network, and what the model file records."""
+"""The start of pre-training: windows to learn from, the network, and the contents of the model file."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from pipelines.training.run_folder import plain_settings
 
 
 def window_order(settings: PretrainSettings, index: Index, world_size: int) -> WindowOrder:
-    """The windows of each step. Raises BasslError for splits without shots, or a batch that does not fit the data or
-    the processes."""
+    """The windows of each step. Raises BasslError for splits without shots, or a batch size that does not fit the data
+    or the number of processes."""
     if settings.batch % world_size:
         raise BasslError(f"a batch of {settings.batch} cannot be shared equally by {world_size} processes")
     rows = index.rows_of(settings.splits or None)
@@ -47,7 +47,7 @@ def window_order(settings: PretrainSettings, index: Index, world_size: int) -> W
 def open_source(
     settings: PretrainSettings, index: Index, videos: Sequence[int], windows: PretextWindows, process: Process
 ) -> FeatureWindows | KeyframeWindows:
-    """Where the shots of windows are read: feature stores if the settings name any, else keyframes; of these videos."""
+    """The source of the shots of ``videos``: feature stores if the settings name any, else keyframes."""
     if settings.features:
         return FeatureWindows(index, settings.features, windows, process, videos)
     index.check_keyframes(videos)
@@ -57,14 +57,16 @@ def open_source(
 def make_model(
     settings: PretrainSettings, features: FeatureWindows | None, process: Process
 ) -> tuple[TrainableEncoder | None, PretrainModel]:
-    """The encoder, None with features, and the network to train on its device. Raises BasslError for an encoder or
-    weights to begin with that cannot be used."""
+    """The encoder (None with features), and the network to train, on its device. Raises BasslError for an encoder or
+    initial weights that cannot be used."""
     torch.manual_seed(settings.seed)
     encoder = None
     if features is not None:
         input_width = features.features.shape[1]
         if settings.init == "imagenet":
-            raise BasslError("--init imagenet is for an encoder; with --features none runs")
+            raise BasslError(
+                "--init imagenet initializes an encoder, but --features trains none; leave one of them out"
+            )
     else:
         encoder = trainable_encoder(settings.encoder, settings.init == "imagenet", settings.augmentation.size)
         input_width = encoder.width
@@ -95,50 +97,45 @@ def make_model(
 
 
 def _load_weights(model: PretrainModel, path: Path, weights: BasslWeights) -> None:
-    """Load the encoder and the CRN of a model file, those of them that both have."""
-    found = False
+    """Load the encoder and the CRN of a model file, as far as both have them."""
+    loaded = False
     for part, module, tensors in (("encoder", model.encoder, weights.encoder), ("CRN", model.crn, weights.crn)):
         if module is not None and tensors:
             try:
                 module.load_state_dict(tensors)
             except RuntimeError as error:
-                raise BasslError(f"{path}: its {part} is of another shape; choose the same encoder and CRN") from error
-            found = True
-    if not found:
+                raise BasslError(f"{path}: its {part} has another shape; choose the same encoder and CRN") from error
+            loaded = True
+    if not loaded:
         raise BasslError(f"{path}: has neither an encoder nor a CRN that this run trains; name another model")
 
 
 def model_weights(
     settings: PretrainSettings, model: PretrainModel, encoder: str, step: int, data: dict[str, Any]
 ) -> BasslWeights:
-    """The model as it is kept in a file, after ``step``; ``encoder`` is the name, or with features the id, of its shot
-    encoder."""
-    # ImageNet weights that were not trained need no copy.
-    known = settings.freeze_encoder and settings.init == "imagenet"
+    """The contents of the model file after ``step``; ``encoder`` is the name of its shot encoder, or with features its
+    id."""
+    # Frozen ImageNet weights need no copy.
+    published = settings.freeze_encoder and settings.init == "imagenet"
     return BasslWeights(
         BasslSettings(encoder, model.crn.settings if model.crn is not None else None),
-        {} if known else plain_weights(model.encoder),
+        {} if published else plain_weights(model.encoder),
         plain_weights(model.crn),
         plain_weights(model.objective),
-        {"stage": "pretrain", "step": step, **plain_settings(settings, without=_FREE), "data": data},
+        {"stage": "pretrain", "step": step, **plain_settings(settings, without=_NOT_IN_IDENTITY), "data": data},
     )
 
 
-_FREE = {
+_NOT_IN_IDENTITY = {
     *("index", "features", "output", "device", "workers", "micro_batch", "compile", "resume", "overwrite"),
     *("log_steps", "validate_split", "validate_epochs"),
 }
 
 
 def identity_of(settings: PretrainSettings, index: Index, features: FeatureWindows | None) -> dict[str, Any]:
-    """What must be the same when a run is resumed: not the paths of its files, nor how it is logged and validated."""
-    chosen = plain_settings(settings, without=_FREE)
-    if settings.lars_exclude == "paper":
-        del chosen["lars_exclude"]  # older runs, without this setting, always did so
-    if settings.augmentation.jitter_per == "shot":
-        del chosen["augmentation"]["jitter_per"]  # older runs always drew it for each shot
+    """What must be the same to resume a run: not paths, logging or validation."""
     return {
-        **chosen,
+        **plain_settings(settings, without=_NOT_IN_IDENTITY),
         "shots of the index": zlib.crc32(index.first_row.tobytes()),
         "keyframes of the index": index.shots_crc32,
         "encoder of the features": features and features.encoder,

@@ -22,17 +22,16 @@ _STEPS_AHEAD = 2  # queued on a GPU: the data of each takes memory
 
 @dataclass(frozen=True, eq=False)
 class Trainer:
-    """A model and what trains it."""
+    """A model and its optimizer."""
 
     model: PretrainModel
     module: nn.Module  # computes the loss: the model, or the model wrapped in DDP
-    optimizer: torch.optim.Optimizer  # optimizer, scaler: their states belong to a checkpoint
+    optimizer: torch.optim.Optimizer
     scaler: torch.amp.GradScaler
     autocast: Autocast  # the context to compute losses in
-    micro_batch: int  # windows that are encoded at a time; 0 is all
+    micro_batch: int  # windows encoded at a time; 0 means all
     process: Process
-    # events that mark the ends of the steps queued on a GPU
-    ahead: deque[torch.cuda.Event] = field(default_factory=deque)
+    ahead: deque[torch.cuda.Event] = field(default_factory=deque)  # ends of the steps queued on a GPU
 
     def state(self) -> dict[str, Any]:
         """State needed to resume."""
@@ -46,13 +45,13 @@ class Trainer:
         """Resume from what :meth:`state` returned."""
         self.model.load_state_dict(state["model"])
         self.optimizer.load_state_dict(state["optimizer"])
-        if state["scaler"]:  # nothing was scaled where a run began on a CPU
+        if state["scaler"]:  # empty if the run began on a CPU
             self.scaler.load_state_dict(state["scaler"])
 
 
 def make_trainer(settings: PretrainSettings, model: PretrainModel, process: Process) -> Trainer:
-    """The optimiser, and DDP and compilation where they are wanted, for a model on its device. Raises BasslError for a
-    precision that the device does not have."""
+    """The optimizer, DDP and compilation for a model on its device, as the settings say. Raises BasslError for a
+    precision that the device lacks."""
     autocast, scaler = mixed_precision(settings.precision, process.device)
     optimizer = make_lars(model, settings.momentum, settings.weight_decay, settings.trust, settings.lars_exclude)
     if settings.compile:
@@ -61,7 +60,7 @@ def make_trainer(settings: PretrainSettings, model: PretrainModel, process: Proc
     if cuda:
         torch.backends.cudnn.benchmark = True  # all inputs have one size
     module: nn.Module = model
-    # In parts, the encoder's gradients are accumulated over several passes, and DDP would average after each.
+    # Micro-batches accumulate the encoder's gradients over several passes; DDP would average after each.
     if process.world_size > 1 and not settings.micro_batch:
         module = nn.parallel.DistributedDataParallel(
             model, device_ids=[process.device.index] if cuda else None, gradient_as_bucket_view=True
@@ -72,8 +71,8 @@ def make_trainer(settings: PretrainSettings, model: PretrainModel, process: Proc
 def take_step(
     trainer: Trainer, views: Views, windows: int, *, noise: Tensor | None, joins: Tensor | None, rate: float, seed: int
 ) -> PretextLoss:
-    """Update the weights with the B ``windows`` of this process and of the others; ``seed`` is that of dropout. On a
-    GPU the step is queued; this waits for the step before the last one only."""
+    """Update the weights with the B ``windows`` of each process; ``seed`` is for dropout. On a GPU the step is only
+    queued, at most `_STEPS_AHEAD` ahead."""
     torch.manual_seed(seed)
     set_learning_rate(trainer.optimizer, rate)
     scaler = trainer.scaler

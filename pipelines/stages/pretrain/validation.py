@@ -1,4 +1,4 @@
-"""Validation of pre-training on labelled videos, whose labels nothing learns from."""
+"""Validation of pre-training on labelled videos; their labels are not used for training."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ class LabelledVideos:
     """The videos to validate on."""
 
     index: Index
-    numbers: list[int]  # of the chosen ones in the index
-    rows: NDArray[np.int64]  # (N,) all shots of the chosen ones
-    first: NDArray[np.int64]  # (V + 1,) where each chosen video begins in ``rows``
+    numbers: list[int]  # in the index
+    rows: NDArray[np.int64]  # (N,) all their shots
+    first: NDArray[np.int64]  # (V + 1,) where each video begins in ``rows``
 
 
 def available(settings: PretrainSettings, index: Index) -> set[int]:
@@ -50,11 +50,11 @@ def available(settings: PretrainSettings, index: Index) -> set[int]:
 
 
 def labelled_videos(index: Index, split: str, available: Collection[int]) -> LabelledVideos:
-    """The labelled videos of a split, of those available; all such labelled ones where the split has none."""
+    """The available labelled videos of a split, or of all splits if that split has none."""
     labelled = [v for v in sorted(available) if (index.label[index.span(v)] != NO_LABEL).any()]
-    chosen = [video for video in labelled if index.splits[video] == split] or labelled
-    first = np.cumsum([0, *(len(index.rows([video])) for video in chosen)]).astype(np.int64)
-    return LabelledVideos(index, chosen, index.rows(chosen), first)
+    numbers = [video for video in labelled if index.splits[video] == split] or labelled
+    first = np.cumsum([0, *(len(index.rows([video])) for video in numbers)]).astype(np.int64)
+    return LabelledVideos(index, numbers, index.rows(numbers), first)
 
 
 def validate(
@@ -67,12 +67,12 @@ def validate(
     size: int,
 ) -> dict[str, float]:
     """kNN precision and NMI of the shots of labelled videos, and AP of the PP head: ``knn@k``, ``nmi@length`` and
-    ``ap_pp``, those that are defined.
+    ``ap_pp``, as far as they are defined.
 
-    Of the encodings e where an encoder learns; with features, which do not change, of the contextualised centre shots,
-    or of the contrastive head's outputs where there is no CRN. AP is that of h_PP at the centre shot, where it and the
-    CRN are trained: scene ends found without training on labels. All processes call this, and each encodes its
-    share of the keyframes; the first returns the metrics, the others nothing.
+    They measure the encodings e if an encoder is trained. Features do not change, so with features they measure the
+    contextualized center shots, or the contrastive head's outputs if there is no CRN. ``ap_pp`` is the AP of h_PP at
+    the center shot, if it and the CRN are trained: scene ends found without labels. All processes call this and encode
+    their share of the keyframes; the first returns the metrics, the others an empty dictionary.
     """
     model, process = trainer.model, trainer.process
     dtype = next(model.objective.parameters(), torch.empty(0)).dtype
@@ -90,7 +90,7 @@ def validate(
                 if model.crn is None:
                     break
                 window = window_rows(videos.first, some, neighbours, "clip")
-                # Not the compiled network, which is for the shapes of training.
+                # Not the compiled network: it was compiled for the shapes of training.
                 shots, _ = model.crn.forward(encodings[send(torch.from_numpy(window), process.device)])
                 contexts.append(shots[:, neighbours])
                 if model.objective.head_pp is not None:
@@ -105,14 +105,14 @@ def validate(
 def _encode_shots(
     trainer: Trainer, source: KeyframeWindows, encoder: TrainableEncoder, rows: NDArray[np.int64], size: int
 ) -> Tensor:
-    """Encodings (N, D_e) of the middle keyframes of rows, the work shared by all processes."""
+    """Encodings (N, D_e) of the middle keyframes of rows; all processes share the work."""
     network, process = trainer.model.encoder, trainer.process
     assert network is not None
     dtype = next(network.parameters()).dtype
     encodings = torch.zeros(len(rows), encoder.width, device=process.device, dtype=dtype)
     mean, std = (send(torch.tensor(v).view(1, 3, 1, 1), process.device) for v in (encoder.mean, encoder.std))
     if process.world_size > 1:
-        for buffer in network.buffers():  # on a CPU each process has its own statistics of batch normalisation
+        for buffer in network.buffers():  # on a CPU each process has its own BN statistics
             dist.broadcast(buffer, 0)
     own = np.array_split(np.arange(len(rows)), process.world_size)[process.rank]
     at = int(own[0]) if len(own) else 0
@@ -121,7 +121,7 @@ def _encode_shots(
         encodings[at : at + len(part)] = network.forward(frames).to(dtype)
         at += len(part)
     if process.world_size > 1:
-        dist.all_reduce(encodings)  # all but a process's own rows are zero
+        dist.all_reduce(encodings)  # rows of other processes are zero
     return encodings
 
 
@@ -142,8 +142,8 @@ class _MiddleKeyframes(Dataset["Tensor | BasslError"]):
 
 
 def _middle_keyframes(source: KeyframeWindows, rows: NDArray[np.int64], size: int) -> Iterator[Tensor]:
-    """The middle keyframes of rows in their order, some at a time, (n, 3, size, size), on the device. They are resized
-    at once to the encoder's input, and not as for training, where a crop follows."""
+    """Batches of the middle keyframes of rows, in their order, (n, 3, size, size), on the device. They are resized to
+    the encoder's input directly; in training a crop follows."""
     device = source.process.device
     parts = np.array_split(rows, -(-len(rows) // _SHOTS)) if len(rows) else []
     data, workers = _MiddleKeyframes(KeyframeReader(source.index), size), min(source.workers, len(parts))
@@ -158,7 +158,7 @@ def _measures(videos: LabelledVideos, encodings: Tensor, scores: list[Tensor]) -
     scenes = scene_ids(ends, video)
     measures = {f"knn@{k}": v for k, v in knn_precision(representation, scenes, video).pooled.items()}
     for length in SCENE_LENGTHS:
-        # One start of K-Means each: this is for watching a run, not for reporting.
+        # One start of K-Means is enough to watch a run.
         measures[f"nmi@{length}"] = scene_nmi(representation, scenes, video, length, restarts=1).nmi
     if scores:
         known = np.isin(rows, index.rows_of(labelled=True))
