@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -11,10 +10,10 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import SCENES, leave_out_exports, with_settings
 from pipelines.errors import BasslError
-from pipelines.files import STDIO, atomic_file
+from pipelines.files import STDIO
 from pipelines.outputs.names import check_several
 from pipelines.scenes import SceneList, timecode
-from pipelines.stages.split import SplitSettings, set_chapters, split as stage, write_chapters
+from pipelines.stages.split import SplitSettings, split as stage, write_chapters
 from pipelines.video.inputs import listed_id, video_at
 
 
@@ -36,14 +35,6 @@ def split(
     chapters: Annotated[
         bool, typer.Option("--chapters", help="Do not cut: write a copy of the video with its scenes as chapters.")
     ] = False,
-    in_place: Annotated[
-        bool,
-        typer.Option(
-            "--in-place",
-            help="With --chapters: write them into the video itself, without a copy (Matroska, WebM; with mkvpropedit "
-            "of MKVToolNix).",
-        ),
-    ] = False,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -58,8 +49,6 @@ def split(
     if chapters and any(of_pieces.values()):
         without = " and ".join(flag for flag, given in of_pieces.items() if given)
         raise BasslError(f"--chapters copies the video in one piece; leave {without} out")
-    if in_place and not chapters:
-        raise BasslError("--in-place is about chapters; add --chapters")
     named = None if files[0] == STDIO or files[0].suffix.lower() == ".json" else files[0]
     if named is not None:
         left = Path(f"{named.stem}.scenes.json")  # by `bassl predict`
@@ -74,9 +63,6 @@ def split(
     done: dict[str, Path] = {}
 
     def cut(scenes: Path) -> None:
-        if in_place:
-            rows.append({"chapters": str(_set_chapters(named, scenes, quiet))})
-            return
         video, listed = _video_of(named, scenes)
         if (other := done.setdefault(listed_id(listed.video, video), scenes)) != scenes:
             raise BasslError(f"{scenes}: its clips would have the names of those of {other}; split it alone, with -o")
@@ -102,24 +88,6 @@ def _video_of(named: Path | None, scenes: Path) -> tuple[Path, SceneList]:
     if video is None:
         raise BasslError(f"{listed.video.path}: the video was not found, or was changed since; name it before {scenes}")
     return video, listed
-
-
-def _set_chapters(named: Path | None, scenes: Path, quiet: bool) -> Path:
-    """Write chapters into the video of a list of scenes, which then has the video's new fingerprint."""
-    if scenes == STDIO:
-        raise BasslError(
-            "--in-place changes the video and then updates its scenes.json; name that file instead of stdin"
-        )
-    video, listed = _video_of(named, scenes)
-    content = json.loads(scenes.read_bytes())
-    with atomic_file(scenes) as partial:
-        partial.write_text(json.dumps(content, indent=1) + "\n", "utf-8")  # takes the space before the video is changed
-        content["video"]["fingerprint"] = set_chapters(video, listed)
-        partial.write_text(json.dumps(content, indent=1) + "\n", "utf-8")
-    if not quiet:
-        console.say(f"{console.count(len(listed.scenes), 'chapter')}; wrote them into {video}")
-        console.say("Pages made before no longer recognise the video; make them again with bassl report")
-    return video
 
 
 def _cut(

@@ -6,22 +6,17 @@ FFmpeg's libraries do the work, through PyAV; no FFmpeg program is needed.
 from __future__ import annotations
 
 import math
-import shutil
-import subprocess
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Literal
 
-from pipelines.errors import BasslError, VideoError
 from pipelines.files import new_files
 from pipelines.options import Seconds, accept_text
-from pipelines.outputs.exports.chapters import matroska_chapters
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import check_template, file_names, padded_number
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneList
-from pipelines.video.inputs import fingerprint, listed_id
+from pipelines.video.inputs import listed_id
 
 Preset = Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"]
 _NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "START_TIME", "END_TIME")
@@ -162,47 +157,6 @@ def write_chapters(
         titles = [segment.name for segment in segments_of(scenes)]
         copy_with_chapters(video, scenes, titles, partials[0], progress or (lambda stage, done, total: None))
     return targets[0]
-
-
-def set_chapters(video: Path | str, scenes: SceneList) -> str:
-    """Replace the chapters of a Matroska or WebM video by its scenes in the video itself, with MKVToolNix's
-    mkvpropedit.
-
-    Returns:
-        the video's new fingerprint: with the former one ``scenes`` no longer match the video.
-
-    Raises:
-        BasslError: one line, where the video is not the one that ``scenes`` is about, is not Matroska, or mkvpropedit
-        is
-            not installed or fails.
-    """
-    from pipelines.video.cutting import suffix_for  # start-up time: PyAV
-    from pipelines.video.decoding import first_time  # start-up time: PyAV
-
-    video = Path(video)
-    copy_instead = "leave --in-place out to write a copy with chapters"
-    known = fingerprint(video)
-    if known is None or scenes.video.fingerprint != known:
-        raise VideoError(f"{video}: is not the video of these scenes, or was changed since; {copy_instead}")
-    if suffix_for(video, "chapters") not in (".mkv", ".webm") or video.suffix.lower() not in (".mkv", ".webm"):
-        raise VideoError(f"{video}: is not a Matroska or WebM file; {copy_instead}")
-    program = shutil.which("mkvpropedit")
-    if program is None:
-        raise BasslError(f"mkvpropedit (MKVToolNix) is not installed; {copy_instead}")
-    # Chapters count from the clock's zero, scenes from the first frame.
-    first = float(first_time(video, "so it cannot have chapters"))
-    moved = [replace(scene, start=scene.start + first, end=scene.end + first) for scene in scenes.scenes]
-    with TemporaryDirectory() as folder:
-        chapters = Path(folder) / "chapters.xml"
-        chapters.write_text(matroska_chapters(replace(scenes, scenes=tuple(moved))), encoding="utf-8")
-        command = [program, str(video.absolute()), "--chapters", str(chapters)]
-        run = subprocess.run(command, capture_output=True, text=True, check=False)
-    if run.returncode not in (0, 1):  # 1: with warnings
-        why = (run.stdout + run.stderr).strip().splitlines()[-1:]
-        raise BasslError(f"{video}: mkvpropedit cannot write its chapters ({', '.join(why)})")
-    changed = fingerprint(video)
-    assert changed is not None
-    return changed
 
 
 def _folder(name: str, settings: SplitSettings) -> Path:

@@ -11,7 +11,6 @@ import av
 import pytest
 
 from pipelines.scenes import SceneList, group_shots
-from pipelines.video.inputs import fingerprint
 from tests import videos
 from tests.command import Bassl, running
 from tests.videos import CUTS, FRAMES, GROUPS, numbers, scenes_of
@@ -196,6 +195,7 @@ def test_chapters_option_writes_one_copy_with_chapters(bassl: Bassl, movie: Path
         (["text.json"], ["text.json"]),
         (["text.json", "{movie}"], ["movie.mp4", "name the video before its scenes"]),
         (["{movie}", "--chapters", "--exact"], ["leave --exact out"]),
+        (["{movie}", "--chapters", "--expand", "1", "-f", "$SCENE_NUMBER"], ["leave --expand and --filename out"]),
         (["{movie}", "-o", "text.json"], ["text.json"]),
         (["{movie}", "--expand", "-1"], ["0 seconds or more"]),
         (["{movie}", "--crf", "20"], ["add --exact"]),
@@ -205,7 +205,7 @@ def test_chapters_option_writes_one_copy_with_chapters(bassl: Bassl, movie: Path
         (["{movie}", "-f", "$VIDEO_NAME"], ["several files", "$SCENE_NUMBER"]),
         (["{movie}", "-o", "full"], ["movie-scene-004.mp4", "--overwrite"]),
     ],
-    ids=range(14),
+    ids=range(15),
 )
 def test_wrong_options_give_a_one_line_error_and_write_nothing(
     bassl: Bassl, movie: Path, arguments: list[str], words: list[str]
@@ -220,43 +220,3 @@ def test_wrong_options_give_a_one_line_error_and_write_nothing(
     assert all(word in line for word in words)
     assert {str(path.relative_to(Path.cwd())) for path in Path.cwd().rglob("*.mp4")} == {"full/movie-scene-004.mp4"}
     assert Path("full/movie-scene-004.mp4").read_text() == "kept"
-
-
-@pytest.mark.skipif(shutil.which("mkvpropedit") is None, reason="mkvpropedit is not installed")
-def test_in_place_chapters_keep_the_video_matched_to_its_scenes_json(bassl: Bassl, tmp_path: Path) -> None:
-    video = videos.write_video(tmp_path / "video.mkv", videos.pictures(FRAMES, CUTS), options=GROUPS, sound_seconds=5)
-    frames = numbers(video)
-    for cuts in ((61,), CUTS):  # the second time, chapters are there
-        made = scenes_of(video, cuts)
-        replace(made, video=replace(made.video, fingerprint=fingerprint(video))).save("own.json")
-        before = json.loads(Path("own.json").read_text())
-        assert bassl("own.json", "--chapters", "--in-place").code == 0
-        with av.open(str(video)) as container:
-            chapters = container.chapters()
-        assert [one["metadata"]["title"] for one in chapters] == [f"Scene {i + 1}" for i in range(len(cuts) + 1)]
-        starts = [float(one["start"] * one["time_base"]) for one in chapters]
-        assert starts == pytest.approx([scene.start for scene in made.scenes], abs=0.002)
-        after = json.loads(Path("own.json").read_text())
-        assert after["video"].pop("fingerprint") == fingerprint(video) != before["video"].pop("fingerprint")
-        assert after == before
-    assert numbers(video) == frames
-    assert bassl("own.json", "-q").code == 0  # the video is found
-
-
-@pytest.mark.skipif(shutil.which("mkvpropedit") is None, reason="mkvpropedit is not installed")
-def test_in_place_chapters_refuse_videos_that_do_not_match(bassl: Bassl, movie: Path, tmp_path: Path) -> None:
-    content = movie.read_bytes()
-    known = replace(scenes_of(movie), video=replace(scenes_of(movie).video, fingerprint=fingerprint(movie)))
-    known.save("known.json")
-    other = videos.write_video(tmp_path / "other.mkv", videos.pictures(FRAMES), options=GROUPS)
-    for words, arguments in {
-        "is not a Matroska or WebM file; leave --in-place out": (movie, "known.json", "--chapters", "--in-place"),
-        "is not the video of these scenes": (other, "known.json", "--chapters", "--in-place"),
-        "add --chapters": (movie, "known.json", "--in-place"),
-        "name that file": ("-", "--chapters", "--in-place"),
-        "leave --expand and --filename out": (movie, "--chapters", "--expand", "1", "--filename", "$SCENE_NUMBER"),
-    }.items():
-        code, out, err = bassl(*arguments)
-        assert (code, out) == (2, "")
-        assert words in err
-    assert movie.read_bytes() == content
