@@ -69,7 +69,7 @@ def _of_matroska(path: Path) -> list[tuple[float, float | None]]:
 def _of_container(path: Path) -> list[tuple[float, float | None]]:
     import av  # start-up time: FFmpeg
 
-    from pipelines.video.decoding import open_container  # start-up time: FFmpeg
+    from pipelines.video.containers import open_container  # start-up time: FFmpeg
 
     metadata = path.suffix.lower() in CHAPTER_ENDINGS
     try:

@@ -26,17 +26,9 @@ from av.video.frame import VideoFrame
 from pipelines.errors import BasslError, VideoError, first_line
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneList
-from pipelines.video.decoding import (
-    CLOCK_NOISE,
-    VideoDecoder,
-    check_length,
-    demux,
-    first_time,
-    has_own_order,
-    layout_of,
-    open_container,
-    other_video,
-)
+from pipelines.video.clock import CLOCK_NOISE
+from pipelines.video.containers import demux, has_own_order, layout_of, open_container
+from pipelines.video.decoding import VideoDecoder, check_length, first_time, other_video
 
 # Times that differ by less than this, in seconds, are equal: containers round to milliseconds.
 _SAME_TIME = 0.002

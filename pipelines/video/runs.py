@@ -25,6 +25,8 @@ from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 Result = TypeVar("Result")
+Transform = Callable[[Iterator[VideoFrame]], Sequence[Result]]
+RestartTest = Callable[["Packet[VideoStream]"], bool]
 
 # Batches of results in order, then None or an exception.
 _Run = Queue[Sequence[Result] | BaseException | None]
@@ -64,7 +66,7 @@ def frames_at_a_time(width: int, height: int) -> int:
 def decode(
     packets: Iterable[Packet[VideoStream]],
     decoder: VideoCodecContext,
-    transform: Callable[[Iterator[VideoFrame]], Sequence[Result]],
+    transform: Transform[Result],
     damage: Damage,
     batch_size: int,
 ) -> Iterator[Sequence[Result]]:
@@ -119,8 +121,8 @@ class ParallelDecoder(Generic[Result]):
         self,
         packets: Iterator[Packet[VideoStream]],
         decoders: Sequence[VideoCodecContext],
-        is_restart: Callable[[Packet[VideoStream]], bool],
-        transform: Callable[[Iterator[VideoFrame]], Sequence[Result]],
+        is_restart: RestartTest,
+        transform: Transform[Result],
         damage: Damage,
         batch_size: int,
         queue_limit: int,
@@ -252,7 +254,7 @@ def _read_ahead(packets: Iterator[Packet[VideoStream]]) -> Iterator[Packet[Video
             return
 
 
-def restart_test(stream: VideoStream) -> Callable[[Packet[VideoStream]], bool] | None:
+def restart_test(stream: VideoStream) -> RestartTest | None:
     """A test for packets at which a decoder of the stream can restart, or None if they cannot be recognised.
 
     In H.264 and HEVC these are IDR pictures: no later picture refers to earlier ones, and all earlier ones are shown

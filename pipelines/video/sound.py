@@ -13,7 +13,9 @@ from av.audio.frame import AudioFrame
 from numpy.typing import NDArray
 
 from pipelines.errors import VideoError
-from pipelines.video.decoding import CLOCK_NOISE, demux, first_time, layout_of, open_container, video_stream
+from pipelines.video.clock import CLOCK_NOISE
+from pipelines.video.containers import demux, layout_of, open_container, video_stream
+from pipelines.video.decoding import first_time
 from pipelines.video.runs import Damage
 
 RATE = 16000

@@ -2,7 +2,6 @@
 
 from pathlib import Path
 
-import av
 import numpy as np
 import pytest
 
@@ -72,15 +71,6 @@ def test_a_backward_jump_of_timestamps_continues_the_time(tmp_path: Path) -> Non
     assert video.facts.duration == pytest.approx(4.0, abs=2e-3)
 
 
-def test_frames_with_the_same_timestamp_do_not_make_the_video_longer(tmp_path: Path) -> None:
-    twice = [i // 2 / 12 for i in range(48)]
-    path = videos.write_video(tmp_path / "twice.mkv", videos.pictures(48), codec="ffv1", times=twice)
-    times, video = timed(path)
-    assert (np.diff(times) > 0).all()
-    assert times[::2] == pytest.approx(twice[::2], abs=2e-3)
-    assert video.facts.duration == pytest.approx(2.0, abs=0.01)
-
-
 @pytest.mark.parametrize("quarter_turns", [1, 2, 3])
 def test_the_rotation_of_phone_video_is_read_and_the_size_is_as_displayed(
     video: Path, tmp_path: Path, quarter_turns: int
@@ -116,25 +106,6 @@ def test_sound_longer_or_shorter_than_the_video_is_no_early_end(
     video = timed(videos.write_video(tmp_path / name, videos.pictures(72), sound_seconds=sound_seconds))[1]
     assert video.warnings == []
     assert video.facts.duration == pytest.approx(3.0, abs=2e-3)
-
-
-@pytest.mark.parametrize("strays", [1, 3])
-def test_frames_out_of_order_in_damage_do_not_move_the_times_of_those_after_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, strays: int
-) -> None:
-    def stamp(video: VideoDecoder, frame: av.VideoFrame) -> int:
-        assert frame.pts is not None
-        assert frame.time is not None
-        assert frame.time_base is not None
-        stray = round((frame.time - 2) * 24)
-        early = 1.25 * (stray + 1) if 0 <= stray < strays else 0.0
-        return round(frame.pts - early / frame.time_base)
-
-    path = videos.write_video(tmp_path / "video.mp4", videos.pictures(96))
-    monkeypatch.setattr(VideoDecoder, "stamp", stamp)
-    times, video = timed(path)
-    assert times == pytest.approx(np.arange(96) / 24, abs=1e-3)
-    assert video.facts.duration == pytest.approx(4.0, abs=1e-3)
 
 
 @pytest.mark.parametrize("name", ["noise.mp4", "noise.mkv"])

@@ -77,7 +77,7 @@ def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = No
     places = timeline_frames(scenes, rate)
     video, path, windows = scenes.video, Path(scenes.video.path), PureWindowsPath(scenes.video.path)
     if video_at(path, video):
-        from pipelines.video.decoding import container_facts, open_container  # start-up time: FFmpeg
+        from pipelines.video.containers import container_facts, open_container  # start-up time: FFmpeg
 
         with open_container(path) as container:
             video = replace(video, **container_facts(container))

@@ -1,0 +1,187 @@
+"""Opening a video file with FFmpeg: its streams, their packets, and what its headers contain."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from stat import S_ISDIR, S_ISREG
+from typing import Any, TypeVar
+
+import av
+from av.audio.codeccontext import AudioCodecContext
+from av.audio.layout import AudioLayout
+from av.container import InputContainer
+from av.format import Flags as ContainerFlags
+from av.packet import Packet
+from av.stream import Disposition, Stream
+from av.video.stream import VideoStream
+
+from pipelines.errors import VideoError
+from pipelines.files import is_file
+from pipelines.video.clock import ForwardJumps
+
+# FFmpeg's messages about damaged packets would reach the user's terminal; damage is reported as a warning here.
+logging.getLogger("libav").setLevel(logging.CRITICAL)
+
+# Metadata that is not UTF-8 is not an error: PyAV 19 has no such option, and keeps the bytes.
+_METADATA: dict[str, Any] = {"metadata_errors": "replace"} if int(av.__version__.split(".")[0]) < 19 else {}
+
+# FFmpeg's order of channels.
+_CHANNELS = "FL FR FC LFE BL BR FLC FRC BC SL SR TC TFL TFC TFR TBL TBC TBR DL DR WL WR SDL SDR LFE2".split()  # noqa: SIM905
+
+# Demuxers that read a still image or plain text as video.
+_STILL_FORMATS = ("image2", "tty")
+
+# Gaps of decoding timestamps, in seconds, that FFmpeg's command line treats as a new clock (-dts_delta_threshold), and
+# as errors in formats whose clock never restarts (-dts_error_threshold).
+_NEW_CLOCK = 10.0
+WRONG_CLOCK = 30 * 3600.0
+
+# Larger frames (16K has 133 million pixels) mean a damaged or malicious header: one would take a gigabyte.
+_MOST_PIXELS = 200_000_000
+
+S = TypeVar("S", bound=Stream)
+
+
+def open_container(path: Path) -> InputContainer:
+    """Open a video file.
+
+    Raises:
+        VideoError: one line, if there is no such file, or it is not a video.
+    """
+    try:
+        status = path.stat()
+        if S_ISDIR(status.st_mode):
+            raise VideoError(f"{path}: is a folder, not a video")
+        if S_ISREG(status.st_mode) and status.st_size == 0:
+            raise VideoError(f"{path}: is empty")
+        _check_playlist(path)
+        # "file:" prevents FFmpeg from taking a name with a colon for a protocol. With the option, the streams
+        # of an MPEG-TS program continue if they get new ids, as between two broadcasts.
+        container: InputContainer = av.open(f"file:{path}", options={"merge_pmt_versions": "1"}, **_METADATA)
+    except FileNotFoundError as error:
+        raise VideoError(f"{path}: no such file") from error
+    except PermissionError as error:
+        raise VideoError(f"{path}: cannot be read (permission denied)") from error
+    except (av.FFmpegError, OSError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise VideoError(f"{path}: not a video that can be read ({reason})") from error
+    formats = container.format.name.split(",")
+    if any(name in _STILL_FORMATS or name.endswith("_pipe") for name in formats):
+        container.close()
+        what = "plain text" if "tty" in formats else "a still image"
+        raise VideoError(f"{path}: is {what}, not a video")
+    return container
+
+
+def _check_playlist(path: Path, listed: bool = False) -> None:
+    """Raises VideoError for an HLS playlist without an end, such as a live stream: FFmpeg would wait forever."""
+    if not is_file(path):
+        return
+    with path.open("rb") as file:
+        if file.read(7) != b"#EXTM3U":
+            return
+        lines = file.read(2**24).splitlines()
+    if any(line.startswith(b"#EXTINF") for line in lines) and b"#EXT-X-ENDLIST" not in map(bytes.strip, lines):
+        raise VideoError(f"{path}: is a playlist without an end; if nothing follows, add a last line #EXT-X-ENDLIST")
+    if any(line.startswith(b"#EXT-X-STREAM-INF") for line in lines):
+        if listed:
+            raise VideoError(f"{path}: is a playlist of playlists inside another one; name one of its parts")
+        for line in filter(None, map(bytes.strip, lines)):
+            if not line.startswith(b"#"):
+                _check_playlist(path.parent / os.fsdecode(line), listed=True)
+
+
+def container_facts(container: InputContainer) -> dict[str, Any]:
+    """The fields of `VideoFacts` on sound and start timecode."""
+    tracks = container.streams.audio
+    decoder = next((track.codec_context for track in tracks if track.codec_context is not None), None)
+    timecodes = (tags.get("timecode") for tags in (container.metadata, *(s.metadata for s in container.streams)))
+    return {
+        "start_timecode": next(filter(None, timecodes), None),
+        "sound_tracks": len(tracks),
+        "sound_channels": layout_of(decoder).nb_channels if decoder else None,
+        "sound_rate": decoder.sample_rate if decoder else None,
+    }
+
+
+def layout_of(decoder: AudioCodecContext) -> AudioLayout:
+    """The channel layout of a sound track; a custom channel order, as in some QuickTime files, is replaced by the
+    default layout with as many channels. Call it before the track is decoded: with a custom order, PyAV 18.1 frees the
+    layout twice, and the process crashes."""
+    layout = decoder.layout
+    if has_own_order(layout):
+        number = layout.nb_channels
+        decoder.layout = f"{number}{'c' if number <= 8 else 'C'}"  # C: unordered
+    return layout
+
+
+def has_own_order(layout: AudioLayout) -> bool:
+    """Whether the channels of a layout are unknown, or in another order than FFmpeg's."""
+    names = [channel.name for channel in layout.channels] if " channels (" in layout.name else []
+    return any(name not in _CHANNELS for name in names) or names != sorted(set(names), key=_CHANNELS.index)
+
+
+def demux(container: InputContainer, *streams: S, jumps: list[float] | None = None) -> Iterator[Packet[S]]:
+    """The packets of some streams in the order of the file, each stream ended by an empty packet.
+
+    If the clock jumps forward, as between joined recordings, time continues without the gap, as in FFmpeg's command
+    line. The length of each gap in seconds is appended to ``jumps``.
+
+    Raises:
+        av.FFmpegError: the container is damaged.
+    """
+    packets: Any = container.demux(streams)
+    flags: Any = container.format.flags  # an int; PyAV's type hint is wrong
+    longest = _NEW_CLOCK if flags & ContainerFlags.ts_discont.value else WRONG_CLOCK
+    forward_jumps = ForwardJumps(longest, [] if jumps is None else jumps)
+    ticks = {s.index: float(s.time_base or 0) for s in container.streams}  # packet.time_base creates a fraction
+    try:
+        for packet in packets:
+            tick = ticks.get(packet.stream_index, 0.0)
+            if packet.dts is not None and tick:
+                shift = forward_jumps.shift(packet.stream_index, packet.dts * tick, (packet.duration or 0) * tick)
+                if shift:
+                    shift_ticks = round(shift / tick)
+                    packet.dts -= shift_ticks
+                    packet.pts = None if packet.pts is None else packet.pts - shift_ticks
+            yield packet
+    except IndexError:
+        # PyAV knows the streams that were there at opening. If more appear, as formats without a header allow, it fails
+        # after the last packet, when it ends all streams. FFmpeg's own command line ignores such streams, too.
+        return
+
+
+def video_stream(path: Path, container: InputContainer) -> VideoStream:
+    """The video stream of a file that is decoded: the default one, or else the largest.
+
+    Raises:
+        VideoError: one line, if there is none that can be decoded.
+    """
+    # The cover image of a sound file is a video stream, too.
+    streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
+    if not streams:
+        raise VideoError(f"{path}: has no video stream")
+    decodable = [s for s in streams if s.codec_context is not None]
+    if not decodable:
+        raise VideoError(f"{path}: its video codec is not one that this FFmpeg decodes")
+    stream = max(decodable, key=lambda s: (bool(s.disposition & Disposition.default), s.width * s.height))
+    if stream.width * stream.height > _MOST_PIXELS:
+        raise VideoError(f"{path}: has frames of {stream.width} x {stream.height} pixels, too large to be read")
+    return stream
+
+
+def declared_duration(container: InputContainer, stream: VideoStream) -> float | None:
+    """Seconds of a video stream according to its container; None if it does not say."""
+    # In Matroska the duration of a track is in a tag; the duration of the file may come from longer sound.
+    tag = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d+)?)", stream.metadata.get("DURATION", ""))
+    if tag is not None:
+        return int(tag[1]) * 3600 + int(tag[2]) * 60 + float(tag[3])
+    if stream.duration is not None and stream.time_base and stream.duration > 0:
+        return float(stream.duration * stream.time_base)
+    if container.duration is not None and container.duration > 0:
+        return container.duration / 1_000_000
+    return None
