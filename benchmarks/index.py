@@ -68,7 +68,7 @@ def synthetic_videos(stores: list[Path], videos: int, rows: int) -> list[Indexed
                 label=(rng.random(shots) < 0.08).astype(np.int8),
                 split=("train", "val", "test")[number % 3],
                 frame_rate=FRAME_RATE,
-                pictures=store.path,
+                keyframe_source=store.path,
                 keyframes=KEYFRAMES,
                 jpeg=store.jpeg_offsets[places],
                 jpeg_crc32=store.jpeg_crc32[: shots * KEYFRAMES].reshape(shots, KEYFRAMES),

@@ -51,7 +51,7 @@ def write_relabelled(
     index = read_index(source)
     videos = []
     for i, (start, end) in enumerate(pairwise(index.first_row)):
-        pictures = index.pictures[i]
+        pictures = index.keyframe_sources[i]
         videos.append(
             IndexedVideo(
                 index.video_ids[i],

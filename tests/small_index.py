@@ -30,7 +30,7 @@ def pictured(name: str, folder: Path, shots: int = 4, images: int = 2, **changes
     positions = 100 + 7 * (np.arange(shots)[:, None] * images + np.arange(images + 1))
     crc = np.arange(shots * images, dtype=np.uint32).reshape(shots, images)
     store = folder / f"{name}.h5"
-    return video(name, shots, pictures=store, keyframes=images, jpeg=positions, jpeg_crc32=crc, **changes)
+    return video(name, shots, keyframe_source=store, keyframes=images, jpeg=positions, jpeg_crc32=crc, **changes)
 
 
 def written(path: Path, *videos: IndexedVideo, **arguments: Any) -> Index:

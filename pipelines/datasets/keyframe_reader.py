@@ -48,7 +48,7 @@ class KeyframeReader:
         """
         index = self.index
         video = int(index.video_of(rows[:1])[0])
-        path = index.pictures[video]
+        path = index.keyframe_sources[video]
         if path is None:
             raise StoreError(f"{index.path}: {index.video_ids[video]} has no keyframes")
         if path.suffix != ".h5":
@@ -79,11 +79,11 @@ class KeyframeReader:
     def shot(self, row: int) -> str:
         """The name of a row's shot for messages: its file and its number."""
         video = int(self.index.video_of(np.array([row]))[0])
-        path = self.index.pictures[video] or self.index.video_ids[video]
+        path = self.index.keyframe_sources[video] or self.index.video_ids[video]
         return f"{path}: shot {row - self.index.span(video).start}"
 
     def _what_changed(self, video: int, path: Path) -> str:
-        """Why pictures of a store are not those of the index, and what to do."""
+        """Why the keyframes of a store are not those of the index, and what to do."""
         known = self.index.jpeg_crc32[self.index.span(video)]
         if np.array_equal(read_keyframes(path).jpeg_crc32, known.ravel()):
             return "is damaged; run `bassl extract-keyframes --overwrite` on its video, or what else made it"

@@ -1,12 +1,12 @@
 """The built-in model and its kind: scene ends from similarities of shots instead of their features.
 
-The model's input is not the features but the evidence of `pipelines.models.cut_evidence` at each cut: similarities of
-the content and colour of shots, and their lengths, at many scales up to the whole video. The built-in model is a linear
-form on this evidence: on the labels available, nothing larger was better. With more labels, a small network added to it
-(`pipelines.models.relational_network`) can be trained, which starts at zero and reads the K cuts on either side too.
-Nothing depends on the encoder's dimension or axes, so one trained model serves any shot encoder.
+The input is not the features but the evidence of `pipelines.models.cut_evidence` at each cut: similarities of the
+content and colour of shots, and their lengths, at many scales up to the whole video. The built-in model is linear in
+this evidence: on the available labels, nothing larger was better. With more labels, a small network can be trained
+beside it (`pipelines.models.relational_network`), which starts at zero and also sees the K cuts on either side. Nothing
+depends on the encoder's dimension or axes, so one trained model serves any shot encoder.
 
-The cut of a shot is the one after it; the video's last shot has none. The linear model needs NumPy only.
+The cut of a shot is the one after it; the last shot of a video has none. The linear model needs NumPy only.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +29,8 @@ if TYPE_CHECKING:  # optional dependency: torch
 
 SUPPRESSION_REACH = 2  # cuts on either side of a cut that it competes with
 SUPPRESSION_WEIGHT = 0.5
-"""Largest reduction of a logit by a neighbouring cut. It prevents scenes of one shot, which are rare: one in sixteen of
-the labelled scenes."""
+"""Largest reduction of a logit by a neighboring cut. It prevents scenes of one shot, which are rare: one in sixteen of
+the labeled scenes."""
 
 Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 
@@ -42,8 +42,8 @@ def shot_tokens(
 
     Args:
         features: (N, D), any D.
-        durations: (N,) in seconds. A zero (a last frame without a length) is taken for the shortest in the video.
-        colour: (N, H) hue histograms (`pipelines.models.colour`); None, or rows of zeros only, where not known.
+        durations: (N,) in seconds. A zero (a last frame without a length) counts as the shortest in the video.
+        colour: (N, H) hue histograms (`pipelines.models.colour`); None, or rows of zeros only, if unknown.
     Returns: (N, F).
     Raises ValueError: shapes do not fit, there is no shot, or a value is not finite or a duration is negative.
     """
@@ -61,7 +61,7 @@ class LinearModel:
 
     weight: NDArray[np.float32]  # (F,)
     bias: float
-    # with a width of 0; its other sizes mean nothing here
+    # its width is 0; the other sizes are unused
     settings: RelationalSettings = field(default_factory=RelationalSettings)
 
     def token_logits(self, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
@@ -85,10 +85,10 @@ def relational_logits(network: LinearModel | RelationalNetwork, tokens: NDArray[
 
 
 def suppress_neighbours(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Soft non-maximum suppression: logits lowered where a neighbouring cut has a greater one, (N,) to (N,).
+    """Soft non-maximum suppression: lower logits next to a cut with a greater one, (N,) to (N,).
 
-    Two neighbouring cuts are rarely both scene ends, but evidence for one is also evidence for the other: before and
-    after a long shot unlike all others, both look like one. A cut loses `SUPPRESSION_WEIGHT` times the logistic
+    Two neighboring cuts are rarely both scene ends, but evidence for one is also evidence for the other: both cuts of
+    a long shot unlike all others look like scene ends. A cut loses `SUPPRESSION_WEIGHT` times the logistic
     function of the greatest logit up to `SUPPRESSION_REACH` cuts away, if that is greater than its own.
     """
     greatest = np.full(len(logits), -np.inf)
@@ -99,26 +99,23 @@ def suppress_neighbours(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     return logits - lost
 
 
-def token_scorer(
-    path: Path, settings: RelationalSettings, arrays: Mapping[str, NDArray[Any]]
-) -> LinearModel | RelationalNetwork:
-    """A linear model, or where the settings have a width a network, out of weights by the names of its state dict.
-    Raises StoreError for weights of other evidence than is found here, ValueError for others that do not fit the
-    settings. `path`: the file that they are from."""
-    weighed = arrays["weighing.weight"].shape[-1]
-    if weighed != token_width():
+def check_evidence(path: Path, weights: Mapping[str, NDArray[Any]]) -> None:
+    """Check that a relational model, in the file `path`, was trained on the evidence that is computed here. Raises
+    StoreError."""
+    trained_on = weights["weighing.weight"].shape[-1]
+    if trained_on != token_width():
         raise StoreError(
-            f"{path}: weighs {weighed - 1} kinds of evidence, and this bassl finds {token_width() - 1}; "
-            "use the bassl that made it, or train it again"
+            f"{path}: has weights for {trained_on - 1} kinds of evidence, but this version computes "
+            f"{token_width() - 1}; use the version of bassl that wrote it, or train it again"
         )
-    if settings.width:
-        from pipelines.models.torch_networks import network_of_arrays  # optional dependency: torch
 
-        return cast("RelationalNetwork", network_of_arrays("relational", settings, arrays))
-    shapes = {name: array.shape for name, array in arrays.items()}
+
+def linear_model(settings: RelationalSettings, weights: Mapping[str, NDArray[Any]]) -> LinearModel:
+    """A linear model from weights by the names of its state dict. Raises ValueError: other weights."""
+    shapes = {name: array.shape for name, array in weights.items()}
     if shapes != {"weighing.weight": (1, token_width()), "weighing.bias": (1,)}:
         raise ValueError(f"weights {shapes}")
-    return LinearModel(arrays["weighing.weight"][0], float(arrays["weighing.bias"][0]), settings)
+    return LinearModel(weights["weighing.weight"][0], float(weights["weighing.bias"][0]), settings)
 
 
 def _check(features: NDArray[np.floating[Any]], durations: Numbers, colour: Numbers | None) -> None:

@@ -191,8 +191,8 @@ def shot_checksums(index: Index) -> dict[str, int]:
     checksums = {}
     for video, name in enumerate(index.video_ids):
         span = index.span(video)
-        # Without pictures only sound is encoded, which depends on the times of the shots.
-        shown = index.seconds if index.pictures[video] is None else index.jpeg_crc32
+        # Without keyframes only sound is encoded, which depends on the times of the shots.
+        shown = index.seconds if index.keyframe_sources[video] is None else index.jpeg_crc32
         frames = zlib.crc32(np.ascontiguousarray(index.frames[span]).data)
         checksums[name] = zlib.crc32(np.ascontiguousarray(shown[span]).data, frames)
     return checksums
@@ -227,15 +227,15 @@ def features_of(
     lengths = np.diff(index.first_row).tolist()
     used = range(len(lengths)) if used is None else used
     for video in used:
-        video_id, length, pictures = index.video_ids[video], lengths[video], index.pictures[video]
+        video_id, length, source = index.video_ids[video], lengths[video], index.keyframe_sources[video]
         if video_id not in videos:
             missing = f"has no features of {video_id}, which is in {index.path}"
             raise StoreError(f"{named}: {missing}; name its store too, or add them with `bassl encode`")
         if len(videos[video_id]) != length:
             shots = f"has {len(videos[video_id])} shots of {video_id} where {index.path} has {length}"
             raise StoreError(f"{named}: {shots}; build both together")
-        # Without pictures, an index does not know which were encoded.
-        if pictures is not None and encoded.get(video_id, expected[video_id]) != expected[video_id]:
+        # Without keyframes, an index does not know which were encoded.
+        if source is not None and encoded.get(video_id, expected[video_id]) != expected[video_id]:
             other = f"its features of {video_id} are of other shots or keyframes than {index.path} has"
             raise StoreError(f"{named}: {other}; encode them again")
     same = tuple(videos) == index.video_ids and [len(part) for part in videos.values()] == lengths

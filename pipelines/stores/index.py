@@ -10,7 +10,7 @@ Layout (schema ``bassl.index``, version 1), for V videos, T shots, N_k keyframes
 ``videos/split``        (V,) string            ``train``, ``val``, ``test``, another name, or empty
 ``videos/frame_rate``   (V,) float64           NaN where it is not known
 ``videos/source``       (V,) string            where shots and labels came from
-``videos/pictures``     (V,) string            keyframe store or folder of JPEG files, relative to the
+``videos/keyframes``    (V,) string            keyframe store or folder of JPEG files, relative to the
                                                index; empty where there are none
 ``shots/frames``        (T, 2) int32           half-open
 ``shots/seconds``       (T, 2) float64         half-open; NaN where no frame rate is known
@@ -52,8 +52,8 @@ _MISSING = "run `bassl build-index`, or name one with --index"
 
 @dataclass(frozen=True, eq=False)
 class IndexedVideo:
-    """One video as it goes into an index; arrays as in :class:`Index`, for its own shots only. ``pictures`` is a store
-    (``.h5``) or a folder of MovieNet's JPEG files, whose names follow from the shots' numbers."""
+    """One video as it goes into an index; arrays as in :class:`Index`, for its own shots only. ``keyframe_source`` is
+    a store (``.h5``) or a folder of MovieNet's JPEG files, whose names follow from the shots' numbers."""
 
     video_id: str
     source: str
@@ -62,7 +62,7 @@ class IndexedVideo:
     label: NDArray[np.int8]
     split: str = ""
     frame_rate: float = float("nan")
-    pictures: Path | None = None
+    keyframe_source: Path | None = None
     keyframes: int = 0
     jpeg: NDArray[np.int64] | None = None
     jpeg_crc32: NDArray[np.uint32] | None = None
@@ -74,11 +74,11 @@ class Index:
     """An open index. Row r is a shot; the shots of video v are the rows ``span(v)``."""
 
     path: Path
-    video_ids: tuple[str, ...]  # (V,), as ``splits``, ``sources`` and ``pictures``
+    video_ids: tuple[str, ...]  # (V,), as ``splits``, ``sources`` and ``keyframe_sources``
     splits: tuple[str, ...]
     sources: tuple[str, ...]
     # of each video its keyframe store or folder of JPEG files, or None; absolute, as ``features``
-    pictures: tuple[Path | None, ...]
+    keyframe_sources: tuple[Path | None, ...]
     first_row: NDArray[np.int64]  # (V + 1,) where each video begins; the last is T
     frame_rates: NDArray[np.float64]  # (V,)
     frames: NDArray[np.int32]  # (T, 2)
@@ -92,7 +92,7 @@ class Index:
 
     @property
     def keyframes(self) -> int:
-        """N_k, 0 without pictures."""
+        """N_k, 0 without keyframes."""
         return int(self.jpeg_crc32.shape[1])
 
     def span(self, video: int) -> slice:
@@ -147,7 +147,9 @@ class Index:
 
     def check_keyframes(self, videos: Iterable[int]) -> None:
         """Raise StoreError where one of these videos has no keyframes."""
-        lacking = [self.video_ids[video] for video in videos if self.pictures[video] is None or not self.keyframes]
+        lacking = [
+            self.video_ids[video] for video in videos if self.keyframe_sources[video] is None or not self.keyframes
+        ]
         if lacking:
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             raise StoreError(
@@ -199,7 +201,7 @@ def save_index(index: Index) -> None:
         "id": index.video_ids,
         "split": index.splits,
         "source": index.sources,
-        "pictures": ["" if store is None else _relative(store, home) for store in index.pictures],
+        "keyframes": ["" if store is None else _relative(store, home) for store in index.keyframe_sources],
     }
     with create_store(path, SCHEMA, VERSION) as file:
         file.attrs["settings"] = json.dumps(dict(index.settings))
@@ -231,7 +233,7 @@ def joined(
     for one, other in pairwise(videos):
         if one.video_id == other.video_id:
             raise StoreError(f"{path}: two videos have the id {one.video_id!r}: {one.source} and {other.source}")
-    counts = {video.keyframes: video for video in videos if video.pictures is not None}
+    counts = {video.keyframes: video for video in videos if video.keyframe_source is not None}
     if len(counts) > 1:
         kinds = ", ".join(f"{images} ({counts[images].source})" for images in sorted(counts))
         raise StoreError(f"{path}: videos with different numbers of keyframes per shot cannot be mixed: {kinds}")
@@ -248,7 +250,7 @@ def joined(
         video_ids=tuple(video.video_id for video in videos),
         splits=tuple(video.split for video in videos),
         sources=tuple(video.source for video in videos),
-        pictures=tuple(video.pictures for video in videos),
+        keyframe_sources=tuple(video.keyframe_source for video in videos),
         first_row=first_row,
         frame_rates=np.array([video.frame_rate for video in videos], np.float64),
         frames=np.concatenate([video.frames for video in videos]),
@@ -269,13 +271,13 @@ def read_index(path: Path) -> Index:
     """Open an index and check it. Raises StoreError for a file that is missing, damaged, contradictory or no index."""
     with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
         home = path.resolve().parent  # behind a link, stores are found from where the index lies
-        pictures = read_strings(file, "videos/pictures")
+        keyframe_sources = read_strings(file, "videos/keyframes")
         index = Index(
             path=path,
             video_ids=tuple(read_strings(file, "videos/id")),
             splits=tuple(read_strings(file, "videos/split")),
             sources=tuple(read_strings(file, "videos/source")),
-            pictures=tuple(_absolute(name, home) if name else None for name in pictures),
+            keyframe_sources=tuple(_absolute(name, home) if name else None for name in keyframe_sources),
             first_row=read_array(file, "videos/first_row", "i", 1),
             frame_rates=read_array(file, "videos/frame_rate", "f", 1),
             frames=read_array(file, "shots/frames", "i", 2),
@@ -315,7 +317,7 @@ def _fault(index: Index) -> str | None:
     videos, rows = len(index.video_ids), len(index.label)
     if videos == 0 or rows == 0:
         return "it holds no shots"
-    per_video = (index.splits, index.sources, index.pictures, index.frame_rates)
+    per_video = (index.splits, index.sources, index.keyframe_sources, index.frame_rates)
     if any(len(values) != videos for values in per_video) or len(index.first_row) != videos + 1:
         return "its tables of videos have different lengths"
     if len(set(index.video_ids)) != videos:
@@ -336,7 +338,7 @@ def _fault(index: Index) -> str | None:
 
     starts, ends = index.frames.T
     begins, finishes = index.seconds.T
-    in_stores = [store is not None and store.suffix == ".h5" for store in index.pictures]
+    in_stores = [store is not None and store.suffix == ".h5" for store in index.keyframe_sources]
     stored = np.repeat(in_stores, np.diff(index.first_row))
     positions = index.jpeg
     wrong = {

@@ -184,10 +184,10 @@ def _fault(store: KeyframeStore, start: int, size: int) -> str | None:
     if len(store.keyframes) != shots or store.keyframes.shape[1] < 1:
         return f"it has keyframes for {len(store.keyframes)} of {shots} shots"
     if len(store.jpeg_offsets) != store.keyframes.size + 1 or len(store.jpeg_crc32) != store.keyframes.size:
-        return f"it has {len(store.jpeg_offsets) - 1} pictures for {store.keyframes.size} keyframes"
+        return f"it has {len(store.jpeg_offsets) - 1} images for {store.keyframes.size} keyframes"
     offsets = store.jpeg_offsets
     if offsets[0] != start or offsets[-1] != start + size or np.any(np.diff(offsets) <= 0):
-        return "the positions of its pictures do not rise to their end"
+        return "the positions of its images do not rise to their end"
     starts, ends = store.frames.T
     if np.any(ends <= starts) or np.any(starts[1:] < ends[:-1]) or starts[0] < 0:
         return "its shots are empty, out of order or overlap"

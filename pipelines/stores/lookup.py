@@ -63,7 +63,7 @@ def keyframe_facts(index: Index) -> dict[str, Any]:
     """How the keyframes of an index were made, for the header of a model that is trained on them: ``detector``,
     ``detector_threshold``, ``min_shot``, ``keyframes``, ``lines`` and ``quality`` of its keyframe stores, those in
     which all agree; empty for folders of JPEG files. Raises StoreError for a store that is missing or damaged."""
-    stores = [store for store in index.pictures if store is not None]
+    stores = [store for store in index.keyframe_sources if store is not None]
     if not stores or any(store.suffix != ".h5" for store in stores):
         return {}
     made = [read_keyframes(store).settings for store in stores]

@@ -80,7 +80,7 @@ def test_movienet_is_indexed_by_the_command(run: Bassl, tmp_path: Path) -> None:
     assert index.rows_of(["train"], labelled=True).tolist() == [0, 2]
     done = run("movienet", "--pack", "packed", "-o", "packed.h5", "--quiet")
     assert done == (0, "", "")
-    assert read_index(tmp_path / "packed.h5").pictures[0] == tmp_path / "packed" / "tt01.h5"
+    assert read_index(tmp_path / "packed.h5").keyframe_sources[0] == tmp_path / "packed" / "tt01.h5"
 
 
 def test_bbc_ovsd_features_and_scene_lists_are_indexed_together(run: Bassl, tmp_path: Path) -> None:

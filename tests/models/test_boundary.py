@@ -173,7 +173,7 @@ def full(crn: str) -> BoundaryModel:
         encoder_weights={"bn.num_batches_tracked": torch.tensor(3), "conv1.weight": torch.ones(2, 3)},
         keyframes=3,
         input_size=32,
-        pictures={"detector": "adaptive"},
+        keyframe_facts={"detector": "adaptive"},
         training={"stage": "finetune", "test": {"ap": 0.5}},
     )
 
@@ -185,9 +185,9 @@ def test_a_saved_model_is_loaded_unchanged(crn: str, tmp_path: Path) -> None:
     for path in (tmp_path / "run", tmp_path / "run" / "model.safetensors"):
         back = open_model(path).boundary_model()
         np.testing.assert_array_equal(back.score(features, durations), model.score(features, durations))
-        for name in ("crn", "shape", "calibration", "encoder", "encoder_name", "keyframes", "input_size", "pictures"):
+        for name in ("crn", "shape", "calibration", "encoder", "encoder_name", "keyframes", "input_size", "sound"):
             assert getattr(back, name) == getattr(model, name)
-        assert back.training == model.training
+        assert (back.keyframe_facts, back.training) == (model.keyframe_facts, model.training)
         assert back.encoder_weights.keys() == model.encoder_weights.keys()
         assert back.encoder_weights["bn.num_batches_tracked"].dtype == torch.int64
 
@@ -261,6 +261,7 @@ def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path, crn: 
         {"calibration": None},
         {"encoder": 5},
         {"keyframes": "3"},
+        {"sound": 5},
         {"pictures": None},
         {"training": 5},
         {"more": 1},

@@ -270,7 +270,9 @@ def test_a_model_of_other_kinds_of_evidence_is_refused(tmp_path: Path, scorer: B
     tensors, settings = read_arrays(path, "boundary")
     tensors["networks.0.weighing.weight"] = tensors["networks.0.weighing.weight"][:, :185]
     save_model(path, tensors, "boundary", settings)
-    with pytest.raises(StoreError, match=r"weighs 184 kinds of evidence, and this bassl finds 219; .* train it again"):
+    with pytest.raises(
+        StoreError, match=r"has weights for 184 kinds of evidence, but .* computes 219; .* train it again"
+    ):
         load_boundary_model(path)
 
 

@@ -75,7 +75,7 @@ def test_movienet_keyframes_are_indexed_in_place(tmp_path: Path, settings: Setti
     assert index.seconds[1].tolist() == [49 / 24, 330 / 24]
     assert index.frames[6:].tolist() == [[0, 1], [1, 2]]  # without a shot list a shot counts as a frame
     assert np.isnan(index.seconds[6:]).all()
-    assert list(index.pictures) == [root / "240P_frames" / video for video in index.video_ids]
+    assert list(index.keyframe_sources) == [root / "240P_frames" / video for video in index.video_ids]
     assert report.notes == (
         "no video is in the split val",
         "1 of 3 videos have no labels: tt03",

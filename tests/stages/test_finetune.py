@@ -775,7 +775,7 @@ def test_features_are_computed_once_and_the_model_records_their_encoder(pictures
     model = open_model(pictures.output).boundary_model()
     assert store.stem == model.encoder == result_of(pictures)["encoder"]
     assert (model.encoder_name, model.keyframes, model.input_size) == ("resnet18", 3, 32)
-    assert model.pictures["keyframes"] == 3
+    assert model.keyframe_facts["keyframes"] == 3
     encoder = torch_encoder("resnet18", model.encoder_weights, "cpu", size=32)
     assert encoder.id == model.encoder
     made = store.stat().st_mtime_ns

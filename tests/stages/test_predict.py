@@ -325,7 +325,7 @@ def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Pat
         encoder=encoder.id,
         encoder_name=encoder.name,
         keyframes=index.keyframes,
-        pictures=keyframe_facts(index),
+        keyframe_facts=keyframe_facts(index),
     )
     save_boundary_model(folder / "model.safetensors", replace(model, **changes))
     return folder
@@ -395,7 +395,7 @@ def test_the_recorded_keyframe_settings_affect_the_scores(
 ) -> None:
     index = read_index(staged)
     facts = {name: value for name, value in keyframe_facts(index).items() if name != missing}
-    run = put_run(tmp_path / "run", index, pictures=facts)
+    run = put_run(tmp_path / "run", index, keyframe_facts=facts)
     result = predict(synthetic_video[0], PredictSettings(model=run, device="cpu"))
     difference = np.abs(as_score_sees_it(run, staged) - [shot.score for shot in result.shots])
     assert difference.max() > 1e-3
@@ -456,7 +456,7 @@ def test_a_model_with_another_encoder_is_an_error(video: Path, staged: Path, tmp
             "shot encoder is not a resnet18",
         ),
         ({"encoder_weights": {"a": torch.zeros(1)}, "encoder_name": None}, None, "no encoder '' can be trained"),
-        ({"pictures": {"lines": "many"}}, None, "does not say how its keyframes were made"),
+        ({"keyframe_facts": {"lines": "many"}}, None, "does not say how its keyframes were made"),
     ):
         if "shape" in changes:
             changes["network"] = build_network("mlp", changes["shape"])

@@ -128,7 +128,7 @@ def test_a_doubtful_end_counts_or_is_ignored(labelled: Callable[[str], Index]) -
 def test_a_written_store_is_read_back(tmp_path: Path) -> None:
     one = pictured("b", tmp_path / "stores", label=np.array([0, -1, NO_LABEL, 0], np.int8), split="val")
     other = video("a", 3, seconds=np.full((3, 2), np.nan), frame_rate=float("nan"))
-    folder = video("Übung 映画", 2, pictures=tmp_path / "240P_frames" / "ü", keyframes=2)
+    folder = video("Übung 映画", 2, keyframe_source=tmp_path / "240P_frames" / "ü", keyframes=2)
     features = {"vgg": tmp_path / "features" / "vgg.h5"}
     settings = {"split": [0.5, 0.5], "seed": 3}
     write_index(tmp_path / "index.h5", [one, folder, other], settings, "ignore", features)
@@ -137,7 +137,7 @@ def test_a_written_store_is_read_back(tmp_path: Path) -> None:
     assert index.video_ids == ("a", "b", "Übung 映画")
     assert index.splits == ("", "val", "")
     assert index.sources == ("a.txt", "b.txt", "Übung 映画.txt")
-    assert list(index.pictures) == [None, one.pictures, folder.pictures]
+    assert list(index.keyframe_sources) == [None, one.keyframe_source, folder.keyframe_source]
     assert index.first_row.tolist() == [0, 3, 7, 9]
     np.testing.assert_array_equal(index.frame_rates, [np.nan, 10, 10])
     np.testing.assert_array_equal(index.frames, np.concatenate([other.frames, one.frames, folder.frames]))
@@ -175,8 +175,8 @@ def test_index_and_stores_can_be_moved_together(tmp_path: Path) -> None:
     written(data / "index.h5", pictured("a", data / "keyframes"), features={"f": data / "features" / "f.h5"})
     shutil.move(tmp_path / "here", tmp_path / "there")
     index = read_index(tmp_path / "there" / "data" / "index.h5")
-    assert index.pictures[0] is not None
-    assert index.pictures[0].exists()
+    assert index.keyframe_sources[0] is not None
+    assert index.keyframe_sources[0].exists()
     assert index.features["f"] == tmp_path / "there" / "data" / "features" / "f.h5"
 
 
@@ -185,7 +185,7 @@ def test_an_index_behind_a_link_finds_its_keyframes(tmp_path: Path) -> None:
     written(tmp_path / "data" / "index.h5", one)
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "index.h5").symlink_to(tmp_path / "data" / "index.h5")
-    assert read_index(tmp_path / "elsewhere" / "index.h5").pictures == (one.pictures,)
+    assert read_index(tmp_path / "elsewhere" / "index.h5").keyframe_sources == (one.keyframe_source,)
 
 
 def test_stored_paths_are_relative_to_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,7 +194,7 @@ def test_stored_paths_are_relative_to_the_index(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     written(Path("data/index.h5"), pictured("a", Path("data/keyframes")))
     monkeypatch.chdir("/")
-    [place] = read_index(tmp_path / "data" / "index.h5").pictures
+    [place] = read_index(tmp_path / "data" / "index.h5").keyframe_sources
     assert place is not None
     assert place.exists()
 
@@ -268,7 +268,7 @@ def test_names_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
 
 def same(index: Index, other: Index) -> bool:
     """Whether two indexes hold the same."""
-    texts = ("video_ids", "splits", "sources", "pictures", "features", "doubtful", "settings")
+    texts = ("video_ids", "splits", "sources", "keyframe_sources", "features", "doubtful", "settings")
     arrays = ("first_row", "frame_rates", "frames", "seconds", "label", "jpeg", "jpeg_crc32")
     return all(getattr(index, name) == getattr(other, name) for name in texts) and all(
         np.array_equal(getattr(index, name), getattr(other, name), equal_nan=True) for name in arrays
@@ -338,7 +338,7 @@ FORGERIES: dict[str, tuple[dict[str, Any], str]] = {
             "videos/id": np.array([], "S1"),
             "videos/split": np.array([], "S1"),
             "videos/source": np.array([], "S1"),
-            "videos/pictures": np.array([], "S1"),
+            "videos/keyframes": np.array([], "S1"),
             "videos/frame_rate": np.zeros(0),
             "videos/first_row": np.zeros(1, int),
             "shots/frames": np.zeros((0, 2), int),

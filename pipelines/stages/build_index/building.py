@@ -200,8 +200,10 @@ def missing(index: Index) -> list[str]:
     """Lines about what an index lacks: keyframes, labels, splits, times, or files that are not where it says."""
     spans = [index.span(video) for video in range(len(index.video_ids))]
     lacking = {
-        "no keyframes": [v for v, store in enumerate(index.pictures) if store is None],
-        "keyframes that are not there any more": [v for v, s in enumerate(index.pictures) if s and not s.exists()],
+        "no keyframes": [v for v, store in enumerate(index.keyframe_sources) if store is None],
+        "keyframes that are not there any more": [
+            v for v, s in enumerate(index.keyframe_sources) if s and not s.exists()
+        ],
         "no labels": [v for v, span in enumerate(spans) if np.all(index.label[span] == NO_LABEL)],
         "no split": [v for v, split in enumerate(index.splits) if not split],
         "no times in seconds": [v for v, span in enumerate(spans) if np.isnan(index.seconds[span.start, 0])],

@@ -55,7 +55,7 @@ def read_source(source: Path, settings: IndexSettings) -> Source:
         for name, item in items:
             try:
                 video = read(item)
-                if settings.only_complete and video.pictures is None:
+                if settings.only_complete and video.keyframe_source is None:
                     raise DatasetError(INCOMPLETE)
                 videos.append(video)
             except BasslError as error:
@@ -93,7 +93,7 @@ def _from_store(path: Path) -> IndexedVideo:
         seconds=store.seconds,
         label=np.full(shots, NO_LABEL, np.int8),
         frame_rate=store.video.frame_rate,
-        pictures=path,
+        keyframe_source=path,
         keyframes=images,
         jpeg=store.jpeg_offsets[places],
         jpeg_crc32=store.jpeg_crc32.reshape(shots, images),
@@ -128,7 +128,7 @@ def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> Indexe
     if shots is None:
         what = f"labels times of {record.video_id}, not its shots"
         raise fault(record.source, f"{what}; extract its keyframes and give this file with --labels")
-    pictures = record.keyframes
+    jpegs = record.keyframes
     # MovieNet's videos without a shot list have keyframes only: each shot then counts as one frame.
     frames = record.shots if record.shots is not None else np.arange(shots)[:, None] + np.arange(2)
     if record.shots_seconds is not None:
@@ -145,32 +145,32 @@ def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> Indexe
         label=np.full(shots, NO_LABEL, np.int8) if record.scene_end is None else record.scene_end,
         split=record.split or "",
         frame_rate=record.frame_rate or float("nan"),
-        pictures=None if pictures is None else pictures.folder,
-        keyframes=0 if pictures is None else pictures.images,
+        keyframe_source=None if jpegs is None else jpegs.folder,
+        keyframes=0 if jpegs is None else jpegs.images,
     )
-    return video if settings.pack is None or pictures is None else _pack(video, pictures, settings)
+    return video if settings.pack is None or jpegs is None else _pack(video, jpegs, settings)
 
 
-def _pack(video: IndexedVideo, pictures: KeyframeFolder, settings: IndexSettings) -> IndexedVideo:
+def _pack(video: IndexedVideo, jpegs: KeyframeFolder, settings: IndexSettings) -> IndexedVideo:
     """The video with its JPEG files copied into a keyframe store, as they are."""
     assert settings.pack is not None
     path = settings.pack / f"{video.video_id}.h5"
     if settings.overwrite or not path.exists():
         # A packed video's keyframes are those of MovieNet, at 1/4, 1/2 and 3/4; a store needs times, too.
         seconds = video.seconds if np.isfinite(video.seconds).all() else video.frames.astype(np.float64)
-        count = pictures.images
+        count = jpegs.images
         shots = (
             StoredShot(
                 (start, end),
                 (begin, finish),
                 tuple(start + (end - start) * k // (count + 1) for k in range(1, count + 1)),
-                tuple(read_jpeg(pictures.folder / keyframe_name(shot, image)) for image in range(count)),
+                tuple(read_jpeg(jpegs.folder / keyframe_name(shot, image)) for image in range(count)),
             )
             for shot, ((start, end), (begin, finish)) in enumerate(
                 zip(video.frames.tolist(), seconds.tolist(), strict=True)
             )
         )
-        width, height = _picture_size(pictures.folder / keyframe_name(0, 0))
+        width, height = _image_size(jpegs.folder / keyframe_name(0, 0))
         facts = VideoFacts(
             video.video_id, width, height, float(seconds[-1, 1]), int(video.frames[-1, 1]), video.frame_rate
         )
@@ -183,10 +183,10 @@ def _pack(video: IndexedVideo, pictures: KeyframeFolder, settings: IndexSettings
     packed = _from_store(path)
     if packed.keyframes != video.keyframes or not np.array_equal(packed.frames, video.frames):
         raise DatasetError(f"{path}: has other shots or keyframes than {video.source}; --overwrite makes it again")
-    return replace(video, pictures=path, jpeg=packed.jpeg, jpeg_crc32=packed.jpeg_crc32)
+    return replace(video, keyframe_source=path, jpeg=packed.jpeg, jpeg_crc32=packed.jpeg_crc32)
 
 
-def _picture_size(file: Path) -> tuple[int, int]:
+def _image_size(file: Path) -> tuple[int, int]:
     try:
         with Image.open(file) as image:
             return image.size

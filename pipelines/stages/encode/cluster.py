@@ -64,7 +64,7 @@ def encode_on_dask(
     settings = replace(settings, encoder=absolute_encoder(settings.encoder))
     assert settings.dask is not None
     tasks = [
-        VideoTask(index.pictures[video] or index.path, index.video_ids[video], video, encoder, settings)
+        VideoTask(index.keyframe_sources[video] or index.path, index.video_ids[video], video, encoder, settings)
         for video in videos
     ]
     total, shots, failed = len(index.rows(videos)), 0, {}

@@ -44,7 +44,7 @@ def named_video(index: Index, name: str) -> int:
 def select_video(index: Index, video: int) -> Index:
     """A part of an index with one of its videos, so that rows are the shots of that video."""
     one, rows = slice(video, video + 1), index.span(video)
-    of_videos = ("video_ids", "splits", "sources", "pictures", "frame_rates")
+    of_videos = ("video_ids", "splits", "sources", "keyframe_sources", "frame_rates")
     of_shots = ("frames", "seconds", "label", "jpeg", "jpeg_crc32")
     parts: dict[str, Any] = {name: getattr(index, name)[one] for name in of_videos}
     parts |= {name: getattr(index, name)[rows] for name in of_shots}
@@ -84,7 +84,7 @@ def store_of(index: Index, features: Path, named: str | Path | None = None) -> P
 
 def images_of(index: Index, rows: NDArray[np.int64]) -> list[NDArray[np.uint8]]:
     """The middle keyframe of shots of the only video of an index, small; [] if it has none."""
-    if index.pictures[0] is None or not index.keyframes:
+    if index.keyframe_sources[0] is None or not index.keyframes:
         return []
     reader = KeyframeReader(index)
     images = []

@@ -143,7 +143,7 @@ class KeyframeTask:
             encoder_weights=weights,
             keyframes=keyframes,
             input_size=size,
-            pictures=known_keyframe_facts(self.index),
+            keyframe_facts=known_keyframe_facts(self.index),
             training=training,
         )
 

@@ -95,7 +95,7 @@ class FeatureTask:
             keyframes=self.index.keyframes or None,
             input_size=self._frozen.input_size,
             sound=self._sound,
-            pictures=self._keyframe_facts,
+            keyframe_facts=self._keyframe_facts,
             training=training,
         )
 

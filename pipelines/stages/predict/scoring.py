@@ -52,10 +52,11 @@ def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
     """Load a model, and the encoder that it was trained with or that the settings name. Raises BasslError, one line,
     where that cannot be done with a video, or is not what was asked for."""
     model, file = opened.boundary_model(), opened.file
-    quality = model.pictures.get("quality")
+    quality = model.keyframe_facts.get("quality")
     if not isinstance(quality, int | None):
         raise StoreError(
-            f"{file}: does not say how its keyframes were made: {model.pictures}; train or download the model again"
+            f"{file}: does not say how its keyframes were made: {model.keyframe_facts}; "
+            "train or download the model again"
         )
     encoder = _encoder(model, file, settings)
     width = encoder.width

@@ -44,7 +44,7 @@ class LabelledVideos:
 def available(settings: PretrainSettings, index: Index) -> set[int]:
     """The videos that have keyframes, or that the named feature stores have."""
     if not settings.features:
-        return {video for video, place in enumerate(index.pictures) if place is not None}
+        return {video for video, place in enumerate(index.keyframe_sources) if place is not None}
     stored = {name for store in settings.features for name in read_shot_checksums(store)}
     return {video for video, name in enumerate(index.video_ids) if name in stored}
 
