@@ -6,7 +6,6 @@ import hashlib
 import io
 import json
 import math
-import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields
@@ -15,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 from safetensors import SafetensorError, safe_open
 
-from pipelines.errors import BasslWarning, StoreError
+from pipelines.errors import StoreError
 from pipelines.files import write_atomically
 
 if TYPE_CHECKING:  # start-up time: NumPy; optional dependency: torch
@@ -32,17 +31,17 @@ _KINDS = {"bassl": "a pre-trained model", "boundary": "a fine-tuned model"}
 def save_model(
     path: Path, weights: Mapping[str, Tensor | NDArray[Any]], kind: str, settings: Mapping[str, Any]
 ) -> None:
-    """Write a model. The file appears under its name only when it is whole; missing folders are made.
+    """Write a model atomically; missing folders are created.
 
     Args:
         path: the file.
         weights: by name, arrays or tensors on the CPU, of types that NumPy has.
-        kind: what the weights are, such as `boundary`; `read_arrays` asks for it.
-        settings: all that is needed to build the model again, as plain JSON values.
+        kind: what the weights are, such as `boundary`; `read_arrays` checks it.
+        settings: everything needed to build the model again, as plain JSON values.
     Raises BasslError: the file cannot be written.
     Raises TypeError, ValueError: the settings are not plain JSON values (NaN and infinity are not).
     """
-    import numpy as np  # start-up time: reading headers needs none
+    import numpy as np  # start-up time: reading headers does not need it
     from safetensors.numpy import save  # start-up time: NumPy
 
     metadata = {
@@ -51,7 +50,7 @@ def save_model(
         "kind": kind,
         "settings": json.dumps(settings, sort_keys=True, allow_nan=False),
     }
-    arrays = {name: np.asarray(each, order="C") for name, each in weights.items()}
+    arrays = {name: np.asarray(values, order="C") for name, values in weights.items()}
     write_atomically(path, _add_digest(save(arrays, metadata)))
 
 
@@ -59,16 +58,16 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[st
     """Read a model that `save_model` wrote; imports no torch.
 
     Returns: The weights by name, and the settings.
-    Raises StoreError: no such file; not safetensors, or truncated; not one of ours; of another version or kind.
+    Raises StoreError: no such file; not safetensors, or damaged; not a bassl model; of another version or kind.
     """
-    _check_there(path)
+    _check_exists(path)
     try:
         with safe_open(path, framework="np") as file:
             metadata = _check_header(path, file.metadata())
             if metadata.get("kind") != kind:
                 kinds = metadata.get("kind", ""), kind
-                found, needed = (_KINDS.get(each, f"a model of kind {each!r}") for each in kinds)
-                raise StoreError(f"{path}: holds {found}, and {needed} is needed; give another file")
+                stored, needed = (_KINDS.get(name, f"a model of kind {name!r}") for name in kinds)
+                raise StoreError(f"{path}: is {stored}, but {needed} is needed; give another file")
             _check_digest(path)
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, OSError, TypeError, ValueError) as error:
@@ -77,16 +76,15 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[st
 
 
 def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
-    """The kind and the settings of a model, without its weights. Raises StoreError as `read_arrays`, whatever the
-    kind."""
+    """The kind and the settings of a model of any kind, without its weights. Raises StoreError as `read_arrays`."""
     metadata = _check_header(path, _header(path).get("__metadata__"))
     return metadata.get("kind", ""), _settings(metadata, path)
 
 
 def numbers_of(stored: Mapping[str, Any], kind: type) -> dict[str, Any]:
-    """The fields of a settings class out of a header: all there, no other, each a finite number. Raises ValueError for
-    anything else."""
-    if set(stored) != {each.name for each in fields(kind)}:
+    """The fields of a settings class from a header. Raises ValueError unless exactly these fields are there and each is
+    a finite number."""
+    if set(stored) != {field.name for field in fields(kind)}:
         raise ValueError(f"fields {sorted(stored)}")
     for name, value in stored.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
@@ -96,7 +94,7 @@ def numbers_of(stored: Mapping[str, Any], kind: type) -> dict[str, Any]:
 
 @contextmanager
 def settings_fit(path: Path) -> Iterator[None]:
-    """A block in which a model is built from a file's weights and settings. Raises StoreError where that fails."""
+    """A block that builds a model from a file's weights and settings. Raises StoreError if that fails."""
     try:
         yield
     except (KeyError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
@@ -107,16 +105,16 @@ def settings_fit(path: Path) -> Iterator[None]:
 
 def part_of(tensors: Mapping[str, T], part: str) -> dict[str, T]:
     """The tensors whose names begin with ``part.``, by the rest of the name."""
-    return {name.removeprefix(f"{part}."): each for name, each in tensors.items() if name.startswith(f"{part}.")}
+    return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")}
 
 
 def _header(path: Path) -> dict[str, Any]:
-    """The header of a whole safetensors file, for which safetensors itself would import NumPy."""
-    _check_there(path)
+    """The header of a complete safetensors file. safetensors itself would import NumPy for it."""
+    _check_exists(path)
     try:
         with path.open("rb") as file:
             header = _read_header(file)
-            ends = [each["data_offsets"][1] for name, each in header.items() if name != "__metadata__"]
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
             whole = file.tell() + max(ends, default=0) == path.stat().st_size
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise _no_model(path) from error
@@ -125,7 +123,7 @@ def _header(path: Path) -> dict[str, Any]:
     return header
 
 
-def _check_there(path: Path) -> None:
+def _check_exists(path: Path) -> None:
     if not path.is_file():
         raise StoreError(f"{path}: no such model file; check the path")
 
@@ -140,7 +138,7 @@ def _check_header(path: Path, metadata: Any) -> dict[str, str]:
     version = metadata.get("schema_version")
     if version != SCHEMA_VERSION:
         raise StoreError(
-            f"{path}: model file of version {version}, this bassl reads version {SCHEMA_VERSION}; "
+            f"{path}: model file of version {version}, but this bassl reads version {SCHEMA_VERSION}; "
             "use the bassl that wrote it, or train the model again"
         )
     return metadata
@@ -157,29 +155,25 @@ def _settings(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
 
 
 def _add_digest(content: bytes) -> bytes:
-    """A safetensors file with a digest of all else in its header, which is in a fixed order.
+    """A safetensors file with its header in a fixed order, and a digest of everything else in the header.
 
-    safetensors keeps metadata in a hash map, in another order in every process; a model that is made again should be
-    the same file, byte by byte.
+    safetensors keeps metadata in a hash map, in another order in every process, but the same model should give the same
+    file, byte by byte.
     """
     file = io.BytesIO(content)
     header, start = _read_header(file), file.tell()
     header["__metadata__"]["digest"] = _digest(header, file)
     head = _json(header)
-    head += b" " * (-len(head) % 8)  # the format wants the tensors aligned
+    head += b" " * (-len(head) % 8)  # the format requires aligned tensors
     return len(head).to_bytes(8, "little") + head + content[start:]
 
 
 def _check_digest(path: Path) -> None:
-    """Raises StoreError for a file that is not as it was written. One without a digest is used, with a warning."""
     with path.open("rb") as file:
         header = _read_header(file)
-        digest = header["__metadata__"].pop("digest", None)
-        found = _digest(header, file)
-    if digest is None and header["__metadata__"].keys() == {"schema", "schema_version", "kind", "settings"}:
-        warnings.warn(f"{path}: has no digest; whether it is damaged cannot be told", BasslWarning, stacklevel=2)
-    elif digest != found:
-        raise StoreError(f"{path}: is damaged: its digest does not match; train or download the model again")
+        if header["__metadata__"].pop("digest", None) == _digest(header, file):
+            return
+    raise StoreError(f"{path}: is damaged: its digest does not match; train or download the model again")
 
 
 def _read_header(file: BinaryIO) -> dict[str, Any]:
@@ -190,7 +184,7 @@ def _read_header(file: BinaryIO) -> dict[str, Any]:
 
 
 def _digest(header: Mapping[str, Any], tensors: BinaryIO) -> str:
-    """Of a header and what is left to read of its file."""
+    """Digest of a header and the rest of its file."""
     digest = hashlib.sha256(_json(header))
     while part := tensors.read(1 << 20):
         digest.update(part)

@@ -1,4 +1,4 @@
-"""The state of a training run: weights, optimiser and step, saved so that the run can be resumed."""
+"""The state of a training run: weights, optimizer and step, saved so that the run can be resumed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipelines.training.run_folder import check_identity
 
 
 def plain_weights(module: nn.Module | None) -> dict[str, Tensor]:
-    """The weights of a module as model files keep them: on the CPU, floating-point ones as float32; none of None."""
+    """The weights of a module as model files store them: on the CPU, floating-point ones as float32; empty for None."""
     tensors = {} if module is None else module.state_dict()
     return {
         name: (tensor.float() if tensor.is_floating_point() else tensor).detach().cpu().contiguous()
@@ -28,8 +28,7 @@ def plain_weights(module: nn.Module | None) -> dict[str, Tensor]:
 
 
 def save_state(folder: Path, state: Mapping[str, Any]) -> None:
-    """Write the state of a run, of tensors and plain containers; the file is replaced atomically. Raises BasslError
-    where it cannot be written."""
+    """Write the state of a run, tensors and plain containers, atomically. Raises BasslError if it cannot be written."""
     path = folder / STATE
     try:
         with atomic_file(path) as partial:
@@ -39,9 +38,9 @@ def save_state(folder: Path, state: Mapping[str, Any]) -> None:
 
 
 def load_state(folder: Path, identity: Mapping[str, Any], process: Process) -> dict[str, Any] | None:
-    """The state of a run, None where there is none yet; its ``settings`` (JSON) must be ``identity``. Raises StoreError
-    for a file that is damaged or holds anything but tensors and plain containers, BasslError where the run began with
-    other settings."""
+    """The state of a run, None if there is none yet. Raises StoreError for a file that is damaged or contains anything
+    but tensors and plain containers, BasslError if its ``settings`` (JSON) are not ``identity``: the run was started
+    with other settings."""
     path = folder / STATE
     if len(set(gather(process, path.exists() and path.stat().st_size))) > 1:
         raise BasslError(f"{folder}: not all processes find the same {STATE}; name a folder that all machines share")

@@ -1,10 +1,10 @@
-"""The folder of a training run: names of its files, its log and reading it, and whether a run may continue in it.
+"""The folder of a training run: names of its files, writing and reading its log, and checks before it is used.
 
-model.safetensors    the model as it is now; of fine-tuning, that of the chosen seed
-seed-N.safetensors   of fine-tuning, the model of each seed
-result.json          of fine-tuning, all metrics of all seeds
-state.pt             weights, optimiser state and step, to resume from
-log.csv              losses, learning rate and speed, a row every few steps
+model.safetensors    the current model; after fine-tuning, the model of the best seed
+seed-N.safetensors   fine-tuning only: the model of each seed
+result.json          fine-tuning only: all metrics of all seeds
+state.pt             weights, optimizer state and step, to resume from
+log.csv              losses, learning rate and speed, one row every few steps
 validation.csv       metrics of each epoch
 tensorboard/         the same for TensorBoard
 """
@@ -35,21 +35,21 @@ _SEED = re.compile(r"seed-([0-9]{1,18})\.safetensors")
 
 
 def seed_file(seed: int) -> str:
-    """The name of the model of a seed."""
+    """The file name of the model of a seed."""
     return f"seed-{seed}.safetensors"
 
 
 def seed_files(folder: Path) -> dict[int, Path]:
-    """The models of a run's seeds, by seed; empty for what is not the folder of a fine-tuning run."""
-    found = {int(match[1]): path for path in folder.glob("seed-*") if (match := _SEED.fullmatch(path.name))}
-    return dict(sorted(found.items()))
+    """The models of the seeds of a fine-tuning run, by seed; empty for other folders."""
+    files = {int(match[1]): path for path in folder.glob("seed-*") if (match := _SEED.fullmatch(path.name))}
+    return dict(sorted(files.items()))
 
 
 @contextmanager
 def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[None]:
-    """Make the folder of a run, or check that an existing one may be used, and lock it during the block.
-    Raises BasslError where it holds a run that is neither to be resumed nor overwritten, or cannot be made, or a
-    running process writes to it.
+    """Create the folder of a run, or check that an existing one may be used, and lock it during the block.
+    Raises BasslError if it contains a run and neither ``resume`` nor ``overwrite`` is set, if it cannot be created, or
+    if another process is training in it.
     """
     with ExitStack() as lock:
         try:
@@ -66,27 +66,29 @@ def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[Non
 
 
 def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
-    """The files of a run that a folder holds. Raises BasslError where they are neither to be resumed nor overwritten,
-    or are not enough to resume from."""
+    """The files of a run in a folder. Raises BasslError if there are any and neither ``resume`` nor ``overwrite`` is
+    set, or if they are not enough to resume from."""
     try:
-        held = [folder / name for name in (STATE, MODEL, LOG, VALIDATION, RESULT) if (folder / name).exists()]
-        held += (seeds := seed_files(folder)).values()
+        files = [folder / name for name in (STATE, MODEL, LOG, VALIDATION, RESULT) if (folder / name).exists()]
+        files += (seeds := seed_files(folder)).values()
     except OSError as error:
         raise BasslError(f"{folder}: cannot be read ({os_reason(error)})") from error
-    if held and not (resume or overwrite):
-        raise BasslError(f"{folder}: holds a run; continue with --resume, replace it with --overwrite, or name another")
-    if resume and folder / STATE not in held and (folder / MODEL in held or seeds):
+    if files and not (resume or overwrite):
+        raise BasslError(
+            f"{folder}: contains a run; continue it with --resume, replace it with --overwrite, or name another folder"
+        )
+    if resume and folder / STATE not in files and (folder / MODEL in files or seeds):
         raise BasslError(
             f"{folder}: has a model but no {STATE} to continue from; replace it with --overwrite, or name another"
         )
-    return held
+    return files
 
 
 def _prepare(folder: Path, resume: bool, overwrite: bool) -> None:
-    held = check_run_folder(folder, resume, overwrite)
+    files = check_run_folder(folder, resume, overwrite)
     try:
         if overwrite:
-            for path in held:
+            for path in files:
                 path.unlink()
             shutil.rmtree(folder / _TENSORBOARD, ignore_errors=True)
         for name in (STATE, MODEL, LOG, VALIDATION, RESULT):
@@ -96,8 +98,8 @@ def _prepare(folder: Path, resume: bool, overwrite: bool) -> None:
 
 
 def put_same_file(source: Path, target: Path) -> None:
-    """Give a file a second name, as a hard link or, where the file system has none, as a copy. Raises BasslError where
-    it cannot be written."""
+    """Give a file a second name: a hard link, or a copy if the file system has no links. Raises BasslError if it cannot
+    be written."""
     with atomic_file(target) as partial:
         partial.unlink()
         try:
@@ -110,18 +112,14 @@ def put_same_file(source: Path, target: Path) -> None:
 
 
 def plain_settings(settings: Any, without: Collection[str] = ()) -> dict[str, Any]:
-    """A dataclass of settings as plain JSON values, paths as text, but for some fields."""
-    chosen = {name: value for name, value in asdict(settings).items() if name not in without}
-    plain: dict[str, Any] = json.loads(json.dumps(chosen, default=str))
+    """A settings dataclass as plain JSON values, paths as text, without some fields."""
+    values = {name: value for name, value in asdict(settings).items() if name not in without}
+    plain: dict[str, Any] = json.loads(json.dumps(values, default=str))
     return plain
 
 
-# Settings that runs of earlier versions did not store, and which are then not compared.
-_NOTED_LATER = ("keyframes of the index", "encoder of the features")
-
-
-def check_identity(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str, Any]) -> None:
-    """Check that a run is resumed with the settings that it began with, plain JSON of dictionaries in dictionaries.
+def check_identity(folder: Path, stored: Mapping[str, Any], current: Mapping[str, Any]) -> None:
+    """Check that a run is resumed with the settings that it was started with, nested dictionaries of plain JSON values.
     Raises BasslError, which names the first difference."""
 
     def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
@@ -130,10 +128,10 @@ def check_identity(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str,
             leaves |= flatten(value) if isinstance(value, dict) else {name: value}
         return leaves
 
-    before, now = flatten(stored), flatten(wanted)
+    before, now = flatten(stored), flatten(current)
     for name in sorted(before.keys() | now.keys()):
-        if before.get(name) != now.get(name) and (name in before or name not in _NOTED_LATER):
-            what = f"{name} {before.get(name)} and not {now.get(name)}" if "index" not in name else "another index"
+        if before.get(name) != now.get(name):
+            what = "another index" if "index" in name else f"{name} {before.get(name)}, not {now.get(name)}"
             raise BasslError(
                 f"{folder}: its run was started with {what}; resume it with the same settings, or use --overwrite"
             )
@@ -143,17 +141,17 @@ def check_identity(folder: Path, stored: Mapping[str, Any], wanted: Mapping[str,
 
 
 class RunLog:
-    """Writes rows to CSV files and TensorBoard, in a ``with`` block; without a folder, as in all processes but the
-    first, nothing. Rows later than ``step``, from which the run goes on, are dropped: these steps are repeated."""
+    """Writes rows to CSV files and TensorBoard, in a ``with`` block; without a folder (all processes but the first)
+    nothing. Rows after ``step``, at which the run continues, are dropped: these steps are repeated."""
 
     def __init__(self, folder: Path | None, step: int) -> None:
         self._folder = folder
         self._board = None
         self._columns: dict[str, list[str]] = {}
         if folder is not None:
-            # TensorBoard's own sign that it is to import no TensorFlow, which prints lines.
+            # TensorBoard's own switch against importing TensorFlow, which prints lines.
             sys.modules.setdefault("tensorboard.compat.notf", ModuleType("notf"))
-            from torch.utils.tensorboard import SummaryWriter  # start-up time: what reads logs needs no torch
+            from torch.utils.tensorboard import SummaryWriter  # start-up time: reading logs does not need torch
 
             for name in (LOG, VALIDATION):
                 self._columns[name] = _drop_rows(folder / name, step)
@@ -167,12 +165,12 @@ class RunLog:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._board is not None:
-            with suppress(OSError):  # a full disk, which the rows have met already
+            with suppress(OSError):  # a full disk, reported when a row was written
                 self._board.close()
 
     def write(self, name: str, row: Mapping[str, float]) -> None:
-        """Add a row, which begins with its ``step``, to :data:`LOG` or :data:`VALIDATION`, under the columns of the
-        first one; TensorBoard has all values. Raises BasslError where it cannot be written."""
+        """Add a row to :data:`LOG` or :data:`VALIDATION`. Its first value is its ``step``; the first row determines the
+        columns, but TensorBoard gets all values. Raises BasslError if it cannot be written."""
         if self._folder is None or self._board is None:
             return
         path, columns = self._folder / name, self._columns[name]
@@ -193,8 +191,8 @@ class RunLog:
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
-    """The rows of :data:`LOG` or :data:`VALIDATION` by column, without a last one that is being written or was cut
-    short; none where there is no file. Raises StoreError for a file that cannot be read or is not the log of a run."""
+    """The rows of :data:`LOG` or :data:`VALIDATION` by column, without an incomplete last row; empty if there is no
+    file. Raises StoreError for a file that cannot be read or is not the log of a run."""
     if not path.exists():
         return []
     header, *rows = _cells(path) or [[]]
@@ -202,19 +200,19 @@ def read_log(path: Path) -> list[dict[str, float]]:
         del rows[-1]
     if rows and ("step" not in header or len(set(header)) < len(header)):
         raise StoreError(f"{path}: is not the log of a run: its columns are {', '.join(header)}")
-    found = []
+    values = []
     for line, row in enumerate(rows, start=2):
         try:
-            found.append({name: float(cell) for name, cell in zip(header, row, strict=True)})
-            if not math.isfinite(found[-1]["step"]):
+            values.append({name: float(cell) for name, cell in zip(header, row, strict=True)})
+            if not math.isfinite(values[-1]["step"]):
                 raise ValueError("a step that is not a number")
         except ValueError as error:
             raise StoreError(f"{path}, line {line}: is not a row of {len(header)} numbers") from error
-    return found
+    return values
 
 
 def _drop_rows(path: Path, step: int) -> list[str]:
-    """Remove the rows of a log after a step; returns its columns, none where no row is left."""
+    """Remove the rows of a log after a step; returns its columns, empty if no row is left."""
     if not path.exists():
         return []
     header, *rows = _cells(path) or [[]]
@@ -222,7 +220,7 @@ def _drop_rows(path: Path, step: int) -> list[str]:
         # A row that a full disk or a kill cut short has fewer cells than the header.
         kept = [row for row in rows if len(row) == len(header) and int(row[0]) <= step]
     except ValueError as error:
-        raise StoreError(f"{path}: is not the log of a run; move it away to go on") from error
+        raise StoreError(f"{path}: is not the log of a run; move it away to continue") from error
     lines = [header, *kept] if kept else []  # a header without rows may have been cut short itself
     with atomic_file(path) as partial, partial.open("w", newline="") as file:
         csv.writer(file).writerows(lines)

@@ -44,7 +44,7 @@ def test_the_command_trains_a_run_and_logs_its_progress(small: list[str], tmp_pa
     again = bassl("pretrain", *small)
     assert again.code == 2
     assert again.err.count("\n") == 1
-    assert "holds a run" in again.err
+    assert "contains a run" in again.err
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_several_processes_train_one_run_and_report_an_error_once(small: list[st
     assert ended.stderr.count("18 steps; wrote") == 1
     again = run(*small, "--processes", "2")
     assert (again.returncode, again.stderr.count("\n")) == (2, 1), again.stderr
-    assert "holds a run" in again.stderr
+    assert "contains a run" in again.stderr
 
 
 @pytest.mark.slow

@@ -125,5 +125,5 @@ def test_a_header_that_does_not_fit_the_weights_is_refused(tmp_path: Path, weigh
 
 def test_a_model_of_another_kind_is_refused(tmp_path: Path) -> None:
     save_model(tmp_path / "other", {}, "boundary", {})
-    with pytest.raises(StoreError, match="holds a fine-tuned model, and a pre-trained model is needed"):
+    with pytest.raises(StoreError, match="is a fine-tuned model, but a pre-trained model is needed"):
         load_bassl_model(tmp_path / "other")

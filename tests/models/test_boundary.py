@@ -222,7 +222,7 @@ def test_a_missing_run_and_other_files_are_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("nothing")
     refusal(lambda: open_model(tmp_path / "text").boundary_model(), "not a safetensors file")
     save_model(tmp_path / "strange", {}, "strange", {})
-    refusal(lambda: open_model(tmp_path / "strange").boundary_model(), "'strange', and a fine-tuned model is needed")
+    refusal(lambda: open_model(tmp_path / "strange").boundary_model(), "'strange', but a fine-tuned model is needed")
 
 
 @pytest.mark.parametrize("crn", KINDS)

@@ -598,9 +598,9 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
     settings = replace(settings, seeds=1)
     finetune(settings)
     before = weights(settings)
-    refusal(lambda: finetune(settings), "holds a run", "--resume", "--overwrite", error=BasslError)
+    refusal(lambda: finetune(settings), "contains a run", "--resume", "--overwrite", error=BasslError)
     resumed = replace(settings, resume=True)
-    refusal(lambda: finetune(replace(resumed, batch=10)), "batch 30 and not 10", error=BasslError)
+    refusal(lambda: finetune(replace(resumed, batch=10)), "batch 30, not 10", error=BasslError)
     other = poisoned(data, tmp_path / "poisoned", 0)
     refusal(lambda: finetune(replace(resumed, index=other)), "another index", error=BasslError)
     state = torch.load(settings.output / "state.pt", weights_only=True)
@@ -619,7 +619,7 @@ def test_a_folder_with_a_run_is_refused_before_features_are_computed(
     monkeypatch.setattr(loop, "find_encoding", lambda *given: pytest.fail("hours of encoding"))
     settings.output.mkdir(parents=True)
     (settings.output / "result.json").write_text("of a run")
-    refusal(lambda: finetune(settings), "holds a run", error=BasslError)
+    refusal(lambda: finetune(settings), "contains a run", error=BasslError)
     refusal(lambda: finetune(replace(settings, overwrite=True, index=Path("none.h5"))), "none.h5", error=BasslError)
     assert (settings.output / "result.json").read_text() == "of a run"
 
@@ -691,7 +691,7 @@ def test_the_newest_pre_trained_run_is_found_and_untransferable_parts_are_report
     told("has 16", "--width 8", width=8)
     told("has 1", "--layers 3", layers=3)
     told("has 2", "--heads 4", heads=4)
-    told("holds a fine-tuned model, and a pre-trained model is needed", init=str(last.output))
+    told("is a fine-tuned model, but a pre-trained model is needed", init=str(last.output))
     (data / "other").mkdir()
     other = write_labelled_videos(data / "other", encoder="another").parent / "features.h5"
     told("features of another", "pre-trained with made up", features=(other,))

@@ -244,7 +244,7 @@ def test_a_run_can_be_resumed_only_with_the_same_features_and_shots(
     write_features(other, "other", dict(open_features(data / "features.h5").videos))
     refusal(
         lambda: pretrain(replace(resumed, features=(other,))),
-        "encoder of the features made up and not other",
+        "encoder of the features made up, not other",
         error=BasslError,
     )
     index = read_index(settings.index)
@@ -627,8 +627,8 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
 ) -> None:
     pretrain(settings)
     before = weights(settings)
-    refusal(lambda: pretrain(settings), "holds a run", "--resume", "--overwrite", error=BasslError)
-    refusal(lambda: pretrain(replace(settings, resume=True, batch=10)), "batch 20 and not 10", error=BasslError)
+    refusal(lambda: pretrain(settings), "contains a run", "--resume", "--overwrite", error=BasslError)
+    refusal(lambda: pretrain(replace(settings, resume=True, batch=10)), "batch 20, not 10", error=BasslError)
     (settings.output / "state.pt").write_bytes(b"PK nothing")
     refusal(lambda: pretrain(replace(settings, resume=True)), "state.pt", "is damaged", error=BasslError)
     with monkeypatch.context() as patched:  # as where another machine has another folder

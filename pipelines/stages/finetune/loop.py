@@ -133,7 +133,7 @@ def _train_seeds(job: FinetuneJob, held: ExitStack) -> FinetuneResult:
     records: list[dict[str, Any]] = json.loads(saved["records"]) if saved is not None else []
     number = saved["number"] if saved is not None else 0
     step, stopped = number * job.steps, False
-    before: list[str] = json.loads(saved.get("notes", "[]")) if saved is not None else []
+    before: list[str] = json.loads(saved["notes"]) if saved is not None else []
     job.notes[:0] = [note for note in before if note not in job.notes]
 
     def save(number: int, state: Mapping[str, Any]) -> None:
