@@ -9,6 +9,7 @@ from pipelines.errors import (
     VideoError as VideoError,
 )
 from pipelines.models.encoder_options import EncoderOptions as EncoderOptions
+from pipelines.options import with_options as with_options
 from pipelines.pretext.settings import PretextSettings as PretextSettings
 from pipelines.progress import TrainingProgress as TrainingProgress, VideoProgress as VideoProgress
 from pipelines.scenes import (
@@ -18,6 +19,7 @@ from pipelines.scenes import (
     Transition as Transition,
     VideoFacts as VideoFacts,
 )
+from pipelines.settings import Grouping as Grouping, Reading as Reading
 from pipelines.stages.baseline import BaselineSettings as BaselineSettings, baseline as baseline
 from pipelines.stages.build_index import (
     IndexReport as IndexReport,

@@ -129,8 +129,8 @@ def _option(
     kind, default = _type_of(option, several), None if several else option.shown
     if default is None or default == "":
         kind, default = kind | None, None
-    text, unless_given = _help_of(option)
-    says = default is not None or unless_given.rstrip(".") or False
+    text, shown_default = _help_of(option)
+    says = default is not None or shown_default.rstrip(".") or False
     shown = typer.Option(
         *words, show_default=says, rich_help_panel=panel, hidden=option.rare, help=text, metavar=metavar
     )
@@ -148,9 +148,9 @@ def _type_of(option: Option, several: bool) -> Any:
 
 
 def _help_of(option: Option) -> tuple[str, str]:
-    """The help of a field, and what it says to be the default."""
-    text, _, unless_given = option.help.partition("Unless given: ")
-    return (text + f" One of {', '.join(option.choices)}." * bool(option.choices)).strip(), unless_given
+    """The help of a field, and what its docstring says to be the default."""
+    text, _, default = option.help.partition("Default: ")
+    return (text + f" One of {', '.join(option.choices)}." * bool(option.choices)).strip(), default
 
 
 def with_settings(
@@ -166,7 +166,7 @@ def with_settings(
     ``--help-all`` where some of the options are rare.
 
     The command is called with the settings made of them. An option that is not given leaves the default of its field;
-    where that is None, the rest of the field's docstring after "Unless given:" is shown as the default. ``flags`` has,
+    where that is None, the rest of the field's docstring after "Default:" is shown as the default. ``flags`` has,
     by field, options that are not ``--FIELD``, such as ``--output -o``; ``metavars`` placeholders of values in
     ``--help``. Fields in ``arguments`` are arguments and not options; they must be given, unless they are paths with a
     default. Those in ``repeated`` have several values, given by repeating the option, not with commas. ``panels`` are

@@ -9,12 +9,12 @@ import os
 import textwrap
 import types
 import typing
-from collections.abc import Iterable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, SupportsFloat, SupportsIndex, TypeVar
+from typing import Annotated, Any, SupportsFloat, SupportsIndex, TypeVar, overload
 
 from pipelines.files import EMPTY_NAME
 from pipelines.scenes import parse_time
@@ -24,7 +24,6 @@ V = TypeVar("V")
 NO_OPTION: Mapping[str, bool] = {"option": False}
 """Metadata of a field that is not an option, because other settings decide it."""
 RARE: Mapping[str, bool] = {"rare": True}
-"""Metadata of a field that is a rarely used option, or a dataclass of such options: only ``--help-all`` shows them."""
 
 
 class Time(float):
@@ -76,40 +75,90 @@ class Option:
 
 
 def rare(default: V) -> V:
-    """A field with this default and the metadata `RARE`."""
+    """A field with this default that only ``--help-all`` shows."""
     return field(default=default, metadata=RARE)
 
 
-def options_of(settings: Any, group: str = "", rare: bool = False) -> tuple[Option, ...]:
-    """The options of a settings dataclass and of those that it holds, in order. Raises TypeError for a field of a type
-    that no option can have."""
+def nested(default: V, *, without: Collection[str] = (), defaults: Mapping[str, str] = {}, rare: bool = False) -> V:
+    """A field that is a settings dataclass, with this default: its options are options of the outer class.
+
+    Args:
+        default: frozen; its values are the defaults of the options.
+        without: its options that the outer class does not have; `accept_text` refuses other values of them.
+        defaults: by option, what ``--help`` says to be the default, instead of what the docstring says.
+        rare: whether only ``--help-all`` shows the options.
+    """
+    return field(default=default, metadata={"without": without, "defaults": defaults, "rare": rare})
+
+
+def options_of(settings: Any, group: str = "", within: Any = None) -> tuple[Option, ...]:
+    """The options of a settings dataclass and of those nested in it, in order. ``group`` is the name of the nesting
+    field, ``within`` that field. Raises TypeError for a field of a type that no option can have."""
     hints, texts = typing.get_type_hints(settings, include_extras=True), field_texts(settings)
+    nesting = within.metadata if within else {}
     options: list[Option] = []
     for one in fields(settings):
-        hint, is_rare = hints[one.name], rare or one.metadata.get("rare", False)
+        hint = hints[one.name]
         if is_dataclass(hint):
-            options += options_of(hint, one.name, is_rare)
-        elif one.metadata.get("option", True):
-            default = one.default if one.default is not MISSING else None
+            options += options_of(hint, one.name, one)
+        elif one.metadata.get("option", True) and one.name not in nesting.get("without", ()):
+            default = getattr(default_of(within), one.name) if within else default_of(one)
+            text = texts.get(one.name, "")
+            if one.name in nesting.get("defaults", {}):
+                text = f"{text.partition('Default: ')[0].strip()} Default: {nesting['defaults'][one.name]}."
             kind, many, choices = kind_of(hint)
-            options.append(Option(one.name, group, kind, many, default, texts.get(one.name, ""), choices, is_rare))
+            is_rare = nesting.get("rare", False) or one.metadata.get("rare", False)
+            options.append(Option(one.name, group, kind, many, default, text, choices, is_rare))
     return tuple(options)
 
 
-def settings_from(settings: type[S], given: Mapping[str, Any]) -> S:
-    """Settings with the given values of options, by name; defaults elsewhere. Raises ValueError for a value that does
-    not fit."""
-    hints = typing.get_type_hints(settings)
+def default_of(one: Any) -> Any:
+    """The default of a field; None where there is none."""
+    if one.default_factory is not MISSING:
+        return one.default_factory()
+    return None if one.default is MISSING else one.default
+
+
+@overload
+def with_options(settings: type[S], /, **options: Any) -> S: ...
+@overload
+def with_options(settings: S, /, **options: Any) -> S: ...
+def with_options(settings: Any, /, **options: Any) -> Any:
+    """Settings with other values of options, each by its own name wherever it is nested.
+
+    Args:
+        settings: changed in a copy; or a class, for its defaults.
+        options: values of options or fields.
+
+    Raises:
+        TypeError: one line, for a name that is neither.
+        ValueError: one line, for a value that the settings refuse.
+    """
+    kind = settings if isinstance(settings, type) else type(settings)
+    groups = {option.name: option.group for option in options_of(kind)}
+    own = {one.name: one for one in fields(kind)}
     values: dict[str, dict[str, Any]] = {}
-    for option in options_of(settings):
-        if option.name in given:
-            values.setdefault(option.group, {})[option.name] = option.read(given[option.name])
-    inner = {group: hints[group](**chosen) for group, chosen in values.items() if group}
-    return settings(**values.get("", {}), **inner)
+    for name, value in options.items():
+        if name not in groups and name not in own:
+            raise TypeError(f"{kind.__name__} has no option {name!r}")
+        values.setdefault(groups.get(name, ""), {})[name] = value
+    inner = {}
+    for group, changes in values.items():
+        if group:
+            inner[group] = replace(default_of(own[group]) if kind is settings else getattr(settings, group), **changes)
+    changes = values.get("", {}) | inner
+    return kind(**changes) if kind is settings else replace(settings, **changes)
+
+
+def settings_from(settings: type[S], texts: Mapping[str, Any]) -> S:
+    """Settings with the values of options, by name, as texts or values; defaults elsewhere. Raises ValueError for a
+    value that does not fit."""
+    values = {option.name: option.read(texts[option.name]) for option in options_of(settings) if option.name in texts}
+    return with_options(settings, **values)
 
 
 def values_of(settings: Any) -> dict[str, Any]:
-    """The values of all options as plain JSON values, by name: what `settings_from` makes the same settings of."""
+    """The values of all options that are not None, as plain JSON values by name: the inverse of `settings_from`."""
     values = {}
     for option in options_of(type(settings)):
         holder = getattr(settings, option.group) if option.group else settings
@@ -123,6 +172,11 @@ def accept_text(settings: Any) -> None:
     """Let the fields of a frozen dataclass that are paths or times be given as text, numbers as those of NumPy, and
     tuples as lists or as one value. For ``__post_init__``: replaces the values of such fields. Raises ValueError for a
     value that is not of the field's type, or that a Literal does not list."""
+    for one in fields(settings):
+        value, default = getattr(settings, one.name), one.default
+        for name in one.metadata.get("without", ()):
+            if getattr(value, name) != getattr(default, name):
+                raise ValueError(f"{name} is not an option of {type(settings).__name__}")
     for name, hint in typing.get_type_hints(type(settings), include_extras=True).items():
         value = getattr(settings, name)
         if is_dataclass(hint) or (value is None and type(None) in typing.get_args(hint)):
@@ -190,11 +244,12 @@ def kind_of(hint: Any) -> tuple[type, bool, tuple[str, ...]]:
 
 @cache
 def field_texts(settings: Any) -> dict[str, str]:
-    """The first paragraph of the text under each field, on one line."""
-    body = typing.cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(settings))).body[0]).body
-    texts = {}
-    for name, text in pairwise(body):
-        if isinstance(name, ast.AnnAssign) and isinstance(name.target, ast.Name) and isinstance(text, ast.Expr):
-            first = inspect.cleandoc(str(ast.literal_eval(text.value))).partition("\n\n")[0]
-            texts[name.target.id] = " ".join(first.replace("`", "").split())
+    """The first paragraph of the text under each field, on one line; fields of a base class too."""
+    texts: dict[str, str] = {}
+    for kind in reversed(settings.__mro__[:-1]):
+        body = typing.cast("ast.ClassDef", ast.parse(textwrap.dedent(inspect.getsource(kind))).body[0]).body
+        for name, text in pairwise(body):
+            if isinstance(name, ast.AnnAssign) and isinstance(name.target, ast.Name) and isinstance(text, ast.Expr):
+                first = inspect.cleandoc(str(ast.literal_eval(text.value))).partition("\n\n")[0]
+                texts[name.target.id] = " ".join(first.replace("`", "").split())
     return texts

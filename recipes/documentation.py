@@ -105,7 +105,7 @@ def _class(name: str, thing: Any) -> str:
 def _default(value: ast.expr | None, thing: Any, name: str) -> str:
     if value is None:
         return "required"
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "rare":
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in ("rare", "nested"):
         value = value.args[0]
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "field":
         given = {one.arg: one.value for one in value.keywords}

@@ -13,7 +13,18 @@ import typer
 
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError
-from pipelines.options import NO_OPTION, RARE, Option, accept_text, options_of, rare, settings_from
+from pipelines.options import (
+    NO_OPTION,
+    Option,
+    accept_text,
+    nested,
+    options_of,
+    rare,
+    settings_from,
+    values_of,
+    with_options,
+)
+from pipelines.settings import Grouping
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.training.settings import AugmentationSettings
 
@@ -35,7 +46,7 @@ class Outer:
     """
     files: tuple[Path, ...] = ()
     seed: int | None = None
-    """A number. Unless given: drawn."""
+    """A number. Default: drawn."""
     how: Literal["fast", "well"] = "fast"
     inner: Inner = field(default_factory=Inner)
 
@@ -47,7 +58,7 @@ def test_an_option_takes_name_type_default_and_help_from_its_field() -> None:
     assert options_of(Outer) == (
         Option("folder", "", Path, False, Path("here"), "Where it is, on two lines.", ()),
         Option("files", "", Path, True, (), "", ()),
-        Option("seed", "", int, False, None, "A number. Unless given: drawn.", ()),
+        Option("seed", "", int, False, None, "A number. Default: drawn.", ()),
         Option("how", "", str, False, "fast", "", ("fast", "well")),
         Option("sides", "inner", float, True, (1.0, 2.0), "Two sides.", ()),
     )
@@ -72,7 +83,7 @@ def test_paths_can_be_given_as_text() -> None:
     [
         {"threshold": "0.4"},
         {"scenes": 2.5},
-        {"min_scene": None},
+        {"min_scene": "long"},
         {"drop_short": "no"},
         {"shots": 3},
         {"model": ""},
@@ -81,7 +92,7 @@ def test_paths_can_be_given_as_text() -> None:
 )
 def test_a_setting_of_another_type_is_a_value_error_when_it_is_made(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=f"^{next(iter(wrong))}: "):
-        PredictSettings(**wrong)
+        with_options(PredictSettings, **wrong)
 
 
 @pytest.mark.parametrize("field", ["jitter_gate", "jitter_per", "sigma_per"])
@@ -92,7 +103,7 @@ def test_augmentation_refuses_what_its_fields_do_not_list(field: str) -> None:
 
 def test_numbers_of_numpy_become_plain_ones_that_a_scenes_json_can_hold() -> None:
     given: dict[str, Any] = {"threshold": np.float32(0.25), "scenes": np.int64(3), "drop_short": np.bool_(False)}
-    settings = PredictSettings(**given)
+    settings = Grouping(**given)
     assert json.dumps([settings.threshold, settings.scenes, settings.drop_short]) == "[0.25, 3, false]"
 
 
@@ -122,7 +133,7 @@ def test_a_command_is_called_with_the_settings_of_its_options(capsys: pytest.Cap
 class Tuned:
     steps: int = 1
     momentum: float = rare(0.9)
-    inner: Inner = field(default_factory=Inner, metadata=RARE)
+    inner: Inner = nested(Inner(), rare=True)
 
 
 def test_rare_options_are_marked_and_have_their_defaults() -> None:
@@ -132,3 +143,41 @@ def test_rare_options_are_marked_and_have_their_defaults() -> None:
         "sides": True,
     }
     assert Tuned().momentum == 0.9
+
+
+@dataclass(frozen=True)
+class Common:
+    seed: int | None = None
+    """Seed of the draws. Default: 0."""
+    resume: bool = False
+
+
+@dataclass(frozen=True)
+class Stage:
+    common: Common = nested(Common(seed=3), without=("resume",))
+    tuned: int = 2
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+
+
+@dataclass(frozen=True)
+class OtherStage:
+    common: Common = nested(Common(), defaults={"seed": "drawn"})
+
+
+def test_nesting_gives_the_defaults_of_shared_options_and_leaves_some_out() -> None:
+    assert [(option.name, option.default) for option in options_of(Stage)] == [("seed", 3), ("tuned", 2)]
+    assert options_of(OtherStage)[0].help == "Seed of the draws. Default: drawn."
+    with pytest.raises(ValueError, match=r"^resume is not an option of Stage$"):
+        Stage(Common(resume=True))
+
+
+def test_options_are_set_by_name_wherever_they_are_nested() -> None:
+    assert with_options(Stage, tuned=5) == Stage(tuned=5)
+    changed = with_options(Stage(Common(4), tuned=5), seed=7)
+    assert changed == Stage(Common(7), tuned=5)
+    assert settings_from(Stage, values_of(changed)) == changed
+    for name in ("sed", "resume"):
+        with pytest.raises(TypeError, match=rf"^Stage has no option '{name}'$"):
+            with_options(Stage, **{name: True})

@@ -24,7 +24,7 @@ def build_index(
         list[Path] | None,
         typer.Argument(
             help="Folders of keyframe stores, MovieNet, BBC, OVSD, .npz features or scenes.json files "
-            f"(unless given: {_KEYFRAMES}).",
+            f"(default: {_KEYFRAMES}).",
             show_default=False,
         ),
     ] = None,

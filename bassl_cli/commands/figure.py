@@ -67,7 +67,7 @@ def pseudo_boundaries(
     settings: PseudoBoundarySettings,
     centres: Annotated[
         list[str] | None,
-        typer.Argument(metavar="VIDEO:SHOT", help="Centres of windows (unless given: sampled).", show_default=False),
+        typer.Argument(metavar="VIDEO:SHOT", help="Centres of windows (default: sampled).", show_default=False),
     ] = None,
     output: Output = Path("pseudo-boundaries.png"),
     quiet: console.Quiet = False,

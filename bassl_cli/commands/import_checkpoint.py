@@ -26,7 +26,7 @@ class Files:
     file: Path
     """A released checkpoint (.ckpt); with --export a model that was pre-trained here."""
     output: Path | None = None
-    """File to write. Unless given: runs/NAME/model.safetensors; with --export FILE.ckpt."""
+    """File to write. Default: runs/NAME/model.safetensors; with --export FILE.ckpt."""
     export: bool = False
     """Write a pre-trained model in the layout of the paper's release instead."""
     overwrite: bool = False

@@ -26,7 +26,7 @@ class Files:
 
     output: Path | None = None
     """File to write: .json, or a format of bassl export by its ending (.csv .edl .otio .fcpxml .vtt ...), or - for
-    stdout; for several videos a folder. Unless given: VIDEO.scenes.json, or no file with --json; for several videos the
+    stdout; for several videos a folder. Default: VIDEO.scenes.json, or no file with --json; for several videos the
     folder scenes."""
     to: str | None = None
     """Also export the scenes in this format, as bassl export does, beside the output; or the format of --output."""
@@ -37,7 +37,7 @@ class Files:
     overwrite: bool = False
     """Process finished videos again, and replace scenes that were corrected by hand."""
     jobs: int | None = None
-    """Videos at a time. Unless given: what cores and memory allow."""
+    """Videos at a time. Default: what cores and memory allow."""
     dask: str | None = None
     """Address of a Dask scheduler whose workers process the videos; they must see the same files."""
 
@@ -64,7 +64,7 @@ def predict(
 
     Examples: bassl predict movie.mp4 --report, bassl predict videos/ -o out/
     """
-    if settings.drop_short and not settings.min_scene:
+    if settings.grouping.drop_short and not settings.grouping.min_scene:
         raise BasslError(DROP_SHORT_ALONE)
     limit_threads_and_memory()
     if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
@@ -92,7 +92,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
         output, exported = None, output
     if exported not in (None, STDIO):
         check_writable(exported)
-        check_inputs_kept((exported,), (video, settings.shots, settings.model))
+        check_inputs_kept((exported,), (video, settings.reading.shots, settings.model))
     with console.stage_progress(quiet, video.name) as progress:
         result = predict_file(
             video, output, settings, storyboard=storyboard, page=page, overwrite=files.overwrite, progress=progress
@@ -135,7 +135,7 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
     has_index = files.report and any(result.status != "failed" for result in results)
     written = f"scenes in {output}" + f", {output / 'index.html'} shows all pages" * has_index
     if to is not None:
-        results = [_export(result, to, settings.shots) for result in results]
+        results = [_export(result, to, settings.reading.shots) for result in results]
     console.show_videos(results, ("shots", "scenes"), written, as_json, quiet)
 
 

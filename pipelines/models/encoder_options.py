@@ -62,14 +62,14 @@ class EncoderOptions:
     """
 
     encoder_mean: tuple[float, ...] | None = None
-    """Mean of red, green and blue that an ONNX encoder was trained with, on the scale of 0 to 1. Unless given: that in
+    """Mean of red, green and blue that an ONNX encoder was trained with, on the scale of 0 to 1. Default: that in
     the file's metadata."""
     encoder_std: tuple[float, ...] | None = None
-    """Standard deviation of red, green and blue, on the scale of 0 to 1. Unless given: that in the file's metadata."""
+    """Standard deviation of red, green and blue, on the scale of 0 to 1. Default: that in the file's metadata."""
     encoder_size: int | None = None
-    """Side of its square input in pixels. Unless given: that of the file."""
+    """Side of its square input in pixels. Default: that of the file."""
     encoder_output: str | None = None
-    """Which of its outputs to read. Unless given: that in the file's metadata, or the only one."""
+    """Which of its outputs to read. Default: that in the file's metadata, or the only one."""
 
     def __post_init__(self) -> None:
         accept_text(self)

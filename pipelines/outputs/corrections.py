@@ -7,9 +7,7 @@ from pathlib import Path
 
 from pipelines.errors import BasslError, DatasetError, StoreError
 from pipelines.scenes import SceneList, VideoFacts
-
-CHOICE = ("threshold", "min_scene", "drop_short", "scenes")
-"""The settings that decide which scenes the scores of a video's shots make."""
+from pipelines.settings import Grouping
 
 
 def check_replaceable(
@@ -51,9 +49,8 @@ def _is_corrected(left: SceneList, names: Collection[str]) -> bool:
         return True
     if not {scene.name for scene in left.scenes if scene.name is not None} <= set(names):
         return True
-    choice = {"min_scene": 0.0, "drop_short": False, "scenes": None, **left.settings}
     try:
-        found = choose_scenes(left.shots, **{name: choice[name] for name in CHOICE})
+        found = choose_scenes(left.shots, **Grouping().resolved(left.settings))
     except (BasslError, TypeError, ValueError):
         return True
     chosen, stored = ([(scene.start_shot, scene.end_shot) for scene in scenes] for scenes in (found, left.scenes))

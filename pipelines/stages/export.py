@@ -18,12 +18,12 @@ class ExportSettings:
     """Which format, and where the file is written."""
 
     to: str | None = None
-    """Name of the format. Unless given: by the ending of --output."""
+    """Name of the format. Default: by the ending of --output."""
     output: Path | None = None
-    """File to write, - for stdout; for several inputs a folder. Unless given: beside the ``scenes.json``, with
+    """File to write, - for stdout; for several inputs a folder. Default: beside the ``scenes.json``, with
     the ending of the format."""
     video: Path | None = None
-    """The video. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
+    """The video. Default: at the path in the ``scenes.json``, from its folder or absolute."""
     shots: bool = False
     """List the shots instead of the scenes."""
 

@@ -9,26 +9,26 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipelines.errors import StoreError, VideoError
 from pipelines.files import check_writable, is_file, os_reason, remove_partials
-from pipelines.options import Seconds, accept_text
+from pipelines.options import accept_text, nested, settings_from, values_of
 from pipelines.processes import Send, cores
 from pipelines.progress import VideoProgress
 from pipelines.scenes import VideoFacts
+from pipelines.settings import DETECTOR_NAMES, Reading
 from pipelines.video.inputs import READ_TWICE, find_videos, fingerprint, video_ids
-from pipelines.video.shots import KeyframedShot, ReaderSettings, check_detector, part_of
+from pipelines.video.shots import KeyframedShot, ReaderSettings
 from pipelines.video_jobs import run_here, run_on_dask
 
 if TYPE_CHECKING:  # start-up time: av, h5py
     from pipelines.stores.keyframes import StoredShot
     from pipelines.video.reader import VideoReader
 
-_READING = ("detector", "detector_threshold", "min_shot", "keyframes", "lines")
 Report = Callable[[VideoProgress["VideoResult"]], None]
 
 
@@ -38,27 +38,16 @@ class ExtractSettings:
 
     output: Path = Path("data/keyframes")
     """Folder of the keyframe stores, one for each video."""
-    detector: str = "transitions"
-    """Shot detector: transitions (cuts, dissolves, fades and wipes); adaptive (cuts), content, histogram, hash and
-    threshold, all PySceneDetect's; transnetv2, a network that reads 60 to 120 frames per second on two cores."""
-    detector_threshold: float | None = None
-    """Threshold of the shot detector, in its own unit; a lower one gives more shots. Unless given: its own."""
-    min_shot: Seconds | None = None
-    """Shortest shot, in seconds or as a timecode. Unless given: 0.6; with transnetv2 any."""
+    reading: Reading = nested(Reading(detector="transitions"), without=("shots",))
+    """How each video is read."""
     keyframes: int = 3
     """Keyframes for each shot, N_k (appendix A)."""
     lines: int = 240
     """Height of a keyframe in pixels (MovieNet's 240P); smaller videos are not enlarged."""
     quality: int = 90
     """JPEG quality of the keyframes, 1 to 100."""
-    start: Seconds | None = None
-    """Start of the part of each video to read, in seconds or as a timecode. Unless given: the beginning."""
-    end: Seconds | None = None
-    """End of the part. Unless given: the end."""
-    duration: Seconds | None = None
-    """Length of the part, instead of its end."""
     workers: int | None = None
-    """Videos at a time. Unless given: one for each core."""
+    """Videos at a time. Default: one for each core."""
     overwrite: bool = False
     """Replace existing stores."""
     dask: str | None = None
@@ -66,8 +55,6 @@ class ExtractSettings:
 
     def __post_init__(self) -> None:
         accept_text(self)
-        _ = self.part  # raises ValueError for an impossible one
-        check_detector(self.detector, self.detector_threshold, self.min_shot)
         if not 1 <= self.keyframes <= 100:
             raise ValueError(f"a shot can have 1 to 100 keyframes, not {self.keyframes}")
         if not 16 <= self.lines <= 4320:
@@ -76,11 +63,6 @@ class ExtractSettings:
             raise ValueError(f"JPEG quality goes from 1 to 100, not {self.quality}")
         if self.workers is not None and self.workers < 1:
             raise ValueError(f"at least one video must be processed at a time, not {self.workers}")
-
-    @property
-    def part(self) -> tuple[float | None, float | None]:
-        """Where the part that is read begins and ends, in seconds; None is the video's beginning or end."""
-        return part_of(self.start, self.end, self.duration)
 
 
 @dataclass(frozen=True)
@@ -119,19 +101,34 @@ class VideoTask:
     @property
     def store_settings(self) -> dict[str, Any]:
         """The settings that decide the content of the store, which are recorded in it; without those not given."""
-        given = {name: getattr(self.settings, name) for name in (*_READING, "quality")}
-        given["start"], given["end"] = self.settings.part
-        return {name: value for name, value in given.items() if value is not None}
+        values = self.reading | {"quality": self.settings.quality}
+        return {name: value for name, value in values.items() if value is not None}
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How the video is read, as fields of `ReaderSettings`."""
+        reading = self.settings.reading
+        start, end = reading.part
+        return {
+            "detector": reading.detector or DETECTOR_NAMES[0],
+            "detector_threshold": reading.detector_threshold,
+            "min_shot": reading.min_shot,
+            "keyframes": self.settings.keyframes,
+            "lines": self.settings.lines,
+            "start": start,
+            "end": end,
+        }
 
     def to_json(self) -> dict[str, Any]:
         """The task as plain JSON values."""
-        settings = asdict(self.settings) | {"output": str(self.settings.output)}
-        return {"video": str(self.video), "video_id": self.video_id, "settings": settings, "threads": self.threads}
+        return vars(self) | {"video": str(self.video), "settings": values_of(self.settings)}
 
     @classmethod
     def from_json(cls, task: Mapping[str, Any]) -> VideoTask:
         """The task of plain JSON values."""
-        return cls(Path(task["video"]), task["video_id"], ExtractSettings(**task["settings"]), task["threads"])
+        return cls(
+            Path(task["video"]), task["video_id"], settings_from(ExtractSettings, task["settings"]), task["threads"]
+        )
 
     def finished(self, fields: Mapping[str, Any], status: Literal["done", "kept"] = "done") -> VideoResult:
         """The result of a video whose store is written."""
@@ -225,11 +222,9 @@ def work(message: dict[str, Any], send: Send) -> None:
     from pipelines.video.reader import VideoReader  # start-up time: av, which the parent process does without
 
     task = VideoTask.from_json(message)
-    given = {name: getattr(task.settings, name) for name in _READING}
-    start, end = task.settings.part
     reader = VideoReader(
         task.video,
-        ReaderSettings(**given, start=start, end=end, threads=task.threads),
+        ReaderSettings(**task.reading, threads=task.threads),
         lambda done, total: send("progress", {"done": done, "total": total, "frames": reader.frames_read}),
     )
     shots = iter(reader)

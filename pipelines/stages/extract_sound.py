@@ -35,7 +35,7 @@ class SoundSettings:
     output: Path = Path("data/features/sound.h5")
     """The feature store. Features of other videos in it are kept."""
     workers: int | None = None
-    """Videos at a time. Unless given: one for each core."""
+    """Videos at a time. Default: one for each core."""
     overwrite: bool = False
     """Replace the features of videos that the store already has."""
 

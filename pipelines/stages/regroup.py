@@ -8,39 +8,29 @@ from typing import Any
 
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept
-from pipelines.options import Seconds, accept_text
-from pipelines.outputs.corrections import CHOICE, check_replaceable
+from pipelines.options import accept_text, nested, with_options
+from pipelines.outputs.corrections import check_replaceable
 from pipelines.outputs.exports import is_scenes_json
 from pipelines.scenes import DROP_SHORT_ALONE, SceneList
-from pipelines.stages.predict.settings import PredictSettings
+from pipelines.settings import GROUPING, Grouping
 
 
 @dataclass(frozen=True)
 class RegroupSettings:
-    """Which scenes are wanted, see `PredictSettings`."""
+    """Which scenes, and where they are written."""
 
     output: Path | None = None
-    """File to write, - for stdout. Unless given: SCENES.regrouped.json beside the input."""
-    threshold: float | None = None
-    """A shot with at least this score ends a scene; a lower one gives more scenes. Unless given: that of the
-    file."""
-    min_scene: Seconds | None = None
-    """Shortest scene, in seconds or as a timecode. Unless given: that of the file."""
-    drop_short: bool | None = None
-    """Leave out shorter scenes, instead of joining them to others. Unless given: as in the file."""
-    scenes: int | None = None
-    """Number of scenes: the most probable ones, whatever the threshold."""
+    """File to write, - for stdout. Default: SCENES.regrouped.json beside the input."""
+    grouping: Grouping = nested(
+        Grouping(),
+        defaults={"threshold": "as in the file", "min_scene": "as in the file", "drop_short": "as in the file"},
+    )
+    """Which scenes the scores make."""
     overwrite: bool = False
     """Replace a file that was corrected by hand, or is of another video."""
 
     def __post_init__(self) -> None:
         accept_text(self)
-        PredictSettings(**self.given)  # refuses the same values
-
-    @property
-    def given(self) -> dict[str, Any]:
-        """The settings of prediction among them that are not None."""
-        return {name: value for name in CHOICE if (value := getattr(self, name)) is not None}
 
 
 def regrouped_path(file: Path, settings: RegroupSettings) -> Path:
@@ -49,7 +39,7 @@ def regrouped_path(file: Path, settings: RegroupSettings) -> Path:
     return settings.output or file.with_name(f"{name}.regrouped.json")
 
 
-def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> SceneList:
+def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings(), **options: Any) -> SceneList:
     """Choose scene ends again, as `predict` would with these settings, and write the result.
 
     Names of scenes that have the same shots as before are kept.
@@ -57,6 +47,7 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
     Args:
         file: the ``scenes.json``.
         settings: which scenes.
+        options: options by name, such as ``min_scene``; they override ``settings``.
 
     Raises:
         BasslError: one line, for a ``scenes.json`` that cannot be read, scenes that the shots do not allow, or an
@@ -65,30 +56,29 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings()) -> 
     from pipelines.datasets.scene_list import read_scene_list  # start-up time: NumPy
     from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
 
-    file = Path(file)
+    file, settings = Path(file), with_options(settings, **options)
     output = regrouped_path(file, settings)
     if output != STDIO and not is_scenes_json(output):
         raise BasslError(f"{output}: regroup writes a .json; bassl export makes other formats of it")
     before = read_scene_list(file)
     check_inputs_kept((output,), (file, Path(before.video.path)))
     if not settings.overwrite and output != STDIO:
-        known = before.video.id, before.video.fingerprint
-        given = {scene.name for scene in before.scenes if scene.name is not None}
-        check_replaceable(output, before.video.path, lambda video: (video.id, video.fingerprint) == known, given)
-    stored = {name: value for name, value in before.settings.items() if name in CHOICE and name != "scenes"}
+        same = before.video.id, before.video.fingerprint
+        names = {scene.name for scene in before.scenes if scene.name is not None}
+        check_replaceable(output, before.video.path, lambda video: (video.id, video.fingerprint) == same, names)
+    stored = {name: before.settings[name] for name in GROUPING if name in before.settings and name != "scenes"}
     try:
-        wanted = PredictSettings(**{**stored, **settings.given})
-    except (TypeError, ValueError) as error:
+        values = settings.grouping.resolved(stored)
+    except ValueError as error:
         raise BasslError(f"{file}: its settings are not those of a prediction ({error})") from error
-    if settings.drop_short and not wanted.min_scene:
+    if settings.grouping.drop_short and not values["min_scene"]:
         raise BasslError(DROP_SHORT_ALONE)
-    names = {(scene.start_shot, scene.end_shot): scene.name for scene in before.scenes}
-    chosen = {name: getattr(wanted, name) for name in CHOICE}
+    name_of = {(scene.start_shot, scene.end_shot): scene.name for scene in before.scenes}
     scenes = tuple(
-        replace(scene, name=names.get((scene.start_shot, scene.end_shot)))
-        for scene in choose_scenes(before.shots, **chosen)
+        replace(scene, name=name_of.get((scene.start_shot, scene.end_shot)))
+        for scene in choose_scenes(before.shots, **values)
     )
     kept = {name: value for name, value in before.settings.items() if name != "edited_by_hand"}
-    result = replace(before, settings={**kept, **chosen}, scenes=scenes)
+    result = replace(before, settings={**kept, **values}, scenes=scenes)
     result.save(output)
     return result

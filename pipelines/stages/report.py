@@ -32,9 +32,9 @@ class ReportSettings:
     """What a page shows, and where it is written."""
 
     output: Path | None = None
-    """The page; for several files a folder. Unless given: beside the ``scenes.json``, with the ending ``.html``."""
+    """The page; for several files a folder. Default: beside the ``scenes.json``, with the ending ``.html``."""
     video: Path | None = None
-    """The video. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
+    """The video. Default: at the path in the ``scenes.json``, from its folder or absolute."""
     truth: Path | None = None
     """True scenes, in any format that `bassl score` reads; or a folder with those of this video among others."""
     tolerance: Seconds = ScoreSettings.tolerance

@@ -30,7 +30,7 @@ class ImageSettings:
     """Which images, and where they are written."""
 
     output: Path | None = None
-    """Folder of the images. Unless given: VIDEO-images in the current folder."""
+    """Folder of the images. Default: VIDEO-images in the current folder."""
     images: int = 3
     """Images of each scene."""
     shots: bool = False
@@ -43,15 +43,15 @@ class ImageSettings:
     quality: int = 90
     """Quality of JPEG and WebP, 1 to 100."""
     width: int | None = None
-    """Width in pixels. Unless given: that of the video, or what fits the height."""
+    """Width in pixels. Default: that of the video, or what fits the height."""
     height: int | None = None
-    """Height in pixels. Unless given: that of the video, or what fits the width."""
+    """Height in pixels. Default: that of the video, or what fits the width."""
     filename: str | None = None
     """Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $SHOT_NUMBER, $IMAGE_NUMBER and
-    $TIMECODE. Unless given: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER, or with shot and $SHOT_NUMBER; of a sprite
+    $TIMECODE. Default: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER, or with shot and $SHOT_NUMBER; of a sprite
     $VIDEO_NAME-thumbnails."""
     video: Path | None = None
-    """The video. Unless given: at the path in the ``scenes.json``, from its folder or absolute."""
+    """The video. Default: at the path in the ``scenes.json``, from its folder or absolute."""
     overwrite: bool = False
     """Replace existing files."""
 

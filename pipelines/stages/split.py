@@ -27,13 +27,13 @@ class SplitSettings:
     """How a video is cut."""
 
     folder: Path | None = None
-    """Folder of the files. Unless given: VIDEO-scenes in the current folder."""
+    """Folder of the files. Default: VIDEO-scenes in the current folder."""
     exact: bool = False
     """Cut to the frame by encoding again (H.264 and AAC), instead of copying from the key frame before each cut."""
     crf: int | None = None
-    """With exact: quality, 0 (lossless) to 51. Unless given: 18."""
+    """With exact: quality, 0 (lossless) to 51. Default: 18."""
     preset: Preset | None = None
-    """With exact: speed of libx264. Unless given: fast."""
+    """With exact: speed of libx264. Default: fast."""
     expand: Seconds = 0.0
     """Time to add before and after each scene, as handles for an editor, in seconds or as a timecode."""
     filename: str = "$VIDEO_NAME-scene-$SCENE_NUMBER"

@@ -25,7 +25,7 @@ class Machines:
     """GPUs, processes and machines of a job that trains or encodes."""
 
     gpus: int | None = None
-    """GPUs to use, over all machines, one process each; 0 uses the CPU. Unless given: one, if there is one."""
+    """GPUs to use, over all machines, one process each; 0 uses the CPU. Default: one, if there is one."""
     processes: int = 1
     """Processes on the CPU, with --gpus 0."""
     nodes: int = 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,36 +11,6 @@ from pipelines.scenes import Transition
 if TYPE_CHECKING:  # start-up time: settings import nothing heavy, so that --help is instant
     import numpy as np
     from numpy.typing import NDArray
-
-
-DETECTOR_NAMES = ("transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
-"""The keys of :data:`pipelines.video.detectors.DETECTORS`, without its imports."""
-
-
-def check_detector(name: str, threshold: float | None, min_shot: float | None) -> None:
-    """Raises ValueError, one line, for an unknown shot detector, or options that none can have."""
-    if name not in DETECTOR_NAMES:
-        raise ValueError(f"unknown shot detector {name!r}; choose from {', '.join(DETECTOR_NAMES)}")
-    if threshold is not None and not 0 < threshold < math.inf:
-        raise ValueError(f"the threshold of a shot detector must be above 0, not {threshold:g}")
-    if min_shot is not None and not 0 <= min_shot < math.inf:
-        raise ValueError(f"the minimum length of a shot must be 0 seconds or more, not {min_shot:g}")
-
-
-def part_of(start: float | None, end: float | None, duration: float | None) -> tuple[float | None, float | None]:
-    """Where the part of a video begins and ends that is to be read, in seconds; None is the video's beginning or end.
-
-    Raises ValueError, one line, for a part that no video has."""
-    for name, value in (("start", start), ("end", end), ("duration", duration)):
-        if value is not None and not 0 <= value < math.inf:
-            raise ValueError(f"the {name} must be 0 seconds or more, not {value:g}")
-    if end is not None and duration is not None:
-        raise ValueError("give the end or the duration of the part to read, not both")
-    if duration is not None:
-        end = (start or 0.0) + duration
-    if end is not None and end <= (start or 0.0):
-        raise ValueError(f"the part to read ends at {end:g} s, and it begins at {start or 0.0:g} s")
-    return start or None, end
 
 
 class Boundary(NamedTuple):
@@ -66,7 +35,7 @@ class ReaderSettings:
     """How a video is cut into shots and what is kept of each."""
 
     detector: str = "transitions"
-    """Shot detector: one of :data:`DETECTOR_NAMES`."""
+    """Shot detector: one of :data:`pipelines.settings.DETECTOR_NAMES`."""
     detector_threshold: float | None = None
     """Its threshold, in its own unit; None is its default."""
     min_shot: float | None = None

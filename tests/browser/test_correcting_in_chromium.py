@@ -19,7 +19,7 @@ from pipelines.datasets.scene_list import read_scene_list
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.page import save_page
 from pipelines.scenes import SceneList, Shot, Transition, without_short
-from pipelines.stages.regroup import RegroupSettings, regroup
+from pipelines.stages.regroup import regroup
 from pipelines.stages.report import ReportSettings, report
 from tests import pages, videos
 from tests.browser.opening import Made, ends_shown, opened, saved, slide, tile
@@ -656,7 +656,7 @@ def test_changing_the_threshold_drops_short_scenes_as_regroup_does(gaps: Page, t
     before = saved(gaps, tmp_path).rename(tmp_path / "before.json")
     for threshold in (0.3, 0.65, 0.15):
         slide(gaps, threshold)
-        found = regroup(before, RegroupSettings(threshold=threshold, drop_short=True))
+        found = regroup(before, threshold=threshold, drop_short=True)
         assert covered(saved(gaps, tmp_path)) == [(scene.start_shot, scene.end_shot) for scene in found.scenes]
     gaps.fill("#min-scene", "99")
     assert gaps.inner_text("#status") == "No scene has 99 seconds or more."

@@ -13,7 +13,7 @@ import pytest
 
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.outputs.exports import FORMATS
-from pipelines.stages.regroup import RegroupSettings, regroup
+from pipelines.stages.regroup import regroup
 from pipelines.stores.keyframes import read_keyframes
 from tests.command import Bassl
 from tests.outputs.exporting import scene_list
@@ -137,7 +137,7 @@ def test_drop_short_leaves_out_short_scenes(bassl: Bassl) -> None:
     ]
     assert bassl("report", "long.json", "-q")[0] == 0
     assert bassl("score", "long.json", "long.json", "-q")[0] == 0
-    again = regroup(Path("long.json"), RegroupSettings(threshold=0.05, min_scene=0.0))
+    again = regroup(Path("long.json"), threshold=0.05, min_scene=0.0)
     assert [(a.end_shot, b.start_shot) for a, b in pairwise(again.scenes)] == [(1, 1), (2, 2), (3, 3)]
     assert listed.settings["drop_short"] is True
     code, _, err = bassl("regroup", "--min-scene", "60", "--drop-short", "-t", "0.05")

@@ -550,7 +550,7 @@ def test_help_shows_every_option_with_its_default(bassl: Bassl, monkeypatch: pyt
     shown = bassl("predict", "--help").out
     for option in ("--output", "--threshold", "--min-scene", "--scenes", "--detector", "--shots", "--encoder"):
         assert option in shown
-    for default in ("0.5", "(the model's own, or transitions)", "(the model's own, or efficientnet_lite0)", "auto"):
+    for default in ("(0.5)", "(the model's own, or transitions)", "(the model's own, or efficientnet_lite0)", "auto"):
         assert f"[default: {default}]" in shown
 
 

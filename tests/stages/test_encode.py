@@ -23,6 +23,7 @@ from pipelines.models import torch_encoders
 from pipelines.models.colour import hue_histogram
 from pipelines.models.shot_encoder import ShotEncoder
 from pipelines.progress import ReportProgress
+from pipelines.settings import Reading
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import (
     EncodeSettings,
@@ -448,12 +449,12 @@ def test_keyframe_settings_of_an_index_are_known_if_all_stores_agree(tmp_path: P
     from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 
     stores = tmp_path / "stores"
-    extract_keyframes([video], ExtractSettings(stores, lines=48, quality=70, detector="content"))
+    extract_keyframes([video], ExtractSettings(stores, Reading("content"), lines=48, quality=70))
     build_index([stores], IndexSettings(output=tmp_path / "one.h5"))
     made = {"detector": "content", "keyframes": 3, "lines": 48, "quality": 70}
     assert keyframe_facts(read_index(tmp_path / "one.h5")) == made
     shutil.copy(video, tmp_path / "other.mp4")
-    extract_keyframes([tmp_path / "other.mp4"], ExtractSettings(stores, lines=48, quality=71, detector="content"))
+    extract_keyframes([tmp_path / "other.mp4"], ExtractSettings(stores, Reading("content"), lines=48, quality=71))
     build_index([stores], IndexSettings(output=tmp_path / "two.h5"))
     assert keyframe_facts(read_index(tmp_path / "two.h5")) == {k: v for k, v in made.items() if k != "quality"}
     build_index([put_movienet(tmp_path / "movienet")], IndexSettings(output=tmp_path / "movienet.h5"))

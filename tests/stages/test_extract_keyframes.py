@@ -19,6 +19,7 @@ from PIL import Image
 
 from pipelines import video_jobs
 from pipelines.errors import BasslError, VideoError
+from pipelines.options import with_options
 from pipelines.processes import Child
 from pipelines.progress import VideoProgress
 from pipelines.stages.extract_keyframes import ExtractSettings, VideoResult, extract_keyframes
@@ -53,7 +54,7 @@ def stores(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def extract(*inputs: Path | str, output: Path, **settings: object) -> list[VideoResult]:
-    return extract_keyframes(inputs, ExtractSettings(output=output, **settings))  # type: ignore[arg-type]
+    return extract_keyframes(inputs, with_options(ExtractSettings, output=output, **settings))
 
 
 def checksums(folder: Path) -> dict[str, str]:

@@ -32,8 +32,10 @@ from pipelines.models.opening import BUILT_IN, OpenedModel, open_model
 from pipelines.models.shapes import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings
 from pipelines.models.torch_encoders import torch_encoder
 from pipelines.models.torch_networks import build_network
+from pipelines.options import with_options
 from pipelines.progress import VideoProgress
 from pipelines.scenes import entry
+from pipelines.settings import Grouping, Reading
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
@@ -94,8 +96,8 @@ def test_the_saved_scenes_json_is_valid_and_complete(result: SceneList, tmp_path
 
 
 def test_everything_that_determines_the_result_is_recorded(result: SceneList, model: Path) -> None:
-    expected = asdict(PredictSettings("transitions", encoder="efficientnet_lite0", device="cpu"))
-    del expected["encoder_options"]  # they are for ONNX files
+    expected: dict[str, Any] = asdict(Reading("transitions")) | Grouping().resolved()
+    expected |= {"model": None, "encoder": "efficientnet_lite0", "device": "cpu"}
     del expected["duration"]  # recorded as the end
     expected |= {"model": str(model), "bassl": pipelines.__version__, "encoder_id": "efficientnet_lite0-d069d09dc7fa"}
     assert expected.items() <= result.settings.items()
@@ -107,14 +109,14 @@ def test_everything_that_determines_the_result_is_recorded(result: SceneList, mo
 def test_a_shot_list_is_recorded_instead_of_the_detector(video: Path, model: Path, tmp_path: Path) -> None:
     listed = tmp_path / "shots.txt"
     listed.write_text("40\n80\n")
-    result = predict(video, PredictSettings(model=model, shots=listed))
+    result = predict(video, model=model, shots=listed)
     assert [shot.start_frame for shot in result.shots] == [0, 40, 80]
     assert (result.settings["shots"], result.settings["detector"]) == (str(listed), None)
 
 
 @pytest.mark.parametrize("scenes", [1, 3])
 def test_an_exact_number_of_scenes_can_be_requested(video: Path, model: Path, scenes: int) -> None:
-    result = predict(video, PredictSettings(model=model, scenes=scenes))
+    result = predict(video, model=model, scenes=scenes)
     assert len(result.scenes) == scenes
     ends = {scene.end_shot - 1 for scene in result.scenes[:-1]}
     others = {shot.index for shot in result.shots[:-1]} - ends
@@ -123,11 +125,11 @@ def test_an_exact_number_of_scenes_can_be_requested(video: Path, model: Path, sc
 
 def test_threshold_and_minimum_length_regroup_the_same_scores(video: Path, model: Path, result: SceneList) -> None:
     scores = [shot.score for shot in result.shots[:-1]]
-    low = predict(video, PredictSettings(model=model, device="cpu", threshold=min(scores) - 1e-6))
+    low = predict(video, model=model, device="cpu", threshold=min(scores) - 1e-6)
     assert low.shots == result.shots
     assert len(low.scenes) == 4
-    assert len(predict(video, PredictSettings(model=model, threshold=max(scores) + 1e-6)).scenes) == 1
-    long = predict(video, PredictSettings(model=model, threshold=min(scores) - 1e-6, min_scene=2.0))
+    assert len(predict(video, model=model, threshold=max(scores) + 1e-6).scenes) == 1
+    long = predict(video, model=model, threshold=min(scores) - 1e-6, min_scene=2.0)
     assert len(long.scenes) == 2
     assert all(scene.end - scene.start >= 2.0 for scene in long.scenes)
 
@@ -161,9 +163,9 @@ def test_unusable_input_raises_the_matching_error(video: Path, model: Path, tmp_
     for path, settings, error in (
         (tmp_path / "gone.mp4", PredictSettings(model=model), VideoError),
         (video, PredictSettings(model=no_model), StoreError),
-        (video, PredictSettings(model=model, shots=tmp_path / "gone.txt"), DatasetError),
-        (video, PredictSettings(model=model, scenes=5), BasslError),
-        (video, PredictSettings(model=model, scenes=4, min_scene=2.0), BasslError),
+        (video, with_options(PredictSettings, model=model, shots=tmp_path / "gone.txt"), DatasetError),
+        (video, with_options(PredictSettings, model=model, scenes=5), BasslError),
+        (video, with_options(PredictSettings, model=model, scenes=4, min_scene=2.0), BasslError),
     ):
         with pytest.raises(error) as caught:
             predict(path, settings)
@@ -181,7 +183,7 @@ def test_unusable_input_raises_the_matching_error(video: Path, model: Path, tmp_
 )
 def test_unknown_names_are_refused_on_construction_of_settings(wrong: dict[str, Any], words: str) -> None:
     with pytest.raises((BasslError, ValueError), match=words):
-        PredictSettings(**wrong)
+        with_options(PredictSettings, **wrong)
 
 
 def test_a_url_is_refused_with_a_hint_to_download_it() -> None:
@@ -242,23 +244,20 @@ def test_settings_that_no_video_can_satisfy_are_refused(
     threshold: float, min_scene: float, scenes: int | None, word: str
 ) -> None:
     with pytest.raises(ValueError, match=word) as caught:
-        PredictSettings(threshold=threshold, min_scene=min_scene, scenes=scenes)
+        with_options(PredictSettings, threshold=threshold, min_scene=min_scene, scenes=scenes)
     assert "\n" not in str(caught.value)
 
 
 def test_settings_that_some_video_can_satisfy_are_accepted() -> None:
-    PredictSettings(threshold=0.001, min_scene=3600.0, scenes=1)
+    with_options(PredictSettings, threshold=0.001, min_scene=3600.0, scenes=1)
 
 
 def test_settings_can_be_keyword_arguments_and_paths_strings(video: Path, model: Path) -> None:
     low = predict(video, model=str(model), device="cpu", threshold=0.01, min_scene=2)
-    assert (
-        low.to_dict()
-        == predict(video, PredictSettings(model=model, device="cpu", threshold=0.01, min_scene=2)).to_dict()
-    )
-    assert predict(video, PredictSettings(model=model, scenes=3), scenes=2).settings["scenes"] == 2
+    assert low.to_dict() == predict(video, model=model, device="cpu", threshold=0.01, min_scene=2).to_dict()
+    assert predict(video, PredictSettings(grouping=Grouping(scenes=3)), model=model, scenes=2).settings["scenes"] == 2
     with pytest.raises(TypeError):
-        predict(video, model=model, treshold=0.5)  # type: ignore[call-arg]
+        predict(video, model=model, treshold=0.5)
 
 
 def test_a_loaded_model_predicts_many_videos_and_loads_nothing_again(
@@ -298,7 +297,9 @@ def test_a_missing_model_is_reported_when_it_is_loaded(tmp_path: Path) -> None:
 def staged(synthetic_video: tuple[Path, SyntheticVideo], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An index of a video whose keyframes are small, of low quality, four a shot and cut by another detector."""
     folder = tmp_path_factory.mktemp("staged")
-    settings = ExtractSettings(folder / "keyframes", "content", keyframes=4, lines=100, quality=40)
+    settings = with_options(
+        ExtractSettings, output=folder / "keyframes", detector="content", keyframes=4, lines=100, quality=40
+    )
     extract_keyframes([synthetic_video[0]], settings)
     build_index([folder / "keyframes"], IndexSettings(output=folder / "index.h5"))
     return folder / "index.h5"
@@ -367,16 +368,16 @@ def trained_on(pictures: object, keyframes: object = 4) -> OpenedModel:
 def test_a_video_is_read_with_the_keyframe_settings_of_the_model_unless_overridden() -> None:
     made = {"lines": 120, "detector": "content", "detector_threshold": 20.0, "min_shot": 0.2, "quality": 50}
     own = ReaderSettings("content", 20.0, 0.2, keyframes=4, lines=120)
-    assert how_videos_are_read(trained_on(made), PredictSettings()) == own
-    assert how_videos_are_read(trained_on(made), PredictSettings(min_shot=0.5)) == replace(own, min_shot=0.5)
-    stricter = PredictSettings("content", detector_threshold=31.0)
+    assert how_videos_are_read(trained_on(made), Reading()) == own
+    assert how_videos_are_read(trained_on(made), Reading(min_shot=0.5)) == replace(own, min_shot=0.5)
+    stricter = Reading("content", 31.0)
     assert how_videos_are_read(trained_on(made), stricter) == replace(own, detector_threshold=31.0)
     # Options of one detector mean nothing to another.
     other = ReaderSettings("adaptive", keyframes=4, lines=120)
-    assert how_videos_are_read(trained_on(made), PredictSettings("adaptive")) == other
-    part = PredictSettings(start=2.0, duration=3.0)
+    assert how_videos_are_read(trained_on(made), Reading("adaptive")) == other
+    part = Reading(start=2.0, duration=3.0)
     assert how_videos_are_read(trained_on(made), part) == replace(own, start=2.0, end=5.0)
-    assert how_videos_are_read(trained_on({}, None), PredictSettings()) == ReaderSettings()
+    assert how_videos_are_read(trained_on({}, None), Reading()) == ReaderSettings()
 
 
 @pytest.mark.parametrize(
@@ -386,7 +387,7 @@ def test_a_video_is_read_with_the_keyframe_settings_of_the_model_unless_overridd
 )
 def test_a_model_without_recorded_keyframe_settings_is_refused(pictures: object, keyframes: object) -> None:
     with pytest.raises(StoreError, match=r"model\.safetensors: does not say how its keyframes were made"):
-        how_videos_are_read(trained_on(pictures, keyframes), PredictSettings())
+        how_videos_are_read(trained_on(pictures, keyframes), Reading())
 
 
 @pytest.mark.parametrize("missing", ["quality", "lines"])
@@ -530,7 +531,7 @@ def written_by(folder: Path) -> dict[str, str]:
 def test_videos_in_parallel_get_the_same_scenes_as_one_after_another(
     library: Path, model: Path, tmp_path: Path
 ) -> None:
-    settings = PredictSettings(model=model, device="cpu", min_scene=0.5)
+    settings = with_options(PredictSettings, model=model, device="cpu", min_scene=0.5)
     one_by_one = predict_videos([library], tmp_path / "out", settings, pages=True, jobs=1)
     before = written_by(tmp_path / "out")
     told: list[VideoProgress[VideoScenes]] = []
@@ -573,7 +574,7 @@ def test_a_result_is_kept_unless_it_was_made_with_other_settings(library: Path, 
     output = tmp_path / "out"
 
     def run(**changes: Any) -> list[VideoScenes]:
-        return predict_videos([library / "a.mp4"], output, replace(settings, **changes))
+        return predict_videos([library / "a.mp4"], output, with_options(settings, **changes))
 
     (done,) = run()
     before = done.output.stat().st_mtime_ns
@@ -583,7 +584,7 @@ def test_a_result_is_kept_unless_it_was_made_with_other_settings(library: Path, 
     (other,) = run(threshold=0.6, scenes=2)
     assert (other.status, other.output.stat().st_mtime_ns) == ("failed", before)
     assert "(threshold 0.5 and not 0.6, scenes None and not 2); --overwrite makes it again" in other.error
-    (again,) = predict_videos([library / "a.mp4"], output, replace(settings, scenes=2), overwrite=True)
+    (again,) = predict_videos([library / "a.mp4"], output, with_options(settings, scenes=2), overwrite=True)
     assert (again.status, again.scenes) == ("done", 2)
     again.output.write_text("{}")
     assert "not a scenes.json of this version; --overwrite" in run()[0].error
@@ -662,7 +663,7 @@ def named(content: dict[str, Any]) -> None:
 def test_hand_corrected_scenes_are_not_overwritten(
     video: Path, model: Path, tmp_path: Path, correct: Callable[[dict[str, Any]], None], again: dict[str, Any]
 ) -> None:
-    settings = PredictSettings(model=model, threshold=0.01)
+    settings = with_options(PredictSettings, model=model, threshold=0.01)
     (done,) = predict_videos([video], tmp_path, settings)
     content = json.loads(done.output.read_text())
     correct(content)
@@ -752,7 +753,7 @@ def test_settings_that_fail_for_all_videos_raise_an_error(library: Path, model: 
         (lambda: predict_videos([tmp_path / "empty"], tmp_path, settings), "holds no videos"),
         (lambda: predict_videos([library], tmp_path / "file", settings), "folder cannot be made"),
         (
-            lambda: predict_videos([library], tmp_path, replace(settings, shots=Path("s"))),
+            lambda: predict_videos([library], tmp_path, with_options(settings, shots=Path("s"))),
             "s: is a list of shots of one",
         ),
         (lambda: predict_videos([library], tmp_path, replace(settings, encoder="vgg")), "unknown encoder"),

@@ -10,6 +10,7 @@ import pytest
 
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError
+from pipelines.options import with_options
 from pipelines.scenes import SceneList, Transition
 from pipelines.stages.regroup import RegroupSettings, regroup
 from tests.command import Bassl
@@ -37,16 +38,16 @@ def lengths(result: SceneList) -> list[int]:
 
 
 def test_a_lower_threshold_gives_more_scenes(file: Path) -> None:
-    assert lengths(regroup(file, RegroupSettings(threshold=0.5))) == [1, 2, 2, 1]
-    assert lengths(regroup(file, RegroupSettings(threshold=0.3))) == [1, 2, 1, 1, 1]
+    assert lengths(regroup(file, threshold=0.5)) == [1, 2, 2, 1]
+    assert lengths(regroup(file, threshold=0.3)) == [1, 2, 1, 1, 1]
 
 
 def test_a_given_number_of_scenes_takes_the_most_probable_ends(file: Path) -> None:
-    assert lengths(regroup(file, RegroupSettings(scenes=2))) == [1, 5]
+    assert lengths(regroup(file, scenes=2)) == [1, 5]
 
 
 def test_no_scene_is_shorter_than_the_minimum(file: Path) -> None:
-    assert lengths(regroup(file, RegroupSettings(threshold=0.3, min_scene=3.0))) == [3, 3]
+    assert lengths(regroup(file, threshold=0.3, min_scene=3.0)) == [3, 3]
 
 
 def test_settings_that_are_not_given_come_from_the_file(file: Path) -> None:
@@ -57,15 +58,15 @@ def test_settings_that_are_not_given_come_from_the_file(file: Path) -> None:
 
 
 def test_scenes_dropped_as_too_short_stay_dropped(file: Path, tmp_path: Path) -> None:
-    short = RegroupSettings(tmp_path / "short.json", threshold=0.3, min_scene=1.5, drop_short=True)
+    short = with_options(RegroupSettings, output=tmp_path / "short.json", threshold=0.3, min_scene=1.5, drop_short=True)
     dropped = regroup(file, short)
     assert lengths(regroup(short.output)) == lengths(dropped)
-    joined = regroup(file, replace(short, output=tmp_path / "joined.json", drop_short=False))
-    assert lengths(regroup(short.output, RegroupSettings(drop_short=False))) == lengths(joined) != lengths(dropped)
+    joined = regroup(file, with_options(short, output=tmp_path / "joined.json", drop_short=False))
+    assert lengths(regroup(short.output, drop_short=False)) == lengths(joined) != lengths(dropped)
 
 
 def test_scenes_with_the_same_shots_keep_their_names(file: Path) -> None:
-    assert [scene.name for scene in regroup(file, RegroupSettings(threshold=0.5)).scenes] == [
+    assert [scene.name for scene in regroup(file, threshold=0.5).scenes] == [
         "first",
         None,
         None,
@@ -75,7 +76,7 @@ def test_scenes_with_the_same_shots_keep_their_names(file: Path) -> None:
 
 def test_the_result_is_written_beside_the_unchanged_input(file: Path) -> None:
     before = file.read_bytes()
-    result = regroup(file, RegroupSettings(threshold=0.5))
+    result = regroup(file, threshold=0.5)
     assert file.read_bytes() == before
     assert read_scene_list(file.with_name("scenes.regrouped.json")) == result
 
@@ -100,8 +101,8 @@ def corrected(path: Path, settings: dict[str, object], *names: str | None) -> by
 def test_a_hand_corrected_result_is_replaced_only_with_overwrite(
     file: Path, settings: dict[str, object], names: tuple[str, ...]
 ) -> None:
-    other = RegroupSettings(threshold=0.3)
-    regroup(file, RegroupSettings(threshold=0.5))
+    other = with_options(RegroupSettings, threshold=0.3)
+    regroup(file, threshold=0.5)
     output = file.with_name("scenes.regrouped.json")
     before = corrected(output, settings, *names)
     refusal(lambda: regroup(file, other), output, "corrected by hand", "--overwrite", error=BasslError)
@@ -114,7 +115,7 @@ def test_a_hand_corrected_result_is_replaced_only_with_overwrite(
 def test_the_regrouped_result_of_a_corrected_file_does_not_count_as_corrected(file: Path) -> None:
     corrected(file, {"edited_by_hand": True})
     assert "edited_by_hand" not in regroup(file).settings
-    assert lengths(regroup(file, RegroupSettings(scenes=2))) == [1, 5]
+    assert lengths(regroup(file, scenes=2)) == [1, 5]
 
 
 def test_scenes_of_another_video_are_replaced_only_with_overwrite(file: Path) -> None:
@@ -127,9 +128,9 @@ def test_scenes_of_another_video_are_replaced_only_with_overwrite(file: Path) ->
 
 def test_impossible_settings_give_a_one_line_error(file: Path) -> None:
     with pytest.raises(ValueError, match="threshold must lie between 0 and 1"):
-        RegroupSettings(threshold=1.5)
+        with_options(RegroupSettings, threshold=1.5)
     with pytest.raises(BasslError, match="6 shot"):
-        regroup(file, RegroupSettings(scenes=7))
+        regroup(file, scenes=7)
 
 
 def test_the_command_prints_the_scenes_and_writes_them(file: Path, bassl: Bassl) -> None:
@@ -142,10 +143,15 @@ def test_the_command_prints_the_scenes_and_writes_them(file: Path, bassl: Bassl)
 
 
 def test_dropping_short_scenes_needs_a_length(file: Path) -> None:
-    refusal(lambda: regroup(file, RegroupSettings(drop_short=True)), "--drop-short", "--min-scene", error=BasslError)
+    refusal(
+        lambda: regroup(file, drop_short=True),
+        "--drop-short",
+        "--min-scene",
+        error=BasslError,
+    )
     found = read_scene_list(file)
     replace(found, settings={**found.settings, "drop_short": True}).save(file)
-    assert lengths(regroup(file, RegroupSettings(threshold=0.5))) == [1, 2, 2, 1], "of an older version"
+    assert lengths(regroup(file, threshold=0.5)) == [1, 2, 2, 1], "of an older version"
 
 
 @pytest.mark.parametrize("name", ["nine.edl", "nine.csv"])

@@ -19,6 +19,7 @@ from PIL import Image
 
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError
+from pipelines.options import with_options
 from pipelines.scenes import SceneList
 from pipelines.stages.predict import PredictSettings, predict_videos
 from pipelines.stages.report import ReportSettings, report, report_videos
@@ -247,7 +248,7 @@ def test_a_folder_of_videos_has_a_page_each(place: Path, model: Path) -> None:
     assert [result.status for result in again] == ["kept", "done"]
     assert linked(place / "out" / "index.html") == ["./video.html", "./video_2.html"]
     (place / "out" / "video_2.json").unlink()
-    mixed = predict_videos([place], place / "out", replace(settings, threshold=0.4), pages=True)
+    mixed = predict_videos([place], place / "out", with_options(settings, threshold=0.4), pages=True)
     assert [result.status for result in mixed] == ["failed", "done"]
     assert linked(place / "out" / "index.html") == ["./video.html", "./video_2.html"]
 

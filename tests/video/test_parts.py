@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipelines.errors import VideoError
+from pipelines.settings import Reading
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.reader import VideoReader
-from pipelines.video.shots import KeyframedShot, ReaderSettings, part_of
+from pipelines.video.shots import KeyframedShot, ReaderSettings
 from tests import videos
 from tests.videos import CUTS, FRAMES, GROUPS
 
@@ -128,9 +129,9 @@ def test_shots_within_a_part_equal_those_of_the_video(cut_video: Path, detector:
 
 
 def test_a_part_can_be_given_by_end_or_duration() -> None:
-    assert part_of(None, None, None) == (None, None)
-    assert part_of(0.0, 5.0, None) == (None, 5.0)
-    assert part_of(2.0, None, 3.0) == (2.0, 5.0)
-    for wrong in ((2.0, 2.0, None), (None, 4.0, 4.0), (-1.0, None, None), (None, float("nan"), None)):
+    assert Reading().part == (None, None)
+    assert Reading(start=0.0, end=5.0).part == (None, 5.0)
+    assert Reading(start=2.0, duration=3.0).part == (2.0, 5.0)
+    for start, end, duration in ((2.0, 2.0, None), (None, 4.0, 4.0), (-1.0, None, None), (None, float("nan"), None)):
         with pytest.raises(ValueError, match=r"end|duration|start"):
-            part_of(*wrong)
+            Reading(start=start, end=end, duration=duration)

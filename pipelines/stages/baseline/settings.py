@@ -20,7 +20,7 @@ class BaselineSettings:
     """Index of the videos, with labels."""
     features: tuple[Path, ...] = ()
     """Feature store, or several of one encoder, with all videos of the index.
-    Unless given: the index's own, or those that bassl encode made."""
+    Default: the index's own, or those that bassl encode made."""
     extra: tuple[Path, ...] = ()
     """Stores of further feature sets (sound, place, cast), for the systems that take several: grouping and lgss."""
     splits: tuple[str, ...] = ("train", "val")

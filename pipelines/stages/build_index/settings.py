@@ -25,7 +25,7 @@ class IndexSettings:
     """Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV or chapters."""
     split: str | tuple[float, ...] | Path | None = None
     """Draw splits by video: 0.6,0.2,0.2 are the shares of train, val and test; or a JSON file with the video ids of
-    each split. Unless given: the splits of the sources."""
+    each split. Default: the splits of the sources."""
     seed: int = 0
     """Seed of the draw of splits."""
     doubtful: Literal["end", "ignore"] = "end"
@@ -38,7 +38,7 @@ class IndexSettings:
     feature_folder: Path = Path("data/features")
     """Folder of the feature stores that are made from .npz sources, one per source folder."""
     pack: Path | None = None
-    """Folder of keyframe stores to pack folders of JPEG files into. Unless given: none, they are read in place."""
+    """Folder of keyframe stores to pack folders of JPEG files into. Default: none, they are read in place."""
     only_complete: bool = False
     """Leave out videos without keyframes or features, and those whose files are damaged or contradict each other."""
     frame_rate: float | None = None

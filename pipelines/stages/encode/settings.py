@@ -24,7 +24,7 @@ class EncodeSettings:
     labelled: bool = False
     """Only videos with labels: all that fine-tuning, scoring and baselines read."""
     workers: int | None = None
-    """Threads that read, decode and encode, for each process. Unless given: the cores are shared out; one with
+    """Threads that read, decode and encode, for each process. Default: the cores are shared out; one with
     --dask."""
     device: str = "auto"
     """Where an encoder of torch runs: auto, cpu or cuda; ONNX encoders run on the CPU."""
@@ -32,7 +32,7 @@ class EncodeSettings:
     """Replace an existing store."""
     preparation: Literal["centre", "squeeze"] | None = None
     """How a keyframe becomes the encoder's square input: centre, shorter side to 8/7 of it and the centre cut out, or
-    squeeze, the whole frame. Unless given: centre for a pre-trained or imported encoder (release), else squeeze."""
+    squeeze, the whole frame. Default: centre for a pre-trained or imported encoder (release), else squeeze."""
     dask: str | None = None
     """Address of a Dask scheduler whose workers encode the videos; they must see the same files."""
     encoder_options: EncoderOptions = field(default_factory=EncoderOptions, metadata=RARE)

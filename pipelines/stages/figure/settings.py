@@ -21,7 +21,7 @@ class SimilaritySettings:
     index: Path = Path("data/index.h5")
     """Index of the video: its shots, labels and keyframes."""
     video: str | None = None
-    """Id of the video. Unless given: the only one of the index."""
+    """Id of the video. Default: the only one of the index."""
     first: int = 0
     """Number of the first shot, counted from 0."""
     shots: int = 16
@@ -29,7 +29,7 @@ class SimilaritySettings:
     features: Path = Path("data/features")
     """For runs: feature store of their encoder, or the folder where it is looked for."""
     labels: tuple[str, ...] = ()
-    """Names of the models, in their order; repeat it. Unless given: names of their files."""
+    """Names of the models, in their order; repeat it. Default: names of their files."""
     own_scale: bool = False
     """A colour scale for each matrix; else all share one, and colours can be compared."""
 
@@ -76,7 +76,7 @@ class BoundarySettings:
     annotator: int = ScoreSettings.annotator
     """Number of the BBC annotator whose labels are read."""
     labels: tuple[str, ...] = ()
-    """Names of the models, in their order; repeat it. Unless given: names of their files."""
+    """Names of the models, in their order; repeat it. Default: names of their files."""
 
     def __post_init__(self) -> None:
         accept_text(self)
@@ -89,7 +89,7 @@ class CurveSettings:
     """How runs are drawn."""
 
     labels: tuple[str, ...] = ()
-    """Names of the runs, in their order; repeat it. Unless given: names of their folders."""
+    """Names of the runs, in their order; repeat it. Default: names of their folders."""
 
 
 @dataclass(frozen=True)

@@ -41,7 +41,7 @@ class FinetuneSettings:
     index: Path = Path("data/index.h5")
     """Index of the videos, with labels."""
     features: tuple[Path, ...] = ()
-    """Feature store, or several of one encoder, with all videos of the index. Unless given: the index's own, or
+    """Feature store, or several of one encoder, with all videos of the index. Default: the index's own, or
     computed ones."""
     sound: Path | None = None
     """Store of sound (bassl extract-sound) to learn from too: transformer, mlp and ms-lstm. The model then reads the
@@ -52,12 +52,12 @@ class FinetuneSettings:
     """Pre-trained model to start from: last (the newest pre-trained run beside the output folder), a run folder, a
     model file (an imported checkpoint too), or none."""
     transfer: Literal["encoder", "encoder+crn"] | None = None
-    """What to transfer from it: encoder (the paper's M6) or encoder+crn (M7). Unless given: all that fits."""
+    """What to transfer from it: encoder (the paper's M6) or encoder+crn (M7). Default: all that fits."""
     encoder: str | None = None
-    """Shot encoder where there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Unless given: that of
+    """Shot encoder where there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Default: that of
     the index's features, or efficientnet_lite0."""
     preparation: Literal["centre", "squeeze"] | None = rare(None)
-    """How a keyframe becomes the input of the encoder: centre or squeeze, see bassl encode. Unless given: centre for a
+    """How a keyframe becomes the input of the encoder: centre or squeeze, see bassl encode. Default: centre for a
     pre-trained one (release), squeeze for others."""
     feature_folder: Path = rare(Path("data/features"))
     """Folder of the feature stores that are computed here, one for each encoder."""
@@ -80,22 +80,22 @@ class FinetuneSettings:
     seed: int = 0
     """The first seed."""
     epochs: int | None = None
-    """Passes over all labelled shots. Unless given: 20."""
+    """Passes over all labelled shots. Default: 20."""
     batch: int | None = None
-    """Examples in a step, over all processes. Unless given: 1024; relational 128."""
+    """Examples in a step, over all processes. Default: 1024; relational 128."""
     rate: float | None = None
-    """Highest learning rate. Unless given: 2.5e-6 x batch / 256 for a transferred CRN, ten times that for a new one;
+    """Highest learning rate. Default: 2.5e-6 x batch / 256 for a transferred CRN, ten times that for a new one;
     relational 2e-3."""
     neighbours: int | None = None
-    """K, shots on each side of the centre. Unless given: 8; ms-lstm 2; relational 4; or that of a transferred CRN."""
+    """K, shots on each side of the centre. Default: 8; ms-lstm 2; relational 4; or that of a transferred CRN."""
     width: int | None = rare(None)
-    """Width of a new network. Unless given: transformer 768; mlp 4096; ms-lstm 512; relational 0, a linear model."""
+    """Width of a new network. Default: transformer 768; mlp 4096; ms-lstm 512; relational 0, a linear model."""
     layers: int = rare(2)
     """Layers of a new transformer, or of a relational network with a width."""
     heads: int = rare(8)
     """Attention heads of a new transformer."""
     dropout: float | None = rare(None)
-    """Dropout in training. Unless given: transformer 0.1; mlp 0.5; relational 0.5."""
+    """Dropout in training. Default: transformer 0.1; mlp 0.5; relational 0.5."""
     sequence: int = rare(10)
     """T, consecutive shots that the ms-lstm reads."""
     end_to_end: bool = False

@@ -7,18 +7,18 @@ just so: the scores are those that the stages one by one would give (keyframe st
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Unpack
+from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, real
+from pipelines.options import with_options
 from pipelines.outputs.exports import check_ending
 from pipelines.progress import ReportProgress, VideoProgress
 from pipelines.scenes import SceneList
 from pipelines.stages.predict.result import VideoScenes
-from pipelines.stages.predict.settings import PredictOptions, PredictSettings
+from pipelines.stages.predict.settings import PredictSettings
 from pipelines.video.inputs import find_videos
 from pipelines.video.shots import KeyframedShot
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:  # start-up time: NumPy, safetensors
     from pipelines.stages.predict.model import SceneModel
 
 __all__ = [
-    "PredictOptions",
     "PredictSettings",
     "VideoScenes",
     "load_model",
@@ -57,16 +56,16 @@ def load_model(
     """
     from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
 
-    return SceneModel(_settings(None, {"model": model, "encoder": encoder, "device": device})).load()
+    return SceneModel(with_options(PredictSettings, model=model, encoder=encoder, device=device)).load()
 
 
 def predict(
     video: Path | str,
-    settings: PredictSettings | None = None,
+    settings: PredictSettings = PredictSettings(),
     *,
     progress: ReportProgress | None = None,
     on_shot: Callable[[KeyframedShot], None] | None = None,
-    **options: Unpack[PredictOptions],
+    **options: Any,
 ) -> SceneList:
     """Find the scenes of a video: shots with scores, and the scenes that they make.
 
@@ -75,11 +74,12 @@ def predict(
         settings: how; the defaults need neither network nor GPU.
         progress: called with how far the video has been read, in seconds.
         on_shot: called with each shot and its keyframes as it is found, for a storyboard.
-        options: settings by name; they override those of ``settings``.
+        options: options by name, such as ``min_scene``, wherever they are nested; they override ``settings``.
 
     Raises:
         BasslError: one line, for a video, model, shot list or setting that cannot be used.
         ValueError: one line, for a setting that no video can satisfy.
+        TypeError: one line, for an option that does not exist.
 
     Example::
 
@@ -93,19 +93,19 @@ def predict(
     find_videos([video])
     from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
 
-    return SceneModel(_settings(settings, options)).predict(video, progress=progress, on_shot=on_shot)
+    return SceneModel(with_options(settings, **options)).predict(video, progress=progress, on_shot=on_shot)
 
 
 def predict_file(
     video: Path | str,
     output: Path | str | None,
-    settings: PredictSettings | None = None,
+    settings: PredictSettings = PredictSettings(),
     *,
     storyboard: Path | str | None = None,
     page: Path | str | None = None,
     overwrite: bool = False,
     progress: ReportProgress | None = None,
-    **options: Unpack[PredictOptions],
+    **options: Any,
 ) -> SceneList:
     """Find the scenes of a video, as :func:`predict` does, and write them. ``video``, ``settings``, ``progress`` and
     ``options`` are those of :func:`predict`.
@@ -122,9 +122,9 @@ def predict_file(
         ValueError: as :func:`predict`.
     """
     find_videos([video])
-    settings = _settings(settings, options)
+    settings = with_options(settings, **options)
     scenes, board, html = (None if path is None else Path(path) for path in (output, storyboard, page))
-    _check_outputs(scenes, board, html, (Path(video), settings.shots, settings.model))
+    _check_outputs(scenes, board, html, (Path(video), settings.reading.shots, settings.model))
     from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
     from pipelines.stages.predict.videos import predict_to_files  # start-up time: OpenCV, PyAV
 
@@ -142,7 +142,7 @@ def predict_file(
 def predict_videos(
     inputs: Path | str | Sequence[Path | str],
     output: Path | str,
-    settings: PredictSettings | None = None,
+    settings: PredictSettings = PredictSettings(),
     *,
     overwrite: bool = False,
     storyboards: Path | str | None = None,
@@ -151,7 +151,7 @@ def predict_videos(
     dask: str | None = None,
     progress: Callable[[VideoProgress[VideoScenes]], None] | None = None,
     on_start: Callable[[int], None] | None = None,
-    **options: Unpack[PredictOptions],
+    **options: Any,
 ) -> list[VideoScenes]:
     """Find the scenes of videos, each into a file of its own.
 
@@ -181,7 +181,7 @@ def predict_videos(
     return predict_all(
         inputs,
         Path(output),
-        _settings(settings, options),
+        with_options(settings, **options),
         overwrite=overwrite,
         storyboards=None if storyboards is None else Path(storyboards),
         pages=pages,
@@ -204,7 +204,3 @@ def _check_outputs(output: Path | None, board: Path | None, page: Path | None, r
         raise BasslError(f"{board}: a storyboard is a PNG; name a file that ends in .png")
     if output is not None:
         check_ending(output)
-
-
-def _settings(settings: PredictSettings | None, options: PredictOptions) -> PredictSettings:
-    return replace(settings or PredictSettings(), **options)  # type: ignore[arg-type]  # settings take str for Path

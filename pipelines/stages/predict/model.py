@@ -6,15 +6,17 @@ from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any
 
 from pipelines import __version__, processes
 from pipelines.errors import StoreError, explain_missing_extra
 from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
+from pipelines.options import with_options
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneList, Shot
-from pipelines.stages.predict.settings import PredictSettings, VideoOptions
+from pipelines.settings import VIDEO_OPTIONS, Reading
+from pipelines.stages.predict.settings import PredictSettings
 from pipelines.video.inputs import fingerprint, safe_id
 from pipelines.video.shots import KeyframedShot, ReaderSettings
 from pipelines.video.video_process import VideoProcess
@@ -50,7 +52,7 @@ class SceneModel:
         *,
         progress: ReportProgress | None = None,
         on_shot: Callable[[KeyframedShot], None] | None = None,
-        **options: Unpack[VideoOptions],
+        **options: Any,
     ) -> SceneList:
         """Find the scenes of a video: shots with scores, and the scenes that they make.
 
@@ -58,18 +60,18 @@ class SceneModel:
             video: any file that FFmpeg's libraries read.
             progress: called with how far the video has been read, in seconds.
             on_shot: called with each shot and its keyframes as it is found, for a storyboard.
-            options: settings for this video that differ from those of the model.
+            options: options of `Reading` and `Grouping` by name, for this video.
 
         Raises:
             BasslError: one line, for a video, model or shot list that cannot be used.
             ValueError: one line, for an option that no video can satisfy.
             TypeError: an option that a video cannot have of its own, such as the encoder.
         """
-        if unknown := sorted(options.keys() - VideoOptions.__annotations__.keys()):
+        if unknown := sorted(options.keys() - set(VIDEO_OPTIONS)):
             raise TypeError(f"{unknown[0]} is not an option of a video; load_model takes model, encoder and device")
-        settings = replace(self.settings, **options)  # type: ignore[arg-type]  # settings take str for Path
+        settings = with_options(self.settings, **options)
         report = progress or (lambda stage, done, total: None)
-        reader_settings = replace(_reader_settings(self._opened, settings), threads=self._cores)
+        reader_settings = replace(_reader_settings(self._opened, settings.reading), threads=self._cores)
         # The video is read in a process of its own, from now on, while this one imports and loads what it needs.
         reading = VideoProcess(Path(video), reader_settings, lambda done, total: report("reading", done, total))
         with reading:
@@ -86,7 +88,6 @@ class SceneModel:
             scores = scoring.score_shots(self._loaded, encoded)
         found = zip(encoded.ranges, scores, encoded.transitions, strict=True)
         shots = tuple(Shot(i, *r, score=p, transition=how) for i, (r, p, how) in enumerate(found))
-        wanted = settings.threshold, settings.min_scene, settings.drop_short, settings.scenes
         return SceneList(
             video=replace(
                 reading.facts,
@@ -96,7 +97,7 @@ class SceneModel:
             ),
             settings=self.record(settings),
             shots=shots,
-            scenes=choose_scenes(shots, *wanted),
+            scenes=choose_scenes(shots, **settings.grouping.resolved()),
             warnings=(*reading.warnings, *warnings),
         )
 
@@ -104,15 +105,15 @@ class SceneModel:
         """Everything that a result depends on, for these settings or else those of the model, as plain JSON values."""
         settings = settings or self.settings
         encoder = self._loaded.encoder
-        named = {key: str(value) if isinstance(value, Path) else value for key, value in asdict(settings).items()}
-        named["start"], named["end"] = settings.part
-        del named["duration"]
-        if settings.encoder_options == EncoderOptions():
-            del named["encoder_options"]
+        reading = vars(settings.reading) | dict(zip(("start", "end"), settings.reading.part, strict=True))
+        del reading["duration"]
+        values = reading | {"model": settings.model} | settings.grouping.resolved()
+        if settings.encoder_options != EncoderOptions():
+            values["encoder_options"] = asdict(settings.encoder_options)
         return {
             "bassl": __version__,
-            **named,
-            "detector": None if settings.shots is not None else _reader_settings(self._opened, settings).detector,
+            **{name: str(value) if isinstance(value, Path) else value for name, value in values.items()},
+            "detector": None if reading["shots"] else _reader_settings(self._opened, settings.reading).detector,
             "encoder": encoder.name,
             "encoder_id": encoder.id,
             "model_id": self._opened.digest,
@@ -128,7 +129,7 @@ class SceneModel:
         return load(self._opened, self.settings)
 
 
-def _reader_settings(opened: OpenedModel, settings: PredictSettings) -> ReaderSettings:
+def _reader_settings(opened: OpenedModel, settings: Reading) -> ReaderSettings:
     """How videos are read: like the keyframes that the model was trained on, unless the settings say otherwise. Raises
     StoreError, one line, for a header that does not say it."""
     made, keyframes = opened.header.get("pictures", {}), opened.header.get("keyframes")

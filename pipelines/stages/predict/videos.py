@@ -21,15 +21,16 @@ from pipelines.outputs.video_pictures import VideoPictures
 from pipelines.processes import Send, cores
 from pipelines.progress import ReportProgress, VideoProgress
 from pipelines.scenes import SCHEMA, SCHEMA_VERSION, SceneList
+from pipelines.settings import VIDEO_OPTIONS
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.result import VideoScenes
-from pipelines.stages.predict.settings import PredictSettings, VideoOptions
+from pipelines.stages.predict.settings import PredictSettings
 from pipelines.video.inputs import find_videos, fingerprint, video_at, video_ids
 from pipelines.video_jobs import run_here, run_on_dask
 
 # What a result depends on: where one differs, it is made again only with --overwrite. It records the end of a part, not
 # the duration.
-_DECIDING = (*(name for name in VideoOptions.__annotations__ if name != "duration"), "encoder_id", "model_id")
+_DECIDING = (*(name for name in VIDEO_OPTIONS if name != "duration"), "encoder_id", "model_id")
 
 
 def predict_to_files(
@@ -117,8 +118,10 @@ def predict_all(
     videos = find_videos(inputs)
     if not videos:
         return []
-    if settings.shots is not None and len(videos) > 1:
-        raise BasslError(f"{settings.shots}: is a list of shots of one video, and {len(videos)} videos are given")
+    if settings.reading.shots is not None and len(videos) > 1:
+        raise BasslError(
+            f"{settings.reading.shots}: is a list of shots of one video, and {len(videos)} videos are given"
+        )
     names = video_ids(videos)
     index = output / "index.html"
     if pages and index in {output / f"{name.lower()}.html" for name in names}:
@@ -129,7 +132,7 @@ def predict_all(
         if folder is not None:
             check_writable(folder / f"{names[0]}.{ending}")
             written = [folder / f"{name}.{ending}" for name in names]
-            check_inputs_kept(written, (*videos, settings.shots, settings.model))
+            check_inputs_kept(written, (*videos, settings.reading.shots, settings.model))
     on_start(len(videos))
     model = SceneModel(settings).load()
     results: dict[str, VideoScenes] = {}
@@ -145,7 +148,9 @@ def predict_all(
         board = None if storyboards is None else storyboards / f"{name}.png"
         page = output / f"{name}.html" if pages else None
         task = PredictTask(video, name, settings, output / f"{name}.json", board, page, overwrite, cores())
-        if not overwrite and settings.shots is None and task.output.exists():  # a list of shots may have changed
+        if (
+            not overwrite and settings.reading.shots is None and task.output.exists()
+        ):  # a list of shots may have changed
             kept = _existing_result(task, model.record())
             if kept.status == "failed" or all(path is None or path.exists() for path in (board, page)):
                 ended(kept)

@@ -18,7 +18,7 @@ class PretrainSettings:
     """Index of the videos to learn from; their labels are used for validation only."""
     features: tuple[Path, ...] = ()
     """Feature store, or several of one encoder, with all videos of the index: trains the CRN and the heads on a frozen
-    encoder. Unless given: none, it learns from keyframes."""
+    encoder. Default: none, it learns from keyframes."""
     output: Path = Path("runs/pretrain")
     """Folder of the model, the state to resume from and the logs."""
     pretext: PretextSettings = field(default_factory=PretextSettings)
@@ -26,7 +26,7 @@ class PretrainSettings:
     augmentation: AugmentationSettings = field(default_factory=AugmentationSettings, metadata=RARE)
     """Augmentation of keyframes; its mean and deviation are those that the encoder expects."""
     splits: tuple[str, ...] = ()
-    """Splits of the index to learn from, such as train,val. Unless given: all videos."""
+    """Splits of the index to learn from, such as train,val. Default: all videos."""
     neighbours: int = 8
     """K, shots on each side of the centre (section 4.1)."""
     epochs: int = 10
@@ -39,7 +39,7 @@ class PretrainSettings:
     encoder: str = "resnet50"
     """Shot encoder to train: resnet18 to resnet152 or timm:NAME (section 4.1: resnet50)."""
     init: str | None = None
-    """Initial weights: imagenet, or a model of an earlier run (its encoder and its CRN). Unless given: random ones."""
+    """Initial weights: imagenet, or a model of an earlier run (its encoder and its CRN). Default: random ones."""
     freeze_encoder: bool = rare(False)
     """Do not train the encoder."""
     base_rate: float = 0.3

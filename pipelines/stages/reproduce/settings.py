@@ -21,12 +21,12 @@ class ReproduceSettings:
     table: str = "table1"
     """One of table1, table2, table3, table4, nmi, bbc-ovsd."""
     data: Path | None = None
-    """MovieNet's folder, a folder of labelled features, or of videos with their labels beside them. Unless given:
+    """MovieNet's folder, a folder of labelled features, or of videos with their labels beside them. Default:
     data/movienet if it exists, else generated videos."""
     rows: tuple[str, ...] = ()
-    """Rows to run, by name or pattern, separated by commas. Unless given: all."""
+    """Rows to run, by name or pattern, separated by commas. Default: all."""
     gpus: int | None = None
-    """GPUs for pre-training and fine-tuning; 0 is the CPU. Unless given: one GPU, if there is one."""
+    """GPUs for pre-training and fine-tuning; 0 is the CPU. Default: one GPU, if there is one."""
     epochs: int | None = None
     """Epochs of pre-training where the paper has ten; rows with another number are scaled in proportion."""
     seeds: int = 5

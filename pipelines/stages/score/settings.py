@@ -26,7 +26,7 @@ class ScoreSettings:
     sound: Path = Path("data/features/sound.h5")
     """Store of sound (bassl extract-sound), for a model that was fine-tuned with sound."""
     threshold: float | None = None
-    """A shot with at least this score ends a scene. Unless given: 0.5 for a model; for a list of scenes, the scenes
+    """A shot with at least this score ends a scene. Default: 0.5 for a model; for a list of scenes, the scenes
     that it lists.
 
     0.5 is that of softmax, as in the paper's release, for an imported or pre-trained model. A run of bassl finetune is

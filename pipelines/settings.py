@@ -1,0 +1,146 @@
+"""Settings that several stages have in common: each option is declared, described and checked once. Imports nothing
+heavy."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from pipelines.files import STDIO
+from pipelines.options import Seconds, accept_text, check_at_least
+
+DETECTOR_NAMES = ("transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
+"""The keys of :data:`pipelines.video.detectors.DETECTORS`, without its imports."""
+LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model of a seed
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a video is cut into shots, and which part of it is read. Raises ValueError, one line, for a bad value."""
+
+    detector: str | None = None
+    """Shot detector: transitions (cuts, dissolves, fades and wipes); adaptive (cuts), content, histogram, hash and
+    threshold, all PySceneDetect's; transnetv2, a network that reads 60 to 120 frames per second on two cores. Default:
+    transitions."""
+    detector_threshold: float | None = None
+    """Threshold of the shot detector, in its own unit; a lower one gives more shots. Default: the detector's own."""
+    min_shot: Seconds | None = None
+    """Shortest shot that a detector finds, in seconds or as a timecode. Default: 0.6; with transnetv2 any."""
+    shots: Path | None = None
+    """A file of shots or cuts to use instead of a detector, in frames, seconds or timecodes."""
+    start: Seconds | None = None
+    """Start of the part of the video to read, in seconds or as a timecode. Default: the beginning."""
+    end: Seconds | None = None
+    """End of the part. Default: the end."""
+    duration: Seconds | None = None
+    """Length of the part, instead of its end."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        if self.detector not in (None, *DETECTOR_NAMES):
+            raise ValueError(f"unknown shot detector {self.detector!r}; choose from {', '.join(DETECTOR_NAMES)}")
+        if self.detector_threshold is not None and not 0 < self.detector_threshold < math.inf:
+            raise ValueError(f"the threshold of a shot detector must be above 0, not {self.detector_threshold:g}")
+        if self.min_shot is not None and not 0 <= self.min_shot < math.inf:
+            raise ValueError(f"the minimum length of a shot must be 0 seconds or more, not {self.min_shot:g}")
+        if self.shots == STDIO:
+            raise ValueError("a list of shots is read from a file, not from stdin")
+        for name in ("start", "end", "duration"):
+            value = getattr(self, name)
+            if value is not None and not 0 <= value < math.inf:
+                raise ValueError(f"the {name} must be 0 seconds or more, not {value:g}")
+        if self.end is not None and self.duration is not None:
+            raise ValueError("give the end or the duration of the part to read, not both")
+        start, end = self.part
+        if end is not None and end <= (start or 0.0):
+            raise ValueError(f"the part to read ends at {end:g} s, but it begins at {start or 0.0:g} s")
+
+    @property
+    def part(self) -> tuple[float | None, float | None]:
+        """Start and end of the part that is read, in seconds; None is the start or end of the video."""
+        end = self.end if self.duration is None else (self.start or 0.0) + self.duration
+        return self.start or None, end
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """Which scenes the scores of a video's shots make. Raises ValueError, one line, for a value that no video can
+    satisfy."""
+
+    threshold: float | None = None
+    """A shot with at least this score ends a scene; a lower one gives more scenes. Default: 0.5."""
+    min_scene: Seconds | None = None
+    """Shortest scene, in seconds or as a timecode (HH:MM:SS). Default: 0."""
+    drop_short: bool | None = None
+    """Leave out shorter scenes, instead of joining them to others."""
+    scenes: int | None = None
+    """Number of scenes: the most probable ones, whatever the threshold."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        if self.threshold is not None and not 0.0 < self.threshold < 1.0:
+            raise ValueError(f"the threshold must lie between 0 and 1, not {self.threshold:g}")
+        if self.min_scene is not None and not 0.0 <= self.min_scene < math.inf:
+            raise ValueError(f"the minimum length of a scene must be 0 seconds or more, not {self.min_scene:g}")
+        if self.scenes is not None and self.scenes < 1:
+            raise ValueError(f"the number of scenes must be 1 or more, not {self.scenes}")
+
+    def resolved(self, before: Mapping[str, Any] = {}) -> dict[str, Any]:
+        """All values by name: these settings, else those in ``before``, else the defaults; ``scenes`` may be None."""
+        defaults = {"threshold": 0.5, "min_scene": 0.0, "drop_short": False, "scenes": None}
+        own = {name: value for name, value in vars(self).items() if value is not None}
+        return vars(Grouping(**{**defaults, **{name: before[name] for name in defaults if name in before}, **own}))
+
+
+GROUPING = tuple(one.name for one in fields(Grouping))
+VIDEO_OPTIONS = (*(one.name for one in fields(Reading)), *GROUPING)
+"""Options that may differ from video to video with one loaded model."""
+
+
+@dataclass(frozen=True)
+class Writing:
+    """Where a result is written. The path of a result that is named after its input may be None."""
+
+    output: Path | None = None
+    """File or folder to write."""
+    overwrite: bool = False
+    """Replace what is there: files, finished work, scenes that were corrected by hand."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+
+
+@dataclass(frozen=True)
+class RunSettings(Writing):
+    """Where a stage of training writes its files, and how it begins."""
+
+    output: Path = Path("runs")
+    resume: bool = False
+    """Continue the run in the output folder; begin one if there is none."""
+    seed: int = 0
+    """Seed of the random draws."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(self, 0, "seed")
+        if self.seed > LARGEST_SEED:
+            raise ValueError(f"seed must be at most {LARGEST_SEED}, not {self.seed}")
+        if self.resume and self.overwrite:
+            raise ValueError("a run can be resumed or overwritten, not both")
+
+
+@dataclass(frozen=True)
+class Parallel:
+    """Where several videos are processed."""
+
+    jobs: int | None = None
+    """Videos at a time. Default: one for each core."""
+    dask: str | None = None
+    """Address of a Dask scheduler whose workers process the videos; they must see the same files."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        check_at_least(self, 1, "jobs")
