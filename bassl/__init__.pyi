@@ -93,6 +93,6 @@ from pipelines.stages.score import (
     compare as compare,
     score as score,
 )
-from pipelines.stages.split import Piece as Piece, SplitSettings as SplitSettings, split as split
+from pipelines.stages.split import Clip as Clip, SplitSettings as SplitSettings, split as split
 from pipelines.training.settings import AugmentationSettings as AugmentationSettings
 from pipelines.video.shots import KeyframedShot as KeyframedShot

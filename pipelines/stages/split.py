@@ -53,11 +53,11 @@ class SplitSettings:
 
 
 @dataclass(frozen=True)
-class Piece:
+class Clip:
     """One scene as a separate video.
 
-    Times are in seconds of the whole video. ``start`` and ``end`` are the scene's, with its handles, ``early`` is by
-    how much the piece begins before it and ``late`` by how much it ends after it: both are 0 in an exact cut.
+    Times are in seconds of the whole video. ``start`` and ``end`` are the scene's, with its handles; the clip begins
+    ``early`` seconds before and ends ``late`` seconds after them, both 0 in an exact cut.
     """
 
     scene: int
@@ -73,28 +73,26 @@ def split(
     scenes: SceneList,
     settings: SplitSettings = SplitSettings(),
     progress: ReportProgress | None = None,
-) -> tuple[Piece, ...]:
+) -> tuple[Clip, ...]:
     """Cut a video into its scenes, with all of its sound tracks.
 
-    Copied pieces begin with the key frame at or before the scene's first frame: nothing of a scene is missing, and a
-    part of the previous scene may be included. They have the video's subtitles too. Exact pieces have only the frames
+    Copied clips begin with the key frame at or before the scene's first frame: nothing of a scene is missing, and a
+    part of the previous scene may be included. They have the video's subtitles too. Exact clips have only the frames
     of the scene.
 
     Args:
-        video: the video that ``scenes`` is about.
+        video: the video of ``scenes``.
         scenes: where to cut.
         settings: how.
         progress: called with the seconds of the video that are read.
 
     Returns:
-        the pieces, in order. They appear under their names together, when all are complete.
+        the clips, in order. They appear under their names together, when all are complete.
 
     Raises:
-        BasslError: one line, where the video is not the one that ``scenes`` is about or cannot be cut, or a file is
-            there already.
+        BasslError: one line, if the video does not match ``scenes`` or cannot be cut, or a file already exists.
     """
-    from pipelines.video.cutting import H264, copy_scenes, encode_scenes, suffix_for  # start-up time: PyAV
-    from pipelines.video.decoding import declared_length  # start-up time: PyAV
+    from pipelines.video import cutting, decoding  # start-up time: PyAV
 
     video, report = Path(video), progress or (lambda stage, done, total: None)
     name = listed_id(scenes.video, video)
@@ -108,27 +106,31 @@ def split(
         }
         for scene, segment in zip(scenes.scenes, segments_of(scenes), strict=True)
     ]
-    ending = suffix_for(video, "encoding" if settings.exact else "copies")
-    names = file_names(settings.filename, rows, ending, "$SCENE_NUMBER")
+    suffix = cutting.suffix_for(video, "encoding" if settings.exact else "copies")
+    names = file_names(settings.filename, rows, suffix, "$SCENE_NUMBER")
     end = scenes.video.duration
     if scenes.settings.get("end") is not None:  # the video may go on after the part that was read
-        length = declared_length(video)
+        length = decoding.declared_length(video)
         end = math.inf if length is None else max(end, length)
-    wide = [
+    extended = [
         replace(scene, start=max(0.0, scene.start - settings.expand), end=min(end, scene.end + settings.expand))
         for scene in scenes.scenes
     ]
-    scenes = replace(scenes, scenes=tuple(wide))
+    scenes = replace(scenes, scenes=tuple(extended))
     with new_files(_folder(name, settings), names, (video,), settings.overwrite) as (targets, partials):
         if settings.exact:
-            given = {"crf": settings.crf, "preset": settings.preset}
-            options = {**H264, **{key: str(value) for key, value in given.items() if value is not None}}
-            cuts = encode_scenes(video, scenes, partials, report, options)
+            options = dict(cutting.H264)
+            if settings.crf is not None:
+                options["crf"] = str(settings.crf)
+            if settings.preset is not None:
+                options["preset"] = settings.preset
+            cutting.encode_scenes(video, scenes, partials, report, options)
+            differences = [(0.0, 0.0)] * len(partials)
         else:
-            cuts = copy_scenes(video, scenes, partials, report)
+            differences = cutting.copy_scenes(video, scenes, partials, report)
     return tuple(
-        Piece(scene.index, path, scene.start, scene.end, cut.early, cut.late)
-        for scene, path, cut in zip(wide, targets, cuts, strict=True)
+        Clip(scene.index, path, scene.start, scene.end, early, late)
+        for scene, path, (early, late) in zip(extended, targets, differences, strict=True)
     )
 
 
@@ -148,14 +150,15 @@ def write_chapters(
     Raises:
         BasslError: as :func:`split`.
     """
-    from pipelines.video.cutting import copy_with_chapters, suffix_for  # start-up time: PyAV
+    from pipelines.video import cutting  # start-up time: PyAV
 
     video = Path(video)
     name = listed_id(scenes.video, video)
-    names = [f"{name}-chapters{suffix_for(video, 'chapters')}"]
+    names = [f"{name}-chapters{cutting.suffix_for(video, 'chapters')}"]
     with new_files(_folder(name, settings), names, (video,), settings.overwrite) as (targets, partials):
         titles = [segment.name for segment in segments_of(scenes)]
-        copy_with_chapters(video, scenes, titles, partials[0], progress or (lambda stage, done, total: None))
+        report = progress or (lambda stage, done, total: None)
+        cutting.copy_with_chapters(video, scenes, titles, partials[0], report)
     return targets[0]
 
 

@@ -112,10 +112,10 @@ def test_split_removes_its_temporary_files_on_sigterm_and_sigint(
     scenes: Path, video: Path, number: signal.Signals, code: int
 ) -> None:
     program = (
-        "import sys, time; from pipelines.video import cutting; from bassl_cli.app import main\n"
-        "add = cutting._Copy.add\n"
+        "import sys, time; from pipelines.video.cutting.muxing import CopyWriter; from bassl_cli.app import main\n"
+        "add = CopyWriter.add\n"
         "def slowly(self, packet): add(self, packet); print('now', flush=True); time.sleep(60)\n"
-        "cutting._Copy.add = slowly\n"
+        "CopyWriter.add = slowly\n"
         "sys.argv = ['bassl', 'split', sys.argv[1], 's.json', '--chapters', '-o', 'out']; main()"
     )
     process = subprocess.Popen(

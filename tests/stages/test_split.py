@@ -16,7 +16,7 @@ import pytest
 from pipelines.errors import BasslError, VideoError
 from pipelines.scenes import SceneList, group_shots
 from pipelines.stages.split import SplitSettings, split, write_chapters
-from pipelines.video import cutting
+from pipelines.video.cutting.muxing import CopyWriter
 from tests import videos
 from tests.running import ENVIRONMENT
 from tests.videos import CUTS, FRAMES, GROUPS, numbers, scenes_of
@@ -550,10 +550,8 @@ def test_a_full_disk_gives_a_one_line_error(
     def full(self: object, packet: object) -> None:
         raise av.error.OSError(28, "No space left on device", "x")
 
-    monkeypatch.setattr(cutting._Copy, "add", full)
-    with pytest.raises(
-        BasslError, match=r"the pieces of .*My video\.mp4 cannot be written \(no space left on device\)"
-    ):
+    monkeypatch.setattr(CopyWriter, "add", full)
+    with pytest.raises(BasslError, match=r"the clips of .*My video\.mp4 cannot be written \(no space left on device\)"):
         split(video, scenes, SplitSettings(tmp_path))
     assert list(tmp_path.iterdir()) == []
 

@@ -1,0 +1,225 @@
+"""Copying a video without encoding: a clip of each scene, from the key frame before it, or the whole with chapters.
+
+A video is read twice: first the times of its frames, from which follows which packets each clip has
+(:func:`plan_clips`), then all packets, each of which is written to its clips.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import accumulate
+from pathlib import Path
+from typing import NamedTuple
+
+import av
+
+from pipelines.errors import VideoError
+from pipelines.progress import ReportProgress
+from pipelines.scenes import SceneList
+from pipelines.video.cutting.muxing import FAR_SOUND, SAME_TIME, SLACK, CopyWriter, PacketReader, ffmpeg_errors
+from pipelines.video.decoding import check_length, first_time
+
+_NO_TIMES = "so it cannot be copied in pieces; give --exact"
+_HINT = " without encoding; give --exact"
+
+
+class FramePacket(NamedTuple):
+    """A packet of the video stream. Times are in seconds from the video's first frame."""
+
+    time: float  # when its frame is shown
+    is_key: bool  # whether decoding can begin here
+    sound_time: float  # when the sound of a clip begins whose first packet this is
+
+
+@dataclass(frozen=True)
+class ClipRange:
+    """The packets of a clip. Times are in seconds from the video's first frame."""
+
+    first: int
+    """Its first packet of the video stream, counted in file order."""
+    last: int
+    """Its last packet of the video stream."""
+    start: float
+    """When the frame of the first packet is shown."""
+    sound_start: float
+    """When its sound begins."""
+    end: float
+    """When its scene ends."""
+    late: float
+    """Seconds after ``end`` at which its last frame ends."""
+
+
+def plan_clips(
+    frames: Sequence[FramePacket], spans: Sequence[tuple[float, float]], frame_rate: float
+) -> list[ClipRange]:
+    """Choose the packets of each clip so that every frame of its scene can be decoded.
+
+    Args:
+        frames: the packets of the video stream in file order.
+        spans: start and end of each scene in seconds, both in ascending order; scenes may overlap.
+        frame_rate: for the duration of a clip's last frame.
+    """
+    by_time = sorted(range(len(frames)), key=lambda number: frames[number].time)
+    times = [frames[number].time for number in by_time]
+    # The last packet of all frames shown so far, by time; the latest time of all packets so far, in file order.
+    last_packets = list(accumulate(by_time, max))
+    latest_times = list(accumulate((frame.time for frame in frames), max))
+    keys = [number for number, frame in enumerate(frames) if frame.is_key]
+    clips = []
+    for start, end in spans:
+        before = bisect_right(keys, start + SAME_TIME, key=lambda number: frames[number].time)
+        first = 0 if start < SAME_TIME or not before else keys[before - 1]
+        is_final = end > times[-1] + SAME_TIME
+        count = len(frames) if is_final else bisect_left(times, end - SAME_TIME)
+        last = last_packets[count - 1]
+        # Frames of the scene may depend on frames shown later, which are then included, and so are all shown before.
+        while (needed := last_packets[bisect_right(times, latest_times[last]) - 1]) > last:
+            last = needed
+        latest = latest_times[last]
+        late = 0.0 if is_final or latest < end - SAME_TIME else latest + 1 / frame_rate - end
+        clips.append(ClipRange(first, last, frames[first].time, frames[first].sound_time, end, late))
+    return clips
+
+
+def clips_of_frame(clips: Sequence[ClipRange], number: int, time: float) -> list[int]:
+    """The clips that have a packet of the video stream: several if scenes overlap, none in a gap between them."""
+    from_last = bisect_left(clips, number, key=lambda clip: clip.last)
+    to_first = bisect_right(clips, number, key=lambda clip: clip.first)
+    # A frame shown before the key frame that it follows in the file (open GOP) depends on frames before the clip.
+    return [k for k in range(from_last, to_first) if time > clips[k].start - SAME_TIME]
+
+
+def clips_at(clips: Sequence[ClipRange], time: float) -> range:
+    """The clips that have sound, or a subtitle, of this time."""
+    return range(
+        bisect_right(clips, time, key=lambda clip: clip.end),
+        bisect_right(clips, time, key=lambda clip: clip.sound_start),
+    )
+
+
+def copy_scenes(
+    video: Path, scenes: SceneList, paths: Sequence[Path], progress: ReportProgress
+) -> list[tuple[float, float]]:
+    """Copy each scene to its file, from the key frame at or before its first frame, without encoding.
+
+    Frames shown before that key frame but stored after it (open GOP) depend on the previous key frame and are left out.
+    With reordered frames (B-frames), a few frames of the next scene may be at the end.
+
+    Returns:
+        seconds by which each clip begins before its scene, and ends after it.
+
+    Raises:
+        VideoError: the video does not match ``scenes``, or cannot be copied.
+    """
+    first = first_time(video, _NO_TIMES)
+    with PacketReader(video) as source, ffmpeg_errors(video, _HINT):
+        frames = _read_frames(source, first)
+    frame_rate = scenes.video.frame_rate
+    check_length(video, max((frame.time + 1 / frame_rate for frame in frames), default=0.0), scenes)
+    clips = plan_clips(frames, [(scene.start, scene.end) for scene in scenes.scenes], frame_rate)
+    with PacketReader(video) as source, ffmpeg_errors(video, _HINT):
+        _copy_packets(
+            source, first, frames, clips, paths, lambda time: progress("reading", time, scenes.video.duration)
+        )
+    return [
+        (max(0.0, round(scene.start - clip.start, 6)), round(clip.late, 6))
+        for scene, clip in zip(scenes.scenes, clips, strict=True)
+    ]
+
+
+def _read_frames(source: PacketReader, first: Fraction) -> list[FramePacket]:
+    frames: list[FramePacket] = []
+    latest = float("-inf")
+    for packet in source.packets([source.stream]):
+        if packet.pts is None:
+            raise VideoError(f"{source.path}: has frames without timestamps, {_NO_TIMES}")
+        time = float(packet.pts * packet.time_base - first)
+        if time < latest - SLACK:
+            raise VideoError(
+                f"{source.path}: its timestamps restart in the middle, so it cannot be copied in pieces; give --exact"
+            )
+        latest = max(latest, time)
+        # In AVI all tracks begin at zero: sound begins when the first frame is decoded.
+        sound = packet.pts if source.kind != "avi" or packet.dts is None else packet.dts
+        frames.append(FramePacket(time, packet.is_keyframe, float(sound * packet.time_base - first)))
+    return frames
+
+
+def _copy_packets(
+    source: PacketReader,
+    first: Fraction,
+    frames: Sequence[FramePacket],
+    clips: Sequence[ClipRange],
+    paths: Sequence[Path],
+    progress: Callable[[float], None],
+) -> None:
+    tracks = source.tracks()
+    slack = SLACK if len(tracks) > 1 else 0.0
+    writers: dict[int, CopyWriter] = {}
+    closed = 0
+    number = -1
+    try:
+        for packet in source.packets(tracks):
+            if packet.stream.index == source.stream.index:
+                number += 1
+                progress(frames[number].time)
+                targets: Sequence[int] = clips_of_frame(clips, number, frames[number].time)
+            else:
+                stamp = packet.pts if packet.pts is not None else packet.dts
+                if stamp is None:
+                    raise VideoError(f"{source.path}: has sound without timestamps; give --exact")
+                time = float(stamp * packet.time_base - first)
+                if packet.stream.type == "subtitle":  # which may be long: placed by its start, and ends with the clip
+                    targets = [k for k in clips_at(clips, time) if k in writers]
+                    if targets and packet.duration:
+                        rest = round((clips[targets[0]].end - time) / packet.time_base)
+                        packet.duration = max(1, min(packet.duration, rest))
+                else:
+                    targets = clips_at(clips, time + float((packet.duration or 0) * packet.time_base) / 2)
+            for k in targets:
+                if k < closed:
+                    raise VideoError(FAR_SOUND.format(source.path))
+                if k not in writers:
+                    start = first + Fraction(clips[k].start).limit_denominator(10**9)
+                    writers[k] = CopyWriter(paths[k], source, tracks, start)
+                writers[k].add(packet)
+            while closed in writers and number > clips[closed].last and frames[number].time > clips[closed].end + slack:
+                writers.pop(closed).close()
+                closed += 1
+    finally:
+        for writer in writers.values():
+            writer.close()
+
+
+def copy_with_chapters(
+    video: Path, scenes: SceneList, titles: Sequence[str], path: Path, progress: ReportProgress
+) -> None:
+    """Copy video, sound, subtitles and attachments of a video to a file with a chapter for each scene.
+
+    Raises:
+        VideoError: the video does not match ``scenes``, or cannot be copied.
+    """
+    first = first_time(video, "so it cannot have chapters")
+    with PacketReader(video) as source, ffmpeg_errors(video):
+        tracks = source.tracks()
+        covers = [s for s in source.container.streams.video if s.index != source.stream.index and s.codec_context]
+        tracks += covers
+        # Players count from the start of the file, which may be the start of its sound.
+        start = Fraction(source.container.start_time or 0, av.time_base)
+        copy = CopyWriter(path, source, tracks, start, whole=True)
+        try:
+            copy.set_chapters(scenes, titles, first - start)
+            for attachment in source.container.streams.attachments if path.suffix == ".mkv" else ():
+                copy.attach(attachment)
+            end = 0.0
+            for packet in source.packets(tracks):
+                if packet.stream.index == source.stream.index and packet.pts is not None:
+                    end = max(end, float(packet.pts * packet.time_base - first))
+                    progress("reading", end, scenes.video.duration)
+                copy.add(packet)
+        finally:
+            copy.close()
+    check_length(video, end + 1 / scenes.video.frame_rate, scenes)

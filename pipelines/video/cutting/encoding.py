@@ -1,0 +1,270 @@
+"""Encoding each scene of a video to a clip that has exactly its frames and samples."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from fractions import Fraction
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import av
+import av.filter
+import numpy as np
+from av.audio.frame import AudioFrame
+from av.audio.stream import AudioStream
+from av.codec.context import Flags as CodecFlags
+from av.container import InputContainer
+from av.video.frame import VideoFrame
+
+from pipelines.errors import VideoError
+from pipelines.progress import ReportProgress
+from pipelines.scenes import SceneList
+from pipelines.video.clock import CLOCK_NOISE
+from pipelines.video.containers import demux, has_own_order, layout_of, open_container
+from pipelines.video.cutting.muxing import FAR_SOUND, MUXERS, SAME_TIME, SLACK, copied_tags, ffmpeg_errors
+from pipelines.video.decoding import VideoDecoder, check_length, other_video
+
+# Frames that each decoding thread holds ready: full frames, which are large.
+_QUEUE_LIMIT = 8
+
+# Pixel formats that libx264 encodes; others are converted.
+_H264_FORMATS = frozenset(
+    "yuv420p yuvj420p yuv422p yuvj422p yuv444p yuvj444p yuv420p10le yuv422p10le yuv444p10le gray gray10le".split()  # noqa: SIM905
+)
+H264: Mapping[str, str] = {"crf": "18", "preset": "fast"}
+"""Options of libx264."""
+_AAC_RATES = (96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350)
+_LAYOUTS: Mapping[int, str] = {1: "mono", 2: "stereo", 6: "5.1", 8: "7.1"}
+
+
+def encode_scenes(
+    video: Path, scenes: SceneList, paths: Sequence[Path], progress: ReportProgress, options: Mapping[str, str] = H264
+) -> None:
+    """Encode exactly the frames of each scene to its file: H.264 with these options, AAC, upright. Scenes may overlap.
+
+    Frames keep their times, also with a variable frame rate; sound is cut to the sample.
+
+    Raises:
+        VideoError: the video does not match ``scenes``, or no frame can be decoded.
+    """
+    listed = scenes.scenes
+    starts, ends = [scene.start - SAME_TIME for scene in listed], [scene.end - SAME_TIME for scene in listed]
+    is_part = scenes.settings.get("end") is not None
+    part_end = max(ends[-1], scenes.video.duration - SAME_TIME) if is_part else None
+    encoders: dict[int, _ClipEncoder] = {}
+    closed = frames = 0
+
+    def add_sound(until: float) -> None:
+        """Add the samples up to a time to the clips that are open; these are closed only when the slack has passed."""
+        for start, track, samples in sound.until(until):
+            rate = samples.sample_rate
+            if closed and start < listed[closed - 1].end - CLOCK_NOISE:
+                raise VideoError(FAR_SOUND.format(video))
+            for k, encoder in encoders.items():
+                first = max(0, round((listed[k].start - start) * rate))
+                end = min(samples.samples, round((listed[k].end - start) * rate))
+                if first < end:
+                    encoder.add_sound(track, _cut_samples(samples, first, end), start + first / rate - listed[k].start)
+
+    with (
+        VideoDecoder(video, start=starts[0], end=part_end) as source,
+        open_container(video) as sound_container,
+        ffmpeg_errors(video),
+    ):
+        sound = _SoundReader(sound_container, video)
+        try:
+            for index, time, frame in source.frames(queue_limit=_QUEUE_LIMIT):
+                if not frames:
+                    sound.begin(float((source.stamp(frame) or 0) * (frame.time_base or 0)) - time)
+                frames = index + 1
+                if not is_part and frames > scenes.video.frames:
+                    raise other_video(video, f"more than {scenes.video.frames} frames", f"{scenes.video.frames}")
+                targets = range(bisect_right(ends, time), bisect_right(starts, time))
+                for k in targets:
+                    if k not in encoders:
+                        encoders[k] = _ClipEncoder(paths[k], source, frame, sound.tracks, options)
+                    encoders[k].add_frame(frame, time - listed[k].start)
+                add_sound(time)
+                while closed < targets.start and (not sound.tracks or time > listed[closed].end + SLACK):
+                    if closed not in encoders:
+                        raise _no_frame(video, closed)
+                    encoders.pop(closed).close()
+                    closed += 1
+                progress("reading", time, scenes.video.duration)
+            add_sound(float("inf"))
+            if is_part:
+                check_length(video, source.facts.duration, scenes)
+            elif frames != scenes.video.frames:
+                raise other_video(video, f"{frames} frames", f"{scenes.video.frames}")
+            for k in range(closed, len(listed)):
+                if k not in encoders:
+                    raise _no_frame(video, k)
+        finally:
+            for encoder in encoders.values():
+                encoder.close()
+
+
+def _no_frame(video: Path, scene: int) -> VideoError:
+    return VideoError(f"{video}: has no frame of scene {scene + 1}; correct the scenes, or cut without --exact")
+
+
+class _SoundReader:
+    """The sound of a video, decoded in step with its frames."""
+
+    def __init__(self, container: InputContainer, video: Path) -> None:
+        self.tracks = [track for track in container.streams.audio if track.codec_context is not None]
+        if any(has_own_order(layout_of(track.codec_context)) for track in self.tracks):
+            raise VideoError(f"{video}: its sound has channels in an order that cannot be encoded; cut without --exact")
+        self._video = video
+        self._parts = self._decode(container)
+        self._next: tuple[float, int, AudioFrame] | None = None
+        self._first = 0.0
+
+    def begin(self, first: float) -> None:
+        """Set time 0 to the time of the video's first frame, in seconds on the file's clock."""
+        self._first = first
+        self._next = next(self._parts, None)
+
+    def until(self, time: float) -> Iterator[tuple[float, int, AudioFrame]]:
+        """Yield new parts that end up to ``time``: ``(seconds, track, samples)``."""
+        while self._next is not None and self._next[0] + self._next[2].samples / self._next[2].sample_rate <= time:
+            yield self._next
+            self._next = next(self._parts, None)
+
+    def _decode(self, container: InputContainer) -> Iterator[tuple[float, int, AudioFrame]]:
+        if not self.tracks:
+            return
+        numbers = {track.index: number for number, track in enumerate(self.tracks)}
+        ends = [float("-inf")] * len(self.tracks)
+        packets = demux(container, *self.tracks)
+        while True:
+            try:
+                packet = next(packets)
+            except (StopIteration, av.FFmpegError):
+                return
+            with suppress(av.FFmpegError):  # the samples of a damaged packet are missing
+                for part in packet.decode():
+                    assert isinstance(part, AudioFrame)
+                    track = numbers[packet.stream.index]
+                    time = ends[track] if part.time is None else part.time - self._first
+                    if time < ends[track] - CLOCK_NOISE:
+                        raise VideoError(
+                            f"{self._video}: the timestamps of its sound restart in the middle; "
+                            "cut the video there first"
+                        )
+                    ends[track] = time + part.samples / part.sample_rate
+                    yield time, track, part
+
+
+def _cut_samples(part: AudioFrame, start: int, end: int) -> AudioFrame:
+    if end - start == part.samples:
+        return part
+    width = 1 if part.format.is_planar else len(part.layout.channels)
+    values: Any = np.ascontiguousarray(part.to_ndarray()[:, start * width : end * width])
+    cut = AudioFrame.from_ndarray(values, format=part.format.name, layout=part.layout.name)
+    cut.sample_rate = part.sample_rate
+    return cut
+
+
+class _ClipEncoder:
+    """Encodes a clip from frames and samples, with times from its own start."""
+
+    def __init__(
+        self,
+        path: Path,
+        source: VideoDecoder,
+        frame: VideoFrame,
+        tracks: Sequence[AudioStream],
+        options: Mapping[str, str],
+    ) -> None:
+        self._container = av.open(f"file:{path}", "w", format=MUXERS[path.suffix])
+        self._turns = source.rotation
+        self._clock = frame.time_base if frame.time_base else Fraction(1, 90_000)
+        self._last = -1
+        width, height = (frame.height, frame.width) if source.rotation % 2 else (frame.width, frame.height)
+        pixel_format = frame.format.name if frame.format.name in _H264_FORMATS else "yuv420p"
+        if (width % 2 or height % 2) and not pixel_format.startswith(("yuv444", "yuvj444", "gray")):
+            pixel_format = "yuv444p"  # chroma subsampling needs even sizes
+        options = dict(options)
+        # Converting frames would mix their fields. x264 encodes fields only in multiples of four lines.
+        if frame.interlaced_frame and pixel_format == frame.format.name and not source.rotation and not height % 4:
+            decoder = source.stream.codec_context
+            bottom_first = decoder.name == "dvvideo" or decoder.field_order == 3  # AV_FIELD_BB
+            options["x264-params"] = "bff=1" if bottom_first else "tff=1"
+        rate = Fraction(source.frame_rate).limit_denominator(1001)
+        self._video = self._container.add_stream("libx264", rate=rate, options=options)
+        self._video.width, self._video.height, self._video.pix_fmt = width, height, pixel_format
+        aspect = Fraction(source.pixel_aspect).limit_denominator(1000)
+        context = self._video.codec_context
+        context.sample_aspect_ratio = 1 / aspect if source.rotation % 2 else aspect
+        context.color_range, context.colorspace = frame.color_range, frame.colorspace
+        context.color_primaries, context.color_trc = frame.color_primaries, frame.color_trc
+        context.time_base = self._video.time_base = self._clock
+        context.flags |= CodecFlags.frame_duration  # else the last frame lasts as long as frames do on average
+        self._sound = [self._add_sound_track(track) for track in tracks]
+        self._sound_ends = [0] * len(tracks)  # in samples
+        self._converters: dict[tuple[int, str, str, int], av.AudioResampler] = {}
+
+    def _add_sound_track(self, track: AudioStream) -> AudioStream:
+        rate, layout = track.codec_context.sample_rate, track.codec_context.layout.name
+        stream = self._container.add_stream("aac", rate=rate if rate in _AAC_RATES else 48000)
+        # Some files have a number of channels, but no layout.
+        stream.layout = layout if "channels" not in layout else _LAYOUTS.get(track.codec_context.channels, "stereo")
+        stream.metadata.update(copied_tags(track.metadata))
+        return stream
+
+    def add_frame(self, frame: VideoFrame, time: float) -> None:
+        if self._turns:
+            frame = _rotate_upright(frame, self._turns)
+        self._last = max(self._last + 1, round(time / self._clock))
+        frame.pts, frame.time_base = self._last, self._clock
+        frame.pict_type = 0  # the encoder chooses key frames, not the source
+        self._container.mux(self._video.encode(frame))
+
+    def add_sound(self, track: int, part: AudioFrame, time: float) -> None:
+        stamp = round(time * part.sample_rate)
+        overlap = self._sound_ends[track] - stamp
+        if abs(overlap) < part.sample_rate * 0.02:  # rounding to milliseconds, not a gap
+            stamp = self._sound_ends[track]
+        elif overlap >= part.samples:
+            return
+        elif overlap > 0:  # sound may overlap where recordings were joined
+            part, stamp = _cut_samples(part, overlap, part.samples), self._sound_ends[track]
+        self._sound_ends[track] = stamp + part.samples
+        part.pts, part.time_base = stamp, Fraction(1, part.sample_rate)
+        # Broadcasts may switch between stereo and surround; the encoder cannot.
+        key = (track, part.format.name, part.layout.name, part.sample_rate)
+        stream = self._sound[track]
+        if key not in self._converters:
+            self._converters[key] = av.AudioResampler("fltp", stream.layout, stream.rate)
+        for converted in self._converters[key].resample(part):
+            self._container.mux(stream.encode(converted))
+
+    def close(self) -> None:
+        self._container.mux(self._video.encode(None))
+        for (track, *_), converter in self._converters.items():
+            for converted in converter.resample(None):
+                self._container.mux(self._sound[track].encode(converted))
+        for stream in self._sound:
+            self._container.mux(stream.encode(None))
+        self._container.close()
+
+
+def _rotate_upright(frame: VideoFrame, turns: int) -> VideoFrame:
+    """Rotate a frame clockwise by quarter turns."""
+    graph = av.filter.Graph()
+    source = graph.add_buffer(
+        width=frame.width, height=frame.height, format=frame.format, time_base=frame.time_base or Fraction(1, 90_000)
+    )
+    steps = {1: ["transpose=clock"], 2: ["hflip", "vflip"], 3: ["transpose=cclock"]}[turns]
+    nodes = [source, *(graph.add(*step.split("=")) for step in steps), graph.add("buffersink")]
+    for node, successor in pairwise(nodes):
+        node.link_to(successor)
+    graph.configure()
+    graph.push(frame)
+    upright = graph.pull()
+    assert isinstance(upright, VideoFrame)
+    return upright
