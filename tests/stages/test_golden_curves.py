@@ -1,0 +1,235 @@
+"""Golden training curves: a change of the code that is not meant to change training must not change a loss.
+
+Each curve is 20 steps of training on small seeded data: pre-training with BaSSL, ShotCoL (SimCLR NN) and both (M8),
+from features and from keyframes; fine-tuning of each kind of network; and fine-tuning of a BaSSL model, from features
+and end to end. The losses and the learning rate of each step are compared with ``tests/assets/golden_curves.json``.
+
+To record all curves again, overwriting that file::
+
+    python -m tests.stages.test_golden_curves
+
+Do this only if a change of the mathematics is intended (a loss, an initialization, a schedule, an augmentation, the
+order of random draws), and explain it in the commit. It is never the way to fix a refactoring that fails here. To add a
+curve, add it to ``CURVES`` and record: the diff of the file must have added lines only.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import bassl
+from tests.labelled_videos import write_labelled_videos, write_relabelled
+from tests.small_stores import put_indexed_stores
+from tests.training_runs import rows_of_log
+
+GOLDEN = Path(__file__).parents[1] / "assets" / "golden_curves.json"
+STEPS = 20
+# Relative. Measured with another number of threads, other vector instructions and float64: losses change by up to 6e-7
+# on features, and by up to 8e-5 on keyframes, where the encoder amplifies rounding errors.
+TOLERANCES = {"features": 1e-4, "keyframes": 1e-3}
+COLUMNS = ("learning_rate", "loss", "ssm", "cgm", "pp", "msm", "simclr")
+
+Curve = dict[str, list[float]]
+"""Values of each step, by column of the log."""
+
+# Dropout draws its masks with MKL where PyTorch has it, and with another generator elsewhere (ARM).
+pytestmark = pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="the curves were recorded with MKL")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Data of the runs."""
+
+    labelled: Path  # index of labeled videos with stored features
+    features: tuple[Path, ...]  # its feature stores
+    pictured: Path  # index of labeled videos with stored keyframes
+
+
+def write_inputs(folder: Path) -> Inputs:
+    """Five videos with features, and two with keyframes of noise."""
+    labelled = write_labelled_videos(folder)
+    pictures = folder / "pictures"
+    plain = put_indexed_stores(pictures, {"a": 20, "b": 20})
+    labels = np.tile(np.array([0, 0, 0, 1], np.int8), 10)
+    pictured = write_relabelled(plain, pictures / "labelled.h5", labels, ["train", "train"])
+    return Inputs(labelled, (folder / "features.h5",), pictured)
+
+
+# The runs
+
+
+def pretrain_on_features(inputs: Inputs, output: Path, pretext: bassl.PretextSettings) -> bassl.PretrainSettings:
+    """180 shots, in two epochs of ten steps."""
+    return bassl.PretrainSettings(
+        index=inputs.labelled,
+        features=inputs.features,
+        output=output,
+        pretext=pretext,
+        splits=("train",),
+        neighbours=3,
+        epochs=2,
+        batch=18,
+        base_rate=3.0,
+        width=32,
+        heads=4,
+        precision="float32",
+        device="cpu",
+        log_steps=1,
+        validate_epochs=0,
+    )
+
+
+def pretrain_on_keyframes(inputs: Inputs, output: Path, pretext: bassl.PretextSettings) -> bassl.PretrainSettings:
+    """40 shots, in four epochs of five steps; the shot encoder is trained too."""
+    return bassl.PretrainSettings(
+        index=inputs.pictured,
+        output=output,
+        pretext=pretext,
+        encoder="timm:test_resnet",
+        augmentation=bassl.AugmentationSettings(size=32, kernel_size=3),
+        decoded_size=40,
+        neighbours=2,
+        epochs=4,
+        batch=8,
+        base_rate=0.1,  # at 3.0, rounding errors of the encoder grow to 1e-2 within 20 steps
+        width=32,
+        heads=4,
+        precision="float32",
+        workers=0,
+        device="cpu",
+        log_steps=1,
+        validate_epochs=0,
+    )
+
+
+def finetune_on_features(inputs: Inputs, output: Path, **options: Any) -> bassl.FinetuneSettings:
+    """177 labeled shots, in two epochs of ten steps; dropout is that of the network."""
+    settings = {
+        "index": inputs.labelled,
+        "output": output,
+        "init": "none",
+        "neighbours": 2,
+        "width": 32,
+        "epochs": 2,
+        "batch": 18,
+        "rate": 1e-3,
+        "seeds": 1,
+        "precision": "float32",
+        "device": "cpu",
+        "log_steps": 1,
+    }
+    return bassl.FinetuneSettings(**{**settings, **options})
+
+
+def finetune_on_keyframes(inputs: Inputs, output: Path, **options: Any) -> bassl.FinetuneSettings:
+    """40 labeled shots, in four epochs of five steps; the shot encoder is trained too."""
+    own = {
+        "index": inputs.pictured,
+        "end_to_end": True,
+        "size": 32,
+        "epochs": 4,
+        "batch": 8,
+        "rate": 1e-4,
+        "workers": 0,
+    }
+    return finetune_on_features(inputs, output, **{**own, **options})
+
+
+def finetune_transferred(
+    pretrain: Callable[..., bassl.PretrainSettings], finetune: Callable[..., bassl.FinetuneSettings]
+) -> Callable[[Inputs, Path], bassl.FinetuneSettings]:
+    """Fine-tuning that begins with the encoder and the CRN of pre-training with BaSSL (M7)."""
+
+    def settings(inputs: Inputs, output: Path) -> bassl.FinetuneSettings:
+        pretrained = output.with_name(f"{output.name}-pretrained")
+        bassl.pretrain(pretrain(inputs, pretrained, PRETEXTS["bassl"]))
+        return finetune(inputs, output, init=str(pretrained), neighbours=None, width=None)
+
+    return settings
+
+
+PRETEXTS = {
+    "bassl": bassl.PretextSettings(),
+    "shotcol": bassl.PretextSettings(method="simclr-nn"),
+    "m8": bassl.PretextSettings(method="bassl+simclr-nn"),
+}
+NETWORKS: Mapping[str, Mapping[str, Any]] = {
+    "transformer": {"heads": 4},
+    "mlp": {"width": 256},  # at 32, its losses hardly depend on the optimizer's betas
+    "ms-lstm": {"sequence": 5, "batch": 20},  # 39 sequences, four in a step
+    "relational": {"heads": 4},
+}
+CURVES: Mapping[str, Callable[[Inputs, Path], bassl.PretrainSettings | bassl.FinetuneSettings]] = {
+    **{
+        f"pretrain-{name}-features": partial(pretrain_on_features, pretext=pretext)
+        for name, pretext in PRETEXTS.items()
+    },
+    **{
+        f"pretrain-{name}-keyframes": partial(pretrain_on_keyframes, pretext=pretext)
+        for name, pretext in PRETEXTS.items()
+    },
+    **{f"finetune-{crn}-features": partial(finetune_on_features, crn=crn, **sizes) for crn, sizes in NETWORKS.items()},
+    "finetune-bassl-features": finetune_transferred(pretrain_on_features, finetune_on_features),
+    "finetune-bassl-keyframes": finetune_transferred(pretrain_on_keyframes, finetune_on_keyframes),
+}
+
+
+def train(name: str, inputs: Inputs, folder: Path) -> Curve:
+    """The curve of a run, from its log."""
+    settings = CURVES[name](inputs, folder / name)
+    if isinstance(settings, bassl.PretrainSettings):
+        bassl.pretrain(settings)
+    else:
+        bassl.finetune(settings)
+    rows = rows_of_log(settings)
+    return {column: [float(row[column]) for row in rows] for column in COLUMNS if column in rows[0]}
+
+
+# The comparison
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory: pytest.TempPathFactory) -> Inputs:
+    return write_inputs(tmp_path_factory.mktemp("inputs"))
+
+
+@pytest.mark.parametrize("name", CURVES)
+def test_training_follows_the_golden_curve(name: str, inputs: Inputs, tmp_path: Path) -> None:
+    golden: Curve = json.loads(GOLDEN.read_text())[name]
+    tolerance = TOLERANCES[name.rsplit("-", 1)[1]]
+    curve = train(name, inputs, tmp_path)
+    assert curve.keys() == golden.keys()
+    for column, values in golden.items():
+        assert len(values) == STEPS
+        assert curve[column] == pytest.approx(values, rel=tolerance, abs=0), column
+
+
+def record() -> None:
+    """Train all runs and overwrite the golden curves; see the module's docstring for when to."""
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary)
+        inputs = write_inputs(folder)
+        curves = {name: train(name, inputs, folder) for name in CURVES}
+    # One line for each column of a curve, so that a diff names what changed.
+    blocks = [
+        f"  {json.dumps(name)}: {{\n"
+        + ",\n".join(f"    {json.dumps(column)}: {json.dumps(values)}" for column, values in curve.items())
+        + "\n  }"
+        for name, curve in curves.items()
+    ]
+    GOLDEN.parent.mkdir(exist_ok=True)
+    GOLDEN.write_text("{\n" + ",\n".join(blocks) + "\n}\n")
+
+
+if __name__ == "__main__":
+    record()
