@@ -99,9 +99,9 @@ def within_shots(
 
 def transnetv2_scores(small: Pictures) -> NDArray[np.float32]:
     """The transition score of each frame of (N, 27, 48, 3)."""
-    from pipelines.video.detectors import _load_transnetv2
+    from pipelines.video.transnetv2 import load_network  # optional dependency
 
-    predict = _load_transnetv2()
+    predict = load_network()
     padded = np.concatenate([small[:1].repeat(25, 0), small, small[-1:].repeat(100, 0)])
     scores = [predict(padded[at : at + 100])[25:75] for at in range(0, len(small), 50)]
     return np.concatenate(scores)[: len(small)]

@@ -13,7 +13,7 @@ from pipelines.files import STDIO
 from pipelines.options import Seconds, accept_text, check_at_least
 
 DETECTOR_NAMES = ("transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
-"""The keys of :data:`pipelines.video.detectors.DETECTORS`, without its imports."""
+"""The detectors of :func:`pipelines.video.detectors.make_detector`."""
 LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model of a seed
 
 

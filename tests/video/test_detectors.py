@@ -1,5 +1,6 @@
 """Shot detectors, fed frame by frame, and lists of shots from files."""
 
+import inspect
 import json
 import re
 from collections.abc import Sequence
@@ -12,30 +13,43 @@ import pytest
 from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 from scenedetect import FrameTimecode
+from scenedetect.detector import SceneDetector
 from scenedetect.detectors import AdaptiveDetector
 
 from pipelines.errors import BasslError, DatasetError
+from pipelines.settings import DETECTOR_NAMES
 from pipelines.video.adaptive import AdaptiveCuts
-from pipelines.video.detectors import DETECTORS, MIN_SHOT_SECONDS, PySceneDetectCuts, ShotDetector, make_detector
+from pipelines.video.detectors import MIN_SHOT_SECONDS, ShotDetector, make_detector
+from pipelines.video.pyscenedetect import PARAMETERS, PySceneDetectCuts
 from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary
 from tests import videos
 from tests.videos import CUTS
 
-Pictures = Sequence[NDArray[np.uint8]]
+Images = Sequence[NDArray[np.uint8]]
+
+# The parameters of PySceneDetect's AdaptiveDetector that AdaptiveCuts reimplements.
+ADAPTIVE = {
+    "adaptive_threshold": 3.0,
+    "window_width": 2,
+    "min_content_val": 15.0,
+    "weights": PARAMETERS["content"][1]["weights"],
+    "luma_only": False,
+    "kernel_size": None,
+}
 
 
-def push(detector: ShotDetector, index: int, picture: NDArray[np.uint8]) -> list[int]:
-    return frames_of(detector.push(index, next(iter(detector.prepare(picture[None])))))
+def push(detector: ShotDetector, index: int, image: NDArray[np.uint8]) -> list[int]:
+    return frames_of(detector.push(index, next(iter(detector.prepare(image[None])))))
 
 
-def cuts_of(detector: ShotDetector, pictures: Pictures) -> list[int]:
-    found = [cut for index, picture in enumerate(pictures) for cut in push(detector, index, picture)]
-    return found + frames_of(detector.finish(len(pictures)))
+def cuts_of(detector: ShotDetector, images: Images) -> list[int]:
+    cuts = [cut for index, image in enumerate(images) for cut in push(detector, index, image)]
+    return cuts + frames_of(detector.finish(len(images)))
 
 
-def frames_of(found: Sequence[int | Boundary]) -> list[int]:
-    return [one if isinstance(one, int) else one.frame for one in found]
+def frames_of(boundaries: Sequence[int | Boundary]) -> list[int]:
+    return [boundary if isinstance(boundary, int) else boundary.frame for boundary in boundaries]
 
 
 def needs_transnetv2(name: str) -> None:
@@ -49,28 +63,37 @@ def test_every_detector_finds_hard_cuts(name: str) -> None:
 
 
 def test_the_threshold_detector_finds_fades_through_black() -> None:
-    pictures = [*videos.plain_pictures(40, (200,) * 3, 64, 48), *videos.plain_pictures(20, (0,) * 3, 64, 48)]
-    pictures += videos.plain_pictures(40, (200,) * 3, 64, 48)
-    cuts = cuts_of(make_detector("threshold", 24.0), pictures)
+    images = [*videos.plain_pictures(40, (200,) * 3, 64, 48), *videos.plain_pictures(20, (0,) * 3, 64, 48)]
+    images += videos.plain_pictures(40, (200,) * 3, 64, 48)
+    cuts = cuts_of(make_detector("threshold", 24.0), images)
     assert len(cuts) == 1
     assert 40 <= cuts[0] <= 60
 
 
 @pytest.mark.parametrize(
     ("name", "frames"),
-    [(name, frames) for name in DETECTORS for frames in ([1] if name == "transnetv2" else [1, 20, 51])],
+    [(name, frames) for name in DETECTOR_NAMES for frames in ([1] if name == "transnetv2" else [1, 20, 51])],
 )
 def test_a_video_without_cuts_has_none_at_any_length(name: str, frames: int) -> None:
     needs_transnetv2(name)
     assert cuts_of(make_detector(name, 24.0), list(videos.pictures(frames, numbered=False))) == []
 
 
-@pytest.mark.parametrize("name", DETECTORS)
+@pytest.mark.parametrize("name", DETECTOR_NAMES)
 def test_no_cut_is_reported_later_than_the_detectors_maximum_delay(name: str) -> None:
     needs_transnetv2(name)
     detector = make_detector(name, 24.0)
-    for index, picture in enumerate(videos.pictures(124, (20, 50, 75, 76, 77, 100))):
-        assert all(index - detector.lag <= cut <= index for cut in push(detector, index, picture))
+    for index, image in enumerate(videos.pictures(124, (20, 50, 75, 76, 77, 100))):
+        assert all(index - detector.lag <= cut <= index for cut in push(detector, index, image))
+
+
+@pytest.mark.parametrize(("kind", "parameters"), [*PARAMETERS.values(), (AdaptiveDetector, ADAPTIVE)])
+def test_no_parameter_of_pyscenedetect_is_left_to_its_default(
+    kind: type[SceneDetector], parameters: dict[str, object]
+) -> None:
+    assert {*parameters, "min_scene_len"} == set(inspect.signature(kind).parameters)
+    weights = parameters.get("weights", ())
+    assert weights == () or weights == (1.0, 1.0, 1.0, 0.0)
 
 
 def test_an_unknown_detector_is_refused_with_the_known_ones() -> None:
@@ -80,16 +103,16 @@ def test_an_unknown_detector_is_refused_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize("together", [1, 6, 43])
 def test_the_adaptive_frame_score_equals_pyscenedetects(rng: np.random.Generator, together: int) -> None:
-    ours, stock = AdaptiveCuts(14), AdaptiveDetector()
+    ours, stock = AdaptiveCuts(14), AdaptiveDetector(**ADAPTIVE, min_scene_len=14)
     scores: list[float] = []
     ours.judge = lambda index, score: scores.append(score) or []  # type: ignore[method-assign,func-returns-value]
-    pictures = [rng.integers(0, 256, (54, 96, 3)).astype(np.uint8) for _ in range(3)]
-    pictures += videos.pictures(40, (20,), 96, 54)
-    for at in range(0, len(pictures), together):
-        for index, prepared in enumerate(ours.prepare(np.stack(pictures[at : at + together])), at):
+    images = [rng.integers(0, 256, (54, 96, 3)).astype(np.uint8) for _ in range(3)]
+    images += videos.pictures(40, (20,), 96, 54)
+    for at in range(0, len(images), together):
+        for index, prepared in enumerate(ours.prepare(np.stack(images[at : at + together])), at):
             ours.push(index, prepared)
-    for index, (picture, score) in enumerate(zip(pictures, scores, strict=True)):
-        theirs = stock._calculate_frame_score(FrameTimecode(index, fps=24.0), cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
+    for index, (image, score) in enumerate(zip(images, scores, strict=True)):
+        theirs = stock._calculate_frame_score(FrameTimecode(index, fps=24.0), cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
         assert score == pytest.approx(theirs, rel=1e-9, abs=1e-9)
 
 
@@ -107,13 +130,13 @@ SCORES = st.lists(PEAKS | FEW_SCORES, max_size=12).map(lambda parts: [score for 
 
 @given(SCORES, st.sampled_from([1.0, 5.0, 23.976, 25.0, 120.0]))
 def test_the_adaptive_decisions_equal_pyscenedetects(scores: list[float], rate: float) -> None:
-    class Given(AdaptiveDetector):  # type: ignore[misc]
+    class WithScores(AdaptiveDetector):  # type: ignore[misc]
         def _calculate_frame_score(self, timecode: FrameTimecode, frame_img: object) -> float:
             return scores[timecode.frame_num]
 
     shortest = max(1, round(MIN_SHOT_SECONDS * rate))
     ours = AdaptiveCuts(shortest)
-    theirs = PySceneDetectCuts(Given(min_scene_len=shortest), rate, shortest)
+    theirs = PySceneDetectCuts(WithScores(**ADAPTIVE, min_scene_len=shortest), rate, shortest)
     blank = np.zeros((1, 1, 3), np.uint8)
     for index, score in enumerate(scores):
         assert ours.judge(index, score) == theirs.push(index, blank)
@@ -122,15 +145,15 @@ def test_the_adaptive_decisions_equal_pyscenedetects(scores: list[float], rate: 
 
 @pytest.mark.parametrize("name", ["transitions", "adaptive", "content"])
 def test_shots_are_not_shorter_than_the_minimum(name: str) -> None:
-    pictures = list(videos.pictures(120, (20, 40, 44, 80)))
-    assert cuts_of(make_detector(name, 24.0, min_shot=0.1), pictures) == [20, 40, 44, 80]
-    assert 44 not in cuts_of(make_detector(name, 24.0, min_shot=0.6), pictures)
+    images = list(videos.pictures(120, (20, 40, 44, 80)))
+    assert cuts_of(make_detector(name, 24.0, min_shot=0.1), images) == [20, 40, 44, 80]
+    assert 44 not in cuts_of(make_detector(name, 24.0, min_shot=0.6), images)
 
 
 @pytest.mark.parametrize(("name", "high"), [("transitions", 99.0), ("adaptive", 99.0), ("content", 250.0)])
 def test_a_higher_detector_threshold_finds_fewer_cuts(name: str, high: float) -> None:
-    pictures = [*videos.pictures(60, (20,)), *videos.pictures(60, (20,))]
-    moving = [np.roll(picture, 4 * i, 1) for i, picture in enumerate(pictures)]
+    images = [*videos.pictures(60, (20,)), *videos.pictures(60, (20,))]
+    moving = [np.roll(image, 4 * i, 1) for i, image in enumerate(images)]
     assert len(cuts_of(make_detector(name, 24.0, threshold=high), moving)) < len(
         cuts_of(make_detector(name, 24.0), moving)
     )
@@ -240,8 +263,8 @@ def test_a_shot_list_that_is_binary_a_folder_or_missing_is_refused(tmp_path: Pat
 
 def test_listed_cuts_are_reported_at_their_frame() -> None:
     detector = KnownCuts([3, 5], Path("list.txt"), [0.0] * 7)
-    picture = np.zeros((2, 2, 3), np.uint8)
-    assert [detector.push(index, picture) for index in range(7)] == [[], [], [], [3], [], [5], []]
+    image = np.zeros((2, 2, 3), np.uint8)
+    assert [detector.push(index, image) for index in range(7)] == [[], [], [], [3], [], [5], []]
     assert detector.finish(7) == []
 
 
@@ -259,7 +282,7 @@ def test_listed_seconds_are_rounded_to_the_nearest_frame() -> None:
 
 
 def test_detectors_are_deterministic() -> None:
-    pictures = list(videos.pictures(120, CUTS, seed=4))
-    first, second = (cuts_of(make_detector("adaptive", 24.0), pictures) for _ in range(2))
+    images = list(videos.pictures(120, CUTS, seed=4))
+    first, second = (cuts_of(make_detector("adaptive", 24.0), images) for _ in range(2))
     assert first == second
     assert all(earlier < later for earlier, later in pairwise(first))

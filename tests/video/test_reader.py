@@ -15,8 +15,8 @@ from hypothesis import given, settings, strategies as st
 from pipelines.datasets.synthetic import SyntheticVideo
 from pipelines.errors import BasslError, DatasetError, VideoError
 from pipelines.scenes import Transition
+from pipelines.settings import DETECTOR_NAMES
 from pipelines.video import reader as reader_module
-from pipelines.video.detectors import DETECTORS
 from pipelines.video.frames import RGBImage, YUVImage
 from pipelines.video.reader import FrameBuffer, VideoReader, keyframe_indices
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
@@ -265,7 +265,7 @@ def test_tiny_and_odd_sizes_are_read(tmp_path: Path, size: tuple[int, int], pixe
     assert shots[0].keyframes[0].shape == (height, width, 3)
 
 
-@pytest.mark.parametrize("detector", [name for name in DETECTORS if name != "transnetv2"])
+@pytest.mark.parametrize("detector", [name for name in DETECTOR_NAMES if name != "transnetv2"])
 def test_every_detector_accepts_the_smallest_frame_size(tmp_path: Path, detector: str) -> None:
     path = videos.write_video(tmp_path / "tiny.mkv", videos.pictures(40, (20,), 2, 2), codec="ffv1")
     read(path, detector=detector)
