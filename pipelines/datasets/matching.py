@@ -130,23 +130,23 @@ def labelled_ends(annotation: VideoAnnotation, clock: Clock) -> tuple[Numbers, N
     Raises DatasetError: the source has no scenes and no labelled shots.
     """
     if annotation.scenes_seconds is not None:
-        spans = _end_spans(annotation.scenes_seconds)
+        spans = end_spans(annotation.scenes_seconds)
     elif annotation.scenes_frames is not None:
-        spans = clock(_end_spans(annotation.scenes_frames))
+        spans = clock(end_spans(annotation.scenes_frames))
     else:
         labels, own = annotation.scene_end, annotation.shots
         if labels is None or own is None:
             raise fault(annotation.source, f"has no scenes of {annotation.video_id} to match with shots")
         last_shots = np.flatnonzero(labels != INSIDE)
         if annotation.shots_seconds is not None:
-            spans = _end_spans(annotation.shots_seconds)[last_shots]
+            spans = end_spans(annotation.shots_seconds)[last_shots]
         else:
-            spans = clock(_end_spans(own)[last_shots])
+            spans = clock(end_spans(own)[last_shots])
         return spans, labels[last_shots]
     return spans, np.full(len(spans), SCENE_END, dtype=np.int8)
 
 
-def _end_spans(ranges: Ranges) -> Numbers:
+def end_spans(ranges: Ranges) -> Numbers:
     """From the end of each range to the start of the next, (M, 2)."""
     ends = ranges[:, 1].astype(np.float64)
     return np.column_stack([ends, np.append(ranges[1:, 0], ends[-1])])

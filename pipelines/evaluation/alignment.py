@@ -5,33 +5,26 @@ prediction has none, or else the true scenes count as shots. Scene ends of the o
 the nearest shot end within the tolerance; an unassigned end splits the shot that contains it. So no end is lost: an
 unmatched true end is a miss, an unmatched predicted end a false alarm.
 
-Where only a part of the video was read, both lists are cut to it first. The borders of the part are not scene ends.
+If only a part of the video was read, both lists are cut to it first. The borders of the part are not scene ends.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.annotations import DOUBTFUL, INSIDE, VideoAnnotation
-from pipelines.datasets.matching import (
-    Clock,
-    MatchReport,
-    assign_scene_ends,
-    close_last_scene,
-    frame_clock,
-    labelled_ends,
-    report_of,
-)
+from pipelines.datasets.annotations import DOUBTFUL, INSIDE, SCENE_END, VideoAnnotation
+from pipelines.datasets.matching import Clock, MatchReport, assign_scene_ends, end_spans, frame_clock, report_of
 from pipelines.datasets.parsing import fault
 from pipelines.datasets.scene_files import TIME_ROUNDING
 from pipelines.evaluation.metrics import VideoScores
 from pipelines.scenes import timecode
 
 How = Literal["same shots", "shots of the prediction", "shots of the truth", "true scenes as shots"]
+Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -43,7 +36,7 @@ class Alignment:
     # how the true scene ends were matched to them, in seconds; None if the shots are the truth's own
     truth: MatchReport | None = None
     prediction: MatchReport | None = None  # the same for the predicted scene ends
-    # length of prediction and truth in seconds; None for equal shots, or where only a part is scored
+    # length of prediction and truth in seconds; None for equal shots
     lengths: tuple[float, float] | None = None
     part: tuple[float, float] | None = None  # of the video that both cover, in seconds; None: the whole video
 
@@ -58,17 +51,17 @@ def align(
 ) -> Alignment:
     """Align a prediction with the truth.
 
-    Frames of a source without times are converted to seconds by the other source if that has both; else by the frame
+    Frames of a source without times are converted to seconds by the other source if it has both; else by the frame
     rate of the source, of the other source, or of the caller, in this order.
 
     Args:
         prediction, truth: shots with scene ends and optional scores; or scenes on the time line.
         tolerance: in seconds.
-        threshold: shots with at least this score are the predicted scene ends; None: those that the prediction lists.
-        frame_rate: for sources that give only frames and no frame rate.
+        threshold: shots with at least this score are the predicted scene ends; None: the prediction's own scene ends.
+        frame_rate: for sources that have only frames and no frame rate.
         doubtful: whether a doubtful end of the truth counts as an end or is ignored.
     Raises DatasetError: a source has no scenes, or none in the part of the video that the other covers, its frames
-        cannot be converted to seconds, or a threshold is given and the prediction has no scores.
+        cannot be converted to seconds, or there is a threshold but the prediction has no scores.
     """
     if truth.scene_end is None and truth.scenes_frames is None and truth.scenes_seconds is None:
         raise fault(truth.source, f"has no scenes of {truth.video_id} to compare with")
@@ -78,57 +71,58 @@ def align(
         above = (prediction.scores >= threshold).astype(np.int8)
         above[-1] = INSIDE
         prediction = replace(prediction, scene_end=above, scenes_frames=None, scenes_seconds=None)
-    for one in (truth, prediction):
-        if one.shots is None and one.scenes_frames is None and one.scenes_seconds is None:
-            raise fault(one.source, f"labels the shots of {one.video_id}, but no shot list says where they are; add it")
-    if truth.open_end:
-        truth = close_last_scene(truth, _length(prediction, truth, frame_rate))
-    if prediction.open_end:
-        prediction = close_last_scene(prediction, _length(truth, prediction, frame_rate))
-    part = _part(prediction, truth, frame_rate)
+    for source in (truth, prediction):
+        if source.shots is None and source.scenes_frames is None and source.scenes_seconds is None:
+            raise fault(
+                source.source, f"labels the shots of {source.video_id}, but no shot list says where they are; add it"
+            )
     if (video := _on_same_shots(prediction, truth, frame_rate, doubtful)) is not None:
-        return Alignment(video, "same shots", part=part)
-    lengths = (_length(prediction, truth, frame_rate), _length(truth, prediction, frame_rate))
-    if part is not None:
-        pairs = ((prediction, truth), (truth, prediction))
-        prediction, truth = (_cut_to(part, *pair, frame_rate) for pair in pairs)
+        if not (prediction.part or truth.part):
+            return Alignment(video, "same shots")
+        pair = _in_seconds(prediction, truth, frame_rate), _in_seconds(truth, prediction, frame_rate)
+        return Alignment(video, "same shots", part=_common_part(*pair))
 
-    how: How
-    if prediction.shots is not None and prediction.scene_end is not None:
-        how, owner, other = "shots of the prediction", prediction, truth
+    predicted, true = _in_seconds(prediction, truth, frame_rate), _in_seconds(truth, prediction, frame_rate)
+    true = _closed(true, predicted.length)
+    predicted = _closed(predicted, true.length)
+    lengths = predicted.length, true.length
+    part = _common_part(predicted, true)
+    if part is not None:
+        predicted, true = _cut_to(part, predicted), _cut_to(part, true)
+
+    if predicted.shots is not None and predicted.labels is not None:
+        how: How = "shots of the prediction"
+        matching = _match(true, predicted.shots, tolerance, part)
+        labels, decisions = matching.labels, matching.carry(predicted.labels, INSIDE)
+        # The lowest score at ends that the prediction has no shot end for.
+        scores = None if predicted.scores is None else matching.carry(predicted.scores, 0.0)
     else:
-        how, owner, other = "shots of the truth", truth, prediction
-    if owner.shots is not None and owner.scene_end is not None:
-        seconds, own = _seconds(owner, other, frame_rate), owner.scene_end
-    else:
-        how = "true scenes as shots"
-        seconds = _seconds(owner, other, frame_rate, scenes=True)
-        own = np.append(np.ones(len(seconds) - 1, np.int8), np.int8(INSIDE))
-    spans, values = labelled_ends(other, _clock(other, owner, frame_rate))
-    inner = _inner(spans, seconds, lengths[1 if other is truth else 0], tolerance, part)
-    seconds, origin, marks, report = _with_ends(seconds, spans[inner], values[inner], tolerance)
-    report = replace(report, at_video_end=int((~inner).sum()))
-    new = origin < 0
-    own = np.where(new, INSIDE, own[origin])
-    labels, decided = (marks, own) if other is truth else (own, marks)
-    scores = np.full(len(seconds), np.nan)
-    if owner is prediction and prediction.scores is not None:  # where the prediction has no shot end, the lowest score
-        scores = np.where(new, 0.0, prediction.scores[origin])
-    no_end = (INSIDE, DOUBTFUL) if doubtful == "ignore" else (INSIDE,)
-    known = (labels != DOUBTFUL) | (doubtful == "end")
-    predicted_ends = None
-    if other is prediction:  # without those that were matched to doubtful ends
-        unknown = seconds[(decided != INSIDE) & ~known, 1]
-        apart = np.abs(spans.mean(axis=1)[:, None] - unknown).min(axis=1, initial=np.inf)
-        predicted_ends = spans[inner & (apart > tolerance)]
+        if true.shots is not None and true.labels is not None:
+            how, shots, shot_labels = "shots of the truth", true.shots, true.labels
+        else:
+            assert true.scenes is not None
+            how, shots = "true scenes as shots", true.scenes
+            shot_labels = np.append(np.full(len(shots) - 1, SCENE_END, np.int8), np.int8(INSIDE))
+        matching = _match(predicted, shots, tolerance, part)
+        labels, decisions = matching.carry(shot_labels, INSIDE), matching.labels
+        scores = None
+
+    is_known = (labels != DOUBTFUL) | (doubtful == "end")
+    true_ends = predicted_ends = None
+    if how == "shots of the prediction":
+        true_ends = matching.ends[(matching.end_labels != DOUBTFUL) | (doubtful == "end")]
+    else:  # without those that were matched to doubtful ends
+        ignored = matching.shots[(decisions != INSIDE) & ~is_known, 1]
+        apart = np.abs(matching.ends.mean(axis=1)[:, None] - ignored).min(axis=1, initial=np.inf)
+        predicted_ends = matching.ends[apart > tolerance]
     video = VideoScores(
         labels=(labels != INSIDE).astype(np.uint8),
-        scores=scores,
-        shots=seconds,
-        seconds=seconds,
-        known=known if doubtful == "ignore" else None,
-        predicted=decided != INSIDE,
-        true_ends=spans[inner & ~np.isin(values, no_end)] if other is truth else None,
+        scores=np.full(len(matching.shots), np.nan) if scores is None else scores,
+        shots=matching.shots,
+        seconds=matching.shots,
+        known=is_known if doubtful == "ignore" else None,
+        predicted=decisions != INSIDE,
+        true_ends=true_ends,
         predicted_ends=predicted_ends,
         pieces=how == "true scenes as shots",
         video=truth.video_id,
@@ -136,77 +130,124 @@ def align(
     return Alignment(
         video,
         how,
-        truth=report if other is truth else None,
-        prediction=report if other is prediction else None,
+        truth=matching.report if how == "shots of the prediction" else None,
+        prediction=matching.report if how != "shots of the prediction" else None,
         lengths=lengths if part is None else None,
         part=part,
     )
 
 
-def _part(prediction: VideoAnnotation, truth: VideoAnnotation, frame_rate: float | None) -> tuple[float, float] | None:
-    """The part of the video that both cover, in seconds; None where neither was made of a part."""
-    pairs = ((prediction, truth), (truth, prediction))
-    shots = [_seconds(one, other, frame_rate) for one, other in pairs if one.part]
+@dataclass(frozen=True)
+class _SceneTimes:
+    """A source in seconds: N shots, M scenes, or both."""
+
+    annotation: VideoAnnotation
+    shots: Numbers | None  # (N, 2)
+    labels: NDArray[np.int8] | None  # (N,) of the shots
+    scores: Numbers | None  # (N,)
+    scenes: Numbers | None  # (M, 2)
+    length: float  # end of the last shot, or else of the last scene
+
+    def ends(self) -> tuple[Numbers, NDArray[np.int8]]:
+        """The earliest and latest time of each scene end (L, 2), which differ if there is a gap; and its label (L,)."""
+        if self.scenes is not None:
+            return end_spans(self.scenes), np.full(len(self.scenes), SCENE_END, np.int8)
+        if self.shots is None or self.labels is None:
+            raise fault(self.annotation.source, f"has no scenes of {self.annotation.video_id} to match with shots")
+        last_shots = np.flatnonzero(self.labels != INSIDE)
+        return end_spans(self.shots)[last_shots], self.labels[last_shots]
+
+
+def _in_seconds(source: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None) -> _SceneTimes:
+    clock = _clock(source, other, frame_rate)
+
+    def seconds(frames: NDArray[np.int64] | None, times: Numbers | None) -> Numbers | None:
+        return clock(frames.astype(np.float64)) if times is None and frames is not None else times
+
+    shots = None if source.shots is None else seconds(source.shots, source.shots_seconds)
+    scenes = seconds(source.scenes_frames, source.scenes_seconds)
+    last = scenes if shots is None else shots
+    assert last is not None
+    labels, scores = (None, None) if shots is None else (source.scene_end, source.scores)
+    return _SceneTimes(source, shots, labels, scores, scenes, length=float(last[-1, 1]))
+
+
+def _closed(source: _SceneTimes, other_length: float) -> _SceneTimes:
+    """Let the last scene end with the video if the source does not say where it ends."""
+    if not source.annotation.open_end or source.annotation.scenes_seconds is None or source.scenes is None:
+        return source
+    scenes = source.scenes.copy()
+    scenes[-1, 1] = max(scenes[-1, 1], other_length)
+    return replace(source, scenes=scenes, length=float(scenes[-1, 1]) if source.shots is None else source.length)
+
+
+def _common_part(prediction: _SceneTimes, truth: _SceneTimes) -> tuple[float, float] | None:
+    """The part of the video that both cover, in seconds; None if both cover all of it."""
+    shots = [source.shots for source in (prediction, truth) if source.annotation.part and source.shots is not None]
     if not shots:
         return None
-    start, end = max(float(own[0, 0]) for own in shots), min(float(own[-1, 1]) for own in shots)
+    start, end = max(float(part[0, 0]) for part in shots), min(float(part[-1, 1]) for part in shots)
     if end <= start:
-        raise fault(prediction.source, f"has no part of the video in common with {truth.source}")
+        raise fault(prediction.annotation.source, f"has no part of the video in common with {truth.annotation.source}")
     return start, end
 
 
-def _cut_to(
-    part: tuple[float, float], one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None
-) -> VideoAnnotation:
+def _cut_to(part: tuple[float, float], source: _SceneTimes) -> _SceneTimes:
     """A source within a part of the video: what lies across a border ends there."""
 
-    def inside(ranges: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def inside(ranges: Numbers) -> NDArray[np.bool_]:
         kept: NDArray[np.bool_] = (ranges[:, 1] > part[0] + TIME_ROUNDING) & (ranges[:, 0] < part[1] - TIME_ROUNDING)
         if not kept.any():
-            raise fault(one.source, f"has no scenes between {timecode(part[0])} and {timecode(part[1])}")
+            raise fault(source.annotation.source, f"has no scenes between {timecode(part[0])} and {timecode(part[1])}")
         return kept
 
-    cut = one
-    if one.scenes_seconds is not None or one.scenes_frames is not None:
-        scenes = _seconds(one, other, frame_rate, scenes=True)
-        cut = replace(cut, scenes_frames=None, scenes_seconds=np.clip(scenes[inside(scenes)], *part))
-    if one.shots is None or one.scene_end is None:
-        return cut
-    seconds = _seconds(one, other, frame_rate)
-    kept = inside(seconds)
-    scene_end = one.scene_end[kept]
-    scene_end[-1] = INSIDE
-    return replace(
-        cut,
-        shots=one.shots[kept],
-        shots_seconds=np.clip(seconds[kept], *part),
-        scene_end=scene_end,
-        keyframes=None,
-        scores=None if one.scores is None else one.scores[kept],
-    )
+    if source.scenes is not None:
+        source = replace(source, scenes=np.clip(source.scenes[inside(source.scenes)], *part))
+    if source.shots is None or source.labels is None:
+        return source
+    kept = inside(source.shots)
+    labels = source.labels[kept]
+    labels[-1] = INSIDE
+    scores = None if source.scores is None else source.scores[kept]
+    return replace(source, shots=np.clip(source.shots[kept], *part), labels=labels, scores=scores)
 
 
-def _with_ends(
-    seconds: NDArray[np.float64], spans: NDArray[np.float64], values: NDArray[np.int8], tolerance: float
-) -> tuple[NDArray[np.float64], NDArray[np.int64], NDArray[np.int8], MatchReport]:
-    """Assign scene ends (M, 2) with their labels (M,) to shots, and split a shot at each that has none. Returns the
-    shots and the index of each before, as `cut_shots`, their labels, and the report of the matching."""
-    ends = seconds[:-1, 1]
-    assigned = assign_scene_ends(ends, spans, tolerance) if len(ends) else np.full(len(spans), -1)
-    found = assigned >= 0
-    report = report_of(ends, spans, assigned, at_video_end=0)
-    on_shots = np.zeros(len(seconds), np.int8)
-    on_shots[assigned[found]] = values[found]
-    cut, origin = cut_shots(seconds, spans[~found, 0])
-    marks = np.where(origin < 0, INSIDE, on_shots[origin]).astype(np.int8)
-    for place, value in zip(spans[~found, 0], values[~found], strict=True):
-        marks[cut[:, 1] == place] = value
-    return cut, origin, marks, report
+@dataclass(frozen=True)
+class _Matching:
+    """Scene ends on shots, which are split at each end that no shot end is near."""
+
+    shots: Numbers  # (N, 2)
+    origin: NDArray[np.int64]  # (N,) index of the shot before splitting that ends here, -1 for new ends
+    labels: NDArray[np.int8]  # (N,) label of the scene end at each shot's end
+    ends: Numbers  # (M, 2) earliest and latest time of each scene end, without the end of the video
+    end_labels: NDArray[np.int8]  # (M,)
+    report: MatchReport
+
+    def carry(self, values: NDArray[Any], new: float) -> NDArray[Any]:
+        """Values of the shots before splitting, for the shots after it."""
+        return np.where(self.origin < 0, new, values[self.origin])
 
 
-def cut_shots(
-    seconds: NDArray[np.float64], places: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _match(source: _SceneTimes, shots: Numbers, tolerance: float, part: tuple[float, float] | None) -> _Matching:
+    """Assign the scene ends of a source to shots (N, 2) of the other source."""
+    ends, labels = source.ends()
+    inner = _inner(ends, shots, source.length, tolerance, part)
+    at_video_end = int((~inner).sum())
+    ends, labels = ends[inner], labels[inner]
+    shot_ends = shots[:-1, 1]
+    assigned = assign_scene_ends(shot_ends, ends, tolerance) if len(shot_ends) else np.full(len(ends), -1)
+    is_matched = assigned >= 0
+    report = report_of(shot_ends, ends, assigned, at_video_end)
+    matched_labels = np.full(len(shots), INSIDE, np.int8)
+    matched_labels[assigned[is_matched]] = labels[is_matched]
+    cut, origin = cut_shots(shots, ends[~is_matched, 0])
+    cut_labels = np.where(origin < 0, INSIDE, matched_labels[origin]).astype(np.int8)
+    for time, label in zip(ends[~is_matched, 0], labels[~is_matched], strict=True):
+        cut_labels[cut[:, 1] == time] = label
+    return _Matching(cut, origin, cut_labels, ends, labels, report)
+
+
+def cut_shots(seconds: Numbers, places: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
     """Split shots so that one ends at each of the given times.
 
     Args:
@@ -228,8 +269,8 @@ def cut_shots(
 
 
 def _inner(
-    spans: NDArray[np.float64],
-    shots: NDArray[np.float64],
+    spans: Numbers,
+    shots: Numbers,
     length: float,
     tolerance: float,
     part: tuple[float, float] | None,
@@ -286,25 +327,9 @@ def _clock(one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | Non
                 return frame_clock(frames, seconds)
     rate = one.frame_rate or other.frame_rate or frame_rate
 
-    def clock(frames: NDArray[np.float64]) -> NDArray[np.float64]:
+    def clock(frames: Numbers) -> Numbers:
         if rate is None:
             raise fault(one.source, "has frames but no frame rate; give it with --frame-rate")
         return frames / rate
 
     return clock
-
-
-def _seconds(
-    one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None, scenes: bool = False
-) -> NDArray[np.float64]:
-    """Times of the shots of a source, or of its scenes, (N, 2)."""
-    frames, seconds = (one.scenes_frames, one.scenes_seconds) if scenes else (one.shots, one.shots_seconds)
-    if seconds is not None:
-        return seconds
-    assert frames is not None
-    return _clock(one, other, frame_rate)(frames.astype(np.float64))
-
-
-def _length(one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None) -> float:
-    """End of a source's last shot or scene, in seconds."""
-    return float(_seconds(one, other, frame_rate, scenes=one.shots is None)[-1, 1])
