@@ -11,7 +11,11 @@ from pipelines.errors import (
 from pipelines.models.encoder_options import EncoderOptions as EncoderOptions
 from pipelines.options import with_options as with_options
 from pipelines.pretext.settings import PretextSettings as PretextSettings
-from pipelines.progress import TrainingProgress as TrainingProgress, VideoProgress as VideoProgress
+from pipelines.progress import (
+    TrainingProgress as TrainingProgress,
+    VideoProgress as VideoProgress,
+    VideoResult as VideoResult,
+)
 from pipelines.scenes import (
     Scene as Scene,
     SceneList as SceneList,
@@ -30,11 +34,9 @@ from pipelines.stages.encode import EncodeSettings as EncodeSettings, encode_sho
 from pipelines.stages.export import ExportResult as ExportResult, ExportSettings as ExportSettings, export as export
 from pipelines.stages.extract_keyframes import (
     ExtractSettings as ExtractSettings,
-    VideoResult as VideoResult,
     extract_keyframes as extract_keyframes,
 )
 from pipelines.stages.extract_sound import (
-    SoundResult as SoundResult,
     SoundSettings as SoundSettings,
     extract_sound as extract_sound,
 )
@@ -61,7 +63,6 @@ from pipelines.stages.import_checkpoint import (
 from pipelines.stages.list_models import ListedModel as ListedModel, list_models as list_models
 from pipelines.stages.predict import (
     PredictSettings as PredictSettings,
-    VideoScenes as VideoScenes,
     load_model as load_model,
     predict as predict,
     predict_file as predict_file,
@@ -74,7 +75,7 @@ from pipelines.stages.pretrain import (
     pretrain as pretrain,
 )
 from pipelines.stages.regroup import RegroupSettings as RegroupSettings, regroup as regroup
-from pipelines.stages.report import ReportResult as ReportResult, ReportSettings as ReportSettings, report as report
+from pipelines.stages.report import ReportSettings as ReportSettings, report as report
 from pipelines.stages.reproduce import (
     ReproduceResult as ReproduceResult,
     ReproduceSettings as ReproduceSettings,

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -16,7 +16,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from pipelines.errors import BasslError, count as count, printable
-from pipelines.progress import ReportProgress, TrainingProgress, VideoOutcome, VideoProgress
+from pipelines.progress import ReportProgress, TrainingProgress, VideoProgress, VideoResult
 from pipelines.scenes import SceneList
 
 out = Console(emoji=False, highlight=False)
@@ -93,7 +93,7 @@ def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
     return failed
 
 
-def conclude(results: Sequence[VideoOutcome], written: str, quiet: bool, named: bool = False) -> None:
+def conclude(results: Sequence[VideoResult], written: str, quiet: bool, named: bool = False) -> None:
     """A line for each video that failed, and unless ``quiet`` one that counts them all and says where the output is.
     Where all are ``named`` already, more than three that failed for one reason have one line. Raises typer.Exit with 1
     where a video failed."""
@@ -112,7 +112,9 @@ def conclude(results: Sequence[VideoOutcome], written: str, quiet: bool, named: 
         raise typer.Exit(1)
 
 
-def show_videos(results: Sequence[Any], counted: Sequence[str], written: str, as_json: bool, quiet: bool) -> None:
+def show_videos(
+    results: Sequence[VideoResult], counted: Sequence[str], written: str, as_json: bool, quiet: bool
+) -> None:
     """Show the results of several videos: their warnings, a table with the fields in ``counted`` or JSON, and then
     what `conclude` shows."""
     for warning in (warning for result in results for warning in result.warnings):
@@ -193,13 +195,12 @@ def stage_progress(quiet: bool, video: str = "") -> Iterator[ReportProgress]:
 @contextmanager
 def videos_progress(
     quiet: bool,
-) -> Iterator[tuple[Callable[[int], None], Callable[[VideoProgress[VideoOutcome]], None]]]:
+) -> Iterator[tuple[Callable[[int], None], Callable[[VideoProgress], None]]]:
     """A progress bar of all videos, and one for each video that is being read, with its speed and the time left. Yields
-    two functions: one to call with the number of videos, one with the progress of a video. Both may be called from any
-    thread."""
+    two functions: one to call with the number of videos, one with the progress of a video."""
     if quiet or not err.is_interactive:
 
-        def line(state: VideoProgress[VideoOutcome]) -> None:
+        def line(state: VideoProgress) -> None:
             if state.result is not None and not quiet:
                 say(f"{state.video_id}: {state.result.status}")
 
@@ -212,7 +213,7 @@ def videos_progress(
         def start(videos: int) -> None:
             bars.update(overall, total=videos)
 
-        def show(state: VideoProgress[VideoOutcome]) -> None:
+        def show(state: VideoProgress) -> None:
             if state.result is not None:
                 bars.advance(overall)
                 if state.video_id in tasks:

@@ -1,17 +1,17 @@
 """Child processes that run one task each and send length-prefixed messages back over a pipe.
 
-For tasks that may crash (a codec) or that must not share the global interpreter lock with the caller. The task is one
-line of JSON on the child's stdin. Each message on its stdout is the length of a JSON header (4 bytes, little-endian),
-the header, and as many raw bytes as the header's ``bytes`` says. The parent keeps the child's stdin open; the child
-watches it and exits when the parent does.
+For tasks that may crash (a codec) or that must not share the global interpreter lock with the caller. The task is a
+pickle on the child's stdin. Each message on its stdout is two lengths (8 bytes each, little-endian), a pickle of the
+message's kind and content, and raw bytes. The parent keeps the child's stdin open; the child watches it and exits when
+the parent does.
 """
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import json
 import os
+import pickle
 import struct
 import subprocess
 import sys
@@ -24,9 +24,9 @@ from threading import Thread
 from typing import Any, Protocol
 
 import pipelines.errors
-from pipelines.errors import BasslError, first_line
+from pipelines.errors import BasslError, UnexpectedError, first_line
 
-_HEAD_LENGTH = struct.Struct("<I")
+_LENGTHS = struct.Struct("<QQ")
 
 # For children that decode: idle BLAS threads of NumPy spin, and memory freed after each frame is allocated again at
 # once.
@@ -60,28 +60,27 @@ def collect_garbage_less() -> None:
 
 
 class Send(Protocol):
-    """Sends a message from the child: its kind, its JSON fields, and raw bytes."""
+    """Sends a message from the child: its kind, any content that can be pickled, and raw bytes."""
 
-    def __call__(self, message: str, head: dict[str, Any], payload: Iterable[memoryview] = ()) -> None: ...
+    def __call__(self, kind: str, content: Any = None, payload: Iterable[memoryview] = ()) -> None: ...
 
 
-Work = Callable[[dict[str, Any], Send], None]
-"""What a child runs: a function at the top level of a module, called with a task and what sends messages."""
+Work = Callable[[Any, Send], None]
+"""What a child runs: a function at the top level of a module, called with the task and a function that sends messages.
+"""
 
-# Processes that were started before their task was known, by their work.
+# Processes that were started before their task is known, by the name of their work.
 _ahead: dict[str, subprocess.Popen[bytes]] = {}
 
 
 def start_ahead(work: str) -> None:
-    """Start the process of the next :class:`Child` for ``work``, so that its imports are done before the task is known.
-
-    Without a task it ends when this process does, or by :func:`end_ahead`.
-    """
+    """Start the process of the next :class:`Child` for ``work``, which then imports what it needs before its task is
+    known. If it never gets a task, it ends with this process or at :func:`end_ahead`."""
     _ahead[work] = _start(work)
 
 
 def end_ahead() -> None:
-    """End the processes that were started ahead and not used."""
+    """End the processes that were started ahead and never used."""
     while _ahead:
         _end(_ahead.popitem()[1])
 
@@ -114,41 +113,47 @@ class Child:
 
     Attributes:
         process: for its pid and exit code.
+        pipe: where its messages arrive, to wait for one.
     """
 
-    def __init__(self, work: Work | str, task: dict[str, Any]) -> None:
-        """Run ``work(task, send)`` in a process of its own; ``work`` may be ``module:function``, not imported here."""
+    def __init__(self, work: Work | str, task: Any) -> None:
+        """Run ``work(task, send)`` in a child process; ``work`` may be ``module:function``, not imported here."""
         name = work if isinstance(work, str) else f"{work.__module__}:{work.__name__}"
         self.process = _ahead.pop(name) if name in _ahead else _start(name)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self._stdout = self.process.stdout
+        self.pipe = self.process.stdout.fileno()
         with suppress(BrokenPipeError):  # if it died at once, receive() returns None
-            self.process.stdin.write(json.dumps(task).encode() + b"\n")
+            self.process.stdin.write(pickle.dumps(task))
             self.process.stdin.flush()
 
-    def receive(self) -> tuple[str, dict[str, Any], bytes] | None:
-        """The next message as (kind, fields, raw bytes); None when the child has ended, normally or not.
+    def receive(self) -> tuple[str, Any, bytes] | None:
+        """The next message as (kind, content, raw bytes); None when the child has ended, normally or not.
 
         Raises:
             BasslError: raised in the child, with its type; UnexpectedError for any other exception there.
         """
-        length = self._stdout.read(_HEAD_LENGTH.size)
-        if len(length) < _HEAD_LENGTH.size:
+        lengths = self._read(_LENGTHS.size)
+        if lengths is None:
             return None
-        encoded = self._stdout.read(_HEAD_LENGTH.unpack(length)[0])
-        try:
-            head = json.loads(encoded)
-        except ValueError:  # it died in the middle of a message
+        size, payload_size = _LENGTHS.unpack(lengths)
+        message, payload = self._read(size), self._read(payload_size)
+        if message is None or payload is None:  # it died while sending
             return None
-        size = head.pop("bytes")
-        payload = self._stdout.read(size)
-        if len(payload) < size:
-            return None
-        message = head.pop("message")
-        if message == "error":
-            raise getattr(pipelines.errors, head["kind"])(head["text"])
-        return message, head, payload
+        kind, content = pickle.loads(message)
+        if kind == "error":
+            raise content
+        return kind, content, payload
+
+    def _read(self, size: int) -> bytes | None:
+        # Unbuffered: `pipe` is readable if and only if a message is waiting.
+        data = bytearray()
+        while len(data) < size:
+            part = os.read(self.pipe, min(size - len(data), 2**20))
+            if not part:
+                return None
+            data += part
+        return bytes(data)
 
     def how_it_ended(self) -> str:
         """Wait for the end, and describe it: ``signal 9`` or ``exit code 1``."""
@@ -156,24 +161,23 @@ class Child:
         return f"signal {-code}" if code < 0 else f"exit code {code}"
 
     def kill(self) -> None:
-        """Kill the process, if it still runs, and close its pipes."""
+        """Kill the process if it still runs, and close its pipes."""
         _end(self.process)
 
 
 def serve(name: str, path: list[str]) -> None:
-    """Entry point of the child: read the task, run it, and send back its exception; a bug as one line, too. ``path`` is
-    where the parent finds modules, which a program may have changed."""
+    """Entry point of the child: read the task, run it, and send its exception, of a bug in one line. ``path`` is the
+    parent's ``sys.path``, which a program may have changed."""
     # Output that libraries print must not mix with the messages: stdout becomes stderr.
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     collect_garbage_less()
     sys.path += [place for place in path if place and place not in sys.path]
 
-    def send(message: str, head: dict[str, Any], payload: Iterable[memoryview] = ()) -> None:
-        parts = list(payload)
-        encoded = json.dumps({"message": message, "bytes": sum(part.nbytes for part in parts)} | head).encode()
+    def send(kind: str, content: Any = None, payload: Iterable[memoryview] = ()) -> None:
+        message, parts = pickle.dumps((kind, content)), list(payload)
         try:
-            channel.write(_HEAD_LENGTH.pack(len(encoded)) + encoded)
+            channel.write(_LENGTHS.pack(len(message), sum(part.nbytes for part in parts)) + message)
             for part in parts:
                 channel.write(part)
             channel.flush()
@@ -183,17 +187,18 @@ def serve(name: str, path: list[str]) -> None:
     try:
         module, _, function = name.partition(":")
         work: Work = getattr(import_module(module), function)
-        line = sys.stdin.buffer.readline()
-        if not line:  # the parent has ended, or has nothing to do
+        try:
+            task = pickle.load(sys.stdin.buffer)
+        except EOFError:  # the parent has ended, or has no task
             return
         Thread(target=_end_with_parent, daemon=True).start()
-        work(json.loads(line), send)
+        work(task, send)
     except BasslError as error:
-        send("error", {"kind": type(error).__name__, "text": str(error)})
+        send("error", error)
     except Exception as error:
         at = traceback.extract_tb(error.__traceback__)[-1]
         text = f"unexpected {type(error).__name__} in {Path(at.filename).name}, line {at.lineno}: {first_line(error)}"
-        send("error", {"kind": "UnexpectedError", "text": text})
+        send("error", UnexpectedError(text))
     finally:
         channel.close()
 

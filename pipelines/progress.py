@@ -1,36 +1,47 @@
-"""Progress of stages: what they report to their caller while they work."""
+"""What stages report to their caller: how far they are, and the result of each video."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, Literal, Protocol, TypeVar
+from pathlib import Path
+from typing import Literal
 
 ReportProgress = Callable[[str, float, float | None], None]
-"""Called with what is being done, how much of it is done, and how much there is in all (None: not known)."""
-
-
-class VideoOutcome(Protocol):
-    """The result of one video of several: ``done``, ``kept`` (there already) or ``failed`` with a line in ``error``."""
-
-    @property
-    def status(self) -> Literal["done", "kept", "failed"]: ...
-    @property
-    def error(self) -> str: ...
-
-
-E_co = TypeVar("E_co", bound=VideoOutcome, covariant=True)
+"""Called with what is being done, how much of it is done, and the total (None: unknown)."""
 
 
 @dataclass(frozen=True)
-class VideoProgress(Generic[E_co]):
+class VideoResult:
+    """The result of one video in a stage that takes several.
+
+    ``video`` is the input. ``status`` is ``done``, ``kept`` (the output existed) or ``failed``, with one line in
+    ``error``. Counts that the stage does not make are 0; ``duration`` is in seconds. ``warnings`` are lines on what may
+    be wrong with the output, ``notes`` on what is not.
+    """
+
+    video_id: str
+    video: Path
+    output: Path
+    status: Literal["done", "kept", "failed"]
+    scenes: int = 0
+    shots: int = 0
+    frames: int = 0
+    duration: float = 0.0
+    warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class VideoProgress:
     """Progress of one video of several."""
 
     video_id: str
     done: float = 0.0  # seconds read
-    total: float | None = None  # seconds in all; None where that is not known
-    frames: int = 0  # frames read; 0 where they are not counted
-    result: E_co | None = None  # None until the video is finished
+    total: float | None = None  # seconds in all; None: unknown
+    frames: int = 0  # frames read; 0 if they are not counted
+    result: VideoResult | None = None  # None until the video is finished
 
 
 @dataclass(frozen=True)

@@ -1,74 +1,212 @@
-"""Videos processed in parallel: each in a child process, on this machine or on the workers of a Dask cluster."""
+"""Videos processed one by one in this process, in parallel in child processes, or on the workers of a Dask cluster."""
 
 from __future__ import annotations
 
 import logging
 import os
+from collections import deque
 from collections.abc import Callable, Generator, Sequence
-from concurrent.futures import CancelledError, ThreadPoolExecutor, as_completed
-from dataclasses import is_dataclass, replace
+from concurrent.futures import CancelledError
+from contextlib import closing
+from dataclasses import dataclass, is_dataclass, replace
 from pathlib import Path
-from threading import Lock
-from typing import Any, Protocol, TypeVar
+from selectors import EVENT_READ, DefaultSelector
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from pipelines.errors import BasslError, UnexpectedError, explain_missing_extra, first_line
-from pipelines.files import os_reason
-from pipelines.processes import Child, Work
-from pipelines.progress import VideoOutcome, VideoProgress
+from pipelines.files import os_reason, remove_partials
+from pipelines.processes import Child, Send, cores
+from pipelines.progress import VideoProgress, VideoResult
 
-R = TypeVar("R", bound=VideoOutcome)
-R_co = TypeVar("R_co", bound=VideoOutcome, covariant=True)
+S = TypeVar("S")
 TIMEOUT = 10
 """Seconds that a Dask scheduler may take to answer."""
 
 
-class VideoTask(Protocol[R_co]):
-    """One video and what is to be done with it, a dataclass."""
+@dataclass(frozen=True)
+class VideoTask(Generic[S]):
+    """One video, the files to make of it, and the settings of the stage, a dataclass."""
+
+    video: Path
+    video_id: str
+    output: Path
+    settings: S
+    storyboard: Path | None = None
+    page: Path | None = None
+    overwrite: bool = False
+    cores: int = 1  # to use for this video; `run` divides those of the machine
+
+    def result(self, status: Literal["done", "kept"] = "done", **fields: Any) -> VideoResult:
+        """The result of the video, with these counts and warnings."""
+        return VideoResult(self.video_id, self.video, self.output, status, **fields)
+
+    def failed(self, error: BasslError | str) -> VideoResult:
+        """The result of a video that failed."""
+        return VideoResult(self.video_id, self.video, self.output, "failed", error=str(error))
 
     @property
-    def video(self) -> Path: ...
-    @property
-    def video_id(self) -> str: ...
-    def to_json(self) -> dict[str, Any]: ...
-    def finished(self, fields: dict[str, Any]) -> R_co: ...
-    def failed(self, error: str) -> R_co: ...
-    def clean_up(self) -> None:
-        """Remove what an unfinished child left."""
+    def files(self) -> tuple[Path, ...]:
+        """All files to write."""
+        return tuple(path for path in (self.storyboard, self.page, self.output) if path is not None)
+
+    def remove_partials(self) -> None:
+        """Remove unfinished files of killed processes."""
+        for path in self.files:
+            remove_partials(path)
 
 
-def run_here(
-    tasks: Sequence[VideoTask[R]], work: Work, workers: int, report: Callable[[VideoProgress[R]], None]
-) -> Generator[R, None, None]:
-    """Results of tasks as they end, ``workers`` of them at a time; ``report`` is called from several threads.
+class Report(Protocol):
+    """Called with the seconds of a video that are read and in all (None: unknown), and with the frames read."""
 
-    ``work`` takes a task as JSON values, sends ``progress`` (``done``, ``total`` in seconds, ``frames``) and at last
-    ``end`` with the fields of the result. If a child dies, its video has failed and the others continue. Closing the
-    generator ends the children.
-    """
-    children = _Children()
-    with ThreadPoolExecutor(workers) as pool:  # the threads only wait for their children
-        try:
-            futures = [pool.submit(_run_in_child, task, work, report, children) for task in tasks]
-            for future in as_completed(futures):
-                yield future.result()
-        except BaseException:
-            children.end()
-            pool.shutdown(cancel_futures=True)
-            raise
+    def __call__(self, done: float, total: float | None, frames: int = 0) -> None: ...
 
 
-def run_on_dask(tasks: Sequence[VideoTask[R]], work: Work, address: str) -> Generator[R, None, None]:
-    """Results of tasks as they end on the workers of a Dask cluster.
+VideoWork = Callable[[VideoTask[Any], Report], VideoResult]
+"""What a stage does with a video. In child processes and on Dask it must be a function at the top level of a module.
+A BasslError that it raises is the error of this video."""
 
-    Videos of a lost worker go to another; a video that kills several workers has failed.
+
+def run(
+    tasks: Sequence[VideoTask[S]],
+    work: VideoWork,
+    *,
+    existing: Callable[[VideoTask[S]], VideoResult | None] = lambda task: None,
+    jobs: int | None = None,
+    dask: str | None = None,
+    progress: Callable[[VideoProgress], None] | None = None,
+    on_start: Callable[[int], None] | None = None,
+) -> list[VideoResult]:
+    """Process videos. What fails with one video is in its result, and the others continue.
+
+    An exception, such as an interrupt, ends all child processes; unfinished files are removed.
+
+    Args:
+        tasks: their outputs differ.
+        work: called for each video that has no existing result.
+        existing: the result of a video that is done already, or None; a BasslError that it raises is the error of this
+            video. Called in this process, for all videos first.
+        jobs: child processes at a time; None for this process, one video after the other.
+        dask: address of a Dask scheduler whose workers process the videos instead, in child processes of theirs.
+        progress: called with the progress and then with the result of each video.
+        on_start: called with the number of videos.
+
+    Returns:
+        one result per task, in the order of the tasks.
 
     Raises:
-        BasslError: ``distributed`` is not installed, or the scheduler does not answer or goes away.
+        BasslError: ``distributed`` is not installed, or the Dask scheduler does not answer or goes away.
     """
+    report = progress or (lambda state: None)
+    if on_start is not None:
+        on_start(len(tasks))
+    results: dict[Path, VideoResult] = {}
+
+    def finish(result: VideoResult) -> None:
+        results[result.output] = result
+        report(VideoProgress(result.video_id, result=result))
+
+    waiting = []
+    for task in tasks:
+        task.remove_partials()
+        try:
+            result = existing(task)
+        except BasslError as error:
+            result = task.failed(error)
+        if result is None:
+            waiting.append(task)
+        else:
+            finish(result)
+    share = max(1, cores() // max(1, min(jobs or 1, len(waiting))))
+    waiting = [replace(task, cores=share) for task in waiting]
+    if dask is not None:
+        running = _on_dask(waiting, work, dask)
+    elif jobs is not None:
+        running = _in_children(waiting, work, jobs, report)
+    else:
+        running = _here(waiting, work, report)
+    with closing(running):  # an interrupt ends the children
+        for result in running:
+            finish(result)
+    return [results[task.output] for task in tasks]
+
+
+Results = Generator[VideoResult, None, None]
+
+
+def _here(tasks: Sequence[VideoTask[S]], work: VideoWork, report: Callable[[VideoProgress], None]) -> Results:
+    for task in tasks:
+
+        def read(done: float, total: float | None, frames: int = 0, name: str = task.video_id) -> None:
+            report(VideoProgress(name, done, total, frames))
+
+        try:
+            yield work(task, read)
+        except BasslError as error:
+            yield task.failed(error)
+
+
+def _in_children(
+    tasks: Sequence[VideoTask[S]], work: VideoWork, jobs: int, report: Callable[[VideoProgress], None]
+) -> Results:
+    waiting = deque(tasks)
+    with DefaultSelector() as running:  # of the children's pipes
+        try:
+            while waiting or running.get_map():
+                if waiting and len(running.get_map()) < jobs:
+                    task = waiting.popleft()
+                    try:
+                        child = Child(run_task, (work, task))
+                    except OSError as error:
+                        yield task.failed(f"{task.video}: no process can be started for it ({os_reason(error)})")
+                    else:
+                        running.register(child.pipe, EVENT_READ, (task, child))
+                    continue
+                for key, _ in running.select():
+                    task, child = key.data
+                    result = _receive(task, child, report)
+                    if result is not None:
+                        running.unregister(child.pipe)
+                        child.kill()
+                        task.remove_partials()
+                        yield result
+        finally:
+            for key in running.get_map().values():
+                task, child = key.data
+                child.kill()
+                task.remove_partials()
+
+
+def _receive(task: VideoTask[S], child: Child, report: Callable[[VideoProgress], None]) -> VideoResult | None:
+    """Take the next message of a child; the result of the video if it is the last."""
+    try:
+        message = child.receive()
+    except UnexpectedError as error:
+        return task.failed(f"{task.video}: cannot be read ({error})")
+    except BasslError as error:
+        return task.failed(error)
+    if message is None:
+        return task.failed(f"{task.video}: the process that read it died ({child.how_it_ended()})")
+    kind, content, _ = message
+    if kind == "progress":
+        report(VideoProgress(task.video_id, *content))
+        return None
+    assert isinstance(content, VideoResult)
+    return content
+
+
+def run_task(message: tuple[VideoWork, VideoTask[Any]], send: Send) -> None:
+    """Run by the child processes."""
+    work, task = message
+    result = work(task, lambda done, total, frames=0: send("progress", (done, total, frames)))
+    send("result", result)
+
+
+def _on_dask(tasks: Sequence[VideoTask[S]], work: VideoWork, address: str) -> Results:
+    """Videos of a lost worker go to another; a video that kills several workers has failed."""
     from asyncio import CancelledError as Cancelled  # start-up time
 
     with explain_missing_extra("--dask"):
-        from distributed import Client, as_completed as completed  # optional dependency: distributed
+        from distributed import Client, as_completed  # optional dependency: distributed
     if not tasks:
         return
     logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # an error below says it in one line
@@ -78,13 +216,19 @@ def run_on_dask(tasks: Sequence[VideoTask[R]], work: Work, address: str) -> Gene
         raise BasslError(f"no Dask scheduler answers at {address}") from error
     with client:
         futures = {
-            client.submit(_run, task, work, key=f"bassl-{task.video_id}-{os.urandom(4).hex()}", pure=False): task
-            for task in map(_make_paths_absolute, tasks)
+            client.submit(
+                _run_on_worker,
+                _make_paths_absolute(task),
+                work,
+                key=f"bassl-{task.video_id}-{os.urandom(4).hex()}",
+                pure=False,
+            ): task
+            for task in tasks
         }
         gone = BasslError(
             f"the Dask scheduler at {address} is no longer reachable; run again to continue where it stopped"
         )
-        for future in completed(futures):
+        for future in as_completed(futures):
             if future.status in ("cancelled", "lost"):
                 raise gone
             task = futures[future]
@@ -93,73 +237,19 @@ def run_on_dask(tasks: Sequence[VideoTask[R]], work: Work, address: str) -> Gene
                 result = future.result() if fault is None else task.failed(f"{task.video}: {first_line(fault)}")
             except (OSError, Cancelled, CancelledError) as error:  # done, but its result is lost
                 raise gone from error
-            yield result
+            yield replace(result, video=task.video, output=task.output)
 
 
-class _Children:
-    """The running child processes, so that all can be ended at once."""
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._running: set[Child] | None = set()
-
-    def start(self, work: Work, task: dict[str, Any]) -> Child | None:
-        """A child process for the task; None after :meth:`end`."""
-        with self._lock:
-            if self._running is None:
-                return None
-            child = Child(work, task)
-            self._running.add(child)
-            return child
-
-    def forget(self, child: Child) -> None:
-        with self._lock:
-            if self._running is not None:
-                self._running.discard(child)
-
-    def end(self) -> None:
-        """End all; no other starts."""
-        with self._lock:
-            running, self._running = self._running or set(), None
-        for child in running:
-            child.process.kill()
+def _run_on_worker(task: VideoTask[S], work: VideoWork) -> VideoResult:
+    (result,) = _in_children([task], work, 1, lambda state: None)
+    return result
 
 
-def _make_paths_absolute(task: Any) -> Any:
-    """A task, or its settings, with absolute paths: a worker of a cluster has another working directory."""
+def _make_paths_absolute(value: Any) -> Any:
+    """A task or settings with absolute paths: a worker of a cluster has another working directory."""
     changed = {
-        name: value.absolute() if isinstance(value, Path) else _make_paths_absolute(value)
-        for name, value in vars(task).items()
-        if isinstance(value, Path) or is_dataclass(value)
+        name: field.absolute() if isinstance(field, Path) else _make_paths_absolute(field)
+        for name, field in vars(value).items()
+        if isinstance(field, Path) or is_dataclass(field)
     }
-    return replace(task, **changed)
-
-
-def _run(task: VideoTask[R], work: Work) -> R:
-    """Run by Dask workers."""
-    return _run_in_child(task, work, lambda state: None, _Children())
-
-
-def _run_in_child(task: VideoTask[R], work: Work, report: Callable[[VideoProgress[R]], None], children: _Children) -> R:
-    try:
-        child = children.start(work, task.to_json())
-    except OSError as error:
-        return task.failed(f"{task.video}: no process can be started for it ({os_reason(error)})")
-    if child is None:
-        return task.failed(f"{task.video}: interrupted")
-    try:
-        while (message := child.receive()) is not None:
-            kind, head, _ = message
-            if kind == "progress":
-                report(VideoProgress(task.video_id, **head))
-            elif kind == "end":  # JSON has lists for tuples
-                return task.finished({name: tuple(one) if isinstance(one, list) else one for name, one in head.items()})
-        return task.failed(f"{task.video}: the process that read it died ({child.how_it_ended()})")
-    except UnexpectedError as error:
-        return task.failed(f"{task.video}: cannot be read ({error})")
-    except BasslError as error:
-        return task.failed(str(error))
-    finally:
-        children.forget(child)
-        child.kill()
-        task.clean_up()
+    return replace(value, **changed)

@@ -1,7 +1,9 @@
 """Child processes: they report, never outlive their parent, and the parent learns how they ended."""
 
 import os
+import pickle
 import signal
+import struct
 import subprocess
 import sys
 import time
@@ -19,19 +21,19 @@ from tests.running import alive, soon
 
 
 def answer(task: dict[str, Any], send: Send) -> None:
-    send("first", {"task": task})
-    send("second", {"n": 2}, [memoryview(b"ab"), memoryview(b"cde")])
+    send("first", task)
+    send("second", 2, [memoryview(b"ab"), memoryview(b"cde")])
 
 
 def chatter(task: dict[str, Any], send: Send) -> None:
     print("from Python")
     sys.stdout.flush()
     os.write(1, b"from C\n")
-    send("after", {})
+    send("after")
 
 
 def fail(task: dict[str, Any], send: Send) -> None:
-    send("before", {})
+    send("before")
     raise getattr(errors, task["kind"])(task["text"])
 
 
@@ -40,14 +42,14 @@ def stumble(task: dict[str, Any], send: Send) -> None:
 
 
 def crash(task: dict[str, Any], send: Send) -> None:
-    send("before", {})
+    send("before")
     os.kill(os.getpid(), task["signal"])
 
 
 def die_in_a_message(task: dict[str, Any], send: Send) -> None:
     # By hand: a head that promises more than comes.
-    message = b'{"message": "shot", "bytes": 100}'
-    whole = len(message).to_bytes(4, "little") + message + b"x" * 50
+    message = pickle.dumps(("shot", None))
+    whole = struct.pack("<QQ", len(message), 100) + message + b"x" * 50
     os.write(_channel(), whole[: task["cut"]])
     os._exit(0)
 
@@ -90,11 +92,9 @@ def messages(child: Child) -> list[tuple[str, dict[str, Any], bytes]]:
 
 
 def test_a_child_process_gets_its_task_and_sends_messages_with_raw_bytes() -> None:
-    child = Child(answer, {"name": "täsk", "path": "\udce9"})
-    assert messages(child) == [
-        ("first", {"task": {"name": "täsk", "path": "\udce9"}}, b""),
-        ("second", {"n": 2}, b"abcde"),
-    ]
+    task = {"name": "täsk", "path": Path("\udce9"), "shots": (1, None)}
+    child = Child(answer, task)
+    assert messages(child) == [("first", task, b""), ("second", 2, b"abcde")]
     assert child.how_it_ended() == "exit code 0"
     child.kill()
 
@@ -106,7 +106,7 @@ def test_a_process_started_in_advance_gets_only_the_first_task() -> None:
     assert first.process is ahead
     assert second.process is not ahead
     for n, child in enumerate((first, second), 1):
-        assert messages(child)[0] == ("first", {"task": {"n": n}}, b"")
+        assert messages(child)[0] == ("first", {"n": n}, b"")
         child.kill()
 
 
@@ -146,7 +146,7 @@ def test_a_child_process_that_ends_prints_nothing_on_stderr(
 
 
 def test_prints_of_libraries_do_not_corrupt_the_messages(capfd: pytest.CaptureFixture[str]) -> None:
-    assert messages(Child(chatter, {})) == [("after", {}, b"")]
+    assert messages(Child(chatter, {})) == [("after", None, b"")]
     out, err = capfd.readouterr()
     assert out == ""
     assert "from Python" in err
@@ -156,7 +156,7 @@ def test_prints_of_libraries_do_not_corrupt_the_messages(capfd: pytest.CaptureFi
 @pytest.mark.parametrize("kind", [errors.BasslError, errors.VideoError, errors.StoreError, errors.DatasetError])
 def test_a_bassl_error_of_the_child_is_raised_with_its_type(kind: type[errors.BasslError]) -> None:
     child = Child(fail, {"kind": kind.__name__, "text": "video.mp4: is empty"})
-    assert child.receive() == ("before", {}, b"")
+    assert child.receive() == ("before", None, b"")
     with pytest.raises(kind, match=r"^video\.mp4: is empty$") as caught:
         child.receive()
     assert type(caught.value) is kind
@@ -176,12 +176,12 @@ def test_a_bug_in_the_child_gives_one_line_with_its_location(capfd: pytest.Captu
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
 def test_a_crash_of_the_child_ends_the_messages_and_is_named(number: int) -> None:
     child = Child(crash, {"signal": int(number)})
-    assert messages(child) == [("before", {}, b"")]
+    assert messages(child) == [("before", None, b"")]
     assert child.how_it_ended() == f"signal {int(number)}"
     child.kill()
 
 
-@pytest.mark.parametrize("cut", [2, 4, 20, 37, 60])
+@pytest.mark.parametrize("cut", [2, 16, 20, 60])
 def test_a_truncated_message_is_dropped(cut: int) -> None:
     child = Child(die_in_a_message, {"cut": cut})
     assert child.receive() is None

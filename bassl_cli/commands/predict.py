@@ -12,9 +12,10 @@ from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_
 from pipelines.options import check_at_least
 from pipelines.outputs.exports import FORMATS, check_ending, export as write_export, is_scenes_json
 from pipelines.processes import end_ahead, limit_threads_and_memory
+from pipelines.progress import VideoResult
 from pipelines.scenes import DROP_SHORT_ALONE
 from pipelines.stages.export import ExportSettings, beside, export
-from pipelines.stages.predict import PredictSettings, VideoScenes, predict_file, predict_videos
+from pipelines.stages.predict import PredictSettings, predict_file, predict_videos
 from pipelines.video.inputs import find_videos
 
 _FOLDER = Path("scenes")
@@ -139,7 +140,7 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
     console.show_videos(results, ("shots", "scenes"), written, as_json, quiet)
 
 
-def _export(result: VideoScenes, to: str, shots: Path | None) -> VideoScenes:
+def _export(result: VideoResult, to: str, shots: Path | None) -> VideoResult:
     """A video's result with the warnings of its export, which may fail alone."""
     if result.status == "failed":
         return result

@@ -33,16 +33,15 @@ def report(settings: ReportSettings, files: SceneFiles = [SCENES], quiet: consol
         for note in result.notes:
             console.note(note)
         console.say(
-            f"{console.count(result.scenes, 'scene')}, {console.count(result.shots, 'shot')}; wrote {result.path}"
+            f"{console.count(result.scenes, 'scene')}, {console.count(result.shots, 'shot')}; wrote {result.output}"
         )
 
 
 def _report_several(files: list[Path], settings: ReportSettings, quiet: bool) -> None:
     with console.videos_progress(quiet) as (start, progress):
-        start(len(files))
-        results = report_videos(files, settings, progress)
+        results = report_videos(files, settings, progress, start)
     for result in results:
         for warning in result.warnings:
-            console.warn(f"{result.path.name}: {warning}")
+            console.warn(f"{result.output.name}: {warning}")
     wrote = any(result.status == "done" for result in results)
     console.conclude(results, f"{index_path(files, settings)} shows all pages" if wrote else "no page was made", quiet)

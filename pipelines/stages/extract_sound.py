@@ -8,13 +8,13 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.files import check_writable, is_file, locked
 from pipelines.options import accept_text
 from pipelines.processes import cores
-from pipelines.progress import VideoProgress
+from pipelines.progress import VideoProgress, VideoResult
 from pipelines.video.inputs import READ_TWICE, find_videos, video_ids
 
 if TYPE_CHECKING:  # start-up time: numpy, h5py
@@ -45,25 +45,12 @@ class SoundSettings:
             raise ValueError(f"at least one video must be processed at a time, not {self.workers}")
 
 
-@dataclass(frozen=True)
-class SoundResult:
-    """The result of one video: ``done``, ``kept`` (the store had it) or ``failed`` with one line in ``error``;
-    ``warnings`` are about damage in its sound."""
-
-    video_id: str
-    video: Path
-    status: Literal["done", "kept", "failed"]
-    shots: int = 0
-    error: str = ""
-    warnings: tuple[str, ...] = ()
-
-
 def extract_sound(
     inputs: Path | str | Sequence[Path | str],
     settings: SoundSettings = SoundSettings(),
-    progress: Callable[[VideoProgress[SoundResult]], None] | None = None,
+    progress: Callable[[VideoProgress], None] | None = None,
     on_start: Callable[[int], None] | None = None,
-) -> list[SoundResult]:
+) -> list[VideoResult]:
     """Extract features of the sound of videos (files, folders and glob patterns): mean and standard deviation of 64
     log-mel energies over each shot; one result for each video, in the order of the videos' names.
 
@@ -84,9 +71,9 @@ def extract_sound(
     report = progress or (lambda state: None)
     if on_start is not None:
         on_start(len(videos))
-    results: dict[str, SoundResult] = {}
+    results: dict[str, VideoResult] = {}
 
-    def finish(result: SoundResult) -> None:
+    def finish(result: VideoResult) -> None:
         results[result.video_id] = result
         report(VideoProgress(result.video_id, result=result))
 
@@ -99,18 +86,24 @@ def extract_sound(
     for video, name in zip(videos, video_ids(videos), strict=True):
         if name not in index.video_ids:
             finish(
-                SoundResult(name, video, "failed", error=f"{video}: {settings.index} has no video with the id {name}")
+                VideoResult(
+                    name,
+                    video,
+                    settings.output,
+                    "failed",
+                    error=f"{video}: {settings.index} has no video with the id {name}",
+                )
             )
         elif not is_file(video):
-            finish(SoundResult(name, video, "failed", error=f"{video}: {READ_TWICE}"))
+            finish(VideoResult(name, video, settings.output, "failed", error=f"{video}: {READ_TWICE}"))
         elif name in store and shots[name] == checksums[name] and not settings.overwrite:
-            finish(SoundResult(name, video, "kept", len(store[name])))
+            finish(VideoResult(name, video, settings.output, "kept", shots=len(store[name])))
         else:
             waiting.append((video, name))
     made: dict[str, NDArray[np.floating]] = {}
     saved, unsaved, stopped = time.monotonic(), False, Event()
 
-    def going_on(state: VideoProgress[SoundResult]) -> None:
+    def going_on(state: VideoProgress) -> None:
         if stopped.is_set():
             raise BasslError(f"{state.video_id}: interrupted")
         report(state)
@@ -125,13 +118,13 @@ def extract_sound(
                 try:
                     made[name], warnings = future.result()
                 except BasslError as error:
-                    finish(SoundResult(name, video, "failed", error=str(error)))
+                    finish(VideoResult(name, video, settings.output, "failed", error=str(error)))
                     continue
                 unsaved = True
                 if time.monotonic() - saved > _SAVE_SECONDS:
                     save()
                     saved, unsaved = time.monotonic(), False
-                finish(SoundResult(name, video, "done", len(made[name]), warnings=warnings))
+                finish(VideoResult(name, video, settings.output, "done", shots=len(made[name]), warnings=warnings))
         finally:  # an interrupt keeps what is done
             stopped.set()
             pool.shutdown(cancel_futures=True)
@@ -141,7 +134,7 @@ def extract_sound(
 
 
 def _shot_sounds(
-    video: Path, name: str, index: Index, report: Callable[[VideoProgress[SoundResult]], None]
+    video: Path, name: str, index: Index, report: Callable[[VideoProgress], None]
 ) -> tuple[NDArray[np.float32], tuple[str, ...]]:
     """The features of the shots of a video, and its warnings."""
     import numpy as np  # start-up time

@@ -8,18 +8,19 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from pipelines.errors import BasslError, StoreError, VideoError
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable, paths_of
 from pipelines.options import Seconds, accept_text
-from pipelines.progress import ReportProgress, VideoProgress
+from pipelines.progress import ReportProgress, VideoProgress, VideoResult
 from pipelines.scenes import NO_VIDEO, SceneList
 from pipelines.stages.score import ScoreSettings, score
 from pipelines.stages.score.settings import check_frame_rate, check_seconds
 from pipelines.video.inputs import listed_id, video_at
 from pipelines.video.shots import ReaderSettings
 from pipelines.video.video_process import VideoProcess
+from pipelines.video_jobs import Report, VideoTask, run
 
 if TYPE_CHECKING:  # start-up time: Jinja, Pillow
     from pipelines.outputs.page import TrueEnds
@@ -50,26 +51,9 @@ class ReportSettings:
         check_frame_rate(self.frame_rate)
 
 
-@dataclass(frozen=True)
-class ReportResult:
-    """The page that was written, or of several files one that was not."""
-
-    path: Path  # of the page
-    scenes: int = 0
-    shots: int = 0
-    pictures: Literal["video", "store", "none"] = "none"  # where the images of the shots came from
-    warnings: tuple[str, ...] = ()  # lines on what is missing from the page or damaged in the video
-    notes: tuple[str, ...] = ()  # lines on how the truth was matched
-    error: str = ""  # why there is no page
-
-    @property
-    def status(self) -> Literal["done", "failed"]:
-        return "failed" if self.error else "done"
-
-
 def report(
     file: Path | str, settings: ReportSettings = ReportSettings(), progress: ReportProgress | None = None
-) -> ReportResult:
+) -> VideoResult:
     """Write the page of a ``scenes.json``, with images from a keyframe store with the same shots, or else from the
     video; ``progress`` is called with the number of seconds read.
 
@@ -92,26 +76,35 @@ def report(
     check_inputs_kept((path,), (file, video, settings.truth))
     check_writable(path)
     truth, notes = (None, ()) if settings.truth is None else _truth(file, settings.truth, settings)
-    source: Literal["video", "store", "none"] = "store"
     warnings: list[str] = []
     images = _stored_images(listed, settings.keyframes)
     if not images and video is not None:
-        source = "video"
         images = _video_images(file, listed, video, progress or (lambda stage, done, total: None), warnings)
     elif video is not None:
         check_same_video(video, stored)
     elif not images:
-        source = "none"
         warnings.append(f"{listed.video.path}: {NO_VIDEO}; a page without images")
     save_page(path, listed, images, video, truth, f"{'scenes' if file == STDIO else file.stem}.json")
-    return ReportResult(path, len(listed.scenes), len(listed.shots), source, tuple(warnings), notes)
+    return VideoResult(
+        file.name,
+        file,
+        path,
+        "done",
+        scenes=len(listed.scenes),
+        shots=len(listed.shots),
+        frames=listed.video.frames,
+        duration=listed.video.duration,
+        warnings=tuple(warnings),
+        notes=notes,
+    )
 
 
 def report_videos(
     files: Path | str | Sequence[Path | str],
     settings: ReportSettings = ReportSettings(),
-    progress: Callable[[VideoProgress[ReportResult]], None] | None = None,
-) -> list[ReportResult]:
+    progress: Callable[[VideoProgress], None] | None = None,
+    on_start: Callable[[int], None] | None = None,
+) -> list[VideoResult]:
     """Write the page of each of several ``scenes.json``, and ``index.html``, which shows them all, into the folder
     ``settings.output``, or else each beside its file and the index into the folder that holds them all. What fails with
     one file is in its result, and the others are still done.
@@ -122,7 +115,6 @@ def report_videos(
     from pipelines.outputs.page.videos import save_index  # start-up time: Jinja, Pillow
 
     sources = paths_of(files)
-    tell = progress or (lambda state: None)
     if settings.video is not None:
         raise BasslError(f"{settings.video}: is one video, and {len(sources)} files are given")
     if settings.output is not None:
@@ -137,21 +129,18 @@ def report_videos(
                 f"{path}: would be the page of {file} and {other}; name another folder with -o, or rename one"
             )
     check_writable(index)
-    results = []
-    for file, path in zip(sources, paths, strict=True):
-
-        def read(stage: str, done: float, total: float | None, name: str = file.name) -> None:
-            tell(VideoProgress(name, done, total))
-
-        try:
-            result = report(file, replace(settings, output=path), read)
-        except BasslError as error:
-            result = ReportResult(path, error=str(error))
-        results.append(result)
-        tell(VideoProgress(file.name, result=result))
-    if written := [result.path for result in results if not result.error]:
+    tasks = [
+        VideoTask(file, file.name, path, replace(settings, output=path))
+        for file, path in zip(sources, paths, strict=True)
+    ]
+    results = run(tasks, _report_one, progress=progress, on_start=on_start)
+    if written := [result.output for result in results if result.status == "done"]:
         save_index(index, written)
     return results
+
+
+def _report_one(task: VideoTask[ReportSettings], tell: Report) -> VideoResult:
+    return report(task.video, task.settings, lambda stage, done, total: tell(done, total))
 
 
 def _page_path(file: Path, folder: Path | None) -> Path:

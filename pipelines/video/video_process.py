@@ -8,7 +8,7 @@ ending the caller.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 from queue import Queue
 from threading import Thread
@@ -16,14 +16,14 @@ from typing import Any
 
 from pipelines.errors import BasslError, UnexpectedError, VideoError
 from pipelines.processes import Child
-from pipelines.scenes import Transition, VideoFacts
+from pipelines.scenes import VideoFacts
 from pipelines.video import READ_VIDEO
 from pipelines.video.shots import KeyframedShot, ReaderSettings
 
 # Maximum number of messages in the queue: about 40 MB of keyframes.
 _WAITING_MESSAGES = 48
 
-_Message = tuple[str, dict[str, Any], bytes] | BasslError | None
+_Message = tuple[str, Any, bytes] | BasslError | None
 
 
 class VideoProcess:
@@ -43,8 +43,7 @@ class VideoProcess:
     ) -> None:
         self._path = path
         self._progress = progress or (lambda done, total: None)
-        shots = settings.shots and str(settings.shots)
-        self._child = Child(READ_VIDEO, {"path": str(path), "settings": asdict(settings) | {"shots": shots}})
+        self._child = Child(READ_VIDEO, (path, settings))
         self._messages: Queue[_Message] = Queue(_WAITING_MESSAGES)
         self._closing = False
         self._receiver = Thread(target=self._receive, daemon=True)
@@ -72,20 +71,15 @@ class VideoProcess:
         while (message := self._messages.get()) is not None:
             if isinstance(message, BasslError):
                 raise message
-            kind, head, pixels = message
+            kind, content, pixels = message
             match kind:
                 case "progress":
-                    self._progress(head["done"], head["total"])
+                    self._progress(*content)
                 case "shot":
-                    images = np.frombuffer(pixels, np.uint8).reshape(head.pop("shape"))
-                    indices, ending = tuple(head.pop("keyframe_indices")), head.pop("transition")
-                    transition = ending and Transition(**ending)
-                    yield KeyframedShot(
-                        **head, keyframes=tuple(images), keyframe_indices=indices, transition=transition
-                    )
+                    shot, shape = content
+                    yield replace(shot, keyframes=tuple(np.frombuffer(pixels, np.uint8).reshape(shape)))
                 case "end":
-                    self.facts = VideoFacts(**head["facts"])
-                    self.warnings = head["warnings"]
+                    self.facts, self.warnings = content
                     return
         how = self._child.how_it_ended()
         raise VideoError(f"{self._path}: the process that read it died ({how}); the file may be damaged")

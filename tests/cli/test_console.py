@@ -11,8 +11,7 @@ import typer
 from rich.console import Console
 
 from bassl_cli import app, console
-from pipelines.progress import VideoProgress
-from pipelines.stages.predict import VideoScenes
+from pipelines.progress import VideoProgress, VideoResult
 
 NAME = "a name " * 40
 HEADER, ROWS = ("what", "it is", "number"), [(NAME.strip(), "[red]:smile:", "1"), ("b", "two\nlines", "1,000")]
@@ -49,7 +48,7 @@ def test_a_terminal_that_cannot_move_its_cursor_shows_progress_in_lines(monkeypa
     with console.videos_progress(False) as (start, progress):
         start(2)
         progress(VideoProgress("a", 1.0, 2.0))
-        progress(VideoProgress("a", result=VideoScenes("a", Path("a.mp4"), Path("a.json"), "done")))
+        progress(VideoProgress("a", result=VideoResult("a", Path("a.mp4"), Path("a.json"), "done")))
     with console.stage_progress(False, "b.mp4") as tell:
         tell("reading", 1.0, 2.0)
     assert screen.getvalue() == "a: done\nreading b.mp4\n"
@@ -65,7 +64,7 @@ def test_videos_that_failed_for_one_reason_have_one_line_if_a_table_names_them(
 ) -> None:
     reasons = ["damaged", *["made with other settings; --overwrite makes it again"] * 4, "damaged"]
     errors = [f"out/{name}.json: {reason}" for name, reason in zip("abcdef", reasons, strict=True)]
-    videos = [VideoScenes(error[4], Path("video"), Path(error[:10]), "failed", error=error) for error in errors]
+    videos = [VideoResult(error[4], Path("video"), Path(error[:10]), "failed", error=error) for error in errors]
     for quiet in (False, True):
         with pytest.raises(typer.Exit):
             console.show_videos(videos, (), "scenes in out", False, quiet)
@@ -79,7 +78,7 @@ def test_videos_that_failed_for_reasons_without_a_path_have_a_line_each(capsys: 
     errors = [f"{what} failed" for what in ("decoding", "scoring", "drawing", "writing")]
     with pytest.raises(typer.Exit):
         console.conclude(
-            [VideoScenes("a", Path("video"), Path("out"), "failed", error=e) for e in errors], "", True, True
+            [VideoResult("a", Path("video"), Path("out"), "failed", error=e) for e in errors], "", True, True
         )
     assert capsys.readouterr().err.splitlines() == [f"bassl: {error}" for error in errors]
 

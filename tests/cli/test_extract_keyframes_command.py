@@ -12,8 +12,7 @@ import pytest
 from rich.console import Console
 
 from bassl_cli import console
-from pipelines.progress import VideoProgress
-from pipelines.stages.extract_keyframes import VideoResult
+from pipelines.progress import VideoProgress, VideoResult
 from tests import videos
 from tests.command import Bassl, running
 from tests.running import ENVIRONMENT, alive, children_of, soon
@@ -83,12 +82,14 @@ def test_json_is_the_only_output_on_stdout(bassl: Bassl) -> None:
     assert one == {
         "video_id": "one",
         "video": "movies/one.mp4",
-        "store": "stores/one.h5",
+        "output": "stores/one.h5",
         "status": "done",
+        "scenes": 0,
         "shots": 3,
         "frames": 70,
         "duration": pytest.approx(70 / 12),
         "warnings": [],
+        "notes": [],
         "error": "",
     }
     assert (mine["video_id"], mine["video"]) == ("My_video", "movies/more/My video.mkv")

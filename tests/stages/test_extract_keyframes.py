@@ -21,12 +21,13 @@ from pipelines import video_jobs
 from pipelines.errors import BasslError, VideoError
 from pipelines.options import with_options
 from pipelines.processes import Child
-from pipelines.progress import VideoProgress
-from pipelines.stages.extract_keyframes import ExtractSettings, VideoResult, extract_keyframes
+from pipelines.progress import VideoProgress, VideoResult
+from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
 from pipelines.video.inputs import fingerprint
 from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
+from pipelines.video_jobs import VideoTask
 from tests import videos
 from tests.dask_cluster import Cluster
 from tests.running import ENVIRONMENT, alive, children_of, soon
@@ -124,12 +125,12 @@ def test_settings_determine_the_stored_keyframes(library: Path, stores: Path, tm
 
 
 def test_results_report_shots_and_durations(library: Path, stores: Path, tmp_path: Path) -> None:
-    told: list[VideoProgress[VideoResult]] = []
+    told: list[VideoProgress] = []
     numbers: list[int] = []
     settings = ExtractSettings(output=tmp_path)
     results = extract_keyframes([library / "b.mp4", library / "a.mp4"], settings, told.append, numbers.append)
     assert numbers == [2]
-    assert [(r.video_id, r.video, r.store, r.status, r.shots, r.frames, r.error) for r in results] == [
+    assert [(r.video_id, r.video, r.output, r.status, r.shots, r.frames, r.error) for r in results] == [
         ("a", library / "a.mp4", tmp_path / "a.h5", "done", 3, 70, ""),
         ("b", library / "b.mp4", tmp_path / "b.h5", "done", 3, 80, ""),
     ]
@@ -238,7 +239,7 @@ def test_a_store_of_an_earlier_version_is_kept_for_a_video_of_its_size(library: 
     store = read_keyframes(output / "a.h5")
     columns = (store.frames, store.seconds, store.keyframes)
     rows = zip(*(column.tolist() for column in columns), read_jpegs(store, 0, len(store.frames)), strict=True)
-    shots = [StoredShot(*(tuple(each) for each in row)) for row in rows]  # type: ignore[arg-type]
+    shots = [StoredShot(*(tuple(each) for each in row)) for row in rows]
     before = {name: store.source[name] for name in ("name", "bytes", "sha256")}
     write_keyframes(store.path, shots, lambda: (store.video, before), store.settings)
     assert [result.status for result in extract(library / "a.mp4", output=output)] == ["kept"]
@@ -305,9 +306,9 @@ def test_a_killed_worker_affects_only_its_own_video(
     library: Path, stores: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Doomed(Child):
-        def __init__(self, work: object, task: dict[str, object]) -> None:
-            super().__init__(work, task)  # type: ignore[arg-type]
-            if task["video_id"] == "b":
+        def __init__(self, work: object, task: tuple[object, VideoTask[object]]) -> None:
+            super().__init__(work, task)
+            if task[1].video_id == "b":
                 self.process.send_signal(signal.SIGSEGV)
 
     monkeypatch.setattr(video_jobs, "Child", Doomed)
@@ -403,17 +404,17 @@ def test_an_interrupt_ends_the_children_and_leaves_no_partial_files(
     started: list[Child] = []
 
     class Noted(Child):
-        def __init__(self, work: object, task: dict[str, object]) -> None:
-            super().__init__(work, task)  # type: ignore[arg-type]
+        def __init__(self, work: object, task: tuple[object, VideoTask[object]]) -> None:
+            super().__init__(work, task)
             started.append(self)
             if moment == "progress" and len(started) > 1:  # so that they are at work when the first is done
                 self.process.send_signal(signal.SIGSTOP)
-            if moment == "waiting" and task["video_id"] == "c":
+            if moment == "waiting" and task[1].video_id == "c":
                 # This child never says a word, and the interrupt comes meanwhile.
                 self.process.send_signal(signal.SIGSTOP)
                 Thread(target=lambda: (time.sleep(0.3), os.kill(os.getpid(), signal.SIGINT))).start()
 
-    def interrupt(state: VideoProgress[VideoResult]) -> None:
+    def interrupt(state: VideoProgress) -> None:
         if moment == "progress" and state.result is not None:
             raise KeyboardInterrupt
 
@@ -476,7 +477,7 @@ def test_a_cluster_makes_the_same_stores_though_a_worker_is_killed(
     victim = cluster.workers[0]
     lost: set[int] = set()
 
-    def kill_one(state: VideoProgress[VideoResult]) -> None:
+    def kill_one(state: VideoProgress) -> None:
         if state.result is not None and not lost:
             assert soon(lambda: bool(children_of(victim.pid)), 2) or victim.poll() is None
             lost.update(children_of(victim.pid))
@@ -497,7 +498,7 @@ def test_a_cluster_makes_the_same_stores_though_a_worker_is_killed(
 def test_a_lost_dask_scheduler_gives_a_one_line_error(
     library: Path, stores: Path, tmp_path: Path, cluster: Cluster
 ) -> None:
-    def kill(state: VideoProgress[VideoResult]) -> None:
+    def kill(state: VideoProgress) -> None:
         cluster.scheduler.kill()
 
     with pytest.raises(BasslError) as caught:

@@ -33,13 +33,13 @@ from pipelines.models.shapes import CRNSettings, MLPSettings, MSLSTMSettings, Re
 from pipelines.models.torch_encoders import torch_encoder
 from pipelines.models.torch_networks import build_network
 from pipelines.options import with_options
-from pipelines.progress import VideoProgress
+from pipelines.progress import VideoProgress, VideoResult
 from pipelines.scenes import entry
 from pipelines.settings import Grouping, Reading
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
-from pipelines.stages.predict import VideoScenes, predict_file, predict_videos, scoring
+from pipelines.stages.predict import predict_file, predict_videos, scoring
 from pipelines.stages.predict.model import _reader_settings as how_videos_are_read
 from pipelines.stores.features import colour_of, features_of
 from pipelines.stores.index import Index, read_index
@@ -496,14 +496,14 @@ def library(video: Path, tmp_path: Path) -> Path:
     return folder
 
 
-def statuses(results: list[VideoScenes]) -> dict[str, str]:
+def statuses(results: list[VideoResult]) -> dict[str, str]:
     return {result.output.name: result.status for result in results}
 
 
 def test_each_video_gets_a_file_and_a_bad_video_fails_alone(
     library: Path, model: Path, result: SceneList, tmp_path: Path
 ) -> None:
-    told: list[VideoProgress[VideoScenes]] = []
+    told: list[VideoProgress] = []
     counts: list[int] = []
     settings = PredictSettings(model=model, device="cpu")
     results = predict_videos([library], tmp_path / "out", settings, progress=told.append, on_start=counts.append)
@@ -534,7 +534,7 @@ def test_videos_in_parallel_get_the_same_scenes_as_one_after_another(
     settings = with_options(PredictSettings, model=model, device="cpu", min_scene=0.5)
     one_by_one = predict_videos([library], tmp_path / "out", settings, pages=True, jobs=1)
     before = written_by(tmp_path / "out")
-    told: list[VideoProgress[VideoScenes]] = []
+    told: list[VideoProgress] = []
     again = predict_videos(
         [library], tmp_path / "out", settings, pages=True, jobs=2, overwrite=True, progress=told.append
     )
@@ -558,7 +558,7 @@ def test_a_cluster_gives_the_same_scenes_though_a_worker_is_killed(
         shutil.copy(library / "a.mp4", library / f"{name}.mp4")
     predict_videos([library], Path("alone"), settings)
 
-    def kill_one(state: VideoProgress[VideoScenes]) -> None:
+    def kill_one(state: VideoProgress) -> None:
         cluster.workers[0].kill()
 
     results = predict_videos([Path("videos")], Path("out"), settings, dask=cluster.address, progress=kill_one)
@@ -573,7 +573,7 @@ def test_a_result_is_kept_unless_it_was_made_with_other_settings(library: Path, 
     settings = PredictSettings(model=model, device="cpu")
     output = tmp_path / "out"
 
-    def run(**changes: Any) -> list[VideoScenes]:
+    def run(**changes: Any) -> list[VideoResult]:
         return predict_videos([library / "a.mp4"], output, with_options(settings, **changes))
 
     (done,) = run()
@@ -601,7 +601,7 @@ def test_a_result_is_kept_only_for_its_own_video(video: Path, model: Path, tmp_p
     copy.write_bytes(copy.read_bytes() + b"\0")
     (replaced,) = predict_videos([copy], tmp_path / "out", settings)
     assert replaced.status == "failed"
-    assert replaced.error.endswith(f"holds the scenes of another video than {copy}; --overwrite makes it again")
+    assert replaced.error.endswith(f"contains the scenes of another video than {copy}; --overwrite makes it again")
 
 
 def test_a_corrected_result_that_is_kept_says_where_its_video_was_moved(

@@ -80,16 +80,16 @@ def pictures_of(path: Path) -> list[np.ndarray]:
 
 def test_images_are_the_middle_frames_of_shots(place: Path, made: tuple[Path, SceneList]) -> None:
     result = report("scenes.json")
-    assert (result.path, result.scenes, result.shots, result.pictures) == (Path("scenes.html"), 5, 8, "video")
-    assert (result.warnings, result.notes) == ((), ())
+    assert (result.output, result.scenes, result.shots, result.warnings) == (Path("scenes.html"), 5, 8, ())
+    assert result.notes == ()
     middles = [(shot.start_frame + shot.end_frame) // 2 for shot in made[1].shots]
-    assert [videos.number_of(picture) for picture in pictures_of(result.path)] == middles
-    assert data_of(result.path)["video"] == {"name": "video.mp4", "source": "./video.mp4", "first": 0.0}
+    assert [videos.number_of(picture) for picture in pictures_of(result.output)] == middles
+    assert data_of(result.output)["video"] == {"name": "video.mp4", "source": "./video.mp4", "first": 0.0}
 
 
 def test_the_page_of_stdin_among_others_is_not_named_as_an_option(place: Path) -> None:
     results = report_videos(["-", "video.json"], ReportSettings(Path("pages")))
-    assert [result.path for result in results] == [Path("pages/scenes.html"), Path("pages/video.html")]
+    assert [result.output for result in results] == [Path("pages/scenes.html"), Path("pages/video.html")]
 
 
 def test_pages_of_several_videos_say_where_their_index_is(place: Path, bassl: Bassl) -> None:
@@ -106,11 +106,11 @@ def test_images_come_from_a_keyframe_store_with_the_same_shots(place: Path, made
     put_store(made[1], Path("data/keyframes/video.h5"))
     Path("video.mp4").unlink()
     result = report("scenes.json")
-    assert (result.pictures, result.warnings) == ("store", ())
-    for shot, picture in enumerate(pictures_of(result.path)):
+    assert result.warnings == ()
+    for shot, picture in enumerate(pictures_of(result.output)):
         stored = np.asarray(Image.open(BytesIO(jpeg(shot, 1))).convert("RGB"))
         assert np.abs(picture.astype(int) - stored).mean() < 25
-    assert data_of(result.path)["video"]["source"] is None
+    assert data_of(result.output)["video"]["source"] is None
 
 
 def test_a_named_video_of_another_length_is_refused_also_with_a_keyframe_store(
@@ -126,7 +126,9 @@ def test_a_named_video_of_another_length_is_refused_also_with_a_keyframe_store(
 
 def test_the_store_of_another_video_with_the_same_name_is_not_used(place: Path, made: tuple[Path, SceneList]) -> None:
     put_store(made[1], Path("stores/video.h5"), first_cut=13)
-    assert report("scenes.json", ReportSettings(keyframes=Path("stores"))).pictures == "video"
+    page = report("scenes.json", ReportSettings(keyframes=Path("stores"))).output
+    first = made[1].shots[0]
+    assert videos.number_of(pictures_of(page)[0]) == (first.start_frame + first.end_frame) // 2
 
 
 def test_without_video_and_store_the_page_has_no_images(place: Path, bassl: Bassl) -> None:
@@ -168,7 +170,7 @@ def test_true_scene_ends_are_placed_as_score_does(place: Path) -> None:
     Path("truth.csv").write_text("start,end\n0,0.5\n0.5,1.3\n1.3,3.0\n3.0,5\n")
     how = ReportSettings(truth=Path("truth.csv"), tolerance=0.2)
     result = report("scenes.json", how)
-    truth = data_of(result.path)["truth"]
+    truth = data_of(result.output)["truth"]
     assert truth == {"shots": [0, 1], "elsewhere": [3.0], "tolerance": 0.2, "source": "truth.csv"}
     assert "2 of 3 true scene ends matched" in result.notes[0]
     measured = score("scenes.json", "truth.csv", ScoreSettings(tolerance=0.2, resamples=0)).measures
@@ -176,7 +178,7 @@ def test_true_scene_ends_are_placed_as_score_does(place: Path) -> None:
     Path("truths").mkdir()
     shutil.copy("scenes.json", "truths/video.json")
     same = report("scenes.json", ReportSettings(truth=Path("truths")))
-    assert data_of(same.path)["truth"]["shots"] == [1, 3, 4, 6]
+    assert data_of(same.output)["truth"]["shots"] == [1, 3, 4, 6]
 
 
 def other_video(place: Path) -> list[object]:

@@ -17,7 +17,7 @@ import pytest
 
 from pipelines.errors import VideoError
 from pipelines.progress import VideoProgress
-from pipelines.stages.extract_sound import SoundResult, SoundSettings, extract_sound
+from pipelines.stages.extract_sound import SoundSettings, extract_sound
 from pipelines.stores.features import features_of, open_features
 from pipelines.stores.index import IndexedVideo, read_index, write_index
 from pipelines.video import sound
@@ -191,7 +191,7 @@ def test_an_interrupt_keeps_finished_videos_and_does_not_wait_for_others(
         read_whole.set()
         return np.zeros((len(shots), sound.WIDTH), np.float32)
 
-    def interrupt(state: VideoProgress[SoundResult]) -> None:
+    def interrupt(state: VideoProgress) -> None:
         if state.result is not None:
             raise KeyboardInterrupt
 

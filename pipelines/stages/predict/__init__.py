@@ -15,9 +15,8 @@ from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, real
 from pipelines.options import with_options
 from pipelines.outputs.exports import check_ending
-from pipelines.progress import ReportProgress, VideoProgress
+from pipelines.progress import ReportProgress, VideoProgress, VideoResult
 from pipelines.scenes import SceneList
-from pipelines.stages.predict.result import VideoScenes
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.video.inputs import find_videos
 from pipelines.video.shots import KeyframedShot
@@ -27,7 +26,6 @@ if TYPE_CHECKING:  # start-up time: NumPy, safetensors
 
 __all__ = [
     "PredictSettings",
-    "VideoScenes",
     "load_model",
     "predict",
     "predict_file",
@@ -149,10 +147,10 @@ def predict_videos(
     pages: bool = False,
     jobs: int | None = None,
     dask: str | None = None,
-    progress: Callable[[VideoProgress[VideoScenes]], None] | None = None,
+    progress: Callable[[VideoProgress], None] | None = None,
     on_start: Callable[[int], None] | None = None,
     **options: Any,
-) -> list[VideoScenes]:
+) -> list[VideoResult]:
     """Find the scenes of videos, each into a file of its own.
 
     A video whose file already exists, made from the same video with the same settings and model, is not done again.
@@ -166,7 +164,7 @@ def predict_videos(
         pages: also write ``<video id>.html`` there, a page to view and correct the scenes.
         jobs: videos at a time; None is as many as cores and memory allow. More than one have a process each.
         dask: address of a Dask scheduler whose workers process the videos; they must see the same files.
-        progress: called with the state of each video, of several at a time from several threads.
+        progress: called with the progress and the result of each video.
         on_start: called with the number of videos.
 
     Returns:
@@ -187,8 +185,8 @@ def predict_videos(
         pages=pages,
         jobs=jobs,
         dask=dask,
-        progress=progress or (lambda state: None),
-        on_start=on_start or (lambda videos: None),
+        progress=progress,
+        on_start=on_start,
     )
 
 

@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path, PureWindowsPath
 from typing import Any
 
 from pipelines.datasets.parsing import MAX_SCENES_BYTES, read_json
-from pipelines.errors import BasslError, DatasetError, VideoError
-from pipelines.files import check_inputs_kept, check_writable, remove_partials, write_atomically
+from pipelines.errors import BasslError, DatasetError, StoreError
+from pipelines.files import check_inputs_kept, check_writable, write_atomically
 from pipelines.models.encoder_options import absolute_encoder
-from pipelines.options import settings_from, values_of
 from pipelines.outputs.corrections import check_replaceable
 from pipelines.outputs.exports import is_scenes_json, save
 from pipelines.outputs.video_pictures import VideoPictures
-from pipelines.processes import Send, cores
-from pipelines.progress import ReportProgress, VideoProgress
+from pipelines.processes import cores
+from pipelines.progress import ReportProgress, VideoProgress, VideoResult
 from pipelines.scenes import SCHEMA, SCHEMA_VERSION, SceneList
 from pipelines.settings import VIDEO_OPTIONS
 from pipelines.stages.predict.model import SceneModel
-from pipelines.stages.predict.result import VideoScenes
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.video.inputs import find_videos, fingerprint, video_at, video_ids
-from pipelines.video_jobs import run_here, run_on_dask
+from pipelines.video_jobs import Report, VideoTask, run
 
 # What a result depends on: where one differs, it is made again only with --overwrite. It records the end of a part, not
 # the duration.
@@ -66,39 +64,6 @@ def _check_replaceable(output: Path, video: Path) -> None:
     check_replaceable(output, video, lambda facts: _is_of(facts.fingerprint, facts.path, video))
 
 
-@dataclass(frozen=True)
-class PredictTask:
-    """One video of several, and what is to be written of it."""
-
-    video: Path
-    video_id: str
-    settings: PredictSettings
-    output: Path
-    storyboard: Path | None
-    page: Path | None
-    overwrite: bool
-    cores: int
-
-    def to_json(self) -> dict[str, Any]:
-        """The task as plain JSON values."""
-        plain = {name: str(value) if isinstance(value, Path) else value for name, value in vars(self).items()}
-        return plain | {"settings": values_of(self.settings)}
-
-    def finished(self, fields: Mapping[str, Any]) -> VideoScenes:
-        """The result of a video that is done."""
-        return VideoScenes(self.video_id, self.video, self.output, "done", **fields)
-
-    def failed(self, error: str) -> VideoScenes:
-        """The result of a video that failed."""
-        return VideoScenes(self.video_id, self.video, self.output, "failed", error=error)
-
-    def clean_up(self) -> None:
-        """Remove unfinished files."""
-        for path in (self.output, self.storyboard, self.page):
-            if path is not None:
-                remove_partials(path)
-
-
 def predict_all(
     inputs: Path | str | Sequence[Path | str],
     output: Path,
@@ -109,110 +74,101 @@ def predict_all(
     pages: bool,
     jobs: int | None,
     dask: str | None,
-    progress: Callable[[VideoProgress[VideoScenes]], None],
-    on_start: Callable[[int], None],
-) -> list[VideoScenes]:
-    """Find the scenes of videos, each into a file of its own; see :func:`pipelines.stages.predict.predict_videos`."""
+    progress: Callable[[VideoProgress], None] | None,
+    on_start: Callable[[int], None] | None,
+) -> list[VideoResult]:
+    """Find the scenes of videos, each into its own file; see :func:`pipelines.stages.predict.predict_videos`."""
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, not {jobs}")
     videos = find_videos(inputs)
     if not videos:
         return []
+    if dask is not None and settings.encoder is not None:
+        settings = replace(settings, encoder=absolute_encoder(settings.encoder))
+    tasks = _plan(videos, output, settings, storyboards, pages, overwrite)
+    model = SceneModel(settings).load()
+    jobs = min(jobs or _default_jobs(), len(tasks))
+    in_children = dask is not None or jobs > 1
+    results = run(
+        tasks,
+        _predict_in_child if in_children else partial(_predict, model),
+        existing=partial(_existing_result, model.record()),
+        jobs=jobs if in_children else None,
+        dask=dask,
+        progress=progress,
+        on_start=on_start,
+    )
+    # A video that fails now may have scenes and a page of an earlier run.
+    shown = [task.page for task in tasks if task.page is not None and task.page.exists() and task.output.exists()]
+    if shown:
+        from pipelines.outputs.page.videos import save_index  # start-up time: Jinja, Pillow
+
+        save_index(output / "index.html", shown)
+    return results
+
+
+def _plan(
+    videos: Sequence[Path],
+    output: Path,
+    settings: PredictSettings,
+    storyboards: Path | None,
+    pages: bool,
+    overwrite: bool,
+) -> list[VideoTask[PredictSettings]]:
+    """What is to be written for each video. Raises BasslError if the settings do not fit several videos, or a file
+    cannot be written or is an input."""
     if settings.reading.shots is not None and len(videos) > 1:
         raise BasslError(
             f"{settings.reading.shots}: is a list of shots of one video, and {len(videos)} videos are given"
         )
-    names = video_ids(videos)
+    tasks = [
+        VideoTask(
+            video,
+            name,
+            output / f"{name}.json",
+            settings,
+            storyboard=None if storyboards is None else storyboards / f"{name}.png",
+            page=output / f"{name}.html" if pages else None,
+            overwrite=overwrite,
+        )
+        for video, name in zip(videos, video_ids(videos), strict=True)
+    ]
     index = output / "index.html"
-    if pages and index in {output / f"{name.lower()}.html" for name in names}:
+    if pages and any(task.video_id.lower() == "index" for task in tasks):
         raise BasslError(f"{index}: would be the page of a video and of all videos; rename the video")
+    for path in tasks[0].files:
+        check_writable(path)
     if pages:
         check_writable(index)
-    for folder, ending in ((output, "json"), (output, "html"), (storyboards, "png")):
-        if folder is not None:
-            check_writable(folder / f"{names[0]}.{ending}")
-            written = [folder / f"{name}.{ending}" for name in names]
-            check_inputs_kept(written, (*videos, settings.reading.shots, settings.model))
-    on_start(len(videos))
-    model = SceneModel(settings).load()
-    results: dict[str, VideoScenes] = {}
-
-    def ended(result: VideoScenes) -> None:
-        results[result.video_id] = result
-        progress(VideoProgress(result.video_id, result=result))
-
-    if dask is not None and settings.encoder is not None:
-        settings = replace(settings, encoder=absolute_encoder(settings.encoder))
-    waiting = []
-    for video, name in zip(videos, names, strict=True):
-        board = None if storyboards is None else storyboards / f"{name}.png"
-        page = output / f"{name}.html" if pages else None
-        task = PredictTask(video, name, settings, output / f"{name}.json", board, page, overwrite, cores())
-        if (
-            not overwrite and settings.reading.shots is None and task.output.exists()
-        ):  # a list of shots may have changed
-            kept = _existing_result(task, model.record())
-            if kept.status == "failed" or all(path is None or path.exists() for path in (board, page)):
-                ended(kept)
-                continue
-        waiting.append(task)
-    jobs = min(jobs or _default_jobs(), len(waiting))
-    if dask is not None:
-        running = run_on_dask(waiting, work, dask)
-    elif jobs > 1:
-        shared = [replace(task, cores=max(1, cores() // jobs)) for task in waiting]
-        running = run_here(shared, work, jobs, progress)
-    else:
-        running = _one_by_one(model, waiting, progress)
-    with closing(running) as finished:  # an interrupt here ends the children
-        for result in finished:
-            ended(result)
-    # A video that fails now may have scenes and a page of an earlier run.
-    made = [output / f"{name}.html" for name in names if results[name].output.exists()] if pages else []
-    if shown := [page for page in made if page.exists()]:
-        from pipelines.outputs.page.videos import save_index  # start-up time: Jinja, Pillow
-
-        save_index(index, shown)
-    return [results[name] for name in names]
+    check_inputs_kept(
+        (path for task in tasks for path in task.files), (*videos, settings.reading.shots, settings.model)
+    )
+    return tasks
 
 
-def work(message: dict[str, Any], send: Send) -> None:
+def _predict_in_child(task: VideoTask[PredictSettings], report: Report) -> VideoResult:
     """Find the scenes of the video of a task; runs in a child process, here or on a worker of a cluster."""
-    settings = settings_from(PredictSettings, message.pop("settings"))
-    paths = {name: message[name] and Path(message[name]) for name in ("video", "output", "storyboard", "page")}
-    task = PredictTask(**{**message, **paths, "settings": settings})
-    model = SceneModel(settings, task.cores)
-    send("end", _predict(model, task, lambda done, total: send("progress", {"done": done, "total": total})))
+    return _predict(SceneModel(task.settings, task.cores), task, report)
 
 
-def _one_by_one(
-    model: SceneModel, tasks: Sequence[PredictTask], progress: Callable[[VideoProgress[VideoScenes]], None]
-) -> Generator[VideoScenes, None, None]:
-    for task in tasks:
-
-        def read(done: float, total: float | None, name: str = task.video_id) -> None:
-            progress(VideoProgress(name, done, total))
-
-        try:
-            yield task.finished(_predict(model, task, read))
-        except BasslError as error:
-            yield task.failed(str(error))
-
-
-def _predict(model: SceneModel, task: PredictTask, read: Callable[[float, float | None], None]) -> dict[str, Any]:
-    """Do a task; the fields of its result as plain JSON values. ``read`` is called with the seconds read and in all."""
-    found = predict_to_files(
+def _predict(model: SceneModel, task: VideoTask[PredictSettings], report: Report) -> VideoResult:
+    scenes = predict_to_files(
         model,
         task.video,
         task.output,
         storyboard=task.storyboard,
         page=task.page,
-        progress=lambda stage, done, total: read(done, total) if stage == "reading" else None,
+        progress=lambda stage, done, total: report(done, total) if stage == "reading" else None,
         video_id=task.video_id,
         overwrite=task.overwrite,
     )
-    facts = {"scenes": len(found.scenes), "shots": len(found.shots), "duration": found.video.duration}
-    return facts | {"warnings": found.warnings}
+    return task.result(
+        scenes=len(scenes.scenes),
+        shots=len(scenes.shots),
+        frames=scenes.video.frames,
+        duration=scenes.video.duration,
+        warnings=scenes.warnings,
+    )
 
 
 def _default_jobs() -> int:
@@ -221,39 +177,43 @@ def _default_jobs() -> int:
     return max(1, min(cores() // 2, memory // 2**30))
 
 
-def _existing_result(task: PredictTask, settings: Mapping[str, Any]) -> VideoScenes:
-    """The existing result of a video; a failed one if its file is not a scenes.json of this video, or was made with
-    other settings."""
+def _existing_result(record: Mapping[str, Any], task: VideoTask[PredictSettings]) -> VideoResult | None:
+    """The existing result of a video; None if there is none, or a file is missing. ``record`` is what a result now
+    depends on. Raises BasslError if the file is not a scenes.json of this video, or was made with other settings."""
+    if (
+        task.overwrite or task.settings.reading.shots is not None or not task.output.exists()
+    ):  # a list of shots may change
+        return None
     remedy = "--overwrite makes it again"
     try:
         content = read_json(task.output, MAX_SCENES_BYTES)
         if (content["schema"], content["version"]) != (SCHEMA, SCHEMA_VERSION):
             raise ValueError
-        same = _is_of(content["video"].get("fingerprint"), content["video"]["path"], task.video)
-        before = content["settings"]
-        facts: dict[str, Any] = {"scenes": len(content["scenes"]), "shots": len(content["shots"])}
-        facts["duration"] = float(content["video"]["duration"])
-        other = [name for name in _DECIDING if (before.get(name) or None) != (settings[name] or None)]
-    except VideoError as error:
-        return task.failed(str(error))
+        video, before = content["video"], content["settings"]
+        same = _is_of(video.get("fingerprint"), video["path"], task.video)
+        result = task.result(
+            "kept",
+            scenes=len(content["scenes"]),
+            shots=len(content["shots"]),
+            frames=int(video["frames"]),
+            duration=float(video["duration"]),
+        )
+        other = [name for name in _DECIDING if (before.get(name) or None) != (record[name] or None)]
     except DatasetError as error:
-        return task.failed(f"{error}; {remedy}")
-    except (ValueError, KeyError, TypeError, AttributeError):
-        return task.failed(f"{task.output}: is not a scenes.json of this version; {remedy}")
+        raise DatasetError(f"{error}; {remedy}") from error
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise StoreError(f"{task.output}: is not a scenes.json of this version; {remedy}") from error
     if not same:
-        return task.failed(f"{task.output}: holds the scenes of another video than {task.video}; {remedy}")
-    try:
-        if not other:
-            _record_new_place(task, content)
-            return replace(task.finished(facts), status="kept")
+        raise StoreError(f"{task.output}: contains the scenes of another video than {task.video}; {remedy}")
+    if other:
         _check_replaceable(task.output, task.video)
-    except BasslError as error:
-        return task.failed(str(error))
-    listed = ", ".join(f"{name.removesuffix('_id')} {before.get(name)} and not {settings[name]}" for name in other)
-    return task.failed(f"{task.output}: was made with other settings ({listed}); {remedy}")
+        listed = ", ".join(f"{name.removesuffix('_id')} {before.get(name)} and not {record[name]}" for name in other)
+        raise StoreError(f"{task.output}: was made with other settings ({listed}); {remedy}")
+    _record_new_place(task, content)
+    return result if all(path.exists() for path in task.files) else None
 
 
-def _record_new_place(task: PredictTask, content: Mapping[str, Any]) -> None:
+def _record_new_place(task: VideoTask[PredictSettings], content: Mapping[str, Any]) -> None:
     """Write into an existing result where its video is now, if that was moved: other commands then find it. All else
     in the file stays."""
     video = content["video"]

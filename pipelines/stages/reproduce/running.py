@@ -89,7 +89,7 @@ def _write(step: Step, resume: bool, report: ReportProgress) -> None:
         for video in videos:
             if video.status == "failed":
                 raise BasslError(video.error)
-            stores.add(video.store)
+            stores.add(video.output)
         for stale in set(options["output"].glob("*.h5")) - stores:  # of a video that is no longer among the data
             stale.unlink()
     elif step.command == "extract-sound":
