@@ -1,7 +1,7 @@
 """The weights of the paper's model in one file: shot encoder, contextual relation network and heads.
 
-Pre-training writes such a file, fine-tuning reads it and writes one with the head that predicts, and a checkpoint of
-the paper's authors becomes one (`pipelines.models.released`).
+Pre-training writes such a file. Fine-tuning starts from it and writes one with the head that predicts scene ends. A
+checkpoint of the paper's release is converted to it (`pipelines.models.released`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from pipelines.models.torch_networks import tensors_of
 
 KIND = "bassl"
 PARTS = ("encoder", "crn", "heads")
-BOUNDARY_HEAD = "head_sbd"  # the head of fine-tuning, Linear(D_c, 2) on the centre shot; class 1 is a scene end
+BOUNDARY_HEAD = "head_sbd"  # the head of fine-tuning, Linear(D_c, 2) on the center shot; class 1 is a scene end
 
 
 @dataclass(frozen=True)
 class BasslSettings:
-    """What is needed, beside the weights, to build the model again."""
+    """Everything except the weights that is needed to build the model again."""
 
-    encoder: str | None = "resnet50"  # the shot encoder, by its name on the command line; None where that is not known
+    encoder: str | None = "resnet50"  # name of the shot encoder on the command line; None if unknown
     # shape of the contextual relation network; None for a method that trains the encoder alone (SimCLR)
     crn: CRNSettings | None = field(default_factory=CRNSettings)
 
@@ -39,25 +39,25 @@ class BasslSettings:
 class BasslWeights:
     """The paper's model as plain tensors by name."""
 
-    settings: BasslSettings  # of the parts
-    # the shot encoder, with torchvision's names (without ``fc``) for a ResNet-50. Empty where it was frozen and
-    # `settings.encoder` alone says which one it is.
+    settings: BasslSettings
+    # the shot encoder, with torchvision's names (without ``fc``) for a ResNet-50; empty if it was frozen, so that
+    # `settings.encoder` determines its weights
     encoder: dict[str, Tensor]
-    crn: dict[str, Tensor]  # what `ContextualRelationNetwork.state_dict` gives; empty where `settings.crn` is None
+    crn: dict[str, Tensor]  # the state dict of `ContextualRelationNetwork`; empty if `settings.crn` is None
     # with the names of the release: ``head_nce.model.0.weight``, ``head_pp.bias``, ``head_cgm.weight``,
     # ``head_msm.predictions.decoder.weight``, ``head_sbd.weight``, ...
     heads: dict[str, Tensor]
-    # how the weights were made, as plain JSON values; for the reader, nothing depends on it
+    # how the weights were trained, as plain JSON values; for information, except the input size
     training: dict[str, Any] = field(default_factory=dict)
 
     @property
     def finetuned(self) -> bool:
-        """Whether the model predicts scene ends, rather than being a start for one that does."""
+        """Whether the model has the head that predicts scene ends."""
         return f"{BOUNDARY_HEAD}.weight" in self.heads
 
     @property
     def input_size(self) -> int:
-        """Side of the encoder's input: that of the keyframes that pre-training augmented, or the paper's."""
+        """Side of the encoder's input: the size of the augmented keyframes in pre-training, or else the paper's."""
         augmentation = self.training.get("augmentation")
         size = augmentation.get("size") if isinstance(augmentation, dict) else None
         return size if isinstance(size, int) else INPUT_SIZE
@@ -68,8 +68,8 @@ class BasslWeights:
         return sorted({name.split(".")[0] for name in self.heads})
 
     def build_crn(self) -> ContextualRelationNetwork:
-        """The contextual relation network with these weights, in training mode as every new module. Raises ValueError:
-        the model has none, or its weights do not fit its settings."""
+        """The contextual relation network with these weights, in training mode. Raises ValueError: the model has none,
+        or its weights do not fit its settings."""
         if self.settings.crn is None:
             raise ValueError("this model has no contextual relation network")
         with torch.device("meta"):
@@ -83,8 +83,8 @@ class BasslWeights:
 
 
 def save_bassl_model(path: Path, weights: BasslWeights) -> None:
-    """Write a model as one safetensors file; it appears whole or not at all. Raises StoreError: the file cannot be
-    written. Raises ValueError: the weights of the CRN do not fit its settings."""
+    """Write a model as one safetensors file, atomically. Raises StoreError: the file cannot be written. Raises
+    ValueError: the weights of the CRN do not fit its settings."""
     _check_crn(weights)
     tensors = {f"{part}.{name}": tensor for part in PARTS for name, tensor in getattr(weights, part).items()}
     save_model(path, tensors, KIND, {**asdict(weights.settings), "training": weights.training})
@@ -116,15 +116,15 @@ def crn_shapes(settings: CRNSettings) -> dict[str, tuple[int, ...]]:
 def boundary_of_weights(
     path: Path, weights: BasslWeights, *, encoder: str | None, input_size: int | None, head: str = BOUNDARY_HEAD
 ) -> BoundaryModel:
-    """The paper's model as one that scores videos.
+    """The paper's model as a `BoundaryModel`, which scores videos.
 
     Args:
-        path: of the file with the weights, for messages.
+        path: the file with the weights, for messages.
         weights: with a CRN.
-        encoder: id of its shot encoder.
-        input_size: of the shot encoder, where its weights are there.
-        head: name of the one that predicts, Linear(D_c, 2) on the centre shot.
-    Raises StoreError where the weights of the head do not fit the CRN.
+        encoder: id of the shot encoder.
+        input_size: of the shot encoder, if its weights are in the file.
+        head: name of the head that predicts, Linear(D_c, 2) on the center shot.
+    Raises StoreError if the weights of the head do not fit the CRN.
     """
     shape = weights.settings.crn
     assert shape is not None
@@ -146,7 +146,7 @@ def boundary_of_weights(
 
 def _check_crn(weights: BasslWeights) -> None:
     settings = weights.settings.crn
-    # A header may name any number of layers; only as many as there are weights for are ever built.
+    # A header may contain any number of layers, which must not be built before this check.
     if settings is not None and settings.layers > len(weights.crn):
         raise ValueError(f"there are no weights for {settings.layers} layers")
     expected = {} if settings is None else crn_shapes(settings)

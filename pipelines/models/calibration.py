@@ -13,12 +13,12 @@ class Calibration:
     """How a logit becomes a score: `sigmoid(slope * (logit - offset))`."""
 
     slope: float = 1.0  # the slope of Platt scaling, fitted on cross-validation logits; above 0
-    # the logit at which a shot is called a scene end, so that a score of 0.5 is the operating point
+    # the logit from which on a shot is a scene end, so that a score of 0.5 is the operating point
     offset: float = 0.0
 
 
 def apply_calibration(logits: NDArray[np.float64], calibration: Calibration) -> NDArray[np.float64]:
     """Scores of logits, (N,) to (N,)."""
-    # tanh is the logistic function that no logit can overflow.
+    # The logistic function as a tanh, which does not overflow.
     scores: NDArray[np.float64] = (1 + np.tanh(calibration.slope * (logits - calibration.offset) / 2)) / 2
     return scores

@@ -6,13 +6,13 @@ the encoder, the post-norm Transformer of Vaswani et al. 2017; the paper's relea
 
 A window of S = 2K+1 shot encodings (S, D_e) goes through these steps:
 
-1. The encodings of masked shots are replaced by the learned mask embedding (masked shot modelling only).
-2. A [CLS] token is put before the shots: the mean of the window's encodings as they are after step 1, so that nothing
-   of a masked shot is left in it.
+1. The encodings of masked shots are replaced by the learned mask embedding (masked shot modeling only).
+2. A [CLS] token is put before the shots: the mean of the window's encodings after step 1, so that it does not contain
+   masked shots.
 3. Linear map to the width D_c, plus a learned position embedding (row 0 is [CLS]), LayerNorm, dropout.
 4. Transformer layers: x = LayerNorm(x + dropout(attention(x))), x = LayerNorm(x + dropout(mlp(x))).
 
-Weights are initialised by PyTorch's defaults (release; the paper says "randomly initialized"), not as in BERT, whose
+Weights are initialized by PyTorch's defaults (release; the paper says "randomly initialized"), not as in BERT, whose
 position embeddings would be a hundredth of the size of most encodings.
 """
 
@@ -29,7 +29,7 @@ INITIAL_DEVIATION = 0.02  # standard deviation of BERT's initial weights, for a 
 
 
 class ShotEmbedding(nn.Module):
-    """Encodings of a window's shots to the tokens that the Transformer reads: steps 1 to 3 of the module's text."""
+    """Encodings of a window's shots to the input tokens of the Transformer: steps 1 to 3 of the module's docstring."""
 
     def __init__(self, settings: CRNSettings) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ class ShotEmbedding(nn.Module):
         self.dropout = nn.Dropout(settings.dropout)
 
     def forward(self, shots: Tensor, mask: Tensor | None = None) -> Tensor:
-        """(B, S, D_e), and a mask (B, S) that is true where a shot is hidden, to (B, S+1, D_c)."""
+        """(B, S, D_e), and a mask (B, S), true for a hidden shot, to (B, S+1, D_c)."""
         if mask is not None:
             shots = torch.where(mask[..., None], self.mask_embedding.weight[1].to(shots.dtype), shots)
         tokens = torch.cat([shots.mean(dim=1, keepdim=True), shots], dim=1)
@@ -86,7 +86,7 @@ class AddAndNorm(nn.Module):
 
 
 class Layer(nn.Module):
-    """One Transformer layer, normalised after each half (post-norm): attention, then the MLP."""
+    """One Transformer layer, normalized after each half (post-norm): attention, then the MLP."""
 
     def __init__(self, settings: CRNSettings) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ class Layer(nn.Module):
 
 
 class ContextualRelationNetwork(nn.Module):
-    """f_CRN: encodings of the shots of a window to contextualised ones (paper, section 3.1).
+    """f_CRN: encodings of the shots of a window to contextualized ones (paper, section 3.1).
 
     Example:
         >>> crn = ContextualRelationNetwork(CRNSettings(neighbors=8))
@@ -121,12 +121,12 @@ class ContextualRelationNetwork(nn.Module):
         self.encoder = nn.ModuleDict({"layer": layers})
 
     def forward(self, shots: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Put every shot of a window in the context of the others.
+        """Contextualize the shots of a window.
 
         Args:
             shots: (B, S, D_e) encodings, S = 2K+1.
-            mask: (B, S), bool or 0 and 1; where it is true, the network sees the mask embedding instead of the shot.
-        Returns: The contextualised shots (B, S, D_c), the centre shot at position K, and the [CLS] token (B, D_c).
+            mask: (B, S), bool or 0 and 1; a true value replaces the shot by the mask embedding.
+        Returns: The contextualized shots (B, S, D_c), the center shot at position K, and the [CLS] token (B, D_c).
         Raises ValueError: shapes that do not fit the network.
         """
         expected = (self.settings.window, self.settings.input_width)
@@ -139,7 +139,7 @@ class ContextualRelationNetwork(nn.Module):
 
 
 class TransformerBoundary(nn.Module):
-    """The paper's CRN and its scene boundary head h_SBD on the centre shot (section 3.4)."""
+    """The paper's CRN and its scene boundary head h_SBD on the center shot (section 3.4)."""
 
     def __init__(self, settings: CRNSettings) -> None:
         super().__init__()
@@ -148,7 +148,7 @@ class TransformerBoundary(nn.Module):
         self.head_sbd = nn.Linear(settings.width, 2)
         nn.init.normal_(self.head_sbd.weight, std=INITIAL_DEVIATION)
         nn.init.zeros_(self.head_sbd.bias)
-        # No loss of fine-tuning reaches it; it stays as pre-training left it.
+        # No loss of fine-tuning depends on it.
         self.crn.shot_embedding.mask_embedding.requires_grad_(False)
 
     def forward(self, windows: Tensor) -> Tensor:

@@ -8,12 +8,12 @@ the number of links between shots that it severs, and the posterior of a scene e
 for several models of a scene (`pipelines.models.scene_posteriors`).
 
 Shots are compared by their content features joined with the square root of their colour histogram, at several weights
-of colour; each kind of evidence is its mean over these weights. There are two similarities of each: the cosine after
+of colour; each kind of evidence is averaged over these weights. There are two similarities for each: the cosine after
 subtracting the video's mean, which distinguishes settings, and the cosine after subtracting the mean of the
-surroundings, which still distinguishes shots within a long sequence of one colour. In a video without colour, or whose
-shots all have the same colour, only the content counts.
+surroundings, which still distinguishes shots within a long sequence of one colour. If the colour is unknown, or the
+same in all shots, only the content counts.
 
-The evidence at each cut is the same if the video is reversed, or if its features are scaled or rotated. Only the
+The evidence at each cut does not change if the video is reversed, or its features are scaled or rotated. Only the
 numbers of shots within some seconds of a cut depend on absolute time; all other lengths are relative to the video.
 """
 
@@ -81,12 +81,12 @@ def cut_evidence(
 
     Args:
         features: (N, D) encodings of the shots, in order; finite, N, D >= 1.
-        durations: (N,) lengths of the shots in seconds; finite, not negative. A zero (a last frame without a length) is
-            taken for the shortest length in the video.
+        durations: (N,) lengths of the shots in seconds; finite, not negative. A zero (a last frame without a length)
+            counts as the shortest length in the video.
         colour: (N, H) hue histograms of the shots (`pipelines.models.colour`); finite, not negative. None, or rows of
-            zeros only, where colour is not known.
+            zeros only, if unknown.
     Returns: Names of F kinds of evidence, and (N - 1, F): row i is about the cut between shots i and i + 1. Every
-        number is finite and, on real videos, of the order of one.
+        number is finite and, for real videos, of the order of one.
 
     Complexity: O(N D REACH) time and O(N (D + REACH)) memory; the graphs take O(N) per level of their recursion, and a
         real video has some dozens of levels.
@@ -102,9 +102,9 @@ def cut_evidence(
             _view_evidence(unit_features(joined_features(features, colour, weight)), lengths)
             for weight in COLOUR_WEIGHTS
         ]
-    found = {kind: np.mean([view[kind] for view in views], axis=0) for kind in views[0]}
-    found |= _length_evidence(lengths) | _pace_evidence(seconds)
-    return tuple(found), np.stack(list(found.values()), axis=1).astype(np.float32)
+    evidence = {kind: np.mean([view[kind] for view in views], axis=0) for kind in views[0]}
+    evidence |= _length_evidence(lengths) | _pace_evidence(seconds)
+    return tuple(evidence), np.stack(list(evidence.values()), axis=1).astype(np.float32)
 
 
 @cache
@@ -115,18 +115,18 @@ def token_width() -> int:
 
 
 def _view_evidence(units: tuple[NDArray[np.float32], ...], lengths: Floats) -> dict[str, Floats]:
-    """All evidence that is computed from similarities, from `unit_features` and lengths with mean 1."""
-    found: dict[str, Floats] = {}
+    """All evidence from similarities, of `unit_features` and lengths with mean 1."""
+    evidence: dict[str, Floats] = {}
     worths: dict[str, Floats] = {}
     for name, unit in zip(("video", "near"), units, strict=True):
         wide = similarity_band(unit, LONGEST_SCENE)
         band = wide[:, : REACH + 1]
-        found |= {f"{name} {kind}": values for kind, values in _graph_evidence(ShotGraphs(band, lengths)).items()}
-        found |= {f"{name} {kind}": values for kind, values in _similarity_evidence(z_scores(band)).items()}
+        evidence |= {f"{name} {kind}": values for kind, values in _graph_evidence(ShotGraphs(band, lengths)).items()}
+        evidence |= {f"{name} {kind}": values for kind, values in _similarity_evidence(z_scores(band)).items()}
         worths |= {f"{name} {kind}": values for kind, values in _scene_worths(unit, wide, lengths).items()}
     kinds = list(worths)
     table = np.stack([worths.pop(kind).T for kind in kinds], axis=2)
-    return found | dict(zip(kinds, posterior_log_odds(table), strict=True))
+    return evidence | dict(zip(kinds, posterior_log_odds(table), strict=True))
 
 
 # --- similarities -----------------------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def joined_features(features: Numbers, colour: Numbers, weight: float) -> Floats
 
 
 def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Features less the video's mean, and less the mean of the surroundings; each row of unit length, or 0.
+    """Features minus the video's mean, and minus the mean of the surroundings; each row has unit length, or is 0.
 
     Each shot's features are first scaled to unit length, because the norm of an encoding says nothing about similarity.
     This improved scores, see docs/default-model.md.
@@ -171,7 +171,7 @@ def _unit_rows(x: Floats) -> Floats:
 
 
 def similarity_band(unit: NDArray[np.float32], reach: int) -> Floats:
-    """Similarity of shot i and shot i + k, (N, reach + 1); 0 where there is no such shot."""
+    """Similarity of shots i and i + k, (N, reach + 1); 0 if there is no shot i + k."""
     N, rows = len(unit), 256
     band = np.zeros((N, reach + 1))
     for first in range(0, N, rows):
@@ -190,7 +190,7 @@ def pairs_exist(N: int, reach: int) -> NDArray[np.bool_]:
 
 
 def z_scores(band: Floats) -> Floats:
-    """A band of similarities as z-scores over all pairs of different shots in it; 0 where there is no pair."""
+    """A band of similarities as z-scores over all pairs of different shots in it; 0 if there is no pair."""
     exists = pairs_exist(len(band), band.shape[1] - 1)
     pairs = band[:, 1:][exists[:, 1:]]
     deviation = float(pairs.std()) if len(pairs) else 0.0
@@ -210,7 +210,7 @@ class BlockSums:
     """
 
     def __init__(self, *bands: Floats) -> None:
-        """`bands`: (N, reach + 1) each, the weight of shots i and i + k; 0 where there is no such shot."""
+        """`bands`: (N, reach + 1) each, the weight of shots i and i + k; 0 if there is no shot i + k."""
         weights = np.stack(bands)
         G, N, width = weights.shape
         self.shots, self.reach = N, width - 1
@@ -238,8 +238,8 @@ class BlockSums:
         return self._up_to(cut, end) - self._up_to(start, end) - self._up_to(cut, cut) + self._up_to(start, cut)
 
     def normalised_cut(self, start: Any, cut: Any, end: Any) -> Floats:
-        """Of [start, end) into [start, cut) and [cut, end), between 0 and 2 (Shi and Malik 2000)."""
-        # Differences of large sums may come out a rounding error below 0.
+        """The normalised cut of [start, end) into [start, cut) and [cut, end), 0 to 2 (Shi and Malik 2000)."""
+        # Rounding can make differences of large sums negative.
         severed = np.maximum(self.across(start, cut, end), 0.0)
         left = self.own[cut] - self.own[start] + 2 * self.within(start, cut)
         right = self.own[end] - self.own[cut] + 2 * self.within(cut, end)

@@ -11,7 +11,7 @@ from pipelines.options import accept_text
 
 DEFAULT_ENCODER = "efficientnet_lite0"
 INPUT_SIZE = 224
-"""Side of the input of an encoder that was pre-trained here, where its run does not say (appendix A)."""
+"""Side of the input of a pre-trained encoder whose file does not contain it (appendix A)."""
 RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
 
@@ -22,10 +22,10 @@ def is_published(encoder: str | Path) -> bool:
 
 def named_encoder(identity: str) -> str | None:
     """The name, as on the command line, of the encoder with this id; None for an id of another form."""
-    found = re.fullmatch(r"(.+)-[0-9a-f]{12}", identity)
-    if found is None:
+    parts = re.fullmatch(r"(.+)-[0-9a-f]{12}", identity)
+    if parts is None:
         return None
-    name = re.sub("^timm-", "timm:", found[1])
+    name = re.sub("^timm-", "timm:", parts[1])
     return name if name == DEFAULT_ENCODER or is_published(name) else None
 
 
@@ -37,8 +37,9 @@ def check_device(device: str) -> None:
 
 def check_encoder(encoder: str | Path) -> None:
     """Check that an encoder has a known name or id, or is an existing file or folder. Raises BasslError."""
-    known = encoder == DEFAULT_ENCODER or is_published(encoder) or named_encoder(str(encoder)) is not None
-    if known or (str(encoder) and Path(encoder).exists()):
+    if encoder == DEFAULT_ENCODER or is_published(encoder) or named_encoder(str(encoder)) is not None:
+        return
+    if str(encoder) and Path(encoder).exists():
         return
     if isinstance(encoder, Path) or Path(encoder).suffix:
         raise BasslError(f"{encoder}: no such run, model or ONNX file; check the path")
@@ -49,7 +50,7 @@ def check_encoder(encoder: str | Path) -> None:
 
 
 def absolute_encoder(encoder: str | Path) -> str:
-    """An encoder for another working directory: a path made absolute, a name or an id as it is."""
+    """An encoder as another working directory needs it: a path becomes absolute, a name or an id stays."""
     named = encoder == DEFAULT_ENCODER or is_published(encoder)
     return str(encoder if named or not Path(encoder).exists() else Path(encoder).absolute())
 

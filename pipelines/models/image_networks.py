@@ -16,13 +16,13 @@ from pipelines.models.encoder_options import RESNETS
 Colour = tuple[float, float, float]
 
 IMAGENET: tuple[Colour, Colour] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-"""Mean and deviation of red, green and blue, in 0 to 1, of ImageNet's images."""
+"""Mean and standard deviation of red, green and blue of ImageNet, on the scale of 0 to 1."""
 
 
 @dataclass(frozen=True, eq=False)
 class TrainableEncoder:
-    """An image network without its classifier, (B, 3, size, size) to (B, D_e), with the mean and deviation of its input
-    in 0 to 1."""
+    """An image network without its classifier, (B, 3, size, size) to (B, D_e). ``mean`` and ``std`` of its input are on
+    the scale of 0 to 1."""
 
     network: nn.Module
     width: int
@@ -32,16 +32,16 @@ class TrainableEncoder:
 
 
 def trainable_encoder(name: str, pretrained: bool, size: int | None = None) -> TrainableEncoder:
-    """An image network by name, with random weights from torch's generator or those of ImageNet.
+    """An image network by name, with random weights from torch's generator or ImageNet weights.
 
-    The last BN of each residual branch begins at zero (release), in torchvision's ResNets by their own option and in
-    timm's because that is their default.
+    The last BN of each residual branch is initialized to zero (release): an option of torchvision's ResNets, and the
+    default of timm.
 
     Args:
         name: ``resnet18``, ``resnet34``, ``resnet50``, ``resnet101``, ``resnet152`` (torchvision's) or ``timm:NAME``.
         pretrained: whether to load ImageNet weights, downloaded once.
-        size: side of its input; None: that of its published weights.
-    Raises BasslError for an unknown name, weights that cannot be loaded, or a size that it does not take.
+        size: side of its input. Default: the size that its published weights were trained with.
+    Raises BasslError for an unknown name, weights that cannot be loaded, or an unsupported size.
     """
     torchvision, model = import_torchvision(), name.removeprefix("timm:")
     try:
@@ -63,16 +63,16 @@ def trainable_encoder(name: str, pretrained: bool, size: int | None = None) -> T
             size = size or int(config["input_size"][-1])
             mean, std = tuple(config["mean"]), tuple(config["std"])
         else:
-            raise BasslError(f"no encoder {name!r} can be trained; there are resnet18 to resnet152 and timm:NAME")
+            raise BasslError(f"no encoder {name!r} can be trained; choose resnet18 to resnet152 or timm:NAME")
         return TrainableEncoder(network, _width(network, size), size, mean, std)
     except BasslError:
         raise
-    except Exception as error:  # a hub's client raises its own, changing types for a network that is not there
+    except Exception as error:  # the hub's client has errors of its own for a missing network
         raise BasslError(f"the encoder {name} cannot be loaded ({first_line(error)})") from error
 
 
 def _width(network: nn.Module, size: int) -> int:
-    """D_e, measured on an output, because the width that timm states is wrong for some models."""
+    """D_e, measured on an output: timm's `num_features` is another number for some models."""
     with torch.inference_mode():
         width = int(network.eval()(torch.zeros(1, 3, size, size)).shape[1])
     network.train()
@@ -80,12 +80,12 @@ def _width(network: nn.Module, size: int) -> int:
 
 
 def import_torchvision() -> ModuleType:
-    """torchvision, or one clear line where it was built for another torch than the one installed."""
+    """torchvision. Raises BasslError if it was built for another version of torch."""
     try:
         import torchvision  # start-up time, and it may not fit torch
     except (ImportError, RuntimeError) as error:
         raise BasslError(
-            "torchvision does not fit the torch that is installed; install a pair that was built together: "
+            "torchvision does not fit the installed torch; install a pair that was built together: "
             f"pip install --upgrade torch torchvision ({first_line(error)})"
         ) from error
     return torchvision  # type: ignore[no-any-return]

@@ -1,4 +1,4 @@
-"""Which encoder's features of an index are read, where a model, the settings or the index name one."""
+"""The encoder whose features are used for an index: named by a model, the settings or the index."""
 
 from __future__ import annotations
 
@@ -12,12 +12,11 @@ from pipelines.stores.lookup import JOINED
 
 
 def encoder_for(index: Index, named: str | Path | None = None, how: Preparation | None = None) -> str:
-    """The id of the encoder whose features of an index are read, for `pipelines.stores.lookup.find_features`: the one
-    that is ``named`` (a model that has an encoder, or a name or an id, such as that of the encoder that a model learned
-    from), else those of the features that the index names, else the default one.
+    """The id of the encoder whose features are used for an index, for `pipelines.stores.lookup.find_features`.
 
-    The index's number of keyframes is part of an id; ``how`` is as for :func:`load_encoder`. Raises BasslError where a
-    named encoder cannot be loaded.
+    ``named``: a model that has an encoder, or the name or id of an encoder. Default: the encoders of the features that
+    the index names, or else the default encoder. The index's number of keyframes is part of an id; ``how`` is as for
+    :func:`load_encoder`. Raises BasslError if a named encoder cannot be loaded.
     """
     if named is None and index.features:
         return JOINED.join(index.features)

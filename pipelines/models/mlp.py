@@ -1,7 +1,7 @@
 """Multi-layer perceptron on the concatenated encodings of a window: the simplest CRN of the paper's tables.
 
 Source: the protocol of ShotCoL (Chen et al. 2021, section 4), which the paper uses: fully connected layers of 4096,
-1024 and 2, with dropout after each of the first two. Neither paper gives the activation (here ReLU), the dropout rate
+1024 and 2, with dropout after each of the first two. Neither paper states the activation (here ReLU), the dropout rate
 (here 0.5) or the window (here the paper's 2K+1 shots, the same input as for its other networks).
 """
 
@@ -13,7 +13,7 @@ from pipelines.models.shapes import MLPSettings
 
 
 class WindowMLP(nn.Module):
-    """Encodings of a window to the two logits of its centre shot; class 1 is a scene end."""
+    """Encodings of a window to the two logits of its center shot; class 1 is a scene end."""
 
     def __init__(self, settings: MLPSettings) -> None:
         super().__init__()

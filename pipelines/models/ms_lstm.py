@@ -14,8 +14,8 @@ The release trains on consecutive sequences of T = 10, with K = 2, C = H = 512. 
   100, and B_r would dominate the cosines of B_d.
 * Windows are padded by repeating the video's first or last shot, as in the paper; the release leaves such cuts out.
 * A video is scored in sequences of T from its first shot on; the last one is moved back to end with the video. In
-  training the sequences of a video begin at another random shot every epoch.
-* Loss, optimiser and epochs are those of fine-tuning (the release: weights 0.5 and 5, SGD at 0.01, 30 epochs).
+  training, the sequences of a video begin at a new random shot every epoch.
+* Loss, optimizer and epochs are the ones of fine-tuning (the release: weights 0.5 and 5, SGD at 0.01, 30 epochs).
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MSLSTM(nn.Module):
         super().__init__()
         self.settings = settings
         C = settings.width
-        # Filters along the shots, shared by all D_e dimensions: nn.Linear is initialised as the release's Conv2d with
+        # Filters along the shots, shared by all D_e dimensions: nn.Linear is initialized as the release's Conv2d with
         # kernel (shots, 1).
         self.side = nn.Linear(settings.neighbors, C)
         self.context = nn.Linear(settings.window, C)
@@ -61,8 +61,8 @@ class MSLSTM(nn.Module):
         ones = windows.new_ones(len(windows), 1, windows.shape[2])
         before, after = (torch.cat([part, ones], dim=1) for part in (windows[:, :K], windows[:, K:]))
 
-        def product(one: Tensor, other: Tensor) -> Tensor:
-            return torch.einsum("ck,bkj,cj->bc", weight, one @ other.transpose(1, 2), weight)
+        def product(a: Tensor, b: Tensor) -> Tensor:
+            return torch.einsum("ck,bkj,cj->bc", weight, a @ b.transpose(1, 2), weight)
 
         # Rounding may make a squared length negative.
         lengths = (product(before, before).clamp_min(1e-16), product(after, after).clamp_min(1e-16))

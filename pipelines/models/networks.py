@@ -1,6 +1,6 @@
-"""The kinds of contextual relation networks (CRNs): one entry makes a kind known to all stages.
+"""The kinds of contextual relation networks (CRNs): a kind is one entry here, which all stages use.
 
-transformer   the paper's: windows of 2K+1 shots, the centre contextualised, then Linear(D_c, 2)
+transformer   the paper's: windows of 2K+1 shots, the center contextualized, then Linear(D_c, 2)
 mlp           the same windows, side by side (ShotCoL)
 ms-lstm       sequences of shots, each with the K shots up to it and the K after it (LGSS, MovieNet)
 relational    similarities and durations instead of features: the kind of the built-in model
@@ -22,11 +22,10 @@ Shape = CRNSettings | MLPSettings | MSLSTMSettings | RelationalSettings
 class NetworkKind:
     """A kind of network."""
 
-    shape: type[Any]  # the settings class of its sizes; its fields are those of the options of fine-tuning that it has
-    # ``module:class`` of an ``nn.Module`` that is made with a shape; imported when one is built, because it imports
-    # torch
+    shape: type[Any]  # the settings class of its sizes; its fields are options of fine-tuning
+    # ``module:class`` of the ``nn.Module``, made with a shape; imported when a network is built, because it needs torch
     network: str
-    # what its ``forward`` takes and gives, and so how a video is shown to it: ``windows``, (B, S, D_e) to (B, 2), class
+    # input and output of ``forward``, which determine how a video is divided: ``windows``, (B, S, D_e) to (B, 2), class
     # 1 a scene end; ``sequences``, (B, T, 2K, D_e) to (B, T, 2); ``tokens`` of the evidence at cuts, (B, S, F) to (B,)
     reads: Literal["windows", "sequences", "tokens"]
 
@@ -41,20 +40,20 @@ NETWORKS: Mapping[str, NetworkKind] = {
 
 
 def make_shape(crn: str, input_width: int, **sizes: int | float | None) -> Shape:
-    """The shape of a network from the sizes that are given; the others are those of the network's source.
+    """The shape of a network.
 
-    `input_width` is D_e. `sizes` are by the fields of the shape: None is not given, and those that the kind does not
-    have are ignored. A hidden width that is not given is four times the width.
-    Raises ValueError for sizes that no network can have, or for a dropout where the kind has none.
+    `input_width` is D_e. `sizes` are by the fields of the shape; None stands for the default, and sizes that the kind
+    does not have are ignored. The default of the hidden width is four times the width.
+    Raises ValueError for invalid sizes, or for a dropout if the kind has none.
     """
     kind = NETWORKS[crn].shape
-    names = {each.name for each in fields(kind)}
+    names = {field.name for field in fields(kind)}
     if sizes.get("dropout") is not None and "dropout" not in names:
         raise ValueError(f"--dropout: the {crn} has none")
-    given = {name: value for name, value in sizes.items() if name in names and value is not None}
-    if "hidden" in names and "width" in given:
-        given.setdefault("hidden", 4 * given["width"])
+    values = {name: value for name, value in sizes.items() if name in names and value is not None}
+    if "hidden" in names and "width" in values:
+        values.setdefault("hidden", 4 * values["width"])
     if "input_width" in names:
-        given["input_width"] = input_width
-    shape: Shape = kind(**given)
+        values["input_width"] = input_width
+    shape: Shape = kind(**values)
     return shape

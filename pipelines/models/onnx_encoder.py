@@ -1,7 +1,7 @@
 """Shot encoders run by ONNX Runtime on the CPU: the default encoder, and any image network in an ONNX file.
 
-The default encoder computes in integers: its features do not depend on what is encoded beside an image, and those of
-two kinds of processors differ by roundings only (`recipes/onnx_encoder` has figures).
+The default encoder computes in integers: the features of an image do not depend on the rest of its batch, and differ
+between kinds of processors by rounding only (`recipes/onnx_encoder` has figures).
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from pipelines.files import os_reason
 from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.shot_encoder import KEYFRAMES, Preparation, ShotEncoder, encoder_id, preparation
 
-# From version 1.29 on, ONNX Runtime records data about the machine, the process and its models in ~/.cache, and sends
-# them to Microsoft, unless this is set before it is imported.
+# From version 1.29 on, ONNX Runtime records data about the machine, the process and its models in ~/.cache and sends
+# them to Microsoft, unless this is set before the import.
 os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 import onnxruntime
@@ -33,20 +33,20 @@ BUILT_IN = Path(__file__).with_name("data") / "efficientnet_lite0.onnx"
 
 _Colour = tuple[float, float, float]
 _FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
-_FORM = "an encoder takes images alone, (B, 3, H, W) float or (B, H, W, 3) uint8"
+_FORM = "the only input of an encoder is images, (B, 3, H, W) float or (B, H, W, 3) uint8"
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class OnnxEncoder(ShotEncoder):
-    """The network of an ONNX file; several threads may use it at once, and each then computes in a thread of its own.
+    """The network of an ONNX file. Several threads may use it at once; each computes in its own thread.
 
-    For a network that takes uint8, which normalises its input itself, ``mean`` is 0 and ``std`` 1.
+    A network with uint8 input normalizes it itself; ``mean`` is then 0 and ``std`` 1.
     """
 
     file: Path
     session: onnxruntime.InferenceSession
-    output: str  # name of the output that is read
-    one_at_a_time: bool  # whether the file fixes its batch to one image
+    output: str  # name of the output with the features
+    one_at_a_time: bool  # whether the file fixes the batch to one image
 
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         x = _network_input(images, self.session.get_inputs()[0].type, self.mean, self.std)
@@ -54,7 +54,7 @@ class OnnxEncoder(ShotEncoder):
         features = np.concatenate([_pool_output(self.session, self.file, self.output, part) for part in parts])
         if features.shape != (len(images), self.width):
             raise BasslError(
-                f"{self.file}: gives {features.shape} for {len(images)} images and not {(len(images), self.width)}; "
+                f"{self.file}: returns {features.shape} for {len(images)} images, not {(len(images), self.width)}; "
                 "export it with a dynamic batch dimension"
             )
         return features
@@ -65,11 +65,11 @@ def open_onnx_encoder(
 ) -> OnnxEncoder:
     """The network in an ONNX file as a shot encoder; arguments as for :func:`pipelines.models.encoders.load_encoder`.
 
-    It has one input, ``(B, 3, H, W)`` float or ``(B, H, W, 3)`` uint8, and one output that is read, ``(B, D_e)``, or a
-    grid ``(B, D_e, H', W')`` whose mean is taken. Its metadata may have ``name``, and ``mean``, ``std``, ``size`` and
+    It has one input, ``(B, 3, H, W)`` float or ``(B, H, W, 3)`` uint8, and one output with features, ``(B, D_e)``, or a
+    grid ``(B, D_e, H', W')``, which is averaged. Its metadata may contain ``name``, and ``mean``, ``std``, ``size`` and
     ``output``, which `options` override.
 
-    Raises BasslError for a file that does not exist or is not such a network, or where something is not known.
+    Raises BasslError for a file that does not exist, is not such a network, or lacks a value that `options` lack too.
     """
     try:
         content = path.read_bytes()
@@ -78,20 +78,20 @@ def open_onnx_encoder(
     session = _session(path, content)
     metadata: Mapping[str, str] = session.get_modelmeta().custom_metadata_map
     kind, (batch, *sides) = _input(path, session)
-    outputs = [str(found.name) for found in session.get_outputs()]
+    outputs = [str(node.name) for node in session.get_outputs()]
     output = options.encoder_output or metadata.get("output") or (outputs[0] if len(outputs) == 1 else "")
     if output not in outputs:
-        wrong = f"has no output {output!r}" if output else "has several outputs"
-        raise BasslError(f"{path}: {wrong}; name one with --encoder-output: {', '.join(outputs)}")
+        problem = f"has no output {output!r}" if output else "has several outputs"
+        raise BasslError(f"{path}: {problem}; name one with --encoder-output: {', '.join(outputs)}")
     size = _size(path, sides, options.encoder_size, metadata.get("size"))
     mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     if kind in _FLOATS:
         mean = _colour(path, "mean", options.encoder_mean, metadata)
         std = _colour(path, "std", options.encoder_std, metadata)
         if min(std) <= 0.0:
-            raise BasslError(f"{path}: a std of 0 cannot be divided by")
+            raise BasslError(f"{path}: a std of 0 is not possible")
     elif options.encoder_mean is not None or options.encoder_std is not None:
-        raise BasslError(f"{path}: takes images as uint8 and normalises them itself; leave mean and std out")
+        raise BasslError(f"{path}: takes images as uint8 and normalizes them itself; leave out mean and std")
     blank = _network_input(np.zeros((1, size, size, 3), np.uint8), kind, mean, std)
     name = metadata.get("name") or path.stem
     prepared = preparation(size, mean, std, keyframes, how) | {"output": output}
@@ -113,7 +113,7 @@ def open_onnx_encoder(
 
 
 def _network_input(images: NDArray[np.uint8], kind: str, mean: _Colour, std: _Colour) -> NDArray[Any]:
-    """Images (B, H, W, 3) as the network takes them: as they are, or normalised, (B, 3, H, W)."""
+    """Images (B, H, W, 3) as the network's input: unchanged, or normalized, (B, 3, H, W)."""
     if kind not in _FLOATS:
         return images
     x = images.transpose(0, 3, 1, 2).astype(np.float32, order="C")
@@ -124,15 +124,15 @@ def _network_input(images: NDArray[np.uint8], kind: str, mean: _Colour, std: _Co
 
 def _session(path: Path, content: bytes) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
-    # Groups of shots are shared out over threads and processes of ours, each with one core; a pool would only wait.
+    # bassl's own threads and processes share the groups of shots, one core each; a pool would only wait.
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    # The digest does not cover weights in a second file: they are looked for in a folder that does not exist.
+    # The digest does not cover weights in a second file, so they are searched for in a folder that does not exist.
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path))
-    options.log_severity_level = 4  # what is fatal is raised as well
+    options.log_severity_level = 4  # fatal errors are raised as well
     try:
         return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
-    except Exception as error:  # ONNX Runtime's errors have no type of their own in common
+    except Exception as error:  # ONNX Runtime's errors have no common type
         if "external" in str(error).lower():
             raise BasslError(
                 f"{path}: keeps its weights in another file; export it into one (torch.onnx: external_data=False)"
@@ -141,10 +141,10 @@ def _session(path: Path, content: bytes) -> onnxruntime.InferenceSession:
 
 
 def _input(path: Path, session: onnxruntime.InferenceSession) -> tuple[str, Sequence[Any]]:
-    """Type of the one input, its batch, height and width; a dimension that is not fixed is a name or None."""
+    """Type of the only input, and its batch, height and width, None if not fixed."""
     inputs = session.get_inputs()
     if len(inputs) != 1:
-        raise BasslError(f"{path}: has the inputs {', '.join(one.name for one in inputs) or 'none'}; {_FORM}")
+        raise BasslError(f"{path}: has the inputs {', '.join(node.name for node in inputs) or 'none'}; {_FORM}")
     kind, shape = inputs[0].type, inputs[0].shape
     channels = {"tensor(uint8)": 3, **dict.fromkeys(_FLOATS, 1)}.get(kind)
     fixed = [dimension if isinstance(dimension, int) else None for dimension in shape]
@@ -157,35 +157,35 @@ def _input(path: Path, session: onnxruntime.InferenceSession) -> tuple[str, Sequ
     return kind, fixed
 
 
-def _size(path: Path, sides: Sequence[int | None], wanted: int | None, metadata: str | None) -> int:
-    """The side of the input: fixed by the file, or wanted, or in the metadata."""
-    if wanted is None and metadata is not None:
+def _size(path: Path, sides: Sequence[int | None], option: int | None, metadata: str | None) -> int:
+    """The side of the input: fixed by the file, or the option, or from the metadata."""
+    if option is None and metadata is not None:
         try:
-            wanted = int(metadata)
+            option = int(metadata)
         except ValueError as error:
-            raise BasslError(f"{path}: its metadata say {metadata[:40]!r} for size, and not a number") from error
+            raise BasslError(f"{path}: the size in its metadata is {metadata[:40]!r}, not a number") from error
     fixed = {side for side in sides if side is not None}
     if len(fixed) > 1:
-        raise BasslError(f"{path}: takes images of {sides[0]} x {sides[1]}; an encoder's are square")
-    size = next(iter(fixed), wanted)
+        raise BasslError(f"{path}: takes images of {sides[0]} x {sides[1]}; the input of an encoder is square")
+    size = next(iter(fixed), option)
     if size is None:
-        raise BasslError(f"{path}: takes images of any size; say which with --encoder-size")
-    if wanted not in (None, size):
-        raise BasslError(f"{path}: takes images of {size} x {size}, and not of {wanted}")
+        raise BasslError(f"{path}: takes images of any size; choose one with --encoder-size")
+    if option not in (None, size):
+        raise BasslError(f"{path}: takes images of {size} x {size}, not of {option}")
     if not 1 <= size <= 4096:
         raise BasslError(f"{path}: images of {size} x {size} cannot be encoded; a size is 1 to 4096 pixels")
     return size
 
 
-def _colour(path: Path, name: str, given: tuple[float, ...] | None, metadata: Mapping[str, str]) -> _Colour:
+def _colour(path: Path, name: str, option: tuple[float, ...] | None, metadata: Mapping[str, str]) -> _Colour:
     """Mean or standard deviation of the channels on the scale of 0 to 255."""
-    said = metadata.get(name)
-    if given is None and said is None:
-        raise BasslError(f"{path}: its metadata have no {name}; say that of its training with --encoder-{name}")
+    text = metadata.get(name)
+    if option is None and text is None:
+        raise BasslError(f"{path}: has no {name} in its metadata; pass the one of its training as --encoder-{name}")
     try:
-        values = [float(value) for value in (json.loads(said or "") if given is None else given)]
+        values = [float(value) for value in (json.loads(text or "") if option is None else option)]
     except (ValueError, TypeError, RecursionError) as error:
-        raise BasslError(f"{path}: its metadata say {str(said)[:40]!r} for {name}, not three numbers") from error
+        raise BasslError(f"{path}: the {name} in its metadata is {str(text)[:40]!r}, not three numbers") from error
     if len(values) != 3 or not all(math.isfinite(value) and 0.0 <= value <= 1.0 for value in values):
         raise BasslError(f"{path}: the {name} is {values}; it is three numbers on the scale of 0 to 1")
     red, green, blue = (round(255.0 * value, 6) for value in values)  # 255 * 0.485 is 123.67499999999998
@@ -195,13 +195,13 @@ def _colour(path: Path, name: str, given: tuple[float, ...] | None, metadata: Ma
 def _pool_output(
     session: onnxruntime.InferenceSession, path: Path, output: str, images: NDArray[Any]
 ) -> NDArray[np.float32]:
-    """What the network gives, (B, D_e): the mean over positions where it gives a grid."""
+    """The output of the network, (B, D_e); a grid is averaged over its positions."""
     try:
-        (found,) = session.run([output], {session.get_inputs()[0].name: images})
+        (values,) = session.run([output], {session.get_inputs()[0].name: images})
     except Exception as error:  # as in `_session`
         raise BasslError(f"{path}: cannot be run on images {images.shape} ({first_line(error)})") from error
-    if not isinstance(found, np.ndarray) or found.ndim not in (2, 4) or found.dtype.kind != "f":
-        what = f"{found.dtype} {found.shape}" if isinstance(found, np.ndarray) else type(found).__name__
-        raise BasslError(f"{path}: its output {output} is {what}; an encoder gives (B, D) or a grid (B, D, H, W)")
-    features = found.astype(np.float32, copy=False)
+    if not isinstance(values, np.ndarray) or values.ndim not in (2, 4) or values.dtype.kind != "f":
+        kind = f"{values.dtype} {values.shape}" if isinstance(values, np.ndarray) else type(values).__name__
+        raise BasslError(f"{path}: its output {output} is {kind}; an encoder returns (B, D) or a grid (B, D, H, W)")
+    features = values.astype(np.float32, copy=False)
     return features.mean(axis=(2, 3)) if features.ndim == 4 else features

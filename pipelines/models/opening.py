@@ -1,6 +1,6 @@
-"""Opening any path to a model: the built-in one, a run folder, a model file, or a checkpoint of the paper's release.
+"""Opening any path to a model: the built-in model, a run folder, a model file, or a checkpoint of the paper's release.
 
-Finding a model reads the header of its file only, without torch. What is in the file is read when it is asked for.
+Opening reads only the header of the file, without torch; weights are read when they are needed.
 """
 
 from __future__ import annotations
@@ -23,22 +23,21 @@ if TYPE_CHECKING:  # optional dependency: torch
     from pipelines.models.crn import ContextualRelationNetwork
 
 BUILT_IN = Path(__file__).parent / "data" / "relational.safetensors"  # the model in the package
-DEFAULT = "default"  # its name where a path is expected, unless there is a file of that name
-MODEL, STATE = "model.safetensors", "state.pt"  # in a run folder: the model, and what a run is resumed from
-RELEASED = "released"  # kind of a checkpoint of the paper's release, which is a zip archive without a header of ours
+DEFAULT = "default"  # its name in place of a path, unless there is a file of that name
+MODEL, STATE = "model.safetensors", "state.pt"  # in a run folder: the model, and the state to resume from
+RELEASED = "released"  # kind of a checkpoint of the paper's release: a zip archive without a bassl header
 
 
 @dataclass(frozen=True, eq=False)
 class OpenedModel:
     """A model on disk."""
 
-    path: Path  # as it was given, or that of the built-in model
-    file: Path  # with the weights
-    # ``boundary`` (fine-tuned here; the built-in model), ``bassl`` (the paper's model, pre-trained or fine-tuned) or
-    # ``released`` (a checkpoint of the paper's release); for a damaged or foreign file, what its header says
+    path: Path  # the path that was opened
+    file: Path  # the file with the weights
+    # ``boundary`` (fine-tuned, or the built-in model), ``bassl`` (the paper's model, pre-trained or fine-tuned) or
+    # ``released`` (a checkpoint of the paper's release); anything else for a foreign file
     kind: str
-    # settings in the file's header, plain JSON values; empty where it has none
-    header: Mapping[str, Any] = field(default_factory=dict)
+    header: Mapping[str, Any] = field(default_factory=dict)  # settings in the file's header, plain JSON values
 
     @property
     def built_in(self) -> bool:
@@ -52,60 +51,56 @@ class OpenedModel:
 
     @property
     def has_weights(self) -> bool:
-        """Whether `weights` can be read: it is the paper's model, pre-trained or fine-tuned."""
+        """Whether it has `weights`: it is the paper's model, pre-trained or fine-tuned."""
         return self.kind in ("bassl", RELEASED)
 
     @property
     def has_encoder(self) -> bool:
-        """Whether its weights have those of a shot encoder. Raises StoreError for a damaged file."""
+        """Whether `weights` include a shot encoder. Raises StoreError for a damaged file."""
         return self.has_weights and bool(self.weights.encoder)
 
     @cached_property
     def weights(self) -> BasslWeights:
         """Shot encoder, CRN and heads of the paper's model. Raises StoreError for a model of another kind or a damaged
         file."""
-        if self.kind == RELEASED:
-            from pipelines.models.released import read_released  # optional dependency: torch
+        from pipelines.models import bassl, released  # optional dependency: torch
 
-            return read_released(self.file)
-        from pipelines.models.bassl import load_bassl_model  # optional dependency: torch
-
-        return load_bassl_model(self.file)
+        return released.read_released(self.file) if self.kind == RELEASED else bassl.load_bassl_model(self.file)
 
     @property
     def pretrained_only(self) -> bool:
-        """Whether it was pre-trained and has no head for scene ends yet."""
+        """Whether it is pre-trained without a head for scene ends."""
         return self.has_weights and not self.weights.finetuned
 
     def boundary_model(self) -> BoundaryModel:
-        """The model as one that scores videos. Raises StoreError for a damaged file, or a model that was only
-        pre-trained."""
+        """The model as a `BoundaryModel`, which scores videos. Raises StoreError for a damaged file, or a model that
+        is pre-trained only."""
         if not self.has_weights:
             from pipelines.models.boundary import load_boundary_model  # start-up time: OpenBLAS
 
             return load_boundary_model(self.file)
         if self.pretrained_only or self.weights.settings.crn is None:
             raise StoreError(
-                f"{self.file}: is pre-trained only and scores no video yet; run `bassl finetune --init {self.file}`"
+                f"{self.file}: is pre-trained only and cannot score videos; run `bassl finetune --init {self.file}`"
             )
         return self._by_head("head_sbd")
 
     def pseudo_boundary_model(self) -> BoundaryModel:
-        """A pre-trained model as one that scores videos by its head for pseudo-boundaries (section 3.3).
+        """A pre-trained model as a `BoundaryModel` that scores videos by its head for pseudo-boundaries (section 3.3).
 
-        That head takes the place of the one for scene ends: both are Linear(D_c, 2) on the centre shot. Raises
-        StoreError for a damaged file, or a model without a CRN or that head.
+        This head replaces the one for scene ends: both are Linear(D_c, 2) on the center shot. Raises StoreError for a
+        damaged file, or a model without a CRN or this head.
         """
         if self.weights.settings.crn is None or "head_pp.weight" not in self.weights.heads:
             raise StoreError(
-                f"{self.file}: is pre-trained and has no head that scores videos (pseudo-boundary prediction was not "
-                "among its tasks); run `bassl finetune`, or score its features with --representation and their store"
+                f"{self.file}: is pre-trained without pseudo-boundary prediction and has no head that scores videos; "
+                "run `bassl finetune`, or score its features with --representation and their store"
             )
         return self._by_head("head_pp")
 
     def context(self) -> tuple[ContextualRelationNetwork, str | None]:
-        """The paper's CRN in evaluation mode, pre-trained or fine-tuned, and the id of the encoder that it reads.
-        Raises StoreError for a damaged file, or a model without such a network."""
+        """The paper's CRN in evaluation mode, pre-trained or fine-tuned, and the id of its shot encoder. Raises
+        StoreError for a damaged file, or a model without such a network."""
         if self.has_weights:
             if self.weights.settings.crn is not None:
                 return self.weights.build_crn().eval(), self._encoder()[0]
@@ -114,7 +109,7 @@ class OpenedModel:
             if model.crn == "transformer":
                 return model.network.crn, model.encoder
         raise StoreError(
-            f"{self.path}: has no network that puts shots in context; name a feature store of its encoder instead"
+            f"{self.path}: has no network that contextualizes shots; name a feature store of its encoder instead"
         )
 
     def _by_head(self, head: str) -> BoundaryModel:
@@ -124,7 +119,7 @@ class OpenedModel:
         return boundary_of_weights(self.file, self.weights, encoder=encoder, input_size=input_size, head=head)
 
     def _encoder(self) -> tuple[str | None, int | None]:
-        """Id and input size of the shot encoder that it has, or the id or name of the one that it was trained on."""
+        """Id and input size of its own shot encoder, or the id or name of the one that it was trained with."""
         name = self.weights.settings.encoder
         if name is None or not self.weights.encoder:
             return name, None
@@ -135,15 +130,15 @@ class OpenedModel:
 
 
 def model_file(path: Path) -> Path:
-    """The file of the model that a run folder has, or that is named itself; it may not be there."""
-    return path / MODEL if os.path.isdir(path) else path  # noqa: PTH112  # also for names that no file can have
+    """The model file of a run folder, or the path itself; it may not exist."""
+    return path / MODEL if os.path.isdir(path) else path  # noqa: PTH112  # also for invalid names
 
 
 def open_model(path: Path | str | None = None) -> OpenedModel:
-    """Find the model that a path stands for; reads no weights.
+    """Open the model at a path; reads no weights.
 
-    `path`: a run folder, a model file or a checkpoint of the paper's release; None or ``default`` is the built-in
-        model.
+    `path`: a run folder, a model file or a checkpoint of the paper's release. Default: the built-in model, also by the
+        name ``default``.
     Raises StoreError for a path without a model, or a file that is not a model.
     """
     if path is None or (str(path) == DEFAULT and not Path(path).exists()):
@@ -151,7 +146,7 @@ def open_model(path: Path | str | None = None) -> OpenedModel:
     path = Path(path)
     file = model_file(path)
     if not os.path.exists(path):  # noqa: PTH110
-        raise StoreError(f"{path}: no such run or model; check the path, or give {DEFAULT!r} for the built-in model")
+        raise StoreError(f"{path}: no such run or model; check the path, or use {DEFAULT!r} for the built-in model")
     if not is_file(file):
         unfinished = file != path and (path / STATE).exists()
         advice = "its run is unfinished; continue with --resume" if unfinished else "check the path"

@@ -15,14 +15,14 @@ BATCH = 512  # windows that are scored at a time: bounds memory, changes nothing
 
 
 def pad_tokens(tokens: Tensor, neighbors: int) -> Tensor:
-    """A video's tokens with K rows of 0 on either side, (N + 2K, F): what `windows` reads."""
+    """A video's tokens with K rows of 0 on either side, (N + 2K, F), the table of `windows`."""
     return functional.pad(tokens, (0, 0, neighbors, neighbors))
 
 
 def windows(table: Tensor, first: Tensor, neighbors: int) -> Tensor:
-    """Tokens of windows, (B, S, F), all 0 where there is no cut.
+    """Tokens of windows, (B, S, F), all 0 if there is no cut.
 
-    `table`: (T, F), the padded tokens of a video, or of several one after the other.
+    `table`: (T, F), the padded tokens of one video or several.
     `first`: (B,) int64, first row of each window: in a table of one video, the number of the shot.
     """
     return table[first[:, None] + torch.arange(2 * neighbors + 1, device=first.device)]
@@ -52,7 +52,7 @@ class Correction(nn.Module):
 
 
 class RelationalNetwork(nn.Module):
-    """Tokens of a window to the logit that a scene ends at its centre."""
+    """Tokens of a window to the logit that a scene ends at its center."""
 
     def __init__(self, settings: RelationalSettings) -> None:
         super().__init__()

@@ -13,7 +13,7 @@ from K, and a second name for the bias of the MSM head's last layer. Three of th
 have no CRN: encoder and CRN may each be missing as a whole, but not in part.
 
 No code in a file is executed: it is read with `torch.load` and ``weights_only=True``, which allows tensors and plain
-containers. The release's files also hold classes of the trainer's callbacks and settings, which that mode refuses.
+containers. The release's files also contain classes of the trainer's callbacks and settings, which that mode refuses.
 Classes of such packages are replaced by empty placeholders; a file with any other class is refused.
 """
 
@@ -37,7 +37,7 @@ from pipelines.models.bassl import BOUNDARY_HEAD, BasslSettings, BasslWeights, c
 from pipelines.models.image_networks import import_torchvision
 from pipelines.models.shapes import CRNSettings
 
-RELEASED_HEADS = 8  # Attention heads of a released CRN. Weights do not tell how many there are (paper, appendix A).
+RELEASED_HEADS = 8  # Attention heads of a released CRN. Not determined by the weights (paper, appendix A).
 RESNET50_WIDTH = 2048
 LONGEST_NAME = 200
 
@@ -47,7 +47,7 @@ _MSM_BIAS = "head_msm.predictions.decoder.bias"
 _MSM_BIAS_AGAIN = "head_msm.predictions.bias"  # BERT's implementation registers this bias twice
 
 _TRAINER_PACKAGES = {"pytorch_lightning", "lightning", "lightning_fabric", "omegaconf", "easydict"}
-"""Of trainers and of the settings that they save. Their classes are replaced by placeholders, never imported."""
+"""Packages of trainers and of the settings that they save: their classes are replaced by placeholders."""
 _TRAINER_NAMES = {
     "argparse.Namespace",
     "collections.defaultdict",
@@ -56,7 +56,7 @@ _TRAINER_NAMES = {
     *(f"pathlib{module}.{name}" for module in ("", "._local") for name in ("Path", "PosixPath", "WindowsPath")),
     *(f"builtins.{name}" for name in ("bool", "dict", "float", "int", "list", "str", "tuple")),
 }
-"""What their objects are made of beyond their own classes."""
+"""Other classes that objects of these packages contain."""
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -64,9 +64,9 @@ Shapes = dict[str, tuple[int, ...]]
 def read_released(path: Path) -> BasslWeights:
     """Read a released checkpoint, pre-trained or fine-tuned.
 
-    K and all widths are taken from the weights, half precision becomes single precision. Raises StoreError: the file is
-    missing or damaged, no checkpoint, holds anything that would have to be run, or its weights are not in the layout of
-    the release; the message names what is missing, left over or wrong.
+    K and all widths are taken from the weights; half precision becomes single precision. Raises StoreError: the file is
+    missing, damaged or not a checkpoint, reading it would run code, or its weights are not in the layout of the
+    release; the message names missing, extra or wrong weights.
     """
     tensors = read_state_dict(path)
     parts: dict[str, dict[str, Tensor]] = {"encoder": {}, "crn": {}, "heads": {}}
@@ -104,7 +104,7 @@ def write_released(path: Path, weights: BasslWeights) -> None:
     """Write a model in the layout of the release: a `torch.save` file with plain tensors under ``state_dict``.
 
     An encoder without weights of its own (frozen while its CRN was trained) is left out. Raises BasslError: the model
-    is not one that the layout can hold, or the file cannot be written.
+    does not fit the layout, or the file cannot be written.
     """
     faults = _layout_faults(weights)
     settings = weights.settings.crn
@@ -132,7 +132,7 @@ def write_released(path: Path, weights: BasslWeights) -> None:
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
     """The tensors under ``state_dict`` of a checkpoint of PyTorch Lightning, on the CPU. Nothing in the file is run.
-    Raises StoreError: the file is missing or damaged, no checkpoint, or holds anything that would have to be run."""
+    Raises StoreError: the file is missing, damaged or not a checkpoint, or reading it would run code."""
     _check_archive(path)
     try:
         with warnings.catch_warnings():
@@ -140,7 +140,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
             others = sorted(get_unsafe_globals_in_checkpoint(path))
             code = [name for name in others if not _left_by_trainer(name)]
             if not code:
-                # Mapped, so that the state of the optimiser, as large as the weights, is never read into memory.
+                # Mapped, so that the state of the optimizer, as large as the weights, is not read.
                 with safe_globals([(_stand_in(), name) for name in others]):
                     checkpoint = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except Exception as error:  # a forged pickle can make torch raise anything
@@ -151,23 +151,21 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
     if code:
         names = ", ".join(ascii(name)[:LONGEST_NAME] for name in code[:3]) + (", ..." if len(code) > 3 else "")
         raise StoreError(
-            f"{path}: holds more than weights: reading it would run code ({names}); "
-            "save its state_dict alone where you trust it, or get another file"
+            f"{path}: contains more than weights: reading it would run code ({names}); "
+            "if you trust it, save its state_dict alone, or get another file"
         )
     plain = (dict, OrderedDict)  # exactly these: a subclass may have methods of its own
     state: Any = checkpoint["state_dict"] if type(checkpoint) in plain and "state_dict" in checkpoint else None
     if type(state) not in plain:
-        raise StoreError(f"{path}: has no 'state_dict' with weights; give a checkpoint of PyTorch Lightning")
+        raise StoreError(f"{path}: has no 'state_dict' with weights; name a checkpoint of PyTorch Lightning")
     tensors = {}
     for name, value in dict.items(state):  # an OrderedDict may carry attributes, even a false `items`
-        # Names end up in messages: they must be no more than names.
-        named = isinstance(name, str) and name.isprintable() and len(name) <= LONGEST_NAME
-        tensor = _own_copy(value) if named else None
+        # Names appear in messages.
+        is_name = isinstance(name, str) and name.isprintable() and len(name) <= LONGEST_NAME
+        tensor = _own_copy(value) if is_name else None
         if tensor is None:
-            called = ascii(name)[:LONGEST_NAME]
-            raise StoreError(
-                f"{path}: {called} in its state_dict is not a plain tensor with a name; get the file again"
-            )
+            shown = ascii(name)[:LONGEST_NAME]
+            raise StoreError(f"{path}: {shown} in its state_dict is not a plain tensor with a name; get the file again")
         tensors[name] = tensor
     return tensors
 
@@ -178,7 +176,7 @@ def _check_archive(path: Path) -> None:
         with path.open("rb") as file:
             start = file.read(4)
         if start[:2] == b"\x1f\x8b":
-            raise StoreError(f"{path}: is packed; unpack it (tar -xf) and give the .ckpt file inside")
+            raise StoreError(f"{path}: is an archive; unpack it (tar -xf) and name the .ckpt file inside")
         if start != b"PK\x03\x04":
             raise StoreError(f"{path}: not a PyTorch checkpoint, or damaged; get the file again")
         with zipfile.ZipFile(path) as archive:
@@ -190,10 +188,10 @@ def _check_archive(path: Path) -> None:
         raise StoreError(f"{path}: cannot be read ({os_reason(error)})") from error
     except StoreError:
         raise
-    except Exception as error:  # zipfile raises a dozen kinds for a header that makes no sense
+    except Exception as error:  # zipfile raises a dozen kinds for an invalid header
         raise StoreError(f"{path}: not a PyTorch checkpoint, or truncated; get the file again") from error
     if packed:
-        raise StoreError(f"{path}: not a PyTorch checkpoint but another kind of zip archive; give the .ckpt file")
+        raise StoreError(f"{path}: not a PyTorch checkpoint but another kind of zip archive; name the .ckpt file")
     if damaged is not None:
         raise StoreError(f"{path}: damaged, a checksum in it is wrong; get the file again")
 
@@ -203,8 +201,8 @@ def _left_by_trainer(name: str) -> bool:
 
 
 def _stand_in() -> type:
-    """A placeholder class for a name in a pickle: its instances become empty dictionaries, on which torch's reader lets
-    items and attributes be set, as settings objects need."""
+    """A placeholder class for a name in a pickle: its instances are empty dictionaries, because torch's reader can set
+    items and attributes of these, which settings objects need."""
 
     def new(cls: type, *_: object) -> OrderedDict[object, object]:
         return OrderedDict()
@@ -218,7 +216,7 @@ def _own_copy(value: object) -> Tensor | None:
         return None
     if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
         return None
-    # With strides of 0, a few bytes can claim to be a tensor of any size.
+    # With strides of 0, a few bytes can be a tensor of any size.
     if value.numel() * value.element_size() > value.untyped_storage().nbytes():
         return None
     return value.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
@@ -228,7 +226,7 @@ def _own_copy(value: object) -> Tensor | None:
 
 
 def _our_place(name: str) -> tuple[str, str] | None:
-    """Our part and name of a weight of the release; None for a name that the release does not have."""
+    """Our part and name for a weight of the release; None for a name that the release does not have."""
     for prefix, part in (("shot_encoder.", "encoder"), ("crn.", "crn")):
         if name.startswith(prefix):
             return part, name.removeprefix(prefix)
@@ -275,7 +273,7 @@ def _crn_settings(crn: Mapping[str, Tensor]) -> tuple[CRNSettings | None, list[s
 
 
 def _derived_faults(derived: Mapping[str, Tensor], settings: CRNSettings) -> list[str]:
-    """What is wrong with the buffers of a released CRN, which our CRN does not have."""
+    """Faults in the buffers of a released CRN, which our CRN does not have."""
     places = settings.window + 1
     faults = []
     if _POSITIONS in derived and not torch.equal(derived[_POSITIONS].flatten(), torch.arange(places)):
@@ -286,7 +284,7 @@ def _derived_faults(derived: Mapping[str, Tensor], settings: CRNSettings) -> lis
 
 
 def _layout_faults(weights: BasslWeights) -> list[str]:
-    """What keeps weights from being in the layout of the release, by the names that they have there."""
+    """Why weights do not fit the layout of the release, with their names in the release."""
     crn = weights.settings.crn
     faults = []
     if not weights.heads:
@@ -296,7 +294,7 @@ def _layout_faults(weights: BasslWeights) -> list[str]:
     if crn is None and set(weights.head_names) - {"head_nce"}:
         faults.append(f"{_released_name('heads', weights.head_names[0])} is there without a CRN")
     if weights.encoder and crn is not None and crn.input_width != RESNET50_WIDTH:
-        faults.append(f"crn.* takes encodings of width {crn.input_width}, a ResNet-50 gives {RESNET50_WIDTH}")
+        faults.append(f"crn.* takes encodings of width {crn.input_width}, a ResNet-50 returns {RESNET50_WIDTH}")
     if faults:
         return faults
     expected = {
@@ -312,16 +310,16 @@ def _layout_faults(weights: BasslWeights) -> list[str]:
 def _part_faults(part: str, tensors: Mapping[str, Tensor], shapes: Shapes) -> list[str]:
     faults = [f"{_released_name(part, name)} is missing" for name in shapes if name not in tensors]
     for name, tensor in tensors.items():
-        called = _released_name(part, name)
-        whole = name.endswith("num_batches_tracked")
+        shown = _released_name(part, name)
+        dtype = torch.int64 if name.endswith("num_batches_tracked") else torch.float32
         if name not in shapes:
-            faults.append(f"{called} does not belong there")
+            faults.append(f"{shown} does not belong there")
         elif tuple(tensor.shape) != shapes[name]:
-            faults.append(f"{called} is {tuple(tensor.shape)}, not {shapes[name]}")
-        elif tensor.dtype != (torch.int64 if whole else torch.float32):
-            faults.append(f"{called} is of {tensor.dtype}, not {torch.int64 if whole else torch.float32}")
+            faults.append(f"{shown} is {tuple(tensor.shape)}, not {shapes[name]}")
+        elif tensor.dtype != dtype:
+            faults.append(f"{shown} is of {tensor.dtype}, not {dtype}")
         elif not torch.isfinite(tensor).all():
-            faults.append(f"{called} holds values that are not finite")
+            faults.append(f"{shown} contains values that are not finite")
     return faults
 
 
@@ -330,7 +328,7 @@ def _head_shapes(heads: Mapping[str, Tensor], crn: CRNSettings | None) -> Shapes
     present = {name.split(".")[0] for name in heads}
     D_e = RESNET50_WIDTH if crn is None else crn.input_width
     D_c = 0 if crn is None else crn.width
-    # The two widths of the NCE head (2048 and 128) are the only ones that nothing else decides.
+    # Only the two widths of the NCE head (2048 and 128) do not follow from other weights.
     hidden, out = (
         heads[name].shape[0] if name in heads and heads[name].ndim else default
         for name, default in (("head_nce.model.0.weight", 2048), ("head_nce.model.2.weight", 128))
@@ -361,7 +359,7 @@ def resnet50_shapes() -> Shapes:
 
 
 def _some(faults: Iterable[str]) -> str:
-    """Faults in one line: at most two of each kind (the text after the name), and the number of the others."""
+    """Faults in one line: at most two of each kind (the text after the name), and how many more there are."""
     shown: list[str] = []
     kinds: Counter[str] = Counter()
     more = 0

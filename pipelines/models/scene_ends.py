@@ -20,9 +20,9 @@ def choose_scenes(
     """
     scores = [shot.score for shot in shots]
     ends = [shot.end - shots[0].start for shot in shots]
-    chosen = choose_scene_ends(scores, ends, threshold, 0.0 if drop_short else min_scene, scenes)
-    found = group_shots(shots, chosen)
-    return without_short(found, min_scene) if drop_short else found
+    scene_ends = choose_scene_ends(scores, ends, threshold, 0.0 if drop_short else min_scene, scenes)
+    grouped = group_shots(shots, scene_ends)
+    return without_short(grouped, min_scene) if drop_short else grouped
 
 
 def choose_scene_ends(

@@ -1,8 +1,8 @@
 """Shot encoders f_ENC: the keyframes of a shot to one vector, the mean over its keyframes (paper, appendix A).
 
 An encoder has an id, its name and a digest of all that its features depend on: the weights, the preparation of images
-and the number of keyframes. Features are kept under that id, so that those of another encoder are never taken
-for them. `pipelines.models.onnx_encoder` (without torch) and `pipelines.models.torch_encoders` run the networks.
+and the number of keyframes. Features are stored under that id, so that features of another encoder are never used in
+their place. `pipelines.models.onnx_encoder` (without torch) and `pipelines.models.torch_encoders` run the networks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pipelines.video.resizing import resize_and_crop, resize_to_square
 Item = TypeVar("Item")
 
 KEYFRAMES = 3
-"""Keyframes per shot, N_k, where nothing else is said (paper, appendix A)."""
+"""Default of N_k, keyframes per shot (paper, appendix A)."""
 
 # Six to eight images at a time: more would leave the caches of a CPU and gain nothing. A GPU needs many.
 _IMAGES_AT_A_TIME = {"cpu": 6, "cuda": 192}
@@ -37,7 +37,7 @@ Preparation = Literal["squeeze", "centre"]
 """How an image becomes the square input of a network: `resize_to_square` or `resize_and_crop`."""
 PREPARATIONS: tuple[Preparation, ...] = ("centre", "squeeze")
 
-# What the functions do. It is part of an encoder's id: change it with the function.
+# Part of every encoder's id: change a text only with its function.
 _RESIZE: dict[Preparation, str] = {
     "squeeze": "whole picture to a square: linear, or area beyond twice the size",
     "centre": "shorter side to 8/7 of the size, bicubic; centre square",
@@ -48,23 +48,23 @@ _RESIZE: dict[Preparation, str] = {
 class ShotEncoder(ABC):
     """A frozen image network with the preparation that its weights expect."""
 
-    name: str  # as on the command line; for a pre-trained one the name of its architecture
-    id: str  # name and digest of weights and preparation; safe as a file name
+    name: str  # as on the command line; the name of the architecture for a pre-trained encoder
+    id: str  # name and digest of weights and preparation; a valid file name
     width: int  # D_e
     size: int  # side of its square input in pixels
-    mean: tuple[float, float, float]  # mean, std: of the input's channels, on the scale of 0 to 255
+    mean: tuple[float, float, float]  # mean, std: per channel of the input, on the scale of 0 to 255
     std: tuple[float, float, float]
-    device: str = "cpu"  # where it runs: cpu, cuda:0, ...
-    precision: str = "float32"  # in which it runs: float32, bfloat16, ...
-    keyframes: int = KEYFRAMES  # N_k, how many images of a shot it is to be given; part of the id
-    preparation: Preparation = "squeeze"  # how an image becomes its input; part of the id
+    device: str = "cpu"  # cpu, cuda:0, ...
+    precision: str = "float32"  # float32, bfloat16, ...
+    keyframes: int = KEYFRAMES  # N_k, keyframes per shot; part of the id
+    preparation: Preparation = "squeeze"  # part of the id
 
     @abstractmethod
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         """Prepared images (B, size, size, 3) RGB to features (B, D_e), not yet averaged; may run in several threads."""
 
     def one_thread_each(self) -> AbstractContextManager[None]:
-        """A context in which `features` takes one thread for itself, whatever the library's default."""
+        """A context in which each call of `features` runs in one thread."""
         return nullcontext()
 
     @property
@@ -76,8 +76,8 @@ class ShotEncoder(ABC):
     def shots_at_a_time(self) -> int:
         """Shots that are encoded together.
 
-        How many images a convolution is given decides how it is computed, and so the last bits of a feature. Shots
-        are therefore always encoded in groups of this many from the video's first on, whoever asks for them.
+        The number of images in a batch determines how a convolution is computed, and so the last bits of a feature.
+        Shots are therefore always encoded in groups of this size, from the first shot of a video on.
         """
         return max(1, self._images_at_a_time // self.keyframes)
 
@@ -94,7 +94,7 @@ class ShotEncoder(ABC):
 
         ``shots``: for each shot its N_k prepared keyframes, (size, size, 3) uint8 RGB.
         Returns: (len(shots), D_e), for each shot the mean over its keyframes.
-        Raises BasslError where the network gives numbers that are not finite.
+        Raises BasslError if a feature is not finite.
         """
         images = np.stack([image for shot in shots for image in shot])
         at_a_time = self._images_at_a_time
@@ -102,7 +102,7 @@ class ShotEncoder(ABC):
             [self.features(images[first : first + at_a_time]) for first in range(0, len(images), at_a_time)]
         )
         if not np.isfinite(features).all():
-            raise BasslError(f"the encoder {self.name} gives features that are not finite; use another one")
+            raise BasslError(f"the encoder {self.name} returns features that are not finite; use another one")
         ends = np.cumsum([len(shot) for shot in shots])
         return np.stack([part.mean(axis=0) for part in np.split(features, ends[:-1])])
 
@@ -115,19 +115,19 @@ def encode_groups(
 ) -> Generator[tuple[Item, NDArray[np.float32], NDArray[np.float32]], None, None]:
     """Encode groups of shots by threads, in the order in which they came, with the colour of each shot.
 
-    A thread makes the images of a group, prepares and encodes them, with one core to itself: on a CPU several small
-    batches side by side are faster than one whose every layer is shared out, and the result does not depend on how many
-    they are.
+    Each thread loads, prepares and encodes the images of a group on one core: on a CPU several small batches in
+    parallel are faster than one batch whose layers are parallelized, and the result does not depend on the number of
+    threads.
 
     Args:
-        encoder: what encodes.
-        groups: each of at most ``encoder.shots_at_a_time`` shots; taken as threads become free.
+        encoder: the encoder.
+        groups: each of at most ``encoder.shots_at_a_time`` shots; read as threads become free.
         images_of: the keyframes of a group's shots, (H, W, 3) uint8 RGB; called in the threads.
-        threads: how many.
+        threads: their number.
     Yields: a group, its features (B, D_e) and its hue histograms (B, 180), see `pipelines.models.colour`.
     """
 
-    def work(group: Item) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    def encode(group: Item) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
         prepared, colour = [], []
         for keyframes in images_of(group):
             prepared.append([encoder.prepare(image) for image in keyframes])
@@ -138,7 +138,7 @@ def encode_groups(
     with encoder.one_thread_each(), ThreadPoolExecutor(threads) as pool:
         try:
             for group in groups:
-                running.append((group, pool.submit(work, group)))
+                running.append((group, pool.submit(encode, group)))
                 while running and (len(running) > 2 * threads or running[0][1].done()):
                     done, encoded = running.popleft()
                     yield done, *encoded.result()
@@ -152,19 +152,18 @@ def encode_groups(
 def preparation(
     size: int, mean: Sequence[float], std: Sequence[float], keyframes: int = KEYFRAMES, how: Preparation = "squeeze"
 ) -> dict[str, Any]:
-    """What is done to keyframes before the network sees them, as plain JSON values."""
+    """The preparation of keyframes as plain JSON values, for `encoder_id`."""
     return {"size": size, "mean": list(mean), "std": list(std), "resize": _RESIZE[how], "keyframes": keyframes}
 
 
 def encoder_id(name: str, weights: Iterable[bytes], preprocessing: Mapping[str, Any]) -> str:
-    """The id of an encoder, under which its features are kept: its name and a digest of all that they depend on.
+    """The id of an encoder, under which its features are stored: its name and a digest of all that they depend on.
 
     Args:
         name: of the network, such as ``resnet50`` or ``timm:vit_small``.
-        weights: bytes that differ where the weights do.
-        preprocessing: as :func:`preparation` gives it.
-    Returns: such as ``resnet50-3f2a91c07d1e``: the name, safe as that of a file, and 12 hexadecimal digits of a
-        SHA-256.
+        weights: bytes that determine the weights.
+        preprocessing: from :func:`preparation`.
+    Returns: The name, made a valid file name, and 12 hexadecimal digits of a SHA-256: ``resnet50-3f2a91c07d1e``.
     """
     digest = hashlib.sha256(json.dumps(dict(preprocessing), sort_keys=True).encode())
     for part in weights:

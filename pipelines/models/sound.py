@@ -1,4 +1,4 @@
-"""Sound beside content: what a model reads that was fine-tuned with a store of sound."""
+"""Sound beside content: the input of a model that was fine-tuned with sound."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from pipelines.video.sound import FLOOR, SOUND, WIDTH
 
 
 def with_sound(features: NDArray[np.floating[Any]], sounds: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """Content of shots (N, D_e) beside their sound (N, WIDTH) as `pipelines.video.sound.shot_sounds` has it, (N, D_e +
-    WIDTH): in units of the logarithm of the dynamic range, so that silence is 0 and full scale about 1."""
+    """Content of shots (N, D_e) beside their sound (N, WIDTH) from `pipelines.video.sound.shot_sounds`, (N, D_e +
+    WIDTH). Sound is scaled by the logarithm of the dynamic range, so that silence is 0 and full scale about 1."""
     silence = np.float32(np.log(FLOOR))
     scaled = np.abs(sounds - np.repeat(np.array([silence, 0.0], np.float32), WIDTH // 2)) / -silence
     return np.hstack([features, scaled]).astype(np.float32)

@@ -1,4 +1,4 @@
-"""How many threads PyTorch takes."""
+"""Limiting the threads of PyTorch."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import torch
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """PyTorch with one thread in the block.
+    """Limit PyTorch to one thread in the block.
 
-    With more, sums come in another order and results differ in their last digits; small networks gain little from more.
+    With more threads, sums have another order and results differ in their last digits; small networks gain little.
     """
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

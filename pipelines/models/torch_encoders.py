@@ -1,4 +1,4 @@
-"""Shot encoders run by torch: torchvision's ResNets, timm's models, those of pre-trained models."""
+"""Shot encoders run by torch: torchvision's ResNets, timm's models, and encoders of pre-trained models."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class TorchEncoder(ShotEncoder):
     @torch.inference_mode()
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
         B, H, W, C = images.shape
-        # A line of pixels at a time: an operation over three channels at a time takes fifteen times as long.
+        # Whole lines of pixels: operations over three channels at a time are fifteen times slower.
         mean, std = (torch.tensor(v, device=self.device).repeat(W) for v in (self.mean, self.std))
         x = torch.from_numpy(images).to(self.device).view(B, H, W * C).float().sub_(mean).div_(std)
-        # (B, H, W, 3) seen as (B, 3, H, W) is channels-last already, the layout that convolutions like best.
+        # (B, H, W, 3) viewed as (B, 3, H, W) is channels-last already, the fastest layout for convolutions.
         x = x.to(getattr(torch, self.precision)).view(B, H, W, C).permute(0, 3, 1, 2)
         features: Tensor = self.network(x)
         return np.asarray(features.float().cpu().numpy())
@@ -62,33 +62,35 @@ def torch_encoder(
     size: int | None = INPUT_SIZE,
     how: Preparation | None = None,
 ) -> TorchEncoder:
-    """A shot encoder of a network by name, with published weights or those of a model file.
+    """A shot encoder by the name of its network, with published weights or the weights of a model file.
 
     Args:
         name: ``resnet18`` to ``resnet152`` or ``timm:NAME``.
-        weights: its state dict; None: those of ImageNet, downloaded once.
+        weights: its state dict. Default: ImageNet weights, downloaded once.
         device, keyframes, how: as for :func:`pipelines.models.encoders.load_encoder`.
-        size: side of its input; None: that of its published weights.
+        size: side of its input; None: the size that its published weights were trained with.
     Raises BasslError for an unknown name or device, or weights that cannot be downloaded, ValueError for weights that
-    are not those of such a network.
+    do not fit the network.
     """
     place = choose_device(device)
-    with torch.random.fork_rng(devices=[]):  # a network begins with random weights
-        built = trainable_encoder(name, pretrained=weights is None, size=size)
+    with torch.random.fork_rng(devices=[]):  # random initial weights must not change the caller's generator
+        image_network = trainable_encoder(name, pretrained=weights is None, size=size)
     if weights is not None:
         try:
-            built.network.load_state_dict(weights)
+            image_network.network.load_state_dict(weights)
         except RuntimeError as error:
             raise ValueError(first_line(error)) from error
     how = how or "centre"
-    mean, std = _scale_colour(built.mean), _scale_colour(built.std)
+    mean, std = _scale_colour(image_network.mean), _scale_colour(image_network.std)
     dtype = _fastest_dtype(place)
-    network = built.network.eval().requires_grad_(False)
+    network = image_network.network.eval().requires_grad_(False)
     return TorchEncoder(
         name=name,
-        id=torch_encoder_id(name, weights or network.state_dict(), preparation(built.size, mean, std, keyframes, how)),
-        width=built.width,
-        size=built.size,
+        id=torch_encoder_id(
+            name, weights or network.state_dict(), preparation(image_network.size, mean, std, keyframes, how)
+        ),
+        width=image_network.width,
+        size=image_network.size,
         mean=mean,
         std=std,
         device=str(place),
@@ -120,8 +122,7 @@ def encoder_in_file(
 
 
 def choose_device(name: str) -> torch.device:
-    """The torch device for ``auto`` or a device's name. Raises BasslError for one that torch does not know or that is
-    not available."""
+    """The torch device for ``auto`` or the name of a device. Raises BasslError for an unknown or unavailable one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:
@@ -137,7 +138,7 @@ def _fastest_dtype(device: torch.device) -> torch.dtype:
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
     if device.type == "cpu" and (_cpu_has("avx512_bf16") or _cpu_has("amx_tile")):
         return torch.bfloat16
-    return torch.float32  # elsewhere bf16 is emulated and slower
+    return torch.float32  # bf16 is emulated and slower on other devices
 
 
 def _cpu_has(feature: str) -> bool:
@@ -146,6 +147,6 @@ def _cpu_has(feature: str) -> bool:
 
 
 def _scale_colour(colour: Sequence[float]) -> Colour:
-    """From the scale of 0 to 1 to that of 0 to 255."""
+    """Convert from the scale of 0 to 1 to 0 to 255."""
     red, green, blue = (round(255.0 * float(v), 6) for v in colour)  # 255 * 0.485 is 123.67499999999998
     return red, green, blue

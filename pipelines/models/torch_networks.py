@@ -23,7 +23,7 @@ WINDOWS_AT_A_TIME = 256  # windows that are scored together: bounds memory, chan
 
 
 def build_network(crn: str, shape: Shape) -> nn.Module:
-    """A new network, its weights from torch's generator. Raises TypeError: the shape is one of another kind."""
+    """A new network, its weights from torch's generator. Raises TypeError: the shape belongs to another kind."""
     kind = NETWORKS[crn]
     if not isinstance(shape, kind.shape):
         raise TypeError(f"{type(shape).__name__} is not the shape of {crn}")
@@ -35,14 +35,14 @@ def build_network(crn: str, shape: Shape) -> nn.Module:
 def network_of_arrays(crn: str, shape: Shape, arrays: Mapping[str, NDArray[Any]]) -> nn.Module:
     """A network with weights by the names of its state dict, in evaluation mode. Raises ValueError: the weights do not
     fit the shape."""
-    # A header may name any size; nothing is built but what there are weights for.
+    # A header may contain any size, which must not be built before this check.
     if getattr(shape, "layers", 0) > len(arrays):
         raise ValueError(f"there are no weights for {shape}")
     with torch.device("meta"):
         network = build_network(crn, shape)
     shapes = {name: tuple(tensor.shape) for name, tensor in network.state_dict().items()}
     if shapes != {name: array.shape for name, array in arrays.items()}:
-        raise ValueError(f"the weights are not those of {shape}")
+        raise ValueError(f"the weights do not fit {shape}")
     network.to_empty(device="cpu").load_state_dict(tensors_of(arrays))
     return network.eval()
 
@@ -76,7 +76,7 @@ def sequence_logits(network: nn.Module, shape: Any, features: Numbers) -> NDArra
         torch.cat([network(video[part].to(like)) for part in torch.split(rows, at_a_time)]).flatten(0, 1)
     )
     logits = np.empty(N)
-    logits[shots.ravel()] = values  # where the last two overlap, the later one stays
+    logits[shots.ravel()] = values  # if the last two overlap, the later one stays
     return logits
 
 
@@ -84,24 +84,24 @@ LOGITS: Mapping[str, Callable[[nn.Module, Any, Numbers], NDArray[np.float64]]] =
     "windows": window_logits,
     "sequences": sequence_logits,
 }
-"""How a video becomes logits, by what the network reads; tokens are read by `pipelines.models.relational`."""
+"""How a video becomes logits, by `NetworkKind.reads`; for tokens see `pipelines.models.relational`."""
 
 
 def sequence_starts(shots: int, length: int, first: int = 0) -> NDArray[np.int64]:
-    """Where sequences of a length (at most N) begin that hold all N shots of a video from `first` on; the last is moved
-    back to end with the video."""
+    """First shots of sequences of a length (at most N) that cover the N shots of a video from `first` on; the last is
+    moved back to end with the video."""
     return np.minimum(np.arange(first, shots, length), shots - length)
 
 
 def sequence_windows(first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbours: int) -> NDArray[np.int64]:
     """The rows around cuts, (...) to (..., 2K): K up to the shot and K after it, clipped at the video's edges.
     `first_row`: (V + 1,) as in an index."""
-    # The window around a shot has it in the middle: without the first of the 2K+1, the shot is the last of K.
+    # A shot is the middle of its window of 2K+1: without the first, it is the last of K.
     return window_rows(first_row, rows.ravel(), neighbours, "clip")[:, 1:].reshape(*rows.shape, -1)
 
 
 def _difference(logits: Tensor) -> NDArray[np.float64]:
-    """(N, 2) to (N,), of which the logistic function is what softmax gives class 1."""
+    """(N, 2) to (N,): the logistic function of the result is the softmax of class 1."""
     values: NDArray[np.float64] = (logits[:, 1] - logits[:, 0]).double().cpu().numpy()
     return values
 
@@ -109,5 +109,5 @@ def _difference(logits: Tensor) -> NDArray[np.float64]:
 def _on_device(features: Numbers, network: nn.Module) -> tuple[Tensor, torch.dtype]:
     """A video's features where the network is, and the network's precision."""
     parameter = next(network.parameters())
-    # float16 features stay so until they are gathered: half the memory of a long video.
+    # float16 features are converted after they are gathered, which halves the memory for a long video.
     return torch.from_numpy(np.ascontiguousarray(features)).to(parameter.device), parameter.dtype

@@ -26,7 +26,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        # The loss of every process depends on these embeddings: sum the gradients.
+        # The losses of all processes depend on these embeddings: sum their gradients.
         rank, world_size = _world()
         total = gradients[0].contiguous().clone()
         dist.all_reduce(total)
@@ -34,12 +34,11 @@ class _Gather(torch.autograd.Function):
 
 
 def gather(local: Tensor) -> tuple[Tensor, int]:
-    """The rows of all processes in the order of their ranks, and the index of this process's first row.
+    """The rows of all processes in the order of ranks, and the index of this process's first row: (B, ...), of the same
+    shape in all processes, to (world size * B, ...).
 
     Gradients flow back to every process: if each process takes the mean loss of its own rows and gradients are averaged
-    over processes, as DDP does, the result is the gradient of the mean over all rows.
-
-    (B, ...), of the same shape in all processes, to (world size * B, ...) and the index of the first local row in it.
+    over processes, as in DDP, the result is the gradient of the mean over all rows.
     """
     rank, world_size = _world()
     return (_Gather.apply(local.contiguous()) if world_size > 1 else local), rank * len(local)

@@ -1,5 +1,5 @@
-"""Projection and classification heads of the pretext tasks, with the layout and parameter names of the release: as
-``head_nce``, ``head_pp``, ``head_cgm`` and ``head_msm`` they have the parameters of a released checkpoint's ``loss.``.
+"""Projection and classification heads of the pretext tasks, with the layout and parameter names of the release: under
+``head_nce``, ``head_pp``, ``head_cgm`` and ``head_msm`` in a released checkpoint's ``loss.``.
 """
 
 from __future__ import annotations

@@ -3,11 +3,11 @@
 Shapes: B windows of this process, S = 2K+1 shots, D the contrastive space, D_c contextualised shots, D_e encodings.
 ``boundary`` (B,) is the pseudo-boundary, the last shot of the left sub-sequence.
 
-Where the paper's text and its release differ, ``variant`` chooses; the default is the release, which made the
-published numbers. Losses are means over windows. With several processes, the mean over processes of the losses and
-gradients equals those of one process with all windows: contrastive losses use the windows of all processes as
-negatives, and the other losses weigh every window the same. Similarities, softmax and errors are computed in float32
-under autocast, too; float64 stays float64.
+If the paper's text and its release differ, ``variant`` chooses; the default is the release, which the published numbers
+are from. Losses are means over windows. With several processes, losses and gradients averaged over processes equal the
+ones of a single process with all windows: contrastive losses use the windows of all processes as negatives, and the
+other losses weigh all windows the same. Similarities, softmax and errors are computed in float32 even under autocast;
+float64 stays float64.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float = 0.1) -> Tensor:
     """
     pairs = F.normalize(full_precision(torch.stack([first, second])), dim=-1)
     B = pairs.shape[1]
-    # Gathered with windows as the first axis, which keeps those of a process together; then (2, G, D), G in all.
+    # Gathered with windows as the first axis, which keeps each process's windows together; then (2, G, D).
     gathered, offset = gather(pairs.transpose(0, 1))
     everything = gathered.transpose(0, 1).flatten(0, 1)
     own = torch.arange(offset, offset + B, device=pairs.device)
@@ -87,7 +87,7 @@ def shot_scene_matching(
 ) -> Tensor:
     """Shot-scene matching (SSM): match a window's first shot with the left sub-sequence, its last with the right.
 
-    *Release*: the head gives unit vectors, a scene is the mean of those of its shots, and the loss is the mean of
+    *Release*: the head returns unit vectors, a scene is the mean of its shots' vectors, and the loss is the mean of
     :func:`nt_xent` of shots and scenes on the left and on the right.
 
     *Paper*: :func:`info_nce` on the left plus on the right, with a linear head (which commutes with the mean). The
@@ -118,7 +118,7 @@ def _two_class(head: nn.Module, positive: Tensor, negative: Tensor, variant: Var
 def contextual_group_matching(
     head: nn.Module, context: Tensor, positive: Tensor, negative: Tensor, variant: Variant = "release"
 ) -> Tensor:
-    """Contextual group matching (CGM): is a shot in the same sub-sequence as the centre shot?
+    """Contextual group matching (CGM): is a shot in the same sub-sequence as the center shot?
 
     *Release*: mean cross-entropy of both pairs, from a linear layer on the two L2-normalised vectors. *Paper*:
     ``-log h(c_n, c_pos) - log(1 - h(c_n, c_neg))``, on the vectors without normalisation.
@@ -154,7 +154,7 @@ def pseudo_boundary_prediction(
 def masked_shot_modeling(
     head: nn.Module, context: Tensor, encodings: Tensor, mask: Tensor, variant: Variant = "release"
 ) -> Tensor:
-    """Masked shot modelling (MSM): regress the encoding of a masked shot from the shots around it.
+    """Masked shot modeling (MSM): regress the encoding of a masked shot from the shots around it.
 
     *Release*: mean squared error over all dimensions of all masked shots of the global batch, so that a window weighs
     by its number of masked shots (with several processes, the release takes the mean of each process's mean). *Paper*:
@@ -167,7 +167,7 @@ def masked_shot_modeling(
         encodings: (B, S, D_e), of the unmasked shots.
         mask: (B, S) bool, see :func:`pipelines.pretext.sampling.sample_mask`.
     """
-    # The head sees all shots and the mask weighs them: its cost is small, and no shape depends on the data.
+    # The head is applied to all shots, because it is cheap, and no shape then depends on the data.
     error = (full_precision(head(context)) - full_precision(encodings.detach())).square()
     weight = mask.to(error.dtype)
     if variant == "paper":
@@ -176,7 +176,7 @@ def masked_shot_modeling(
 
 
 def nearest_other(dense: Tensor) -> Tensor:
-    """ShotCoL's positive shot (release): the other shot of a window most similar to its centre, (B, S, D) to (B,).
+    """ShotCoL's positive shot (release): the other shot of a window most similar to its center, (B, S, D) to (B,).
     Raises ValueError for windows of one shot."""
     S = dense.shape[1]
     if S < 2:
@@ -189,9 +189,9 @@ def nearest_other(dense: Tensor) -> Tensor:
 
 
 def shotcol(query: Tensor, dense: Tensor, temperature: float = 0.1) -> Tensor:
-    """SimCLR (NN), ShotCoL in SimCLR's terms (section 4.3, M5): NT-Xent of the centre shot and its nearest neighbour.
+    """SimCLR (NN), ShotCoL in SimCLR's terms (section 4.3, M5): NT-Xent of the center shot and its nearest neighbor.
 
-    `query`: (B, D), head outputs of the centre shot under the second augmentation.
-    `dense`: (B, S, D), head outputs of the window; the nearest shot is taken from these.
+    `query`: (B, D), head outputs of the center shot under the second augmentation.
+    `dense`: (B, S, D), head outputs of the window, which contain the nearest shot.
     """
     return nt_xent(query, at(dense, nearest_other(dense)), temperature)

@@ -14,7 +14,7 @@ from pipelines.pretext.sampling import NOISE, sample_group_shots, sample_mask, s
 from pipelines.pretext.settings import PretextSettings
 
 Contextualise = Callable[[Tensor, Tensor | None], Tensor]
-"""The CRN: encodings (B, S, D_e) and a (B, S) bool mask or None to contextualised shots (B, S, D_c)."""
+"""The CRN: encodings (B, S, D_e) and a (B, S) bool mask or None to contextualized shots (B, S, D_c)."""
 
 
 def _no_crn(encodings: Tensor, mask: Tensor | None) -> Tensor:
@@ -25,9 +25,9 @@ class PretextLoss(NamedTuple):
     """The loss of a batch."""
 
     total: Tensor  # the weighted sum, which is minimised
-    # each loss before weighting: those of ``ssm``, ``cgm``, ``pp``, ``msm`` and ``simclr`` that are used
+    # each loss before weighting, for the tasks in use: ``ssm``, ``cgm``, ``pp``, ``msm``, ``simclr``
     parts: dict[str, Tensor]
-    boundary: Tensor | None  # (B,) the pseudo-boundaries; None where no task uses them
+    boundary: Tensor | None  # (B,) the pseudo-boundaries; None if no task uses them
 
 
 class PretextObjective(nn.Module):
@@ -73,9 +73,9 @@ class PretextObjective(nn.Module):
 
         Args:
             slow: (B, n, D_e), encodings under the second augmentation, of the shots that
-                :meth:`pipelines.pretext.settings.PretextSettings.slow_positions` names. For ShotCoL the last is the
-                centre; for SimCLR (instance, temporal) the only one is the second view.
-            dense: (B, S, D_e), encodings of the window; for SimCLR (instance, temporal) the centre is the first view,
+                :meth:`pipelines.pretext.settings.PretextSettings.slow_positions` returns. For ShotCoL the last is the
+                center; for SimCLR (instance, temporal) the only one is the second view.
+            dense: (B, S, D_e), encodings of the window; for SimCLR (instance, temporal) the center is the first view,
                 and S may be 1.
             contextualise: the CRN, called once without a mask (CGM, PP) and once with (MSM), as in the release.
             noise: (B, 5, S), see :func:`pipelines.pretext.sampling.draw_noise`; for CGM, PP, MSM and random
@@ -106,8 +106,8 @@ class PretextObjective(nn.Module):
                 )
             context = contextualise(dense, None) if self.head_cgm is not None or self.head_pp is not None else dense
             if self.head_cgm is not None:
-                chosen = sample_group_shots(boundary, chance["positive"], chance["negative"])
-                parts["cgm"] = losses.contextual_group_matching(self.head_cgm, context, *chosen, variant)
+                pair = sample_group_shots(boundary, chance["positive"], chance["negative"])
+                parts["cgm"] = losses.contextual_group_matching(self.head_cgm, context, *pair, variant)
             if self.head_pp is not None:
                 other = sample_other_shot(boundary, chance["other"])
                 parts["pp"] = losses.pseudo_boundary_prediction(self.head_pp, context, boundary, other, variant)

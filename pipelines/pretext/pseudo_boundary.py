@@ -26,14 +26,14 @@ def end_similarity(slow: Tensor, dense: Tensor) -> Tensor:
 
     Args:
         slow: (B, n, D), n >= 2, features of the slow sequence; only its first two shots, the window's ends, are used
-            (with ShotCoL a third, the centre, follows them).
+            (with ShotCoL they are followed by the center).
         dense: (B, S, D), features of the window.
     Returns: (B, 2, S) float32, also under autocast and for features of another precision; 0 for zero vectors.
     Raises ValueError: shapes do not fit, or windows have fewer than two shots.
     """
     if dense.ndim != 3 or slow.ndim != 3 or slow.shape[1] < 2 or dense.shape[1] < 2:
         raise ValueError(f"need slow (B, 2, D) and dense (B, S, D), S >= 2, not {slow.shape} and {dense.shape}")
-    # In half precision different shots would tie, and a cumulative sum of costs would lose their differences.
+    # In half precision, different shots would tie and a cumulative sum of costs would lose their differences.
     with torch.autocast(dense.device.type, enabled=False):
         ends, shots = slow[:, :2].float(), dense.float()
         lengths = ends.norm(dim=2)[:, :, None] * shots.norm(dim=2)[:, None]
@@ -65,9 +65,9 @@ def dtw_boundary(similarity: Tensor) -> Tensor:
 def alignment_cost(similarity: Tensor) -> Tensor:
     """1 - cosine, (B, 2, S) in float32, at least 0.
 
-    Rounding can make the cosine of parallel vectors slightly greater than 1. The release keeps the negative cost; where
+    Rounding can make the cosine of parallel vectors slightly greater than 1. The release keeps the negative cost: if
     a window's first and last shot are nearly equal, its alignment can then give a shot to both ends and leave the right
-    sub-sequence empty. All other windows are aligned the same, except for ties that depend on such rounding.
+    sub-sequence empty. All other windows are aligned the same way, except for ties that depend on such rounding.
     """
     return (1 - similarity.float()).clamp(min=0)
 
@@ -114,7 +114,7 @@ def random_boundary(noise: Tensor) -> Tensor:
 
 
 def fixed_boundary(windows: int, shots: int, device: torch.device | None = None) -> Tensor:
-    """The centre shot, S // 2 (table 4a, "Fixed"); of two shots the first, so that the right side is not empty."""
+    """The center shot, S // 2 (table 4a, "Fixed"); of two shots the first, so that the right side is not empty."""
     return torch.full((windows,), min(shots // 2, shots - 2), dtype=torch.int64, device=device)
 
 

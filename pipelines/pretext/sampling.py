@@ -1,7 +1,7 @@
 """Random sampling of the pretext tasks: positive and negative shots, masks, and synthesized windows.
 
-Uniform noise is drawn for each window beforehand, and every choice is a function of it: the same draws give the same
-losses with any number of processes, in a compiled graph, and after resuming.
+Uniform noise is drawn for each window beforehand, and every choice is a function of it: so losses are the same with any
+number of processes, in a compiled graph, and after resuming.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ NOISE = ("boundary", "positive", "negative", "other", "mask")  # what each row o
 def draw_noise(windows: int, shots: int, generator: torch.Generator) -> Tensor:
     """The noise of a batch: (B, 5, S) uniform in [0, 1), on the generator's device; rows as in :data:`NOISE`.
 
-    With several processes, each should draw the noise of the global batch from an equal generator and take its own
-    part: the result is then that of one process.
+    Each of several processes should draw the noise of the global batch from an equal generator and keep its own part:
+    the result is then the same as for one process.
     """
     return torch.rand(windows, len(NOISE), shots, generator=generator, device=generator.device)
 
@@ -35,15 +35,15 @@ def left_of(boundary: Tensor, shots: int) -> Tensor:
 
 
 def sample_group_shots(boundary: Tensor, noise_positive: Tensor, noise_negative: Tensor) -> tuple[Tensor, Tensor]:
-    """The positive and negative shot of CGM (section 3.4), from the centre's sub-sequence and from the other one.
+    """The positive and negative shot of CGM (section 3.4), from the center's sub-sequence and from the other one.
 
-    Each has equal probability within its sub-sequence; the centre is not its own positive shot (release).
+    Each has equal probability within its sub-sequence; the center is not its own positive shot (release).
 
     Args:
         boundary: (B,) last shot of the left sub-sequence, 0 to S-2.
         noise_positive, noise_negative: (B, S) uniform.
     Returns: (B,) int64 twice.
-    Raises ValueError: windows of fewer than three shots, in which the centre can be alone.
+    Raises ValueError: windows of fewer than three shots, in which the center can be alone.
     """
     S = noise_positive.shape[1]
     if S < 3:
@@ -61,8 +61,8 @@ def sample_other_shot(boundary: Tensor, noise: Tensor) -> Tensor:
 
 
 def sample_mask(noise: Tensor, rate: float = 0.15) -> Tensor:
-    """The shots that MSM masks, (B, S) bool, from uniform noise (B, S): each with probability `rate` (section 3.4); one
-    at random where that masks none (release)."""
+    """The shots that MSM masks, (B, S) bool, from uniform noise (B, S): each with probability `rate` (section 3.4), but
+    at least one at random (release)."""
     # If any shot is below the rate, the lowest one is; if none is, the lowest is a uniformly random shot.
     lowest = torch.arange(noise.shape[1], device=noise.device) == noise.argmin(dim=1, keepdim=True)
     return (noise < rate) | lowest
@@ -89,8 +89,8 @@ def joined_rows(
 def neighbour_row(window: NDArray[np.int64], row: int, rng: np.random.Generator) -> int:
     """The positive shot of SimCLR (temporal), M4: any other shot of the window with equal probability.
 
-    The release draws it and then loads the first shot again, so that its SimCLR (temporal) is SimCLR (instance); here
-    it is as in the paper. A shot without any other is its own positive.
+    The release draws it but then loads the first shot again, so that its SimCLR (temporal) is SimCLR (instance); here
+    it is as in the paper. A single shot is its own positive.
 
     `window`: (S,) rows around the shot; a row repeated at a video's edge counts once. `row`: the shot.
     """

@@ -1,18 +1,17 @@
 """Data augmentation of windows of keyframes, a batch at a time, on the device that holds them.
 
-The random crop, flip, colour jitter, grey-scale and blur of the BaSSL paper's appendix A, in this order. A window has
-one crop, flip and blur; its shots differ in colour. The augmentations of a batch are first drawn on the CPU as plain
-tensors (:func:`random_numbers`, :func:`plan_augmentations`) and then applied (:func:`augment`), so that a run is the
-same on a CPU and on a GPU up to rounding, and no decision has to be read back from the device.
+The random crop, flip, colour jitter, grayscale and blur of the paper's appendix A, in this order. A window has one
+crop, flip and blur; its shots differ in colour. The augmentations of a batch are drawn on the CPU as plain tensors
+(:func:`random_numbers`, :func:`plan_augmentations`) and then applied (:func:`augment`): a run is the same on a CPU and
+on a GPU up to rounding, and nothing has to be read back from the device.
 
 The distributions are torchvision's own, including the order of the four colour operations, drawn for each image.
-Brightness, contrast and saturation are all blends with a reference (black, mean grey, grey), so one step does any
-of the three for each image of a batch; hue, which is slower, is changed only for those images whose turn it is.
+Brightness, contrast and saturation are blends with a reference (black, mean gray, gray), so one step does any of the
+three for each image of a batch; hue, which is slower, is changed only for the images whose turn it is.
 
 What differs from torchvision on PIL images, as the paper's release uses it, is arithmetic: images are not rounded to
-8 bits between operations, the crop is read from the frame as it was squeezed to a square and without antialiasing (of
-little weight while the square is hardly larger than the result), and the blur is a true Gaussian where PIL's
-approximates it by boxes.
+8 bits between operations, the crop is taken from the frame squeezed to a square, without antialiasing (negligible if
+the square is hardly larger than the result), and the blur is a true Gaussian, which PIL approximates by boxes.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from torch import Tensor
 from pipelines.training.distributed import send
 from pipelines.training.settings import AugmentationSettings
 
-_TRIES = 10  # of torchvision's RandomResizedCrop, before it takes the centre
+_TRIES = 10  # of torchvision's RandomResizedCrop, before it takes the center
 _PER_WINDOW = 2 * _TRIES + 4
 _PER_SHOT = 11
 _HUE = 3  # torchvision's numbers: 0 brightness, 1 contrast, 2 saturation, 3 hue
 _GREY = (0.2989, 0.587, 0.114)  # torchvision's weights of red, green and blue
-# Images in one pass: on a CPU few enough for its caches, on a GPU few enough for its memory (one to two GB at
-# 224 x 224, calculated and not measured) and enough to keep it busy.
+# Images in one pass: on a CPU few enough for its caches, on a GPU few enough for its memory (by calculation one to two
+# GB at 224 x 224) and enough to keep it busy.
 _CPU_IMAGES, _GPU_IMAGES = 9, 512
 
 
@@ -50,21 +49,20 @@ class Augmentations:
     order: Tensor  # (B, S, 4) int64, the operations in their order: 0 brightness, 1 contrast, 2 saturation, 3 hue
     greyscale: Tensor  # (B, S) bool
     blurred: Tensor  # (B,) bool
-    sigma: Tensor  # (B, S) float32, in pixels of the result; used where ``blurred``
+    sigma: Tensor  # (B, S) float32, in pixels of the result; used if ``blurred``
 
     def part(self, windows: slice, shots: slice = slice(None)) -> Augmentations:
-        """Those of some of the windows, or of some of their shots."""
-        chosen = {field.name: getattr(self, field.name)[windows] for field in fields(self)}
+        """The augmentations of some windows, or of some of their shots."""
+        parts = {field.name: getattr(self, field.name)[windows] for field in fields(self)}
         of_shots = ("jittered", "factors", "order", "greyscale", "sigma")
-        return Augmentations(**{name: v[:, shots] if name in of_shots else v for name, v in chosen.items()})
+        return Augmentations(**{name: v[:, shots] if name in of_shots else v for name, v in parts.items()})
 
 
 def random_numbers(windows: int, shots: int, generator: torch.Generator) -> Tensor:
-    """The random numbers (B, 24 + 11 S), float64 in [0, 1), that decide how B windows of S shots are augmented.
+    """The random numbers (B, 24 + 11 S), float64 in [0, 1), that determine how B windows of S shots are augmented.
 
-    Apart from :func:`plan_augmentations` so that processes which share a batch can draw the numbers of all of it from
-    equal generators (of the CPU) and keep the rows of their own windows: then the result does not depend on how many
-    they are.
+    Separate from :func:`plan_augmentations`: processes that share a batch draw the numbers of the whole batch from
+    equal CPU generators and keep the rows of their own windows, so that the result does not depend on their number.
     """
     return torch.rand(windows, _PER_WINDOW + _PER_SHOT * shots, generator=generator, dtype=torch.float64)
 
@@ -72,19 +70,19 @@ def random_numbers(windows: int, shots: int, generator: torch.Generator) -> Tens
 def plan_augmentations(
     numbers: Tensor, frame: Tensor, settings: AugmentationSettings = AugmentationSettings()
 ) -> Augmentations:
-    """Turn random numbers (B, 24 + 11 S) and original frame sizes (B, 2) into augmentations; a window's depend on its
-    own row only.
+    """Turn random numbers (B, 24 + 11 S) and original frame sizes (B, 2) into augmentations. A window's augmentations
+    depend on its own row only.
 
-    The crop is that of torchvision's ``RandomResizedCrop.get_params``: ten tries at a box of random area and aspect
-    ratio in the original frame's whole pixels, the first that fits is taken; if none does, the largest central box of
-    an allowed ratio. Raises ValueError for shapes that do not fit together, or a frame without area.
+    The crop is torchvision's ``RandomResizedCrop.get_params``: the first of ten boxes of random area and aspect ratio,
+    in whole pixels of the original frame, that fits; if none does, the largest central box of an allowed ratio. Raises
+    ValueError for shapes that do not fit each other, or a frame without area.
     """
     B, shots = len(numbers), (numbers.shape[-1] - _PER_WINDOW) // _PER_SHOT
     if numbers.shape != (B, _PER_WINDOW + _PER_SHOT * shots) or shots < 1:
         raise ValueError(f"numbers must have the shape (B, {_PER_WINDOW} + {_PER_SHOT} S), not {tuple(numbers.shape)}")
     frame = frame.cpu().to(torch.int64)
     if frame.shape != (B, 2) or bool((frame < 1).any()):
-        raise ValueError(f"frame must hold a positive height and width for each of {B} windows")
+        raise ValueError(f"frame must contain a positive height and width for each of {B} windows")
     numbers = numbers.cpu().double()
     box = _crop_boxes(numbers[:, : 2 * _TRIES + 2], frame, settings)
     flip, blurred = (numbers[:, 2 * _TRIES + 2 : _PER_WINDOW] < torch.tensor([settings.flip, settings.blur])).unbind(1)
@@ -104,7 +102,7 @@ def plan_augmentations(
         flip=flip,
         jittered=gate[:, :, 0] < settings.jitter,
         factors=(torch.tensor([1.0, 1.0, 1.0, 0.0]) + spread * (2 * strengths - 1)).float(),
-        order=keys.argsort(dim=2),  # of random keys: each of the 24 orders is as likely as any other
+        order=keys.argsort(dim=2),  # random keys: all 24 orders are equally likely
         greyscale=grey[:, :, 0] < settings.greyscale,
         blurred=blurred,
         sigma=_between(sigma[:, :, 0], *settings.sigma).float(),
@@ -166,13 +164,13 @@ def _crop_boxes(numbers: Tensor, frame: Tensor, settings: AugmentationSettings) 
     H, W = frame.double().unbind(1)
     area = (H * W)[:, None] * _between(areas, *settings.scale)
     ratio = _between(ratios, math.log(settings.ratio[0]), math.log(settings.ratio[1])).exp()
-    # Both Python's round, which torchvision calls, and this take halves to the even neighbour.
+    # Rounds halves to even, as Python's round, which torchvision calls.
     width, height = (area * ratio).sqrt().round(), (area / ratio).sqrt().round()
     fits = (width > 0) & (width <= W[:, None]) & (height > 0) & (height <= H[:, None])
     first = fits.int().argmax(dim=1, keepdim=True)  # of equal values the first
     width, height = width.gather(1, first)[:, 0], height.gather(1, first)[:, 0]
     top, left = torch.floor(place * torch.stack([H - height + 1, W - width + 1], dim=1)).unbind(1)
-    # Where none of the ten fits: the whole frame, cut to the nearest allowed ratio about its centre.
+    # If none of the ten fits: the whole frame, cropped to the nearest allowed ratio about its center.
     none = ~fits.any(dim=1)
     shape = W / H
     narrow, wide = shape < settings.ratio[0], shape > settings.ratio[1]
@@ -186,14 +184,14 @@ def _crop_boxes(numbers: Tensor, frame: Tensor, settings: AugmentationSettings) 
 def _crop(keyframes: Tensor, drawn: Augmentations, size: int) -> Tensor:
     """Crop, resize and flip: (n, S, 3, Q, Q) uint8 to (n S, 3, size, size) between 0 and 1.
 
-    The box, drawn in pixels of the original frame, is mapped to the square that the frame was squeezed to. Bilinear;
-    nothing outside the box is read, as if it had been cut out first.
+    The box, in pixels of the original frame, is mapped to the square that the frame was squeezed to. Bilinear; pixels
+    outside the box are not used.
     """
     n, S, _, Q, _ = keyframes.shape
     start, extent = drawn.box[:, :2].double(), drawn.box[:, 2:].double()
     squeeze = Q / drawn.frame.double()
     start, extent = (start * squeeze)[:, :, None], (extent * squeeze)[:, :, None]  # (n, 2, 1), rows then columns
-    # Positions between 0 and Q at which the result's pixels have their centres, half a pixel or more inside the box.
+    # Centers of the result's pixels, as positions between 0 and Q, at least half a pixel inside the box.
     at = start + extent * (torch.arange(size, dtype=torch.float64) + 0.5) / size
     margin = (extent / 2).clamp(max=0.5)
     at = torch.minimum(torch.maximum(at, start + margin), start + extent - margin)
@@ -201,7 +199,7 @@ def _crop(keyframes: Tensor, drawn: Augmentations, size: int) -> Tensor:
     rows, columns = send((at * 2 / Q - 1).float(), keyframes.device).unbind(1)
     grid = torch.stack(
         [columns[:, None, :].expand(n, size, size), rows[:, :, None].expand(n, size, size)], dim=3
-    )  # the same for all shots of a window, which are therefore its channels
+    )  # all shots of a window have the same grid, so they are its channels
     planes = keyframes.contiguous().float().view(n, S * 3, Q, Q)
     cropped = F.grid_sample(planes, grid, mode="bilinear", padding_mode="border", align_corners=False)
     return cropped.mul_(1 / 255).view(n * S, 3, size, size)
@@ -218,7 +216,7 @@ def _jitter(x: Tensor, drawn: Augmentations) -> None:
     hue_place = (order == _HUE).int().argmax(dim=1)
     blends = order[order != _HUE].view(-1, 3)
     factor = torch.where(jittered[:, None], factors.gather(1, blends), 1.0)
-    # (3, N, 1, 1, 1): the factor, and how much of the reference is mean grey (contrast) and grey (saturation).
+    # (3, N, 1, 1, 1): the factor, and how much of the reference is mean gray (contrast) and gray (saturation).
     columns = [factor, (1 - factor) * (blends == 1), (1 - factor) * (blends == 2)]
     own, of_mean, of_grey = send(torch.stack(columns).transpose(1, 2)[..., None, None, None], x.device)
     for place in range(4):
@@ -231,11 +229,11 @@ def _jitter(x: Tensor, drawn: Augmentations) -> None:
 
 
 def _change(x: Tensor, which: Tensor, operation: Callable[[Tensor, Tensor], Tensor], values: Tensor) -> None:
-    """Replace some of the images by the operation's result; ``which`` is on the CPU, where their number is needed."""
-    chosen = which.nonzero()[:, 0]
-    if len(chosen):
-        index = send(chosen, x.device)
-        x.index_copy_(0, index, operation(x.index_select(0, index), send(values[chosen], x.device)))
+    """Replace some of the images by the operation's result; ``which`` is on the CPU, because their number is needed."""
+    images = which.nonzero()[:, 0]
+    if len(images):
+        index = send(images, x.device)
+        x.index_copy_(0, index, operation(x.index_select(0, index), send(values[images], x.device)))
 
 
 def _shift_hue(x: Tensor, shift: Tensor) -> Tensor:
@@ -243,12 +241,12 @@ def _shift_hue(x: Tensor, shift: Tensor) -> Tensor:
     red, green, blue = x.unbind(1)
     low, high = torch.minimum(torch.minimum(red, green), blue), torch.maximum(torch.maximum(red, green), blue)
     chroma = high - low
-    # In sixths of a turn; where there is no chroma the numerators are 0, and any hue will do.
+    # In sixths of a turn; without chroma the numerators are 0, and any hue will do.
     per = chroma.clamp_min(torch.finfo(x.dtype).tiny).reciprocal_()
     hue = torch.where(high == green, (blue - red).mul_(per).add_(2), (red - green).mul_(per).add_(4))
     hue = torch.where(high == red, (green - blue).mul_(per), hue)
     hue = hue.add_(6 * shift.view(-1, 1, 1)).remainder_(6)
-    # How much of each colour there is at a hue: 1 for a third of the circle about it, 0 for the third opposite.
+    # Share of each primary colour at a hue: 1 for a third of the circle about it, 0 for the opposite third.
     shares = torch.stack([(hue - 3).abs_().sub_(1), 2 - (hue - 2).abs_(), 2 - (hue - 4).abs_()], dim=1)
     return shares.clamp_(0, 1).mul_(chroma[:, None]).add_(low[:, None])
 
@@ -266,7 +264,7 @@ def _convolve(x: Tensor, kernels: Tensor) -> Tensor:
     """(N, 3, H, W) with (N, taps), along both axes, mirrored at the edges."""
     N, C, H, W = x.shape
     margin = kernels.shape[1] // 2
-    # Every plane is a channel with a kernel of its own: a depthwise convolution of one image with many channels.
+    # Every plane is a channel with its own kernel: a depthwise convolution of one image with many channels.
     kernels = kernels.repeat_interleave(C, dim=0)
     wide = F.pad(x, (margin, margin, 0, 0), mode="reflect").view(1, N * C, H, W + 2 * margin)
     x = F.conv2d(wide, kernels[:, None, None, :], groups=N * C).view(N, C, H, W)

@@ -23,28 +23,30 @@ _LAUNCHER_POLL_SECONDS = 0.5
 
 
 class LostPeerError(BasslError):
-    """Another process of the job ended, for a reason of its own, or cannot be reached."""
+    """Another process of the job ended or cannot be reached."""
 
 
 @dataclass(frozen=True)
 class Process(Peer):
-    """This process's rank, the number of processes, and the device of this one."""
+    """This process's rank and device, and the number of processes."""
 
     device: torch.device
 
 
 @contextmanager
 def process_group(device: str = "auto") -> Iterator[Process]:
-    """Join the group that torchrun's environment describes, with a device ``auto`` (a GPU where there is one), ``cpu``
-    or ``cuda``; alone where there is none; torch's random numbers are then as before when the block ends.
-    Raises BasslError if the device is not available, LostPeerError if another process of the group has ended or does
-    not answer."""
+    """Join the process group of torchrun's environment; without one, this process is alone, and torch's random state is
+    restored when the block ends.
+
+    ``device``: ``auto`` (a GPU if there is one), ``cpu`` or ``cuda``.
+    Raises BasslError if the device is not available, LostPeerError if another process of the group ended or does not
+    answer."""
     if device not in ("auto", "cpu", "cuda"):
         raise BasslError(f"the device must be auto, cpu or cuda, not {device!r}")
     cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if cuda and local >= torch.cuda.device_count():
-        raise BasslError(f"there are {torch.cuda.device_count()} GPUs here, and process {local} needs one of its own")
+        raise BasslError(f"process {local} needs its own GPU, but there are {torch.cuda.device_count()} GPUs here")
     own = torch.device("cuda", local) if cuda else torch.device("cpu")
     if cuda:
         torch.cuda.set_device(own)
@@ -54,10 +56,10 @@ def process_group(device: str = "auto") -> Iterator[Process]:
         with torch.random.fork_rng([own] if cuda else []):
             yield Process(0, 1, own)
         return
-    # A process that dies is noticed by torchrun; the time-out is for one that hangs. Tensors on the CPU go by gloo even
-    # where the GPUs have NCCL: processes agree on small things without waiting for the device.
+    # torchrun notices a process that dies; the time-out is for one that hangs. CPU tensors use gloo even beside NCCL,
+    # so that processes agree on small things without waiting for the device.
     try:
-        if not dist.is_initialized():  # one for all stages that a program calls: torchrun's store cannot serve another
+        if not dist.is_initialized():  # once for all stages of a program: torchrun's store cannot serve another group
             dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timedelta(minutes=30))
             atexit.register(dist.destroy_process_group)
         yield Process(dist.get_rank(), dist.get_world_size(), own)
@@ -70,7 +72,7 @@ def process_group(device: str = "auto") -> Iterator[Process]:
 
 
 def _end_with(launcher: int) -> None:
-    # Without the process that started it, nothing would end this one.
+    # If the launcher dies, nothing else would end this process.
     while os.getppid() == launcher:
         time.sleep(_LAUNCHER_POLL_SECONDS)
     os._exit(1)
@@ -82,15 +84,13 @@ def _is_lost_peer(error: RuntimeError) -> bool:
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a tensor of the CPU to the device without waiting for the device.
-
-    A copy from memory that is not pinned would wait until the GPU has finished all work queued before.
-    """
+    """Copy a CPU tensor to the device without waiting for the device. A copy from memory that is not pinned would wait
+    until the GPU has finished all queued work."""
     return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 
 def any_process(process: Process, flag: bool) -> bool:
-    """Whether any process raises its flag; all get the same answer, at the same step."""
+    """Whether any process raises its flag; all processes get the same answer, at the same step."""
     if process.world_size == 1:
         return flag
     raised = torch.tensor(int(flag))
@@ -99,7 +99,7 @@ def any_process(process: Process, flag: bool) -> bool:
 
 
 def average_gradients(process: Process, parameters: Sequence[Tensor]) -> None:
-    """Replace gradients by their mean over all processes, for a network that is not wrapped in DDP."""
+    """Replace gradients by their mean over all processes, for a network without DDP."""
     if process.world_size == 1:
         return
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
@@ -111,8 +111,8 @@ def average_gradients(process: Process, parameters: Sequence[Tensor]) -> None:
 
 
 def synchronised_norms(network: nn.Module) -> nn.Module:
-    """The network with batch norms over the batches of all processes (SyncBN); its parameters keep their names. The
-    networks of timm have norms with an activation inside, which PyTorch's own conversion would drop."""
+    """The network with batch norms over the batches of all processes (SyncBN); parameters keep their names. PyTorch's
+    own conversion would drop the activations inside timm's norms."""
     from timm.layers import convert_sync_batchnorm  # start-up time: timm, which only this needs
 
     converted: nn.Module = convert_sync_batchnorm(network)

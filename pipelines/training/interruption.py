@@ -12,7 +12,7 @@ _last = [signal.SIGTERM.value]  # the signal that stopped a run in this process
 
 
 def stopped_code() -> int:
-    """Exit code of a run that was stopped: what a shell shows for a process that the signal ended."""
+    """Exit code of a run that was stopped: 128 + the signal, as in a shell."""
     return 128 + _last[0]
 
 
@@ -20,7 +20,7 @@ def stopped_code() -> int:
 def stop_signals() -> Iterator[list[int]]:
     """A list that is empty until SIGTERM or SIGINT arrives; a second signal ends the process as usual.
 
-    Outside the main thread, where Python delivers no signals, it stays empty.
+    It stays empty outside the main thread, where Python delivers no signals.
     """
     received: list[int] = []
     before: dict[signal.Signals, Any] = {}
@@ -28,7 +28,9 @@ def stop_signals() -> Iterator[list[int]]:
     def receive(number: int, frame: object) -> None:
         received.append(number)
         _last[0] = number
-        if "LOCAL_RANK" not in os.environ:  # torchrun sends on what a terminal has already sent to all processes
+        if (
+            "LOCAL_RANK" not in os.environ
+        ):  # torchrun forwards signals that a terminal has sent to all processes already
             signal.signal(number, before[signal.Signals(number)])
 
     try:

@@ -1,7 +1,7 @@
 """Windows of keyframes for training: the order of windows in a run, and reading them ahead in worker processes.
 
-Everything is a function of the seed, the epoch or step, and the centre shot of a window: the data of a step do not
-depend on what ran before it, on the number of processes, or on which worker reads them.
+Everything is a function of the seed, the epoch or step, and the center shot of a window: the data of a step do not
+depend on the steps before it, on the number of processes, or on which worker reads them.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ from pipelines.training.distributed import Process
 from pipelines.training.seeds import KEYFRAMES, WINDOW_ORDER
 from pipelines.video.resizing import resize_to_square
 
-_CHUNK = 8  # windows that a worker reads at a time: small enough that all workers share a batch
+_CHUNK = 8  # windows that a worker reads at a time: few, so that all workers share a batch
 
 Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
 class WindowOrder:
-    """Which windows make which step."""
+    """Which windows belong to which step."""
 
-    rows: NDArray[np.int64]  # (N,) centre shots to learn from
+    rows: NDArray[np.int64]  # (N,) center shots to learn from
     batch: int  # windows in a step, over all processes
-    epochs: int  # passes over the rows; the last rows of each, which fill no batch, are left out
-    seed: int  # of the order, a new one each epoch
+    epochs: int  # passes over the rows; an incomplete last batch is left out
+    seed: int  # the order is new in each epoch
 
     @property
     def epoch_steps(self) -> int:
@@ -55,7 +55,7 @@ class WindowOrder:
         return self.epoch_steps * self.epochs
 
     def centres(self, start: int) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
-        """From a step on: step and epoch, both from 0, and the (batch,) centres of the step."""
+        """Step and epoch, both from 0, and the (batch,) center shots of each step from ``start`` on."""
         for epoch in range(start // self.epoch_steps, self.epochs):
             order = np.random.default_rng((self.seed, WINDOW_ORDER, epoch)).permutation(self.rows)
             for step in range(max(start, epoch * self.epoch_steps), (epoch + 1) * self.epoch_steps):
@@ -64,8 +64,8 @@ class WindowOrder:
 
 
 WindowRows = Callable[[int, NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64] | None]]
-"""From an epoch and (B,) centres to (B, T) rows of the windows around them, and (B,) where two videos are joined, if
-they are; must be picklable."""
+"""From an epoch and (B,) center shots to the (B, T) rows of their windows, and (B,) positions at which two videos are
+joined, or None; must be picklable."""
 
 
 @dataclass(frozen=True, eq=False)

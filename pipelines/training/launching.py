@@ -28,30 +28,31 @@ _HOST_SECONDS = 60
 
 
 def check_gpus(machines: Machines, command: str) -> None:
-    """Check that this machine has the GPUs of the job. Raises BasslError, one line, with a command line (``command``
-    and its options) that fits the GPUs of this machine."""
+    """Check that this machine has the GPUs of the job. Raises BasslError with a command line (``command`` and its
+    options) that fits the GPUs of this machine."""
     if not machines.gpus:
         return
     here = torch.cuda.device_count()
     if machines.per_node <= here:
         return
-    nodes = -(-machines.gpus // (here or 8))  # a machine without a GPU says nothing of the others: 8 is usual
+    nodes = -(-machines.gpus // (here or 8))  # unknown on a machine without a GPU: 8 is usual
     while machines.gpus % nodes:
         nodes += 1
-    found = f"this machine has {count(here, 'GPU')}" if here else "this machine has no GPU"
+    available = f"this machine has {count(here, 'GPU')}" if here else "this machine has no GPU"
     many = f"{count(nodes, 'machine')} with {count(machines.gpus // nodes, 'GPU')}{' each' * (nodes > 1)}"
     what = f"{command} --gpus {machines.gpus}"
     if nodes > 1:
         what += f" --nodes {nodes} --node-rank 0 (to {nodes - 1}) --rdzv-endpoint FIRST_MACHINE:29500"
     cpu = "" if here else "; or train here on the CPU with --gpus 0"
-    raise BasslError(f"{found}, and {machines.per_node} are asked for; run on {many}: {what}{cpu}")
+    raise BasslError(f"{available}, but {machines.per_node} are requested; run on {many}: {what}{cpu}")
 
 
 def launch(machines: Machines, arguments: Sequence[str]) -> int:
-    """Run ``bassl ARGUMENTS`` in each process of the job and wait; a process that dies ends the others.
-    Signal handlers and environment are as before when it returns: 0, 1 where some inputs failed, or 128 + the signal
-    for a job that was asked to stop. Raises BasslError for an error of a process (see :func:`errors_to_launcher`), or a
-    process that died."""
+    """Run ``bassl ARGUMENTS`` in each process of the job and wait; a process that dies ends the others. Signal handlers
+    and environment are restored afterwards.
+
+    Returns: The exit code: 0, 1 if some inputs failed, or 128 + the signal for a job that was asked to stop.
+    Raises BasslError for an error of a process (see :func:`errors_to_launcher`), or a process that died."""
     where = ["--standalone"]
     if machines.nodes > 1:
         where = ["--nnodes", str(machines.nodes), "--rdzv-endpoint", _endpoint(str(machines.rdzv_endpoint))]
@@ -59,10 +60,10 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
             where += ["--rdzv-backend", "c10d", "--rdzv-id", "bassl"]
         else:
             where += ["--node-rank", str(machines.node_rank)]
-    # launch() says in one line what torchrun logs at length.
+    # torchrun logs at length what launch() reports in one line.
     for logger in map(logging.getLogger, ("torch.distributed.elastic", "torch.distributed.run")):
         logger.handlers, logger.propagate = [logging.NullHandler()], False  # loggers below have levels of their own
-    # torchrun's own folder for the errors of processes would stay.
+    # A temporary folder, because torchrun's own folder for errors would stay.
     with _restore_state(), TemporaryDirectory(prefix="bassl-") as errors:
         how = ["--nproc-per-node", str(machines.per_node), "--log-dir", errors]
         os.environ[LAUNCHED] = str(os.getpid())
@@ -76,34 +77,36 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
         except SignalException as stop:
             return 128 + int(stop.sigval)
         except ChildFailedError as error:
-            # Torchrun notes only the second in which a process failed; as a rule the others follow in the same one:
-            # they lose it, or torchrun ends them by SIGTERM.
-            follow = (LOST_PEER, -signal.SIGTERM)
-            rank, failure = min(error.failures.items(), key=lambda one: (one[1].exitcode in follow, one[1].timestamp))
+            # torchrun records only the second of a failure, and other processes usually fail within the same second:
+            # they lose their peer, or torchrun ends them by SIGTERM.
+            consequences = (LOST_PEER, -signal.SIGTERM)
+            rank, failure = min(
+                error.failures.items(), key=lambda item: (item[1].exitcode in consequences, item[1].timestamp)
+            )
             if failure.exitcode in (STOPPED, SOME_FAILED):
                 return STOPPED if failure.exitcode == STOPPED else 1
             raise _error_of(rank, failure) from None
     return 0
 
 
-def _endpoint(given: str) -> str:
+def _endpoint(address: str) -> str:
     """The address with its port: torchrun has different default ports with and without --node-rank. Raises BasslError
-    for an invalid address, or a host that is not known within a minute; torchrun would wait for a quarter of an hour,
-    and not heed Ctrl-C."""
+    for an invalid address, or a host that does not resolve within a minute; torchrun would wait a quarter of an hour
+    and ignore Ctrl-C."""
     try:
-        host, port = parse_rendezvous_endpoint(given, 29500)
+        host, port = parse_rendezvous_endpoint(address, 29500)
     except ValueError as error:
-        raise BasslError(f"--rdzv-endpoint {given}: {first_line(error)}") from error
+        raise BasslError(f"--rdzv-endpoint {address}: {first_line(error)}") from error
     deadline = time.monotonic() + _HOST_SECONDS
-    while not _is_known(host):  # a cluster may name the first machine after it has started the others
+    while not _resolves(host):  # a cluster may add the name of the first machine after it has started the others
         if time.monotonic() > deadline:
-            raise BasslError(f"--rdzv-endpoint {given}: there is no such host; name the first machine, HOST:PORT")
-        warnings.warn(BasslWarning(f"--rdzv-endpoint {given}: no such host yet; waiting"), stacklevel=2)  # shown once
+            raise BasslError(f"--rdzv-endpoint {address}: no such host; name the first machine, HOST:PORT")
+        warnings.warn(BasslWarning(f"--rdzv-endpoint {address}: no such host yet; waiting"), stacklevel=2)  # shown once
         time.sleep(1)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _is_known(host: str) -> bool:
+def _resolves(host: str) -> bool:
     try:
         return bool(socket.getaddrinfo(host, None))
     except (OSError, UnicodeError):
@@ -112,7 +115,7 @@ def _is_known(host: str) -> bool:
 
 @contextmanager
 def _restore_state() -> Iterator[None]:
-    """Restore what torchrun changes in this process: handlers of signals, and the environment."""
+    """Restore what torchrun changes in this process: signal handlers and the environment."""
     handlers = {number: signal.getsignal(number) for number in signal.valid_signals()}
     environment = dict(os.environ)
     try:
@@ -132,23 +135,23 @@ def _error_of(rank: int, failure: Any) -> BasslError:
         text = str(recorded.get("message", "")) if isinstance(recorded, dict) else ""
         return BasslError(text.partition(": ")[2] or f"process {rank} stopped; see above")
     how = (
-        f"was ended by signal {-failure.exitcode} ({signal.Signals(-failure.exitcode).name})"
+        f"was killed by signal {-failure.exitcode} ({signal.Signals(-failure.exitcode).name})"
         if failure.exitcode < 0
         else f"failed with exit code {failure.exitcode}"
     )
-    return BasslError(f"process {rank} of the job {how}, and the job with it; continue with --resume")
+    return BasslError(f"process {rank} {how}; the job was stopped; continue with --resume")
 
 
 @contextmanager
 def errors_to_launcher() -> Iterator[None]:
-    """In a process that :func:`launch` started, pass a BasslError to it, so that it is shown once and not by each.
-    Raises SystemExit with 2 or LOST_PEER, in place of the error."""
+    """In a process that :func:`launch` started, pass a BasslError to the launcher, so that it is shown once. Raises
+    SystemExit with 2 or LOST_PEER instead of the error."""
     try:
         yield
     except BasslError as error:
         if LAUNCHED not in os.environ or not is_worker():
             raise
-        # Torchrun cannot read half an error, which a process would leave that it ends because another has one too.
+        # torchrun ends this process if another one failed too, and could not read an error that is half written.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         handler = get_error_handler()
         handler.initialize()

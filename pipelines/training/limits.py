@@ -1,4 +1,4 @@
-"""Errors of one line for the limits of a machine in training: memory, worker processes, the compiler."""
+"""One-line errors for the limits of a machine in training: memory, worker processes, the compiler."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FEWER_WINDOWS = "use --micro-batch to encode fewer windows at a time"
 
 @contextmanager
 def limits_in_one_line(relief: str) -> Iterator[None]:
-    """Turn the limits of a machine into errors of one line: too little memory (``relief`` says what helps), a dead
-    worker process, no compiler. Raises BasslError for these."""
+    """Raises BasslError, one line, for the limits of a machine: too little memory (``relief``: what to do), a dead
+    worker process, no compiler."""
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -27,8 +27,8 @@ def limits_in_one_line(relief: str) -> Iterator[None]:
             raise BasslError(f"there is not enough memory ({first_line(error)}); {relief}") from error
         if "DataLoader worker" in str(error):
             raise BasslError(
-                f"a process that reads keyframes ended ({first_line(error)}); where memory is short, fewer --workers "
-                "or more shared memory (docker run --shm-size) may help; continue with --resume"
+                f"a process that reads keyframes ended ({first_line(error)}); if memory is short, use fewer --workers "
+                "or more shared memory (docker run --shm-size); continue with --resume"
             ) from error
         if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
             raise BasslError(f"--compile does not work here ({first_line(error)}); leave it out") from error

@@ -7,17 +7,17 @@ import signal
 from dataclasses import dataclass
 
 STOPPED = 128 + signal.SIGTERM
-"""Exit code of a run that was asked to stop: what a shell shows for a process that SIGTERM ended."""
+"""Exit code of a run that was asked to stop, as a shell shows it for a process that SIGTERM ended."""
 
 SOME_FAILED = 3
-"""Exit code of the first process of a job where some inputs failed and all others are done: `bassl` then ends with 1,
-which is the code of a process that crashed."""
+"""Exit code of the first process of a job in which some inputs failed and all others are done. `bassl` itself ends with
+1, which is also the code of a process that crashed."""
 
 LOST_PEER = 4
-"""Exit code of a process of a job that ended because another one did, whose error is to be shown."""
+"""Exit code of a process that ended because another process of its job did, whose error is shown."""
 
 LAUNCHED = "BASSL_LAUNCHED"
-"""Environment variable of the processes that bassl itself started with torchrun: the id of the one that did."""
+"""Environment variable of processes that bassl started with torchrun: the id of the launching process."""
 
 
 @dataclass(frozen=True)
@@ -62,12 +62,12 @@ class Machines:
 
     @property
     def device(self) -> str | None:
-        """``cpu`` or ``cuda``; None where nothing is said of it."""
+        """``cpu`` or ``cuda``; None if not specified."""
         return None if self.gpus is None else "cuda" if self.gpus else "cpu"
 
 
 def in_group() -> bool:
-    """Whether torchrun, or another launcher like it, describes a process group for this process to join."""
+    """Whether torchrun, or a similar launcher, set up a process group for this process."""
     return "WORLD_SIZE" in os.environ and "MASTER_ADDR" in os.environ
 
 

@@ -1,4 +1,4 @@
-"""The processes of a job as peers: the rank of this one, and what they agree on. One process alone needs no torch."""
+"""Communication between the processes of a job. A single process does not need torch."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Peer:
 
 
 def broadcast_from_rank0(process: Peer, decide: Callable[[], T]) -> T:
-    """Call a function, whose result is picklable, in the first process, while the others wait; all get its result, or
-    its BasslError."""
+    """Call a function in the first process while the others wait; all processes return its result, which must be
+    picklable, or raise its BasslError."""
     outcome: list[Any] = [None, None]  # result and message
     failure: BasslError | None = None
     if process.is_first:
@@ -40,7 +40,7 @@ def broadcast_from_rank0(process: Peer, decide: Callable[[], T]) -> T:
         except BasslError as error:
             failure, outcome[1] = error, str(error)
     if process.world_size > 1:
-        import torch
+        import torch  # optional dependency, not needed by a single process
         import torch.distributed as dist
 
         dist.broadcast_object_list(outcome, device=torch.device("cpu"))
@@ -53,10 +53,10 @@ def broadcast_from_rank0(process: Peer, decide: Callable[[], T]) -> T:
 
 
 def gather(process: Peer, value: T) -> list[T]:
-    """The values of all processes, picklable, in order of rank; all get the same list."""
+    """The picklable values of all processes in the order of ranks; all processes get the same list."""
     values: list[Any] = [value] * process.world_size
     if process.world_size > 1:
-        import torch.distributed as dist
+        import torch.distributed as dist  # optional dependency, not needed by a single process
 
         dist.all_gather_object(values, value)
     return values

@@ -1,4 +1,4 @@
-"""Speed of a training loop, and the share of its time that it waits for data."""
+"""Speed of a training loop, and the share of time spent waiting for data."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Throughput:
-    """Measures from its creation, or the last :meth:`reset`, on."""
+    """Measures from its creation or the last :meth:`reset`."""
 
     def __init__(self) -> None:
         self.reset()
@@ -20,14 +20,14 @@ class Throughput:
         self._since, self._waited, self.steps = time.perf_counter(), 0.0, 0
 
     def next_of(self, batches: Iterator[T]) -> T:
-        """The next batch; the time until it is there counts as waiting."""
-        asking = time.perf_counter()
+        """The next batch; the time to get it counts as waiting."""
+        start = time.perf_counter()
         batch = next(batches)
-        self._waited += time.perf_counter() - asking
+        self._waited += time.perf_counter() - start
         self.steps += 1
         return batch
 
     def measure(self, items: float) -> tuple[float, float]:
-        """Items per second, for this number of items per step, and the share of time spent waiting."""
+        """Items per second, with this number of items per step, and the share of time spent waiting."""
         seconds = time.perf_counter() - self._since
         return self.steps * items / seconds, self._waited / seconds

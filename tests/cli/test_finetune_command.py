@@ -56,7 +56,7 @@ def test_with_quiet_the_result_is_only_in_its_file(small: list[str], tmp_path: P
     [
         (["--crn", "lstm"], ["crn must be one of transformer, mlp, ms-lstm, relational"]),
         (["--seeds", "0"], ["seeds must be at least 1"]),
-        (["--gpus", "1600"], ["1600 are asked for", "bassl finetune --gpus 1600"]),
+        (["--gpus", "1600"], ["1600 are requested", "bassl finetune --gpus 1600"]),
         (["--index", "nowhere.h5"], ["nowhere.h5"]),
     ],
     ids=["crn", "seeds", "gpus", "index"],

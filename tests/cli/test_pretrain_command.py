@@ -50,7 +50,7 @@ def test_the_command_trains_a_run_and_logs_its_progress(small: list[str], tmp_pa
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--gpus", "1600"], ["1600 are asked for", "--nodes", "--node-rank", "--rdzv-endpoint"]),
+        (["--gpus", "1600"], ["1600 are requested", "--nodes", "--node-rank", "--rdzv-endpoint"]),
         (["--gpus", "3", "--nodes", "2", "--rdzv-endpoint", "a:1"], ["3 GPUs cannot be shared equally by 2 machines"]),
         (["--gpus", "4", "--nodes", "2"], ["--rdzv-endpoint HOST:PORT"]),
         (["--processes", "2"], ["add --gpus 0"]),
@@ -95,7 +95,7 @@ def test_the_job_ends_when_one_process_dies(small: list[str], tmp_path: Path, ho
     assert "--resume" in lines[0]
     if how == "killed":
         assert job.returncode == 2
-        assert "process 1 of the job was ended by signal 9 (SIGKILL)" in lines[0]
+        assert "process 1 was killed by signal 9 (SIGKILL)" in lines[0]
     else:
         assert job.returncode == 143
         assert torch.load(tmp_path / "run" / "state.pt", weights_only=True)["step"] >= 10

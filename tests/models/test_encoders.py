@@ -60,7 +60,7 @@ def test_the_encoding_of_a_shot_is_the_mean_over_its_keyframes() -> None:
 
 
 def test_features_that_are_not_finite_are_refused_with_the_name_of_their_encoder() -> None:
-    with pytest.raises(BasslError, match="the encoder mean gives features that are not finite"):
+    with pytest.raises(BasslError, match="the encoder mean returns features that are not finite"):
         mean_colour(std=(0.0, 1.0, 1.0)).encode([[plain(10)]])
 
 

@@ -21,7 +21,7 @@ from pipelines.models.onnx_encoder import open_onnx_encoder
 from tests.onnx_networks import write_network
 
 PLAIN = EncoderOptions(encoder_mean=(0.0, 0.0, 0.0), encoder_std=(1 / 255,) * 3)
-"""With these a network sees the values from 0 to 255."""
+"""The input of the network is then 0 to 255."""
 
 
 def plain(*colour: float, size: int = 8) -> NDArray[np.uint8]:
@@ -37,7 +37,7 @@ def refusal(path: Path, options: EncoderOptions = EncoderOptions()) -> str:
     return str(caught.value)
 
 
-# --- what a network is given, and what is made of its answer ---------------------------------------------------------
+# --- input and output -------------------------------------------------------------------------------------------------
 
 
 def test_the_encoding_of_a_shot_is_the_mean_over_its_keyframes(tmp_path: Path) -> None:
@@ -47,14 +47,14 @@ def test_the_encoding_of_a_shot_is_the_mean_over_its_keyframes(tmp_path: Path) -
     assert encoder.width == 3
 
 
-def test_floating_point_networks_get_red_green_blue_normalised_by_mean_and_std(tmp_path: Path) -> None:
+def test_floating_point_networks_get_red_green_blue_normalized_by_mean_and_std(tmp_path: Path) -> None:
     options = EncoderOptions(encoder_mean=(0.1, 0.2, 0.3), encoder_std=(0.2, 0.5, 1.0))
     encoder = open_onnx_encoder(write_network(tmp_path / "net.onnx"), options=options)
     expected = [(51 / 255 - 0.1) / 0.2, (102 / 255 - 0.2) / 0.5, (153 / 255 - 0.3) / 1.0]
     np.testing.assert_allclose(encoder.encode([[plain(51, 102, 153)]]), [expected], rtol=1e-4)
 
 
-def test_a_network_for_uint8_gets_unnormalised_images(tmp_path: Path) -> None:
+def test_a_network_for_uint8_gets_images_as_they_are(tmp_path: Path) -> None:
     file = write_network(tmp_path / "net.onnx", shape=("B", 8, 8, 3), kind=TensorProto.UINT8)
     np.testing.assert_allclose(open_onnx_encoder(file).encode([[plain(51, 102, 153)]]), [[51, 102, 153]])
 
@@ -84,24 +84,24 @@ def test_an_image_of_any_size_is_resized_to_the_input_of_the_network(tmp_path: P
     assert encoder.prepare(plain(1, 2, 3, size=50)[:30]).shape == (16, 16, 3)
 
 
-def test_metadata_of_the_file_replace_options(tmp_path: Path) -> None:
+def test_metadata_of_the_file_stand_in_for_options(tmp_path: Path) -> None:
     metadata = {"name": "my net", "mean": "[0.1, 0.2, 0.3]", "std": "[0.2, 0.5, 1.0]", "size": "12", "output": "b"}
     shape = ("B", 3, "H", "W")
-    told = write_network(tmp_path / "told.onnx", shape=shape, outputs=("a", "b"), metadata=metadata)
-    silent = write_network(tmp_path / "silent.onnx", shape=shape, outputs=("a", "b"))
+    labeled = write_network(tmp_path / "labeled.onnx", shape=shape, outputs=("a", "b"), metadata=metadata)
+    plain_file = write_network(tmp_path / "silent.onnx", shape=shape, outputs=("a", "b"))
     options = EncoderOptions(
         encoder_mean=(0.1, 0.2, 0.3), encoder_std=(0.2, 0.5, 1.0), encoder_size=12, encoder_output="b"
     )
-    one, other = open_onnx_encoder(told), open_onnx_encoder(silent, options=options)
+    one, other = open_onnx_encoder(labeled), open_onnx_encoder(plain_file, options=options)
     assert (one.name, other.name) == ("my net", "silent")
     assert (
         (one.mean, one.std, one.size) == (other.mean, other.std, other.size) == ((25.5, 51, 76.5), (51, 127.5, 255), 12)
     )
     shots = [[plain(51, 102, 153, size=12)]]
     np.testing.assert_array_equal(one.encode(shots), other.encode(shots))
-    # and an option overrides what the file says
+    # an option overrides the metadata
     np.testing.assert_allclose(
-        open_onnx_encoder(told, options=EncoderOptions(encoder_output="a")).encode(shots) * 10,
+        open_onnx_encoder(labeled, options=EncoderOptions(encoder_output="a")).encode(shots) * 10,
         one.encode(shots),
         rtol=1e-5,
     )
@@ -136,7 +136,7 @@ def test_the_id_covers_the_file_and_the_preprocessing(tmp_path: Path) -> None:
     assert len(changed | {one.id}) == 7
 
 
-# --- one clear line for what is no such network -----------------------------------------------------------------------
+# --- refusals ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
@@ -152,60 +152,47 @@ def test_a_file_that_is_not_a_network_is_refused(tmp_path_factory: pytest.TempPa
     assert "is not an ONNX network that can be run" in refusal(path)
 
 
-@pytest.mark.parametrize(
-    ("network", "options", "reason"),
-    [
-        ({}, EncoderOptions(), "metadata have no mean"),
-        ({}, EncoderOptions(encoder_mean=PLAIN.encoder_mean), "metadata have no std"),
-        (
-            {},
-            EncoderOptions(encoder_mean=(123.7, 116.3, 103.5), encoder_std=PLAIN.encoder_std),
-            "mean is .* on the scale of 0 to 1",
-        ),
-        ({}, EncoderOptions(encoder_mean=PLAIN.encoder_mean, encoder_std=(0.0, 1.0, 1.0)), "std of 0"),
-        ({"metadata": {"mean": "[0.5"}}, EncoderOptions(), r"say '\[0.5' for mean, not three numbers"),
-        ({"metadata": {"mean": "[0.5, 0.5]"}}, EncoderOptions(), "mean is .*three numbers"),
-        ({"metadata": {"mean": "[0.5, 0.5, NaN]"}}, EncoderOptions(), "mean is .*three numbers"),
-        ({"metadata": {"mean": '{"r": 1}'}}, EncoderOptions(), "three numbers"),
-        ({"metadata": {"size": "large"}}, PLAIN, "say 'large' for size"),
-        ({"shape": ("B", 3, None, None)}, PLAIN, "takes images of any size"),
-        (
-            {"shape": ("B", 3, None, None)},
-            EncoderOptions(PLAIN.encoder_mean, PLAIN.encoder_std, 0),
-            "size is 1 to 4096 pixels",
-        ),
-        (
-            {"shape": ("B", 3, None, None)},
-            EncoderOptions(PLAIN.encoder_mean, PLAIN.encoder_std, 10**6),
-            "size is 1 to 4096 pixels",
-        ),
-        ({}, EncoderOptions(PLAIN.encoder_mean, PLAIN.encoder_std, 9), "takes images of 8 x 8, and not of 9"),
-        ({"shape": ("B", 3, 8, 16)}, PLAIN, "takes images of 8 x 16; an encoder's are square"),
-        ({"shape": (4, 3, 8, 8)}, PLAIN, "takes exactly 4 images at a time"),
-        ({"shape": ("B", 1, 8, 8)}, PLAIN, r"takes tensor\(float\) \['B', 1, 8, 8\]; an encoder takes images alone"),
-        ({"shape": ("B", 8, 8, 3)}, PLAIN, "an encoder takes images alone"),
-        ({"kind": TensorProto.UINT8}, PLAIN, "an encoder takes images alone"),
-        ({"kind": TensorProto.INT64}, PLAIN, r"takes tensor\(int64\)"),
-        ({"inputs": ("image", "words")}, PLAIN, "has the inputs image, words; an encoder takes images alone"),
-        ({"outputs": ("a", "b")}, PLAIN, "has several outputs; name one with --encoder-output: a, b"),
-        (
-            {},
-            EncoderOptions(PLAIN.encoder_mean, PLAIN.encoder_std, encoder_output="pooled"),
-            "has no output 'pooled'; .* features",
-        ),
-        ({"result": TensorProto.INT64}, PLAIN, r"its output features is int64 \(1, 3\)"),
-    ],
-)
+MEAN, STD = PLAIN.encoder_mean, PLAIN.encoder_std
+NONE, ANY_SIZE = EncoderOptions(), ("B", 3, None, None)
+IMAGES_ONLY = "the only input of an encoder is images"
+REFUSED: dict[str, tuple[dict[str, Any], EncoderOptions, str]] = {
+    "no mean": ({}, NONE, "has no mean in its metadata"),
+    "no std": ({}, EncoderOptions(encoder_mean=MEAN), "has no std in its metadata"),
+    "mean up to 255": ({}, EncoderOptions((123.7, 116.3, 103.5), STD), "mean is .* on the scale of 0 to 1"),
+    "std of 0": ({}, EncoderOptions(MEAN, (0.0, 1.0, 1.0)), "std of 0"),
+    "cut mean": ({"metadata": {"mean": "[0.5"}}, NONE, r"is '\[0.5', not three numbers"),
+    "two means": ({"metadata": {"mean": "[0.5, 0.5]"}}, NONE, "mean is .*three numbers"),
+    "mean NaN": ({"metadata": {"mean": "[0.5, 0.5, NaN]"}}, NONE, "mean is .*three numbers"),
+    "mean an object": ({"metadata": {"mean": '{"r": 1}'}}, NONE, "three numbers"),
+    "size a word": ({"metadata": {"size": "large"}}, PLAIN, "size in its metadata is 'large', not a number"),
+    "no size": ({"shape": ANY_SIZE}, PLAIN, "takes images of any size; choose one with --encoder-size"),
+    "size 0": ({"shape": ANY_SIZE}, EncoderOptions(MEAN, STD, 0), "size is 1 to 4096 pixels"),
+    "size a million": ({"shape": ANY_SIZE}, EncoderOptions(MEAN, STD, 10**6), "size is 1 to 4096 pixels"),
+    "another size": ({}, EncoderOptions(MEAN, STD, 9), "takes images of 8 x 8, not of 9"),
+    "not square": ({"shape": ("B", 3, 8, 16)}, PLAIN, "takes images of 8 x 16; the input of an encoder is square"),
+    "batch of 4": ({"shape": (4, 3, 8, 8)}, PLAIN, "takes exactly 4 images at a time"),
+    "one channel": ({"shape": ("B", 1, 8, 8)}, PLAIN, rf"takes tensor\(float\) \['B', 1, 8, 8\]; {IMAGES_ONLY}"),
+    "float channels last": ({"shape": ("B", 8, 8, 3)}, PLAIN, IMAGES_ONLY),
+    "uint8 channels first": ({"kind": TensorProto.UINT8}, PLAIN, IMAGES_ONLY),
+    "int64": ({"kind": TensorProto.INT64}, PLAIN, r"takes tensor\(int64\)"),
+    "two inputs": ({"inputs": ("image", "words")}, PLAIN, f"has the inputs image, words; {IMAGES_ONLY}"),
+    "two outputs": ({"outputs": ("a", "b")}, PLAIN, "has several outputs; name one with --encoder-output: a, b"),
+    "unknown output": ({}, EncoderOptions(MEAN, STD, None, "pooled"), "has no output 'pooled'; .* features"),
+    "integers": ({"result": TensorProto.INT64}, PLAIN, r"its output features is int64 \(1, 3\)"),
+    "mean for uint8": (
+        {"shape": ("B", 8, 8, 3), "kind": TensorProto.UINT8},
+        PLAIN,
+        "normalizes them itself; leave out mean and std",
+    ),
+}
+
+
+@pytest.mark.parametrize(("network", "options", "reason"), REFUSED.values(), ids=REFUSED)
 def test_a_network_that_is_not_an_encoder_is_refused(
-    tmp_path: Path, network: dict[str, object], options: EncoderOptions, reason: str
+    tmp_path: Path, network: dict[str, Any], options: EncoderOptions, reason: str
 ) -> None:
-    said = refusal(write_network(tmp_path / "net.onnx", **network), options)  # type: ignore[arg-type]
-    assert re.search(reason, said), said
-
-
-def test_mean_and_std_for_a_network_that_takes_uint8_are_refused(tmp_path: Path) -> None:
-    file = write_network(tmp_path / "net.onnx", shape=("B", 8, 8, 3), kind=TensorProto.UINT8)
-    assert "normalises them itself; leave mean and std out" in refusal(file, PLAIN)
+    message = refusal(write_network(tmp_path / "net.onnx", **network), options)
+    assert re.search(reason, message), message
 
 
 def test_a_network_that_cannot_be_run_on_its_images_is_refused(tmp_path: Path) -> None:
@@ -227,7 +214,7 @@ def test_a_network_that_mixes_images_of_a_batch_is_refused_when_it_encodes(tmp_p
     model.graph.node[4].input[0] = "all"
     onnx.save(model, file)
     encoder = open_onnx_encoder(file, options=PLAIN)
-    with pytest.raises(BasslError, match=r"gives \(1, 3\) for 2 images and not \(2, 3\)"):
+    with pytest.raises(BasslError, match=r"returns \(1, 3\) for 2 images, not \(2, 3\)"):
         encoder.encode([[plain(1, 2, 3), plain(4, 5, 6)]])
 
 

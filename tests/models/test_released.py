@@ -278,7 +278,7 @@ WRONG: dict[str, Change] = {
     "loss.head_cgm.bias is of torch.int64, not torch.float32": lambda s: s.update(
         {"loss.head_cgm.bias": torch.ones(2, dtype=torch.int64)}
     ),
-    "loss.head_pp.bias holds values that are not finite": lambda s: s["loss.head_pp.bias"].fill_(torch.inf),
+    "loss.head_pp.bias contains values that are not finite": lambda s: s["loss.head_pp.bias"].fill_(torch.inf),
     "pos_ids is not 0 to 5": lambda s: s.update({"crn.shot_embedding.pos_ids": torch.arange(7)}),
     "attention_mask is not zero": lambda s: s["crn.attention_mask"].fill_(-10_000.0),
     "neither loss.head_* nor head_sbd": lambda s: [s.pop(name) for name in list(s) if "head" in name],

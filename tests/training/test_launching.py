@@ -136,9 +136,9 @@ def test_an_invalid_address_gives_a_one_line_error(
     assert "\n" not in str(refused.value)
 
 
-def test_a_host_is_waited_for_until_it_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_is_waited_for_until_it_resolves(monkeypatch: pytest.MonkeyPatch) -> None:
     answers, seconds, started = [False, False, True], [], []
-    monkeypatch.setattr(launching, "_is_known", lambda host: answers.pop(0))
+    monkeypatch.setattr(launching, "_resolves", lambda host: answers.pop(0))
     monkeypatch.setattr(time, "sleep", seconds.append)
     monkeypatch.setattr("torch.distributed.run.run", lambda arguments: started.append(arguments.rdzv_endpoint))
     machines = Machines(gpus=0, nodes=2, node_rank=1, rdzv_endpoint="first")
@@ -150,7 +150,7 @@ def test_a_host_is_waited_for_until_it_is_known(monkeypatch: pytest.MonkeyPatch)
 def test_a_host_that_stays_unknown_gives_a_one_line_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(launching, "_HOST_SECONDS", 0)
     machines = Machines(gpus=0, nodes=2, rdzv_endpoint="unknown.invalid")
-    with pytest.raises(BasslError, match=r"^--rdzv-endpoint unknown\.invalid: there is no such host; name the first"):
+    with pytest.raises(BasslError, match=r"^--rdzv-endpoint unknown\.invalid: no such host; name the first"):
         launch(machines, ["finetune"])
 
 
