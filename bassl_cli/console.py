@@ -16,7 +16,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from pipelines.errors import BasslError, count as count, printable
-from pipelines.progress import ReportProgress, TrainingProgress, VideoProgress, VideoResult
+from pipelines.progress import ReportProgress, ReportVideo, TrainingProgress, VideoProgress, VideoResult
 from pipelines.scenes import SceneList
 
 out = Console(emoji=False, highlight=False)
@@ -195,7 +195,7 @@ def stage_progress(quiet: bool, video: str = "") -> Iterator[ReportProgress]:
 @contextmanager
 def videos_progress(
     quiet: bool,
-) -> Iterator[tuple[Callable[[int], None], Callable[[VideoProgress], None]]]:
+) -> Iterator[tuple[Callable[[int], None], ReportVideo]]:
     """A progress bar of all videos, and one for each video that is being read, with its speed and the time left. Yields
     two functions: one to call with the number of videos, one with the progress of a video."""
     if quiet or not err.is_interactive:

@@ -44,6 +44,10 @@ class VideoProgress:
     result: VideoResult | None = None  # None until the video is finished
 
 
+ReportVideo = Callable[[VideoProgress], None]
+"""Called with the progress of each video of several, and then with its result."""
+
+
 @dataclass(frozen=True)
 class TrainingProgress:
     """Progress of pre-training or fine-tuning."""

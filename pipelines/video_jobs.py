@@ -9,14 +9,15 @@ from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import closing
 from dataclasses import dataclass, is_dataclass, replace
+from functools import partial
 from pathlib import Path
 from selectors import EVENT_READ, DefaultSelector
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pipelines.errors import BasslError, UnexpectedError, explain_missing_extra, first_line
 from pipelines.files import os_reason, remove_partials
 from pipelines.processes import Child, Send, cores
-from pipelines.progress import VideoProgress, VideoResult
+from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 
 S = TypeVar("S")
 TIMEOUT = 10
@@ -55,15 +56,9 @@ class VideoTask(Generic[S]):
             remove_partials(path)
 
 
-class Report(Protocol):
-    """Called with the seconds of a video that are read and in all (None: unknown), and with the frames read."""
-
-    def __call__(self, done: float, total: float | None, frames: int = 0) -> None: ...
-
-
-VideoWork = Callable[[VideoTask[Any], Report], VideoResult]
-"""What a stage does with a video. In child processes and on Dask it must be a function at the top level of a module.
-A BasslError that it raises is the error of this video."""
+VideoWork = Callable[[VideoTask[Any], ReportVideo], VideoResult]
+"""What a stage does with a video. For child processes and Dask a function at the top level of a module. A BasslError
+that it raises is the error of this video."""
 
 
 def run(
@@ -73,7 +68,7 @@ def run(
     existing: Callable[[VideoTask[S]], VideoResult | None] = lambda task: None,
     jobs: int | None = None,
     dask: str | None = None,
-    progress: Callable[[VideoProgress], None] | None = None,
+    progress: ReportVideo | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> list[VideoResult]:
     """Process videos. What fails with one video is in its result, and the others continue.
@@ -133,21 +128,15 @@ def run(
 Results = Generator[VideoResult, None, None]
 
 
-def _here(tasks: Sequence[VideoTask[S]], work: VideoWork, report: Callable[[VideoProgress], None]) -> Results:
+def _here(tasks: Sequence[VideoTask[S]], work: VideoWork, report: ReportVideo) -> Results:
     for task in tasks:
-
-        def read(done: float, total: float | None, frames: int = 0, name: str = task.video_id) -> None:
-            report(VideoProgress(name, done, total, frames))
-
         try:
-            yield work(task, read)
+            yield work(task, report)
         except BasslError as error:
             yield task.failed(error)
 
 
-def _in_children(
-    tasks: Sequence[VideoTask[S]], work: VideoWork, jobs: int, report: Callable[[VideoProgress], None]
-) -> Results:
+def _in_children(tasks: Sequence[VideoTask[S]], work: VideoWork, jobs: int, report: ReportVideo) -> Results:
     waiting = deque(tasks)
     with DefaultSelector() as running:  # of the children's pipes
         try:
@@ -176,8 +165,8 @@ def _in_children(
                 task.remove_partials()
 
 
-def _receive(task: VideoTask[S], child: Child, report: Callable[[VideoProgress], None]) -> VideoResult | None:
-    """Take the next message of a child; the result of the video if it is the last."""
+def _receive(task: VideoTask[S], child: Child, report: ReportVideo) -> VideoResult | None:
+    """Take the next message of a child; the result of the video, if that is what it is or if the child fails."""
     try:
         message = child.receive()
     except UnexpectedError as error:
@@ -186,9 +175,9 @@ def _receive(task: VideoTask[S], child: Child, report: Callable[[VideoProgress],
         return task.failed(error)
     if message is None:
         return task.failed(f"{task.video}: the process that read it died ({child.how_it_ended()})")
-    kind, content, _ = message
-    if kind == "progress":
-        report(VideoProgress(task.video_id, *content))
+    _, content, _ = message
+    if isinstance(content, VideoProgress):
+        report(content)
         return None
     assert isinstance(content, VideoResult)
     return content
@@ -197,8 +186,7 @@ def _receive(task: VideoTask[S], child: Child, report: Callable[[VideoProgress],
 def run_task(message: tuple[VideoWork, VideoTask[Any]], send: Send) -> None:
     """Run by the child processes."""
     work, task = message
-    result = work(task, lambda done, total, frames=0: send("progress", (done, total, frames)))
-    send("result", result)
+    send("result", work(task, partial(send, "progress")))
 
 
 def _on_dask(tasks: Sequence[VideoTask[S]], work: VideoWork, address: str) -> Results:

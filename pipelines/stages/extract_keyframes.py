@@ -17,12 +17,12 @@ from pipelines.errors import StoreError, VideoError
 from pipelines.files import check_writable, is_file, os_reason
 from pipelines.options import accept_text, nested
 from pipelines.processes import cores
-from pipelines.progress import VideoProgress, VideoResult
+from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import VideoFacts
 from pipelines.settings import DETECTOR_NAMES, Reading
 from pipelines.video.inputs import READ_TWICE, find_videos, fingerprint, video_ids
 from pipelines.video.shots import KeyframedShot, ReaderSettings
-from pipelines.video_jobs import Report, VideoTask, run
+from pipelines.video_jobs import VideoTask, run
 
 if TYPE_CHECKING:  # start-up time: av, h5py
     from pipelines.stores.keyframes import StoredShot
@@ -65,7 +65,7 @@ class ExtractSettings:
 def extract_keyframes(
     inputs: Path | str | Sequence[Path | str],
     settings: ExtractSettings = ExtractSettings(),
-    progress: Callable[[VideoProgress], None] | None = None,
+    progress: ReportVideo | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> list[VideoResult]:
     """Cut videos (files, folders and glob patterns) into shots and store the keyframes of each shot.
@@ -143,14 +143,14 @@ def _existing_result(task: VideoTask[ExtractSettings]) -> VideoResult | None:
     return task.result("kept", shots=len(store.frames), frames=store.video.frames, duration=store.video.duration)
 
 
-def _extract(task: VideoTask[ExtractSettings], report: Report) -> VideoResult:
+def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResult:
     """Read the video of a task and write its store; runs in a child process."""
     from pipelines.video.reader import VideoReader  # start-up time: av, which the parent process does not need
 
     reader = VideoReader(
         task.video,
         ReaderSettings(**_reader_settings(task.settings), threads=task.cores),
-        lambda done, total: report(done, total, reader.frames_read),
+        lambda done, total: report(VideoProgress(task.video_id, done, total, reader.frames_read)),
     )
     shots = iter(reader)
     shots = chain([next(shots)], shots)  # starts the threads that decode

@@ -14,7 +14,7 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.files import check_writable, is_file, locked
 from pipelines.options import accept_text
 from pipelines.processes import cores
-from pipelines.progress import VideoProgress, VideoResult
+from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.video.inputs import READ_TWICE, find_videos, video_ids
 
 if TYPE_CHECKING:  # start-up time: numpy, h5py
@@ -48,7 +48,7 @@ class SoundSettings:
 def extract_sound(
     inputs: Path | str | Sequence[Path | str],
     settings: SoundSettings = SoundSettings(),
-    progress: Callable[[VideoProgress], None] | None = None,
+    progress: ReportVideo | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> list[VideoResult]:
     """Extract features of the sound of videos (files, folders and glob patterns): mean and standard deviation of 64
@@ -134,7 +134,7 @@ def extract_sound(
 
 
 def _shot_sounds(
-    video: Path, name: str, index: Index, report: Callable[[VideoProgress], None]
+    video: Path, name: str, index: Index, report: ReportVideo
 ) -> tuple[NDArray[np.float32], tuple[str, ...]]:
     """The features of the shots of a video, and its warnings."""
     import numpy as np  # start-up time

@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING
 from pipelines.errors import BasslError, StoreError, VideoError
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable, paths_of
 from pipelines.options import Seconds, accept_text
-from pipelines.progress import ReportProgress, VideoProgress, VideoResult
+from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import NO_VIDEO, SceneList
 from pipelines.stages.score import ScoreSettings, score
 from pipelines.stages.score.settings import check_frame_rate, check_seconds
 from pipelines.video.inputs import listed_id, video_at
 from pipelines.video.shots import ReaderSettings
 from pipelines.video.video_process import VideoProcess
-from pipelines.video_jobs import Report, VideoTask, run
+from pipelines.video_jobs import VideoTask, run
 
 if TYPE_CHECKING:  # start-up time: Jinja, Pillow
     from pipelines.outputs.page import TrueEnds
@@ -102,7 +102,7 @@ def report(
 def report_videos(
     files: Path | str | Sequence[Path | str],
     settings: ReportSettings = ReportSettings(),
-    progress: Callable[[VideoProgress], None] | None = None,
+    progress: ReportVideo | None = None,
     on_start: Callable[[int], None] | None = None,
 ) -> list[VideoResult]:
     """Write the page of each of several ``scenes.json``, and ``index.html``, which shows them all, into the folder
@@ -139,8 +139,8 @@ def report_videos(
     return results
 
 
-def _report_one(task: VideoTask[ReportSettings], tell: Report) -> VideoResult:
-    return report(task.video, task.settings, lambda stage, done, total: tell(done, total))
+def _report_one(task: VideoTask[ReportSettings], tell: ReportVideo) -> VideoResult:
+    return report(task.video, task.settings, lambda stage, done, total: tell(VideoProgress(task.video_id, done, total)))
 
 
 def _page_path(file: Path, folder: Path | None) -> Path:

@@ -8,13 +8,13 @@ from functools import partial
 
 from pipelines.errors import BasslError
 from pipelines.models.encoder_options import absolute_encoder
-from pipelines.progress import ReportProgress, VideoProgress, VideoResult
+from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.stages.encode.parts import StoreInParts
 from pipelines.stages.encode.settings import EncodeSettings
 from pipelines.stages.encode.video import encode_video, open_encoder
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import store_path
-from pipelines.video_jobs import Report, VideoTask, run
+from pipelines.video_jobs import VideoTask, run
 
 
 def encode_on_dask(
@@ -44,7 +44,7 @@ def encode_on_dask(
     return {numbers[result.video_id]: result.error for result in results if result.status == "failed"}
 
 
-def _encode(encoder_id: str, task: VideoTask[EncodeSettings], report: Report) -> VideoResult:
+def _encode(encoder_id: str, task: VideoTask[EncodeSettings], report: ReportVideo) -> VideoResult:
     """Encode the video of a task; runs in a child process of a worker."""
     settings = task.settings
     index = read_index(settings.index)

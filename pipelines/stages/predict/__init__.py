@@ -15,7 +15,7 @@ from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, real
 from pipelines.options import with_options
 from pipelines.outputs.exports import check_ending
-from pipelines.progress import ReportProgress, VideoProgress, VideoResult
+from pipelines.progress import ReportProgress, ReportVideo, VideoResult
 from pipelines.scenes import SceneList
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.video.inputs import find_videos
@@ -147,7 +147,7 @@ def predict_videos(
     pages: bool = False,
     jobs: int | None = None,
     dask: str | None = None,
-    progress: Callable[[VideoProgress], None] | None = None,
+    progress: ReportVideo | None = None,
     on_start: Callable[[int], None] | None = None,
     **options: Any,
 ) -> list[VideoResult]:

@@ -18,13 +18,13 @@ from pipelines.outputs.corrections import check_replaceable
 from pipelines.outputs.exports import is_scenes_json, save
 from pipelines.outputs.video_pictures import VideoPictures
 from pipelines.processes import cores
-from pipelines.progress import ReportProgress, VideoProgress, VideoResult
+from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import SCHEMA, SCHEMA_VERSION, SceneList
 from pipelines.settings import VIDEO_OPTIONS
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.video.inputs import find_videos, fingerprint, video_at, video_ids
-from pipelines.video_jobs import Report, VideoTask, run
+from pipelines.video_jobs import VideoTask, run
 
 # What a result depends on: where one differs, it is made again only with --overwrite. It records the end of a part, not
 # the duration.
@@ -74,7 +74,7 @@ def predict_all(
     pages: bool,
     jobs: int | None,
     dask: str | None,
-    progress: Callable[[VideoProgress], None] | None,
+    progress: ReportVideo | None,
     on_start: Callable[[int], None] | None,
 ) -> list[VideoResult]:
     """Find the scenes of videos, each into its own file; see :func:`pipelines.stages.predict.predict_videos`."""
@@ -146,19 +146,23 @@ def _plan(
     return tasks
 
 
-def _predict_in_child(task: VideoTask[PredictSettings], report: Report) -> VideoResult:
+def _predict_in_child(task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
     """Find the scenes of the video of a task; runs in a child process, here or on a worker of a cluster."""
     return _predict(SceneModel(task.settings, task.cores), task, report)
 
 
-def _predict(model: SceneModel, task: VideoTask[PredictSettings], report: Report) -> VideoResult:
+def _predict(model: SceneModel, task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
+    def count_seconds(stage: str, done: float, total: float | None) -> None:
+        if stage == "reading":
+            report(VideoProgress(task.video_id, done, total))
+
     scenes = predict_to_files(
         model,
         task.video,
         task.output,
         storyboard=task.storyboard,
         page=task.page,
-        progress=lambda stage, done, total: report(done, total) if stage == "reading" else None,
+        progress=count_seconds,
         video_id=task.video_id,
         overwrite=task.overwrite,
     )
