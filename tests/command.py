@@ -1,14 +1,17 @@
-"""`bassl` run in the process of the tests, where torch is loaded already."""
+"""`bassl` run in the process of the tests, where torch is loaded already, or in a process of its own."""
 
 from __future__ import annotations
 
+import subprocess
 import sys
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, NamedTuple
 
 import pytest
 
 from bassl_cli import app
+from tests.running import ENVIRONMENT
 
 
 class Run(NamedTuple):
@@ -42,3 +45,23 @@ def running(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], 
         return Run(code, *capfd.readouterr())
 
     return run
+
+
+def bassl_process(
+    command: str,
+    folder: Path | None = None,
+    environment: Mapping[str, str] = {},
+    stdout: int | IO[str] = subprocess.PIPE,
+) -> Run:
+    """Run ``bassl`` in a process of its own, with arguments separated by spaces."""
+    run = subprocess.run(
+        [sys.executable, "-m", "bassl_cli", *command.split()],
+        cwd=folder,
+        env={**ENVIRONMENT, **environment},
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    return Run(run.returncode, run.stdout, run.stderr)

@@ -11,8 +11,8 @@ from pathlib import Path
 HOME = Path(__file__).parents[1]
 PUBLISHED = HOME.parent / "shared" / "data"
 """Annotations and features of BBC and OVSD, and a video, where they lie beside the checkout."""
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HOME)}
-"""In which a process imports this checkout, whatever its working folder."""
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HOME), "OMP_NUM_THREADS": "1"}
+"""In which a process imports this checkout, whatever its working folder, and leaves the other cores to other tests."""
 
 
 def alive(pid: int) -> bool:

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,11 +17,9 @@ from bassl_cli import console
 from bassl_cli.commands import models
 from pipelines.errors import BasslWarning
 from pipelines.stages.list_models import ListedModel
-from tests.command import Bassl
+from tests.command import Bassl, bassl_process
 from tests.outputs.exporting import scene_list
 from tests.running import ENVIRONMENT
-
-COMMAND = [sys.executable, "-m", "bassl_cli"]
 
 
 @pytest.fixture
@@ -65,45 +64,25 @@ def test_a_name_that_no_file_can_have_gives_a_one_line_error(bassl: Bassl, comma
 @pytest.mark.parametrize("command", ["regroup s.json --json", "models", "--version", "--help"])
 def test_a_full_disk_behind_stdout_gives_a_one_line_error(scenes: Path, command: str) -> None:
     with Path("/dev/full").open("w") as full:
-        run = subprocess.run(
-            [*COMMAND, *command.split()],
-            cwd=scenes.parent,
-            env=ENVIRONMENT,
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            timeout=120,
-        )
-    assert run.returncode == 2
-    assert run.stderr == "bassl: standard output cannot be written (no space left on device)\n"
+        run = bassl_process(command, scenes.parent, stdout=full)
+    assert (run.code, run.err) == (2, "bassl: standard output cannot be written (no space left on device)\n")
 
 
-def test_characters_that_the_terminal_does_not_know_are_escaped_on_stdout(scenes: Path) -> None:
-    (scenes.parent / "日本").mkdir()
-    (scenes.parent / "日本" / "state.pt").touch()
-    run = subprocess.run(
-        [*COMMAND, "models", "."],
-        cwd=scenes.parent,
-        env=ENVIRONMENT | {"PYTHONIOENCODING": "latin-1"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert (run.returncode, run.stderr) == (0, "")
-    assert run.stdout.splitlines()[-2].split() == [r"\u65e5\u672c", "unfinished"]
+def test_characters_that_the_terminal_does_not_know_are_escaped_on_stdout(tmp_path: Path) -> None:
+    (tmp_path / "日本").mkdir()
+    (tmp_path / "日本" / "state.pt").touch()
+    code, out, err = bassl_process("models .", tmp_path, {"PYTHONIOENCODING": "latin-1"})
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-2].split() == [r"\u65e5\u672c", "unfinished"]
 
 
-@pytest.mark.parametrize("shown", [["--json"], []], ids=["JSON", "table"])
-def test_a_closed_output_pipe_does_not_change_the_exit_code_or_the_result(scenes: Path, shown: list[str]) -> None:
+@pytest.mark.parametrize(("shown", "line"), [("--json", ""), ("", "1 scene; wrote one.json\n")], ids=["JSON", "table"])
+def test_a_closed_output_pipe_does_not_change_the_exit_code_or_the_result(scenes: Path, shown: str, line: str) -> None:
     reading, writing = os.pipe()
     os.close(reading)
-    command = [*COMMAND, "regroup", "s.json", *shown, "--scenes", "1", "-o", "one.json"]
-    run = subprocess.run(
-        command, cwd=scenes.parent, env=ENVIRONMENT, stdout=writing, stderr=subprocess.PIPE, text=True, timeout=120
-    )
+    run = bassl_process(f"regroup s.json {shown} --scenes 1 -o one.json", scenes.parent, stdout=writing)
     os.close(writing)
-    assert run.returncode == 0
-    assert run.stderr == ("" if shown else "1 scene; wrote one.json\n")
+    assert (run.code, run.err) == (0, line)
     assert (scenes.parent / "one.json").exists()
 
 
@@ -118,21 +97,16 @@ def test_split_removes_its_temporary_files_on_sigterm_and_sigint(
         "CopyWriter.add = slowly\n"
         "sys.argv = ['bassl', 'split', sys.argv[1], 's.json', '--chapters', '-o', 'out']; main()"
     )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, str(video)],
-        cwd=scenes.parent,
-        env=ENVIRONMENT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [sys.executable, "-c", program, str(video)]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, cwd=scenes.parent, env=ENVIRONMENT, text=True, **pipes)
     assert process.stdout is not None
     assert process.stdout.readline() == "now\n"
     assert len(list((scenes.parent / "out").iterdir())) == 1
     process.send_signal(number)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == code, said
-    assert "Traceback" not in said
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == code, err
+    assert "Traceback" not in err
     assert list((scenes.parent / "out").iterdir()) == []
 
 
@@ -157,27 +131,33 @@ def test_a_signal_in_the_middle_of_an_import_waits_for_its_end_and_a_second_one_
     assert (run.returncode, run.stdout, run.stderr) == (code, printed, line)
 
 
-def test_an_interrupt_prints_one_line_and_a_stopped_run_only_how_to_resume(
-    bassl: Bassl, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def interrupted(*arguments: object) -> None:
+RESUME = "stopped after step 3 of 9; continue with --resume"
+
+
+def interrupted(*arguments: object) -> None:
+    raise KeyboardInterrupt
+
+
+def interrupted_in_torch(*arguments: object) -> None:
+    try:
         raise KeyboardInterrupt
+    finally:
+        raise RuntimeError("trying to pop from empty mode stack")
 
-    def interrupted_in_torch(*arguments: object) -> None:
-        try:
-            raise KeyboardInterrupt
-        finally:
-            raise RuntimeError("trying to pop from empty mode stack")
 
-    def stopped(*arguments: object) -> None:
-        console.complain("stopped after step 3 of 9; continue with --resume")
-        raise typer.Exit(130)
+def stopped(*arguments: object) -> None:
+    console.complain(RESUME)
+    raise typer.Exit(130)
 
-    again = "stopped after step 3 of 9; continue with --resume"
-    for act, line in ((interrupted, "interrupted"), (interrupted_in_torch, "interrupted"), (stopped, again)):
-        monkeypatch.setattr(models, "list_models", act)
-        run = bassl("models")
-        assert (run.code, run.err) == (130, f"bassl: {line}\n")
+
+@pytest.mark.parametrize(
+    ("act", "line"), [(interrupted, "interrupted"), (interrupted_in_torch, "interrupted"), (stopped, RESUME)]
+)
+def test_an_interrupt_prints_one_line_and_a_stopped_run_only_how_to_resume(
+    bassl: Bassl, monkeypatch: pytest.MonkeyPatch, act: Callable[..., None], line: str
+) -> None:
+    monkeypatch.setattr(models, "list_models", act)
+    assert bassl("models") == (130, "", f"bassl: {line}\n")
 
 
 def test_a_warning_is_shown_once_and_only_by_the_first_process_of_a_job(

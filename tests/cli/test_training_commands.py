@@ -1,0 +1,160 @@
+"""``bassl pretrain`` and ``bassl finetune`` as processes: what they write and print, and how their jobs end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from pipelines.models.bassl import load_bassl_model
+from pipelines.models.opening import open_model
+from tests.command import Bassl, bassl_process, running
+from tests.labelled_videos import write_labelled_videos
+from tests.running import ENVIRONMENT, alive, children_of, has_lines, soon
+
+# Three epochs of six steps; fine-tuning does this for two seeds.
+PRETRAIN = (
+    "pretrain --index index.h5 --features features.h5 --output run --neighbours 2 --epochs 3 --batch 50 --width 16 \
+    --heads 2 --gpus 0 --log-steps 1"
+)
+FINETUNE = (
+    "finetune --index index.h5 --output run --init none --crn mlp --neighbours 2 --width 16 --epochs 3 --batch 30 \
+    --rate 3e-3 --seeds 2 --gpus 0 --log-steps 1"
+)
+
+
+@pytest.fixture
+def bassl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bassl:
+    """Runs ``bassl`` in a folder with an index and its features."""
+    monkeypatch.chdir(write_labelled_videos(tmp_path).parent)
+    return running(monkeypatch, capfd)
+
+
+def start(command: str) -> subprocess.Popen[str]:
+    """A job that would not end by itself, after its tenth step."""
+    endless = [sys.executable, "-m", "bassl_cli", *command.split(), "--epochs", "100000"]
+    job = subprocess.Popen(endless, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    assert soon(has_lines(Path("run/log.csv"), 11), 240)
+    return job
+
+
+def end_of(job: subprocess.Popen[str]) -> tuple[int, str]:
+    """The exit code of a job, and its only line about the end."""
+    _, printed = job.communicate(timeout=90)
+    (line,) = (line for line in printed.splitlines() if line.startswith("bassl:"))
+    assert "Traceback" not in printed
+    return job.returncode, line
+
+
+def test_pretrain_writes_a_model_and_logs_its_progress(bassl: Bassl) -> None:
+    ended = bassl_process(f"{PRETRAIN} --tasks pp,msm --pseudo-boundary mean")
+    assert (ended.code, ended.out) == (0, ""), ended.err
+    for words in ("epoch 3/3", "knn@1", "18 steps; wrote"):
+        assert words in ended.err
+    assert load_bassl_model(Path("run/model.safetensors")).head_names == ["head_msm", "head_nce", "head_pp"]
+    again = bassl(*PRETRAIN.split())
+    assert (again.code, again.err.count("\n")) == (2, 1)
+    assert "contains a run" in again.err
+
+
+def test_finetune_writes_a_model_and_prints_its_metrics(bassl: Bassl) -> None:
+    ended = bassl_process(f"{FINETUNE} --select test", environment={"COLUMNS": "200"})
+    assert ended.code == 0, ended.err
+    mean = json.loads(Path("run/result.json").read_text())["mean"]
+    assert "mlp on test, 2 seeds, epoch chosen on the test split itself" in ended.out
+    assert f"{100 * mean['ap']:.1f} ±" in ended.out
+    for words in ("warning: the epoch is chosen on the test split", "seed 2/2  epoch 3/3  val_ap", "wrote"):
+        assert words in ended.err
+    assert open_model(Path("run")).boundary_model().crn == "mlp"
+
+
+def test_with_quiet_the_result_is_only_in_its_file(bassl: Bassl) -> None:
+    assert bassl(*FINETUNE.split(), "--quiet") == (0, "", "")
+    assert Path("run/result.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("finetune --crn lstm", "crn must be one of transformer, mlp, ms-lstm, relational"),
+        ("finetune --seeds 0", "seeds must be at least 1"),
+        ("finetune --init none --gpus 1600", "bassl finetune --gpus 1600 --nodes"),
+        ("finetune --init none --index nowhere.h5", "nowhere.h5"),
+        ("pretrain --gpus 1600", "1600 are requested"),
+        ("pretrain --gpus 4 --nodes 2", "--rdzv-endpoint HOST:PORT"),
+        ("pretrain --tasks ssm,fun", "tasks[1] must be one of ssm, cgm, pp, msm, not 'fun'"),
+        ("pretrain --batch 1", "batch must be at least 2"),
+        ("pretrain --scale 1,a", "--scale: '1,a' is not float"),
+        ("pretrain --index nowhere.h5", "nowhere.h5"),
+    ],
+)
+def test_wrong_options_give_a_one_line_error(bassl: Bassl, command: str, words: str) -> None:
+    code, out, err = bassl(*command.split())
+    assert (code, out, err.count("\n")) == (2, "", 1), err
+    assert words in err
+
+
+@pytest.mark.slow
+def test_several_processes_train_one_run_and_report_an_error_once(bassl: Bassl) -> None:
+    ended = bassl_process(f"{PRETRAIN} --processes 2")
+    assert ended.code == 0, ended.err
+    assert ended.err.count("18 steps; wrote") == 1
+    again = bassl_process(f"{PRETRAIN} --processes 2")
+    assert (again.code, again.err.count("\n")) == (2, 1), again.err
+    assert "contains a run" in again.err
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", [PRETRAIN, FINETUNE], ids=["pretrain", "finetune"])
+def test_a_stopped_job_of_two_processes_saves_its_state_and_can_be_resumed(bassl: Bassl, command: str) -> None:
+    job = start(f"{command} --processes 2")
+    job.send_signal(signal.SIGTERM)
+    code, line = end_of(job)
+    assert code == 143
+    assert "--resume" in line
+    state = torch.load("run/state.pt", weights_only=True)
+    assert state["step" if command == PRETRAIN else "at"] >= 10
+    again = bassl_process(f"{command} --resume --epochs 7")
+    assert again.code == 2
+    assert "epochs 100000, not 7" in again.err
+
+
+@pytest.mark.slow
+def test_a_job_ends_when_one_of_its_processes_is_killed(bassl: Bassl) -> None:
+    job = start(f"{PRETRAIN} --processes 2")
+    environments = {pid: Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") for pid in children_of(job.pid)}
+    os.kill(next(pid for pid, names in environments.items() if b"RANK=1" in names), signal.SIGKILL)
+    code, line = end_of(job)
+    assert code == 2
+    assert "process 1 was killed by signal 9 (SIGKILL)" in line
+    assert "--resume" in line
+
+
+@pytest.mark.slow
+def test_ctrl_c_stops_a_run_with_exit_code_130_and_it_can_be_resumed(bassl: Bassl) -> None:
+    job = start(FINETUNE)
+    job.send_signal(signal.SIGINT)
+    code, line = end_of(job)
+    assert code == 130
+    assert "--resume" in line
+
+
+@pytest.mark.slow
+def test_training_processes_end_when_their_launcher_is_killed(bassl: Bassl) -> None:
+    job = start(f"{FINETUNE} --processes 2")
+    try:
+        workers = children_of(job.pid)
+        assert len(workers) == 2
+        again = bassl_process(f"{FINETUNE} --resume --epochs 100000")
+        assert (again.code, again.err.count("\n")) == (2, 1)
+        assert "another process is training in it" in again.err
+    finally:
+        job.kill()
+        job.wait()
+    assert soon(lambda: not any(map(alive, workers)))
