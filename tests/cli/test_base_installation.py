@@ -87,37 +87,31 @@ def test_a_command_without_its_extra_says_in_one_line_what_to_install(
     assert run.returncode in (1, 2)
 
 
+TORCH = "this model or encoder needs torch, which is not installed: pip install 'bassl[train]'"
+DASK = "--dask needs distributed, which is not installed: pip install 'bassl[cluster]'"
+CALLS = {
+    'bassl.predict_videos([video], "out", dask="tcp://127.0.0.1:9")': DASK,
+    'bassl.load_model(encoder="resnet50")': TORCH,
+    "bassl.predict(video, resnet)": TORCH,
+    "bassl.predict_file(video, None, resnet)": TORCH,
+    "bassl.SceneModel(resnet).predict(video)": TORCH,
+    "bassl.pretrain()": "pretrain needs ",
+    "bassl.finetune()": "finetune needs ",
+    "bassl.reproduce()": "reproduce needs ",
+    'bassl.draw_curves("runs/finetune", "curves.png")': "draw_curves needs ",
+}
+
+
 def test_a_library_call_without_its_extra_says_what_to_install(video: Path, tmp_path: Path) -> None:
-    code = """
+    program = """
 import sys, bassl
-try: bassl.predict_videos([sys.argv[1]], "out", dask="tcp://127.0.0.1:9")
-except bassl.BasslError as error: print(error)
-"""
-    run = python(tmp_path, "-c", code, str(video))
-    assert run.stdout == "--dask needs distributed, which is not installed: pip install 'bassl[cluster]'\n"
-    code = """
-import sys, bassl
-video, settings = sys.argv[1], bassl.PredictSettings(encoder="resnet50")
-calls = (
-    lambda: bassl.load_model(encoder="resnet50"),
-    lambda: bassl.predict(video, settings),
-    lambda: bassl.predict_file(video, None, settings),
-    lambda: bassl.SceneModel(settings).predict(video),
-)
-for call in calls:
-    try: call()
+video, resnet = sys.argv[1], bassl.PredictSettings(encoder="resnet50")
+for call in sys.argv[2:]:
+    try: eval(call)
     except bassl.BasslError as error: print(error)
 """
-    run = python(tmp_path, "-c", code, str(video))
-    needs = "this model or encoder needs torch, which is not installed: pip install 'bassl[train]'"
-    assert run.stdout.splitlines() == 4 * [needs], run.stderr
-    code = """
-import bassl
-draw = lambda: bassl.draw_curves("runs/finetune", "curves.png")
-for stage in (bassl.pretrain, bassl.finetune, bassl.reproduce, draw):
-    try: stage()
-    except bassl.BasslError as error: print(error)
-"""
-    lines = python(tmp_path, "-c", code).stdout.splitlines()
-    assert [line.split()[0] for line in lines] == ["pretrain", "finetune", "reproduce", "draw_curves"]
-    assert all(line.endswith("which is not installed: pip install 'bassl[train]'") for line in lines)
+    run = python(tmp_path, "-c", program, str(video), *CALLS)
+    lines = run.stdout.splitlines()
+    assert all(line.startswith(words) for line, words in zip(lines, CALLS.values(), strict=True)), run.stderr
+    assert all("which is not installed: pip install 'bassl[" in line for line in lines)
+    assert all("[train]" in line for line in lines[1:])

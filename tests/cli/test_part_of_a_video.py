@@ -25,20 +25,16 @@ def read(path: str) -> dict[str, Any]:
 
 
 def test_predict_of_a_part_keeps_the_times_of_the_whole_video(bassl: Bassl, video: Path, model: Path) -> None:
-    given = ("predict", video, "--model", model, "--scenes", 2, "-q")
-    assert bassl(*given, "--start", "0.5", "--end", "00:00:04.750", "-o", "part.json", "--report")[0] == 0
+    predict = ("predict", video, "--model", model, "--scenes", 2, "-q")
+    assert bassl(*predict, "--start", "0.5", "--end", "00:00:04.750", "-o", "part.json", "--report")[0] == 0
     part = read("part.json")
     jsonschema.validate(part, SCHEMA)
-    assert [(shot["start_frame"], shot["end_frame"]) for shot in part["shots"]] == [
-        (12, 30),
-        (30, 61),
-        (61, 90),
-        (90, 114),
-    ]
+    shots = [(shot["start_frame"], shot["end_frame"]) for shot in part["shots"]]
+    assert shots == [(12, 30), (30, 61), (61, 90), (90, 114)]
     assert (part["shots"][0]["start"], part["shots"][-1]["end"]) == (0.5, 4.75)
     assert (part["settings"]["start"], part["settings"]["end"], part["video"]["id"]) == (0.5, 4.75, "video")
     assert part["video"]["fingerprint"] == read_scene_list(Path("part.json")).video.fingerprint
-    assert bassl(*given, "--start", "0.5s", "--duration", "4.25", "-o", "same.json")[0] == 0
+    assert bassl(*predict, "--start", "0.5s", "--duration", "4.25", "-o", "same.json")[0] == 0
     assert read("same.json")["shots"] == part["shots"]
     for name in FORMATS:
         assert bassl("export", "part.json", "--to", name, "-q")[0] == 0
@@ -54,9 +50,9 @@ def test_predict_of_a_part_keeps_the_times_of_the_whole_video(bassl: Bassl, vide
 
 
 def test_only_the_predicted_part_is_scored_and_compared_on_the_page(bassl: Bassl, video: Path, model: Path) -> None:
-    given = ("predict", video, "--model", model, "-q", "-t", "0.0001")
-    assert bassl(*given, "--start", "0.5", "--end", "4.75", "-o", "part.json")[0] == 0
-    assert bassl(*given, "-o", "whole.json")[0] == 0
+    predict = ("predict", video, "--model", model, "-q", "-t", "0.0001")
+    assert bassl(*predict, "--start", "0.5", "--end", "4.75", "-o", "part.json")[0] == 0
+    assert bassl(*predict, "-o", "whole.json")[0] == 0
     ends = ["0.3", *(str(scene["end"]) for scene in read("part.json")["scenes"][:-1]), "4.9", "5"]
     rows = [f"{start},{end}" for start, end in pairwise(["0", *ends])]
     Path("truth.csv").write_text("\n".join(["start,end", *rows]))
@@ -74,10 +70,10 @@ def test_only_the_predicted_part_is_scored_and_compared_on_the_page(bassl: Bassl
 def test_a_result_of_another_part_is_not_reused(bassl: Bassl, video: Path, model: Path) -> None:
     Path("videos").mkdir()
     (Path("videos") / "video.mp4").write_bytes(video.read_bytes())
-    given = ("predict", "videos", "--model", model, "-o", "out")
-    assert bassl(*given, "--end", "4")[0] == 0
-    assert "0 done, 1 kept, 0 failed" in bassl(*given, "--duration", "4")[2]
-    code, _, err = bassl(*given)
+    predict = ("predict", "videos", "--model", model, "-o", "out")
+    assert bassl(*predict, "--end", "4")[0] == 0
+    assert "0 done, 1 kept, 0 failed" in bassl(*predict, "--duration", "4")[2]
+    code, _, err = bassl(*predict)
     assert (code, "other settings (end 4.0 and not None)" in err) == (1, True)
 
 
@@ -111,23 +107,23 @@ def test_keyframes_of_a_part_equal_those_of_the_whole_video(bassl: Bassl, video:
 def test_a_part_outside_the_video_gives_a_one_line_error(
     bassl: Bassl, video: Path, model: Path, arguments: list[str], words: list[str]
 ) -> None:
-    code, out, err = bassl("predict", video, "--model", model, *arguments)
-    assert (code, out) == (2, "")
-    (line,) = [line for line in err.splitlines() if not line.startswith("reading ")]
+    run = bassl("predict", video, "--model", model, *arguments)
+    assert (run.code, run.out) == (2, "")
+    (line,) = run.complaints
     assert all(word in line for word in words), line
     assert list(Path.cwd().iterdir()) == []
 
 
-def test_drop_short_leaves_out_short_scenes(bassl: Bassl) -> None:
+@pytest.mark.parametrize("length", ["0:02", "2s"])
+def test_drop_short_leaves_out_short_scenes(bassl: Bassl, length: str) -> None:
     """Scenes of 2, 1, 3 and 1 seconds."""
     scene_list([50, 25, 75, 25], path="video.mp4").save(Path("scenes.json"))
-    for arguments in (("--min-scene", "0:02"), ("--min-scene", "2s")):
-        assert bassl("regroup", "-t", "0.05", *arguments, "--drop-short", "-o", "long.json", "-q")[0] == 0
-        content = read("long.json")
-        jsonschema.validate(content, SCHEMA)
-        assert [(scene["start_frame"], scene["end_frame"]) for scene in content["scenes"]] == [(0, 50), (75, 150)]
-        assert [scene["index"] for scene in content["scenes"]] == [0, 1]
-    listed = read_scene_list(Path("long.json"))
+    assert bassl("regroup", "-t", "0.05", "--min-scene", length, "--drop-short", "-o", "long.json", "-q")[0] == 0
+    content = read("long.json")
+    jsonschema.validate(content, SCHEMA)
+    assert [(scene["start_frame"], scene["end_frame"]) for scene in content["scenes"]] == [(0, 50), (75, 150)]
+    assert [scene["index"] for scene in content["scenes"]] == [0, 1]
+    assert read_scene_list(Path("long.json")).settings["drop_short"] is True
     for name in FORMATS:
         assert bassl("export", "long.json", "--to", name, "-q")[0] == 0
     records = [line.split()[4:] for line in Path("long.edl").read_text().splitlines() if line.startswith("00")]
@@ -139,28 +135,22 @@ def test_drop_short_leaves_out_short_scenes(bassl: Bassl) -> None:
     assert bassl("score", "long.json", "long.json", "-q")[0] == 0
     again = regroup(Path("long.json"), threshold=0.05, min_scene=0.0)
     assert [(a.end_shot, b.start_shot) for a, b in pairwise(again.scenes)] == [(1, 1), (2, 2), (3, 3)]
-    assert listed.settings["drop_short"] is True
-    code, _, err = bassl("regroup", "--min-scene", "60", "--drop-short", "-t", "0.05")
-    assert (code, "no scene has 60 seconds or more" in err) == (2, True)
-    code, _, err = bassl("export", "gap.json", "--to", "csv")
-    content = read("long.json")
     del content["settings"]["drop_short"]
     Path("gap.json").write_text(json.dumps(content))
     code, _, err = bassl("export", "gap.json", "--to", "csv")
     assert (code, "scene 1 starts at 75" in err) == (2, True)
 
 
-def test_predict_with_drop_short_needs_a_length(bassl: Bassl, video: Path) -> None:
-    code, out, err = bassl("predict", video, "--drop-short")
-    assert (code, out) == (2, "")
-    assert err == "bassl: --drop-short leaves out scenes that are shorter than --min-scene; give both\n"
+def test_drop_short_refuses_to_drop_every_scene_or_scenes_of_any_length(bassl: Bassl, video: Path) -> None:
+    scene_list([50, 25, 75, 25], path="video.mp4").save(Path("scenes.json"))
+    run = bassl("regroup", "--min-scene", "60", "--drop-short", "-t", "0.05")
+    assert (run.code, "no scene has 60 seconds or more" in run.err) == (2, True)
+    line = "bassl: --drop-short leaves out scenes that are shorter than --min-scene; give both\n"
+    assert bassl("predict", video, "--drop-short") == (2, "", line)
 
 
 def test_predict_with_drop_short_leaves_out_short_scenes(bassl: Bassl, video: Path, model: Path) -> None:
-    given = ("predict", video, "--model", model, "--scenes", 4, "-q", "--min-scene", "1.25", "--drop-short")
-    assert bassl(*given, "-o", "long.json")[0] == 0
-    assert [(scene["start_frame"], scene["end_frame"]) for scene in read("long.json")["scenes"]] == [
-        (0, 30),
-        (30, 61),
-        (90, 120),
-    ]
+    predict = ("predict", video, "--model", model, "--scenes", 4, "-q", "--min-scene", "1.25", "--drop-short")
+    assert bassl(*predict, "-o", "long.json")[0] == 0
+    scenes = [(scene["start_frame"], scene["end_frame"]) for scene in read("long.json")["scenes"]]
+    assert scenes == [(0, 30), (30, 61), (90, 120)]
