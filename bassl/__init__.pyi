@@ -23,7 +23,13 @@ from pipelines.scenes import (
     Transition as Transition,
     VideoFacts as VideoFacts,
 )
-from pipelines.settings import Grouping as Grouping, Reading as Reading
+from pipelines.settings import (
+    Grouping as Grouping,
+    OutputSettings as OutputSettings,
+    Parallel as Parallel,
+    Reading as Reading,
+    RunSettings as RunSettings,
+)
 from pipelines.stages.baseline import BaselineSettings as BaselineSettings, baseline as baseline
 from pipelines.stages.build_index import (
     IndexReport as IndexReport,

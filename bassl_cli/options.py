@@ -37,7 +37,7 @@ SceneFiles = Annotated[
     typer.Argument(metavar="SCENES.JSON", help="Scenes, as predict or a page wrote them.", callback=leave_out_exports),
 ]
 SCENES = Path("scenes.json")
-_SHORT = {"output": "-o", "threshold": "-t", "workers": "-j"}
+_SHORT = {"output": "-o", "threshold": "-t", "jobs": "-j", "workers": "-j"}
 """The short form of an option, by the name of its field, in every command."""
 _METAVARS = {
     "dask": "SCHEDULER",

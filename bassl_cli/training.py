@@ -47,7 +47,7 @@ def train(
     """Run the public function of a training stage, named as its command, on the machines; its result in the process
     that is to show it, None in the others. Raises what `job` and the stage raise; typer.Exit where it was stopped."""
     settings = replace(settings, device=machines.device or settings.device)
-    advice = f"continue with --resume --output {settings.output}"
+    advice = f"continue with --resume --output {settings.run.output}"
     with job(machines, stage.__name__, advice) as shows, console.training_progress(quiet) as progress:
         result: Any = stage(settings, progress)
     if result.stopped:

@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
+from pipelines.options import with_options
 from pipelines.outputs import tables
 from pipelines.outputs.tables import TextTable, percent_with_deviation
 from pipelines.stages.score.result import SeedSpread
@@ -109,7 +110,8 @@ def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
             for video, kind in split.items()
         ]
         write_index(home / "index.h5", indexed, {})
-        settings = FinetuneSettings(
+        settings = with_options(
+            FinetuneSettings,
             index=home / "index.h5",
             features=(home / "features.h5",),
             output=home / "run",

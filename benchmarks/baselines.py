@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +31,7 @@ from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_fol
 from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import VideoScores, average_precision
 from pipelines.evaluation.paper_tables import TABLES
+from pipelines.options import with_options
 from pipelines.stages.baseline.running import BaselineVideo, choose
 from pipelines.stages.reproduce.rows import ROWS
 from recipes.default_model.study import by_set
@@ -65,7 +65,7 @@ def chosen(name: str, videos: Sequence[ShotFeatures]) -> Any:
         for v in videos
     ]
     labelled = [Labelled((video.features,), video.scene_end) for video in videos]
-    return replace(system.default_settings(labelled), **choose(system, baseline_videos))
+    return with_options(system.default_settings(labelled), **choose(system, baseline_videos))
 
 
 def chance(videos: Sequence[ShotFeatures], rate: float) -> Figures:

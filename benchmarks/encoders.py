@@ -45,6 +45,7 @@ from pipelines.models.encoders import load_encoder
 from pipelines.models.opening import open_model
 from pipelines.models.shot_encoder import KEYFRAMES, ShotEncoder
 from pipelines.models.torch_encoders import TorchEncoder
+from pipelines.options import with_options
 from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
 from recipes.default_model.study import closest_across, left_right_contrast, recursive_cuts
@@ -216,7 +217,7 @@ class Video:
 def drawn_video(number: int) -> Video:
     """A generated video, every fourth twice as long."""
     settings = SyntheticVideoSettings(seed=FIRST_SEED + number)
-    plan = plan_video(replace(settings, scenes=2 * settings.scenes) if number % 4 == 3 else settings)
+    plan = plan_video(with_options(settings, scenes=2 * settings.scenes) if number % 4 == 3 else settings)
     lines = ReaderSettings().lines
     width = round(settings.width * lines / settings.height)
 

@@ -76,7 +76,7 @@ class Pictures(Dataset[tuple[Tensor, Tensor]]):
 
 
 def bassl(settings: PretrainSettings, index: Index, process: Process, encoder: Any, order: WindowOrder) -> Work:
-    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.seed)
+    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.run.seed)
     source = KeyframeWindows(index, windows.rows, process, settings.workers, settings.decoded_size)
     augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std)
     dtype = weight_dtype(settings.precision)
@@ -96,7 +96,7 @@ def random(settings: PretrainSettings, process: Process, order: WindowOrder) -> 
 
 
 def pictures(settings: PretrainSettings, index: Index, process: Process, order: WindowOrder, workers: int) -> Work:
-    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.seed)
+    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.run.seed)
     centres = np.concatenate([centres for _, _, centres in order.centres(0)])
     cuda = process.device.type == "cuda"
     loader = DataLoader(
@@ -176,7 +176,7 @@ def main() -> None:
     needed = (WARM_UP + arguments.steps) * settings.batch
     # As many epochs as the steps need: a short video has fewer windows than a long measurement takes.
     rows = np.tile(index.rows_of(), -(-needed // len(index.label)))
-    order = WindowOrder(rows, settings.batch, 1, settings.seed)
+    order = WindowOrder(rows, settings.batch, 1, settings.run.seed)
     table: list[dict[str, Any]] = []
     with process_group(arguments.device) as process:
         for precision in arguments.precision.split(","):

@@ -16,18 +16,19 @@ import json
 import statistics
 import tempfile
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from measure import RESULTS, command_line, save
 
 from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
+from pipelines.options import with_options
 from pipelines.outputs import tables
 from pipelines.outputs.tables import TextTable, percent_with_deviation
 from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import IndexSettings, build_index
-from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
+from pipelines.stages.extract_keyframes import extract_keyframes
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.score.result import SeedSpread
@@ -63,13 +64,13 @@ def make_videos(folder: Path, videos: int, video: SyntheticVideoSettings) -> Pat
     for seed in range(videos):
         paths.append(folder / "movies" / f"video{seed:02}.mp4")
         paths[-1].parent.mkdir(parents=True, exist_ok=True)
-        write_video(paths[-1], replace(video, seed=seed))
-    extract_keyframes(paths, ExtractSettings(output=folder / "keyframes"))
+        write_video(paths[-1], with_options(video, seed=seed))
+    extract_keyframes(paths, output=folder / "keyframes")
     names = ["train", "train", "train", "val", "test", "test"]
     split = folder / "split.json"
     listed = {name: [path.stem for i, path in enumerate(paths) if names[i % len(names)] == name] for name in set(names)}
     split.write_text(json.dumps(listed))
-    settings = IndexSettings(output=folder / "index.h5", labels=(folder / "movies",), split=split)
+    settings = with_options(IndexSettings, output=folder / "index.h5", labels=(folder / "movies",), split=split)
     return build_index([folder / "keyframes"], settings).index.path
 
 
@@ -78,22 +79,22 @@ def videos_once(
 ) -> dict[str, Any]:
     """Pre-train on the keyframes of all videos, fine-tune; the same for an encoder and a CRN that learned nothing."""
     states: list[TrainingProgress] = []
-    before = replace(before, index=index, output=work / f"pretrained-{seed}", seed=seed)
+    before = with_options(before, index=index, output=work / f"pretrained-{seed}", seed=seed)
     result = pretrain(before, states.append)
     # What pre-training starts from: a rate too small for a weight to move.
-    nothing = replace(before, output=work / f"nothing-{seed}", epochs=1, base_rate=1e-12, warm_up=0.0)
+    nothing = with_options(before, output=work / f"nothing-{seed}", epochs=1, base_rate=1e-12, warm_up=0.0)
     pretrain(nothing)
     row: dict[str, Any] = {"seed": seed}
     for name, run, transfer, how in (
-        ("no pre-training", nothing.output, "encoder", "centre"),
-        ("no pre-training, squeeze", nothing.output, "encoder", "squeeze"),
-        ("encoder pre-trained", before.output, "encoder", "centre"),
-        ("encoder pre-trained, squeeze", before.output, "encoder", "squeeze"),
-        ("encoder and CRN pre-trained", before.output, "encoder+crn", "centre"),
-        ("encoder and CRN pre-trained, squeeze", before.output, "encoder+crn", "squeeze"),
+        ("no pre-training", nothing.run.output, "encoder", "centre"),
+        ("no pre-training, squeeze", nothing.run.output, "encoder", "squeeze"),
+        ("encoder pre-trained", before.run.output, "encoder", "centre"),
+        ("encoder pre-trained, squeeze", before.run.output, "encoder", "squeeze"),
+        ("encoder and CRN pre-trained", before.run.output, "encoder+crn", "centre"),
+        ("encoder and CRN pre-trained, squeeze", before.run.output, "encoder+crn", "squeeze"),
     ):
-        settings = replace(after, index=index, init=str(run), transfer=transfer, seed=seed, preparation=how)  # type: ignore[arg-type]
-        settings = replace(settings, output=work / f"{name}-{seed}", feature_folder=work / "features")
+        settings = with_options(after, index=index, init=str(run), transfer=transfer, seed=seed, preparation=how)
+        settings = with_options(settings, output=work / f"{name}-{seed}", feature_folder=work / "features")
         row[name] = finetune(settings).mean["ap"]
     first = states[: len(states) // before.epochs]
     row["losses at first"] = {name: statistics.fmean(s.losses[name] for s in first) for name in result.losses}

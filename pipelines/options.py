@@ -172,23 +172,27 @@ def accept_text(settings: Any) -> None:
     """Let the fields of a frozen dataclass that are paths or times be given as text, numbers as those of NumPy, and
     tuples as lists or as one value. For ``__post_init__``: replaces the values of such fields. Raises ValueError for a
     value that is not of the field's type, or that a Literal does not list."""
+    hints = typing.get_type_hints(type(settings), include_extras=True)
     for one in fields(settings):
-        value, default = getattr(settings, one.name), one.default
-        for name in one.metadata.get("without", ()):
-            if getattr(value, name) != getattr(default, name):
-                raise ValueError(f"{name} is not an option of {type(settings).__name__}")
-    for name, hint in typing.get_type_hints(type(settings), include_extras=True).items():
-        value = getattr(settings, name)
-        if is_dataclass(hint) or (value is None and type(None) in typing.get_args(hint)):
+        name, hint, value = one.name, hints[one.name], getattr(settings, one.name)
+        if is_dataclass(hint):
+            kind: type = typing.cast("type", hint)
+            if not isinstance(value, kind):
+                raise ValueError(f"{name}: {value!r} is not {kind.__name__}")
+            for option in one.metadata.get("without", ()):
+                if getattr(value, option) != getattr(one.default, option):
+                    raise ValueError(f"{option} is not an option of {type(settings).__name__}")
             continue
-        kind, many, choices = kind_of(hint)
+        if value is None and type(None) in typing.get_args(hint):
+            continue
+        of_value, many, choices = kind_of(hint)
         if choices and value not in choices:
             raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
         if many:
             each = value if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
-            object.__setattr__(settings, name, tuple(_of_kind(kind, one, name) for one in each))
+            object.__setattr__(settings, name, tuple(_of_kind(of_value, one, name) for one in each))
         else:
-            object.__setattr__(settings, name, _of_kind(kind, value, name))
+            object.__setattr__(settings, name, _of_kind(of_value, value, name))
 
 
 def _of_kind(kind: type, value: Any, name: str) -> Any:

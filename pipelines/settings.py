@@ -101,27 +101,27 @@ VIDEO_OPTIONS = (*(one.name for one in fields(Reading)), *GROUPING)
 
 
 @dataclass(frozen=True)
-class Writing:
-    """Where a result is written. The path of a result that is named after its input may be None."""
+class OutputSettings:
+    """Where a result is written."""
 
     output: Path | None = None
-    """File or folder to write."""
+    """File to write, - for stdout; or a folder, for several inputs too."""
     overwrite: bool = False
-    """Replace what is there: files, finished work, scenes that were corrected by hand."""
+    """Replace existing results, also scenes that were corrected by hand."""
 
     def __post_init__(self) -> None:
         accept_text(self)
 
 
 @dataclass(frozen=True)
-class RunSettings(Writing):
-    """Where a stage of training writes its files, and how it begins."""
+class RunSettings(OutputSettings):
+    """Where a stage keeps its result, and how it starts."""
 
     output: Path = Path("runs")
     resume: bool = False
-    """Continue the run in the output folder; begin one if there is none."""
+    """Continue the run in the output folder; start one if there is none."""
     seed: int = 0
-    """Seed of the random draws."""
+    """Seed of the random draws; with several training runs, the first one's."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -134,10 +134,10 @@ class RunSettings(Writing):
 
 @dataclass(frozen=True)
 class Parallel:
-    """Where several videos are processed."""
+    """How several videos are processed at a time."""
 
     jobs: int | None = None
-    """Videos at a time. Default: one for each core."""
+    """Videos at a time. Default: as many as cores and memory allow."""
     dask: str | None = None
     """Address of a Dask scheduler whose workers process the videos; they must see the same files."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from PIL import Image
 
 from pipelines.datasets.synthetic import SyntheticVideoSettings, plan_video, render_keyframes
-from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.build_index import build_index
 from tests.labelled_videos import write_relabelled
 from tests.small_stores import put_store
 
@@ -26,7 +26,7 @@ def write_generated_videos(folder: Path, splits: Mapping[int, str], **video: Any
         jpegs = [[_jpeg(picture) for picture in shot] for shot in render_keyframes(planned)]
         put_store(folder / "stores" / f"video{seed:03}.h5", len(jpegs), 3, jpegs=jpegs)
         ends += [one != other for one, other in pairwise(planned.scene_of_shot)] + [False]
-    build_index([folder / "stores"], IndexSettings(output=folder / "plain.h5"))
+    build_index([folder / "stores"], output=folder / "plain.h5")
     labels = np.array(ends, np.int8)
     return write_relabelled(folder / "plain.h5", folder / "index.h5", labels, [splits[seed] for seed in sorted(splits)])
 

@@ -15,7 +15,7 @@ from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.crn import TransformerBoundary
 from pipelines.models.shapes import CRNSettings
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
-from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.build_index import build_index
 
 WIDTH = 8
 SHAPE = CRNSettings(neighbors=2, input_width=WIDTH, width=8, layers=1, heads=2, hidden=8)
@@ -39,7 +39,7 @@ def put_index(folder: Path, videos: int = 5, split: tuple[float, ...] | None = (
             scene_end=scene_end,
         )
     index = folder / "index.h5"
-    build_index([folder / "npz"], IndexSettings(output=index, feature_folder=folder / "features", split=split))
+    build_index([folder / "npz"], output=index, feature_folder=folder / "features", split=split)
     return index
 
 

@@ -17,7 +17,7 @@ from PIL import Image
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import StoreError
 from pipelines.scenes import VideoFacts
-from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.build_index import build_index
 from pipelines.stores.hdf5 import create_store
 from pipelines.stores.keyframes import KeyframeStore, StoredShot, write_keyframes
 
@@ -58,7 +58,7 @@ def put_indexed_stores(folder: Path, lengths: dict[str, int], seed: int = 0) -> 
     """Stores of so many shots each, in `stores`, and an index of them; ``seed`` is that of the first."""
     for number, (name, shots) in enumerate(lengths.items(), seed):
         put_store(folder / "stores" / f"{name}.h5", shots, seed=number)
-    build_index([folder / "stores"], IndexSettings(output=folder / "index.h5", overwrite=True))
+    build_index([folder / "stores"], output=folder / "index.h5", overwrite=True)
     return folder / "index.h5"
 
 

@@ -54,7 +54,7 @@ def left_by(reached: Callable[[TrainingProgress], bool]) -> Iterator[Callable[[T
 
 
 def rows_of_log(settings: Settings, name: str = "log.csv") -> list[dict[str, str]]:
-    with (settings.output / name).open(newline="") as file:
+    with (settings.run.output / name).open(newline="") as file:
         return list(csv.DictReader(file))
 
 

@@ -14,7 +14,7 @@ from pipelines.errors import BasslError
 from pipelines.stages.build_index import IndexReport, IndexSettings, build_index as stage, describe_index
 from pipelines.stages.extract_keyframes import ExtractSettings
 
-_KEYFRAMES = ExtractSettings.output
+_KEYFRAMES = ExtractSettings().run.output
 
 
 @with_settings(metavars={"split": "SHARES|FILE", "feature_folder": "FOLDER", "pack": "FOLDER"}, repeated=("labels",))
@@ -40,7 +40,7 @@ def build_index(
         raise typer.BadParameter("--show reads the existing index; name it with --output")
     if not show and not sources and not _KEYFRAMES.exists():
         raise BasslError(f"{_KEYFRAMES}: no such folder; run `bassl extract-keyframes` first, or name what to index")
-    report = describe_index(settings.output) if show else stage(sources or [_KEYFRAMES], settings)
+    report = describe_index(settings.run.output) if show else stage(sources or [_KEYFRAMES], settings)
     for video, match in report.matches.items():
         if match.unmatched and not quiet:
             times = ", ".join(f"{time:.1f}" for time in match.unmatched[:5])
@@ -53,7 +53,7 @@ def build_index(
     elif not quiet:
         _show(report)
         if not show:
-            console.say(f"wrote {settings.output}")
+            console.say(f"wrote {settings.run.output}")
 
 
 def _show(report: IndexReport) -> None:

@@ -23,7 +23,7 @@ def encode(settings: EncodeSettings, machines: Machines, quiet: console.Quiet = 
 
     Example: bassl encode --encoder runs/pretrain --gpus 4
     """
-    if settings.dask and machines != Machines():
+    if settings.parallel.dask and machines != Machines():
         raise BasslError("--dask encodes on the workers of the cluster; leave --gpus and --processes out")
     settings = replace(settings, device=machines.device or settings.device)
     with (

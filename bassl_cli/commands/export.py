@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import typer
@@ -11,6 +10,7 @@ from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFiles, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import check_names_folder
+from pipelines.options import with_options
 from pipelines.outputs.exports import FORMATS
 from pipelines.stages.export import ExportSettings, export as stage
 from pipelines.video.inputs import video_ids
@@ -29,12 +29,12 @@ def export(settings: ExportSettings, files: SceneFiles = [SCENES], quiet: consol
     if len(files) > 1:
         if settings.to is None or settings.video is not None:
             raise BasslError("several files are exported with --to FORMAT, and without --video; -o names a folder")
-        if settings.output is not None:
-            check_names_folder(settings.output)
-        names = [None if settings.output is None else settings.output / name for name in video_ids(files)]
+        if settings.run.output is not None:
+            check_names_folder(settings.run.output)
+        names = [None if settings.run.output is None else settings.run.output / name for name in video_ids(files)]
         ending = FORMATS[settings.to].ending
         paths = [name and name.with_name(name.name + ending) for name in names]
-        each = {file: replace(settings, output=path) for file, path in zip(files, paths, strict=True)}
+        each = {file: with_options(settings, output=path) for file, path in zip(files, paths, strict=True)}
 
     def export_one(file: Path) -> None:
         result = stage(file, each[file])

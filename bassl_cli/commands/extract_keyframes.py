@@ -7,7 +7,7 @@ from bassl_cli.options import Videos, with_settings
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes as stage
 
 
-@with_settings(flags={"workers": "--jobs -j"})
+@with_settings()
 def extract_keyframes(
     videos: Videos, settings: ExtractSettings, as_json: console.Json = False, quiet: console.Quiet = False
 ) -> None:
@@ -19,4 +19,4 @@ def extract_keyframes(
     """
     with console.videos_progress(quiet) as (start, progress):
         results = stage(videos, settings, progress, start)
-    console.show_videos(results, ("frames", "shots"), f"stores in {settings.output}", as_json, quiet)
+    console.show_videos(results, ("frames", "shots"), f"stores in {settings.run.output}", as_json, quiet)

@@ -7,7 +7,7 @@ from bassl_cli.options import Videos, with_settings
 from pipelines.stages.extract_sound import SoundSettings, extract_sound as stage
 
 
-@with_settings(flags={"workers": "--jobs -j"})
+@with_settings()
 def extract_sound(videos: Videos, settings: SoundSettings, quiet: console.Quiet = False) -> None:
     """Store features of the sound of each shot: mean and standard deviation of log-mel energies.
 
@@ -21,4 +21,4 @@ def extract_sound(videos: Videos, settings: SoundSettings, quiet: console.Quiet 
     for warning in (warning for result in results for warning in result.warnings):
         console.warn(warning)
     wrote = any(result.status == "done" for result in results)
-    console.conclude(results, f"wrote {settings.output}" if wrote else "nothing to write", quiet)
+    console.conclude(results, f"wrote {settings.run.output}" if wrote else "nothing to write", quiet)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
+from pipelines.options import nested
+from pipelines.settings import OutputSettings
 from pipelines.stages.import_checkpoint import (
     checkpoint_path,
     export_checkpoint,
@@ -25,12 +27,11 @@ class Files:
 
     file: Path
     """A released checkpoint (.ckpt); with --export a model that was pre-trained here."""
-    output: Path | None = None
-    """File to write. Default: runs/NAME/model.safetensors; with --export FILE.ckpt."""
+    run: OutputSettings = nested(
+        OutputSettings(), defaults={"output": "runs/NAME/model.safetensors; with --export FILE.ckpt"}
+    )
     export: bool = False
     """Write a pre-trained model in the layout of the paper's release instead."""
-    overwrite: bool = False
-    """Replace an existing file."""
 
 
 @with_settings(arguments={"file"})
@@ -41,8 +42,8 @@ def import_checkpoint(files: Files, as_json: console.Json = False, quiet: consol
 
     Example: bassl import-checkpoint bassl.ckpt -o runs/released/model.safetensors
     """
-    output = files.output or (checkpoint_path if files.export else model_path)(files.file)
-    weights = (export_checkpoint if files.export else convert)(files.file, output, overwrite=files.overwrite)
+    output = files.run.output or (checkpoint_path if files.export else model_path)(files.file)
+    weights = (export_checkpoint if files.export else convert)(files.file, output, overwrite=files.run.overwrite)
     if as_json:
         console.print_json(_summary(weights))
     elif not quiet:

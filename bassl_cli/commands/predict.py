@@ -9,11 +9,12 @@ from bassl_cli import console
 from bassl_cli.options import Videos, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable
-from pipelines.options import check_at_least
+from pipelines.options import nested
 from pipelines.outputs.exports import FORMATS, check_ending, export as write_export, is_scenes_json
 from pipelines.processes import end_ahead, limit_threads_and_memory
 from pipelines.progress import VideoResult
 from pipelines.scenes import DROP_SHORT_ALONE
+from pipelines.settings import OutputSettings, Parallel
 from pipelines.stages.export import ExportSettings, beside, export
 from pipelines.stages.predict import PredictSettings, predict_file, predict_videos
 from pipelines.video.inputs import find_videos
@@ -25,31 +26,24 @@ _FOLDER = Path("scenes")
 class Files:
     """What is written, and how many videos are processed at a time."""
 
-    output: Path | None = None
-    """File to write: .json, or a format of bassl export by its ending (.csv .edl .otio .fcpxml .vtt ...), or - for
-    stdout; for several videos a folder. Default: VIDEO.scenes.json, or no file with --json; for several videos the
-    folder scenes."""
+    run: OutputSettings = nested(
+        OutputSettings(),
+        defaults={"output": "VIDEO.scenes.json, or no file with --json; for several videos the folder scenes"},
+    )
     to: str | None = None
     """Also export the scenes in this format, as bassl export does, beside the output; or the format of --output."""
     storyboard: Path | None = None
     """Draw the scenes with their keyframes; for several videos a folder."""
+    parallel: Parallel = nested(Parallel())
     report: bool = False
     """Also make a page of the scenes, as bassl report; for several videos also an index.html."""
-    overwrite: bool = False
-    """Process finished videos again, and replace scenes that were corrected by hand."""
-    jobs: int | None = None
-    """Videos at a time. Default: what cores and memory allow."""
-    dask: str | None = None
-    """Address of a Dask scheduler whose workers process the videos; they must see the same files."""
 
     def __post_init__(self) -> None:
         if self.to not in (None, *FORMATS):
             raise ValueError(f"'{self.to}' is not a format; there are {', '.join(FORMATS)}")
-        check_at_least(self, 1, "jobs")
 
 
 @with_settings(
-    flags={"jobs": "--jobs -j"},
     metavars={"storyboard": "FILE.png", "to": "FORMAT", "shots": "FILE", "model": "RUN"},
 )
 def predict(
@@ -69,7 +63,7 @@ def predict(
         raise BasslError(DROP_SHORT_ALONE)
     limit_threads_and_memory()
     if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
-        if files.dask is not None:
+        if files.parallel.dask is not None:
             raise BasslError("--dask is for several videos; leave it out for one")
         _predict_one(videos[0], files, settings, as_json, quiet)
     else:
@@ -79,7 +73,7 @@ def predict(
 
 def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
     find_videos([video])
-    output, to, storyboard = files.output, files.to, files.storyboard
+    output, to, storyboard = files.run.output, files.to, files.storyboard
     usual = Path(f"{video.stem}.scenes.json")
     piped = output == STDIO
     if piped:
@@ -96,7 +90,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
         check_inputs_kept((exported,), (video, settings.reading.shots, settings.model))
     with console.stage_progress(quiet, video.name) as progress:
         result = predict_file(
-            video, output, settings, storyboard=storyboard, page=page, overwrite=files.overwrite, progress=progress
+            video, output, settings, storyboard=storyboard, page=page, overwrite=files.run.overwrite, progress=progress
         )
     warnings = result.warnings
     if exported is not None and to is not None:
@@ -116,7 +110,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
 
 
 def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
-    output, to = files.output or _FOLDER, files.to
+    output, to = files.run.output or _FOLDER, files.to
     for path in (output, files.storyboard):
         if path is not None:
             check_names_folder(path)
@@ -125,11 +119,11 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
             videos,
             output,
             settings,
-            overwrite=files.overwrite,
+            overwrite=files.run.overwrite,
             storyboards=files.storyboard,
             pages=files.report,
-            jobs=files.jobs,
-            dask=files.dask,
+            jobs=files.parallel.jobs,
+            dask=files.parallel.dask,
             progress=progress,
             on_start=start,
         )

@@ -17,7 +17,7 @@ def regroup(
     Example: bassl regroup scenes.json --scenes 12 -o twelve.json
     """
     result = stage(file, settings)
-    if settings.output == STDIO:
+    if settings.run.output == STDIO:
         return
     if as_json:
         console.print_json(result.to_dict())

@@ -33,7 +33,7 @@ def save_images(
     if len(files) > 1 and settings.video is not None:
         raise BasslError("--video is for one scenes.json; leave it out for several")
     if len(files) > 1:
-        check_several(settings.template, settings.output, settings.overwrite)
+        check_several(settings.template, settings.run.output, settings.run.overwrite)
     saved: list[SavedImage] = []
     done: dict[str, Path] = {}
 

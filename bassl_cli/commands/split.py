@@ -17,9 +17,7 @@ from pipelines.stages.split import SplitSettings, split as stage, write_chapters
 from pipelines.video.inputs import listed_id, video_at
 
 
-@with_settings(
-    flags={"folder": "--output -o", "filename": "--filename -f"}, metavars={"folder": "FOLDER", "filename": "TEMPLATE"}
-)
+@with_settings(flags={"filename": "--filename -f"}, metavars={"output": "FOLDER", "filename": "TEMPLATE"})
 def split(
     files: Annotated[
         list[Path],
@@ -58,7 +56,7 @@ def split(
     elif others := [file for file in files if file != STDIO and file.suffix.lower() != ".json"]:
         raise BasslError(f"{others[0]}: is no file of scenes; name the video before its scenes")
     if len(files) > 1 and not chapters:
-        check_several(settings.filename, settings.folder, settings.overwrite)
+        check_several(settings.filename, settings.run.output, settings.run.overwrite)
     rows: list[object] = []
     done: dict[str, Path] = {}
 

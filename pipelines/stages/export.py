@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.files import STDIO, check_inputs_kept
-from pipelines.options import accept_text
+from pipelines.options import accept_text, nested
 from pipelines.outputs.exports import FORMATS, export as write_export, format_of
 from pipelines.scenes import NO_VIDEO
+from pipelines.settings import OutputSettings
 from pipelines.video.inputs import video_at
 
 
@@ -19,9 +20,9 @@ class ExportSettings:
 
     to: str | None = None
     """Name of the format. Default: by the ending of --output."""
-    output: Path | None = None
-    """File to write, - for stdout; for several inputs a folder. Default: beside the ``scenes.json``, with
-    the ending of the format."""
+    run: OutputSettings = nested(
+        OutputSettings(), without=("overwrite",), defaults={"output": "beside the input, with the ending of the format"}
+    )
     video: Path | None = None
     """The video. Default: at the path in the ``scenes.json``, from its folder or absolute."""
     shots: bool = False
@@ -31,7 +32,7 @@ class ExportSettings:
         accept_text(self)
         if self.to is not None and self.to not in FORMATS:
             raise ValueError(f"'{self.to}' is not a format; there are {', '.join(FORMATS)}")
-        if self.to is None and self.output is None:
+        if self.to is None and self.run.output is None:
             raise ValueError(f"give --to FORMAT ({', '.join(FORMATS)}) or -o FILE")
 
 
@@ -64,7 +65,7 @@ def export(file: Path | str, settings: ExportSettings) -> ExportResult:
     """
     from pipelines.datasets.scene_list import read_scene_list, with_video  # start-up time: numpy
 
-    file, output = Path(file), settings.output
+    file, output = Path(file), settings.run.output
     if settings.to is not None:
         name = settings.to
     else:

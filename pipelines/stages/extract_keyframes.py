@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import StoreError, VideoError
 from pipelines.files import check_writable, is_file, os_reason
-from pipelines.options import accept_text, nested
+from pipelines.options import accept_text, nested, with_options
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import VideoFacts
-from pipelines.settings import DETECTOR_NAMES, Reading
+from pipelines.settings import DETECTOR_NAMES, Parallel, Reading, RunSettings
 from pipelines.video.inputs import READ_TWICE, find_videos, fingerprint, video_ids
 from pipelines.video.shots import KeyframedShot, ReaderSettings
 from pipelines.video_jobs import VideoTask, run
@@ -33,8 +33,9 @@ if TYPE_CHECKING:  # start-up time: av, h5py
 class ExtractSettings:
     """How videos are cut into shots and what is kept of each shot."""
 
-    output: Path = Path("data/keyframes")
+    run: RunSettings = nested(RunSettings(Path("data/keyframes")), without=("resume", "seed"))
     """Folder of the keyframe stores, one for each video."""
+    parallel: Parallel = nested(Parallel(), defaults={"jobs": "one for each core"})
     reading: Reading = nested(Reading(detector="transitions"), without=("shots",))
     """How each video is read."""
     keyframes: int = 3
@@ -43,12 +44,6 @@ class ExtractSettings:
     """Height of a keyframe in pixels (MovieNet's 240P); smaller videos are not enlarged."""
     quality: int = 90
     """JPEG quality of the keyframes, 1 to 100."""
-    workers: int | None = None
-    """Videos at a time. Default: one for each core."""
-    overwrite: bool = False
-    """Replace existing stores."""
-    dask: str | None = None
-    """Address of a Dask scheduler whose workers process the videos; they must see the same files."""
 
     def __post_init__(self) -> None:
         accept_text(self)
@@ -58,8 +53,6 @@ class ExtractSettings:
             raise ValueError(f"a keyframe can have 16 to 4320 lines, not {self.lines}")
         if not 1 <= self.quality <= 100:
             raise ValueError(f"JPEG quality goes from 1 to 100, not {self.quality}")
-        if self.workers is not None and self.workers < 1:
-            raise ValueError(f"at least one video must be processed at a time, not {self.workers}")
 
 
 def extract_keyframes(
@@ -67,6 +60,7 @@ def extract_keyframes(
     settings: ExtractSettings = ExtractSettings(),
     progress: ReportVideo | None = None,
     on_start: Callable[[int], None] | None = None,
+    **options: Any,
 ) -> list[VideoResult]:
     """Cut videos (files, folders and glob patterns) into shots and store the keyframes of each shot.
 
@@ -80,9 +74,10 @@ def extract_keyframes(
     Raises:
         BasslError: for inputs or an output folder that cannot be used. Errors of single videos are in their results.
     """
+    settings = with_options(settings, **options)
     videos = find_videos(inputs)
     tasks = [
-        VideoTask(video, name, settings.output / f"{name}.h5", settings)
+        VideoTask(video, name, settings.run.output / f"{name}.h5", settings)
         for video, name in zip(videos, video_ids(videos), strict=True)
     ]
     if tasks:
@@ -91,8 +86,8 @@ def extract_keyframes(
         tasks,
         _extract,
         existing=_existing_result,
-        jobs=settings.workers or cores(),
-        dask=settings.dask,
+        jobs=settings.parallel.jobs or cores(),
+        dask=settings.parallel.dask,
         progress=progress,
         on_start=on_start,
     )
@@ -124,7 +119,7 @@ def _existing_result(task: VideoTask[ExtractSettings]) -> VideoResult | None:
     damaged, and for a video that cannot be read twice."""
     if not is_file(task.video):
         raise VideoError(f"{task.video}: {READ_TWICE}")
-    if task.settings.overwrite or not task.output.exists():
+    if task.settings.run.overwrite or not task.output.exists():
         return None
     from pipelines.stores.keyframes import read_keyframes  # start-up time: h5py, only if there is a store
 

@@ -8,13 +8,14 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.files import check_writable, is_file, locked
-from pipelines.options import accept_text
+from pipelines.options import accept_text, nested, with_options
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
+from pipelines.settings import Parallel, RunSettings
 from pipelines.video.inputs import READ_TWICE, find_videos, video_ids
 
 if TYPE_CHECKING:  # start-up time: numpy, h5py
@@ -32,17 +33,12 @@ class SoundSettings:
 
     index: Path = Path("data/index.h5")
     """Index of the videos, with their shots."""
-    output: Path = Path("data/features/sound.h5")
+    run: RunSettings = nested(RunSettings(Path("data/features/sound.h5")), without=("resume", "seed"))
     """The feature store. Features of other videos in it are kept."""
-    workers: int | None = None
-    """Videos at a time. Default: one for each core."""
-    overwrite: bool = False
-    """Replace the features of videos that the store already has."""
+    parallel: Parallel = nested(Parallel(), without=("dask",), defaults={"jobs": "one for each core"})
 
     def __post_init__(self) -> None:
         accept_text(self)
-        if self.workers is not None and self.workers < 1:
-            raise ValueError(f"at least one video must be processed at a time, not {self.workers}")
 
 
 def extract_sound(
@@ -50,6 +46,7 @@ def extract_sound(
     settings: SoundSettings = SoundSettings(),
     progress: ReportVideo | None = None,
     on_start: Callable[[int], None] | None = None,
+    **options: Any,
 ) -> list[VideoResult]:
     """Extract features of the sound of videos (files, folders and glob patterns): mean and standard deviation of 64
     log-mel energies over each shot; one result for each video, in the order of the videos' names.
@@ -59,15 +56,16 @@ def extract_sound(
     of videos, ``progress`` with the progress of each, from several threads. Raises BasslError for inputs, an index or a
     store that cannot be used at all.
     """
+    settings = with_options(settings, **options)
     from pipelines.stores.features import shot_checksums, write_features  # start-up time: numpy, h5py
     from pipelines.stores.index import read_index  # start-up time: numpy, h5py
     from pipelines.video.sound import SOUND  # start-up time: numpy, av
 
     videos = find_videos(inputs)
     index = read_index(settings.index)
-    check_writable(settings.output)
+    check_writable(settings.run.output)
     checksums = shot_checksums(index)
-    store, shots = _read(settings.output)
+    store, shots = _read(settings.run.output)
     report = progress or (lambda state: None)
     if on_start is not None:
         on_start(len(videos))
@@ -78,9 +76,9 @@ def extract_sound(
         report(VideoProgress(result.video_id, result=result))
 
     def save() -> None:
-        with locked(settings.output.parent, wait=True):  # another run may have added videos
-            kept, of_kept = _read(settings.output)
-            write_features(settings.output, SOUND, kept | made, of_kept | {name: checksums[name] for name in made})
+        with locked(settings.run.output.parent, wait=True):  # another run may have added videos
+            kept, of_kept = _read(settings.run.output)
+            write_features(settings.run.output, SOUND, kept | made, of_kept | {name: checksums[name] for name in made})
 
     waiting = []
     for video, name in zip(videos, video_ids(videos), strict=True):
@@ -89,15 +87,15 @@ def extract_sound(
                 VideoResult(
                     name,
                     video,
-                    settings.output,
+                    settings.run.output,
                     "failed",
                     error=f"{video}: {settings.index} has no video with the id {name}",
                 )
             )
         elif not is_file(video):
-            finish(VideoResult(name, video, settings.output, "failed", error=f"{video}: {READ_TWICE}"))
-        elif name in store and shots[name] == checksums[name] and not settings.overwrite:
-            finish(VideoResult(name, video, settings.output, "kept", shots=len(store[name])))
+            finish(VideoResult(name, video, settings.run.output, "failed", error=f"{video}: {READ_TWICE}"))
+        elif name in store and shots[name] == checksums[name] and not settings.run.overwrite:
+            finish(VideoResult(name, video, settings.run.output, "kept", shots=len(store[name])))
         else:
             waiting.append((video, name))
     made: dict[str, NDArray[np.floating]] = {}
@@ -108,7 +106,7 @@ def extract_sound(
             raise BasslError(f"{state.video_id}: interrupted")
         report(state)
 
-    with ThreadPoolExecutor(settings.workers or cores()) as pool:  # decoding releases the global interpreter lock
+    with ThreadPoolExecutor(settings.parallel.jobs or cores()) as pool:  # decoding releases the global interpreter lock
         try:
             futures = {
                 pool.submit(_shot_sounds, video, name, index, going_on): (video, name) for video, name in waiting
@@ -118,13 +116,13 @@ def extract_sound(
                 try:
                     made[name], warnings = future.result()
                 except BasslError as error:
-                    finish(VideoResult(name, video, settings.output, "failed", error=str(error)))
+                    finish(VideoResult(name, video, settings.run.output, "failed", error=str(error)))
                     continue
                 unsaved = True
                 if time.monotonic() - saved > _SAVE_SECONDS:
                     save()
                     saved, unsaved = time.monotonic(), False
-                finish(VideoResult(name, video, settings.output, "done", shots=len(made[name]), warnings=warnings))
+                finish(VideoResult(name, video, settings.run.output, "done", shots=len(made[name]), warnings=warnings))
         finally:  # an interrupt keeps what is done
             stopped.set()
             pool.shutdown(cancel_futures=True)

@@ -12,22 +12,19 @@ from pipelines.options import accept_text, nested, with_options
 from pipelines.outputs.corrections import check_replaceable
 from pipelines.outputs.exports import is_scenes_json
 from pipelines.scenes import DROP_SHORT_ALONE, SceneList
-from pipelines.settings import GROUPING, Grouping
+from pipelines.settings import GROUPING, Grouping, OutputSettings
 
 
 @dataclass(frozen=True)
 class RegroupSettings:
     """Which scenes, and where they are written."""
 
-    output: Path | None = None
-    """File to write, - for stdout. Default: SCENES.regrouped.json beside the input."""
+    run: OutputSettings = nested(OutputSettings(), defaults={"output": "SCENES.regrouped.json beside the input"})
     grouping: Grouping = nested(
         Grouping(),
         defaults={"threshold": "as in the file", "min_scene": "as in the file", "drop_short": "as in the file"},
     )
     """Which scenes the scores make."""
-    overwrite: bool = False
-    """Replace a file that was corrected by hand, or is of another video."""
 
     def __post_init__(self) -> None:
         accept_text(self)
@@ -36,7 +33,7 @@ class RegroupSettings:
 def regrouped_path(file: Path, settings: RegroupSettings) -> Path:
     """Where the result of a ``scenes.json`` is written."""
     name = "scenes" if file == STDIO else file.name.removesuffix(".json")
-    return settings.output or file.with_name(f"{name}.regrouped.json")
+    return settings.run.output or file.with_name(f"{name}.regrouped.json")
 
 
 def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings(), **options: Any) -> SceneList:
@@ -62,7 +59,7 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings(), **o
         raise BasslError(f"{output}: regroup writes a .json; bassl export makes other formats of it")
     before = read_scene_list(file)
     check_inputs_kept((output,), (file, Path(before.video.path)))
-    if not settings.overwrite and output != STDIO:
+    if not settings.run.overwrite and output != STDIO:
         same = before.video.id, before.video.fingerprint
         names = {scene.name for scene in before.scenes if scene.name is not None}
         check_replaceable(output, before.video.path, lambda video: (video.id, video.fingerprint) == same, names)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import BasslError, StoreError, VideoError
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable, paths_of
-from pipelines.options import Seconds, accept_text
+from pipelines.options import Seconds, accept_text, nested, with_options
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import NO_VIDEO, SceneList
+from pipelines.settings import OutputSettings
 from pipelines.stages.score import ScoreSettings, score
 from pipelines.stages.score.settings import check_frame_rate, check_seconds
 from pipelines.video.inputs import listed_id, video_at
@@ -32,8 +33,10 @@ _ENDINGS = (".html", ".htm")
 class ReportSettings:
     """What a page shows, and where it is written."""
 
-    output: Path | None = None
-    """The page; for several files a folder. Default: beside the ``scenes.json``, with the ending ``.html``."""
+    run: OutputSettings = nested(
+        OutputSettings(), without=("overwrite",), defaults={"output": "SCENES.html beside the input"}
+    )
+    """The page; for several files a folder."""
     video: Path | None = None
     """The video. Default: at the path in the ``scenes.json``, from its folder or absolute."""
     truth: Path | None = None
@@ -52,7 +55,10 @@ class ReportSettings:
 
 
 def report(
-    file: Path | str, settings: ReportSettings = ReportSettings(), progress: ReportProgress | None = None
+    file: Path | str,
+    settings: ReportSettings = ReportSettings(),
+    progress: ReportProgress | None = None,
+    **options: Any,
 ) -> VideoResult:
     """Write the page of a ``scenes.json``, with images from a keyframe store with the same shots, or else from the
     video; ``progress`` is called with the number of seconds read.
@@ -62,12 +68,13 @@ def report(
         a
             page that cannot be written.
     """
+    settings = with_options(settings, **options)
     from pipelines.datasets.scene_list import read_scene_list, with_video  # start-up time: numpy
     from pipelines.outputs.page import save_page  # start-up time: Jinja, Pillow
     from pipelines.video.decoding import check_same_video  # start-up time: PyAV
 
     file = Path(file)
-    path = settings.output or _page_path(file, None)
+    path = settings.run.output or _page_path(file, None)
     if path.suffix.lower() not in _ENDINGS:
         raise BasslError(f"{path}: a page's name ends in .html")
     stored = read_scene_list(file)
@@ -104,22 +111,24 @@ def report_videos(
     settings: ReportSettings = ReportSettings(),
     progress: ReportVideo | None = None,
     on_start: Callable[[int], None] | None = None,
+    **options: Any,
 ) -> list[VideoResult]:
-    """Write the page of each of several ``scenes.json``, and ``index.html``, which shows them all, into the folder
-    ``settings.output``, or else each beside its file and the index into the folder that holds them all. What fails with
+    """Write the page of each of several ``scenes.json``, and ``index.html``, which shows them all, into the output
+    folder, or else each beside its file and the index into the folder that holds them all. What fails with
     one file is in its result, and the others are still done.
 
     Raises:
         BasslError: one line, for two files that would have the same page, or an index that cannot be written.
     """
+    settings = with_options(settings, **options)
     from pipelines.outputs.page.videos import save_index  # start-up time: Jinja, Pillow
 
     sources = paths_of(files)
     if settings.video is not None:
         raise BasslError(f"{settings.video}: is one video, and {len(sources)} files are given")
-    if settings.output is not None:
-        check_names_folder(settings.output)
-    paths = [_page_path(file, settings.output) for file in sources]
+    if settings.run.output is not None:
+        check_names_folder(settings.run.output)
+    paths = [_page_path(file, settings.run.output) for file in sources]
     index = index_path(sources, settings)
     by_path = {index.resolve(): Path("the page of all videos")}
     for file, path in zip(sources, paths, strict=True):
@@ -130,7 +139,7 @@ def report_videos(
             )
     check_writable(index)
     tasks = [
-        VideoTask(file, file.name, path, replace(settings, output=path))
+        VideoTask(file, file.name, path, with_options(settings, output=path))
         for file, path in zip(sources, paths, strict=True)
     ]
     results = run(tasks, _report_one, progress=progress, on_start=on_start)
@@ -150,7 +159,7 @@ def _page_path(file: Path, folder: Path | None) -> Path:
 def index_path(files: Sequence[Path], settings: ReportSettings) -> Path:
     """Where the page is that shows the pages of several files."""
     common = os.path.commonpath([file.parent.absolute() for file in files])
-    return (settings.output or Path(os.path.relpath(common))) / "index.html"
+    return (settings.run.output or Path(os.path.relpath(common))) / "index.html"
 
 
 def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds, tuple[str, ...]]:

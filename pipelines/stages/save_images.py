@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pipelines.errors import BasslError
 from pipelines.files import new_files
-from pipelines.options import accept_text
+from pipelines.options import accept_text, nested, with_options
 from pipelines.outputs.exports.chapters import Box, thumbnails_vtt
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import check_template, file_names, padded_number
 from pipelines.progress import ReportProgress
 from pipelines.scenes import NO_VIDEO, SceneList, Shot, timecode
+from pipelines.settings import OutputSettings
 from pipelines.video.inputs import listed_id, video_at
 
 _NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")
@@ -29,8 +30,8 @@ _SPRITE_WIDTH, _SPRITE_COLUMNS = 160, 10
 class ImageSettings:
     """Which images, and where they are written."""
 
-    output: Path | None = None
-    """Folder of the images. Default: VIDEO-images in the current folder."""
+    run: OutputSettings = nested(OutputSettings(), defaults={"output": "VIDEO-images in the current folder"})
+    """Folder of the images."""
     images: int = 3
     """Images of each scene."""
     shots: bool = False
@@ -52,8 +53,6 @@ class ImageSettings:
     $VIDEO_NAME-thumbnails."""
     video: Path | None = None
     """The video. Default: at the path in the ``scenes.json``, from its folder or absolute."""
-    overwrite: bool = False
-    """Replace existing files."""
 
     def __post_init__(self) -> None:
         accept_text(self)
@@ -111,7 +110,10 @@ class _Chosen(NamedTuple):
 
 
 def save_images(
-    file: Path | str, settings: ImageSettings = ImageSettings(), progress: ReportProgress | None = None
+    file: Path | str,
+    settings: ImageSettings = ImageSettings(),
+    progress: ReportProgress | None = None,
+    **options: Any,
 ) -> tuple[SavedImage, ...]:
     """Save images of the scenes of a ``scenes.json``, evenly spread over each and outside transitions.
 
@@ -121,6 +123,7 @@ def save_images(
     Raises:
         BasslError: one line, for a ``scenes.json`` or video that cannot be used, or a file that already exists.
     """
+    settings = with_options(settings, **options)
     from PIL import Image  # start-up time
 
     from pipelines.datasets.scene_list import read_scene_list, with_video  # start-up time: NumPy
@@ -137,8 +140,8 @@ def save_images(
     chosen = list(_chosen(scenes, settings))
     with StillReader(video) as reader:
         names = _names(scenes, settings, name, chosen)
-        folder = settings.output or Path(f"{name}-images")
-        with new_files(folder, names, (video, Path(file)), settings.overwrite) as (targets, partials):
+        folder = settings.run.output or Path(f"{name}-images")
+        with new_files(folder, names, (video, Path(file)), settings.run.overwrite) as (targets, partials):
             # Times between those of the shots are not known to the frame: the middle of one is safe from rounding.
             half = 0.5 / scenes.video.frame_rate
             images = reader.images([one.time + half for one in chosen], settings.size)

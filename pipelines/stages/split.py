@@ -8,14 +8,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from pipelines.files import new_files
-from pipelines.options import Seconds, accept_text
+from pipelines.options import Seconds, accept_text, nested, with_options
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import check_template, file_names, padded_number
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneList
+from pipelines.settings import OutputSettings
 from pipelines.video.inputs import listed_id
 
 Preset = Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"]
@@ -26,8 +27,8 @@ _NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "START_TIME", "END_TIME")
 class SplitSettings:
     """How a video is cut."""
 
-    folder: Path | None = None
-    """Folder of the files. Default: VIDEO-scenes in the current folder."""
+    run: OutputSettings = nested(OutputSettings(), defaults={"output": "VIDEO-scenes in the current folder"})
+    """Folder of the files."""
     exact: bool = False
     """Cut to the frame by encoding again (H.264 and AAC), instead of copying from the key frame before each cut."""
     crf: int | None = None
@@ -38,8 +39,6 @@ class SplitSettings:
     """Time to add before and after each scene, as handles for an editor, in seconds or as a timecode."""
     filename: str = "$VIDEO_NAME-scene-$SCENE_NUMBER"
     """Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $START_TIME and $END_TIME."""
-    overwrite: bool = False
-    """Replace existing files."""
 
     def __post_init__(self) -> None:
         accept_text(self)
@@ -73,6 +72,7 @@ def split(
     scenes: SceneList,
     settings: SplitSettings = SplitSettings(),
     progress: ReportProgress | None = None,
+    **options: Any,
 ) -> tuple[Clip, ...]:
     """Cut a video into its scenes, with all of its sound tracks.
 
@@ -92,6 +92,7 @@ def split(
     Raises:
         BasslError: one line, if the video does not match ``scenes`` or cannot be cut, or a file already exists.
     """
+    settings = with_options(settings, **options)
     from pipelines.video import cutting, decoding  # start-up time: PyAV
 
     video, report = Path(video), progress or (lambda stage, done, total: None)
@@ -117,7 +118,7 @@ def split(
         for scene in scenes.scenes
     ]
     scenes = replace(scenes, scenes=tuple(extended))
-    with new_files(_folder(name, settings), names, (video,), settings.overwrite) as (targets, partials):
+    with new_files(_folder(name, settings), names, (video,), settings.run.overwrite) as (targets, partials):
         if settings.exact:
             options = dict(cutting.H264)
             if settings.crf is not None:
@@ -139,6 +140,7 @@ def write_chapters(
     scenes: SceneList,
     settings: SplitSettings = SplitSettings(),
     progress: ReportProgress | None = None,
+    **options: Any,
 ) -> Path:
     """Copy the streams of a video unchanged, with its scenes as chapters; existing chapters are replaced.
 
@@ -150,12 +152,13 @@ def write_chapters(
     Raises:
         BasslError: as :func:`split`.
     """
+    settings = with_options(settings, **options)
     from pipelines.video import cutting  # start-up time: PyAV
 
     video = Path(video)
     name = listed_id(scenes.video, video)
     names = [f"{name}-chapters{cutting.suffix_for(video, 'chapters')}"]
-    with new_files(_folder(name, settings), names, (video,), settings.overwrite) as (targets, partials):
+    with new_files(_folder(name, settings), names, (video,), settings.run.overwrite) as (targets, partials):
         titles = [segment.name for segment in segments_of(scenes)]
         report = progress or (lambda stage, done, total: None)
         cutting.copy_with_chapters(video, scenes, titles, partials[0], report)
@@ -163,4 +166,4 @@ def write_chapters(
 
 
 def _folder(name: str, settings: SplitSettings) -> Path:
-    return Path(f"{name}-scenes") if settings.folder is None else settings.folder
+    return Path(f"{name}-scenes") if settings.run.output is None else settings.run.output

@@ -24,6 +24,7 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
+from pipelines import settings as shared_settings
 from pipelines.errors import BasslError, StoreError
 from pipelines.files import atomic_file, locked, os_reason, remove_partials
 from pipelines.models.opening import MODEL, STATE
@@ -112,8 +113,13 @@ def put_same_file(source: Path, target: Path) -> None:
 
 
 def plain_settings(settings: Any, without: Collection[str] = ()) -> dict[str, Any]:
-    """A settings dataclass as plain JSON values, paths as text, without some fields."""
-    values = {name: value for name, value in asdict(settings).items() if name not in without}
+    """A settings dataclass as plain JSON values, paths as text, without some fields. Settings that stages share are not
+    nested, as on the command line."""
+    values: dict[str, Any] = {}
+    for name, value in asdict(settings).items():
+        shared = type(getattr(settings, name)).__module__ == shared_settings.__name__
+        values |= value if shared else {name: value}
+    values = {name: value for name, value in values.items() if name not in without}
     plain: dict[str, Any] = json.loads(json.dumps(values, default=str))
     return plain
 

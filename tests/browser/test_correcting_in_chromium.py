@@ -20,7 +20,7 @@ from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.page import save_page
 from pipelines.scenes import SceneList, Shot, Transition, without_short
 from pipelines.stages.regroup import regroup
-from pipelines.stages.report import ReportSettings, report
+from pipelines.stages.report import report
 from tests import pages, videos
 from tests.browser.opening import Made, ends_shown, opened, saved, slide, tile
 from tests.scenes_schema import SCHEMA
@@ -272,7 +272,7 @@ def test_a_scene_is_cut_at_the_frame_that_is_shown(
         assert (first.end_frame, second.start_frame) == (frame, frame)
         assert first.end == second.start == pytest.approx(time, abs=1e-3)
         assert (first.score, second.score) == (1.0, scenes.shots[5].score)
-        made = report(tmp_path / "scenes.json", ReportSettings(output=tmp_path / "again.html"))
+        made = report(tmp_path / "scenes.json", output=tmp_path / "again.html")
         assert (made.shots, made.warnings) == (9, ()), "a reader of videos finds the same shots"
         slide(page, 0.9)
         assert 5 in ends_shown(page), "a cut made by hand outlives the threshold"

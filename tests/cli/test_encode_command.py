@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.build_index import build_index
 from pipelines.stores.features import open_features
 from tests.command import Bassl
 from tests.running import ENVIRONMENT
@@ -40,7 +40,7 @@ def test_a_damaged_video_is_named_at_the_end_and_the_others_are_encoded(bassl: B
 def test_two_processes_make_the_same_store_and_name_a_damaged_video_once(bassl: Bassl) -> None:
     one = Path(bassl("encode", put_indexed_stores(Path("data"), {"b": 7, "c": 2}), "--gpus", "0").out.strip())
     put_store(Path("data/stores/a.h5"), 3, seed=5)
-    build_index([Path("data/stores")], IndexSettings(output=Path("data/index.h5"), overwrite=True))
+    build_index([Path("data/stores")], output=Path("data/index.h5"), overwrite=True)
     put_store(Path("data/stores/a.h5"), 3, seed=6)
     ended = subprocess.run(
         [sys.executable, "-m", "bassl_cli", "encode", "--gpus", "0", "--processes", "2", "--output", "two"],

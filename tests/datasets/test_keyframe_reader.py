@@ -15,7 +15,7 @@ import pytest
 from pipelines.datasets import keyframe_reader as module
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import DatasetError
-from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.build_index import build_index
 from pipelines.stores.index import read_index, write_index
 from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots
 from tests.small_index import video
@@ -36,7 +36,7 @@ def index(tmp_path: Path) -> Path:
     labels.mkdir()
     (labels / "a.csv").write_text("start,end\n0,4\n4,24\n")
     path = tmp_path / "index.h5"
-    build_index([tmp_path / "stores"], IndexSettings(output=path, labels=(labels,)))
+    build_index([tmp_path / "stores"], output=path, labels=(labels,))
     return path
 
 
@@ -94,7 +94,7 @@ def movienet(tmp_path: Path) -> Path:
         put_shots(root, name)
         put_labels(root, [0, 1, -1, 0], name)
         put_keyframes(root, name, 5, seed=seed)
-    build_index([root], IndexSettings(output=tmp_path / "movienet.h5"))
+    build_index([root], output=tmp_path / "movienet.h5")
     return tmp_path / "movienet.h5"
 
 
@@ -104,9 +104,7 @@ def test_keyframes_in_folders_of_jpeg_files_are_read_in_place(movienet: Path) ->
 
 def test_one_index_may_have_stores_and_folders(movienet: Path, tmp_path: Path) -> None:
     store = put_store(tmp_path / "zz.h5", 4, seed=9)
-    reader = KeyframeReader(
-        build_index([tmp_path / "movienet", store], IndexSettings(output=tmp_path / "both.h5")).index
-    )
+    reader = KeyframeReader(build_index([tmp_path / "movienet", store], output=tmp_path / "both.h5").index)
     assert read_all(reader, [1]) == [[jpeg(0, 1, k) for k in range(3)]]
     assert read_all(reader, [11]) == [[jpeg(9, 1, k) for k in range(3)]]
 
@@ -188,7 +186,7 @@ def test_a_missing_store_is_refused(index: Path, tmp_path: Path) -> None:
 
 def test_a_store_with_invalid_jpegs_is_refused(tmp_path: Path) -> None:
     store = put_store(tmp_path / "a.h5", 2, 1, jpegs=[[jpeg(0)], [b"noise"]])
-    reader = KeyframeReader(build_index([store], IndexSettings(output=tmp_path / "i.h5")).index)
+    reader = KeyframeReader(build_index([store], output=tmp_path / "i.h5").index)
     assert read_all(reader, [1]) == [[b"noise"]]
     refusal(lambda: reader.decoded(1, b"noise"), f"{store}: shot 1", "not a JPEG that can be decoded")
 
@@ -211,7 +209,7 @@ def test_more_videos_can_be_read_than_files_may_be_open(tmp_path: Path, monkeypa
     monkeypatch.setattr(module, "_OPEN_FILES", 3)
     for number in range(10):
         put_store(tmp_path / "stores" / f"{number}.h5", 2, 1, seed=number)
-    index = build_index([tmp_path / "stores"], IndexSettings(output=tmp_path / "i.h5")).index
+    index = build_index([tmp_path / "stores"], output=tmp_path / "i.h5").index
     before = open_files()
     reader = KeyframeReader(index)
     for row in np.random.default_rng(0).integers(0, 20, 200).tolist():

@@ -20,7 +20,7 @@ from pipelines.models.bassl import load_bassl_model
 from pipelines.outputs import plots
 from pipelines.outputs.figures.similarity import similarity_figure
 from pipelines.scenes import group_shots, without_short
-from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.build_index import build_index
 from pipelines.stages.figure import (
     BoundarySettings,
     CurveSettings,
@@ -172,7 +172,7 @@ def test_sampled_windows_contain_a_scene_end_and_depend_on_the_seed(
 def pictured(tmp_path: Path) -> Path:
     """An index of a video of ten shots with keyframes and no labels, whose features change after shot 5."""
     put_store(tmp_path / "keyframes" / "video.h5", shots=10)
-    build_index([tmp_path / "keyframes"], IndexSettings(output=tmp_path / "index.h5"))
+    build_index([tmp_path / "keyframes"], output=tmp_path / "index.h5")
     (tmp_path / "features").mkdir()
     two = np.eye(4, dtype=np.float32)[[0] * 6 + [1] * 4]
     write_features(tmp_path / "features" / "made-up.h5", "made up", {"video": two})

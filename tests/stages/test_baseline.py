@@ -16,6 +16,7 @@ from pipelines.baselines.systems import SYSTEMS
 from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import average_precision
 from pipelines.models.encoders import load_encoder
+from pipelines.options import with_options
 from pipelines.stages.baseline import BaselineSettings, baseline
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stores.features import open_features, write_features
@@ -91,7 +92,7 @@ def test_systems_with_networks_report_seeds_and_accept_further_feature_sets(inde
 
 def test_unusable_settings_give_a_one_line_error(index: Path) -> None:
     def run(**changes: object) -> object:
-        return baseline(replace(BaselineSettings(index=index), **changes))  # type: ignore[arg-type]
+        return baseline(BaselineSettings(index=index), **changes)  # type: ignore[arg-type]
 
     refusal(lambda: run(system="lstm"), "lstm", *SYSTEMS, error=BasslError)
     refusal(lambda: run(split="none"), "'none'", "test, train, val", error=BasslError)
@@ -133,7 +134,9 @@ def test_a_store_must_be_named_where_the_index_has_features_of_several_encoders(
     write_relabelled(index, tmp_path / "index.h5", opened.label, features=both)
     settings: Any = BaselineSettings(index=tmp_path / "index.h5")
     if stage is finetune:
-        settings = FinetuneSettings(index=tmp_path / "index.h5", init="none", output=tmp_path / "run", device="cpu")
+        settings = with_options(
+            FinetuneSettings, index=tmp_path / "index.h5", init="none", output=tmp_path / "run", device="cpu"
+        )
     refusal(lambda: stage(settings), "index.h5: has features of several encoders", "--features", error=BasslError)
 
 

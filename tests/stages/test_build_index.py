@@ -17,6 +17,7 @@ import pytest
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, DatasetError
+from pipelines.options import with_options
 from pipelines.stages.build_index import IndexSettings, SplitStatistics, build_index
 from pipelines.stages.build_index.building import missing, statistics
 from pipelines.stores.features import open_features
@@ -32,8 +33,9 @@ from tests.small_stores import damaged, jpeg, put_store, read_all, refusal
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Callable[..., IndexSettings]:
-    return lambda **changes: IndexSettings(
-        **{"output": tmp_path / "data" / "index.h5", "feature_folder": tmp_path / "data" / "features", **changes}
+    return lambda **changes: with_options(
+        IndexSettings,
+        **{"output": tmp_path / "data" / "index.h5", "feature_folder": tmp_path / "data" / "features", **changes},
     )
 
 
@@ -324,7 +326,7 @@ def test_features_of_different_widths_in_one_folder_are_refused(tmp_path: Path, 
     put_npz(tmp_path / "vgg", "02", size=5)
     build = lambda: build_index([tmp_path / "vgg"], settings())  # noqa: E731
     refusal(build, "vgg-4d.h5", "4 float32 and 5 float32", error=BasslError)
-    assert not settings().output.exists()
+    assert not settings().run.output.exists()
 
 
 def test_a_store_of_other_features_is_replaced_only_with_overwrite(tmp_path: Path, settings: Settings) -> None:
@@ -336,9 +338,9 @@ def test_a_store_of_other_features_is_replaced_only_with_overwrite(tmp_path: Pat
     other = settings(output=tmp_path / "data" / "other.h5")
     refusal(lambda: build_index([second], other), store, "other features", "--feature-folder", error=BasslError)
     assert store.read_bytes() == before
-    assert not other.output.exists()
+    assert not other.run.output.exists()
     build_index([first], other)
-    build_index([second], settings(output=other.output, overwrite=True))
+    build_index([second], settings(output=other.run.output, overwrite=True))
     np.testing.assert_array_equal(open_features(store).videos["bbc/01"], np.ones((3, 4)))
 
 
@@ -456,7 +458,7 @@ def drawn(tmp_path: Path, videos: int, **changes: Any) -> tuple[str, ...]:
         for number in range(videos):
             put_bbc(root, BBC_SHOTS, "0,4", f"v{number:03d}")
     output = tmp_path / "drawn.h5"
-    return build_index([root], IndexSettings(output=output, overwrite=True, **changes)).index.splits
+    return build_index([root], output=output, overwrite=True, **changes).index.splits
 
 
 @pytest.mark.parametrize("videos", [1, 2, 3, 7, 10, 31])
@@ -575,25 +577,25 @@ def test_missing_keyframe_and_feature_files_are_reported(tmp_path: Path, setting
 def test_an_existing_index_is_replaced_only_with_overwrite(tmp_path: Path, settings: Settings) -> None:
     store = put_store(tmp_path / "a.h5")
     build_index([store], settings())
-    before = settings().output.read_bytes()
-    refusal(lambda: build_index([store], settings()), settings().output, "--overwrite", error=BasslError)
+    before = settings().run.output.read_bytes()
+    refusal(lambda: build_index([store], settings()), settings().run.output, "--overwrite", error=BasslError)
     build_index([store], settings(overwrite=True))
-    assert settings().output.read_bytes() == before
+    assert settings().run.output.read_bytes() == before
 
 
 def test_a_failure_keeps_the_old_index(tmp_path: Path, settings: Settings) -> None:
     build_index([put_store(tmp_path / "a.h5")], settings())
-    before = settings().output.read_bytes()
+    before = settings().run.output.read_bytes()
     put_npz(tmp_path / "vgg", "01", shots=np.array([[0, 10], [10, 25], [2**40, 2**40 + 1]], np.int64))
     build = lambda: build_index([tmp_path / "vgg"], settings(overwrite=True))  # noqa: E731
     refusal(build, "shot 2 of vgg/01", "outside the valid range", error=BasslError)
-    assert settings().output.read_bytes() == before
+    assert settings().run.output.read_bytes() == before
 
 
 def test_the_same_video_in_two_sources_is_refused(tmp_path: Path, settings: Settings) -> None:
     one, other = put_store(tmp_path / "x" / "video.h5"), put_store(tmp_path / "y" / "video.h5")
     refusal(lambda: build_index([one, other], settings()), "'video'", one, other, error=BasslError)
-    assert not settings().output.exists()
+    assert not settings().run.output.exists()
 
 
 def test_a_refused_index_keeps_the_existing_features(tmp_path: Path, settings: Settings) -> None:
@@ -663,7 +665,7 @@ def test_videos_are_refused_with_the_command_that_makes_their_keyframes(
 def test_an_index_is_not_accepted_as_a_keyframe_store(tmp_path: Path, settings: Settings) -> None:
     build_index([put_store(tmp_path / "a.h5")], settings())
     again = settings(output=tmp_path / "again.h5")
-    refusal(lambda: build_index([settings().output], again), "bassl.index", "bassl.keyframes", error=BasslError)
+    refusal(lambda: build_index([settings().run.output], again), "bassl.index", "bassl.keyframes", error=BasslError)
 
 
 def npz_bytes() -> bytes:

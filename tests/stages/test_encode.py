@@ -22,9 +22,9 @@ from pipelines.errors import BasslError, SomeFailedError
 from pipelines.models import torch_encoders
 from pipelines.models.colour import hue_histogram
 from pipelines.models.shot_encoder import ShotEncoder
+from pipelines.options import with_options
 from pipelines.progress import ReportProgress
-from pipelines.settings import Reading
-from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import (
     EncodeSettings,
     encode_shots,
@@ -80,11 +80,13 @@ def colour(*shot: int) -> np.ndarray:
 
 
 def settings_of(index: Path, **changes: Any) -> EncodeSettings:
-    return replace(EncodeSettings(index, output=index.parent / "features", device="cpu"), **changes)
+    return with_options(
+        with_options(EncodeSettings, index=index, output=index.parent / "features", device="cpu"), **changes
+    )
 
 
 def parts_of(settings: EncodeSettings) -> list[Path]:
-    return sorted(settings.output.glob(".*.parts/*.h5"))
+    return sorted(settings.run.output.glob(".*.parts/*.h5"))
 
 
 def shots_encoded(settings: EncodeSettings) -> int:
@@ -116,7 +118,7 @@ def test_the_features_of_a_shot_are_the_mean_over_its_keyframes(index: Path, enc
 
 
 def test_keyframes_in_folders_of_jpeg_files_are_read_in_place(tmp_path: Path, encoder: ShotEncoder) -> None:
-    build_index([put_movienet(tmp_path / "movienet")], IndexSettings(output=tmp_path / "index.h5"))
+    build_index([put_movienet(tmp_path / "movienet")], output=tmp_path / "index.h5")
     _, features = features_of(read_index(tmp_path / "index.h5"), [encode_shots(settings_of(tmp_path / "index.h5"))])
     expected = [colour(seed, shot) for seed, shots in enumerate((3, 3, 2)) for shot in range(shots)]
     np.testing.assert_allclose(features, expected, rtol=1e-5)
@@ -145,7 +147,7 @@ def test_an_imported_checkpoint_gives_the_features_of_the_releases_own_pipeline(
         tensors.append(torch.from_numpy(normal.astype(np.float32)).permute(2, 0, 1))
     with torch.inference_mode():
         expected = network.eval()(torch.stack(tensors)).numpy()
-    build_index([tmp_path / "movienet"], IndexSettings(output=tmp_path / "index.h5"))
+    build_index([tmp_path / "movienet"], output=tmp_path / "index.h5")
     settings = settings_of(tmp_path / "index.h5", encoder=tmp_path / "run")
     _, features = features_of(read_index(settings.index), [encode_shots(settings)])
     # What all shots share would hide what tells them apart.
@@ -166,23 +168,25 @@ def test_a_cluster_makes_the_same_store_though_a_worker_is_killed(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     put_indexed_stores(Path(), dict.fromkeys("abcde", 3))
-    alone = encode_shots(EncodeSettings(Path("index.h5"), output=Path("alone"), device="cpu"))
+    alone = encode_shots(index=Path("index.h5"), output=Path("alone"), device="cpu")
     put_store(Path("stores/f.h5"), 3, jpegs=[[b"no picture"] * 3] * 3)
-    build_index([Path("stores")], IndexSettings(output=Path("index.h5"), overwrite=True))
+    build_index([Path("stores")], output=Path("index.h5"), overwrite=True)
     told: list[tuple[str, float, float | None]] = []
 
     def kill_one(*state: Any) -> None:
         told.append(state)
         cluster.workers[0].kill()
 
-    settings = EncodeSettings(Path("index.h5"), output=Path("shared"), device="cpu", dask=cluster.address)
+    settings = with_options(
+        EncodeSettings, index=Path("index.h5"), output=Path("shared"), device="cpu", dask=cluster.address
+    )
     with pytest.raises(SomeFailedError) as caught:
         encode_shots(settings, kill_one)
     (line,) = caught.value.failed
     assert line == f"{tmp_path / 'stores' / 'f.h5'}: shot 0 has a keyframe that is not a JPEG that can be decoded"
     assert told[-1] == ("encoding", 18, 18)
-    assert store_path(settings.output, alone.stem).read_bytes() == alone.read_bytes()
-    assert [path.name for path in settings.output.iterdir()] == [alone.name]
+    assert store_path(settings.run.output, alone.stem).read_bytes() == alone.read_bytes()
+    assert [path.name for path in settings.run.output.iterdir()] == [alone.name]
 
 
 # --- once, and what stops it ------------------------------------------------------------------------------------------
@@ -191,10 +195,10 @@ def test_a_cluster_makes_the_same_store_though_a_worker_is_killed(
 def test_existing_features_are_not_computed_again(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
     assert shots_encoded(settings) == 12
-    before = store_path(settings.output, encoder.id).stat()
+    before = store_path(settings.run.output, encoder.id).stat()
     assert shots_encoded(settings) == 0
-    assert store_path(settings.output, encoder.id).stat().st_mtime_ns == before.st_mtime_ns
-    assert shots_encoded(replace(settings, overwrite=True)) == 12
+    assert store_path(settings.run.output, encoder.id).stat().st_mtime_ns == before.st_mtime_ns
+    assert shots_encoded(with_options(settings, overwrite=True)) == 12
 
 
 def test_new_videos_are_added_and_those_of_another_index_stay(index: Path, encoder: ShotEncoder) -> None:
@@ -207,7 +211,7 @@ def test_new_videos_are_added_and_those_of_another_index_stay(index: Path, encod
     assert shots_encoded(settings) == 0
     put_indexed_stores(index.parent, {"e": 3})
     assert shots_encoded(settings) == 3
-    store = open_features(store_path(settings.output, encoder.id))
+    store = open_features(store_path(settings.run.output, encoder.id))
     assert list(store.videos) == list(store.shots) == ["a", "b", "c", "d", "e"]
     np.testing.assert_array_equal(store.videos["a"], old)
 
@@ -216,9 +220,9 @@ def test_only_a_video_of_other_keyframes_is_encoded_again(index: Path, encoder: 
     settings = settings_of(index)
     old = dict(open_features(encode_shots(settings)).videos)
     put_store(index.parent / "stores" / "c.h5", LENGTHS["c"], seed=7)  # as many shots as before
-    build_index([index.parent / "stores"], IndexSettings(output=index, overwrite=True))
+    build_index([index.parent / "stores"], output=index, overwrite=True)
     assert shots_encoded(settings) == LENGTHS["c"]
-    store = store_path(settings.output, encoder.id)
+    store = store_path(settings.run.output, encoder.id)
     new, hues = open_features(store).videos, colour_of(read_index(index), [store])
     for name in "ab":
         np.testing.assert_array_equal(new[name], old[name])
@@ -235,8 +239,8 @@ def test_overwrite_encodes_the_videos_of_the_index_and_keeps_those_of_others(ind
     old = dict(open_features(encode_shots(settings)).videos)
     shutil.rmtree(index.parent / "stores")
     put_indexed_stores(index.parent, {"c": 4}, seed=7)
-    assert shots_encoded(replace(settings, overwrite=True)) == 4
-    new = open_features(store_path(settings.output, encoder.id)).videos
+    assert shots_encoded(with_options(settings, overwrite=True)) == 4
+    new = open_features(store_path(settings.run.output, encoder.id)).videos
     assert list(new) == ["a", "b", "c"]
     for name in "ab":
         np.testing.assert_array_equal(new[name], old[name])
@@ -246,24 +250,23 @@ def test_overwrite_encodes_the_videos_of_the_index_and_keeps_those_of_others(ind
 def test_a_killed_run_continues_and_gives_the_same_store(index: Path) -> None:
     code = (
         "import os, signal, sys\n"
-        "from pathlib import Path\n"
-        "from pipelines.stages.encode import EncodeSettings, encode_shots\n"
+        "from pipelines.stages.encode import encode_shots\n"
         "def tell(doing, done, total):\n"
         "    if done == 9: os.kill(os.getpid(), signal.SIGKILL)\n"  # in the second video, of 7, 4 and 1 shots
-        "encode_shots(EncodeSettings(Path(sys.argv[1]), output=Path(sys.argv[2]), device='cpu'), tell)\n"
+        "encode_shots(progress=tell, index=sys.argv[1], output=sys.argv[2], device='cpu')\n"
     )
     settings = settings_of(index)
     ended = subprocess.run(
-        [sys.executable, "-c", code, index, settings.output], env=ENVIRONMENT, timeout=120, check=False
+        [sys.executable, "-c", code, index, settings.run.output], env=ENVIRONMENT, timeout=120, check=False
     )
     assert ended.returncode == -signal.SIGKILL
     (part,) = parts_of(settings)
     assert list(open_features(part).videos) == ["a"]
     part.with_name(f".{part.name}.12345678.partial").write_text("half")
     assert shots_encoded(settings) == 5
-    undisturbed = encode_shots(replace(settings, output=index.parent / "undisturbed"))
-    assert store_path(settings.output, undisturbed.stem).read_bytes() == undisturbed.read_bytes()
-    assert [path.name for path in settings.output.iterdir()] == [undisturbed.name]
+    undisturbed = encode_shots(settings, output=index.parent / "undisturbed")
+    assert store_path(settings.run.output, undisturbed.stem).read_bytes() == undisturbed.read_bytes()
+    assert [path.name for path in settings.run.output.iterdir()] == [undisturbed.name]
 
 
 class StopError(Exception):
@@ -294,7 +297,7 @@ def test_parts_that_cannot_be_used_are_made_again(index: Path, encoder: ShotEnco
         seed, missing = 5, sum(LENGTHS.values())
         put_indexed_stores(index.parent, LENGTHS, seed)
     assert shots_encoded(settings) == missing
-    _, features = features_of(read_index(index), [store_path(settings.output, encoder.id)])
+    _, features = features_of(read_index(index), [store_path(settings.run.output, encoder.id)])
     np.testing.assert_allclose(features[:7], [colour(seed, shot) for shot in range(7)], rtol=1e-5)
 
 
@@ -308,7 +311,7 @@ def test_a_run_killed_before_joining_its_parts_continues(
             encode_shots(settings)
     assert len(parts_of(settings)) == 3
     assert shots_encoded(settings) == 0
-    assert list(open_features(store_path(settings.output, encoder.id)).videos) == ["a", "b", "c"]
+    assert list(open_features(store_path(settings.run.output, encoder.id)).videos) == ["a", "b", "c"]
     assert parts_of(settings) == []
 
 
@@ -340,13 +343,13 @@ def test_runs_that_join_at_the_same_time_keep_the_videos_of_both(
 
 def test_a_store_from_elsewhere_is_not_extended(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
-    settings.output.mkdir()
-    store = store_path(settings.output, encoder.id)
+    settings.run.output.mkdir()
+    store = store_path(settings.run.output, encoder.id)
     write_features(store, encoder.id, {name: np.zeros((n, 3), np.float32) for name, n in LENGTHS.items()})
     refusal(lambda: encode_shots(settings), store, "was not made here", "delete it")
     store.write_text("no store")
     refusal(lambda: encode_shots(settings), store, "not a file of bassl")
-    assert shots_encoded(replace(settings, overwrite=True)) == 12
+    assert shots_encoded(with_options(settings, overwrite=True)) == 12
 
 
 def test_an_index_without_keyframes_is_refused(tmp_path: Path, encoder: ShotEncoder) -> None:
@@ -362,14 +365,14 @@ def test_an_index_without_keyframes_is_refused(tmp_path: Path, encoder: ShotEnco
 def test_only_selected_videos_are_encoded_and_need_keyframes(tmp_path: Path, encoder: ShotEncoder) -> None:
     root = put_movienet(tmp_path / "movienet")
     put_shots(root, "tt04")
-    build_index([root], IndexSettings(output=tmp_path / "index.h5"))
+    build_index([root], output=tmp_path / "index.h5")
     settings = settings_of(tmp_path / "index.h5")
     refusal(lambda: encode_shots(settings), "no keyframes of tt04", "--only-complete")
     index = read_index(settings.index)
     labelled = encode_shots(replace(settings, labelled=True))
     assert sorted(open_features(labelled).videos) == ["tt01", "tt02"] == [index.video_ids[v] for v in (0, 1)]
-    assert find_features(index, encoder.id, settings.output) == ()
-    assert find_features(index, encoder.id, settings.output, [0, 1]) == (labelled,)
+    assert find_features(index, encoder.id, settings.run.output) == ()
+    assert find_features(index, encoder.id, settings.run.output, [0, 1]) == (labelled,)
     _, features = features_of(index, [labelled], [0, 1])
     assert features.shape == (len(index.label), 3)
     np.testing.assert_array_equal(features[index.span(1)], open_features(labelled).videos["tt02"])
@@ -385,15 +388,15 @@ def test_a_damaged_keyframe_affects_only_its_own_video(index: Path, encoder: Sho
     content[content.rindex(jpeg(2, 3, 2)) + 100] ^= 255
     store.write_bytes(content)
     refusal(lambda: encode_shots(settings), "lacks 1 of 3 videos", store, "shot 3 is damaged", error=SomeFailedError)
-    assert list(open_features(store_path(settings.output, encoder.id)).videos) == ["a", "b"]
+    assert list(open_features(store_path(settings.run.output, encoder.id)).videos) == ["a", "b"]
     store.write_bytes(sound)
     assert shots_encoded(settings) == LENGTHS["c"]
-    assert list(open_features(store_path(settings.output, encoder.id)).videos) == ["a", "b", "c"]
+    assert list(open_features(store_path(settings.run.output, encoder.id)).videos) == ["a", "b", "c"]
 
 
 def test_a_missing_or_invalid_jpeg_in_a_folder_affects_only_its_own_video(tmp_path: Path, encoder: ShotEncoder) -> None:
     root = put_movienet(tmp_path / "movienet")
-    build_index([root], IndexSettings(output=tmp_path / "index.h5"))
+    build_index([root], output=tmp_path / "index.h5")
     damaged, gone = (root / "240P_frames" / name / "shot_0001_img_1.jpg" for name in ("tt01", "tt03"))
     damaged.write_bytes(damaged.read_bytes()[:-40])
     gone.unlink()
@@ -406,10 +409,10 @@ def test_a_missing_or_invalid_jpeg_in_a_folder_affects_only_its_own_video(tmp_pa
 def test_keyframes_that_are_not_jpegs_are_named_and_leave_no_store(index: Path, encoder: ShotEncoder) -> None:
     store = index.parent / "stores" / "c.h5"
     put_store(store, 4, seed=2, jpegs=[[b"no picture"] * 3] * 4)
-    build_index([store], IndexSettings(output=index, overwrite=True))
+    build_index([store], output=index, overwrite=True)
     settings = settings_of(index)
     refusal(lambda: encode_shots(settings), store, "shot 0 has a keyframe that is not a JPEG", error=SomeFailedError)
-    assert list(settings.output.iterdir()) == []
+    assert list(settings.run.output.iterdir()) == []
 
 
 def test_an_unwritable_output_folder_is_refused(index: Path, encoder: ShotEncoder) -> None:
@@ -417,11 +420,11 @@ def test_an_unwritable_output_folder_is_refused(index: Path, encoder: ShotEncode
 
 
 def test_paths_can_be_given_as_text() -> None:
-    assert EncodeSettings("index.h5", "resnet50", "store") == EncodeSettings(
-        Path("index.h5"), "resnet50", Path("store")
+    assert with_options(EncodeSettings, index="index.h5", encoder="resnet50", output="store") == with_options(
+        EncodeSettings, index=Path("index.h5"), encoder="resnet50", output=Path("store")
     )
     assert PretrainSettings(features="a.h5") == PretrainSettings(features=(Path("a.h5"),))
-    assert FinetuneSettings(output="run") == FinetuneSettings(output=Path("run"))
+    assert with_options(FinetuneSettings, output="run") == with_options(FinetuneSettings, output=Path("run"))
 
 
 def test_invalid_settings_are_refused() -> None:
@@ -435,27 +438,33 @@ def test_invalid_settings_are_refused() -> None:
 def test_features_of_other_shots_or_only_some_videos_are_not_used(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
     store = encode_shots(settings)
-    assert find_features(read_index(index), encoder.id, settings.output) == (store,)
+    assert find_features(read_index(index), encoder.id, settings.run.output) == (store,)
     put_indexed_stores(index.parent, {**LENGTHS, "d": 2})
-    assert find_features(read_index(index), encoder.id, settings.output) == ()
+    assert find_features(read_index(index), encoder.id, settings.run.output) == ()
     encode_shots(settings)
-    assert find_features(read_index(index), encoder.id, settings.output) == (store,)
+    assert find_features(read_index(index), encoder.id, settings.run.output) == (store,)
     put_indexed_stores(index.parent, LENGTHS, seed=1)
-    assert find_features(read_index(index), encoder.id, settings.output) == ()
+    assert find_features(read_index(index), encoder.id, settings.run.output) == ()
     refusal(lambda: features_of(read_index(index), [store]), store, "features of a are of other shots")
 
 
 def test_keyframe_settings_of_an_index_are_known_if_all_stores_agree(tmp_path: Path, video: Path) -> None:
-    from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
+    from pipelines.stages.extract_keyframes import extract_keyframes
 
     stores = tmp_path / "stores"
-    extract_keyframes([video], ExtractSettings(stores, Reading("content"), lines=48, quality=70))
-    build_index([stores], IndexSettings(output=tmp_path / "one.h5"))
+    extract_keyframes([video], output=stores, detector="content", lines=48, quality=70)
+    build_index([stores], output=tmp_path / "one.h5")
     made = {"detector": "content", "keyframes": 3, "lines": 48, "quality": 70}
     assert keyframe_facts(read_index(tmp_path / "one.h5")) == made
     shutil.copy(video, tmp_path / "other.mp4")
-    extract_keyframes([tmp_path / "other.mp4"], ExtractSettings(stores, Reading("content"), lines=48, quality=71))
-    build_index([stores], IndexSettings(output=tmp_path / "two.h5"))
+    extract_keyframes(
+        [tmp_path / "other.mp4"],
+        output=stores,
+        detector="content",
+        lines=48,
+        quality=71,
+    )
+    build_index([stores], output=tmp_path / "two.h5")
     assert keyframe_facts(read_index(tmp_path / "two.h5")) == {k: v for k, v in made.items() if k != "quality"}
-    build_index([put_movienet(tmp_path / "movienet")], IndexSettings(output=tmp_path / "movienet.h5"))
+    build_index([put_movienet(tmp_path / "movienet")], output=tmp_path / "movienet.h5")
     assert keyframe_facts(read_index(tmp_path / "movienet.h5")) == {}

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import replace
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -50,12 +49,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def stores(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The stores of the library as an undisturbed run makes them; not to be changed."""
     folder = tmp_path_factory.mktemp("stores")
-    assert {result.status for result in extract_keyframes([library], ExtractSettings(output=folder))} == {"done"}
+    assert {result.status for result in extract_keyframes([library], output=folder)} == {"done"}
     return folder
 
 
 def extract(*inputs: Path | str, output: Path, **settings: object) -> list[VideoResult]:
-    return extract_keyframes(inputs, with_options(ExtractSettings, output=output, **settings))
+    return extract_keyframes(inputs, output=output, **settings)
 
 
 def checksums(folder: Path) -> dict[str, str]:
@@ -127,7 +126,7 @@ def test_settings_determine_the_stored_keyframes(library: Path, stores: Path, tm
 def test_results_report_shots_and_durations(library: Path, stores: Path, tmp_path: Path) -> None:
     told: list[VideoProgress] = []
     numbers: list[int] = []
-    settings = ExtractSettings(output=tmp_path)
+    settings = with_options(ExtractSettings, output=tmp_path)
     results = extract_keyframes([library / "b.mp4", library / "a.mp4"], settings, told.append, numbers.append)
     assert numbers == [2]
     assert [(r.video_id, r.video, r.output, r.status, r.shots, r.frames, r.error) for r in results] == [
@@ -148,7 +147,7 @@ def test_a_store_does_not_depend_on_the_number_of_workers_or_the_path_of_the_vid
     library: Path, stores: Path, tmp_path: Path, workers: int
 ) -> None:
     shutil.copytree(library, tmp_path / "elsewhere" / "videos")
-    extract(tmp_path / "elsewhere", output=tmp_path / "out", workers=workers)
+    extract(tmp_path / "elsewhere", output=tmp_path / "out", jobs=workers)
     assert checksums(tmp_path / "out") == checksums(stores)
 
 
@@ -312,7 +311,7 @@ def test_a_killed_worker_affects_only_its_own_video(
                 self.process.send_signal(signal.SIGSEGV)
 
     monkeypatch.setattr(video_jobs, "Child", Doomed)
-    results = extract(library, output=tmp_path / "out", workers=2)
+    results = extract(library, output=tmp_path / "out", jobs=2)
     assert statuses(results) == {"a": "done", "b": "failed", "c": "done", "d": "done"}
     assert results[1].error == f"{library}/b.mp4: the process that read it died (signal 11)"
     assert checksums(tmp_path / "out") == {k: v for k, v in checksums(stores).items() if k != "b.h5"}
@@ -337,7 +336,7 @@ def test_a_full_disk_gives_one_line_per_video(library: Path, tmp_path: Path) -> 
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000))\n"
         "import pipelines.stages.extract_keyframes as stage\n"
-        f"results = stage.extract_keyframes([{str(library)!r}], stage.ExtractSettings(stage.Path('out')))\n"
+        f"results = stage.extract_keyframes([{str(library)!r}], output='out')\n"
         "print(*[result.error for result in results], sep='\\n')"
     )
     done = subprocess.run(
@@ -360,7 +359,7 @@ def test_a_full_disk_gives_one_line_per_video(library: Path, tmp_path: Path) -> 
         ({"keyframes": 0}, "a shot can have 1 to 100 keyframes, not 0"),
         ({"lines": 2}, "a keyframe can have 16 to 4320 lines, not 2"),
         ({"quality": 101}, "JPEG quality goes from 1 to 100, not 101"),
-        ({"workers": 0}, "at least one video must be processed at a time, not 0"),
+        ({"jobs": 0}, "jobs must be at least 1, not 0"),
     ],
 )
 def test_invalid_settings_are_refused(library: Path, tmp_path: Path, change: dict[str, object], message: str) -> None:
@@ -420,7 +419,7 @@ def test_an_interrupt_ends_the_children_and_leaves_no_partial_files(
 
     monkeypatch.setattr(video_jobs, "Child", Noted)
     with pytest.raises(KeyboardInterrupt):
-        extract_keyframes([library], ExtractSettings(output=tmp_path, workers=2), interrupt)
+        extract_keyframes([library], with_options(ExtractSettings, output=tmp_path, jobs=2), interrupt)
     assert moment == "waiting" or len(started) < len(NAMES)
     assert not any(alive(child.process.pid) for child in started)
     whole = checksums(tmp_path)
@@ -483,14 +482,14 @@ def test_a_cluster_makes_the_same_stores_though_a_worker_is_killed(
             lost.update(children_of(victim.pid))
             victim.kill()
 
-    settings = ExtractSettings(output=Path("out"), dask=cluster.address)
+    settings = with_options(ExtractSettings, output=Path("out"), dask=cluster.address)
     results = extract_keyframes(["videos"], settings, kill_one)
     assert victim.poll() is not None
     assert statuses(results) == {"a": "done", "b": "done", "bad": "failed", "c": "done", "d": "done"}
     assert [result.error.rsplit("/", 1)[-1] for result in results if result.error] == ["bad.mp4: is empty"]
     assert soon(lambda: not any(map(alive, lost)))
     assert checksums(tmp_path / "out") == checksums(stores)
-    again = extract_keyframes(["videos"], replace(settings, dask=cluster.address))
+    again = extract_keyframes(["videos"], settings, dask=cluster.address)
     assert set(statuses(again).values()) == {"kept", "failed"}
 
 
@@ -502,7 +501,7 @@ def test_a_lost_dask_scheduler_gives_a_one_line_error(
         cluster.scheduler.kill()
 
     with pytest.raises(BasslError) as caught:
-        extract_keyframes([library], ExtractSettings(output=tmp_path / "out", dask=cluster.address), kill)
+        extract_keyframes([library], with_options(ExtractSettings, output=tmp_path / "out", dask=cluster.address), kill)
     expected = f"the Dask scheduler at {cluster.address} is no longer reachable; run again to continue where it stopped"
     assert str(caught.value) == expected
     cluster.close()

@@ -22,6 +22,7 @@ from pipelines.models.networks import NETWORKS
 from pipelines.models.opening import open_model
 from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.threads import one_thread
+from pipelines.options import with_options
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings, evaluation, finetune, loop
@@ -69,7 +70,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def settings(data: Path, tmp_path: Path) -> FinetuneSettings:
-    return FinetuneSettings(
+    return with_options(
+        FinetuneSettings,
         index=data / "index.h5",
         output=tmp_path / "runs" / "run",
         init="none",
@@ -94,12 +96,12 @@ def videos_of(index: Path) -> LabelledVideos:
 
 
 def result_of(settings: FinetuneSettings) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((settings.output / "result.json").read_text())
+    content: dict[str, Any] = json.loads((settings.run.output / "result.json").read_text())
     return content
 
 
 def weights(settings: FinetuneSettings, name: str = "model") -> dict[str, torch.Tensor]:
-    network = open_model(settings.output / f"{name}.safetensors").boundary_model().network
+    network = open_model(settings.run.output / f"{name}.safetensors").boundary_model().network
     return dict(network.state_dict())
 
 
@@ -120,12 +122,12 @@ def test_every_network_learns_and_its_reported_metrics_can_be_recomputed(setting
         "ms-lstm": {"width": 16, "dropout": None},
         "relational": {"width": 16, "heads": 2, "layers": 1},
     }[crn]
-    settings = replace(settings, crn=crn, epochs=8, seeds=1, batch=15, **sizes)
+    settings = with_options(settings, crn=crn, epochs=8, seeds=1, batch=15, **sizes)
     result = finetune(settings)
     assert (result.selected_on, result.tested_on, result.stopped) == ("val", "test", False)
     assert result.mean["ap"] > 0.75
     videos = videos_of(settings.index)
-    model = open_model(settings.output).boundary_model()
+    model = open_model(settings.run.output).boundary_model()
     assert (model.crn, model.encoder, model.encoder_name) == (crn, "made up", None)
     span = videos.index.span(4)  # the video to test on
     known = videos.usable[span]
@@ -171,7 +173,7 @@ def test_a_run_writes_its_models_result_and_logs(settings: FinetuneSettings) -> 
         assert content["std"][name] == pytest.approx(np.std(both, ddof=1))
     assert result.mean == content["mean"]
     best = max(content["seeds"], key=lambda seed: seed["validation"]["ap"])["seed"]
-    assert (settings.output / "model.safetensors").samefile(settings.output / f"seed-{best}.safetensors")
+    assert (settings.run.output / "model.safetensors").samefile(settings.run.output / f"seed-{best}.safetensors")
     # 177 shots at 30 in a step are 6 steps.
     assert (result.step, result.steps) == (36, 36)
     assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 37))
@@ -296,11 +298,11 @@ def test_shots_without_a_label_do_not_affect_training(settings: FinetuneSettings
     label = read_index(settings.index).label.copy()
     label[59] = -1
     ignored = write_relabelled(settings.index, tmp_path / "ignored.h5", label, doubtful="ignore")
-    again = replace(settings, index=ignored, output=tmp_path / "again")
+    again = with_options(settings, index=ignored, output=tmp_path / "again")
     finetune(again)
     assert_equal(weights(settings), weights(again))
     counted = write_relabelled(settings.index, tmp_path / "counted.h5", label)
-    more = replace(settings, index=counted, output=tmp_path / "more")
+    more = with_options(settings, index=counted, output=tmp_path / "more")
     finetune(more)
     assert any(not torch.equal(value, weights(more)[name]) for name, value in weights(settings).items())
 
@@ -341,7 +343,7 @@ def poisoned(data: Path, folder: Path, video: int) -> Path:
 
 def test_the_test_split_does_not_affect_training(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
     finetune(settings)
-    other = replace(settings, index=poisoned(data, tmp_path / "poisoned", 4), output=tmp_path / "other")
+    other = with_options(settings, index=poisoned(data, tmp_path / "poisoned", 4), output=tmp_path / "other")
     finetune(other)
     for seed in (0, 1):
         assert_equal(weights(settings, f"seed-{seed}"), weights(other, f"seed-{seed}"))
@@ -359,11 +361,13 @@ def test_the_epoch_is_chosen_on_the_validation_split_or_on_request_on_the_test_s
 ) -> None:
     settings = replace(settings, seeds=1, rate=5e-4, epochs=4)
     finetune(settings)
-    wrong = replace(settings, index=poisoned(data, tmp_path / "val", 3), output=tmp_path / "wrong")
+    wrong = with_options(settings, index=poisoned(data, tmp_path / "val", 3), output=tmp_path / "wrong")
     finetune(wrong)
     assert result_of(wrong)["seeds"][0]["chosen_epoch"] == 1  # what was learned less was wrong less
     assert result_of(settings)["seeds"][0]["chosen_epoch"] > 1
-    chosen = replace(settings, select="test", index=poisoned(data, tmp_path / "test", 4), output=tmp_path / "chosen")
+    chosen = with_options(
+        settings, select="test", index=poisoned(data, tmp_path / "test", 4), output=tmp_path / "chosen"
+    )
     result = finetune(chosen)
     assert result_of(chosen)["seeds"][0]["chosen_epoch"] == 1
     assert result_of(chosen)["selected_on"] == result.selected_on == "test"
@@ -401,7 +405,7 @@ def test_without_a_validation_split_the_last_epoch_is_taken(settings: FinetuneSe
     assert result.selected_on == "last epoch"
     assert any("last epoch is taken" in note for note in result.notes)
     assert [seed["chosen_epoch"] for seed in result_of(settings)["seeds"]] == [3, 3]
-    assert open_model(settings.output).boundary_model().calibration == Calibration()
+    assert open_model(settings.run.output).boundary_model().calibration == Calibration()
     assert result.mean["ap"] > 0
 
 
@@ -412,14 +416,14 @@ def test_videos_that_are_not_used_need_no_features(settings: FinetuneSettings, d
     splits = ["" if name == "e" else split for name, split in zip(index.video_ids, index.splits, strict=True)]
     unused = write_relabelled(settings.index, tmp_path / "index.h5", index.label, splits)
     write_features(tmp_path / "some.h5", "made up", {name: features[name] for name in "abcd"})
-    some = replace(settings, index=unused, features=(tmp_path / "some.h5",), output=tmp_path / "runs" / "some")
+    some = with_options(settings, index=unused, features=(tmp_path / "some.h5",), output=tmp_path / "runs" / "some")
     result = finetune(some)
     assert result.tested_on == "validation"
     assert_equal(weights(some), weights(settings))
-    scored = score(some.output, None, ScoreSettings(unused, "val", tmp_path / "some.h5", resamples=0))
+    scored = score(some.run.output, None, ScoreSettings(unused, "val", tmp_path / "some.h5", resamples=0))
     assert scored.measures["ap"].pooled == pytest.approx(result_of(some)["seeds"][0]["validation"]["ap"])
     with pytest.raises(BasslError, match="no features of e"):
-        score(some.output, None, ScoreSettings(unused, "all", tmp_path / "some.h5"))
+        score(some.run.output, None, ScoreSettings(unused, "all", tmp_path / "some.h5"))
 
 
 def test_without_splits_all_videos_are_used_for_training(settings: FinetuneSettings, tmp_path: Path) -> None:
@@ -435,7 +439,7 @@ def test_without_splits_all_videos_are_used_for_training(settings: FinetuneSetti
 def test_the_same_seed_repeats_a_run_and_another_seed_differs(settings: FinetuneSettings, tmp_path: Path) -> None:
     settings = replace(settings, dropout=0.3)
     finetune(settings)
-    again = replace(settings, output=tmp_path / "again")
+    again = with_options(settings, output=tmp_path / "again")
     finetune(again)
     for seed in (0, 1):
         assert_equal(weights(settings, f"seed-{seed}"), weights(again, f"seed-{seed}"))
@@ -444,7 +448,7 @@ def test_the_same_seed_repeats_a_run_and_another_seed_differs(settings: Finetune
         weights(settings, "seed-0")["layers.0.weight"], weights(settings, "seed-1")["layers.0.weight"]
     )
     # A seed alone is what it is among others.
-    alone = replace(settings, seed=1, seeds=1, output=tmp_path / "alone")
+    alone = with_options(settings, seed=1, seeds=1, output=tmp_path / "alone")
     finetune(alone)
     assert_equal(weights(alone, "seed-1"), weights(settings, "seed-1"))
 
@@ -454,8 +458,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     settings: FinetuneSettings, tmp_path: Path, crn: Any, how: str
 ) -> None:
     sizes: dict[str, Any] = {"ms-lstm": {"width": 8, "dropout": None}, "relational": {"width": 8, "heads": 2}}
-    settings = replace(settings, crn=crn, **sizes.get(crn, {"dropout": 0.3}))
-    whole = replace(settings, output=tmp_path / "whole")
+    settings = with_options(settings, crn=crn, **sizes.get(crn, {"dropout": 0.3}))
+    whole = with_options(settings, output=tmp_path / "whole")
     finetune(whole)
     steps = len(rows_of_log(whole)) // 2
 
@@ -467,7 +471,7 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
         result = finetune(settings, lambda state: state.step == middle and os.kill(os.getpid(), signal.SIGTERM))
         assert result.stopped
         assert middle <= result.step < 2 * steps
-    result = finetune(replace(settings, resume=True))
+    result = finetune(settings, resume=True)
     assert (result.step, result.stopped) == (2 * steps, False)
     assert result_of(settings)["seeds"] == result_of(whole)["seeds"]
     for seed in (0, 1):
@@ -475,8 +479,8 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
     one, two = ([[row[c] for c in ("step", "seed", "loss")] for row in rows_of_log(each)] for each in (settings, whole))
     assert one == two
     # Nothing is left to do, and more seeds may follow.
-    assert finetune(replace(settings, resume=True)).mean == result.mean
-    finetune(replace(settings, resume=True, seeds=3))
+    assert finetune(settings, resume=True).mean == result.mean
+    finetune(settings, resume=True, seeds=3)
     assert [seed["seed"] for seed in result_of(settings)["seeds"]] == [0, 1, 2]
 
 
@@ -499,7 +503,7 @@ def test_a_resumed_run_keeps_the_notes_of_finished_seeds(
             os.kill(os.getpid(), signal.SIGTERM)
 
     assert finetune(replace(settings, seeds=2), end).stopped
-    result = finetune(replace(settings, seeds=2, resume=True))
+    result = finetune(settings, seeds=2, resume=True)
     assert [note for note in result.notes if "is noted" in note] == ["seed 0 is noted", "seed 1 is noted"]
     assert result_of(settings)["notes"] == list(result.notes)
 
@@ -507,7 +511,7 @@ def test_a_resumed_run_keeps_the_notes_of_finished_seeds(
 @pytest.mark.slow
 def test_two_processes_train_the_same_model_as_one(settings: FinetuneSettings, tmp_path: Path) -> None:
     one = replace(settings, crn="ms-lstm", width=8, dropout=None, precision="float64", seeds=1)
-    two = replace(one, output=tmp_path / "two")
+    two = with_options(one, output=tmp_path / "two")
     finetune(one)
     train_in_two_processes(two)
     for name, tensor in weights(one).items():
@@ -542,7 +546,7 @@ def test_a_non_finite_loss_stops_the_run_and_names_step_and_cause(
         return found
 
     monkeypatch.setattr(LabelledVideos, "gather", broken)
-    overwritten = replace(settings, overwrite=True)
+    overwritten = with_options(settings, overwrite=True)
     refusal(lambda: finetune(overwritten), "step 4 of seed 0", "features are not all finite", error=BasslError)
 
 
@@ -562,7 +566,7 @@ def test_a_non_finite_gradient_is_distinguished_from_a_non_finite_loss(
 
 def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings, tmp_path: Path) -> None:
     def told(*words: str | Path, **changes: Any) -> None:
-        refusal(lambda: finetune(replace(settings, **changes)), *words, error=BasslError)
+        refusal(lambda: finetune(settings, **changes), *words, error=BasslError)
 
     told("contains no pre-trained run", "--init none", init="last")
     told("nowhere: no such model", "--init", init="nowhere")
@@ -589,7 +593,7 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
         {"end_to_end": True, "preparation": "centre"},
     ):
         with pytest.raises(ValueError):
-            replace(settings, **changes)  # type: ignore[arg-type]
+            with_options(settings, **changes)  # type: ignore[arg-type]
 
 
 def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
@@ -599,17 +603,19 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
     finetune(settings)
     before = weights(settings)
     refusal(lambda: finetune(settings), "contains a run", "--resume", "--overwrite", error=BasslError)
-    resumed = replace(settings, resume=True)
+    resumed = with_options(settings, resume=True)
     refusal(lambda: finetune(replace(resumed, batch=10)), "batch 30, not 10", error=BasslError)
     other = poisoned(data, tmp_path / "poisoned", 0)
     refusal(lambda: finetune(replace(resumed, index=other)), "another index", error=BasslError)
-    state = torch.load(settings.output / "state.pt", weights_only=True)
+    state = torch.load(settings.run.output / "state.pt", weights_only=True)
     noted = json.loads(state["settings"])
-    torch.save(state | {"settings": json.dumps(noted | {"keyframes of the index": 1})}, settings.output / "state.pt")
+    torch.save(
+        state | {"settings": json.dumps(noted | {"keyframes of the index": 1})}, settings.run.output / "state.pt"
+    )
     refusal(lambda: finetune(resumed), "another index", error=BasslError)
-    (settings.output / "state.pt").write_bytes(b"PK nothing")
+    (settings.run.output / "state.pt").write_bytes(b"PK nothing")
     refusal(lambda: finetune(resumed), "state.pt", "is damaged", error=BasslError)
-    finetune(replace(settings, overwrite=True))
+    finetune(settings, overwrite=True)
     assert_equal(before, weights(settings))
 
 
@@ -617,11 +623,11 @@ def test_a_folder_with_a_run_is_refused_before_features_are_computed(
     settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(loop, "find_encoding", lambda *given: pytest.fail("hours of encoding"))
-    settings.output.mkdir(parents=True)
-    (settings.output / "result.json").write_text("of a run")
+    settings.run.output.mkdir(parents=True)
+    (settings.run.output / "result.json").write_text("of a run")
     refusal(lambda: finetune(settings), "contains a run", error=BasslError)
-    refusal(lambda: finetune(replace(settings, overwrite=True, index=Path("none.h5"))), "none.h5", error=BasslError)
-    assert (settings.output / "result.json").read_text() == "of a run"
+    refusal(lambda: finetune(settings, overwrite=True, index=Path("none.h5")), "none.h5", error=BasslError)
+    assert (settings.run.output / "result.json").read_text() == "of a run"
 
 
 # From a pre-trained model
@@ -630,7 +636,8 @@ def test_a_folder_with_a_run_is_refused_before_features_are_computed(
 @pytest.fixture(scope="module")
 def pretrained(data: Path) -> Path:
     """A run on the features: its CRN is a transformer of width 16 with K = 2."""
-    settings = PretrainSettings(
+    settings = with_options(
+        PretrainSettings,
         index=data / "index.h5",
         features=(data / "features.h5",),
         output=data / "runs" / "pretrain",
@@ -645,7 +652,7 @@ def pretrained(data: Path) -> Path:
     )
     with one_thread():
         pretrain(settings)
-    return settings.output
+    return settings.run.output
 
 
 @pytest.fixture
@@ -662,11 +669,11 @@ def test_the_crn_is_transferred_and_the_head_is_new(after: FinetuneSettings, pre
     began = load_bassl_model(pretrained / "model.safetensors").crn
     ended = weights(after)
     assert all(torch.equal(ended[f"crn.{name}"], tensor) for name, tensor in began.items())
-    model = open_model(after.output).boundary_model()
+    model = open_model(after.run.output).boundary_model()
     assert (model.shape.neighbors, model.width) == (2, WIDTH)
     assert model.training["transfer"] == "encoder+crn"
     assert model.training["pretraining"]["pretext"]["method"] == "bassl"
-    alone = replace(after, transfer="encoder", width=16, heads=2, layers=1, neighbours=2, overwrite=True)
+    alone = with_options(after, transfer="encoder", width=16, heads=2, layers=1, neighbours=2, overwrite=True)
     finetune(alone)
     name = "shot_embedding.shot_embedding.weight"
     assert not torch.equal(weights(alone)[f"crn.{name}"], began[name])
@@ -676,11 +683,11 @@ def test_the_crn_is_transferred_and_the_head_is_new(after: FinetuneSettings, pre
 def test_the_newest_pre_trained_run_is_found_and_untransferable_parts_are_reported(
     after: FinetuneSettings, pretrained: Path, data: Path
 ) -> None:
-    last = replace(after, init="last", output=pretrained.parent / "finetune")
+    last = with_options(after, init="last", output=pretrained.parent / "finetune")
     result = finetune(last)
     assert result.notes[0] == f"starts from {pretrained / 'model.safetensors'}"
     # A fine-tuned run beside it is none to begin with.
-    mlp = replace(last, crn="mlp", width=16, neighbours=2, output=pretrained.parent / "mlp")
+    mlp = with_options(last, crn="mlp", width=16, neighbours=2, output=pretrained.parent / "mlp")
     assert any("mlp starts from scratch" in note for note in finetune(mlp).notes)
 
     def told(*words: str | Path, **changes: Any) -> None:
@@ -691,7 +698,7 @@ def test_the_newest_pre_trained_run_is_found_and_untransferable_parts_are_report
     told("has 16", "--width 8", width=8)
     told("has 1", "--layers 3", layers=3)
     told("has 2", "--heads 4", heads=4)
-    told("is a fine-tuned model, but a pre-trained model is needed", init=str(last.output))
+    told("is a fine-tuned model, but a pre-trained model is needed", init=str(last.run.output))
     (data / "other").mkdir()
     other = write_labelled_videos(data / "other", encoder="another").parent / "features.h5"
     told("features of another", "pre-trained with made up", features=(other,))
@@ -700,7 +707,8 @@ def test_the_newest_pre_trained_run_is_found_and_untransferable_parts_are_report
 def test_a_pre_training_method_without_a_crn_transfers_only_its_encoder(
     after: FinetuneSettings, data: Path, tmp_path: Path
 ) -> None:
-    simclr = PretrainSettings(
+    simclr = with_options(
+        PretrainSettings,
         index=data / "index.h5",
         features=(data / "features.h5",),
         output=tmp_path / "runs" / "simclr",
@@ -711,7 +719,7 @@ def test_a_pre_training_method_without_a_crn_transfers_only_its_encoder(
         validate_epochs=0,
     )
     pretrain(simclr)
-    begun = replace(after, init=str(simclr.output), width=16, heads=2)
+    begun = replace(after, init=str(simclr.run.output), width=16, heads=2)
     refusal(lambda: finetune(replace(begun, transfer="encoder+crn")), "without a CRN", error=BasslError)
     assert any("without a CRN" in note for note in finetune(begun).notes)
 
@@ -730,21 +738,19 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_relabelled(index, index, label)
     with one_thread():
         pretrain(
-            PretrainSettings(
-                index=folder / "index.h5",
-                output=folder / "runs" / "pretrain",
-                augmentation=AugmentationSettings(size=32, kernel_size=3),
-                encoder="resnet18",
-                decoded_size=40,
-                neighbours=2,
-                epochs=1,
-                batch=8,
-                width=16,
-                heads=2,
-                workers=0,
-                device="cpu",
-                validate_epochs=0,
-            )
+            index=folder / "index.h5",
+            output=folder / "runs" / "pretrain",
+            augmentation=AugmentationSettings(size=32, kernel_size=3),
+            encoder="resnet18",
+            decoded_size=40,
+            neighbours=2,
+            epochs=1,
+            batch=8,
+            width=16,
+            heads=2,
+            workers=0,
+            device="cpu",
+            validate_epochs=0,
         )
     return folder
 
@@ -772,31 +778,33 @@ def test_features_are_computed_once_and_the_model_records_their_encoder(pictures
     result = finetune(pictures)
     assert any("computes the features" in note for note in result.notes)
     (store,) = pictures.feature_folder.glob("*.h5")
-    model = open_model(pictures.output).boundary_model()
+    model = open_model(pictures.run.output).boundary_model()
     assert store.stem == model.encoder == result_of(pictures)["encoder"]
     assert (model.encoder_name, model.keyframes, model.input_size) == ("resnet18", 3, 32)
     assert model.keyframe_facts["keyframes"] == 3
     encoder = torch_encoder("resnet18", model.encoder_weights, "cpu", size=32)
     assert encoder.id == model.encoder
     made = store.stat().st_mtime_ns
-    again = finetune(replace(pictures, overwrite=True))
+    again = finetune(pictures, overwrite=True)
     assert not any("computes the features" in note for note in again.notes)
     assert store.stat().st_mtime_ns == made
 
 
 def test_the_requested_preparation_is_used_for_a_named_encoder(pictures: FinetuneSettings) -> None:
-    named = replace(pictures, init="none", encoder="efficientnet_lite0", width=16, heads=2, overwrite=True)
+    named = with_options(pictures, init="none", encoder="efficientnet_lite0", width=16, heads=2, overwrite=True)
     for how in ("squeeze", "centre"):
         finetune(replace(named, preparation=how))
         encoder = load_encoder("efficientnet_lite0", "cpu", how=how)
-        assert open_model(named.output).boundary_model().encoder == encoder.id
+        assert open_model(named.run.output).boundary_model().encoder == encoder.id
 
 
 @pytest.mark.slow
 def test_several_processes_share_the_encoding_of_features(pictures: FinetuneSettings, tmp_path: Path) -> None:
-    one = replace(pictures, feature_folder=tmp_path / "one", output=tmp_path / "run", dropout=0.0, precision="float64")
+    one = with_options(
+        pictures, feature_folder=tmp_path / "one", output=tmp_path / "run", dropout=0.0, precision="float64"
+    )
     finetune(one)
-    train_in_two_processes(replace(one, feature_folder=tmp_path / "two", output=tmp_path / "two" / "run"))
+    train_in_two_processes(with_options(one, feature_folder=tmp_path / "two", output=tmp_path / "two" / "run"))
     stores = [next(folder.glob("*.h5")).read_bytes() for folder in (tmp_path / "one", tmp_path / "two")]
     assert stores[0] == stores[1]
     two = open_model(tmp_path / "two" / "run").boundary_model()
@@ -812,18 +820,18 @@ def test_end_to_end_training_updates_the_encoder(pictures: FinetuneSettings, tmp
     settings = replace(pictures, end_to_end=True, size=32, rate=1e-3, epochs=2)
     result = finetune(settings)
     assert result.selected_on == "val"
-    model = open_model(settings.output).boundary_model()
+    model = open_model(settings.run.output).boundary_model()
     began = load_bassl_model(Path(settings.init) / "model.safetensors").encoder
     assert not torch.equal(model.encoder_weights["conv1.weight"], began["conv1.weight"])
     assert model.encoder != result.notes
     assert torch_encoder("resnet18", model.encoder_weights, "cpu", size=32, how="squeeze").id == model.encoder
     assert model.training["transfer"] == "encoder+crn"
-    again = replace(settings, output=tmp_path / "again")
+    again = with_options(settings, output=tmp_path / "again")
     with left_by(lambda state: state.epoch == 2) as stop:
         finetune(again, stop)
-    finetune(replace(again, resume=True))
+    finetune(again, resume=True)
     assert_equal(weights(settings), weights(again))
-    refusal(lambda: finetune(replace(again, overwrite=True, batch=80)), "batch of 80", error=BasslError)
+    refusal(lambda: finetune(again, overwrite=True, batch=80), "batch of 80", error=BasslError)
 
 
 def test_a_failed_calibration_is_reported_with_its_reason(

@@ -17,9 +17,10 @@ from pipelines.evaluation.metrics import average_precision
 from pipelines.models.boundary import load_boundary_model, save_boundary_model
 from pipelines.models.sound import silent, with_sound
 from pipelines.models.threads import one_thread
-from pipelines.stages.build_index import IndexSettings, build_index
-from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
-from pipelines.stages.extract_sound import SoundSettings, extract_sound
+from pipelines.options import with_options
+from pipelines.stages.build_index import build_index
+from pipelines.stages.extract_keyframes import extract_keyframes
+from pipelines.stages.extract_sound import extract_sound
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.list_models import list_models
 from pipelines.stages.predict import PredictSettings
@@ -78,19 +79,22 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         rows = [f"{start},{end + 1}" for start, end in zip(starts, ends, strict=False)]
         (folder / "labels" / f"{name}.csv").write_text("\n".join(["start,end", *rows]))
     (folder / "splits.json").write_text(json.dumps(SPLITS))
-    extract_keyframes([folder / "videos"], ExtractSettings(folder / "keyframes", keyframes=1, workers=1))
+    extract_keyframes([folder / "videos"], output=folder / "keyframes", keyframes=1, jobs=1)
     build_index(
         [folder / "keyframes"],
-        IndexSettings(folder / "index.h5", labels=(folder / "labels",), split=folder / "splits.json"),
+        output=folder / "index.h5",
+        labels=(folder / "labels",),
+        split=folder / "splits.json",
     )
-    extract_sound([folder / "videos"], SoundSettings(folder / "index.h5", folder / "sound.h5", workers=1))
+    extract_sound([folder / "videos"], index=folder / "index.h5", output=folder / "sound.h5", jobs=1)
     return folder
 
 
 @pytest.fixture(scope="module")
 def settings(library: Path) -> FinetuneSettings:
-    return FinetuneSettings(
-        library / "index.h5",
+    return with_options(
+        FinetuneSettings,
+        index=library / "index.h5",
         sound=library / "sound.h5",
         output=library / "runs" / "heard",
         feature_folder=library / "features",
@@ -112,7 +116,7 @@ def settings(library: Path) -> FinetuneSettings:
 def run(settings: FinetuneSettings) -> Path:
     with one_thread():
         finetune(settings)
-    return settings.output
+    return settings.run.output
 
 
 def test_a_model_with_sound_finds_scenes_that_only_sound_marks(run: Path, settings: FinetuneSettings) -> None:
@@ -120,7 +124,7 @@ def test_a_model_with_sound_finds_scenes_that_only_sound_marks(run: Path, settin
     scoring = ScoreSettings(settings.index, features=settings.feature_folder, sound=settings.sound, device="cpu")
     heard = score(run, settings=scoring).measures["ap"].pooled
     with one_thread():
-        finetune(replace(settings, sound=None, output=run.parent / "deaf"))
+        finetune(settings, sound=None, output=run.parent / "deaf")
     deaf = score(run.parent / "deaf", settings=scoring).measures["ap"].pooled
     assert heard is not None
     assert deaf is not None
@@ -158,10 +162,10 @@ def test_videos_missing_in_the_sound_store_count_as_silent_and_other_shots_are_r
         f"1 of 1 videos have no sound in {scoring.sound} and count as silent: d" in note
         for note in score(run, settings=scoring).notes
     )
-    refusal(lambda: finetune(replace(settings, sound=scoring.sound, output=tmp_path / "run")), "other shots")
+    refusal(lambda: finetune(settings, sound=scoring.sound, output=tmp_path / "run"), "other shots")
     write_features(scoring.sound, sound.SOUND, {"other": silent(3)}, {"other": 1})
     refusal(
-        lambda: finetune(replace(settings, sound=scoring.sound, output=tmp_path / "run")),
+        lambda: finetune(settings, sound=scoring.sound, output=tmp_path / "run"),
         "no sound of the videos",
         error=BasslError,
     )
@@ -189,4 +193,4 @@ def test_sound_features_are_zero_for_silence_and_about_one_for_a_full_scale_tone
 @pytest.mark.parametrize("options", [{"crn": "relational"}, {"end_to_end": True}])
 def test_networks_without_sound_input_refuse_sound(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="sound goes beside stored features"):
-        FinetuneSettings(sound=Path("sound.h5"), **options)  # type: ignore[arg-type]
+        with_options(FinetuneSettings, sound=Path("sound.h5"), **options)  # type: ignore[arg-type]

@@ -28,6 +28,7 @@ import pytest
 import torch
 
 import bassl
+from pipelines.options import with_options
 from tests.labelled_videos import write_labelled_videos, write_relabelled
 from tests.small_stores import put_indexed_stores
 from tests.training_runs import rows_of_log
@@ -70,7 +71,8 @@ def write_inputs(folder: Path) -> Inputs:
 
 def pretrain_on_features(inputs: Inputs, output: Path, pretext: bassl.PretextSettings) -> bassl.PretrainSettings:
     """180 shots, in two epochs of ten steps."""
-    return bassl.PretrainSettings(
+    return with_options(
+        bassl.PretrainSettings,
         index=inputs.labelled,
         features=inputs.features,
         output=output,
@@ -91,7 +93,8 @@ def pretrain_on_features(inputs: Inputs, output: Path, pretext: bassl.PretextSet
 
 def pretrain_on_keyframes(inputs: Inputs, output: Path, pretext: bassl.PretextSettings) -> bassl.PretrainSettings:
     """40 shots, in four epochs of five steps; the shot encoder is trained too."""
-    return bassl.PretrainSettings(
+    return with_options(
+        bassl.PretrainSettings,
         index=inputs.pictured,
         output=output,
         pretext=pretext,
@@ -128,7 +131,7 @@ def finetune_on_features(inputs: Inputs, output: Path, **options: Any) -> bassl.
         "device": "cpu",
         "log_steps": 1,
     }
-    return bassl.FinetuneSettings(**{**settings, **options})
+    return with_options(bassl.FinetuneSettings, **{**settings, **options})
 
 
 def finetune_on_keyframes(inputs: Inputs, output: Path, **options: Any) -> bassl.FinetuneSettings:

@@ -36,8 +36,8 @@ from pipelines.options import with_options
 from pipelines.progress import VideoProgress, VideoResult
 from pipelines.scenes import entry
 from pipelines.settings import Grouping, Reading
-from pipelines.stages.build_index import IndexSettings, build_index
-from pipelines.stages.encode import EncodeSettings, encode_shots
+from pipelines.stages.build_index import build_index
+from pipelines.stages.encode import encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stages.predict import predict_file, predict_videos, scoring
 from pipelines.stages.predict.model import _reader_settings as how_videos_are_read
@@ -301,7 +301,7 @@ def staged(synthetic_video: tuple[Path, SyntheticVideo], tmp_path_factory: pytes
         ExtractSettings, output=folder / "keyframes", detector="content", keyframes=4, lines=100, quality=40
     )
     extract_keyframes([synthetic_video[0]], settings)
-    build_index([folder / "keyframes"], IndexSettings(output=folder / "index.h5"))
+    build_index([folder / "keyframes"], output=folder / "index.h5")
     return folder / "index.h5"
 
 
@@ -334,7 +334,7 @@ def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Pat
 
 def as_score_sees_it(run: Path, path: Path, encoder: str | Path = "efficientnet_lite0") -> np.ndarray:
     """The scores of the video in an index, from its keyframe store, the feature store and the model."""
-    store = encode_shots(EncodeSettings(path, encoder, path.parent / "features", device="cpu"))
+    store = encode_shots(index=path, encoder=encoder, output=path.parent / "features", device="cpu")
     index = read_index(path)
     _, features = features_of(index, [store])
     colour = colour_of(index, [store])
@@ -407,8 +407,8 @@ def test_a_pre_trained_encoder_is_stored_in_the_model_file(video: Path, tmp_path
     weights = trainable_encoder("resnet18", pretrained=False).network.state_dict()
     pretrained = tmp_path / "pretrained.safetensors"
     save_bassl_model(pretrained, BasslWeights(BasslSettings("resnet18", None), weights, {}, {}))
-    extract_keyframes([video], ExtractSettings(tmp_path / "keyframes"))
-    build_index([tmp_path / "keyframes"], IndexSettings(output=tmp_path / "index.h5"))
+    extract_keyframes([video], output=tmp_path / "keyframes")
+    build_index([tmp_path / "keyframes"], output=tmp_path / "index.h5")
     shape = MLPSettings(2, 512, 16)
     run = put_run(
         tmp_path / "run",
@@ -574,7 +574,7 @@ def test_a_result_is_kept_unless_it_was_made_with_other_settings(library: Path, 
     output = tmp_path / "out"
 
     def run(**changes: Any) -> list[VideoResult]:
-        return predict_videos([library / "a.mp4"], output, with_options(settings, **changes))
+        return predict_videos([library / "a.mp4"], output, settings, **changes)
 
     (done,) = run()
     before = done.output.stat().st_mtime_ns
@@ -584,7 +584,7 @@ def test_a_result_is_kept_unless_it_was_made_with_other_settings(library: Path, 
     (other,) = run(threshold=0.6, scenes=2)
     assert (other.status, other.output.stat().st_mtime_ns) == ("failed", before)
     assert "(threshold 0.5 and not 0.6, scenes None and not 2); --overwrite makes it again" in other.error
-    (again,) = predict_videos([library / "a.mp4"], output, with_options(settings, scenes=2), overwrite=True)
+    (again,) = predict_videos([library / "a.mp4"], output, settings, scenes=2, overwrite=True)
     assert (again.status, again.scenes) == ("done", 2)
     again.output.write_text("{}")
     assert "not a scenes.json of this version; --overwrite" in run()[0].error
@@ -753,7 +753,7 @@ def test_settings_that_fail_for_all_videos_raise_an_error(library: Path, model: 
         (lambda: predict_videos([tmp_path / "empty"], tmp_path, settings), "holds no videos"),
         (lambda: predict_videos([library], tmp_path / "file", settings), "folder cannot be made"),
         (
-            lambda: predict_videos([library], tmp_path, with_options(settings, shots=Path("s"))),
+            lambda: predict_videos([library], tmp_path, settings, shots=Path("s")),
             "s: is a list of shots of one",
         ),
         (lambda: predict_videos([library], tmp_path, replace(settings, encoder="vgg")), "unknown encoder"),

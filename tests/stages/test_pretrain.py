@@ -21,11 +21,12 @@ from pipelines.errors import BasslError
 from pipelines.evaluation.representation import knn_precision
 from pipelines.models.bassl import load_bassl_model
 from pipelines.models.image_networks import trainable_encoder
+from pipelines.options import with_options
 from pipelines.pretext.objective import PretextLoss, PretextObjective
 from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
-from pipelines.stages.build_index import IndexSettings, build_index
+from pipelines.stages.build_index import build_index
 from pipelines.stages.pretrain import PretrainSettings, loop, pretrain, validation as pretrain_validation
 from pipelines.stages.pretrain.data import PretextWindows, noise_of
 from pipelines.stages.pretrain.model import PretrainModel
@@ -69,7 +70,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def settings(data: Path, tmp_path: Path) -> PretrainSettings:
-    return PretrainSettings(
+    return with_options(
+        PretrainSettings,
         index=data / "index.h5",
         features=(data / "features.h5",),
         output=tmp_path / "run",
@@ -108,7 +110,7 @@ def pixels(videos: Path, settings: PretrainSettings) -> PretrainSettings:
 
 
 def weights(settings: PretrainSettings) -> dict[str, torch.Tensor]:
-    state: dict[str, Any] = torch.load(settings.output / "state.pt", weights_only=True)
+    state: dict[str, Any] = torch.load(settings.run.output / "state.pt", weights_only=True)
     return dict(state["model"])
 
 
@@ -128,7 +130,7 @@ def test_losses_fall_and_the_run_is_logged(settings: PretrainSettings) -> None:
     assert float(log[-1]["ssm"]) == pytest.approx(states[-1].losses["ssm"], rel=1e-6)
     assert [int(row["epoch"]) for row in rows_of_log(settings, "validation.csv")] == [4, 8]
     assert {"knn@1", "knn@5", "ap_pp"} <= result.validation.keys()
-    assert list((settings.output / "tensorboard").iterdir())
+    assert list((settings.run.output / "tensorboard").iterdir())
 
 
 def test_the_model_file_contains_the_trained_parts(settings: PretrainSettings) -> None:
@@ -172,32 +174,32 @@ def test_every_method_trains_on_features(settings: PretrainSettings, pretext: Pr
 
 def test_the_same_seed_repeats_a_run_and_another_seed_differs(settings: PretrainSettings) -> None:
     pretrain(settings)
-    again = replace(settings, output=settings.output.with_name("again"), overwrite=True)
+    again = with_options(settings, output=settings.run.output.with_name("again"), overwrite=True)
     pretrain(again)
     assert_equal(weights(settings), weights(again))
-    pretrain(replace(again, seed=1))
+    pretrain(again, seed=1)
     assert not torch.equal(weights(settings)["objective.head_pp.weight"], weights(again)["objective.head_pp.weight"])
 
 
 @pytest.mark.slow
 def test_a_killed_run_resumes_bit_for_bit_within_an_epoch(settings: PretrainSettings) -> None:
     settings = replace(settings, batch=4, epochs=3)
-    whole = replace(settings, output=settings.output.with_name("whole"))
+    whole = with_options(settings, output=settings.run.output.with_name("whole"))
     process = subprocess.Popen([sys.executable, *command_of(settings)], stderr=subprocess.PIPE)
-    assert soon(has_lines(settings.output / "log.csv", 6), 240)
+    assert soon(has_lines(settings.run.output / "log.csv", 6), 240)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 143
-    stopped = torch.load(settings.output / "state.pt", weights_only=True)["step"]
+    stopped = torch.load(settings.run.output / "state.pt", weights_only=True)["step"]
     assert 5 <= stopped < 135
-    result = pretrain(replace(settings, resume=True))
+    result = pretrain(settings, resume=True)
     other = pretrain(whole)
     assert_equal(weights(settings), weights(whole))
     assert result.losses == other.losses
     columns = ("step", "loss", "learning_rate")
     one, two = ([[row[c] for c in columns] for row in rows_of_log(each)] for each in (settings, whole))
     assert one == two
-    assert pretrain(replace(settings, resume=True)).step == 135  # nothing is left to do
+    assert pretrain(settings, resume=True).step == 135  # nothing is left to do
 
 
 def test_a_non_finite_loss_ends_the_run_and_keeps_the_saved_model(
@@ -212,7 +214,7 @@ def test_a_non_finite_loss_ends_the_run_and_keeps_the_saved_model(
 
     monkeypatch.setattr(loop, "take_step", step)
     refusal(lambda: pretrain(settings), "the loss of step 11 is not finite", "--base-rate", error=BasslError)
-    saved = load_bassl_model(settings.output / "model.safetensors")  # at the end of the first epoch
+    saved = load_bassl_model(settings.run.output / "model.safetensors")  # at the end of the first epoch
     assert saved.training["step"] == 9
     assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 11))
 
@@ -223,15 +225,15 @@ def test_a_run_killed_before_its_last_model_was_written_writes_it_when_it_is_res
     result = pretrain(settings)
     whole = result.model.read_bytes()
     result.model.unlink()
-    pretrain(replace(settings, resume=True))
+    pretrain(settings, resume=True)
     assert result.model.read_bytes() == whole
 
 
 def test_log_rows_after_the_saved_step_are_removed_on_resume(settings: PretrainSettings) -> None:
     pretrain(settings)
-    with (settings.output / "log.csv").open("a") as file:
+    with (settings.run.output / "log.csv").open("a") as file:
         file.write("19,3,0.1,1,1,1,1,1,1,1\n20,3,0.")
-    pretrain(replace(settings, resume=True))
+    pretrain(settings, resume=True)
     assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 19))
 
 
@@ -239,7 +241,7 @@ def test_a_run_can_be_resumed_only_with_the_same_features_and_shots(
     settings: PretrainSettings, data: Path, tmp_path: Path
 ) -> None:
     pretrain(settings)
-    resumed = replace(settings, resume=True)
+    resumed = with_options(settings, resume=True)
     other = tmp_path / "other.h5"
     write_features(other, "other", dict(open_features(data / "features.h5").videos))
     refusal(
@@ -259,7 +261,7 @@ def test_a_run_can_be_resumed_only_with_the_same_features_and_shots(
 @pytest.mark.slow
 def test_one_and_two_processes_train_the_same_model_and_can_resume_each_other(settings: PretrainSettings) -> None:
     one = replace(settings, dropout=0.0, precision="float64")
-    two = replace(one, output=one.output.with_name("two"))
+    two = with_options(one, output=one.run.output.with_name("two"))
     train_in_two_processes(two)
     pretrain(one)
     for name, tensor in weights(one).items():
@@ -267,12 +269,12 @@ def test_one_and_two_processes_train_the_same_model_and_can_resume_each_other(se
     for row, other in zip(rows_of_log(one), rows_of_log(two), strict=True):
         for name in ("loss", "ssm", "cgm", "pp", "msm"):
             assert float(row[name]) == pytest.approx(float(other[name]), rel=1e-6)
-    assert pretrain(replace(two, resume=True)).losses == pytest.approx(pretrain(replace(one, resume=True)).losses)
+    assert pretrain(two, resume=True).losses == pytest.approx(pretrain(one, resume=True).losses)
     # One process takes an epoch and a bit, two go on from its checkpoint.
-    begun = replace(one, output=one.output.with_name("begun"))
+    begun = with_options(one, output=one.run.output.with_name("begun"))
     with left_by(lambda state: state.step == 11) as stop:
         pretrain(begun, stop)
-    train_in_two_processes(replace(begun, resume=True))
+    train_in_two_processes(with_options(begun, resume=True))
     assert [row["step"] for row in rows_of_log(begun)] == [row["step"] for row in rows_of_log(one)]
     for name, tensor in weights(one).items():
         torch.testing.assert_close(weights(begun)[name], tensor, rtol=1e-9, atol=1e-12)
@@ -352,7 +354,7 @@ def test_videos_of_other_splits_need_no_features(settings: PretrainSettings, tmp
     refusal(lambda: pretrain(some), "no features of c", error=BasslError)
     pretrain(replace(some, splits=("train",)))
     without = weights(some)
-    pretrain(replace(settings, splits=("train",), overwrite=True))
+    pretrain(settings, splits=("train",), overwrite=True)
     assert_equal(without, weights(settings))
 
 
@@ -363,7 +365,12 @@ def test_videos_of_other_splits_need_no_keyframes(pixels: PretrainSettings, vide
     put_npz(tmp_path / "npz", "bare")
     (tmp_path / "split.json").write_text('{"train": ["video001"], "val": ["npz/bare"]}')
     sources, output = [videos.parent / "stores" / "video001.h5", tmp_path / "npz"], tmp_path / "index" / "index.h5"
-    build_index(sources, IndexSettings(output, split=tmp_path / "split.json", feature_folder=tmp_path / "index"))
+    build_index(
+        sources,
+        output=output,
+        split=tmp_path / "split.json",
+        feature_folder=tmp_path / "index",
+    )
     some = replace(pixels, index=output, validate_epochs=1)
     refusal(lambda: pretrain(some), "no keyframes of npz/bare", "--only-complete", error=BasslError)
     assert pretrain(replace(some, splits=("train",))).step > 0
@@ -407,7 +414,7 @@ def test_micro_batches_give_the_gradients_of_the_whole_batch(pixels: PretrainSet
     # A network without batch normalisation, for that is the exception.
     whole = replace(pixels, encoder="timm:test_vit", augmentation=AugmentationSettings(size=160), precision="float64")
     whole = replace(whole, batch=16)
-    parts = replace(whole, output=whole.output.with_name("parts"), micro_batch=6)
+    parts = with_options(whole, output=whole.run.output.with_name("parts"), micro_batch=6)
     pretrain(whole)
     pretrain(parts)
     for name, tensor in weights(whole).items():
@@ -416,10 +423,10 @@ def test_micro_batches_give_the_gradients_of_the_whole_batch(pixels: PretrainSet
 
 def test_a_frozen_encoder_does_not_change_and_a_run_can_start_from_another_run(pixels: PretrainSettings) -> None:
     first = load_bassl_model(pretrain(pixels).model)
-    then = replace(
+    then = with_options(
         pixels,
-        output=pixels.output.with_name("then"),
-        init=str(pixels.output / "model.safetensors"),
+        output=pixels.run.output.with_name("then"),
+        init=str(pixels.run.output / "model.safetensors"),
         freeze_encoder=True,
     )
     second = load_bassl_model(pretrain(then).model)
@@ -434,8 +441,8 @@ def test_a_resumed_run_on_keyframes_equals_an_uninterrupted_one(pixels: Pretrain
     settings = replace(pixels, epochs=2)
     with left_by(lambda state: state.step > state.steps // 2) as stop:
         pretrain(settings, stop)
-    pretrain(replace(settings, resume=True))
-    whole = replace(settings, output=settings.output.with_name("whole"))
+    pretrain(settings, resume=True)
+    whole = with_options(settings, output=settings.run.output.with_name("whole"))
     pretrain(whole)
     assert_equal(weights(settings), weights(whole))
 
@@ -517,12 +524,12 @@ def test_ctrl_c_stops_reader_processes_and_the_current_step_is_finished(pixels: 
     settings = replace(pixels, workers=2, epochs=1000)
     command = [sys.executable, *command_of(settings)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    assert soon(has_lines(settings.output / "log.csv", 4), 240)
+    assert soon(has_lines(settings.run.output / "log.csv", 4), 240)
     os.killpg(process.pid, signal.SIGINT)
     _, said = process.communicate(timeout=120)
     assert process.returncode == 130, said
     assert "Traceback" not in said
-    assert torch.load(settings.output / "state.pt", weights_only=True)["step"] >= 3
+    assert torch.load(settings.run.output / "state.pt", weights_only=True)["step"] >= 3
 
 
 @pytest.mark.slow
@@ -532,17 +539,17 @@ def test_a_compiled_run_writes_the_same_files_and_can_be_resumed(
     compile_ = torch.compile
     monkeypatch.setattr(torch, "compile", lambda function: compile_(function, backend="eager"))
     plain = replace(pixels, dropout=0.0, epochs=2, validate_epochs=1)
-    made = replace(plain, compile=True, output=plain.output.with_name("made"))
+    made = with_options(plain, compile=True, output=plain.run.output.with_name("made"))
     with left_by(lambda state: state.step > state.steps // 2) as stop:
         pretrain(made, stop)
-    result = pretrain(replace(made, resume=True))
+    result = pretrain(made, resume=True)
     pretrain(plain)
     assert weights(made).keys() == weights(plain).keys()
     for name, tensor in weights(plain).items():
         torch.testing.assert_close(weights(made)[name], tensor, rtol=1e-3, atol=1e-4)
     assert not any("_orig_mod" in name for name in load_bassl_model(result.model).crn)
     # Either goes on with the other's run.
-    assert pretrain(replace(made, compile=False, resume=True)).step == result.step
+    assert pretrain(made, compile=False, resume=True).step == result.step
 
 
 # On another device
@@ -575,7 +582,7 @@ def test_a_run_on_another_device_keeps_tensors_there_and_synchronises_only_for_l
     monkeypatch.setattr(loop, "save_state", lambda *_: None)  # such tensors cannot be pickled
     there: list[TrainingProgress] = []
     with device:
-        pretrain(replace(settings, output=settings.output.with_name("there")), there.append)
+        pretrain(with_options(settings, output=settings.run.output.with_name("there")), there.append)
     assert len(marks) > 1
     assert device.waits[marks[0] : marks[-1]] == []
     assert len(device.waits) > marks[-1]  # the log reads the losses
@@ -608,7 +615,7 @@ def test_impossible_settings_are_refused_in_one_line(settings: PretrainSettings,
         {"base_rate": 1e300},
     ):
         with pytest.raises(ValueError):
-            replace(settings, **changes)
+            with_options(settings, **changes)
 
 
 def test_non_finite_weights_are_not_saved(settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -619,7 +626,7 @@ def test_non_finite_weights_are_not_saved(settings: PretrainSettings, monkeypatc
     monkeypatch.setattr(loop, "take_step", overflowing)
     one_step = replace(settings, batch=180, epochs=1)
     refusal(lambda: pretrain(one_step), "a weight of step 1 is not finite", error=BasslError)
-    assert not (settings.output / "state.pt").exists()
+    assert not (settings.run.output / "state.pt").exists()
 
 
 def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
@@ -628,18 +635,18 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
     pretrain(settings)
     before = weights(settings)
     refusal(lambda: pretrain(settings), "contains a run", "--resume", "--overwrite", error=BasslError)
-    refusal(lambda: pretrain(replace(settings, resume=True, batch=10)), "batch 20, not 10", error=BasslError)
-    (settings.output / "state.pt").write_bytes(b"PK nothing")
-    refusal(lambda: pretrain(replace(settings, resume=True)), "state.pt", "is damaged", error=BasslError)
+    refusal(lambda: pretrain(settings, resume=True, batch=10), "batch 20, not 10", error=BasslError)
+    (settings.run.output / "state.pt").write_bytes(b"PK nothing")
+    refusal(lambda: pretrain(settings, resume=True), "state.pt", "is damaged", error=BasslError)
     with monkeypatch.context() as patched:  # as where another machine has another folder
         patched.setattr(checkpoints, "gather", lambda process, own: [own, False])
-        refusal(lambda: pretrain(replace(settings, resume=True)), "not all processes find the same", error=BasslError)
-    (settings.output / "state.pt").unlink()
-    (settings.output / "state.pt").mkdir()
-    refusal(lambda: pretrain(replace(settings, resume=True)), "state.pt: cannot be read", error=BasslError)
-    (settings.output / "state.pt").rmdir()
-    model = (settings.output / "model.safetensors").read_bytes()
-    refusal(lambda: pretrain(replace(settings, resume=True)), "has a model but no state.pt", error=BasslError)
-    assert (settings.output / "model.safetensors").read_bytes() == model
-    pretrain(replace(settings, overwrite=True))
+        refusal(lambda: pretrain(settings, resume=True), "not all processes find the same", error=BasslError)
+    (settings.run.output / "state.pt").unlink()
+    (settings.run.output / "state.pt").mkdir()
+    refusal(lambda: pretrain(settings, resume=True), "state.pt: cannot be read", error=BasslError)
+    (settings.run.output / "state.pt").rmdir()
+    model = (settings.run.output / "model.safetensors").read_bytes()
+    refusal(lambda: pretrain(settings, resume=True), "has a model but no state.pt", error=BasslError)
+    assert (settings.run.output / "model.safetensors").read_bytes() == model
+    pretrain(settings, overwrite=True)
     assert_equal(before, weights(settings))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pipelines.options import with_options
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain
@@ -21,7 +21,8 @@ SPLITS = {seed: ("train", "train", "train", "val", "test", "test")[seed % 6] for
 @pytest.mark.parametrize("seed", [0, 1])
 def test_pre_training_on_generated_videos_beats_none(tmp_path: Path, seed: int) -> None:
     index = write_generated_videos(tmp_path, SPLITS, scenes=12, shots_per_scene=(4, 8))
-    settings = PretrainSettings(
+    settings = with_options(
+        PretrainSettings,
         index=index,
         output=tmp_path / "bassl",
         encoder="timm:test_resnet",
@@ -45,9 +46,10 @@ def test_pre_training_on_generated_videos_beats_none(tmp_path: Path, seed: int) 
     for task in ("ssm", "cgm", "pp"):
         assert result.losses[task] < sum(state.losses[task] for state in epoch) / len(epoch), task
     # The same network with the statistics of its norms, and weights as they began.
-    nothing = replace(settings, output=tmp_path / "nothing", epochs=1, base_rate=1e-12, warm_up=0.0)
+    nothing = with_options(settings, output=tmp_path / "nothing", epochs=1, base_rate=1e-12, warm_up=0.0)
     pretrain(nothing)
-    after = FinetuneSettings(
+    after = with_options(
+        FinetuneSettings,
         index=index,
         neighbours=4,
         epochs=20,
@@ -63,9 +65,7 @@ def test_pre_training_on_generated_videos_beats_none(tmp_path: Path, seed: int) 
         feature_folder=tmp_path / "features",
     )
     found = {
-        run.output.name: finetune(
-            replace(after, init=str(run.output), transfer=transfer, output=tmp_path / f"after-{run.output.name}")
-        ).mean["ap"]
-        for run, transfer in ((nothing, "encoder"), (settings, "encoder+crn"))
+        run.name: finetune(after, init=str(run), transfer=transfer, output=tmp_path / f"after-{run.name}").mean["ap"]
+        for run, transfer in ((nothing.run.output, "encoder"), (settings.run.output, "encoder+crn"))
     }
     assert found["bassl"] > found["nothing"] + 0.1, found

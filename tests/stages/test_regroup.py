@@ -60,9 +60,9 @@ def test_settings_that_are_not_given_come_from_the_file(file: Path) -> None:
 def test_scenes_dropped_as_too_short_stay_dropped(file: Path, tmp_path: Path) -> None:
     short = with_options(RegroupSettings, output=tmp_path / "short.json", threshold=0.3, min_scene=1.5, drop_short=True)
     dropped = regroup(file, short)
-    assert lengths(regroup(short.output)) == lengths(dropped)
-    joined = regroup(file, with_options(short, output=tmp_path / "joined.json", drop_short=False))
-    assert lengths(regroup(short.output, drop_short=False)) == lengths(joined) != lengths(dropped)
+    assert lengths(regroup(short.run.output)) == lengths(dropped)
+    joined = regroup(file, short, output=tmp_path / "joined.json", drop_short=False)
+    assert lengths(regroup(short.run.output, drop_short=False)) == lengths(joined) != lengths(dropped)
 
 
 def test_scenes_with_the_same_shots_keep_their_names(file: Path) -> None:
@@ -83,7 +83,7 @@ def test_the_result_is_written_beside_the_unchanged_input(file: Path) -> None:
 
 def test_the_input_is_never_overwritten(file: Path) -> None:
     with pytest.raises(BasslError, match="is an input of this command; name another file"):
-        regroup(file, RegroupSettings(output=file))
+        regroup(file, output=file)
 
 
 def corrected(path: Path, settings: dict[str, object], *names: str | None) -> bytes:
@@ -107,7 +107,7 @@ def test_a_hand_corrected_result_is_replaced_only_with_overwrite(
     before = corrected(output, settings, *names)
     refusal(lambda: regroup(file, other), output, "corrected by hand", "--overwrite", error=BasslError)
     assert output.read_bytes() == before
-    result = regroup(file, replace(other, overwrite=True))
+    result = regroup(file, other, overwrite=True)
     assert read_scene_list(output) == result
     assert lengths(regroup(file)) == [1, 4, 1], "its own result is nobody's work"
 
@@ -123,7 +123,7 @@ def test_scenes_of_another_video_are_replaced_only_with_overwrite(file: Path) ->
     output = file.with_name("scenes.regrouped.json")
     replace(found, video=replace(found.video, id="other"), scenes=regroup(file).scenes).save(output)
     refusal(lambda: regroup(file), output, "of another video", error=BasslError)
-    regroup(file, RegroupSettings(overwrite=True))
+    regroup(file, overwrite=True)
 
 
 def test_impossible_settings_give_a_one_line_error(file: Path) -> None:
@@ -157,7 +157,7 @@ def test_dropping_short_scenes_needs_a_length(file: Path) -> None:
 @pytest.mark.parametrize("name", ["nine.edl", "nine.csv"])
 def test_another_format_is_refused(file: Path, name: str) -> None:
     with pytest.raises(BasslError, match=r"regroup writes a \.json; bassl export makes other formats"):
-        regroup(file, RegroupSettings(output=file.with_name(name)))
+        regroup(file, output=file.with_name(name))
     assert not file.with_name(name).exists()
 
 

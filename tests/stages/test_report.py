@@ -19,7 +19,6 @@ from PIL import Image
 
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError
-from pipelines.options import with_options
 from pipelines.scenes import SceneList
 from pipelines.stages.predict import PredictSettings, predict_videos
 from pipelines.stages.report import ReportSettings, report, report_videos
@@ -88,7 +87,7 @@ def test_images_are_the_middle_frames_of_shots(place: Path, made: tuple[Path, Sc
 
 
 def test_the_page_of_stdin_among_others_is_not_named_as_an_option(place: Path) -> None:
-    results = report_videos(["-", "video.json"], ReportSettings(Path("pages")))
+    results = report_videos(["-", "video.json"], output=Path("pages"))
     assert [result.output for result in results] == [Path("pages/scenes.html"), Path("pages/video.html")]
 
 
@@ -147,7 +146,7 @@ def test_a_scenes_json_saved_by_the_page_finds_the_video_after_moving_the_folder
     Path("scenes.json").rename("lost.json")
     content = json.loads(Path("lost.json").read_text())
     Path("lost.json").write_text(json.dumps({**content, "video": {**content["video"], "path": "/nowhere/video.mp4"}}))
-    report("lost.json", ReportSettings(output=Path("page.html"), video=Path("video.mp4")))
+    report("lost.json", output=Path("page.html"), video=Path("video.mp4"))
     moved = place.with_name("moved")
     shutil.copytree(place, moved)
     Path("video.mp4").unlink()
@@ -160,7 +159,7 @@ def test_scenes_from_stdin_get_images_from_the_video(place: Path) -> None:
     command = [sys.executable, "-m", "bassl_cli", "report", "-", "--video", "video.mp4", "-o", "piped.html"]
     given = (place / "scenes.json").read_bytes()
     subprocess.run(command, cwd=place, input=given, capture_output=True, check=True, timeout=60)
-    report("scenes.json", ReportSettings(output=Path("read.html")))
+    report("scenes.json", output=Path("read.html"))
     assert data_of(place / "piped.html")["pictures"] == data_of(place / "read.html")["pictures"] is not None
     assert data_of(place / "piped.html")["save_as"] == "scenes.json"
 
@@ -250,7 +249,7 @@ def test_a_folder_of_videos_has_a_page_each(place: Path, model: Path) -> None:
     assert [result.status for result in again] == ["kept", "done"]
     assert linked(place / "out" / "index.html") == ["./video.html", "./video_2.html"]
     (place / "out" / "video_2.json").unlink()
-    mixed = predict_videos([place], place / "out", with_options(settings, threshold=0.4), pages=True)
+    mixed = predict_videos([place], place / "out", settings, threshold=0.4, pages=True)
     assert [result.status for result in mixed] == ["failed", "done"]
     assert linked(place / "out" / "index.html") == ["./video.html", "./video_2.html"]
 
@@ -338,4 +337,4 @@ def test_pages_that_would_be_the_same_file_are_refused(
 def test_an_unwritable_page_is_reported_before_the_video_is_read(place: Path) -> None:
     Path("page.html").mkdir()
     with pytest.raises(BasslError, match="is a folder"):
-        report("scenes.json", ReportSettings(output=Path("page.html"), video=Path("video.mp4")))
+        report("scenes.json", output=Path("page.html"), video=Path("video.mp4"))

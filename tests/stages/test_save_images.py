@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from pipelines.errors import BasslError
+from pipelines.options import with_options
 from pipelines.scenes import SceneList, Transition, group_shots, parse_time
 from pipelines.stages.save_images import ImageSettings, save_images
 from pipelines.video.stills import StillReader
@@ -80,7 +81,7 @@ def test_frames_of_a_dissolve_are_left_out(movie: Path, tmp_path: Path) -> None:
     shots[1] = replace(shots[1], transition=Transition("dissolve", 41, 81, 41 / 24, 81 / 24))
     scenes = SceneList(listed.video, {}, tuple(shots), group_shots(shots, [0, 3]))
     scenes.save(tmp_path / "scenes.json")
-    images = save_images(tmp_path / "scenes.json", ImageSettings(tmp_path / "out", images=20))
+    images = save_images(tmp_path / "scenes.json", output=tmp_path / "out", images=20)
     second = [round(image.time * 24) for image in images if image.scene == 1]
     assert len(set(second)) == 20
     assert not {*range(41, 81)} & {*second}
@@ -192,7 +193,7 @@ def test_wrong_options_give_a_one_line_error_and_write_nothing(
 def test_sprite_images_are_at_the_positions_in_the_webvtt_file(movie: Path, tmp_path: Path, format: str) -> None:
     scenes = scenes_of(movie)
     scenes.save(tmp_path / "scenes.json")
-    settings = ImageSettings(tmp_path / "out", 4, shots=True, format=format, sprite=True)  # type: ignore[arg-type]
+    settings = with_options(ImageSettings, output=tmp_path / "out", images=4, shots=True, format=format, sprite=True)  # type: ignore[arg-type]
     saved = save_images(tmp_path / "scenes.json", settings)
     name = "movie-thumbnails"
     assert {path.name for path in (tmp_path / "out").iterdir()} == {f"{name}.{format}", f"{name}.vtt"}
@@ -228,7 +229,7 @@ def test_a_sprite_too_large_for_its_format_is_refused_before_images_are_read(mov
         assert not list((tmp_path / "out").glob("*"))
         return message
 
-    settings = ImageSettings(tmp_path / "out", 1000, format="webp", sprite=True)
+    settings = with_options(ImageSettings, output=tmp_path / "out", images=1000, format="webp", sprite=True)
     assert "4000 images of 160 x 96 pixels make it 1600 x 38400, and the most is 16383" in refused(settings)
     assert "--format jpg" in refused(settings)
     assert "1600 x 80000, and the most is 65500; give fewer --images, a smaller --width" in refused(
@@ -238,7 +239,7 @@ def test_a_sprite_too_large_for_its_format_is_refused_before_images_are_read(mov
 
 def test_an_image_too_large_for_its_format_is_refused(movie: Path, tmp_path: Path) -> None:
     scenes_of(movie).save(tmp_path / "scenes.json")
-    settings = ImageSettings(tmp_path / "out", 1, format="webp", height=16000)
+    settings = with_options(ImageSettings, output=tmp_path / "out", images=1, format="webp", height=16000)
     with pytest.raises(
         BasslError, match=r"26667 x 16000 pixels, and the most is 16383; give a smaller --width or --height"
     ):
@@ -252,10 +253,10 @@ def test_a_named_video_of_another_length_is_refused(movie: Path, tmp_path: Path)
     for frames in (60, 180):
         other = videos.write_video(tmp_path / f"{frames}.mp4", videos.pictures(frames))
         with pytest.raises(BasslError, match=rf"{frames}\.mp4: has .* s, but the scenes are of a video with 5.0 s"):
-            save_images(tmp_path / "scenes.json", ImageSettings(tmp_path / "out", video=other))
+            save_images(tmp_path / "scenes.json", output=tmp_path / "out", video=other)
     assert not list((tmp_path / "out").glob("*"))
     replace(listed, settings={"end": listed.video.duration}).save(tmp_path / "part.json")
-    assert save_images(tmp_path / "part.json", ImageSettings(tmp_path / "out", video=other)), "it may go on"
+    assert save_images(tmp_path / "part.json", output=tmp_path / "out", video=other), "it may go on"
 
 
 def test_images_of_a_video_that_changes_its_size_have_one_size(tmp_path: Path) -> None:

@@ -23,8 +23,9 @@ from pipelines.models.shapes import MLPSettings
 from pipelines.models.shot_encoder import PREPARATIONS, Preparation
 from pipelines.models.torch_encoders import torch_encoder
 from pipelines.models.torch_networks import build_network
+from pipelines.options import with_options
 from pipelines.stages.build_index import IndexSettings, build_index
-from pipelines.stages.encode import EncodeSettings, encode_shots
+from pipelines.stages.encode import encode_shots
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.score import ScoreSettings, compare, score
 from pipelines.stages.score.result import SeedSpread, seed_spreads
@@ -57,7 +58,7 @@ def put_labelled(folder: Path, images: int = 3) -> Path:
     for name in ("a", "b"):
         put_store(folder / "keyframes" / f"{name}.h5", shots=4, images=images, seed=ord(name))
         put_csv(folder / "labels" / f"{name}.csv", 0, 4, 8)
-    settings = IndexSettings(output=folder / "index.h5", labels=(folder / "labels",))
+    settings = with_options(IndexSettings, output=folder / "index.h5", labels=(folder / "labels",))
     return build_index([folder / "keyframes"], settings).index.path
 
 
@@ -141,9 +142,9 @@ def test_videos_without_times_are_reported(home: Path, settings: ScoreSettings) 
 
 
 def test_the_threshold_setting_decides_predicted_scene_ends(home: Path, settings: ScoreSettings) -> None:
-    everything = score(home / "run", settings=replace(settings, threshold=0.0))
+    everything = score(home / "run", settings=with_options(settings, threshold=0.0))
     assert everything.measures["recall"].pooled == 1.0
-    assert score(home / "run", settings=replace(settings, threshold=1.0)).measures["recall"].pooled == 0.0
+    assert score(home / "run", settings=with_options(settings, threshold=1.0)).measures["recall"].pooled == 0.0
 
 
 def test_a_pretrained_model_is_scored_by_its_pseudo_boundary_head(home: Path, settings: ScoreSettings) -> None:
@@ -201,22 +202,22 @@ def test_missing_features_are_computed(on_labelled: ScoreSettings, tmp_path: Pat
 def test_missing_features_are_computed_with_the_preparation_of_the_model(
     labelled: Path, on_labelled: ScoreSettings, tmp_path: Path
 ) -> None:
-    store = encode_shots(EncodeSettings(labelled, output=tmp_path / "features", preparation="centre", device="cpu"))
-    tuning = FinetuneSettings(index=labelled, features=(store,), output=tmp_path / "run", **SMALL)  # type: ignore[arg-type]
+    store = encode_shots(index=labelled, output=tmp_path / "features", preparation="centre", device="cpu")
+    tuning = with_options(FinetuneSettings, index=labelled, features=(store,), output=tmp_path / "run", **SMALL)  # type: ignore[arg-type]
     finetune(tuning)
     before = score(tmp_path / "run", settings=on_labelled)
     store.unlink()
     assert score(tmp_path / "run", settings=on_labelled).measures == before.measures
     assert list((tmp_path / "features").glob("*.h5")) == [store]
     store.unlink()
-    again = replace(tuning, features=(), output=tmp_path / "again", feature_folder=tmp_path / "features")
+    again = with_options(tuning, features=(), output=tmp_path / "again", feature_folder=tmp_path / "features")
     finetune(replace(again, encoder=store.stem))
     assert list((tmp_path / "features").glob("*.h5")) == [store]
 
 
 def test_scoring_a_run_on_its_training_videos_is_reported_first(labelled: Path, tmp_path: Path) -> None:
-    store = encode_shots(EncodeSettings(labelled, output=tmp_path / "features", device="cpu"))
-    finetune(FinetuneSettings(index=labelled, features=(store,), output=tmp_path / "run", **SMALL))  # type: ignore[arg-type]
+    store = encode_shots(index=labelled, output=tmp_path / "features", device="cpu")
+    finetune(index=labelled, features=(store,), output=tmp_path / "run", **SMALL)  # type: ignore[arg-type]
     settings = replace(QUICK, index=labelled, split="all", features=store)
     first, *_ = score(tmp_path / "run", settings=settings).notes
     assert first.startswith(f"{tmp_path / 'run'} learned from 2 of these 2 videos")
@@ -252,7 +253,8 @@ def test_each_seed_of_an_end_to_end_run_is_scored_with_its_own_encoder(
 ) -> None:
     name, weights = tiny_encoder()
     save_bassl_model(tmp_path / "m.safetensors", BasslWeights(BasslSettings(name, None), dict(weights), {}, {}))
-    tuning = FinetuneSettings(
+    tuning = with_options(
+        FinetuneSettings,
         index=labelled,
         init=str(tmp_path / "m.safetensors"),
         output=tmp_path / "run",
@@ -328,7 +330,7 @@ def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(
 def test_missing_files_and_splits_are_refused(
     home: Path, settings: ScoreSettings, change: dict[str, object], words: list[str]
 ) -> None:
-    refusal(lambda: score(home / "run", settings=replace(settings, **change)), *words, error=BasslError)  # type: ignore[arg-type]
+    refusal(lambda: score(home / "run", settings=with_options(settings, **change)), *words, error=BasslError)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -360,7 +362,7 @@ def test_a_file_that_is_not_a_model_is_refused(home: Path, tmp_path: Path, setti
 
 def test_an_index_without_labels_is_refused(tmp_path: Path) -> None:
     put_store(tmp_path / "keyframes" / "a.h5")
-    build_index([tmp_path / "keyframes"], IndexSettings(output=tmp_path / "index.h5"))
+    build_index([tmp_path / "keyframes"], output=tmp_path / "index.h5")
     settings = replace(QUICK, index=tmp_path / "index.h5", split="all")
     refusal(lambda: score("default", settings=settings), "labels", error=BasslError)
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from pipelines.errors import BasslError, VideoError
+from pipelines.options import with_options
 from pipelines.scenes import SceneList, group_shots
 from pipelines.stages.split import SplitSettings, split, write_chapters
 from pipelines.video.cutting.muxing import CopyWriter
@@ -61,7 +62,7 @@ def part_of(whole: SceneList) -> SceneList:
 
 
 def test_copies_begin_at_key_frames_and_report_by_how_much(video: Path, scenes: SceneList, tmp_path: Path) -> None:
-    pieces = split(video, scenes, SplitSettings(tmp_path))
+    pieces = split(video, scenes, output=tmp_path)
     assert [piece.path.name for piece in pieces] == [f"My_video-scene-00{i}.mp4" for i in (1, 2, 3, 4)]
     assert sorted(tmp_path.iterdir()) == [piece.path for piece in pieces]
     frame = 1001 / 24000
@@ -84,7 +85,7 @@ def test_copies_contain_the_packets_of_the_video_unchanged(video: Path, scenes: 
             return [bytes(packet) for packet in container.demux(video=0) if packet.size]
 
     whole = pictures(video)
-    for piece in split(video, scenes, SplitSettings(tmp_path)):
+    for piece in split(video, scenes, output=tmp_path):
         part = pictures(piece.path)
         at = whole.index(part[0])
         assert part == whole[at : at + len(part)]
@@ -99,7 +100,7 @@ def test_copies_keep_the_container_format(tmp_path: Path, ending: str, codec: st
     path = videos.write_video(
         tmp_path / f"video{ending}", videos.pictures(FRAMES, CUTS), codec=codec, options=options, sound_seconds=sound
     )
-    pieces = split(path, scenes_of(path), SplitSettings(tmp_path / "out"))
+    pieces = split(path, scenes_of(path), output=tmp_path / "out")
     for piece, start, end in zip(pieces, (0, *CUTS), (*CUTS, FRAMES), strict=True):
         assert piece.path.suffix == ending
         found = numbers(piece.path)
@@ -123,7 +124,7 @@ def test_copies_of_avi_keep_sound_with_its_frames_where_frames_are_stored_in_ano
     shown, options = videos.pictures(FRAMES, CUTS), {"bf": "2", "g": "12"}
     path = videos.write_video(tmp_path / "video.avi", shown, codec="mpeg4", options=options, sound_seconds=5)
     whole = decoding_times(path)
-    for piece in split(path, scenes_of(path), SplitSettings(tmp_path / "out")):
+    for piece in split(path, scenes_of(path), output=tmp_path / "out"):
         pictures, sound = (next(iter(times.items())) for times in decoding_times(piece.path))
         early = whole[0][pictures[0]] - pictures[1]
         assert whole[1][sound[0]] - sound[1] == pytest.approx(early, abs=0.02)
@@ -131,7 +132,7 @@ def test_copies_of_avi_keep_sound_with_its_frames_where_frames_are_stored_in_ano
 
 def test_copies_of_avi_are_refused_where_it_does_not_say_when_frames_are_shown(tmp_path: Path) -> None:
     path = videos.write_video(tmp_path / "video.avi", videos.pictures(FRAMES, CUTS), options=GROUPS)
-    scenes, settings = scenes_of(path), SplitSettings(tmp_path / "out")
+    scenes, settings = scenes_of(path), with_options(SplitSettings, output=tmp_path / "out")
     for copy in (split, write_chapters):
         with pytest.raises(VideoError, match=r"video\.avi: AVI does not say when .*mkvmerge"):
             copy(path, scenes, settings)
@@ -144,9 +145,9 @@ def test_a_video_that_ffmpeg_decodes_but_cannot_encode_is_copied(tmp_path: Path)
     options = {"preset": "12", "g": "12", "svtav1-params": "scd=0"}
     path = videos.write_video(tmp_path / "video.mp4", videos.pictures(48, (24,)), codec="libsvtav1", options=options)
     scenes = scenes_of(path, (24,))
-    pieces = split(path, scenes, SplitSettings(tmp_path))
+    pieces = split(path, scenes, output=tmp_path)
     assert [len(videos.decoded(piece.path)) for piece in pieces] == [24, 24]
-    with av.open(str(write_chapters(path, scenes, SplitSettings(tmp_path)))) as container:
+    with av.open(str(write_chapters(path, scenes, output=tmp_path))) as container:
         assert len(container.chapters()) == 2
         assert container.streams.video[0].frames == 48
 
@@ -165,8 +166,12 @@ def test_prores_with_alpha_and_hevc_of_phones_keep_their_codec_tags(tmp_path: Pa
                 container.mux(packet)
     for video, tag in ((deep, "ap4h"), (phone, "hvc1")):
         scenes = scenes_of(video, (24,))
-        pieces = [piece.path for piece in split(video, scenes, SplitSettings(tmp_path / "out"))]
-        for made in (video, *pieces, write_chapters(video, scenes, SplitSettings(tmp_path / "out"))):
+        pieces = [piece.path for piece in split(video, scenes, output=tmp_path / "out")]
+        for made in (
+            video,
+            *pieces,
+            write_chapters(video, scenes, output=tmp_path / "out"),
+        ):
             with av.open(str(made)) as container:
                 assert container.streams.video[0].codec_context.codec_tag == tag
 
@@ -196,7 +201,7 @@ def test_a_subtitle_is_in_the_piece_in_which_it_begins_and_ends_with_it(tmp_path
             tick = container.streams.subtitles[0].time_base
             return [(float(p.pts * tick), float(p.duration * tick), bytes(p)) for p in packets]
 
-    first, second = (piece.path for piece in split(video, scenes_of(video, (48,)), SplitSettings(tmp_path / "out")))
+    first, second = (piece.path for piece in split(video, scenes_of(video, (48,)), output=tmp_path / "out"))
     assert subtitles(first) == [(0.5, 0.5, b"Hello"), (1.5, 0.5, b"Across the cut")]
     assert subtitles(second) == [(1.0, 0.5, b"Bye")]
 
@@ -205,7 +210,7 @@ def test_a_subtitle_is_in_the_piece_in_which_it_begins_and_ends_with_it(tmp_path
 def test_a_video_so_short_that_decoders_return_all_frames_at_the_end_is_copied(tmp_path: Path, frames: int) -> None:
     options = {"preset": "fast", "crf": "12"}  # with frames in another order than they are shown
     path = videos.write_video(tmp_path / "video.mp4", videos.pictures(frames), options=options)
-    (piece,) = split(path, scenes_of(path, ()), SplitSettings(tmp_path / "out"))
+    (piece,) = split(path, scenes_of(path, ()), output=tmp_path / "out")
     assert numbers(piece.path) == list(range(frames))
 
 
@@ -220,7 +225,7 @@ def test_frames_that_depend_on_missing_frames_are_left_out(tmp_path: Path) -> No
         packets = [p for p in container.demux(video=0) if p.size]
     keys = [i for i, p in enumerate(packets) if p.is_keyframe]
     assert any(packets[i + 1].pts < packets[i].pts for i in keys[1:-1]), "the video has no open group"
-    for piece, start in zip(split(path, scenes_of(path), SplitSettings(tmp_path / "out")), (0, *CUTS), strict=True):
+    for piece, start in zip(split(path, scenes_of(path), output=tmp_path / "out"), (0, *CUTS), strict=True):
         found = numbers(piece.path)
         assert found == list(range(found[0], found[-1] + 1))
         assert piece.early == pytest.approx((start - found[0]) / 24, abs=0.002)
@@ -230,7 +235,7 @@ def test_frames_that_depend_on_missing_frames_are_left_out(tmp_path: Path) -> No
 def test_all_sound_tracks_and_their_languages_are_kept(tmp_path: Path) -> None:
     path = with_two_languages(tmp_path / "video.mkv")
     for exact in (False, True):
-        pieces = split(path, scenes_of(path, (48,)), SplitSettings(tmp_path / str(exact), exact=exact))
+        pieces = split(path, scenes_of(path, (48,)), output=tmp_path / str(exact), exact=exact)
         for piece in pieces:
             with av.open(str(piece.path)) as container:
                 assert [track.language for track in container.streams.audio] == ["fra", "deu"]
@@ -259,12 +264,12 @@ def test_overlapping_sound_and_channel_changes_are_handled(tmp_path: Path) -> No
             container.mux(sound.encode())
         parts.append(path)
     path = videos.joined(parts, tmp_path / "video.ts")
-    pieces = split(path, scenes_of(path, (24,)), SplitSettings(tmp_path / "out", exact=True))
+    pieces = split(path, scenes_of(path, (24,)), output=tmp_path / "out", exact=True)
     assert [numbers(piece.path) for piece in pieces] == [list(range(24)), list(range(24, 96))]
     with av.open(str(pieces[1].path)) as container:
         heard = sum(frame.samples for frame in container.decode(audio=0)) / 48000
     assert heard == pytest.approx(3, abs=0.1)
-    copies = split(path, scenes_of(path, (24,)), SplitSettings(tmp_path / "copies"))
+    copies = split(path, scenes_of(path, (24,)), output=tmp_path / "copies")
     assert [numbers(piece.path) for piece in copies] == [list(range(24)), list(range(24, 96))]
 
 
@@ -291,7 +296,7 @@ def with_two_languages(path: Path) -> Path:
 
 
 def test_exact_pieces_have_exactly_the_frames_of_their_scenes(video: Path, scenes: SceneList, tmp_path: Path) -> None:
-    pieces = split(video, scenes, SplitSettings(tmp_path, exact=True))
+    pieces = split(video, scenes, output=tmp_path, exact=True)
     assert sorted(tmp_path.iterdir()) == [piece.path for piece in pieces]
     for piece, start, end in zip(pieces, (0, *CUTS), (*CUTS, FRAMES), strict=True):
         assert (piece.early, piece.late) == (0, 0)
@@ -303,7 +308,7 @@ def test_exact_pieces_have_exactly_the_frames_of_their_scenes(video: Path, scene
 
 def test_exact_pieces_look_and_sound_like_the_video(video: Path, scenes: SceneList, tmp_path: Path) -> None:
     whole = videos.decoded(video)
-    pieces = split(video, scenes, SplitSettings(tmp_path, exact=True))
+    pieces = split(video, scenes, output=tmp_path, exact=True)
     for piece, start in zip(pieces, (0, *CUTS), strict=True):
         for number, picture in enumerate(videos.decoded(piece.path)):
             error = (picture.astype(float) - whole[start + number]) ** 2
@@ -323,7 +328,7 @@ def test_exact_pieces_have_sound_where_their_first_frame_is_the_last_of_a_group(
     whole = scenes_of(video, (47,))
     shots = (replace(whole.shots[1], index=0),)
     part = replace(whole, shots=shots, scenes=group_shots(shots, [0]), settings={"start": shots[0].start})
-    (piece,) = split(video, part, SplitSettings(tmp_path / "out", exact=True))
+    (piece,) = split(video, part, output=tmp_path / "out", exact=True)
     pictures, sound = lengths(piece.path)
     assert numbers(piece.path) == list(range(47, 96))
     assert sound == pytest.approx(pictures, abs=0.05)
@@ -338,14 +343,14 @@ def test_a_scene_without_a_frame_gives_a_one_line_error(tmp_path: Path) -> None:
     shots = replace(first, end=2.0), replace(second, start=2.0, end=2.5), replace(third, start=2.5)
     whole = replace(listed, shots=shots, scenes=group_shots(shots, range(3)))
     with pytest.raises(VideoError, match="has no frame of scene 2; correct the scenes"):
-        split(path, whole, SplitSettings(tmp_path / "out", exact=True))
+        split(path, whole, output=tmp_path / "out", exact=True)
     assert not list((tmp_path / "out").iterdir())
 
 
 def test_a_variable_frame_rate_is_kept(tmp_path: Path) -> None:
     times = [i / 24 if i < 30 else 5 + i / 6 for i in range(60)]
     path = videos.write_video(tmp_path / "video.mkv", videos.pictures(60, (30,)), times=times)
-    pieces = split(path, scenes_of(path, (30,)), SplitSettings(tmp_path / "out", exact=True))
+    pieces = split(path, scenes_of(path, (30,)), output=tmp_path / "out", exact=True)
     for piece, part in zip(pieces, (times[:30], times[30:]), strict=True):
         with av.open(str(piece.path)) as container:
             shown = [float(frame.time or 0) for frame in container.decode(video=0)]
@@ -358,11 +363,11 @@ def test_rotated_phone_video_becomes_upright(tmp_path: Path, turns: int) -> None
     plain = videos.write_video(tmp_path / "plain.mp4", videos.pictures(48, (24,)), options=GROUPS)
     path = videos.rotated(plain, tmp_path / "video.mp4", turns)
     upright = np.rot90(videos.decoded(plain)[24], -turns)
-    exact = split(path, scenes_of(path, (24,)), SplitSettings(tmp_path / "exact", exact=True))[1].path
+    exact = split(path, scenes_of(path, (24,)), output=tmp_path / "exact", exact=True)[1].path
     shown = videos.decoded(exact)[0]
     assert shown.shape == upright.shape
     assert np.abs(shown.astype(int) - upright).mean() < 4
-    copied = split(path, scenes_of(path, (24,)), SplitSettings(tmp_path / "copied"))[1].path
+    copied = split(path, scenes_of(path, (24,)), output=tmp_path / "copied")[1].path
     with av.open(str(copied)) as container:
         assert (-round(next(container.decode(video=0)).rotation / 90)) % 4 == turns
 
@@ -371,7 +376,7 @@ def test_rotated_phone_video_becomes_upright(tmp_path: Path, turns: int) -> None
 def test_interlaced_videos_stay_interlaced(tmp_path: Path, order: str) -> None:
     options = {**GROUPS, "x264-params": f"scenecut=0:{order}=1"}
     path = videos.write_video(tmp_path / "video.mp4", videos.pictures(48, (24,)), options=options)
-    for piece in split(path, scenes_of(path, (24,)), SplitSettings(tmp_path / "exact", exact=True)):
+    for piece in split(path, scenes_of(path, (24,)), output=tmp_path / "exact", exact=True):
         with av.open(str(piece.path)) as container:
             assert all(frame.interlaced_frame for frame in container.decode(video=0))
 
@@ -384,7 +389,7 @@ def test_odd_frame_sizes_and_high_bit_depths_are_encoded(tmp_path: Path, width: 
         pixel_format=layout,
         pixel_aspect=Fraction(4, 3),
     )
-    pieces = split(path, scenes_of(path, (10,)), SplitSettings(tmp_path / "out", exact=True))
+    pieces = split(path, scenes_of(path, (10,)), output=tmp_path / "out", exact=True)
     with av.open(str(pieces[1].path)) as container:
         stream = container.streams.video[0]
         assert (stream.width, stream.height, stream.pix_fmt) == (width, height, layout)
@@ -405,7 +410,7 @@ def test_a_copy_with_chapters_has_all_streams_and_the_scenes_as_chapters(tmp_pat
         rate=Fraction(24000, 1001),
     )
     scenes = scenes_of(path)
-    copy = write_chapters(path, scenes, SplitSettings(tmp_path / "out"))
+    copy = write_chapters(path, scenes, output=tmp_path / "out")
     assert copy.name == f"video-chapters{'.mkv' if ending == '.ts' else ending}"
     with av.open(str(copy)) as container:
         chapters = container.chapters()
@@ -431,8 +436,8 @@ def test_the_camera_timecode_is_kept_in_a_whole_copy_but_not_in_pieces(tmp_path:
             container.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         container.mux(stream.encode())
     scenes = scenes_of(path, (24,))
-    copy = write_chapters(path, scenes, SplitSettings(tmp_path / "out"))
-    piece = split(path, scenes, SplitSettings(tmp_path / "out"))[1].path
+    copy = write_chapters(path, scenes, output=tmp_path / "out")
+    piece = split(path, scenes, output=tmp_path / "out")[1].path
     found = []
     for made in (copy, piece):
         with av.open(str(made)) as container:
@@ -441,8 +446,8 @@ def test_the_camera_timecode_is_kept_in_a_whole_copy_but_not_in_pieces(tmp_path:
 
 
 def test_existing_chapters_are_replaced(video: Path, scenes: SceneList, tmp_path: Path) -> None:
-    first = write_chapters(video, scenes, SplitSettings(tmp_path / "once"))
-    again = write_chapters(first, scenes_of(first, (61,)), SplitSettings(tmp_path / "twice"))
+    first = write_chapters(video, scenes, output=tmp_path / "once")
+    again = write_chapters(first, scenes_of(first, (61,)), output=tmp_path / "twice")
     with av.open(str(again)) as container:
         assert len(container.chapters()) == 2
         assert len(container.streams.audio) == 1
@@ -455,12 +460,12 @@ def test_existing_chapters_are_replaced(video: Path, scenes: SceneList, tmp_path
 def test_the_scenes_of_another_video_are_refused(tmp_path: Path, scenes: SceneList, exact: bool) -> None:
     other = videos.write_video(tmp_path / "other.mp4", videos.pictures(60), options=GROUPS)
     with pytest.raises(VideoError, match=r"other\.mp4: has .* give the scenes\.json of this video"):
-        split(other, scenes, SplitSettings(tmp_path / "out", exact=exact))
+        split(other, scenes, output=tmp_path / "out", exact=exact)
     longer = videos.write_video(tmp_path / "longer.mp4", videos.pictures(240), options=GROUPS)
     with pytest.raises(VideoError, match=r"longer\.mp4: has .* give the scenes\.json of this video"):
-        split(longer, scenes, SplitSettings(tmp_path / "out", exact=exact))
+        split(longer, scenes, output=tmp_path / "out", exact=exact)
     with pytest.raises(VideoError, match=r"longer\.mp4: has .* give the scenes\.json of this video"):
-        write_chapters(longer, scenes, SplitSettings(tmp_path / "out"))
+        write_chapters(longer, scenes, output=tmp_path / "out")
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -470,7 +475,7 @@ def test_a_video_that_ends_within_the_part_that_the_scenes_cover_is_refused(
 ) -> None:
     other = videos.write_video(tmp_path / "other.mp4", videos.pictures(60), options=GROUPS)
     with pytest.raises(VideoError, match=r"other\.mp4: has .* give the scenes\.json of this video"):
-        split(other, part_of(scenes), SplitSettings(tmp_path / "out", exact=exact))
+        split(other, part_of(scenes), output=tmp_path / "out", exact=exact)
     assert list((tmp_path / "out").iterdir()) == []
 
 
@@ -478,7 +483,7 @@ def test_a_video_that_ends_within_the_part_that_the_scenes_cover_is_refused(
 def test_handles_of_a_part_of_a_video_end_with_the_video(
     video: Path, scenes: SceneList, tmp_path: Path, exact: bool
 ) -> None:
-    first, last = split(video, part_of(scenes), SplitSettings(tmp_path / "out", exact=exact, expand=2.0))
+    first, last = split(video, part_of(scenes), output=tmp_path / "out", exact=exact, expand=2.0)
     assert (first.start, first.end) == (0.0, scenes.scenes[1].end + 2)
     assert last.end == pytest.approx(scenes.video.duration, abs=0.01)
     assert numbers(last.path)[-1] == FRAMES - 1
@@ -489,7 +494,7 @@ def test_handles_of_a_part_end_with_the_video_also_where_its_clock_begins_later(
         tmp_path / "late.mkv", videos.pictures(FRAMES), container_options={"output_ts_offset": "30"}
     )
     whole = scenes_of(late)
-    (*_, last) = split(late, part_of(whole), SplitSettings(tmp_path / "out", expand=5.0))
+    (*_, last) = split(late, part_of(whole), output=tmp_path / "out", expand=5.0)
     assert last.end == pytest.approx(whole.video.duration, abs=0.01)
 
 
@@ -497,10 +502,10 @@ def test_existing_pieces_are_replaced_only_with_overwrite(video: Path, scenes: S
     old = tmp_path / "My_video-scene-003.mp4"
     old.write_text("old")
     with pytest.raises(BasslError, match=r"scene-003\.mp4: already exists; .* --overwrite"):
-        split(video, scenes, SplitSettings(tmp_path))
+        split(video, scenes, output=tmp_path)
     assert list(tmp_path.iterdir()) == [old]
     assert old.read_text() == "old"
-    split(video, scenes, SplitSettings(tmp_path, overwrite=True))
+    split(video, scenes, output=tmp_path, overwrite=True)
     assert len(list(tmp_path.iterdir())) == 4
     assert numbers(old)[0] == 60
 
@@ -509,7 +514,7 @@ def test_the_video_is_never_overwritten(video: Path, scenes: SceneList, tmp_path
     (tmp_path / "My_video-scene-002.mp4").symlink_to(video)
     before = video.read_bytes()
     with pytest.raises(BasslError, match="is an input of this command"):
-        split(video, scenes, SplitSettings(tmp_path, overwrite=True))
+        split(video, scenes, output=tmp_path, overwrite=True)
     assert video.read_bytes() == before
 
 
@@ -526,7 +531,7 @@ def test_clips_of_videos_with_the_same_name_are_named_by_id(
 def test_scene_names_become_safe_file_names(video: Path, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.symlink_to(video)
-    for piece in split(path, scenes_of(path), SplitSettings(tmp_path / "out")):
+    for piece in split(path, scenes_of(path), output=tmp_path / "out"):
         assert piece.path.parent == tmp_path / "out"
         assert not set("\\/:|*'\"\n ") & set(piece.path.name)
         assert not piece.path.name.startswith((".", "-"))
@@ -540,7 +545,7 @@ def test_an_interrupted_split_leaves_no_files(video: Path, scenes: SceneList, tm
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        split(video, scenes, SplitSettings(tmp_path, exact=exact), fails)
+        split(video, scenes, with_options(SplitSettings, output=tmp_path, exact=exact), fails)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -552,18 +557,18 @@ def test_a_full_disk_gives_a_one_line_error(
 
     monkeypatch.setattr(CopyWriter, "add", full)
     with pytest.raises(BasslError, match=r"the clips of .*My video\.mp4 cannot be written \(no space left on device\)"):
-        split(video, scenes, SplitSettings(tmp_path))
+        split(video, scenes, output=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_kill_leaves_no_incomplete_piece_under_its_final_name(video: Path, scenes: SceneList, tmp_path: Path) -> None:
     scenes.save(tmp_path / "scenes.json")
     code = (
-        "import sys, time; from pathlib import Path; from pipelines.stages.split import SplitSettings, split\n"
+        "import sys, time; from pathlib import Path; from pipelines.stages.split import split\n"
         "from pipelines.datasets.scene_list import read_scene_list\n"
         "def slowly(stage, done, total):\n"
         "    if done > 3: print('now', flush=True); time.sleep(60)\n"
-        "split(Path(sys.argv[1]), read_scene_list(Path('scenes.json')), SplitSettings(Path('out')), slowly)"
+        "split(Path(sys.argv[1]), read_scene_list(Path('scenes.json')), progress=slowly, output='out')"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(video)],
@@ -585,21 +590,24 @@ def test_for_packets_without_timestamps_an_exact_cut_is_suggested(tmp_path: Path
     )
     scenes = scenes_of(path)
     with pytest.raises(VideoError, match=r"video\.h264: .* give --exact"):
-        split(path, scenes, SplitSettings(tmp_path / "out"))
-    pieces = split(path, scenes, SplitSettings(tmp_path / "out", exact=True))
+        split(path, scenes, output=tmp_path / "out")
+    pieces = split(path, scenes, output=tmp_path / "out", exact=True)
     assert [numbers(piece.path)[0] for piece in pieces] == [0, *CUTS]
 
 
 def test_a_file_that_is_not_a_video_is_refused(tmp_path: Path, scenes: SceneList) -> None:
     (tmp_path / "video.mp4").write_text("text")
-    for settings in (SplitSettings(tmp_path / "out"), SplitSettings(tmp_path / "out", exact=True)):
+    for settings in (
+        with_options(SplitSettings, output=tmp_path / "out"),
+        with_options(SplitSettings, output=tmp_path / "out", exact=True),
+    ):
         with pytest.raises(VideoError, match=r"video\.mp4: not a video that can be read"):
             split(tmp_path / "video.mp4", scenes, settings)
     with pytest.raises(VideoError, match="no such file"):
-        write_chapters(tmp_path / "gone.mp4", scenes, SplitSettings(tmp_path / "out"))
+        write_chapters(tmp_path / "gone.mp4", scenes, output=tmp_path / "out")
 
 
 def test_progress_is_reported_over_the_whole_video(video: Path, scenes: SceneList, tmp_path: Path) -> None:
     told: list[float] = []
-    split(video, scenes, SplitSettings(tmp_path), lambda stage, done, total: told.append(done))
+    split(video, scenes, with_options(SplitSettings, output=tmp_path), lambda stage, done, total: told.append(done))
     assert max(told) == pytest.approx(scenes.video.duration, abs=0.05)

@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from pipelines.errors import VideoError
+from pipelines.options import with_options
 from pipelines.progress import VideoProgress
 from pipelines.stages.extract_sound import SoundSettings, extract_sound
 from pipelines.stores.features import features_of, open_features
@@ -155,24 +156,28 @@ def index_of(path: Path, *names: str) -> Path:
 
 
 def test_a_sound_store_is_made_kept_and_extended(video: Path, tmp_path: Path) -> None:
-    settings = SoundSettings(index_of(tmp_path / "index.h5", "video", "silent"), tmp_path / "sound.h5")
+    settings = with_options(
+        SoundSettings, index=index_of(tmp_path / "index.h5", "video", "silent"), output=tmp_path / "sound.h5"
+    )
     silent = videos.write_video(tmp_path / "silent.mp4", videos.pictures(144, (60,)))
     done = extract_sound([video, silent], settings)
     assert [result.status for result in done] == ["done", "failed"] or [r.status for r in done] == ["failed", "done"]
     (failed,) = [result for result in done if result.status == "failed"]
     assert failed.error == f"{silent}: has no sound"
-    store = open_features(settings.output)
+    store = open_features(settings.run.output)
     assert list(store.videos) == ["video"]
-    _, features = features_of(read_index(index_of(tmp_path / "one.h5", "video")), [settings.output])
+    _, features = features_of(read_index(index_of(tmp_path / "one.h5", "video")), [settings.run.output])
     np.testing.assert_array_equal(features, sound.shot_sounds(video, np.array([[0, 2.5], [2.5, 6.0]])))
     assert [result.status for result in extract_sound([video], settings)] == ["kept"]
 
 
 def test_two_simultaneous_runs_extend_one_store(video: Path, tmp_path: Path) -> None:
     other = write_sounding_video(tmp_path / "other.mkv", changing)
-    settings = SoundSettings(index_of(tmp_path / "index.h5", "video", "other"), tmp_path / "sound.h5")
+    settings = with_options(
+        SoundSettings, index=index_of(tmp_path / "index.h5", "video", "other"), output=tmp_path / "sound.h5"
+    )
     extract_sound([video], settings, on_start=lambda videos: extract_sound([other], settings))
-    assert sorted(open_features(settings.output).videos) == ["other", "video"]
+    assert sorted(open_features(settings.run.output).videos) == ["other", "video"]
 
 
 def test_an_interrupt_keeps_finished_videos_and_does_not_wait_for_others(
@@ -197,27 +202,31 @@ def test_an_interrupt_keeps_finished_videos_and_does_not_wait_for_others(
 
     monkeypatch.setattr(sound, "shot_sounds", hear)
     (tmp_path / "long.mkv").touch()
-    settings = SoundSettings(index_of(tmp_path / "index.h5", "video", "long"), tmp_path / "sound.h5", workers=2)
+    settings = with_options(
+        SoundSettings, index=index_of(tmp_path / "index.h5", "video", "long"), output=tmp_path / "sound.h5", jobs=2
+    )
     with pytest.raises(KeyboardInterrupt):
         extract_sound([video, tmp_path / "long.mkv"], settings, interrupt)
     assert not read_whole.is_set()
-    assert list(open_features(settings.output).videos) == ["video"]
+    assert list(open_features(settings.run.output).videos) == ["video"]
 
 
 def test_a_pipe_counts_as_one_video_that_fails(video: Path, tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "pipe.mp4")
-    settings = SoundSettings(index_of(tmp_path / "index.h5", "video", "pipe"), tmp_path / "sound.h5")
+    settings = with_options(
+        SoundSettings, index=index_of(tmp_path / "index.h5", "video", "pipe"), output=tmp_path / "sound.h5"
+    )
     found = {result.video_id: result for result in extract_sound([pipe, video], settings)}
     assert (found["video"].status, found["pipe"].status) == ("done", "failed")
     assert found["pipe"].error.startswith(f"{pipe}: is a pipe")
 
 
 def test_a_video_that_is_missing_or_not_in_the_index_gives_one_line(video: Path, tmp_path: Path) -> None:
-    settings = SoundSettings(index_of(tmp_path / "index.h5", "other"), tmp_path / "sound.h5")
+    settings = with_options(SoundSettings, index=index_of(tmp_path / "index.h5", "other"), output=tmp_path / "sound.h5")
     (result,) = extract_sound([video], settings)
     assert result.status == "failed"
     assert "has no video with the id video" in result.error
-    assert not settings.output.exists()
+    assert not settings.run.output.exists()
     refusal(lambda: sound.shot_sounds(tmp_path / "none.mp4", np.zeros((1, 2))), "no such file", error=VideoError)
 
 
@@ -256,16 +265,16 @@ from pathlib import Path
 import numpy as np
 import tests.videos
 from pipelines.errors import VideoError
-from pipelines.stages.split import SplitSettings, split
+from pipelines.stages.split import split
 from pipelines.video.sound import shot_sounds
 video = Path({str(video)!r})
 for _ in range(3):
     scenes = tests.videos.scenes_of(video, (60,))
     assert scenes.video.sound_channels == 7
     assert np.isfinite(shot_sounds(video, np.array([[0.0, 2.5], [2.5, 6.0]]))).all()
-    split(video, scenes, SplitSettings(video.parent / "copies", overwrite=True))
+    split(video, scenes, output=video.parent / "copies", overwrite=True)
     try:
-        split(video, scenes, SplitSettings(video.parent / "encoded", exact=True))
+        split(video, scenes, output=video.parent / "encoded", exact=True)
     except VideoError as error:
         assert "in an order that cannot be encoded" in str(error)
     else:

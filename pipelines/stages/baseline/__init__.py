@@ -3,7 +3,10 @@ index."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from pipelines.errors import explain_missing_extra
+from pipelines.options import with_options
 from pipelines.progress import ReportProgress
 from pipelines.stages.baseline.settings import BaselineSettings
 from pipelines.stages.score import ScoreResult
@@ -12,7 +15,9 @@ __all__ = ["BaselineSettings", "baseline"]
 
 
 @explain_missing_extra()
-def baseline(settings: BaselineSettings = BaselineSettings(), progress: ReportProgress | None = None) -> ScoreResult:
+def baseline(
+    settings: BaselineSettings = BaselineSettings(), progress: ReportProgress | None = None, **options: Any
+) -> ScoreResult:
     """Find the scenes of the videos of a split with one of the systems, and score them, as `stages.score.score` does.
 
     Of the candidates for settings that a system's paper leaves open (`pipelines.baselines.systems`), those are taken
@@ -21,6 +26,7 @@ def baseline(settings: BaselineSettings = BaselineSettings(), progress: ReportPr
     other results are of the first seed. Raises BasslError for an unknown system, or videos without labels, features or
     times.
     """
+    settings = with_options(settings, **options)
     from pipelines.stages.baseline.running import run_baseline  # start-up time: SciPy
 
     return run_baseline(settings, progress or (lambda stage, done, total: None))

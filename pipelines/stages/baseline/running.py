@@ -149,7 +149,7 @@ def _feature_sets(settings: BaselineSettings, index: Index) -> list[NDArray[np.f
 def _own_stores(index: Index, used: Sequence[int]) -> tuple[Path, ...]:
     """The stores that the index names, else the one that `bassl encode` makes. Raises BasslError: there is none."""
     encoder = encoder_for(index)
-    if stores := find_features(index, encoder, EncodeSettings.output, used):
+    if stores := find_features(index, encoder, EncodeSettings().run.output, used):
         return stores
     raise BasslError(f"{index.path}: has no features of {encoder}; run `bassl encode`, or name a store with --features")
 

@@ -25,12 +25,12 @@ from pipelines.video.inputs import safe_id
 
 def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
     """See :func:`pipelines.stages.build_index.build_index`."""
-    check_writable(settings.output)
-    if settings.output.exists() and not settings.overwrite:
-        raise BasslError(f"{settings.output}: already exists; --overwrite makes it again")
+    check_writable(settings.run.output)
+    if settings.run.output.exists() and not settings.run.overwrite:
+        raise BasslError(f"{settings.run.output}: already exists; --overwrite makes it again")
     read = [file for source in sources for file in (source, *source.glob("*.h5")) if file.is_file()]
     listed = settings.split if isinstance(settings.split, Path) else None
-    check_inputs_kept((settings.output,), (*read, *settings.labels, listed))
+    check_inputs_kept((settings.run.output,), (*read, *settings.labels, listed))
     videos: list[IndexedVideo] = []
     features: dict[str, dict[str, NDArray[np.float32]]] = {}
     colour: dict[str, NDArray[np.float32]] = {}
@@ -55,7 +55,7 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
     if isinstance(settings.split, Path):
         videos, expected = _listed_splits(videos, settings.split, left_out)
     elif isinstance(settings.split, tuple):
-        videos = _drawn_splits(videos, settings.split, settings.seed)
+        videos = _drawn_splits(videos, settings.split, settings.run.seed)
         expected = [name for name, share in zip(_names(settings.split), settings.split, strict=True) if share]
     empty = [name for name in expected if name not in {video.split for video in videos}]
     for origin in sorted({video.made_of for video in videos} - {""}):
@@ -65,19 +65,21 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
     notes += [f"no video is in the split {name}" for name in empty] + _reasons(left_out, len(videos))
     recorded = {
         "split": str(settings.split) if isinstance(settings.split, Path) else settings.split,
-        "seed": settings.seed,
+        "seed": settings.run.seed,
         "tolerance": settings.tolerance,
         "annotator": settings.annotator,
     }
     stores = {name: settings.feature_folder / f"{name}.h5" for name in features}
-    index = joined(settings.output, videos, recorded, settings.doubtful, stores)  # raises, before a store is replaced
+    index = joined(
+        settings.run.output, videos, recorded, settings.doubtful, stores
+    )  # raises, before a store is replaced
     for name, encodings in features.items():
-        if not settings.overwrite:
+        if not settings.run.overwrite:
             _check_kept(stores[name], encodings)
         known = {video: colour[video] for video in encodings.keys() & colour.keys()}
         write_features(stores[name], name, encodings, colour=known)
     save_index(index)
-    return describe(settings.output, matches, notes)
+    return describe(settings.run.output, matches, notes)
 
 
 def _check_kept(store: Path, features: Mapping[str, NDArray[np.float32]]) -> None:

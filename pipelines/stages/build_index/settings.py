@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from pipelines.options import accept_text, check_at_least
+from pipelines.options import accept_text, check_at_least, nested
+from pipelines.settings import RunSettings
 
 if TYPE_CHECKING:  # start-up time: numpy and h5py
     from pipelines.datasets.matching import MatchReport
@@ -19,15 +20,13 @@ if TYPE_CHECKING:  # start-up time: numpy and h5py
 class IndexSettings:
     """What goes into an index and how."""
 
-    output: Path = Path("data/index.h5")
-    """The index."""
+    run: RunSettings = nested(RunSettings(Path("data/index.h5")), without=("resume",))
+    """The index; seed of the draw of splits. Overwriting replaces the feature stores of its .npz files too."""
     labels: tuple[Path, ...] = ()
     """Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV or chapters."""
     split: str | tuple[float, ...] | Path | None = None
     """Draw splits by video: 0.6,0.2,0.2 are the shares of train, val and test; or a JSON file with the video ids of
     each split. Default: the splits of the sources."""
-    seed: int = 0
-    """Seed of the draw of splits."""
     doubtful: Literal["end", "ignore"] = "end"
     """MovieNet's label -1: 'end' counts as a scene end, as in the paper's release; 'ignore' leaves it out of training
     and scoring."""
@@ -43,13 +42,11 @@ class IndexSettings:
     """Leave out videos without keyframes or features, and those whose files are damaged or contradict each other."""
     frame_rate: float | None = None
     """Frames per second of videos of which the sources have frames only, such as .npz features."""
-    overwrite: bool = False
-    """Replace an existing index, and the feature stores that its .npz files are put into."""
 
     def __post_init__(self) -> None:
         accept_text(self)
         object.__setattr__(self, "split", _split(self.split))
-        check_at_least(self, 0, "tolerance", "seed")
+        check_at_least(self, 0, "tolerance")
         if self.frame_rate is not None and not 0 < self.frame_rate < math.inf:
             raise ValueError(f"frame_rate must be above 0, not {self.frame_rate}")
 

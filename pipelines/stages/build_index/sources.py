@@ -155,7 +155,7 @@ def _pack(video: IndexedVideo, jpegs: KeyframeFolder, settings: IndexSettings) -
     """The video with its JPEG files copied into a keyframe store, as they are."""
     assert settings.pack is not None
     path = settings.pack / f"{video.video_id}.h5"
-    if settings.overwrite or not path.exists():
+    if settings.run.overwrite or not path.exists():
         # A packed video's keyframes are those of MovieNet, at 1/4, 1/2 and 3/4; a store needs times, too.
         seconds = video.seconds if np.isfinite(video.seconds).all() else video.frames.astype(np.float64)
         count = jpegs.images

@@ -12,9 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import explain_missing_extra
+from pipelines.options import with_options
 from pipelines.progress import ReportProgress
 from pipelines.stages.encode.settings import EncodeSettings
 from pipelines.training.machines import in_group
@@ -32,6 +33,7 @@ def encode_shots(
     progress: ReportProgress | None = None,
     process: Process | None = None,
     videos: Sequence[int] | None = None,
+    **options: Any,
 ) -> Path:
     """Make the feature store of an index and an encoder, if it does not exist yet.
 
@@ -50,10 +52,11 @@ def encode_shots(
         BasslError: one line, for an index without keyframes, an encoder that cannot be loaded, a store that was not
             made here, or a Dask cluster that does not answer.
     """
+    settings = with_options(settings, **options)
     from pipelines.stages.encode.encoding import encode  # start-up time: OpenCV
 
     report = progress or (lambda doing, done, total: None)
-    device = "cpu" if settings.dask else settings.device  # with Dask, the encoder is only asked for its id here
+    device = "cpu" if settings.parallel.dask else settings.device  # with Dask only the encoder's id is needed
     if process is None and not in_group():
         return encode(settings, device, report, Peer(0, 1), videos)
     from pipelines.training.distributed import process_group  # optional dependency: torch

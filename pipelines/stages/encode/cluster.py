@@ -29,7 +29,7 @@ def encode_on_dask(
         VideoTask(
             index.keyframe_sources[video] or index.path,
             name,
-            store_path(settings.output, encoder).with_name(name),
+            store_path(settings.run.output, encoder).with_name(name),
             settings,
         )
         for name, video in numbers.items()
@@ -40,7 +40,7 @@ def encode_on_dask(
         shots += len(index.rows([numbers[state.video_id]]))
         report("encoding", shots, total)
 
-    results = run(tasks, partial(_encode, encoder), dask=settings.dask, progress=count)
+    results = run(tasks, partial(_encode, encoder), dask=settings.parallel.dask, progress=count)
     return {numbers[result.video_id]: result.error for result in results if result.status == "failed"}
 
 
@@ -52,6 +52,6 @@ def _encode(encoder_id: str, task: VideoTask[EncodeSettings], report: ReportVide
     encoder = open_encoder(settings, index, settings.device)
     if encoder.id != encoder_id:
         raise BasslError(f"{task.video_id}: the worker has {encoder.id}, not {encoder_id}")
-    store = StoreInParts(store_path(settings.output, encoder.id), encoder.id, index, [video])
+    store = StoreInParts(store_path(settings.run.output, encoder.id), encoder.id, index, [video])
     store.keep(video, *encode_video(index, encoder, video, settings.workers or 1, lambda shots: None))
     return task.result()

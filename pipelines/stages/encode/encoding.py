@@ -30,9 +30,9 @@ def encode(
         raise StoreError(f"{settings.index}: has no labelled videos; leave --labelled out")
     index.check_keyframes(used)
     encoder = open_encoder(settings, index, device)
-    store = StoreInParts(store_path(settings.output, encoder.id), encoder.id, index, used)
+    store = StoreInParts(store_path(settings.run.output, encoder.id), encoder.id, index, used)
     # Only the first process lists what is missing: others could see other files, and divide the work differently.
-    missing = broadcast_from_rank0(process, lambda: store.begin(settings.overwrite))
+    missing = broadcast_from_rank0(process, lambda: store.begin(settings.run.overwrite))
     if not missing:
         return store.path
     # Long videos first, in turns: no process waits for another for longer than a video takes.
@@ -40,7 +40,7 @@ def encode(
     failed: dict[int, str] = {}
     fault: BasslError | None = None
     try:
-        if settings.dask:
+        if settings.parallel.dask:
             failed = encode_on_dask(settings, index, missing, encoder.id, report)
         else:
             threads = settings.workers or max(1, cores() // process.world_size)
@@ -53,7 +53,7 @@ def encode(
     failed = {video: why for each, _ in outcomes for video, why in each.items()}
     broadcast_from_rank0(process, store.join)
     if failed:
-        lacks = "lacks, or has earlier features of," if settings.overwrite else "lacks"
+        lacks = "lacks, or has earlier features of," if settings.run.overwrite else "lacks"
         what = f"{store.path}: {lacks} {len(failed)} of {len(used)} videos; repair them and run again, or delete what "
         what += "is damaged and leave them out with `bassl build-index --only-complete`"
         raise SomeFailedError(what, tuple(failed.values()))

@@ -15,8 +15,10 @@ numbers, and several processes learn the same as one (except dropout, which each
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from pipelines.errors import explain_missing_extra
+from pipelines.options import with_options
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings
 
@@ -25,7 +27,9 @@ __all__ = ["FinetuneResult", "FinetuneSettings", "finetune"]
 
 @explain_missing_extra("finetune")
 def finetune(
-    settings: FinetuneSettings = FinetuneSettings(), progress: Callable[[TrainingProgress], None] | None = None
+    settings: FinetuneSettings = FinetuneSettings(),
+    progress: Callable[[TrainingProgress], None] | None = None,
+    **options: Any,
 ) -> FinetuneResult:
     """Fine-tune a model, as one of several processes if torchrun started this one.
 
@@ -34,6 +38,7 @@ def finetune(
     ``progress`` is called in the first process only: every ``log_steps`` steps, after each epoch, and with notes.
     Raises BasslError for unusable settings or data, a folder that contains another run, or a loss that is not finite.
     """
+    settings = with_options(settings, **options)
     from pipelines.stages.finetune import loop  # start-up time: torch
 
     return loop.run(settings, progress or (lambda state: None))

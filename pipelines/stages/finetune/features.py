@@ -17,6 +17,7 @@ from pipelines.models.encoders import encoder_of_id
 from pipelines.models.index_encoders import encoder_for
 from pipelines.models.shot_encoder import KEYFRAMES, Preparation
 from pipelines.models.sound import missing_note, stored_sound, with_sound
+from pipelines.settings import RunSettings
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import PretrainedSource, Report
@@ -80,7 +81,7 @@ def find_encoding(
         encoding = EncodeSettings(
             settings.index,
             source,
-            settings.feature_folder,
+            RunSettings(settings.feature_folder),
             workers=settings.workers or None,
             device=settings.device,
             preparation=how,

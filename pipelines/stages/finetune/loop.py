@@ -108,7 +108,9 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
     start = find_pretrained_source(settings, note)
     with process_group(settings.device) as process, limits_in_one_line("use a smaller --batch or --width"):
         # Check before hours of encoding, in the first process, because only that one writes there.
-        broadcast_from_rank0(process, lambda: check_run_folder(settings.output, settings.resume, settings.overwrite))
+        broadcast_from_rank0(
+            process, lambda: check_run_folder(settings.run.output, settings.run.resume, settings.run.overwrite)
+        )
         # Encoding ignores signals: finished videos are kept if it is killed.
         videos = split.videos
         encoding = None if settings.end_to_end else find_encoding(settings, index, videos, start, process, note)
@@ -127,9 +129,9 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
 
 def _train_seeds(job: FinetuneJob, held: ExitStack) -> FinetuneResult:
     settings, process, identity = job.settings, job.process, job.identity
-    folder = open_run_folder(settings.output, settings.resume, settings.overwrite)
+    folder = open_run_folder(settings.run.output, settings.run.resume, settings.run.overwrite)
     broadcast_from_rank0(process, lambda: held.enter_context(folder))
-    saved = load_state(settings.output, identity, process) if settings.resume else None
+    saved = load_state(settings.run.output, identity, process) if settings.run.resume else None
     records: list[dict[str, Any]] = json.loads(saved["records"]) if saved is not None else []
     number = saved["number"] if saved is not None else 0
     step, stopped = number * job.steps, False
@@ -140,11 +142,11 @@ def _train_seeds(job: FinetuneJob, held: ExitStack) -> FinetuneResult:
         if process.is_first:
             here = {"settings": json.dumps(identity), "records": json.dumps(records), "number": number}
             here["notes"] = json.dumps(job.notes)
-            save_state(settings.output, {**here, "step": number * job.steps + state["at"], **state})
+            save_state(settings.run.output, {**here, "step": number * job.steps + state["at"], **state})
 
-    with RunLog(settings.output if process.is_first else None, saved["step"] if saved is not None else 0) as log:
+    with RunLog(settings.run.output if process.is_first else None, saved["step"] if saved is not None else 0) as log:
         while number < settings.seeds and not stopped:
-            learner = _new_learner(job, settings.seed + number)
+            learner = _new_learner(job, settings.run.seed + number)
             if saved is not None and saved["at"]:
                 learner.load_state(saved)
             saved = None
@@ -152,7 +154,7 @@ def _train_seeds(job: FinetuneJob, held: ExitStack) -> FinetuneResult:
             step = number * job.steps + learner.step
             if not stopped:
                 if process.is_first:
-                    records.append(_finish(job, learner, settings.seed + number))
+                    records.append(_finish(job, learner, settings.run.seed + number))
                 number += 1
                 save(number, {"at": 0, "model": {}, "optimizer": {}})
     mean, std, tested_on = summary_of(records, job.split)
@@ -160,8 +162,8 @@ def _train_seeds(job: FinetuneJob, held: ExitStack) -> FinetuneResult:
         _write_result(job, records, mean, std, tested_on)
     broadcast_from_rank0(process, lambda: None)  # no process ends before the files are there
     return FinetuneResult(
-        model=settings.output / MODEL,
-        report=settings.output / RESULT,
+        model=settings.run.output / MODEL,
+        report=settings.run.output / RESULT,
         step=step,
         steps=job.steps * settings.seeds,
         selected_on=job.split.selected_on,
@@ -189,7 +191,7 @@ def _train(
 ) -> bool:
     """Train one network to the end or until a signal; returns whether a signal stopped it."""
     hyperparameters, process, settings = job.hyperparameters, job.process, job.settings
-    seed = settings.seed + number
+    seed = settings.run.seed + number
     assert hyperparameters.rate is not None
     learner.network.train()
     batches_from = partial(job.task.batches, epochs=hyperparameters.epochs, seed=seed)
@@ -259,7 +261,7 @@ def _finish(job: FinetuneJob, learner: Learner, seed: int) -> dict[str, Any]:
         "test": record["test"],
     }
     model = job.task.model(learner.network, calibration or Calibration(), training)
-    save_boundary_model(job.settings.output / seed_file(seed), model)
+    save_boundary_model(job.settings.run.output / seed_file(seed), model)
     return record
 
 
@@ -274,7 +276,7 @@ def _write_result(
     settings, split, start = job.settings, job.split, job.start
     best = {"val": "validation", "test": "test"}.get(split.selected_on)
     best_record = records[0] if best is None else max(records, key=lambda record: float(record[best]["ap"]))
-    put_same_file(settings.output / seed_file(best_record["seed"]), settings.output / MODEL)
+    put_same_file(settings.run.output / seed_file(best_record["seed"]), settings.run.output / MODEL)
     parts = {"train": split.train, "val": split.val, "test": split.test}
     counts = {name: (len(videos), *labelled_shots(job.task.index, videos)) for name, videos in parts.items()}
     names = ("videos", "shots", "scene_ends")
@@ -298,4 +300,4 @@ def _write_result(
         "std": std,
         "notes": job.notes,
     }
-    write_atomically(settings.output / RESULT, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())
+    write_atomically(settings.run.output / RESULT, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())

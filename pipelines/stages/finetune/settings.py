@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from pipelines.models.networks import CRN
-from pipelines.options import accept_text, check_at_least, rare
-from pipelines.training.settings import LARGEST_RATE, LARGEST_SEED, Precision
+from pipelines.options import accept_text, check_at_least, nested, rare
+from pipelines.settings import RunSettings
+from pipelines.training.settings import LARGEST_RATE, Precision
 
 
 @dataclass(frozen=True)
@@ -46,7 +47,7 @@ class FinetuneSettings:
     sound: Path | None = None
     """Store of sound (bassl extract-sound) to learn from too: transformer, mlp and ms-lstm. The model then reads the
     sound of videos that it scores; a video without sound counts as silent."""
-    output: Path = Path("runs/finetune")
+    run: RunSettings = nested(RunSettings(Path("runs/finetune")))
     """Folder of the models, the result, the logs and the state to resume from."""
     init: str = "last"
     """Pre-trained model to start from: last (the newest pre-trained run beside the output folder), a run folder, a
@@ -77,8 +78,6 @@ class FinetuneSettings:
     plain (paper)."""
     seeds: int = 5
     """Training runs, each with another seed (section 4.1); mean and standard deviation are reported."""
-    seed: int = 0
-    """The first seed."""
     epochs: int | None = None
     """Passes over all labelled shots. Default: 20."""
     batch: int | None = None
@@ -110,24 +109,16 @@ class FinetuneSettings:
     """Where to train: auto, cpu or cuda."""
     log_steps: int = rare(10)
     """Steps from one row of the log to the next."""
-    resume: bool = False
-    """Continue the run in the output folder; begin one if there is none."""
-    overwrite: bool = False
-    """Replace the run in the output folder."""
 
     def __post_init__(self) -> None:
         accept_text(self)
         check_at_least(self, 1, "seeds", "epochs", "batch", "neighbours", "width", "layers", "heads", "sequence")
         check_at_least(self, 1, "size", "log_steps")
-        check_at_least(self, 0, "seed", "workers")
-        if self.seed > LARGEST_SEED:
-            raise ValueError(f"seed must be at most {LARGEST_SEED}, not {self.seed}")
+        check_at_least(self, 0, "workers")
         if self.rate is not None and not 0 < self.rate <= LARGEST_RATE:
             raise ValueError(f"rate must be above 0 and at most {LARGEST_RATE:g}, not {self.rate}")
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in 0 to 1, not {self.dropout}")
-        if self.resume and self.overwrite:
-            raise ValueError("a run can be resumed or overwritten, not both")
         if self.end_to_end and self.features:
             raise ValueError("end_to_end trains the encoder from keyframes; leave features out")
         if self.end_to_end and self.preparation == "centre":

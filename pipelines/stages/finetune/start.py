@@ -55,7 +55,7 @@ def find_pretrained_source(settings: FinetuneSettings, report: Report) -> Pretra
 
 def _open_pretrained(settings: FinetuneSettings, report: Report) -> tuple[Path, BasslWeights]:
     """File and weights of the pre-trained model that the settings name."""
-    path = last_pretrained(settings.output.parent) if settings.init == "last" else Path(settings.init)
+    path = last_pretrained(settings.run.output.parent) if settings.init == "last" else Path(settings.init)
     file = model_file(path)
     if not is_file(file):
         raise BasslError(

@@ -15,8 +15,10 @@ gradients in another order.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 from pipelines.errors import explain_missing_extra
+from pipelines.options import with_options
 from pipelines.progress import TrainingProgress
 from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 
@@ -25,7 +27,9 @@ __all__ = ["PretrainResult", "PretrainSettings", "pretrain"]
 
 @explain_missing_extra("pretrain")
 def pretrain(
-    settings: PretrainSettings = PretrainSettings(), progress: Callable[[TrainingProgress], None] | None = None
+    settings: PretrainSettings = PretrainSettings(),
+    progress: Callable[[TrainingProgress], None] | None = None,
+    **options: Any,
 ) -> PretrainResult:
     """Pre-train a model, as one of several processes if torchrun started this one.
 
@@ -34,6 +38,7 @@ def pretrain(
     ``progress`` is called in the first process only: every ``log_steps`` steps and after each epoch. Raises BasslError
     for unusable settings or data, or a folder that contains another run.
     """
+    settings = with_options(settings, **options)
     from pipelines.stages.pretrain import loop  # start-up time: torch
 
     return loop.run(settings, progress or (lambda state: None))

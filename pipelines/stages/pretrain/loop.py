@@ -76,7 +76,7 @@ def _train(
 ) -> PretrainResult:
     index = read_index(settings.index)
     order = window_order(settings, index, process.world_size)
-    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.seed, order.rows)
+    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.run.seed, order.rows)
     videos = labelled_videos(index, settings.validate_split, available(settings, index))
     learned = index.videos_of(settings.splits or None)
     source = open_source(settings, index, sorted({*learned, *videos.numbers}), windows, process)
@@ -85,12 +85,12 @@ def _train(
     augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std) if encoder else None
     identity = identity_of(settings, index, features)
     data = {"path": str(settings.index), "videos": len(learned), "shots": len(order.rows)}
-    folder = open_run_folder(settings.output, settings.resume, settings.overwrite)
+    folder = open_run_folder(settings.run.output, settings.run.resume, settings.run.overwrite)
     broadcast_from_rank0(process, lambda: held.enter_context(folder))
 
     trainer = make_trainer(settings, model, process)
     step, losses, validation = 0, EpochLosses(), dict[str, float]()
-    if settings.resume and (saved := load_state(settings.output, identity, process)) is not None:
+    if settings.run.resume and (saved := load_state(settings.run.output, identity, process)) is not None:
         trainer.load_state(saved)
         step, validation = saved["step"], saved["validation"]
         losses = EpochLosses(saved["names"], sums=saved["sums"].to(process.device))
@@ -100,14 +100,14 @@ def _train(
             name = settings.encoder if features is None else features.encoder
             rest = {"sums": losses.sums.cpu(), "names": losses.names, "validation": validation}
             # Save the state first: a model alone cannot be resumed.
-            save_state(settings.output, {"settings": json.dumps(identity), "step": step, **trainer.state(), **rest})
-            save_bassl_model(settings.output / MODEL, model_weights(settings, model, name, step, data))
+            save_state(settings.run.output, {"settings": json.dumps(identity), "step": step, **trainer.state(), **rest})
+            save_bassl_model(settings.run.output / MODEL, model_weights(settings, model, name, step, data))
 
     if step == order.steps:  # killed after its last state was saved and before its model was
         save()
     stopped = False
     dtype = weight_dtype(settings.precision)
-    with RunLog(settings.output if process.is_first else None, step) as log:
+    with RunLog(settings.run.output if process.is_first else None, step) as log:
         model.train()
         batches, throughput = source.batches(order, step), Throughput()
         while step < order.steps and not stopped:
@@ -120,7 +120,7 @@ def _train(
                 noise=noise_of(order, step, len(windows.dense), process) if settings.pretext.needs_noise else None,
                 joins=batch.joins,
                 rate=rate,
-                seed=torch_seed(settings.seed, PRETRAIN_DROPOUT, step, process.rank),
+                seed=torch_seed(settings.run.seed, PRETRAIN_DROPOUT, step, process.rank),
             )
             losses.add(loss, begins_epoch=step % order.epoch_steps == 0)
             step += 1
@@ -153,4 +153,4 @@ def _train(
             if ends_epoch or stopped:
                 save()
     means = losses.means((step - 1) % order.epoch_steps + 1)
-    return PretrainResult(settings.output / MODEL, step, order.steps, means, validation, stopped)
+    return PretrainResult(settings.run.output / MODEL, step, order.steps, means, validation, stopped)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pipelines.options import RARE, accept_text, check_at_least, rare
+from pipelines.options import RARE, accept_text, check_at_least, nested, rare
 from pipelines.pretext.settings import PretextSettings, Variant
-from pipelines.training.settings import LARGEST_RATE, LARGEST_SEED, AugmentationSettings, Precision
+from pipelines.settings import RunSettings
+from pipelines.training.settings import LARGEST_RATE, AugmentationSettings, Precision
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class PretrainSettings:
     features: tuple[Path, ...] = ()
     """Feature store, or several of one encoder, with all videos of the index: trains the CRN and the heads on a frozen
     encoder. Default: none, it learns from keyframes."""
-    output: Path = Path("runs/pretrain")
+    run: RunSettings = nested(RunSettings(Path("runs/pretrain")))
     """Folder of the model, the state to resume from and the logs."""
     pretext: PretextSettings = field(default_factory=PretextSettings)
     """Method, tasks, pseudo-boundaries, temperature, masking rate."""
@@ -71,8 +72,6 @@ class PretrainSettings:
     """Processes that read keyframes, for each process that trains."""
     decoded_size: int = rare(256)
     """Side of the square that keyframes are resized to before augmentation."""
-    seed: int = 0
-    """Seed of the weights, the order and all random draws."""
     device: str = "auto"
     """Where to train: auto, cpu or cuda."""
     log_steps: int = rare(10)
@@ -81,30 +80,22 @@ class PretrainSettings:
     """Labelled videos to validate on; all labelled ones where this split has none."""
     validate_epochs: int = rare(1)
     """Epochs from one validation to the next; 0 for none."""
-    resume: bool = False
-    """Continue the run in the output folder; begin one if there is none."""
-    overwrite: bool = False
-    """Replace the run in the output folder."""
 
     def __post_init__(self) -> None:
         accept_text(self)
         check_at_least(self, 1, "neighbours", "epochs", "width", "layers", "heads", "decoded_size", "log_steps")
-        check_at_least(self, 0, "micro_batch", "momentum", "weight_decay", "warm_up", "workers", "seed")
+        check_at_least(self, 0, "micro_batch", "momentum", "weight_decay", "warm_up", "workers")
         check_at_least(self, 0, "validate_epochs")
         if self.batch < 2:
             raise ValueError(
                 f"batch must be at least 2, because windows are compared with each other, not {self.batch}"
             )
-        if self.seed > LARGEST_SEED:
-            raise ValueError(f"seed must be at most {LARGEST_SEED}, not {self.seed}")
         if not 0 < self.base_rate <= LARGEST_RATE or not 0 < self.trust <= LARGEST_RATE:
             raise ValueError(f"base_rate and trust must be above 0 and at most {LARGEST_RATE:g}")
         if not self.warm_up <= 1 or not 0 <= self.dropout < 1:
             raise ValueError("warm_up must be at most 1, and dropout in 0 to 1")
         if self.width % self.heads:
             raise ValueError(f"a width of {self.width} cannot be shared among {self.heads} attention heads")
-        if self.resume and self.overwrite:
-            raise ValueError("a run can be resumed or overwritten, not both")
         if self.features and self.pretext.method == "simclr-instance":
             raise ValueError(
                 "simclr-instance compares two augmentations of a shot, and features have none; use keyframes"

@@ -36,7 +36,7 @@ def window_order(settings: PretrainSettings, index: Index, world_size: int) -> W
     if not len(rows):
         there = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
         raise BasslError(f"{index.path}: has no shots of the splits {', '.join(settings.splits)}; it has {there}")
-    order = WindowOrder(rows, settings.batch, settings.epochs, settings.seed)
+    order = WindowOrder(rows, settings.batch, settings.epochs, settings.run.seed)
     if not order.epoch_steps:
         raise BasslError(f"{index.path}: {len(rows)} shots do not fill a batch of {settings.batch}; lower --batch")
     if settings.pretext.pseudo_boundary == "synthesized" and len(index.videos_of(settings.splits or None)) < 2:
@@ -59,7 +59,7 @@ def make_model(
 ) -> tuple[TrainableEncoder | None, PretrainModel]:
     """The encoder (None with features), and the network to train, on its device. Raises BasslError for an encoder or
     initial weights that cannot be used."""
-    torch.manual_seed(settings.seed)
+    torch.manual_seed(settings.run.seed)
     encoder = None
     if features is not None:
         input_width = features.features.shape[1]

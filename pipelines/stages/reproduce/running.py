@@ -15,7 +15,7 @@ from typing import Any
 from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
 from pipelines.errors import BasslError
 from pipelines.files import write_atomically
-from pipelines.options import settings_from
+from pipelines.options import settings_from, with_options
 from pipelines.progress import ReportProgress, TrainingProgress
 from pipelines.stages.baseline import BaselineSettings, baseline
 from pipelines.stages.build_index import IndexSettings, build_index
@@ -84,7 +84,7 @@ def _write(step: Step, resume: bool, report: ReportProgress) -> None:
         drawing = SyntheticVideoSettings(**{**options, **tuples})
         write_video(step.subjects[0], drawing, lambda done, total: report("drawing", done, total))
     elif step.command == "extract-keyframes":
-        videos = extract_keyframes(step.subjects, ExtractSettings(**options, overwrite=not resume))
+        videos = extract_keyframes(step.subjects, with_options(ExtractSettings, **options, overwrite=not resume))
         stores = set()
         for video in videos:
             if video.status == "failed":
@@ -93,13 +93,13 @@ def _write(step: Step, resume: bool, report: ReportProgress) -> None:
         for stale in set(options["output"].glob("*.h5")) - stores:  # of a video that is no longer among the data
             stale.unlink()
     elif step.command == "extract-sound":
-        for result in extract_sound(step.subjects, SoundSettings(**options)):
+        for result in extract_sound(step.subjects, with_options(SoundSettings, **options)):
             if result.status == "failed":
                 raise BasslError(result.error)
     elif step.command == "build-index":
-        build_index(step.subjects, IndexSettings(**options, overwrite=True))
+        build_index(step.subjects, with_options(IndexSettings, **options, overwrite=True))
     else:
-        settings = EncodeSettings(Path(step.subjects[0]), **options)
+        settings = with_options(EncodeSettings, index=step.subjects[0], **options)
         made = encode_shots(settings, report)
         if made != step.output:
             raise BasslError(f"{made}: is the store of the encoder, and {step.output} was expected; run it again")

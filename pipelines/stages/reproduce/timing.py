@@ -22,7 +22,7 @@ def seconds_per_image(settings: PretrainSettings, steps: int = 2) -> float:
     with process_group(settings.device) as process, limits_in_one_line(FEWER_WINDOWS):
         _, model = make_model(settings, None, process)
         trainer = make_trainer(settings, model, process)
-        windows = PretextWindows(np.zeros(1, np.int64), settings.pretext, settings.neighbours, settings.seed)
+        windows = PretextWindows(np.zeros(1, np.int64), settings.pretext, settings.neighbours, settings.run.seed)
         size, shots = settings.augmentation.size, len(windows.dense)
         views = [
             torch.randn(settings.batch, count, 3, size, size, device=process.device)

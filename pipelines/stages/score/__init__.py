@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from pipelines.errors import BasslError, explain_missing_extra
+from pipelines.options import with_options
 from pipelines.progress import ReportProgress
 from pipelines.stages.score.result import Comparison, ScoreResult
 from pipelines.stages.score.settings import ScoreSettings
@@ -18,6 +20,7 @@ def score(
     truth: Path | str | None = None,
     settings: ScoreSettings = ScoreSettings(),
     progress: ReportProgress | None = None,
+    **options: Any,
 ) -> ScoreResult:
     """Score a model on the videos of an index, or lists of scenes against the truth.
 
@@ -28,6 +31,7 @@ def score(
     Raises BasslError for anything that cannot be read or does not fit; in folders a damaged prediction, or one without
     its truth, is left out and named among the result's problems.
     """
+    settings = with_options(settings, **options)
     if truth is None:
         from pipelines.stages.score.model import score_model  # start-up time: OpenCV
 
@@ -45,12 +49,14 @@ def compare(
     truth: Path | str | None = None,
     settings: ScoreSettings = ScoreSettings(),
     progress: ReportProgress | None = None,
+    **options: Any,
 ) -> Comparison:
     """Score two predictions, and their difference with its confidence interval, from the same draws of videos.
 
     Videos that only one of the two has are excluded and named among the problems. Raises BasslError: as `score`,
     or where the two have no video in common.
     """
+    settings = with_options(settings, **options)
     from pipelines.stages.score.measuring import difference  # start-up time: numpy
 
     scored = [score(one, truth, settings, progress) for one in (first, second)]

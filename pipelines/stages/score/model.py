@@ -18,6 +18,7 @@ from pipelines.models.index_encoders import encoder_for
 from pipelines.models.opening import open_model
 from pipelines.models.sound import missing_note, stored_sound, with_sound
 from pipelines.progress import ReportProgress
+from pipelines.settings import RunSettings
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.score.measuring import THRESHOLD, measures_of
 from pipelines.stages.score.result import Representation, ScoreResult, seed_spreads
@@ -157,7 +158,7 @@ def _feature_stores(
             "`bassl extract-keyframes` and `bassl encode`, or name a store with --features"
         )
     source = EncodeSettings().encoder if named is None else path
-    making = EncodeSettings(settings.index, source, settings.features, device=settings.device)
+    making = EncodeSettings(settings.index, source, RunSettings(settings.features), device=settings.device)
     return [encode_shots(making, progress, videos=videos)]
 
 
