@@ -12,12 +12,12 @@ from pipelines.video.frames import RGBImage
 
 
 class AdaptiveCuts:
-    """PySceneDetect's AdaptiveDetector with its defaults, reimplemented with frame scores by one call of OpenCV.
+    """PySceneDetect's AdaptiveDetector, reimplemented with frame scores by one call of OpenCV.
 
-    The score of a frame is the mean absolute difference to the frame before it over hue, saturation and luma. There is
-    a cut where it is at least 15 and ``threshold`` (3) times the mean of its four neighbours, and the shot that ends
-    has at least ``shortest`` frames. It takes a fifth of the time of the original, whose import alone takes as long as
-    reading 10 s of video (``tests/video/test_detectors.py`` compares the two).
+    The score of a frame is the mean absolute difference to the frame before it over hue, saturation and luma. A shot
+    begins at a frame whose score is at least 15 and ``threshold`` (default: 3) times the mean of its four neighbors,
+    if the shot before has at least ``shortest`` frames. It takes a fifth of the time of the original, whose import
+    alone takes as long as reading 10 s of video (``tests/video/test_detectors.py`` compares the two).
     """
 
     side = 96

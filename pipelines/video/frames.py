@@ -25,7 +25,7 @@ RGBImage = NDArray[np.uint8]
 # Thread pools do not pay off for images this small, and the cores are busy decoding.
 cv2.setNumThreads(1)
 
-_BYTE = np.dtype(np.uint8)  # what NumPy would make of the type for each array
+_BYTE = np.dtype(np.uint8)  # otherwise created for each array
 
 # Images that shrink by more than this are resized by area averaging, others by interpolation.
 _MUCH_SMALLER = 1.25
@@ -35,7 +35,7 @@ _LUMA_WEIGHTS = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (
 
 
 class YUVImage(NamedTuple):
-    """A YUV image: ``y`` (H, W), ``u`` and ``v`` about (H/2, W/2), and the matrix (3, 4) that converts them to RGB."""
+    """``y`` (H, W), ``u`` and ``v`` about (H/2, W/2), and the matrix (3, 4) that converts them to RGB."""
 
     y: Plane
     u: Plane
@@ -48,7 +48,7 @@ class YUVImage(NamedTuple):
 
 
 class FrameReader:
-    """Converts decoded frames to a :class:`YUVImage` whose shorter side is at least ``lines``, if the video's is.
+    """Converts decoded frames to images whose shorter side has at least ``lines`` pixels, as far as the video's has.
 
     Thread-safe once it has read the video's first frame.
     """
@@ -69,7 +69,7 @@ class FrameReader:
         if size != self._size:
             frame = self._own.reformatter.reformat(frame, *self._size, interpolation="AREA")
         if frame.format.name in _DIRECT_FORMATS:
-            image = _image(frame, _matrix(_colour_standard(frame), _is_full_range(frame)))
+            image = _image(frame, _matrix(_color_standard(frame), _is_full_range(frame)))
         else:
             image = self._convert(frame)
         while min(image.y.shape) // 2 >= self.lines:
@@ -77,17 +77,15 @@ class FrameReader:
         return image
 
     def _convert(self, frame: VideoFrame) -> YUVImage:
-        width, height = frame.width, frame.height
-        while min(width, height) // 2 >= self.lines:
-            width, height = width // 2, height // 2
+        width, height = _halved(frame.width, frame.height, self.lines)
         if frame.format.is_rgb or frame.format.has_palette:  # FFmpeg's scaler converts to BT.601, whatever the size
             small = self._own.reformatter.reformat(
                 frame, width, height, "yuv420p", dst_colorspace=Colorspace.ITU601, interpolation="AREA"
             )
             return _image(small, _matrix("bt601", _is_full_range(small)))
         small = self._own.reformatter.reformat(frame, width, height, "yuv420p", interpolation="AREA")
-        # The colour standard of the original frame: scaling down does not change it.
-        return _image(small, _matrix(_colour_standard(frame), _is_full_range(small)))
+        # The color standard of the original frame: scaling down does not change it.
+        return _image(small, _matrix(_color_standard(frame), _is_full_range(small)))
 
 
 class _PerThread(local):
@@ -97,9 +95,14 @@ class _PerThread(local):
 
 def held_size(width: int, height: int, lines: int) -> int:
     """Approximate size in bytes of the :class:`YUVImage` of a frame of this size."""
+    width, height = _halved(width, height, lines)
+    return width * height * 3 // 2
+
+
+def _halved(width: int, height: int, lines: int) -> tuple[int, int]:
     while min(width, height) // 2 >= lines:
         width, height = width // 2, height // 2
-    return width * height * 3 // 2
+    return width, height
 
 
 def halve(image: YUVImage) -> YUVImage:
@@ -108,11 +111,11 @@ def halve(image: YUVImage) -> YUVImage:
 
 
 def small_rgb(images: Iterable[YUVImage], long_side: int, most: int) -> RGBImage:
-    """RGB images for shot detectors, halved as long as their longer side has at least ``long_side`` pixels.
+    """RGB images (N, H, W, 3) uint8 for shot detectors, halved as long as their longer side keeps ``long_side`` pixels.
 
-    All images have the same size; the result is (N, H, W, 3) uint8, with N from 1 to ``most``. Each is halved once as
-    it comes, while its pixels are in the cache; from then on they are processed together, because each call of OpenCV
-    releases and takes the global interpreter lock, which costs more than the work on one small image.
+    The images, 1 to ``most``, have the same size. Each is halved once as it comes, while its pixels are in the cache;
+    from then on they are processed together, because each call of OpenCV releases and takes the global interpreter
+    lock, which costs more than the work on one small image.
     """
     matrices: list[NDArray[np.float32]] = []
     for image in images:
@@ -136,7 +139,7 @@ def small_rgb(images: Iterable[YUVImage], long_side: int, most: int) -> RGBImage
 
 
 def rgb(image: YUVImage, size: tuple[int, int] | None = None) -> RGBImage:
-    """The image in RGB, (H, W, 3) uint8, and of ``size`` = (width, height), if given.
+    """The image in RGB, (H, W, 3) uint8, resized to (width, height) if ``size`` is not None.
 
     It is resized first: the planes have half as many samples as an RGB image.
     """
@@ -179,11 +182,11 @@ def _resize(plane: Plane, size: tuple[int, int]) -> Plane:
 
 
 def _halve(plane: Plane, half: Plane | None = None) -> Plane:
-    """The plane at half its size, written to ``half`` where that is given."""
+    """The plane at half its size, written to ``half`` if that is not None."""
     height, width = plane.shape
     if half is None:
         half = np.empty(_half(plane.shape), np.uint8)
-    # OpenCV's vectorised 2 x 2 mean needs even sizes; an odd last row or column is left out.
+    # OpenCV's vectorized 2 x 2 mean needs even sizes; an odd last row or column is left out.
     if (height % 2 and height > 1) or (width % 2 and width > 1):
         plane = plane[: max(1, height // 2 * 2), : max(1, width // 2 * 2)]
     cv2.resize(plane, half.shape[::-1], half, 0, 0, cv2.INTER_AREA)
@@ -203,12 +206,12 @@ def _halve_repeatedly(planes: Plane, times: int) -> Plane:
 
 def _halvings(image: YUVImage, long_side: int) -> tuple[int, int, int]:
     """How many times :func:`small_rgb` halves y, u and v."""
-    size, colour = image.y.shape, image.u.shape
+    size, color_size = image.y.shape, image.u.shape
     luma = chroma = 0
     while max(size) // 2 >= long_side:
         size, luma = _half(size), luma + 1
-    while colour[0] // 2 >= size[0] and colour[1] // 2 >= size[1]:  # it has half the size: halved once less
-        colour, chroma = _half(colour), chroma + 1
+    while color_size[0] // 2 >= size[0] and color_size[1] // 2 >= size[1]:  # half the size: halved once less
+        color_size, chroma = _half(color_size), chroma + 1
     return luma, chroma, chroma
 
 
@@ -220,7 +223,7 @@ def _is_full_range(frame: VideoFrame) -> bool:
     return frame.format.name.startswith("yuvj") or frame.color_range == 2
 
 
-def _colour_standard(frame: VideoFrame) -> str:
+def _color_standard(frame: VideoFrame) -> str:
     match int(frame.colorspace):
         case Colorspace.ITU709:
             return "bt709"
@@ -228,7 +231,7 @@ def _colour_standard(frame: VideoFrame) -> str:
             return "bt2020"
         case 4 | 5 | 6 | 7:
             return "bt601"
-    # Untagged: by convention, high-definition video is BT.709, the rest BT.601.
+    # Untagged: by convention, high-definition video is BT.709, all other BT.601.
     return "bt709" if frame.height > 576 or frame.width > 1024 else "bt601"
 
 
@@ -245,7 +248,7 @@ def _matrix(standard: str, full_range: bool) -> NDArray[np.float32]:
     else:
         scale, black = np.array([255 / 219, 255 / 224, 255 / 224]), 16.0
     linear = linear * scale
-    # FFmpeg's scaler truncates where OpenCV rounds. With 0.5 less, noise near black stays black and without colour,
+    # FFmpeg's scaler truncates where OpenCV rounds. With 0.5 less, noise near black stays black and without color,
     # which matters for the hue that shot detectors use.
     offset = -linear @ np.array([black, 128.0, 128.0]) - 0.5
     return np.concatenate([linear, offset[:, None]], axis=1).astype(np.float32)

@@ -16,7 +16,7 @@ from pipelines.errors import BasslWarning, VideoError
 from pipelines.files import is_file, os_reason, paths_of
 from pipelines.scenes import VideoFacts
 
-# Suffixes searched for in folders. A file that is named itself may have any suffix.
+# Suffixes searched for in folders. A file named explicitly may have any suffix.
 VIDEO_ENDINGS = frozenset(
     """.3g2 .3gp .asf .avi .divx .dv .f4v .flv .gif .h264 .h265 .hevc .ivf .m1v .m2ts .m2v .m4v .mjpeg .mjpg .mkv .mov
     .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rm .rmvb .ts .vob .webm .wmv .y4m""".split()  # noqa: SIM905
@@ -25,63 +25,66 @@ VIDEO_ENDINGS = frozenset(
 _LONGEST_ID = 120
 
 READ_TWICE = "is a pipe, which can be read once; name a file"
-"""Why a command that reads a video twice refuses it, after its path."""
+"""The reason, after its path, why a command that reads a video twice refuses a pipe."""
 
 
 def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
     """The video files among files, folders and glob patterns; each once, sorted.
 
-    Folders are searched recursively, with links followed and hidden files left out. Folders in them that cannot be read
-    and links to missing files are left out with a BasslWarning.
+    Folders are searched recursively, with links followed and hidden files skipped. Subfolders that cannot be read and
+    links to missing files are skipped with a BasslWarning.
 
     Raises:
         BasslError: one line, for an empty text; a VideoError for an input that does not exist, a pattern that matches
             nothing, or a folder without videos.
     """
-    found: dict[Path, Path] = {}
-    for given in paths_of(inputs):
+    videos: dict[Path, Path] = {}
+    for path in paths_of(inputs):
         try:
-            for video in _videos_of(given):
-                found.setdefault(video.resolve(), video)
+            for video in _videos_of(path):
+                videos.setdefault(video.resolve(), video)
         except OSError as error:
-            raise VideoError(f"{given}: cannot be read ({os_reason(error)})") from error
-    return sorted(found.values())
+            raise VideoError(f"{path}: cannot be read ({os_reason(error)})") from error
+    return sorted(videos.values())
 
 
-def _videos_of(given: Path) -> list[Path]:
-    if given.is_dir():
-        videos, named = [], [path for path in files_below(given) if path.suffix.lower() in VIDEO_ENDINGS]
-        for path in named:
-            if path.is_file():
-                videos.append(path)
-            elif path.is_symlink() and not path.exists():
-                _warn(path, "is a link to a missing file")
+def _videos_of(path: Path) -> list[Path]:
+    if path.is_dir():
+        videos = []
+        for file in files_below(path):
+            if file.suffix.lower() in VIDEO_ENDINGS:
+                if file.is_file():
+                    videos.append(file)
+                elif file.is_symlink() and not file.exists():
+                    _warn(file, "is a link to a missing file")
         if not videos:
-            raise VideoError(f"{given}: holds no videos")
+            raise VideoError(f"{path}: contains no videos")
         return videos
-    if re.match("/dev/(stdin|fd/)|/proc/(thread-)?self/fd/", str(given)):
-        raise VideoError(f"{given}: is open in this process only, and another reads videos; name a file or named pipe")
-    if given.exists():
-        return [given]
+    if re.match("/dev/(stdin|fd/)|/proc/(thread-)?self/fd/", str(path)):
+        raise VideoError(
+            f"{path}: is open in this process only, but another one reads videos; name a file or named pipe"
+        )
+    if path.exists():
+        return [path]
+    if re.match("[a-z][a-z0-9+.-]+:/", str(path), re.IGNORECASE):  # one letter is a drive of Windows
+        raise VideoError(f"{path}: is a URL, but bassl reads files; download it first, for example with yt-dlp")
     # Patterns may be absolute, which Path.glob refuses.
-    if re.match("[a-z][a-z0-9+.-]+:/", str(given), re.IGNORECASE):  # one letter is a drive of Windows
-        raise VideoError(f"{given}: is a URL, and bassl reads files; download it first, for example with yt-dlp")
-    videos = [path for path in map(Path, sorted(glob.glob(str(given), recursive=True))) if path.is_file()]  # noqa: PTH207
+    videos = [file for file in map(Path, sorted(glob.glob(str(path), recursive=True))) if file.is_file()]  # noqa: PTH207
     if not videos:
-        raise VideoError(f"{given}: no such file")
+        raise VideoError(f"{path}: no such file")
     return videos
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """The files below a folder without hidden ones, each folder once, as links may be cyclic. A folder that cannot be
-    read is left out, with a BasslWarning."""
+    """The files below a folder without hidden ones. Each folder is searched once: links may be cyclic. A folder that
+    cannot be read is skipped with a BasslWarning."""
     seen: set[Path] = set()
 
-    def leave_out(error: OSError) -> None:
+    def skip(error: OSError) -> None:
         if not isinstance(error, NotADirectoryError):  # a file has no files below it
             _warn(error.filename, f"cannot be read ({os_reason(error)})")
 
-    for place, folders, names in os.walk(folder, onerror=leave_out, followlinks=True):
+    for place, folders, names in os.walk(folder, onerror=skip, followlinks=True):
         real = Path(place).resolve()
         if real in seen:
             folders.clear()
@@ -91,16 +94,17 @@ def files_below(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(names) if not name.startswith("."))
 
 
-def _warn(path: Path | str, why: str) -> None:
-    warnings.warn(f"{path}: {why}, and is left out", BasslWarning, stacklevel=2)
+def _warn(path: Path | str, reason: str) -> None:
+    warnings.warn(f"{path}: {reason}; skipped", BasslWarning, stacklevel=2)
 
 
 def video_ids(videos: Sequence[Path]) -> list[str]:
     """An id for each video: its file name without suffix, made safe for file names.
 
-    Equal ids get the suffix appended if the videos share a folder, folder names prepended if not, and a number appended
-    if they are still equal. Safe means letters, digits, ``.``, ``_`` and ``-`` only, no leading dot, at most 120 bytes
-    and a number. Ids that differ only in case count as equal, because their files would be the same on some systems.
+    If ids are equal, the suffix is appended for videos in one folder, folder names are prepended for others, and a
+    number is appended if they are still equal. Safe means letters, digits, ``.``, ``_`` and ``-`` only, no leading dot,
+    at most 120 bytes and a number. Ids that differ only in case count as equal: their files would be the same on some
+    systems.
     """
     folders = [video.parent.resolve() for video in videos]
     inside = Counter((folder, _key(safe_id(video.stem))) for folder, video in zip(folders, videos, strict=True))
@@ -133,10 +137,10 @@ def video_ids(videos: Sequence[Path]) -> list[str]:
 
 
 def fingerprint(video: Path) -> str | None:
-    """The fingerprint of a video, by which another video at its path is recognised: its size, and SHA-256 of the size
-    and of 16 parts of 64 KiB, evenly spread from the beginning to the end; None where it is not a file.
+    """The fingerprint of a video file, which tells whether another video was put at its path; None for a pipe.
 
-    A copy has the same fingerprint: the modification time is left out. Raises VideoError where it cannot be read.
+    It is the size, and SHA-256 of the size and of 16 parts of 64 KiB, evenly spread from the beginning to the end. A
+    copy has the same fingerprint: the modification time does not count. Raises VideoError if it cannot be read.
     """
     if not video.is_file():  # a pipe can be read only once
         return None
@@ -153,22 +157,22 @@ def fingerprint(video: Path) -> str | None:
 
 
 def video_at(path: Path, video: VideoFacts) -> Path | None:
-    """The path, if the video of ``video`` is there; None for a missing file, or one with another fingerprint."""
+    """The path if it is the video with these facts; None for a missing file, or one with another fingerprint."""
     return path if is_file(path) and video.fingerprint in (None, fingerprint(path)) else None
 
 
 def safe_id(name: str) -> str:
-    """A video id from a file name without suffix, or from the name that labels give a video; an id stays as it is.
+    """A video id from a file name without suffix, or from a video's name in labels; an id stays as it is.
 
     Stores, scenes and labels all take their ids from here, so that labels named like the video match it.
     """
     safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", name))
-    kept = safe.encode()[-_LONGEST_ID:].decode(errors="ignore")
-    return kept.lstrip("._-").rstrip("_") or "video"
+    end = safe.encode()[-_LONGEST_ID:].decode(errors="ignore")
+    return end.lstrip("._-").rstrip("_") or "video"
 
 
 def listed_id(facts: VideoFacts, video: PurePath) -> str:
-    """The id of the video of a ``scenes.json``; by its name where the file has none."""
+    """The id of the video of a ``scenes.json``; from its file name if the ``scenes.json`` has none."""
     return facts.id or safe_id(video.stem)
 
 

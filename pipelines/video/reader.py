@@ -1,4 +1,4 @@
-"""Reads a video in one pass: shots with their keyframes, in bounded memory, with every frame decoded once."""
+"""Reads a video in one pass: shots with their keyframes, in bounded memory; every frame is decoded once."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, s
 from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 
-# Memory for the frames kept of one shot; of longer shots every second frame is kept, then every fourth, and so on,
+# Memory for the frames kept of one shot; of a longer shot every second frame is kept, then every fourth, and so on,
 # which moves a keyframe by less than a hundredth of the shot.
 _HELD_BYTES = 48 * 2**20
 
@@ -48,16 +48,15 @@ class VideoReader:
         """Args:
             path: the video.
             settings: detector and keyframes.
-            progress: called regularly with (seconds read, seconds in all or None).
+            progress: called regularly with (seconds read, seconds in total or None).
 
         Raises:
-            VideoError, BasslError: the video, the detector or the shot list cannot be used. Raised before any frame is
-                read.
+            BasslError: the video, the detector or the shot list cannot be used. Raised before any frame is read.
         """
         self.settings = settings
         self._video = VideoDecoder(path, settings.threads, settings.start, settings.end)
         self._times = array("d")
-        self._first = 0  # number in the video of the first frame that is read; all others count from it
+        self._first = 0  # frame number in the video of the first frame that is read; all indices count from it
         try:
             self._detector = self._make_detector()
         except BaseException:
@@ -114,8 +113,8 @@ class VideoReader:
                 self._times.append(time)
                 self.frames_read = index + 1
                 buffer.add(index, image)
-                if found := self._detector.push(index, prepared):
-                    yield from self._shots_before(found, index, buffer)
+                if boundaries := self._detector.push(index, prepared):
+                    yield from self._shots_before(boundaries, index, buffer)
                 if index % 256 == 0:
                     self._report(time)
             frames = len(self._times)
@@ -126,13 +125,16 @@ class VideoReader:
 
     def _report(self, time: float) -> None:
         declared, end = self._video.declared_duration, self.settings.end
-        known = [length for length in (declared, end) if length is not None]
-        self._progress(time - self._times[0], min(known) - self._times[0] if known else None)
+        ends = [seconds for seconds in (declared, end) if seconds is not None]
+        self._progress(time - self._times[0], min(ends) - self._times[0] if ends else None)
 
-    def _shots_before(self, found: Sequence[int | Boundary], last: int, buffer: FrameBuffer) -> Iterator[KeyframedShot]:
-        """The shots that end at the boundaries found; those after frame ``last`` or out of order are ignored."""
-        for one in found:
-            boundary = Boundary("", one, one) if isinstance(one, int) else one
+    def _shots_before(
+        self, boundaries: Sequence[int | Boundary], last: int, buffer: FrameBuffer
+    ) -> Iterator[KeyframedShot]:
+        """The shots that end at some boundaries; boundaries after frame ``last`` or out of order are ignored."""
+        for boundary in boundaries:
+            if isinstance(boundary, int):
+                boundary = Boundary("", boundary, boundary)
             kind, (first, end), cut = boundary.kind, boundary[1:], boundary.frame
             if self._start < cut <= last:
                 seconds = self._times[first], self._times[end]
@@ -145,17 +147,8 @@ class VideoReader:
         """The shot up to frame ``end``, whose frames from ``clean_end`` on belong to a transition."""
         start, count = self._start, self.settings.keyframes
         clean = (self._clean, clean_end) if self._clean < clean_end else (start, end)
-        found = [buffer.nearest(index, start, end) for index in keyframe_indices(*clean, count)]
-        video = self._video
-        images: dict[int, RGBImage] = {}
-        for index, image in found:
-            if index not in images:
-                height, width = image.y.shape
-                aspect = video.pixel_aspect
-                if video.rotation % 2:
-                    width, height, aspect = height, width, 1.0 / aspect
-                size = shown_size(width, height, aspect, self.settings.lines)
-                images[index] = upright(image, size, video.rotation)
+        frames = [buffer.nearest(index, start, end) for index in keyframe_indices(*clean, count)]
+        images = {index: self._keyframe(image) for index, image in dict(frames).items()}
         self.shots += 1
         return KeyframedShot(
             index=self.shots - 1,
@@ -163,10 +156,17 @@ class VideoReader:
             end_frame=end + self._first,
             start=self._times[start],
             end=self._times[end],
-            keyframes=tuple(images[index] for index, _ in found),
-            keyframe_indices=tuple(index + self._first for index, _ in found),
+            keyframes=tuple(images[index] for index, _ in frames),
+            keyframe_indices=tuple(index + self._first for index, _ in frames),
             transition=transition,
         )
+
+    def _keyframe(self, image: YUVImage) -> RGBImage:
+        height, width = image.y.shape
+        aspect = self._video.pixel_aspect
+        if self._video.rotation % 2:
+            width, height, aspect = height, width, 1.0 / aspect
+        return upright(image, shown_size(width, height, aspect, self.settings.lines), self._video.rotation)
 
 
 def keyframe_indices(start: int, end: int, count: int) -> list[int]:

@@ -2,7 +2,7 @@
 
 A run begins at a packet at which a decoder can restart (a closed group of pictures), so that it does not depend on
 earlier packets. The packets are read once, in order, and each goes to one decoder; frames are returned in the order of
-the runs. So they are exactly those of a single decoder, whatever the container. Where no packet is known to be a
+the runs. So they are exactly the frames of a single decoder, whatever the container. If no packet is known to be a
 restart point (open groups of pictures, codecs not listed here), the run continues: at worst, the video is one run.
 
 Several decoders with one thread each cost less than one decoder with several threads, which must synchronise per frame.
@@ -38,8 +38,8 @@ _SHORTEST_RUN = 24
 _LONGEST_RUN = 600
 _LARGEST_RUN = 32 * 2**20
 
-# Frames that are transformed and handed over at a time, and their bytes: more calls cost more than small frames do, and
-# many large ones would take much memory.
+# Most frames that are transformed and handed over at a time, and their bytes: each call has a cost, and many large
+# frames take much memory.
 _MOST_FRAMES, _MOST_BYTES = 48, 16 * 2**20
 
 # Interval in seconds at which a waiting decoder checks whether it should stop.
@@ -76,8 +76,8 @@ def decode(
         packets: from a restart point on.
         decoder: flushed at the end, so that it can be used again.
         transform: maps at least one frame and at most ``batch_size`` to one result each. They are decoded as it takes
-            them, and then still in the cache. It must not keep frames longer than necessary, as their memory belongs
-            to the decoder.
+            them, and are still in the cache then. It must not keep frames longer than necessary, as their memory
+            belongs to the decoder.
         damage: counts packets that cannot be decoded and corrupt frames.
         batch_size: see :func:`frames_at_a_time`.
     """
@@ -100,7 +100,7 @@ def _decode_packets(
         last = packet or last
         for frame in frames:
             if packet is None and last is not None and last.time_base:
-                frame.time_base = last.time_base  # PyAV gives none to the frames of a flush, whose time is then NaN
+                frame.time_base = last.time_base  # PyAV sets none in frames of a flush: their time would be NaN
             if frame.is_corrupt:
                 damage.note()
             yield frame
@@ -113,8 +113,8 @@ class ParallelDecoder(Generic[Result]):
     ``transform`` may depend on the first frame.
 
     Attributes:
-        exact: afterwards, whether a single decoder certainly gives the same frames: there was one run, or each packet
-            of each run gave one frame.
+        exact: afterwards, whether a single decoder certainly returns the same frames: there was one run, or each
+            packet of each run became one frame.
     """
 
     def __init__(
@@ -139,9 +139,9 @@ class ParallelDecoder(Generic[Result]):
         self._damage = damage
         self._batch_size = batch_size
         self._queue_size = max(2, queue_limit // batch_size)
-        self._threads = [Thread(target=self._work, args=(decoder,), daemon=True) for decoder in decoders]
+        self._threads = [Thread(target=self._decode_runs, args=(decoder,), daemon=True) for decoder in decoders]
         self._reading = Lock()  # held by the thread that reads packets
-        self._next: Packet[VideoStream] | None = None  # the first packet of the next run, if it was read
+        self._first: Packet[VideoStream] | None = None  # of the next run, if it was read
         self._runs: SimpleQueue[_Run[Result] | None] = SimpleQueue()  # in the order of the video, then None
         self._room = Semaphore(2 * len(decoders))  # runs in progress, including the one being consumed
         self._stopped = Event()
@@ -178,14 +178,14 @@ class ParallelDecoder(Generic[Result]):
                 yield batch
             self._room.release()
 
-    def _work(self, decoder: VideoCodecContext) -> None:
+    def _decode_runs(self, decoder: VideoCodecContext) -> None:
         run: _Run[Result] = Queue()
         try:
             while True:
                 self._room.acquire()
                 with self._reading:
                     try:
-                        packets = self._one_run()
+                        packets = self._next_run()
                         ahead = list(_read_ahead(packets))
                         more = next(packets, None)
                     except BaseException as error:  # before another thread finds that there are no more packets
@@ -208,33 +208,33 @@ class ParallelDecoder(Generic[Result]):
         except BaseException as error:
             self._put(run, error)
 
-    def _one_run(self) -> Iterator[Packet[VideoStream]]:
+    def _next_run(self) -> Iterator[Packet[VideoStream]]:
         """The packets of the next run, read one by one."""
-        packets = self._packets if self._next is None else chain([self._next], self._packets)
-        self._next = None
+        packets = self._packets if self._first is None else chain([self._first], self._packets)
+        self._first = None
         for number, packet in enumerate(packets):
             if packet.has_sidedata("new_extradata"):  # it applies to all later packets: only this decoder can continue
                 self._is_restart = lambda packet: False
             elif number >= _SHORTEST_RUN and self._is_restart(packet):
-                self._next = packet
+                self._first = packet
                 return
             yield packet
 
     def _decode(self, packets: Iterable[Packet[VideoStream]], decoder: VideoCodecContext, run: _Run[Result]) -> None:
-        expected = shown = 0
+        packets_shown = frames = 0
 
         def count_packets() -> Iterator[Packet[VideoStream]]:
-            nonlocal expected
+            nonlocal packets_shown
             for packet in packets:
-                expected += not packet.is_discard
+                packets_shown += not packet.is_discard
                 yield packet
 
         for batch in decode(count_packets(), decoder, self._transform, self._damage, self._batch_size):
-            shown += len(batch)
+            frames += len(batch)
             self._put(run, batch)
             if self._stopped.is_set():
                 return
-        self._uneven |= shown != expected
+        self._uneven |= frames != packets_shown
         self._put(run, None)
 
     def _put(self, run: _Run[Result], batch: Sequence[Result] | BaseException | None) -> None:

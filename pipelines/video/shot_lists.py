@@ -1,4 +1,4 @@
-"""Shots that are given in a file, in place of a detector."""
+"""Lists of shots in files, in place of a detector."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _MOST_BYTES = 16 * 2**20  # of a list of shots
 
 
 class KnownCuts:
-    """Cuts that are given, as from a file.
+    """A shot detector that reports the cuts of a list.
 
     Args:
         cuts: where shots begin, in order: frames (int), or seconds (float), which mean the frame nearest to them.
         source: the file, for errors.
-        times: seconds of each frame; those of the frames that were pushed are read.
+        times: seconds of each frame; filled as frames are pushed.
         whole: whether the video is read to its end, so that no cut may be left.
     """
 
@@ -33,55 +33,54 @@ class KnownCuts:
         self._times = times
         self._whole = whole
         self.first = 0
-        """Number that the first frame pushed has in the video."""
+        """Frame number in the video of the first frame that is pushed."""
 
     def prepare(self, images: RGBImage) -> Sequence[None]:
         return [None] * len(images)
 
     def push(self, index: int, prepared: None) -> list[int]:
-        found = []
-        at = index + self.first
-        while self._cuts and self._cuts[0] <= (at if isinstance(self._cuts[0], int) else self._times[index]):
+        cuts = []
+        number = index + self.first
+        while self._cuts and self._cuts[0] <= (number if isinstance(self._cuts[0], int) else self._times[index]):
             cut = self._cuts.pop(0)
             before = not isinstance(cut, int) and cut - self._times[index - 1] < self._times[index] - cut
-            found.append(index - before)
-        return found
+            cuts.append(index - before)
+        return cuts
 
     def finish(self, frames: int) -> list[int]:
         if not self._cuts or not self._whole:
             return []
         last = self._times[frames - 1]
         if isinstance(self._cuts[0], int):
-            fault = f"names frame {self._cuts[0]}, but the video has {frames + self.first} frames"
+            fault = f"lists frame {self._cuts[0]}, but the video has {frames + self.first} frames"
         else:
-            fault = f"names {self._cuts[0]:.3f} s, but the video's last frame is at {last:.3f} s"
-        raise DatasetError(f"{self._source}: {fault}: is it of another video?")
+            fault = f"lists {self._cuts[0]:.3f} s, but the video's last frame is at {last:.3f} s"
+        raise DatasetError(f"{self._source}: {fault}: is it for another video?")
 
 
 def read_cuts(path: Path, frame_rate: float) -> list[int] | list[float]:
-    """Where shots begin (the video's beginning left out), in order, from a file of shots or cuts: frames (int) or
-    seconds (float).
+    """The start of each shot except the first, in order, from a file of shots or cuts: frames (int) or seconds (float).
 
-    Formats: one position a line, where a shot begins; two or more a line, of which the first two are where a shot
-    begins and ends, as in MovieNet, BBC and OVSD; PySceneDetect's ``list-scenes`` CSV; a ``scenes.json``. Positions are
-    frames, and the end is the last frame of the shot or the one after it; or where one of them has a decimal point or a
-    colon, all are seconds or timecodes (``MM:SS``, ``HH:MM:SS.mmm``, ``HH:MM:SS:FF``). What lies between two listed
-    shots belongs to the earlier one.
+    Formats: one position per line, the start of a shot; two or more per line, of which the first two are the start and
+    end of a shot, as in MovieNet, BBC and OVSD; PySceneDetect's ``list-scenes`` CSV; a ``scenes.json``. Positions are
+    frames, and the end is the last frame of the shot or the one after it; but if one of them has a decimal point or a
+    colon, all are seconds or timecodes (``MM:SS``, ``HH:MM:SS.mmm``, ``HH:MM:SS:FF``). Frames between two listed shots
+    belong to the earlier one.
 
     Args:
         path: the file.
         frame_rate: frames per second, for timecodes that end in a frame number.
 
     Raises:
-        DatasetError: one line that says which line of the file is wrong.
+        DatasetError: one line that names the wrong line of the file.
     """
     try:
         text = read_regular(path, _MOST_BYTES).decode("utf-8-sig")
     except FileNotFoundError as error:
         raise DatasetError(f"{path}: no such file") from error
     except (OSError, UnicodeDecodeError) as error:
-        raise DatasetError(f"{path}: is not a text file that can be read") from error
-    shots: list[tuple[str, float]]  # where each stands in the file, and where it begins
+        raise DatasetError(f"{path}: is not a readable text file") from error
+    shots: list[tuple[str, float]]  # the place of each in the file, and its start
     if text.lstrip().startswith("{"):
         shots = _of_json(path, text)
     elif "Start Frame" in text:
@@ -116,7 +115,7 @@ def _of_scenedetect(path: Path, text: str) -> list[tuple[str, float]]:
             shots.append((f"line {header + rows.line_num}", int(row["Start Frame"]) - 1))
     except (ValueError, TypeError, KeyError, csv.Error) as error:
         place = f"line {header + rows.line_num}"
-        raise DatasetError(f"{path}, {place}: its column 'Start Frame' does not hold a frame number") from error
+        raise DatasetError(f"{path}, {place}: its column 'Start Frame' is not a frame number") from error
     return shots
 
 

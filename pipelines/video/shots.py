@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # start-up time: settings import nothing heavy, so that --hel
 class Boundary(NamedTuple):
     """Where one shot ends and the next begins.
 
-    ``kind`` is ``cut``, ``dissolve``, ``fade`` or ``wipe``; empty where the detector does not say. The frames
+    ``kind`` is ``cut``, ``dissolve``, ``fade`` or ``wipe``; empty if the detector does not know. The frames
     ``[start, end)`` belong to both shots or to neither; a cut has none, and both are the first frame of the new shot.
     """
 
@@ -32,12 +32,12 @@ class Boundary(NamedTuple):
 
 @dataclass(frozen=True)
 class ReaderSettings:
-    """How a video is cut into shots and what is kept of each."""
+    """How a video is divided into shots, and which keyframes are kept."""
 
     detector: str = "transitions"
     """Shot detector: one of :data:`pipelines.settings.DETECTOR_NAMES`."""
     detector_threshold: float | None = None
-    """Its threshold, in its own unit; None is its default."""
+    """Threshold of the detector, in its own unit; None is its default."""
     min_shot: float | None = None
     """Minimum length of a shot that a detector finds, in seconds; None is 0.6, and no minimum with transnetv2."""
     shots: Path | None = None
@@ -47,22 +47,21 @@ class ReaderSettings:
     lines: int = 240
     """Height of a keyframe in pixels; a smaller video is not enlarged."""
     start: float | None = None
-    """Seconds at which the part begins that is read; None is the beginning. Times and frame numbers stay the
-    video's."""
+    """Start of the part to read, in seconds; None is the beginning. Times and frame numbers count from the beginning
+    of the video all the same."""
     end: float | None = None
-    """Seconds up to which it goes; None is the end."""
+    """End of the part to read, in seconds; None is the end."""
     threads: int | None = None
-    """Largest number of decoding threads, never more than four; None is one per core. It does not change the result."""
+    """Maximum number of decoding threads, never more than four; None is one per core. It does not change the result."""
 
 
 @dataclass(frozen=True)
 class KeyframedShot:
     """A shot as the reader yields it.
 
-    Frames and seconds are half-open ranges. ``keyframes`` are N_k upright images (H, W, 3) uint8 RGB, and
-    ``keyframe_indices`` their frame numbers; a shot of fewer than N_k frames repeats some. They
-    lie outside transitions. ``transition`` is how the shot ends; None where the detector does not say, and at the end
-    of the video.
+    Frames and seconds are half-open ranges. ``keyframes`` are N_k upright images (H, W, 3) uint8 RGB from outside
+    transitions, and ``keyframe_indices`` their frame numbers; a shot of fewer than N_k frames repeats some.
+    ``transition`` is how the shot ends; None if the detector does not know, and at the end of the video.
     """
 
     index: int

@@ -1,4 +1,4 @@
-"""Single frames of a video, found by seeking."""
+"""Single frames of a video, by seeking."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pipelines.video.frames import FrameReader, RGBImage, upright
 from pipelines.video.runs import Damage, decode
 
 # Demuxers that find a time by an index, and whose clock never restarts. In other formats a video is read from its
-# beginning, as its times depend on all timestamps before.
+# beginning: its times depend on all timestamps before.
 _INDEXED = ("mov", "matroska")
 
 # Seconds ahead up to which a frame is reached by decoding; seeking would go back to a keyframe.
@@ -26,21 +26,21 @@ _SAME_TIME = 0.001
 
 
 class StillReader(VideoDecoder):
-    """A video of which single frames are read; a context manager."""
+    """Reads single frames of a video; a context manager."""
 
     def images(
         self,
         times: Sequence[float],
         size: Callable[[int, int], tuple[int, int]] = lambda width, height: (width, height),
     ) -> Iterator[tuple[float, RGBImage]]:
-        """The frames that are shown at increasing times, in seconds from the first frame.
+        """The frames shown at some times.
 
         Args:
-            times: in seconds.
-            size: from (width, height) of the first as shown, with square pixels, to that of the images.
+            times: increasing, in seconds from the first frame.
+            size: maps (width, height) of the first frame as shown, with square pixels, to the size of the images.
 
         Yields:
-            the time of the frame, and the frame, upright: (height, width, 3) uint8 RGB.
+            the time of the frame, and the upright image (height, width, 3) uint8 RGB.
 
         Raises:
             VideoError: a frame cannot be decoded, or the video ends before.
@@ -50,14 +50,14 @@ class StillReader(VideoDecoder):
             turns = self.rotation
             if reader is None:
                 sides = (round(frame.width * self.pixel_aspect), frame.height)
-                wanted = size(*(sides[::-1] if turns % 2 else sides))
-                reader = FrameReader(min(wanted))
-            yield time, upright(reader.read(frame), wanted, turns)
+                image_size = size(*(sides[::-1] if turns % 2 else sides))
+                reader = FrameReader(min(image_size))
+            yield time, upright(reader.read(frame), image_size, turns)
 
     def _shown(self, times: Sequence[float]) -> Iterator[tuple[float, VideoFrame]]:
         indexed = self.kind in _INDEXED and is_file(self.path)
         frames: Iterator[tuple[float, VideoFrame]] = iter(())
-        held = coming = None  # a frame, and the one that follows it
+        shown = following = None  # a frame, and the next one
         first = 0.0
         if indexed:
             opening = next(self._decoded(), None)
@@ -67,30 +67,30 @@ class StillReader(VideoDecoder):
             self.rotation = (-round(frame.rotation / 90)) % 4
         else:
             frames = ((time, frame) for _, time, frame in self.frames(queue_limit=8))
-            coming = next(frames)
+            following = next(frames)
         for time in times:
             at, back = first + time + _SAME_TIME, 0.0
-            if indexed and (coming is None or at > coming[0] + _NEAR):
-                held = None
-                while held is None or (held[0] > at and at - back > first):  # a keyframe that is shown later
+            if indexed and (following is None or at > following[0] + _NEAR):
+                shown = None
+                while shown is None or (shown[0] > at and at - back > first):  # seeking led to a later key frame
                     frames = self._decoded(at - back)
-                    held, coming = next(frames, None), next(frames, None)
+                    shown, following = next(frames, None), next(frames, None)
                     if at - back < first:
                         break
                     back = 2 * back + 5.0
-            while coming is not None and coming[0] <= at:
-                held, coming = coming, next(frames, None)
-            if held is None or (coming is None and held[0] < at - _NEAR):
+            while following is not None and following[0] <= at:
+                shown, following = following, next(frames, None)
+            if shown is None or (following is None and shown[0] < at - _NEAR):
                 raise VideoError(f"{self.path}: no frame can be decoded at {time:.3f} s; it ends before, or is damaged")
-            yield held[0] - first, held[1]
+            yield shown[0] - first, shown[1]
 
     def _decoded(self, time: float | None = None) -> Iterator[tuple[float, VideoFrame]]:
         """The frames from the beginning, or from the key frame before a time, with their times on the file's clock."""
-        clock = self.stream.time_base
-        assert clock is not None
+        tick = self.stream.time_base
+        assert tick is not None
         if time is not None:
-            self.container.seek(math.floor(time / clock), stream=self.stream)
+            self.container.seek(math.floor(time / tick), stream=self.stream)
         packets: Iterator[Packet[VideoStream]] = (packet for packet in self.container.demux(self.stream) if packet.size)
         for frame in chain.from_iterable(decode(packets, self.stream.codec_context, tuple, Damage(), 1)):
             if frame.pts is not None:
-                yield float(frame.pts * clock), frame
+                yield float(frame.pts * tick), frame

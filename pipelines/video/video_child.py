@@ -1,4 +1,4 @@
-"""What the process of a :class:`pipelines.video.video_process.VideoProcess` runs."""
+"""The child side of :class:`pipelines.video.video_process.VideoProcess`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pipelines.video.shots import ReaderSettings
 
 
 def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
-    """Read a video and send each shot as it is found, how far the video is read, and at the end its facts."""
+    """Read a video; send each shot as it is found, the progress, and its facts and warnings at the end."""
     reader = VideoReader(*task, lambda done, total: send("progress", (done, total)))
     for shot in reader:
         # Images as raw bytes: the parent receives them before it has imported NumPy.

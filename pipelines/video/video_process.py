@@ -1,8 +1,8 @@
 """Video reading in a child process.
 
-Decoding and shot detection hold the global interpreter lock for much of the time, so that they and an encoder in
-threads of one process would block each other. Besides, a crash inside a codec becomes a :class:`VideoError` instead of
-ending the caller.
+Decoding and shot detection hold the global interpreter lock for much of the time: in threads of one process, they and
+an encoder would block each other. Besides, a crash inside a codec becomes a :class:`VideoError` and does not end the
+caller.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _Message = tuple[str, Any, bytes] | BasslError | None
 
 
 class VideoProcess:
-    """A :class:`pipelines.video.reader.VideoReader` in a child process, which starts when it is constructed.
+    """A :class:`pipelines.video.reader.VideoReader` in a child process; iterate over it for the shots.
 
-    Use it as a context manager, which always ends the process.
+    The process starts when this is constructed. Use it as a context manager, which always ends the process.
 
     Raises (while iterating):
-        BasslError: what the reader raises; a :class:`VideoError` when the process dies.
+        BasslError: raised by the reader; a :class:`VideoError` if the process dies.
     """
 
     facts: VideoFacts
@@ -49,10 +49,6 @@ class VideoProcess:
         self._receiver = Thread(target=self._receive, daemon=True)
         self._receiver.start()
 
-    @property
-    def pid(self) -> int:
-        return self._child.process.pid
-
     def __enter__(self) -> VideoProcess:
         return self
 
@@ -66,7 +62,7 @@ class VideoProcess:
         self._child.kill()
 
     def __iter__(self) -> Iterator[KeyframedShot]:
-        import numpy as np  # start-up time: the process is started before
+        import numpy as np  # start-up time: the process starts first
 
         while (message := self._messages.get()) is not None:
             if isinstance(message, BasslError):
@@ -85,7 +81,7 @@ class VideoProcess:
         raise VideoError(f"{self._path}: the process that read it died ({how}); the file may be damaged")
 
     def _receive(self) -> None:
-        # Empties the pipe while the caller is busy (importing torch), so that the child is not blocked.
+        # Empties the pipe while the caller is busy (importing torch), so that the child does not wait.
         message: _Message
         while not self._closing:
             try:

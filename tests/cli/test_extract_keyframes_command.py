@@ -111,7 +111,7 @@ def test_stores_with_the_same_settings_are_kept_and_other_settings_give_a_one_li
     [
         (["none.mp4"], "bassl: none.mp4: no such file"),
         (["movies/*.flv"], "bassl: movies/*.flv: no such file"),
-        (["empty"], "bassl: empty: holds no videos"),
+        (["empty"], "bassl: empty: contains no videos"),
         (["movies", "--detector", "none"], "bassl: unknown shot detector 'none'; "),
         (["movies", "--quality", "0"], "bassl: JPEG quality goes from 1 to 100, not 0"),
         (["movies", "-o", "movies/bad.mp4"], "bassl: movies/bad.mp4/bad.h5: its folder cannot be made (file exists)"),

@@ -381,7 +381,7 @@ def test_a_file_that_is_not_a_video_gives_a_one_line_error(
         (["-o", "{video}"], ["is an input of this command"]),
         (["--storyboard", "{folder}"], ["is a folder"]),
         (["{gone}"], ["gone.txt", "no such file"]),
-        (["{video}", "{empty}"], ["empty", "holds no videos"]),
+        (["{video}", "{empty}"], ["empty", "contains no videos"]),
         (["{video}", "-o", "all.json"], ["all.json", "name of a file", "such as all/"]),
         (["{video}", "--storyboard", "all.png"], ["all.png", "name of a file"]),
         (["{video}", "{copy}", "-o", "-"], ["stdout", "name a folder"]),

@@ -187,7 +187,7 @@ def test_unknown_names_are_refused_on_construction_of_settings(wrong: dict[str, 
 
 
 def test_a_url_is_refused_with_a_hint_to_download_it() -> None:
-    with pytest.raises(BasslError, match="is a URL, and bassl reads files; download it first"):
+    with pytest.raises(BasslError, match="is a URL, but bassl reads files; download it first"):
         predict("https://example.com/movie.mp4")
 
 
@@ -750,7 +750,7 @@ def test_settings_that_fail_for_all_videos_raise_an_error(library: Path, model: 
     (tmp_path / "file").touch()
     settings = PredictSettings(model=model)
     attempts: list[tuple[Callable[[], object], str]] = [
-        (lambda: predict_videos([tmp_path / "empty"], tmp_path, settings), "holds no videos"),
+        (lambda: predict_videos([tmp_path / "empty"], tmp_path, settings), "contains no videos"),
         (lambda: predict_videos([library], tmp_path / "file", settings), "folder cannot be made"),
         (
             lambda: predict_videos([library], tmp_path, settings, shots=Path("s")),

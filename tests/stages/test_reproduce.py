@@ -592,7 +592,7 @@ def test_impossible_reproductions_give_a_one_line_error(
     refusal(lambda: plan(ReproduceSettings(rows=("GrafCut",))), "GrafCut", "GraphCut", error=BasslError)
     refusal(lambda: plan(ReproduceSettings(data=tmp_path / "none")), "no such folder", error=BasslError)
     (tmp_path / "empty").mkdir()
-    refusal(lambda: plan(ReproduceSettings(data=tmp_path / "empty")), "holds no videos", error=BasslError)
+    refusal(lambda: plan(ReproduceSettings(data=tmp_path / "empty")), "contains no videos", error=BasslError)
     write_set(tmp_path / "two", 2, 0)
     refusal(lambda: plan(ReproduceSettings(data=tmp_path / "two")), "holds 2 videos", "three", error=BasslError)
     monkeypatch.setattr(data_module, "MOVIENET", tmp_path / "movienet")

@@ -117,7 +117,7 @@ def test_a_shot_list_that_is_not_a_file_or_is_too_large_or_has_endless_numbers_i
         (Path("/dev/zero"), "is not a file"),
         (fifo, "is not a file"),
         (tmp_path, "is not a file"),
-        (tmp_path / "loop", "is not a text file that can be read"),
+        (tmp_path / "loop", "is not a readable text file"),
         (tmp_path / "large.txt", "larger than 16 MB"),
         (tmp_path / "digits.txt", "a shot that begins at 5 after one at 999"),
     ):

@@ -269,7 +269,7 @@ def test_listed_cuts_are_reported_at_their_frame() -> None:
 
 
 def test_listed_cuts_beyond_the_video_are_an_error_that_names_the_list() -> None:
-    with pytest.raises(DatasetError, match=r"^list\.txt: names frame 7, but the video has 7 frames"):
+    with pytest.raises(DatasetError, match=r"^list\.txt: lists frame 7, but the video has 7 frames"):
         cuts_of(KnownCuts([3, 7, 9], Path("list.txt"), [0.0] * 7), [np.zeros((2, 2, 3), np.uint8)] * 7)
 
 
@@ -277,7 +277,7 @@ def test_listed_seconds_are_rounded_to_the_nearest_frame() -> None:
     times = [0.0, 0.1, 0.2, 0.5, 0.6, 0.7]
     images = [np.zeros((2, 2, 3), np.uint8)] * 6
     assert cuts_of(KnownCuts([0.099, 0.34, 0.36, 0.6], Path("list.txt"), times), images) == [1, 2, 3, 4]
-    with pytest.raises(DatasetError, match=r"^list\.txt: names 0\.900 s, but the video's last frame is at 0\.700 s"):
+    with pytest.raises(DatasetError, match=r"^list\.txt: lists 0\.900 s, but the video's last frame is at 0\.700 s"):
         cuts_of(KnownCuts([0.5, 0.9], Path("list.txt"), times), images)
 
 

@@ -99,12 +99,12 @@ def test_the_order_of_inputs_does_not_matter(movies: Path) -> None:
     [
         ("movies/none.mp4", "movies/none.mp4: no such file"),
         ("movies/*.flv", "movies/*.flv: no such file"),
-        ("movies/folder.mp4", "movies/folder.mp4: holds no videos"),
+        ("movies/folder.mp4", "movies/folder.mp4: contains no videos"),
         ("movies/" + "x" * 300, "movies/" + "x" * 300 + ": cannot be read (file name too long)"),
         ("movies/b.mp4/c.mp4", "movies/b.mp4/c.mp4: no such file"),
         (
             "/dev/stdin",
-            "/dev/stdin: is open in this process only, and another reads videos; name a file or named pipe",
+            "/dev/stdin: is open in this process only, but another one reads videos; name a file or named pipe",
         ),
     ],
 )
@@ -211,8 +211,8 @@ def test_a_folder_that_cannot_be_read_and_a_link_to_a_missing_video_are_left_out
     with pytest.warns(BasslWarning) as warned:
         assert find_videos(tmp_path) == [tmp_path / "a.mp4"]
     assert [str(one.message) for one in warned] == [
-        f"{tmp_path}/locked: cannot be read (permission denied), and is left out",
-        f"{tmp_path}/link.mp4: is a link to a missing file, and is left out",
+        f"{tmp_path}/link.mp4: is a link to a missing file; skipped",
+        f"{tmp_path}/locked: cannot be read (permission denied); skipped",
     ]
 
 

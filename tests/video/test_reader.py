@@ -196,7 +196,7 @@ def test_a_shot_list_replaces_the_detector(video: Path, tmp_path: Path) -> None:
 def test_a_shot_list_of_a_longer_video_is_refused(video: Path, tmp_path: Path) -> None:
     listed = tmp_path / "shots.txt"
     listed.write_text("7\n500\n")
-    with pytest.raises(DatasetError, match=r"shots\.txt: names frame 500, but the video has 120"):
+    with pytest.raises(DatasetError, match=r"shots\.txt: lists frame 500, but the video has 120"):
         read(video, shots=listed)
 
 

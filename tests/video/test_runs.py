@@ -174,7 +174,7 @@ def test_the_number_of_frames_decoded_ahead_is_limited(video: Path) -> None:
 
 
 def threads_of_runs() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if "_work" in thread.name]
+    return [thread for thread in threading.enumerate() if "_decode_runs" in thread.name]
 
 
 def test_abandoned_reading_ends_its_threads(video: Path) -> None:

@@ -36,6 +36,10 @@ def reading(tmp_path: Path) -> VideoProcess:
     return VideoProcess(path, ReaderSettings(shots=listed))
 
 
+def pid(process: VideoProcess) -> int:
+    return process._child.process.pid
+
+
 def test_shots_from_the_child_process_equal_those_of_the_reader(video: Path) -> None:
     reader = VideoReader(video, ReaderSettings())
     here = list(reader)
@@ -86,7 +90,7 @@ def test_errors_of_the_reader_are_raised_with_their_type(video: Path, tmp_path: 
 
 def test_a_killed_child_process_is_an_error_and_not_a_hang(blocked: Path) -> None:
     with VideoProcess(blocked, ReaderSettings()) as process:
-        os.kill(process.pid, signal.SIGKILL)
+        os.kill(pid(process), signal.SIGKILL)
         with pytest.raises(VideoError, match=r"pipe\.mp4: the process that read it died \(signal 9\)"):
             list(process)
 
@@ -95,7 +99,7 @@ def test_a_child_process_killed_between_two_shots_is_an_error(reading: VideoProc
     with reading as process:
         shots = iter(process)
         next(shots)
-        os.kill(process.pid, signal.SIGKILL)
+        os.kill(pid(process), signal.SIGKILL)
         with pytest.raises(VideoError, match="died"):
             list(shots)
 
@@ -103,21 +107,21 @@ def test_a_child_process_killed_between_two_shots_is_an_error(reading: VideoProc
 def test_a_partly_read_video_leaves_no_process(reading: VideoProcess) -> None:
     with reading as process:
         next(iter(process))
-        assert alive(process.pid)
-    assert not alive(process.pid)
+        assert alive(pid(process))
+    assert not alive(pid(process))
 
 
 def test_an_unread_video_leaves_no_process(video: Path, blocked: Path) -> None:
     for path in (video, blocked):
         with VideoProcess(path, ReaderSettings()) as process:
             pass
-        assert not alive(process.pid)
+        assert not alive(pid(process))
 
 
 def test_an_error_of_the_caller_leaves_no_process(blocked: Path) -> None:
     with pytest.raises(KeyboardInterrupt), VideoProcess(blocked, ReaderSettings()) as process:
         raise KeyboardInterrupt
-    assert not alive(process.pid)
+    assert not alive(pid(process))
 
 
 def test_files_in_the_working_folder_do_not_shadow_modules(video: Path, tmp_path: Path) -> None:
