@@ -38,7 +38,7 @@ class SomeFailedError(BasslError):
     """Some inputs failed and all others are done: ``what`` says what is incomplete, ``failed`` has a line for each."""
 
     def __init__(self, what: str, failed: tuple[str, ...]) -> None:
-        super().__init__(what, failed)  # what a copy in another process is made from
+        super().__init__(what, failed)  # the arguments of a copy in another process
         self.what, self.failed = what, failed
 
     def __str__(self) -> str:
@@ -46,11 +46,11 @@ class SomeFailedError(BasslError):
 
 
 class BasslWarning(UserWarning):
-    """A possible fault of a file that is used nevertheless, in one line."""
+    """A possible fault of a file that is used anyway, in one line."""
 
 
 class UnexpectedError(BasslError):
-    """An exception in a child process that is a bug: its type and text, and where it was raised."""
+    """An unexpected exception in a child process, a bug: its type and text, and where it was raised."""
 
 
 @contextmanager
@@ -109,5 +109,5 @@ def printable(text: str, longest: int = 2000) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's text, or its type where it has none."""
+    """The first line of an exception's text, or its type if it has none."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

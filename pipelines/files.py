@@ -27,11 +27,11 @@ EMPTY_NAME = "the name of a file or folder is empty; for the working folder writ
 def atomic_file(path: Path) -> Iterator[Path]:
     """A temporary file to write, renamed to ``path`` when the block ends without an error, else removed.
 
-    It is flushed to disk before it is renamed, and has the permissions of any new file. Missing folders are made.
+    It is flushed to disk before it is renamed, and has the permissions of any new file. Missing folders are created.
     Temporary files of this path that killed processes left are removed first.
 
     Raises:
-        BasslError: one line, for an OSError in the block, such as a full disk, and where ``path`` cannot be written.
+        BasslError: one line, for an OSError in the block, such as a full disk, and if ``path`` cannot be written.
     """
     check_writable(path)
     remove_partials(path)
@@ -54,7 +54,7 @@ def files_together(folder: Path, name: str) -> Iterator[Path]:
 
     Args:
         folder: where the files go; it must exist.
-        name: of what writes them.
+        name: of their writer.
 
     Raises:
         BasslError: one line, for an OSError in the block, such as a full disk.
@@ -83,15 +83,14 @@ def new_files(
     without an error.
 
     Raises:
-        BasslError: as :func:`files_together`; a file is one of those that are ``read``, or already exists and
-            ``overwrite`` is not set.
+        BasslError: as :func:`files_together`; a file is among ``read``, or exists and ``overwrite`` is not set.
     """
     targets = [folder / name for name in names]
     check_inputs_kept(targets, read)
     for target in targets:
         check_writable(target)
         if target.exists() and not overwrite:
-            raise BasslError(f"{target}: already exists; name another folder with -o, or give --overwrite")
+            raise BasslError(f"{target}: already exists; name another folder with -o, or use --overwrite")
     with files_together(folder, "bassl-files") as temporary:
         yield targets, [temporary / target.name for target in targets]
 
@@ -103,15 +102,15 @@ def _move_files(source: Path, target: Path) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a whole file, or leave the one that was there; to stdout where the path is ``-``.
+    """Write a file atomically; to stdout if the path is ``-``.
 
     Raises:
         BasslError: as :func:`atomic_file`.
     """
     if path == STDIO:
         stdout: Any = sys.stdout
-        with suppress(AttributeError):  # that of a notebook takes any text
-            stdout.reconfigure(encoding="utf-8")  # as in files, whatever the terminal has
+        with suppress(AttributeError):  # a notebook's stdout takes any text
+            stdout.reconfigure(encoding="utf-8")  # as in files, for any terminal
         stdout.write(content.decode())
         sys.stdout.flush()
         return
@@ -120,20 +119,20 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def check_names_folder(path: Path) -> None:
-    """Check that the name of an output folder is not that of a file. Raises BasslError."""
+    """Check that the name of an output folder is not a file name. Raises BasslError."""
     if path == STDIO:
-        raise BasslError("-: is stdout, which takes one video; for several name a folder")
+        raise BasslError("-: stdout takes one video; for several videos name a folder")
     if path.suffix.lower() in (".json", ".png", ".csv", ".html", ".edl"):
         raise BasslError(f"{path}: is the name of a file; for several videos name a folder, such as {path.stem}/")
 
 
 def _hidden(path: Path) -> str:
-    """How the names of temporary files of ``path`` begin; file systems allow 255 bytes, which its own name may need."""
+    """The beginning of names of temporary files of ``path``, cut because file systems allow 255 bytes."""
     return "." + os.fsdecode(os.fsencode(path.name)[:230])
 
 
 def remove_partials(path: Path) -> None:
-    """Remove the temporary files and folders of ``path`` that killed processes left; those of running ones stay."""
+    """Remove the temporary files and folders of ``path`` that killed processes left, but not of running processes."""
     for partial in path.parent.glob(f"{glob.escape(_hidden(path))}.????????.partial"):
         with suppress(OSError), locked(partial) as has_locks:
             if has_locks:
@@ -172,14 +171,14 @@ def locked(path: Path, wait: bool = False) -> Iterator[bool]:
     """Hold the lock of a file or folder, which the system releases when this process ends or is killed.
 
     Args:
-        path: what is there.
-        wait: for a running process that holds it.
+        path: an existing file or folder.
+        wait: until another process releases it.
 
     Yields:
         whether the file system has locks; some network file systems have none.
 
     Raises:
-        BlockingIOError: a running process holds it, unless it is waited for.
+        BlockingIOError: another process holds it, and ``wait`` is not set.
         OSError: there is no such file.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
@@ -197,11 +196,7 @@ def locked(path: Path, wait: bool = False) -> Iterator[bool]:
 
 
 def check_writable(path: Path) -> None:
-    """Check that a file can be made at ``path``, before hours of work end there; makes its folder.
-
-    Raises:
-        BasslError: one line, where it cannot.
-    """
+    """Check that a file can be written at ``path``, before hours of work; creates its folder. Raises BasslError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -219,7 +214,7 @@ def check_inputs_kept(written: Iterable[Path | None], read: Iterable[Path | None
     """Check that no file that a command writes is one that it reads, or lies in a folder that it reads.
 
     Raises:
-        BasslError: one line, with the first that is.
+        BasslError: one line, with the first such file.
     """
     inputs = {real(path) for path in read if path is not None}
     files = {_identity(path) for path in inputs if is_file(path)}
@@ -234,8 +229,8 @@ def check_inputs_kept(written: Iterable[Path | None], read: Iterable[Path | None
 
 def _identity(path: Path) -> tuple[int, int]:
     """The device and number of a file, which all its links share."""
-    found = path.stat()
-    return found.st_dev, found.st_ino
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
 def read_regular(path: Path, most: int) -> bytes:
@@ -263,29 +258,29 @@ def _stdin() -> bytes:
     return sys.stdin.buffer.read()
 
 
-def paths_of(given: Path | str | Iterable[Path | str]) -> list[Path]:
-    """One path, or each of several. A text is one path, though it is also a sequence of texts.
+def paths_of(paths: Path | str | Iterable[Path | str]) -> list[Path]:
+    """One path or several as a list; a string is one path.
 
     Raises:
         BasslError: one line, for an empty text, which would mean the working folder, and all videos below it.
     """
-    paths = [given] if isinstance(given, str | os.PathLike) else list(given)
-    if "" in paths:
+    several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
+    if "" in several:
         raise BasslError(EMPTY_NAME)
-    return [Path(path) for path in paths]
+    return [Path(path) for path in several]
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file; also for names that no file can have, where `Path.is_file` raises."""
+    """Whether there is such a file; False for invalid names, for which `Path.is_file` raises."""
     return os.path.isfile(path)  # noqa: PTH113
 
 
 def real(path: Path) -> Path:
-    """The path without links; also of one that is a loop of links, where `Path.resolve` of Python 3.11 raises."""
+    """The path without links; also for a loop of links, for which `Path.resolve` of Python 3.11 raises."""
     return Path(os.path.realpath(path))
 
 
 def os_reason(error: OSError) -> str:
-    """Why the operating system refused, for a message of one line."""
-    known = error.errno in errno.errorcode  # libraries have numbers of their own
-    return (os.strerror(error.errno or 0) if known else first_line(error)).lower()
+    """The reason of an error of the operating system, for a one-line message."""
+    is_system = error.errno in errno.errorcode  # libraries have their own numbers
+    return (os.strerror(error.errno or 0) if is_system else first_line(error)).lower()

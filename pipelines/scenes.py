@@ -1,4 +1,4 @@
-"""Shots, scenes, and ``scenes.json``, the file that holds them.
+"""Shots, scenes, and their file ``scenes.json``.
 
 The format is described in docs/formats.md and by ``pipelines/scenes.schema.json``.
 """
@@ -20,21 +20,21 @@ SCHEMA = "bassl.scenes"
 SCHEMA_VERSION = 1
 
 NO_VIDEO = "the video was not found, or was changed since; name it with --video"
-"""What a warning says after the path of a ``scenes.json``."""
+"""Text of a warning, after the path of a ``scenes.json``."""
 
-DROP_SHORT_ALONE = "--drop-short leaves out scenes that are shorter than --min-scene; give both"
+DROP_SHORT_ALONE = "--drop-short leaves out scenes that are shorter than --min-scene; use both"
 
 
 @dataclass(frozen=True)
 class VideoFacts:
-    """What a video is, as measured by decoding it.
+    """Facts of a video, measured by decoding it.
 
     ``width`` and ``height`` are pixels as shown (after the rotation that phones write). ``duration`` is in seconds and
-    ``frames`` counts what could be decoded; where a part of the video was read, both are those of its end.
+    ``frames`` counts decoded frames; if a part of the video was read, both refer to its end.
     ``frame_rate`` is the nominal rate in frames per second; times never come from it. ``id`` is the video's id in
     stores and labels, ``fingerprint`` comes from :func:`pipelines.video.inputs.fingerprint`, ``start_timecode`` is the
     timecode of the first frame, and ``sound_channels`` and ``sound_rate`` (Hz) are of the first of its
-    ``sound_tracks``; None where a file does not have it.
+    ``sound_tracks``; None if a file does not have it.
     """
 
     path: str
@@ -55,8 +55,8 @@ class VideoFacts:
 class Transition:
     """How a shot ends: ``kind`` is ``cut``, ``dissolve``, ``fade`` or ``wipe``.
 
-    Its half-open range, in frames and seconds, holds what belongs to both shots or to neither: none for a cut. The shot
-    ends in the middle of it.
+    Its half-open range, in frames and seconds, contains the frames that belong to both shots or to neither; it is empty
+    for a cut. The shot ends in its middle.
     """
 
     kind: str
@@ -73,7 +73,7 @@ TRANSITIONS = ("cut", "dissolve", "fade", "wipe")
 class Shot:
     """One shot: half-open ranges in frames and seconds; ``score`` is the probability that a scene ends with it.
 
-    ``transition`` is how it ends; None at the end of the video, and where the shot detector does not say.
+    ``transition`` is how it ends; None at the end of the video, and if the shot detector does not report it.
     """
 
     index: int
@@ -90,8 +90,7 @@ class Scene:
     """One scene: half-open ranges in shots, frames and seconds.
 
     ``confidence`` (0 to 1) is the lower score of its two borders, the shot before it and its own last shot; the video's
-    beginning and end are certain. ``name`` is what people call it, on the page of ``bassl report`` for one; None for a
-    scene that nobody has named.
+    beginning and end are certain. ``name`` is given by people, such as on the page of ``bassl report``.
     """
 
     index: int
@@ -112,10 +111,10 @@ class SceneList:
     """The scenes of a video, with its shots, settings and facts.
 
     Attributes:
-        video: what was read.
-        settings: everything that made this result, the version of bassl included.
-        shots: in order, without gap.
-        scenes: in order; they cover the shots without gap, but for what was left out as too short.
+        video: facts of the video.
+        settings: everything that determined this result, including the version of bassl.
+        shots: in order, without gaps.
+        scenes: in order; they cover the shots without gaps, except for scenes that were dropped as too short.
         warnings: one line each, about damage in the video; not part of the file.
     """
 
@@ -141,11 +140,7 @@ class SceneList:
         return content
 
     def save(self, path: Path | str) -> None:
-        """Write ``scenes.json``, with the path of the video also relative to it; the file appears whole or not at all.
-
-        Raises:
-            BasslError: where the path cannot be written.
-        """
+        """Write ``scenes.json`` atomically, with the path of the video also relative to it. Raises BasslError."""
         content = self.to_dict(Path(path).parent)
         write_atomically(Path(path), json.dumps(content, indent=1, allow_nan=False).encode() + b"\n")
 
@@ -179,7 +174,7 @@ def parse_time(text: str, frame_rate: float | None = None) -> float:
         return 3600.0 * int(match[1] or 0) + 60.0 * int(match[2]) + float(match[3].replace(",", "."))
     if match := re.fullmatch(r"([0-9]{1,4}):([0-5][0-9]):([0-5][0-9]):([0-9]{1,3})", text):
         if frame_rate is None:
-            raise ValueError("ends in a frame number; give the frame rate with the file")
+            raise ValueError("ends in a frame number; specify the frame rate")
         # Non-drop-frame timecode counts whole frames: at 23.976 a second of timecode is 24 frames.
         nominal = round(frame_rate)
         hours, minutes, seconds, frame = (int(part) for part in match.groups())
@@ -220,8 +215,8 @@ def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]
 
 
 def without_short(scenes: Sequence[Scene], least: float) -> tuple[Scene, ...]:
-    """The scenes of at least ``least`` seconds, renumbered. Raises BasslError where there are none."""
+    """The scenes of at least ``least`` seconds, renumbered. Raises BasslError if there are none."""
     kept = [scene for scene in scenes if scene.end - scene.start >= least - 1e-9]
     if not kept:
-        raise BasslError(f"no scene has {least:g} seconds or more; leave --drop-short out, or give a lower --min-scene")
+        raise BasslError(f"no scene has {least:g} seconds or more; leave out --drop-short, or use a lower --min-scene")
     return tuple(replace(scene, index=index) for index, scene in enumerate(kept))

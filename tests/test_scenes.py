@@ -78,10 +78,10 @@ EXPLOSION = {"kind": "explosion", "start_frame": 45, "end_frame": 55, "start": 1
 @pytest.mark.parametrize(
     ("keys", "value", "words"),
     [
-        (("video", "sound_channels"), 100_000, "sound_channels of the video is 100000, which is not between 0 and 512"),
-        (("video", "sound_tracks"), -1, "the sound_tracks of the video is -1, which is not between 0"),
-        (("shots", 0, "transition"), EXPLOSION, "'explosion', which is none of"),
-        (("scenes", 0, "confidence"), 1.01, r"confidence of scene 0 is 1\.01, which is not"),
+        (("video", "sound_channels"), 100_000, "sound_channels of the video is 100000, not between 0 and 512"),
+        (("video", "sound_tracks"), -1, "the sound_tracks of the video is -1, not between 0"),
+        (("shots", 0, "transition"), EXPLOSION, "'explosion', not one of"),
+        (("scenes", 0, "confidence"), 1.01, r"confidence of scene 0 is 1\.01, not"),
         (("scenes", 1, "name"), "", "is empty"),
         (("scenes", 1, "name"), 7, "7 is not the name of scene 1"),
     ],

@@ -1,8 +1,7 @@
 """`VideoAnnotation`, the result of all label readers; their text is parsed by `pipelines.datasets.parsing`.
 
-A reader is a function from a path to a list of `VideoAnnotation`, sorted by video id. Any fault of a file raises a
-`DatasetError` of one line with the file, the line number if there is one, and the fault. Every record has passed all
-checks.
+A reader is a function from a path to a list of `VideoAnnotation`, sorted by video id. Any fault of a file raises
+`DatasetError`, one line with the file, the line number if there is one, and the fault. Every record is checked.
 """
 
 import re
@@ -39,17 +38,17 @@ class VideoAnnotation:
     """The annotation of one video by one source, with N shots and M scenes.
 
     Sources label shots (`shots`, `scene_end`) or the time line (`scenes_frames`, `scenes_seconds`), some both.
-    All ranges are half-open, in order and do not overlap; gaps are allowed (gradual transitions, unlabelled stretches).
+    All ranges are half-open, in order and do not overlap; gaps are allowed (gradual transitions, unlabeled stretches).
 
     Raises DatasetError: the values are invalid or inconsistent.
     """
 
-    video_id: str  # name of the video, without slashes; made an id by `safe_id`, as the name of a video is
+    video_id: str  # name of the video, without slashes; `safe_id` makes it an id
     source: Path  # file or folder of the record, for messages
     shots: NDArray[np.int64] | None = None  # (N, 2) int64, frame range of each shot
     shots_seconds: NDArray[np.float64] | None = None  # (N, 2) float64, the same in seconds, if the source has it
     # (N,) int8: `SCENE_END` at the last shot of a scene, `DOUBTFUL` at a doubtful one of MovieNet, else `INSIDE`. The
-    # last shot is always `INSIDE`, whatever the source has.
+    # last shot is always `INSIDE`.
     scene_end: NDArray[np.int8] | None = None
     scenes_frames: NDArray[np.int64] | None = None  # (M, 2) int64, frame range of each scene
     scenes_seconds: NDArray[np.float64] | None = None  # (M, 2) float64, the scenes in seconds
@@ -58,8 +57,8 @@ class VideoAnnotation:
     frame_rate: float | None = None  # frames per second, if the source has it or it is known for the data set
     # (N,) float64, 0 to 1, predicted scores of scene ends, if the source is a prediction
     scores: NDArray[np.float64] | None = None
-    part: bool = False  # whether only a part of the video was read: that of its shots
-    # whether the source does not say where its last scene ends: with the video, see `close_last_scene`
+    part: bool = False  # whether the shots cover only a part of the video
+    # whether the last scene has no end in the source: it ends with the video, see `close_last_scene`
     open_end: bool = False
 
     def __post_init__(self) -> None:
@@ -70,19 +69,19 @@ class VideoAnnotation:
         for unit, ranges in (("shot", self.shots), ("shot", self.shots_seconds), *scenes):
             if ranges is not None:
                 check_ranges(ranges, unit, self.source)
-        pictured = None if self.keyframes is None else range(self.keyframes.shots)
+        with_keyframes = None if self.keyframes is None else range(self.keyframes.shots)
         for name, first, second in (
             ("shots in seconds", self.shots_seconds, self.shots),
             ("scenes in seconds", self.scenes_seconds, self.scenes_frames),
             ("labels", self.scene_end, self.shots),
-            ("shots with keyframes", pictured, self.shots),
-            ("labels", self.scene_end, pictured),
+            ("shots with keyframes", with_keyframes, self.shots),
+            ("labels", self.scene_end, with_keyframes),
             ("scores", self.scores, self.scene_end),
         ):
             if first is not None and second is not None and len(first) != len(second):
-                raise fault(self.source, f"{len(first)} {name}, but {len(second)} entries that they belong to")
+                raise fault(self.source, f"has {len(first)} {name} for {len(second)} entries")
         if self.number_of_shots is None and self.scenes_frames is None and self.scenes_seconds is None:
-            raise fault(self.source, f"holds neither shots nor scenes of {self.video_id}")
+            raise fault(self.source, f"has neither shots nor scenes of {self.video_id}")
         if self.scene_end is not None:
             check_labels(self.scene_end, self.source)
         if self.frame_rate is not None and not 0 < self.frame_rate <= MAX_POSITION:
@@ -104,7 +103,7 @@ def by_id(annotations: Iterable[VideoAnnotation]) -> list[VideoAnnotation]:
     ordered = sorted(annotations, key=lambda annotation: annotation.video_id)
     for first, second in pairwise(ordered):
         if first.video_id == second.video_id:
-            raise fault(second.source, f"is about the video {second.video_id}, and so is {first.source}; remove one")
+            raise fault(second.source, f"has the same video {second.video_id} as {first.source}; remove one of them")
     return ordered
 
 
@@ -122,16 +121,16 @@ def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | N
     if (valid & in_order).all():
         return
     i = int(np.flatnonzero(~(valid & in_order))[0])
-    what = f"{unit} {i}, from {start[i]} to {end[i]},"
+    problem = f"{unit} {i}, from {start[i]} to {end[i]},"
     if not (np.isfinite(ranges[i]).all() and end[i] <= MAX_POSITION and start[i] <= MAX_POSITION):
-        what += " is outside the valid range"
+        problem += " is outside the valid range"
     elif start[i] < 0:
-        what += " starts before the video"
+        problem += " starts before the video"
     elif start[i] >= end[i]:
-        what += " is empty or ends before it starts"
+        problem += " is empty or ends before it starts"
     else:
-        what += f" starts before the end of {unit} {i - 1} at {end[i - 1]}"
-    raise fault(path, what, lines[i] if lines is not None else None)
+        problem += f" starts before the end of {unit} {i - 1} at {end[i - 1]}"
+    raise fault(path, problem, lines[i] if lines is not None else None)
 
 
 def check_labels(scene_end: NDArray[np.int8], path: Path) -> None:

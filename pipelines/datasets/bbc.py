@@ -27,13 +27,13 @@ def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
 
     A video's id is its file name without `.txt`. Frame rate: `FRAME_RATE`. Raises DatasetError: a folder or file is
     missing or damaged, a scene begins after the last shot, or a list of scenes does not run from shot 0 to the number
-    of shots: then it or the shot list is truncated.
+    of shots, because it or the shot list is truncated.
     """
     folder = _annotations(root)
     scene_folder = folder / "scenes" / f"annotator_{annotator}"
     shot_files, scene_files = listed_files(folder / "shots", ".txt"), listed_files(scene_folder, ".txt")
     if not shot_files:
-        raise fault(folder / "shots", "has no shot lists (*.txt); give the folder that holds BBC's annotations")
+        raise fault(folder / "shots", "has no shot lists (*.txt); name the folder of BBC's annotations")
     if not scene_files:
         raise fault(scene_folder, "has no lists of scenes (*.txt)")
     for here, there in ((shot_files, scene_files), (scene_files, shot_files)):

@@ -42,9 +42,8 @@ class KeyframeReader:
 
     def read(self, rows: NDArray[np.int64], images: NDArray[np.int64]) -> list[list[bytes]]:
         """The JPEGs of a window, S lists of n: `images` (S, n) of the N_k keyframes of `rows` (S,) of one video, which
-        are in ascending order (a clipped window repeats its first or last row). Raises StoreError where the video has
-        no keyframes or its store is missing or damaged, DatasetError for a missing file of a folder, or one that is not
-        a JPEG.
+        are in ascending order (a clipped window repeats its first or last row). Raises StoreError if the video has no
+        keyframes or its store is missing or damaged, DatasetError for a file of a folder that is missing or not a JPEG.
         """
         index = self.index
         video = int(index.video_of(rows[:1])[0])
@@ -54,23 +53,23 @@ class KeyframeReader:
         if path.suffix != ".h5":
             first = index.span(video).start
             return [
-                [read_jpeg(path / keyframe_name(row - first, k)) for k in chosen]
-                for row, chosen in zip(rows.tolist(), images.tolist(), strict=True)
+                [read_jpeg(path / keyframe_name(row - first, k)) for k in numbers]
+                for row, numbers in zip(rows.tolist(), images.tolist(), strict=True)
             ]
         start, end = int(index.jpeg[rows[0], 0]), int(index.jpeg[rows[-1], -1])
         content = self._pread(video, path, start, end - start)
         result = []
-        for row, chosen in zip(rows.tolist(), images.tolist(), strict=True):
+        for row, numbers in zip(rows.tolist(), images.tolist(), strict=True):
             bounds = (index.jpeg[row] - start).tolist()
-            jpegs = [content[bounds[k] : bounds[k + 1]] for k in chosen]
-            if any(zlib.crc32(jpeg) != index.jpeg_crc32[row, k] for jpeg, k in zip(jpegs, chosen, strict=True)):
+            jpegs = [content[bounds[k] : bounds[k + 1]] for k in numbers]
+            if any(zlib.crc32(jpeg) != index.jpeg_crc32[row, k] for jpeg, k in zip(jpegs, numbers, strict=True)):
                 raise StoreError(f"{self.shot(row)} {self._what_changed(video, path)}")
             result.append(jpegs)
         return result
 
     def decoded(self, row: int, jpeg: bytes) -> NDArray[np.uint8]:
-        """Decode a keyframe that was read for a row, to (H, W, 3) uint8 RGB. Raises StoreError, which names the shot,
-        where it cannot be decoded."""
+        """Decode the JPEG of a row's keyframe to (H, W, 3) uint8 RGB. Raises StoreError, which names the shot, if it
+        cannot be decoded."""
         try:
             return from_jpeg(jpeg)
         except ValueError as error:
@@ -83,10 +82,10 @@ class KeyframeReader:
         return f"{path}: shot {row - self.index.span(video).start}"
 
     def _what_changed(self, video: int, path: Path) -> str:
-        """Why the keyframes of a store are not those of the index, and what to do."""
-        known = self.index.jpeg_crc32[self.index.span(video)]
-        if np.array_equal(read_keyframes(path).jpeg_crc32, known.ravel()):
-            return "is damaged; run `bassl extract-keyframes --overwrite` on its video, or what else made it"
+        """Why the keyframes of a store differ from the index, and what to do."""
+        expected = self.index.jpeg_crc32[self.index.span(video)]
+        if np.array_equal(read_keyframes(path).jpeg_crc32, expected.ravel()):
+            return "is damaged; run `bassl extract-keyframes --overwrite` on its video, or the program that made it"
         return f"was made again after the index; {_REMEDY}"
 
     def _pread(self, video: int, path: Path, start: int, size: int) -> bytes:

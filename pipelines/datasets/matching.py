@@ -24,16 +24,16 @@ class MatchReport:
     scene_ends: int  # number of scene ends, without those at the end of the video
     matched: int  # number of them that have a shot
     unmatched: tuple[float, ...]  # positions of the others
-    # number of further ones at the end of the last shot, which are not labels: the video's end is not a scene end
+    # number of further ones at the end of the last shot: the end of the video is not a scene end to predict
     at_video_end: int
     mean_distance: float  # mean distance between a matched scene end and the end of its shot; 0 if there is none
     max_distance: float  # largest such distance
-    outside: int = 0  # number of further ones before the first shot or after the last: of a part of the video
+    outside: int = 0  # number of further ones before the first shot or after the last, if these are a part of a video
 
 
 def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: float) -> NDArray[np.int64]:
-    """Assign scene ends to shots, one to one and in order: as many as possible, with minimum total distance; of equally
-    near shots the earlier.
+    """Assign scene ends to shots, one to one and in order: as many as possible, with minimum total distance. Of
+    equally near shots the earlier is taken.
 
     Args:
         shot_ends: (N,), strictly increasing.
@@ -61,8 +61,8 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
     first = 0
     for m in range(1, len(spans) + 1):
         if m == len(spans) or low[m] >= high[m - 1]:
-            found = _assign_run(ends[low[first] : high[m - 1]], spans[first:m], tolerance)
-            assigned[first:m] = np.where(found >= 0, found + low[first], -1)
+            run = _assign_run(ends[low[first] : high[m - 1]], spans[first:m], tolerance)
+            assigned[first:m] = np.where(run >= 0, run + low[first], -1)
             first = m
     return assigned
 
@@ -86,17 +86,17 @@ def match_annotation(
 ) -> tuple[NDArray[np.int8], MatchReport]:
     """Label shots from an annotation of the video, on the time line in seconds.
 
-    Of what the annotation has, the first is used: scenes in seconds, scenes in frames, labelled shots in seconds,
-    labelled shots in frames. Frames are converted by the times of `shots`, also with a variable frame rate; the
-    annotation's frames must be those of the same file. If there is a gap after a scene or shot of the annotation, its
+    Uses the first of these that the annotation has: scenes in seconds, scenes in frames, labeled shots in seconds,
+    labeled shots in frames. Frames are converted by the times of `shots`, also with a variable frame rate; the
+    annotation's frames must refer to the same file. If there is a gap after a scene or shot of the annotation, its
     end may be anywhere in the gap. Labels keep their value: a doubtful end stays doubtful.
 
-    Two kinds of ends are counted in the report, but give no label: the end of the video, which is assigned to the last
-    shot, whose label is 0 by convention; and ends outside the shots, where these are of a part of the video.
+    Two kinds of ends are counted in the report but not labeled: the end of the video, which is assigned to the last
+    shot, whose label is 0 by convention; and ends outside the shots, if these are a part of the video.
 
     `shots`, `shots_seconds`: (N, 2) ranges of the shots to label, in frames and in seconds. `tolerance`: in seconds.
     Returns: (N,) int8 labels and the report, in seconds.
-    Raises DatasetError: the source has no scenes and no labelled shots.
+    Raises DatasetError: the source has no scenes and no labeled shots.
     """
     annotation = close_last_scene(annotation, float(shots_seconds[-1, 1]))
     spans, labels = labelled_ends(annotation, frame_clock(shots, shots_seconds))
@@ -113,8 +113,7 @@ def match_annotation(
 
 
 def close_last_scene(annotation: VideoAnnotation, end: float) -> VideoAnnotation:
-    """The annotation with the video's end, in seconds, as that of its last scene, where the source does not give
-    one."""
+    """The annotation with the end of the video, in seconds, as the end of its last scene, if the source has none."""
     if not annotation.open_end or annotation.scenes_seconds is None:
         return annotation
     scenes = annotation.scenes_seconds.copy()
@@ -127,7 +126,7 @@ def labelled_ends(annotation: VideoAnnotation, clock: Clock) -> tuple[Numbers, N
 
     `clock` converts its frames to seconds; not used if it has seconds itself.
     Returns: (M, 2) the earliest and latest time of each end, which differ if there is a gap, and the label (M,).
-    Raises DatasetError: the source has no scenes and no labelled shots.
+    Raises DatasetError: the source has no scenes and no labeled shots.
     """
     if annotation.scenes_seconds is not None:
         spans = end_spans(annotation.scenes_seconds)
@@ -154,13 +153,13 @@ def end_spans(ranges: Ranges) -> Numbers:
 
 def frame_clock(shots: NDArray[np.int64], shots_seconds: Numbers) -> Clock:
     """Conversion of frames to seconds, from shots (N, 2) with both; also for a variable frame rate."""
-    known, seconds = shots.ravel().astype(np.float64), shots_seconds.ravel()
-    rate = (seconds[-1] - seconds[0]) / (known[-1] - known[0])
+    positions, seconds = shots.ravel().astype(np.float64), shots_seconds.ravel()
+    rate = (seconds[-1] - seconds[0]) / (positions[-1] - positions[0])
 
     def clock(frames: Numbers) -> Numbers:
         # Outside the shots, np.interp would clip every frame to the video's edge; extrapolate instead.
-        outside = np.minimum(frames - known[0], 0) + np.maximum(frames - known[-1], 0)
-        return np.asarray(np.interp(frames, known, seconds) + rate * outside)
+        outside = np.minimum(frames - positions[0], 0) + np.maximum(frames - positions[-1], 0)
+        return np.asarray(np.interp(frames, positions, seconds) + rate * outside)
 
     return clock
 

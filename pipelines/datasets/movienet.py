@@ -45,7 +45,7 @@ from pipelines.files import os_reason
 FRAME_RATE = 24.0
 """Frames per second, by convention in the literature; MovieNet's files do not have it."""
 SPLITS = ("train", "val", "test")
-MAX_UNLABELLED = 2
+MAX_UNLABELED = 2
 """Maximum number of shots without a label per video: none in one video of MovieNet, the last in 316, two in one."""
 
 _KEYFRAMES = Path("240P_frames")
@@ -68,7 +68,7 @@ def videos_with_keyframes(root: Path) -> set[str]:
 
 
 def movienet_of_part(folder: Path) -> Path | None:
-    """The root folder of MovieNet where the folder is one of those in it."""
+    """The root folder of MovieNet, if the folder is one of its parts."""
     folder = folder.resolve()
     parts = (_KEYFRAMES, _LABELS.parent, _LABELS, _SHOTS, _LISTS)
     roots = (folder.parents[len(part.parts) - 1] for part in parts if folder.match(str(part)))
@@ -76,29 +76,27 @@ def movienet_of_part(folder: Path) -> Path | None:
 
 
 def read_movienet(root: Path, left_out: dict[str, str] | None = None, only: str | None = None) -> list[VideoAnnotation]:
-    """Read every video with keyframes, a shot list or labels, or ``only`` one. ``left_out`` takes the videos whose
-    files are damaged, contradict each other or lack a keyframe, with the reason by video id; without it such a video is
-    an error.
+    """Read every video with keyframes, a shot list or labels, or ``only`` one. Videos whose files are damaged,
+    contradict each other or lack a keyframe go into ``left_out``, with the reason by video id, or else are errors.
 
-    Shots and labels come from `scene318` if it has the video, else from the ndjson lists. The number of shots is that
-    of the shot list, else of the keyframe folder, else of the ndjson list. Shots without a label (at most
-    `MAX_UNLABELLED` per video: the last ones, or a first shot left out by the numbering) are `INSIDE`; so is the last
-    shot, whatever its label. Doubtful ends stay -1. Videos that are only named in a list or split, without labels, are
-    left out. Frame rate: `FRAME_RATE`.
+    Shots and labels come from `scene318` if it has the video, else from the ndjson lists. The number of shots comes
+    from the shot list, else from the keyframe folder, else from the ndjson list. Shots without a label (at most
+    `MAX_UNLABELED` per video: the last ones, or a first shot left out by the numbering) are `INSIDE`, like the
+    last shot. Doubtful ends stay -1. Videos that only a list or split names are left out. Frame rate: `FRAME_RATE`.
 
     Keyframe folders are listed once and their numbering is checked, without a stat of each file. Raises DatasetError:
     there are no files of MovieNet, a file is damaged, two files contradict each other about a video (both are named), a
     video has labels but no number of shots, or a keyframe is missing.
     """
     if not is_movienet(root):
-        raise fault(root, "holds neither 240P_frames nor scene318 nor anno/anno.*.ndjson; give MovieNet's folder")
+        raise fault(root, "has neither 240P_frames nor scene318 nor anno/anno.*.ndjson; name MovieNet's folder")
     shot_files = listed_files(root / _SHOTS, ".txt")
     label_files = listed_files(root / _LABELS, ".txt")
     keyframe_folders = {name: root / _KEYFRAMES / name for name in _subfolders(root / _KEYFRAMES)}
     listed = _read_lists(root)
     splits = read_movienet_splits(root)
-    labelled = [video_id for video_id, video in listed.items() if video.labelled]
-    ids = {*shot_files, *label_files, *keyframe_folders, *labelled}
+    labeled = [video_id for video_id, video in listed.items() if video.labeled]
+    ids = {*shot_files, *label_files, *keyframe_folders, *labeled}
     if not ids:
         raise fault(root, "has the folders or lists of MovieNet, but no video's keyframes, shots or labels")
     videos = []
@@ -142,7 +140,7 @@ class _Listed:
     labels: dict[int, int | None] = field(default_factory=dict)  # by shot
 
     @property
-    def labelled(self) -> bool:
+    def labeled(self) -> bool:
         """Whether the list has labels of the video: of all listed shots, or of none."""
         return None not in self.labels.values()
 
@@ -167,8 +165,10 @@ def _video(
         number, counted = listed.shots, listed.path
     if keyframes is not None and keyframes.shots != number:
         raise fault(keyframes.folder, f"has keyframes of {keyframes.shots} shots, but {counted} lists {number} shots")
-    if listed is not None and not number - MAX_UNLABELLED <= listed.shots <= number:
-        raise fault(listed.path, f"gives {video_id} {listed.shots} shots, but {counted} has {number}", line=listed.line)
+    if listed is not None and not number - MAX_UNLABELED <= listed.shots <= number:
+        raise fault(
+            listed.path, f"lists {listed.shots} shots of {video_id}, but {counted} has {number}", line=listed.line
+        )
 
     scene_end = None
     if label_file:
@@ -178,9 +178,9 @@ def _video(
         scene_end = _spread(labels, number, label_file, f"{counted} has")
         if listed is not None:
             _compare(labels, listed, label_file)
-    elif listed is not None and listed.labelled:
-        known = {shot: label for shot, label in listed.labels.items() if label is not None}
-        scene_end = _spread(known, number, listed.path, f"for {video_id} {counted} has")
+    elif listed is not None and listed.labeled:
+        labels = {shot: label for shot, label in listed.labels.items() if label is not None}
+        scene_end = _spread(labels, number, listed.path, f"for {video_id} {counted} has")
 
     if listed is not None and listed.part in SPLITS and split not in (None, listed.part):
         raise fault(listed.path, f"has {video_id} in {listed.part}, but {root / _SPLIT} in {split}; remove one of them")
@@ -193,13 +193,13 @@ def _video(
 
 
 def _spread(labels: dict[int, int], number: int, path: Path, whose: str) -> NDArray[np.int8]:
-    """Labels (N,) of all shots from those of a contiguous range that leaves out few shots; `whose` is for messages."""
+    """Labels (N,) of all shots, from labels of a contiguous range that lacks few shots; `whose` is for messages."""
     if not labels:
-        raise fault(path, "holds no labels")
+        raise fault(path, "contains no labels")
     first, last = min(labels), max(labels)
     if last >= number:
         raise fault(path, f"labels shot {last}, but {whose} only {number} shots")
-    if number - len(labels) > MAX_UNLABELLED:
+    if number - len(labels) > MAX_UNLABELED:
         raise fault(path, f"has {len(labels)} labels, but {whose} {number} shots")
     if first > 1 or last - first + 1 != len(labels):
         missing = next(shot for shot in range(number) if shot not in labels)
@@ -238,7 +238,7 @@ def _read_labels(path: Path) -> dict[int, int]:
 
 def _label(value: int, path: Path, line: int) -> int:
     if value not in (SCENE_END, INSIDE, DOUBTFUL):
-        raise fault(path, f"{value} is not a label; those are 0, 1 and -1", line)
+        raise fault(path, f"{value} is not a label; labels are 0, 1 and -1", line)
     return value
 
 
@@ -258,15 +258,17 @@ def _read_lists(root: Path) -> dict[str, _Listed]:
             if first is video:
                 continue
             if part in SPLITS:
-                raise fault(path, f"has the video {video_id}, and so has {first.path}", video.line)
+                raise fault(path, f"has the same video {video_id} as {first.path}", video.line)
             # `trainvaltest` repeats the three, `pretrain` may; they must agree.
             if video.num_shot != first.num_shot and video.shots != first.shots:
-                raise fault(path, f"gives {video_id} {video.shots} shots, {first.path} {first.shots}", video.line)
+                raise fault(
+                    path, f"lists {video.shots} shots of {video_id}, but {first.path} {first.shots}", video.line
+                )
             first.shots = max(first.shots, video.shots)
             for shot, label in video.labels.items():
                 other = first.labels.get(shot)
                 if label is not None and other is not None and label != other:
-                    raise fault(path, f"labels shot {shot} of {video_id} with {label}, {first.path} with {other}")
+                    raise fault(path, f"labels shot {shot} of {video_id} with {label}, but {first.path} with {other}")
     return videos
 
 
@@ -284,7 +286,7 @@ def _read_list(path: Path, part: str) -> dict[str, _Listed]:
             label = _label(as_int(entry["boundary_label"], "a label", path, number), path, number)
         video = videos.setdefault(video_id, _Listed(path, number, shots, shots, part))
         if shots != video.num_shot:
-            raise fault(path, f"gives {quote(video_id)} {shots} shots, and {video.num_shot} before", number)
+            raise fault(path, f"lists {shots} shots of {quote(video_id)}, but {video.num_shot} before", number)
         if not 0 <= shot <= shots:
             raise fault(path, f"shot {shot} of {quote(video_id)} is beyond its {shots} shots", number)
         if shot in video.labels:
@@ -293,23 +295,23 @@ def _read_list(path: Path, part: str) -> dict[str, _Listed]:
     for video_id, video in videos.items():
         video.shots += video.num_shot in video.labels
         absent = video.shots - len(video.labels)
-        if absent > MAX_UNLABELLED:
+        if absent > MAX_UNLABELED:
             raise fault(path, f"has {len(video.labels)} of the {video.shots} shots of {quote(video_id)}", video.line)
-        unlabelled = sum(label is None for label in video.labels.values())
-        if 0 < unlabelled < len(video.labels):
+        unlabeled = sum(label is None for label in video.labels.values())
+        if 0 < unlabeled < len(video.labels):
             raise fault(path, f"has labels of only some shots of {quote(video_id)}", video.line)
         if video.shots < 1:
-            raise fault(path, f"gives {quote(video_id)} no shots", video.line)
+            raise fault(path, f"lists no shots of {quote(video_id)}", video.line)
     return videos
 
 
 def _subfolders(folder: Path) -> list[str]:
-    # Links to folders count, too, hence is_dir for each of about a thousand names.
+    # Links to folders count too, so is_dir is called for each of about a thousand names.
     return [name for name in listed_names(folder) if (folder / name).is_dir()]
 
 
 def keyframe_name(shot: int, image: int) -> str:
-    """The name of the file of a keyframe in the folder of its video."""
+    """The file name of a keyframe in the folder of its video."""
     return f"shot_{shot:04d}_img_{image}.jpg"
 
 
@@ -324,16 +326,16 @@ def _read_keyframe_folder(folder: Path) -> KeyframeFolder:
             raise fault(folder / name, "is not named like a keyframe (shot_0000_img_0.jpg)")
         shots, images = max(shots, shot + 1), max(images, image + 1)
     if len(names) != shots * images:
-        # Names are distinct and in range, so one is missing, and is found in at most len(names) + 1 steps.
-        there = set(names)
+        # Names are distinct and in range, so one is missing, at most len(names) + 1 steps away.
+        existing = set(names)
         every = ((shot, image) for shot in range(shots) for image in range(images))
-        shot, image = next(pair for pair in every if keyframe_name(*pair) not in there)
+        shot, image = next(pair for pair in every if keyframe_name(*pair) not in existing)
         raise fault(folder, f"lacks {keyframe_name(shot, image)}, keyframe {image} of shot {shot}")
     return KeyframeFolder(folder, shots, images)
 
 
 def read_jpeg(path: Path) -> bytes:
-    """The bytes of a JPEG file. Raises DatasetError when it cannot be read, is not a JPEG or is truncated."""
+    """The bytes of a JPEG file. Raises DatasetError if it cannot be read, is not a JPEG or is truncated."""
     try:
         content = path.read_bytes()
     except OSError as error:

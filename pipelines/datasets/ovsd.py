@@ -2,7 +2,7 @@
 Sequential Grouping", ISM 2016), in one folder:
 
     02_scenes.txt       `0 3169`: first and last frame of each scene, counted from zero, inclusive
-    02_shots.txt        `0 414`: the same of each shot
+    02_shots.txt        `0 414`: the same for each shot
 """
 
 import math
@@ -25,17 +25,17 @@ def is_ovsd(root: Path) -> bool:
 
 
 def read_ovsd(root: Path) -> list[VideoAnnotation]:
-    """Read all videos of a folder, with scenes as frame ranges and, if there is a shot list, labelled shots.
+    """Read all videos of a folder, with scenes as frame ranges and, if there is a shot list, labeled shots.
 
     Scenes were annotated by eye: most ends differ from the nearest shot end, often by some frames and sometimes by many
     seconds, and there may be gaps between scenes. A scene ends with the shot with the nearest end, one shot per scene.
     A video's id is the name before `_scenes.txt`. The files do not have the frame rate. Raises DatasetError: a file is
     missing or damaged, a shot list has no scenes, there are more scenes than shots, or scenes and shots do not begin
-    and end together, as in the whole set: then one of the files is truncated.
+    and end together, because one of the files is truncated.
     """
     scene_files, shot_files = listed_files(root, _SCENES), listed_files(root, _SHOTS)
     if not scene_files:
-        raise fault(root, f"has no files *{_SCENES}; give the folder that holds OVSD's annotations")
+        raise fault(root, f"has no files *{_SCENES}; name the folder of OVSD's annotations")
     if alone := sorted({*shot_files} - {*scene_files}):
         raise fault(shot_files[alone[0]], f"has no {alone[0]}{_SCENES} beside it")
     return by_id(_video(video_id, path, shot_files.get(video_id)) for video_id, path in scene_files.items())

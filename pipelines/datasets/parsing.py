@@ -1,4 +1,4 @@
-"""Parsing of text, numbers and JSON of label files; what is wrong with one becomes a `DatasetError` of one line."""
+"""Parsing of text, numbers and JSON of label files; any fault becomes a `DatasetError`, one line."""
 
 import json
 import math
@@ -13,7 +13,7 @@ from typing import Any
 from pipelines.errors import DatasetError, printable
 from pipelines.files import read_regular
 
-MAX_POSITION = 2**31 - 1  # largest valid frame number, count or time in seconds; more is taken as damage
+MAX_POSITION = 2**31 - 1  # largest valid frame number, count or time in seconds; more means damage
 MAX_TEXT_BYTES = 64 * 2**20  # maximum size of a file that is read at once
 MAX_LINE_BYTES = 2**16  # maximum length of a line in files that are read line by line
 MAX_SCENES_BYTES = 16 * 2**20  # of a scenes.json: a hundred thousand shots
@@ -114,7 +114,7 @@ def _finite_float(text: str) -> float:
 
 
 def _bounded_int(text: str) -> int:
-    if len(text) > 20:  # would not fit into 64 bits, nor some of them into a float
+    if len(text) > 20:  # more than 64 bits
         raise ValueError(f"{quote(text)} is too large a number")
     return int(text)
 

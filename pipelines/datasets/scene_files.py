@@ -31,7 +31,7 @@ from pipelines.scenes import SCHEMA, SCHEMA_VERSION, parse_time
 TIME_ROUNDING = 0.002  # maximum difference in seconds between equal times in a scenes.json, due to rounding
 
 _ENDINGS = (".json", ".csv", ".chapters.xml", ".ffmetadata", ".ffmeta")
-# Names of CSV columns, in lower case with "_" for anything but letters and digits; the first one found is taken.
+# Names of CSV columns, in lower case with "_" for anything but letters and digits; the first match is used.
 _FRAMES = (("start_frame",), ("end_frame",))
 _TIMES = (
     ("start_time_seconds", "start_seconds", "start_s", "start", "start_time", "start_timecode"),
@@ -50,10 +50,10 @@ def is_scene_files(path: Path) -> bool:
 def read_scenes_json(path: Path) -> VideoAnnotation:
     """Read a `scenes.json`, version 1: shots in frames and seconds, their labels and optional scores.
 
-    The id is the video's own; in a file without one, it is made of the stem of the video's file name. Raises
-    DatasetError: it is not a scenes.json, of another version, or inconsistent: shots and scenes must be contiguous from
-    frame 0 to the end of the video, and scenes begin and end with their shots. Where the settings say so, shots begin
-    later (``start``), and scenes may have gaps (``drop_short``).
+    The id is the video's own, or else the stem of the video's file name. Raises DatasetError: it is not a scenes.json,
+    of another version, or inconsistent: shots and scenes must be contiguous from frame 0 to the end of the video, and
+    scenes begin and end with their shots. With the setting ``start`` shots may begin later, with ``drop_short`` scenes
+    may have gaps.
     """
     return annotation_of(read_json(path, MAX_SCENES_BYTES), path)
 
@@ -65,7 +65,7 @@ def annotation_of(content: Any, path: Path) -> VideoAnnotation:
         raise fault(path, f"is not a scenes.json: its 'schema' is not '{SCHEMA}'")
     version = as_int(member(content, "version", "the file", path), "a version", path)
     if version != SCHEMA_VERSION:
-        raise fault(path, f"is a scenes.json of version {version}; version {SCHEMA_VERSION} can be read")
+        raise fault(path, f"is a scenes.json of version {version}; this bassl reads version {SCHEMA_VERSION}")
 
     video = member(content, "video", "the file", path)
     name = as_text(member(video, "path", "the video", path), "the path of a video", path)
@@ -99,7 +99,7 @@ def annotation_of(content: Any, path: Path) -> VideoAnnotation:
         path,
         shots=shot_frames,
         shots_seconds=shot_times,
-        # what was left out as too short ends where the next scene begins
+        # a scene that was dropped as too short ends at the next scene
         scene_end=labels_from_ends(sorted({*ends - 1, *firsts[firsts > 0] - 1, len(shots) - 1}), len(shots)),
         frame_rate=frame_rate,
         scores=_scores(shots, path),
@@ -133,7 +133,7 @@ def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotat
     `start_frame` and `end_frame` (counted from zero, end exclusive), or both. Case, blanks and units in a name ("Start
     Time (seconds)") and other columns are ignored. The separator is a comma, semicolon or tab.
 
-    The output of PySceneDetect's `list-scenes` is recognised by its columns, with or without the list of cuts
+    The output of PySceneDetect's `list-scenes` is recognized by its columns, with or without the list of cuts
     ("Timecode List:") as its first line; it counts frames from one, and its End Frame is inclusive.
 
     The id is the file name without `.csv` and without `-Scenes`, which PySceneDetect appends, or `.scenes`.
@@ -189,7 +189,7 @@ def _integers(entries: list[Any], unit: str, keys: tuple[str, str], path: Path) 
 
 
 def _table(path: Path) -> tuple[list[str], list[tuple[list[str], int]]]:
-    """The normalised column names, and the rows as stripped cells, each with its line number."""
+    """The normalized column names, and the rows as stripped cells, each with its line number."""
     text = read_text(path)
     for delimiter in ",;\t":
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
@@ -211,7 +211,7 @@ def _table(path: Path) -> tuple[list[str], list[tuple[list[str], int]]]:
             if len(row) < len(header) or any(row[len(header) :]):
                 commas = "; put quotes around a text with commas, and write decimals with a point"
                 hint = commas if delimiter == "," and len(row) > len(header) else ""
-                raise fault(path, f"has {len(row)} cells where the header has {len(header)}{hint}", line)
+                raise fault(path, f"has {len(row)} cells, but the header has {len(header)}{hint}", line)
         return header, table
     raise fault(path, "has no columns 'start' and 'end', nor 'start_frame' and 'end_frame'")
 

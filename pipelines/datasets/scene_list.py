@@ -1,4 +1,4 @@
-"""Reads a ``scenes.json`` into a :class:`SceneList`."""
+"""Reading a ``scenes.json`` into a :class:`SceneList`."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from pipelines.options import kind_of
 from pipelines.scenes import TRANSITIONS, Scene, SceneList, Shot, Transition, VideoFacts, timecode
 from pipelines.video.inputs import fingerprint, video_at
 
-# How each fact of a video is read, by its type; those with a default may be missing.
+# The reader of each fact of a video, by its type; facts with a default may be missing.
 _BY_TYPE = {str: as_text, int: as_int, float: as_number}
 _READERS = {name: _BY_TYPE[kind_of(hint)[0]] for name, hint in get_type_hints(VideoFacts).items()}
 _MOST = {"sound_tracks": 512, "sound_channels": 512, "sound_rate": MAX_POSITION}
 
 
 def read_scene_list(path: Path | str) -> SceneList:
-    """Read a ``scenes.json``, version 1. The path of its video is the file with its fingerprint at its relative or
-    absolute path, or as the file has it where there is none.
+    """Read a ``scenes.json``, version 1. The path of its video is the file with its fingerprint, searched for at its
+    relative and absolute path; if there is none, the path in the file.
 
-    Raises DatasetError when it is not a scenes.json, of another version, or inconsistent."""
+    Raises DatasetError if it is not a scenes.json, of another version, or inconsistent."""
     path = Path(path)
     content = read_json(path, MAX_SCENES_BYTES)
-    annotation_of(content, path)  # checks for gaps, overlaps, and scenes that do not begin and end with their shots
+    annotation_of(content, path)  # checks everything about shots and scenes
     settings = content.get("settings", {})
     if not isinstance(settings, dict):
         raise fault(path, "its settings are not an object")
@@ -49,9 +49,8 @@ def read_scene_list(path: Path | str) -> SceneList:
 
 
 def with_video(scenes: SceneList, video: Path | None) -> SceneList:
-    """The scenes with the path and fingerprint of ``video``, or as they are where it is None.
-
-    Raises VideoError where there is no such file."""
+    """The scenes with the path and fingerprint of ``video``, or unchanged if it is None. Raises VideoError if there is
+    no such file."""
     if video is None:
         return scenes
     if not is_file(video):
@@ -67,7 +66,7 @@ def _video(entry: dict[str, Any], path: Path) -> VideoFacts:
             facts[field.name] = _READERS[field.name](value, f"the {field.name} of the video", path)
     for name, most in _MOST.items():
         if not 0 <= facts.get(name, 0) <= most:
-            raise fault(path, f"the {name} of the video is {facts[name]}, which is not between 0 and {most}")
+            raise fault(path, f"the {name} of the video is {facts[name]}, not between 0 and {most}")
     relative = as_text(entry.get("relative_path", ""), "the relative_path of the video", path)
     video = VideoFacts(**facts)
     return replace(video, path=_video_path(path, video, relative))
@@ -76,13 +75,13 @@ def _video(entry: dict[str, Any], path: Path) -> VideoFacts:
 def _shot(i: int, entry: dict[str, Any], path: Path) -> Shot:
     of = f"shot {i}"
     start, end = float(entry["start"]), float(entry["end"])
-    how = _transition(entry["transition"], f"the transition of {of}", path) if "transition" in entry else None
-    return Shot(i, entry["start_frame"], entry["end_frame"], start, end, _share(entry, "score", of, path), how)
+    transition = _transition(entry["transition"], f"the transition of {of}", path) if "transition" in entry else None
+    return Shot(i, entry["start_frame"], entry["end_frame"], start, end, _share(entry, "score", of, path), transition)
 
 
 def _transition(entry: Any, of: str, path: Path) -> Transition:
     if (kind := member(entry, "kind", of, path)) not in TRANSITIONS:
-        raise fault(path, f"the kind of {of} is {kind!r}, which is none of {', '.join(TRANSITIONS)}")
+        raise fault(path, f"the kind of {of} is {kind!r}, not one of {', '.join(TRANSITIONS)}")
     frames = (int_at(entry, key, of, path) for key in ("start_frame", "end_frame"))
     return Transition(kind, *frames, *(number_at(entry, key, of, path) for key in ("start", "end")))
 
@@ -110,7 +109,7 @@ def _scene(m: int, entry: dict[str, Any], path: Path) -> Scene:
 def _share(entry: dict[str, Any], key: str, of: str, path: Path) -> float:
     value = number_at(entry, key, of, path)
     if not 0 <= value <= 1:
-        raise fault(path, f"the {key} of {of} is {value}, which is not between 0 and 1")
+        raise fault(path, f"the {key} of {of} is {value}, not between 0 and 1")
     return value
 
 

@@ -21,7 +21,7 @@ OPTIONAL_ARRAYS = ("colour", "frame_rate")
 # members and unknown compression.
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, RuntimeError, MemoryError, zlib.error, zipfile.BadZipFile)
 
-# Ten thousand shots of 25,000 numbers: no video has more, but a compressed file may claim so.
+# Ten thousand shots of 25,000 numbers: only a forged compressed file claims more.
 _LARGEST_ARRAY = 2**30
 
 
@@ -35,13 +35,13 @@ class ShotFeatures:
     # belong to no shot)
     shots: NDArray[np.int64]
     scene_end: NDArray[np.uint8]  # (N,) uint8, 1 at the last shot of a scene
-    # (N, H) float32 hue histograms, each of sum 1 (`pipelines.models.colour`); None where the file has none
+    # (N, H) float32 hue histograms, each of sum 1 (`pipelines.models.colour`); None if the file has none
     colour: NDArray[np.float32] | None = None
-    frame_rate: float | None = None  # frames per second; None where the file does not say
+    frame_rate: float | None = None  # frames per second; None if unknown
 
     @property
     def seconds(self) -> NDArray[np.float64]:
-        """Length of each shot in seconds, (N,); by `ASSUMED_FRAME_RATE` where the file does not say."""
+        """Length of each shot in seconds, (N,); by `ASSUMED_FRAME_RATE` if the frame rate is unknown."""
         return np.asarray(np.diff(self.shots)[:, 0] / (self.frame_rate or ASSUMED_FRAME_RATE))
 
 
@@ -57,7 +57,7 @@ def read_shot_features(path: Path) -> ShotFeatures:
         raise fault(path, f"features must be floating point, not {features.dtype}")
     N = len(features)
     if shots.shape != (N, 2):
-        raise fault(path, f"shots must have the shape ({N}, 2), as features has {N} rows, not {shots.shape}")
+        raise fault(path, f"shots must have the shape ({N}, 2), like the {N} rows of features, not {shots.shape}")
     if shots.dtype != np.int64:
         raise fault(path, f"shots must be int64, not {shots.dtype}")
     if scene_end.shape != (N,):
@@ -82,19 +82,19 @@ def read_shot_features(path: Path) -> ShotFeatures:
 
 
 def shot_feature_files(folder: Path) -> Iterator[Path]:
-    """The `.npz` files below a folder, as they are found."""
+    """The `.npz` files below a folder, unsorted."""
     return (path for path in files_below(folder) if path.suffix == ".npz" and path.is_file())
 
 
 def read_shot_feature_folder(folder: Path, left_out: dict[str, str] | None = None) -> list[ShotFeatures]:
-    """Read every `.npz` below a folder, sorted by path. Raises DatasetError: the folder is missing or holds no `.npz`,
-    two files have the same video id, or a file cannot be read; with ``left_out``, the reason is put there instead, by
-    video id."""
+    """Read every `.npz` below a folder, sorted by path. Raises DatasetError: the folder is missing or contains no
+    `.npz`, two files have the same video id, or a file cannot be read. With ``left_out``, unreadable files go
+    there instead, with the reason by video id."""
     if not folder.is_dir():
-        raise fault(folder, "not a folder; give the folder that holds the .npz feature files")
+        raise fault(folder, "not a folder; name the folder of the .npz feature files")
     paths = sorted(shot_feature_files(folder))
     if not paths:
-        raise fault(folder, "no .npz file in it or below; give the folder that holds the feature files")
+        raise fault(folder, "contains no .npz file; name the folder of the feature files")
     videos: list[ShotFeatures] = []
     seen: dict[str, Path] = {}
     for path in paths:

@@ -41,11 +41,11 @@ def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAn
     if is_ovsd_file(path):
         return read_ovsd_file(path)
     folder = real(path).parent
-    if folder.name == "label318" and (found := read_movienet(folder.parent.parent, only=path.stem)):
-        return found[0]
+    if folder.name == "label318" and (videos := read_movienet(folder.parent.parent, only=path.stem)):
+        return videos[0]
     raise fault(
         path,
-        "is of no supported format: scenes.json, .csv, .npz, chapters, "
+        "unsupported format; supported: scenes.json, .csv, .npz, chapters, "
         "or a label file in the folders of BBC, OVSD or MovieNet",
     )
 
@@ -73,7 +73,7 @@ def read_scenes_of_folder(
     if not files:
         files = sorted(shot_feature_files(folder))
     if not files:
-        raise fault(folder, "holds nothing of a supported format: scenes.json, .csv, .npz, BBC, OVSD or MovieNet")
+        raise fault(folder, "contains nothing in a supported format: scenes.json, .csv, .npz, BBC, OVSD or MovieNet")
     records: dict[str, VideoAnnotation] = {}
     problems: list[str] = []
     for path in sorted(files, key=lambda path: path.suffix.lower() != ".json"):
@@ -84,13 +84,13 @@ def read_scenes_of_folder(
             continue
         first = records.setdefault(record.video_id, record)
         if first is not record and (path.suffix.lower() == ".json" or first.source.suffix.lower() != ".json"):
-            problems.append(f"{path}: is about the video {record.video_id}, and so is {first.source}; remove one")
+            problems.append(f"{path}: has the same video {record.video_id} as {first.source}; remove one of them")
     return dict(sorted(records.items())), problems
 
 
 def read_annotations(source: Path, annotator: int = 0, frame_rate: float | None = None) -> list[VideoAnnotation]:
-    """Read label files of any known format: a file of one video, or a folder. Raises DatasetError when it is none of
-    them or damaged."""
+    """Read label files of any supported format: a file of one video, or a folder. Raises DatasetError if it is not
+    supported or damaged."""
     if not source.exists():
         raise DatasetError(f"{source}: no such file or folder")
     if not source.is_dir():

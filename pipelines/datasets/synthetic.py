@@ -9,7 +9,7 @@ other sets.
 
     python -m pipelines.datasets.synthetic video.mp4 --seed 3
 
-Drawing is in `synthetic_art`; positions are in metres, x to the right and y up from the ground.
+Drawing is in `synthetic_art`; positions are in meters, x to the right and y up from the ground.
 """
 
 import argparse
@@ -45,7 +45,7 @@ from pipelines.errors import BasslError, count, first_line
 from pipelines.files import atomic_file, check_writable
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots, timecode
 
-Camera = tuple[float, float, float]  # centre x, y and height of what it sees, in metres
+Camera = tuple[float, float, float]  # center x, y and height of its view, in meters
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class SyntheticShot:
     """The frames `[start_frame, end_frame)` of the video, and what they show.
 
     `kind` is wide, two (people), close, medium, detail (a part of the set) or insert (the prop number `which` fills the
-    frame); `cameras` are those at its start and end.
+    frame); `cameras` are the views at its start and end.
     """
 
     start_frame: int
@@ -122,7 +122,7 @@ class SyntheticVideo:
 
 
 def plan_video(settings: SyntheticVideoSettings) -> SyntheticVideo:
-    """Plan a video, without drawing. Raises BasslError where a setting is out of range."""
+    """Plan a video, without drawing. Raises BasslError if a setting is out of range."""
     _check(settings)
     rng = np.random.default_rng([settings.seed, 0])
     sets = _order_of_sets(rng, settings.scenes)
@@ -165,13 +165,13 @@ def _check(s: SyntheticVideoSettings) -> None:
         "dissolve_seconds": (0 < s.dissolve_seconds < math.inf, "above 0"),
         "grain": (0 <= s.grain <= 20, "0 to 20"),
     }
-    for name, (holds, need) in valid.items():
-        if not holds:
-            raise BasslError(f"no video can be made with {name} = {getattr(s, name)}: it must be {need}")
+    for name, (is_valid, need) in valid.items():
+        if not is_valid:
+            raise BasslError(f"{name} must be {need}, not {getattr(s, name)}")
 
 
 def _order_of_sets(rng: Generator, scenes: int) -> tuple[int, ...]:
-    """Set of every scene: about a third of the scenes reuse an earlier set, never that of the scene before."""
+    """Set of every scene: about a third of the scenes reuse an earlier set, never the set of the scene before."""
     sets = min(scenes, max(2, round(0.65 * scenes)))
     order: list[int] = []
     shown = 0
@@ -376,7 +376,7 @@ def _encode(
         stream = container.add_stream(codec, rate=video.frame_rate, options=options)
         assert isinstance(stream, VideoStream)
         stream.width, stream.height, stream.pix_fmt = video.settings.width, video.settings.height, "yuv420p"
-        stream.codec_context.thread_count = 1  # the number of threads changes what x264 writes
+        stream.codec_context.thread_count = 1  # the number of threads changes x264's output
         for index, shot in enumerate(video.shots):
             for frame in range(shot.start_frame, shot.end_frame):
                 encoded = av.VideoFrame.from_ndarray(_draw_frame(video, index, frame), format="yuv420p")
@@ -418,10 +418,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parser.add_argument(option, nargs=2, type=kind, default=default, metavar=("MIN", "MAX"), help=text)
         else:
             parser.add_argument(option, type=type(default), default=default, metavar="N", help=text)
-    given = vars(parser.parse_args(arguments))
-    out: Path = given.pop("out")
+    options = vars(parser.parse_args(arguments))
+    out: Path = options.pop("out")
     try:
-        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items()}
+        values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in options.items()}
         video = write_video(out, SyntheticVideoSettings(**values))
     except BasslError as error:
         print(f"error: {error}", file=sys.stderr)

@@ -203,7 +203,7 @@ def _paint_coast(view: View, rng: Generator, hue: float) -> None:
 
 
 def _paint_indoors(view: View, rng: Generator, hue: float, kind: str) -> None:
-    # Three walls of different brightness: what is behind one speaker is not what is behind the other.
+    # Three walls of different brightness: the speakers have different backgrounds.
     corners = (0.0, *(np.array((5.2, 10.8)) + rng.uniform(-0.5, 0.5, 2)), 16.0)
     step = {"room": 0.35, "kitchen": 0.3, "office": 1.3}[kind]  # of the wallpaper, the tiles, the panels
     saturation, value = rng.uniform(0.25, 0.55), rng.uniform(0.55, 0.85)
@@ -375,7 +375,7 @@ def _look(seed: int, character: int) -> _Look:
 def draw_figure(view: View, actor: Actor, seed: int, time: float) -> None:
     """One character from shoes to hat; breathing, swaying, blinking, talking and walking with `time` (s)."""
     look = _look(seed, actor.character)
-    # The view is moved and scaled rather than the figure: the numbers below are those of one adult of 1.7 m at x = 0.
+    # The view is moved and scaled rather than the figure: the numbers below describe one adult of 1.7 m at x = 0.
     left, top = (view.left - actor.x - actor.speed * time) / look.size, view.top / look.size
     view = replace(view, scale=view.scale * look.size, left=left, top=top)
     now = time + look.phase

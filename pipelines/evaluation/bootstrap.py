@@ -1,12 +1,12 @@
 """All metrics over a set of videos, with confidence intervals by bootstrap over videos.
 
-Videos are independent, the shots of a video are not: whole videos are resampled with replacement, and each metric is
-computed on every draw. A draw is a row of weights, how often each video is in it; the row of ones is the set itself.
+Videos are independent but the shots of a video are not: whole videos are resampled with replacement, and each metric is
+computed on every draw. A draw is a row of weights, how often it contains each video; the row of ones is the set itself.
 Most metrics are functions of sums over videos, so that all draws are one matrix product; so are AP and AUC-ROC, from
 the number of shots of each video that score at least as high as each true scene end.
 
-AP, AUC-ROC and F1 are those of the BaSSL paper (section 4.1) over the pooled shots of all videos; its mIoU, Recall and
-Recall@3s are means over videos. F1 and precision are 0 where no scene end is true or predicted. Sum is the paper's
+AP, AUC-ROC and F1 are defined as in the paper (section 4.1), over the pooled shots of all videos; its mIoU, Recall and
+Recall@3s are means over videos. F1 and precision are 0 if no scene end is true or predicted. Sum is the paper's
 Meta-Sum, AP + mIoU + AUC-ROC + F1, from 0 to 4 (the paper adds percentages: 241.73 is 2.4173).
 """
 
@@ -40,7 +40,7 @@ METRICS = {
 """The metrics in the order of tables, with their names there."""
 
 JSON_KEYS = {"auc": "auc_roc"}
-"""The keys of metrics in the JSON of a score, where they differ from the names in `METRICS`."""
+"""Keys in the JSON of a score that differ from the names in `METRICS`."""
 
 CONFIDENCE = 0.95  # confidence level: intervals are from the 2.5th to the 97.5th percentile of the draws
 
@@ -50,7 +50,7 @@ _Values = dict[str, NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class Measure:
-    """One metric over a set of videos; a value is None where it is undefined."""
+    """One metric over a set of videos; an undefined value is None."""
 
     # over the shots, scenes or boundaries of all videos together. None for mIoU, which is a mean over videos.
     pooled: float | None
@@ -77,7 +77,7 @@ def measure(
         resamples: number of draws; 0 for no intervals.
         seed: of the draws, which depend on it and on the number of videos only.
     Returns: By name, in the order of `METRICS`. AP and AUC-ROC are None if a video has no scores, Recall@3s and the
-        boundary metrics if no video has times (they leave out videos without).
+        boundary metrics if no video has times (they skip videos without times).
     Raises ValueError: no video, or an invalid threshold, tolerance or number of draws.
     """
     weights = _draws(len(videos), resamples, seed)
@@ -86,12 +86,11 @@ def measure(
 
 
 def evaluate(videos: Sequence[VideoScores], threshold: float = 0.5) -> dict[str, float]:
-    """The paper's metrics over shots that are defined, and mIoU, without intervals; ``video_...`` are means over
-    videos.
-    Arguments and errors as for `measure`."""
-    found = measure(videos, threshold, resamples=0)
-    values = {name: found[name].value for name in ("ap", "auc", "f1", "miou", "precision", "recall")}
-    values |= {f"video_{name}": found[name].videos for name in ("ap", "f1", "recall")}
+    """The paper's metrics that are defined, without intervals; ``video_...`` are means over videos. Arguments and
+    errors as for `measure`."""
+    measures = measure(videos, threshold, resamples=0)
+    values = {name: measures[name].value for name in ("ap", "auc", "f1", "miou", "precision", "recall")}
+    values |= {f"video_{name}": measures[name].videos for name in ("ap", "f1", "recall")}
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -106,21 +105,21 @@ def compare(
     """The difference of two predictions for the same videos, first minus second, for each metric.
 
     Paired bootstrap: both are measured on the same draws, so that the difficulty of videos cancels out and the interval
-    of the difference is narrower than the two intervals suggest. ``thresholds`` are those of the two; the other
-    arguments are those of `measure`. Raises ValueError: names or order of the videos differ; and as `measure`.
+    of the difference is narrower than the two intervals suggest. The other arguments
+    are as for `measure`. Raises ValueError: names or order of the videos differ; and as `measure`.
     """
     if [video.video for video in first] != [video.video for video in second]:
         raise ValueError("two predictions can only be compared on the same videos")
     weights = _draws(len(first), resamples, seed)
-    one, other = (
+    a, b = (
         _statistics(videos, threshold, within, weights)
         for videos, threshold in zip((first, second), thresholds, strict=True)
     )
 
-    def less(a: _Values, b: _Values, name: str) -> NDArray[np.float64] | None:
-        return a[name] - b[name] if name in a and name in b else None
+    def difference(x: _Values, y: _Values, name: str) -> NDArray[np.float64] | None:
+        return x[name] - y[name] if name in x and name in y else None
 
-    return {name: _summary(less(one[0], other[0], name), less(one[1], other[1], name)) for name in METRICS}
+    return {name: _summary(difference(a[0], b[0], name), difference(a[1], b[1], name)) for name in METRICS}
 
 
 def _draws(videos: int, resamples: int, seed: int) -> NDArray[np.float64]:
@@ -195,7 +194,7 @@ _TIMED = ("recall_at_3s", "boundary_precision", "boundary_recall", "boundary_f1"
 
 
 def _of_counts(counts: Mapping[str, NDArray[np.float64]]) -> _Values:
-    """Metrics that follow from counts, which are those of videos or sums over videos."""
+    """Metrics that follow from counts of videos or from their sums over videos."""
     return {
         "f1": 2 * counts["tp"] / np.maximum(1, counts["taken"] + counts["true"]),
         "precision": counts["tp"] / np.maximum(1, counts["taken"]),
@@ -215,7 +214,7 @@ def _of_segments(coverage: NDArray[np.float64], overflow: NDArray[np.float64]) -
 
 
 def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    """part / whole, NaN where the whole is 0."""
+    """part / whole, NaN if the whole is 0."""
     return np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 0)
 
 
@@ -248,7 +247,7 @@ def _rankings(videos: Sequence[VideoScores]) -> _Ranking:
 
     def at_least(scores: list[NDArray[np.float64]], above: bool = False) -> NDArray[np.float64]:
         side = "right" if above else "left"
-        columns = [len(one) - np.searchsorted(one, levels, side) for one in scores]  # type: ignore[call-overload]
+        columns = [len(s) - np.searchsorted(s, levels, side) for s in scores]  # type: ignore[call-overload]
         return np.stack(columns, axis=1).astype(np.float64)
 
     ends_from = at_least(ends)
@@ -257,7 +256,7 @@ def _rankings(videos: Sequence[VideoScores]) -> _Ranking:
         ends_from,
         at_least(others),
         at_least(others, above=True),
-        np.array([len(one) for one in others], np.float64),
+        np.array([len(scores) for scores in others], np.float64),
     )
 
 
@@ -273,11 +272,11 @@ def _rank(ranking: _Ranking, weights: NDArray[np.float64]) -> tuple[NDArray[np.f
     for start in range(0, R, step):
         some = slice(start, start + step)
         w = weights[some].T
-        rise, found = ranking.ends @ w, ranking.ends_from @ w  # (G, draws); counts are exact in float64
+        rise, true = ranking.ends @ w, ranking.ends_from @ w  # (G, draws); counts are exact in float64
         from_here, above = ranking.others_from @ w, ranking.others_above @ w
         positives, negatives = rise.sum(axis=0), ranking.others @ w
-        # Where no shot of the draw reaches the first thresholds, recall does not rise either.
-        precision = found / np.maximum(1, found + from_here)
+        # If no shot of the draw reaches the first thresholds, recall does not rise either.
+        precision = true / np.maximum(1, true + from_here)
         ap[some] = _ratio((rise * precision).sum(axis=0), positives)
         below = negatives - (from_here + above) / 2
         auc[some] = _ratio((rise * below).sum(axis=0), positives * negatives)
@@ -288,10 +287,10 @@ def flatten(measures: Mapping[str, Measure]) -> dict[str, dict[str, float | list
     """The measures as plain JSON values, by their keys in JSON files."""
     return {
         JSON_KEYS.get(name, name): {
-            "pooled": one.pooled,
-            "interval": None if one.interval is None else list(one.interval),
-            "videos": one.videos,
-            "videos_interval": None if one.videos_interval is None else list(one.videos_interval),
+            "pooled": value.pooled,
+            "interval": None if value.interval is None else list(value.interval),
+            "videos": value.videos,
+            "videos_interval": None if value.videos_interval is None else list(value.videos_interval),
         }
-        for name, one in measures.items()
+        for name, value in measures.items()
     }

@@ -32,7 +32,7 @@ def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLik
         O(t_k) = sum over the s_i that share a shot with t_k of #(s_i \\ t_k) / (#(t_{k-1}) + #(t_{k+1}))
 
     and C and O of the video are the means over its true scenes, weighted by #(t_k). A video's first and last scene have
-    one neighbour; a video of one scene has none, and no overflow. The last scene ends with the video, whatever the last
+    one neighbor; a video of one scene has none, and no overflow. The last scene ends with the video, whatever the last
     label is.
 
     `labels`, `predicted`: (N,) of 0 and 1, 1 at the last shot of a true scene, and of a predicted scene.

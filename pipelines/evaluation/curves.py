@@ -32,10 +32,10 @@ class Reliability:
 
 
 def pooled_shots(videos: Sequence[VideoScores]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Labels and scores of the labelled shots of all videos, (T,) each."""
+    """Labels and scores of the labeled shots of all videos, (T,) each."""
     counted = [video.counted() for video in videos]
-    labels = np.concatenate([video.labels[known] == 1 for video, known in zip(videos, counted, strict=True)])
-    return labels, np.concatenate([video.scores[known] for video, known in zip(videos, counted, strict=True)])
+    labels = np.concatenate([video.labels[shots] == 1 for video, shots in zip(videos, counted, strict=True)])
+    return labels, np.concatenate([video.scores[shots] for video, shots in zip(videos, counted, strict=True)])
 
 
 def reliability(videos: Sequence[VideoScores], bins: int = 10) -> Reliability:

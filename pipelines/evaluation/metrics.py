@@ -1,6 +1,6 @@
 """Labels and predictions of a video, and metrics of the BaSSL paper (section 4.1) for one, as in its release.
 
-Labels are (N,) of 0 and 1, 1 where a scene ends with the shot, scores are (N,). Every function of labels raises
+Labels are (N,) of 0 and 1, 1 if a scene ends with the shot, scores are (N,). Every function of labels raises
 ValueError where shapes differ, a label is neither 0 nor 1, or a score is NaN.
 :mod:`.boundary_metrics` has metrics of other papers, :mod:`.bootstrap` all metrics over a set of videos.
 """
@@ -18,7 +18,7 @@ RECALL_SHOTS = 5  # Recall@3s: maximum distance in shots, as in the release
 class VideoScores:
     """Labels and predictions of one video of N shots."""
 
-    labels: NDArray[np.uint8]  # (N,) 0 or 1, 1 where a scene ends with the shot
+    labels: NDArray[np.uint8]  # (N,) 0 or 1, 1 if a scene ends with the shot
     # (N,) predicted scores of scene ends; all NaN for predictions without scores, such as a list of scenes, which have
     # `predicted` instead
     scores: NDArray[np.float64]
@@ -29,8 +29,8 @@ class VideoScores:
     known: NDArray[np.bool_] | None = None
     # (N,) predicted scene ends, if they do not follow from scores and a threshold
     predicted: NDArray[np.bool_] | None = None
-    # (M, 2) earliest and latest time of each true scene end in seconds, if the truth has shots of its own; None: at the
-    # ends of the labelled shots
+    # (M, 2) earliest and latest time of each true scene end in seconds, if the truth has its own shots; None: the ends
+    # of the labeled shots
     true_ends: NDArray[np.float64] | None = None
     predicted_ends: NDArray[np.float64] | None = None  # (L, 2) the same for the prediction
     pieces: bool = False  # whether rows are not shots but the segments between the ends of two lists of scenes
@@ -61,7 +61,7 @@ class VideoScores:
 
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
     """Area under the precision-recall curve, as a step function (no interpolation), as scikit-learn computes it for the
-    release. Raises ValueError where no label is 1."""
+    release. Raises ValueError if no label is 1."""
     y, s = _check_arrays(labels, scores)
     if not y.any():
         raise ValueError("average precision is not defined without a positive label")
@@ -89,10 +89,10 @@ def recall_within_counts(labels: ArrayLike, predicted: ArrayLike, seconds: NDArr
     y, p = _check_arrays(labels, predicted)
     if seconds.shape != (len(y), 2) or not np.isfinite(seconds).all():
         raise ValueError(f"seconds must be ({len(y)}, 2) finite numbers")
-    true, found = np.flatnonzero(y == 1), np.flatnonzero(p == 1)
-    apart = np.abs(true[:, None] - found[None, :])
+    true, predicted_ends = np.flatnonzero(y == 1), np.flatnonzero(p == 1)
+    apart = np.abs(true[:, None] - predicted_ends[None, :])
     ends = seconds[:, 1]
-    near = (apart <= RECALL_SHOTS) & (np.abs(ends[true][:, None] - ends[found][None, :]) < RECALL_SECONDS)
+    near = (apart <= RECALL_SHOTS) & (np.abs(ends[true][:, None] - ends[predicted_ends][None, :]) < RECALL_SECONDS)
     return int(near.any(axis=1).sum()), len(true)
 
 
@@ -107,7 +107,7 @@ def video_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64]
     Args:
         labels: (N,) of 0 and 1, 1 at the last shot of a true scene.
         predicted: (N,) of 0 and 1 (or bool), 1 at the last shot of a predicted scene.
-        shots: (N, 2) half-open range of each shot, in frames; seconds do as well.
+        shots: (N, 2) half-open range of each shot, in frames or in seconds.
 
     Source: MovieNet (Huang et al. 2020) as the BaSSL release computes it.
     """

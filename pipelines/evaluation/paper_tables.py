@@ -1,7 +1,7 @@
 """The tables of results of the BaSSL paper, as data.
 
 J. Mun, M. Shin, G. Han, S. Lee, S. Ha, J. Lee, E.-S. Kim: Boundary-aware Self-supervised Learning for Video Scene
-Segmentation, arXiv 2201.05277. Numbers are in percent unless a column says otherwise; a deviation is over five
+Segmentation, arXiv 2201.05277. Numbers are in percent if the column does not state a unit; a deviation is over five
 fine-tuning runs with different seeds (section 4.1). Cells that are empty or a dash in the paper are left out.
 """
 
@@ -23,7 +23,7 @@ class Number:
 class PaperTable:
     """One table, or one of the three parts of Table 4."""
 
-    title: str  # what it compares
+    title: str
     columns: tuple[str, ...]  # the columns of numbers, in the paper's order
     rows: Mapping[str, Mapping[str, Number]]  # by label, in the paper's order, then by column
     data: str  # the test data
@@ -32,7 +32,7 @@ class PaperTable:
 def _table(
     title: str, columns: tuple[str, ...], printed: Mapping[str, str], data: str = "MovieNet-SSeg, test split"
 ) -> PaperTable:
-    """A table from the printed cells of its rows: `56.26 ±0.04`, `56.26`, or `-` where the paper has no number."""
+    """A table from the printed cells of its rows: `56.26 ±0.04`, `56.26`, or `-` if the paper has no number."""
     rows = {}
     for label, line in printed.items():
         cells = zip(columns, (cell.strip() for cell in line.split("|")), strict=True)
@@ -49,7 +49,7 @@ _METRICS = ("AP", "mIoU", "AUC-ROC", "F1")
 _CLUSTERS = "MovieNet-SSeg, 100 scenes of the test split, five trials"
 
 TABLES: dict[str, PaperTable] = {
-    # The paper copied the numbers of Siamese, MS-LSTM and Grouping from Huang et al. 2020, those of LGSS, GraphCut,
+    # The paper copied the numbers of Siamese, MS-LSTM and Grouping from Huang et al. 2020, and of LGSS, GraphCut,
     # SCSA, DP and Story Graph from Rao et al. 2020. MS-LSTM, LGSS and Grouping also use sound, place, cast or
     # transcript.
     "table1": _table(

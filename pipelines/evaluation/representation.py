@@ -1,7 +1,7 @@
 """Quality of shot encodings without labels in training: kNN precision and NMI of clusters with scenes.
 
 The two measures of the BaSSL paper for pre-training: kNN precision, used for validation by its release, and the
-normalised mutual information of clusters and scenes (appendix, "Measuring Representation Quality at Pre-training
+normalized mutual information of clusters and scenes (appendix, "Measuring Representation Quality at Pre-training
 Stage"). Both take the encodings e of the shot encoder, one row per shot, in video order.
 """
 
@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 NEIGHBOURS = (1, 5, 10, 15, 20)  # the k of the release's validation
 SCENE_LENGTHS = (8, 16, 32)  # the N_c of the appendix
-_QUERIES = 1024  # shots whose neighbours are searched at a time: memory is bounded by this times the shots of a video
+_QUERIES = 1024  # shots whose neighbors are searched at a time: bounds memory to this times the shots of a video
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ def scene_ids(ends: ArrayLike, videos: ArrayLike) -> NDArray[np.int64]:
     """Assign an id to each scene of all videos.
 
     Args:
-        ends: (T,) 0 or 1, 1 where a scene ends with the shot (``Index.targets``). The last shot of a video always ends
-            its scene, whatever its label.
+        ends: (T,) 0 or 1, 1 if a scene ends with the shot (``Index.targets``); the last shot of a video always ends its
+            scene.
         videos: (T,) the video of each shot; the shots of a video are contiguous and in order.
     Returns: (T,) ids from 0, ascending, unique across videos.
     Raises ValueError: shapes differ, a label is neither 0 nor 1, or the shots of a video are not contiguous.
@@ -72,7 +72,7 @@ def knn_precision(
     k that belong to its scene. As in the release, a shot counts at k only if its scene has at least k shots, itself
     included. (The maximum is still below 1, as a scene of exactly k shots has k - 1 others: compare models on the same
     videos, not values across k or data sets.) A video with fewer than k other shots does not count at that k; the
-    release would fail there, or take a shot as its own neighbour.
+    release would fail there, or take a shot as its own neighbor.
 
     The release averages over the shots of all videos; ``by_video`` averages within videos first. The choice among
     equally similar shots is unspecified but deterministic.
@@ -120,8 +120,8 @@ def scene_nmi(
 
     In each trial, ``sampled`` scenes are drawn from all videos without replacement, and their shots are grouped into as
     many clusters. The appendix has scenes of N_c shots; as few scenes have exactly 32, N_c consecutive shots are taken,
-    at a random position, from scenes with at least N_c. Features are not normalised, as the paper does not mention it;
-    normalise them before for cosine distances.
+    at a random position, from scenes with at least N_c. Features are not normalized, because the paper does not mention
+    it; normalize them first for cosine distances.
 
     Args:
         features: (T, D), in video order.
@@ -131,7 +131,7 @@ def scene_nmi(
         sampled: number of scenes and clusters, 100 in the appendix. If fewer scenes are long enough, all are taken; the
             result has the number. NMI values with different numbers are not comparable.
         trials: with different scenes and k-means seeds; five in the appendix.
-        restarts: of k-means, of which the best is kept; 10 was scikit-learn's default, the appendix does not say.
+        restarts: of k-means, the best is kept; not in the appendix, 10 was scikit-learn's default.
         seed: of the sampling and of k-means.
     Raises ValueError: shapes do not fit, features are not finite, a scene is not contiguous or in two videos, or a
         number is below 1.
@@ -154,8 +154,8 @@ def scene_nmi(
     values = []
     for trial in range(trials):
         rng = np.random.default_rng((seed, length, trial))
-        chosen = rng.choice(usable, count, replace=False)
-        start = first[chosen] + rng.integers(0, size[chosen] - length + 1)
+        sample = rng.choice(usable, count, replace=False)
+        start = first[sample] + rng.integers(0, size[sample] - length + 1)
         rows = (start[:, None] + np.arange(length)).ravel()
         means = cluster.KMeans(count, n_init=restarts, random_state=int(rng.integers(2**31)))
         with warnings.catch_warnings():  # there may be fewer distinct shots than clusters

@@ -145,7 +145,7 @@ def test_drop_short_refuses_to_drop_every_scene_or_scenes_of_any_length(bassl: B
     scene_list([50, 25, 75, 25], path="video.mp4").save(Path("scenes.json"))
     run = bassl("regroup", "--min-scene", "60", "--drop-short", "-t", "0.05")
     assert (run.code, "no scene has 60 seconds or more" in run.err) == (2, True)
-    line = "bassl: --drop-short leaves out scenes that are shorter than --min-scene; give both\n"
+    line = "bassl: --drop-short leaves out scenes that are shorter than --min-scene; use both\n"
     assert bassl("predict", video, "--drop-short") == (2, "", line)
 
 

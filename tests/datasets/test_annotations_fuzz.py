@@ -311,14 +311,14 @@ def test_huge_files_are_refused_unread(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({}, "holds neither shots nor scenes"),
+        ({}, "has neither shots nor scenes"),
         ({"video_id": "a/b", "shots": [[0, 1]]}, "'a/b' is not usable"),
         ({"video_id": "..", "shots": [[0, 1]]}, "'..' is not usable"),
-        ({"shots": [[0, 1]], "scene_end": [0, 0]}, "2 labels, but 1"),
-        ({"shots": [[0, 1]], "shots_seconds": [[0.0, 1.0], [1.0, 2.0]]}, "2 shots in seconds, but 1"),
+        ({"shots": [[0, 1]], "scene_end": [0, 0]}, "2 labels for 1"),
+        ({"shots": [[0, 1]], "shots_seconds": [[0.0, 1.0], [1.0, 2.0]]}, "2 shots in seconds for 1"),
         ({"shots": [[0, 1]], "scene_end": [1]}, "label of the last shot is 1"),
         ({"shots": [[0, 1], [1, 2]], "scene_end": [3, 0]}, "label of shot 0 is 3"),
-        ({"shots": [[0, 1]], "keyframes": KeyframeFolder(Path("x"), 2, 1)}, "2 shots with keyframes, but 1"),
+        ({"shots": [[0, 1]], "keyframes": KeyframeFolder(Path("x"), 2, 1)}, "2 shots with keyframes for 1"),
         ({"shots": [[0, 1]], "frame_rate": float("nan")}, "nan is not a number of frames per second"),
         ({"shots": [[0, 1]], "split": ""}, "'' is not the name of a split"),
         ({"shots_seconds": [[0.0, float("nan")]]}, "shot 0, from 0.0 to nan, is outside the valid range"),

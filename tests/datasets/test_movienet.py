@@ -123,7 +123,7 @@ def test_a_movienet_folder_is_recognised(tmp_path: Path) -> None:
     assert not is_movienet(tmp_path / "missing")
     put_list(tmp_path, "pretrain", [None])
     assert is_movienet(tmp_path)
-    with pytest.raises(DatasetError, match="give MovieNet's folder"):
+    with pytest.raises(DatasetError, match="name MovieNet's folder"):
         read_movienet(tmp_path / "missing")
     (tmp_path / "empty" / "240P_frames").mkdir(parents=True)
     with pytest.raises(DatasetError, match="no video's keyframes"):
@@ -173,7 +173,7 @@ def test_keyframes_that_do_not_match_the_shot_list_are_refused(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "holds no labels"),
+        ("", "contains no labels"),
         ("0000 0\n0001 1\n", "has 2 labels, but"),
         ("0000 0\n0001 1\n0003 0\n0004 0\n", "line 3: labels shot 3 where shot 2 is expected"),
         ("0000 0\n0001 1\n0001 1\n0002 0\n", "line 3: labels shot 1 where shot 2 is expected"),
@@ -225,7 +225,7 @@ def test_damaged_split_files_are_refused(tmp_path: Path) -> None:
         ({"shot_id": "0001"}, "line 3: has shot 1 of 'tt0047396' a second time"),
         ({"shot_id": "0004"}, "line 3: shot 4 of 'tt0047396' is beyond its 3 shots"),
         ({"shot_id": None}, "line 3: null is not the number of a shot"),
-        ({"num_shot": 4}, "line 3: gives 'tt0047396' 4 shots, and 3 before"),
+        ({"num_shot": 4}, "line 3: lists 4 shots of 'tt0047396', but 3 before"),
         ({"num_shot": True}, "line 3: true is not a number of shots"),
         ({"boundary_label": 3}, "line 3: 3 is not a label"),
         ({"boundary_label": None}, "line 1: has labels of only some shots"),
@@ -255,13 +255,13 @@ def test_contradicting_files_are_both_named(tmp_path: Path) -> None:
     listed = put_list(tmp_path, "train", [0, 1, 1, 0, 0])
     assert fault_of(tmp_path) == f"{listed}: labels shot 2 with 1, but {labels} with 0; remove one of them"
     put_list(tmp_path, "train", [0, 1])
-    assert "gives tt0047396 2 shots, but" in fault_of(tmp_path)
+    assert "lists 2 shots of tt0047396, but" in fault_of(tmp_path)
     put_list(tmp_path, "train", [0, 1, 0, 0, 0])
     split = put_split(tmp_path, test=[VIDEO])
     assert f"has tt0047396 in train, but {split} in test" in fault_of(tmp_path)
     put_split(tmp_path)
     second = put_list(tmp_path, "val", [0, 1, 0, 0, 0])
-    assert fault_of(tmp_path) == f"{second}, line 1: has the video tt0047396, and so has {listed}"
+    assert fault_of(tmp_path) == f"{second}, line 1: has the same video tt0047396 as {listed}"
     second.unlink()
     put_list(tmp_path, "trainvaltest", [0, 1, 1, 0, 0])
     assert "labels shot 2 of tt0047396 with 1" in fault_of(tmp_path)

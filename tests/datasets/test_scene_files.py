@@ -77,7 +77,7 @@ def changed(keys: list[Any], value: Any) -> dict[str, Any]:
     [
         (["schema"], "other", "its 'schema' is not 'bassl.scenes'"),
         (["schema"], ..., "its 'schema' is not"),
-        (["version"], 2, "is a scenes.json of version 2; version 1 can be read"),
+        (["version"], 2, "is a scenes.json of version 2; this bassl reads version 1"),
         (["version"], True, "true is not a version"),
         (["video"], [], "the video is not an object"),
         (["video", "path"], None, "null is not the path of a video"),
@@ -171,7 +171,7 @@ def test_a_csv_with_frame_timecodes_is_read(tmp_path: Path) -> None:
     path = put(tmp_path / "video.csv", "start,end\n00:00:00:00,00:00:01:12\n00:00:01:12,01:00:00:00\n")
     assert seconds(read_scenes_csv(path, 24)) == [[0, 1.5], [1.5, 3600]]
     assert seconds(read_scenes_csv(path, 24000 / 1001))[1][1] == pytest.approx(3603.6)
-    with pytest.raises(DatasetError, match="line 2: '00:00:00:00' ends in a frame number; give the frame rate"):
+    with pytest.raises(DatasetError, match="line 2: '00:00:00:00' ends in a frame number; specify the frame rate"):
         read_scenes_csv(path)
     with pytest.raises(DatasetError, match="line 2: '00:00:01:12' has a frame number beyond the 12 frames of a second"):
         read_scenes_csv(path, 12)
@@ -204,8 +204,8 @@ def test_a_csv_of_pyscenedetect_is_read(tmp_path: Path, first_line: str) -> None
         ("start,end_frame\n0,1\n", "has no columns 'start' and 'end'"),
         ("start,end\n", "lists no scenes"),
         ("start,end,start\n0,1,2\n", "names a column twice"),
-        ("start,end\n0,1\n1\n", "line 3: has 1 cells where the header has 2"),
-        ("start,end\n0,1,2\n", "line 2: has 3 cells where the header has 2"),
+        ("start,end\n0,1\n1\n", "line 3: has 1 cells, but the header has 2"),
+        ("start,end\n0,1,2\n", "line 2: has 3 cells, but the header has 2"),
         ("start,end\n0,\n", "line 2: '' is neither seconds nor a timecode"),
         ("start,end\n0,nan\n", "line 2: 'nan' is neither seconds nor a timecode"),
         ("start,end\n0,inf\n", "line 2: 'inf' is neither"),
@@ -218,7 +218,7 @@ def test_a_csv_of_pyscenedetect_is_read(tmp_path: Path, first_line: str) -> None
         ("start;end\n0;12,5\n", "line 2: '12,5' has a decimal comma; write 12.5"),
         (
             "start,end,name\n0,5,One, two\n",
-            "has 4 cells where the header has 3; put quotes around a text with commas, and write decimals with a point",
+            "has 4 cells, but the header has 3; put quotes around a text with commas, and write decimals with a point",
         ),
         ("start,end\n0,00:00:10;12\n", "line 2: '00:00:10;12' is neither"),
         ("start_frame,end_frame\n0,1.5\n", "line 2: '1.5' is not a frame number"),
@@ -243,7 +243,7 @@ def test_a_folder_of_scene_files_is_read(tmp_path: Path) -> None:
     (_, b) = read_annotations(tmp_path)
     assert b.source.name == "c.json", "of a scenes.json and a CSV of one video, as `bassl predict` can write, the first"
     put(tmp_path / "d.json", scenes_json(path="b.mp4"))
-    with pytest.raises(DatasetError, match=r"d.json: is about the video b, and so is .*c.json; remove one"):
+    with pytest.raises(DatasetError, match=r"d.json: has the same video b as .*c.json; remove one"):
         read_annotations(tmp_path)
 
 
@@ -253,7 +253,7 @@ def test_scene_files_are_recognised_by_suffix_and_existence(tmp_path: Path) -> N
     assert is_scene_files(put(tmp_path / "a.json", "{}"))
     assert not is_scene_files(put(tmp_path / "a.txt", ""))
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DatasetError, match="holds nothing of a supported format"):
+    with pytest.raises(DatasetError, match="contains nothing in a supported format"):
         read_annotations(tmp_path / "empty")
     with pytest.raises(DatasetError, match="no such file"):
         read_annotations(tmp_path / "missing.json")

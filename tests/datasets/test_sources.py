@@ -125,11 +125,11 @@ def test_two_files_of_one_video_are_named(tmp_path: Path) -> None:
 
 def test_files_of_no_supported_format_are_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("hello")
-    with pytest.raises(DatasetError, match=r"notes\.txt: is of no supported format"):
+    with pytest.raises(DatasetError, match=r"notes\.txt: unsupported format"):
         read_scenes_of_video(tmp_path / "notes.txt")
     with pytest.raises(DatasetError, match="no such file"):
         read_scenes_of_video(tmp_path / "missing.json")
-    with pytest.raises(DatasetError, match="holds nothing of a supported format"):
+    with pytest.raises(DatasetError, match="contains nothing in a supported format"):
         read_scenes_of_folder(tmp_path)
     (bbc(tmp_path / "bbc") / "shots/bbc_01.txt").unlink()
     with pytest.raises(DatasetError, match="no such file"):

@@ -647,8 +647,8 @@ def test_sources_of_no_known_kind_are_refused(tmp_path: Path, settings: Settings
     empty.mkdir()
     odd.write_text("# Notes")
     refusal(lambda: build_index([], settings()), "nothing to index", error=BasslError)
-    refusal(lambda: build_index([empty], settings()), empty, "holds nothing of a supported format", error=DatasetError)
-    refusal(lambda: build_index([odd], settings()), odd, "is of no supported format", error=DatasetError)
+    refusal(lambda: build_index([empty], settings()), empty, "nothing in a supported format", error=DatasetError)
+    refusal(lambda: build_index([odd], settings()), odd, "unsupported format", error=DatasetError)
     refusal(lambda: build_index([tmp_path / "no"], settings()), tmp_path / "no", "no such file", error=DatasetError)
 
 
