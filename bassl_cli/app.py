@@ -18,7 +18,7 @@ import typer
 import pipelines
 from bassl_cli import config, console
 from bassl_cli.interrupts import raise_outside_imports
-from bassl_cli.options import PlainCommand, PlainGroup
+from bassl_cli.typer_internals import LazyGroup, command_of
 from pipelines.errors import BasslError, explain_missing_extra, show_warnings
 from pipelines.files import os_reason
 
@@ -55,34 +55,26 @@ COMMANDS = {
 NAMES = tuple(name for commands in COMMANDS.values() for name in commands)
 
 
-class _Commands(PlainGroup):
+class _Commands(LazyGroup):
     """All commands by name and summary. A command is imported only when it is called, because importing all is slow.
     The configuration file sets the defaults of its options."""
 
-    def resolve_command(self, context: Any, arguments: list[str]) -> Any:
-        name, *rest = arguments
-        if name in NAMES:
-            self.commands[name] = command = load(name)
-            given = context.params.get("config")  # text or a path, depending on Typer's version
-            file = None if context.resilient_parsing else config.read(given and Path(given))
-            if file is not None and config.apply(*file, self.commands, name):
-                command.epilog = f"Defaults from {file[0]}"
-                if "--debug" in rest:
-                    console.note(f"defaults from {file[0]}")
-        return super().resolve_command(context, arguments)
+    def load(self, name: str, rest: list[str], config_file: Path | None, completing: bool) -> Any:
+        if name not in NAMES:
+            return None
+        command = load(name)
+        file = None if completing else config.read(config_file)
+        if file is not None and config.apply(*file, {**self.commands, name: command}, name):
+            command.epilog = f"Defaults from {file[0]}"
+            if "--debug" in rest:
+                console.note(f"defaults from {file[0]}")
+        return command
 
 
 def load(name: str) -> Any:
     """Import a command, or a group of commands, by name."""
     word = name.replace("-", "_")
-    command = getattr(import_module(f"bassl_cli.commands.{word}"), word)
-    if not isinstance(command, typer.Typer):
-        alone = typer.Typer(add_completion=False)
-        alone.command(name)(command)
-        command = alone
-    for each in command.registered_commands:
-        each.cls = PlainCommand
-    return typer.main.get_command(command)
+    return command_of(name, getattr(import_module(f"bassl_cli.commands.{word}"), word))
 
 
 def _show_version(wanted: bool) -> None:

@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from bassl_cli.typer_internals import options_by_flag, set_default
 from pipelines.errors import BasslError
 from pipelines.files import os_reason
 from pipelines.options import Time
@@ -61,12 +62,7 @@ def apply(path: Path, text: str, commands: Mapping[str, Any], name: str) -> bool
 
 def _apply(path: Path, name: str, table: Mapping[str, Any], command: Any) -> None:
     within = getattr(command, "commands", None)
-    options = within or {
-        flag.removeprefix("--"): option
-        for option in command.params
-        for flag in option.opts
-        if flag.startswith("--") and option.name in command.callback.kinds
-    }
+    options = within or options_by_flag(command)
     for key, value in table.items():
         word = key.replace("_", "-")
         if word not in options or isinstance(value, dict) != bool(within):
@@ -88,10 +84,7 @@ def _apply(path: Path, name: str, table: Mapping[str, Any], command: Any) -> Non
                 raise BasslError(f"{path}: [{name}] {key}: must be one of {', '.join(choices)}, not {one!r}")
         if kind in (str, Path):
             each = [_resolve(path.absolute().parent, one, kind) for one in each]
-        option.default = each if option.multiple or together else ",".join(map(str, each)) if many else each[0]
-        option.show_default = True
-        if value is True:  # the command line can still say otherwise
-            option.secondary_opts = [f"--no-{word}"]
+        set_default(option, each, many, word)
 
 
 def _fits(value: object, kind: type) -> bool:

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
-from typer.core import TyperCommand, TyperGroup
 
 from bassl_cli import console
 from bassl_cli.interrupts import is_interrupt, raise_on_sigint
+from bassl_cli.typer_internals import show_all_options
 from pipelines.errors import BasslError
-from pipelines.files import EMPTY_NAME, is_file
 from pipelines.options import Option, Time, kind_of, options_of, settings_from
 
 Command = Callable[..., None]
@@ -52,63 +51,8 @@ _METAVARS = {
 _TYPES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH", Time: "TIME"}
 
 
-class Plain:
-    """Help of a click command with words as placeholders of values, none for flags; Typer's shows Python types. An
-    empty path is refused. Where an unknown option is the name of a file, the message says how to write that."""
-
-    params: list[Any]
-
-    def parse_args(self, context: Any, args: list[str]) -> list[str]:
-        given = args.copy()
-        try:
-            values = self.make_parser(context).parse_args(args.copy())[0]  # type: ignore[attr-defined]
-            kinds = getattr(self.callback, "kinds", {})  # type: ignore[attr-defined]
-            paths = [values.get(name) for name, (kind, *_) in kinds.items() if kind is Path]
-            # An unset variable of a shell gives an empty path.
-            if any("" in (path if isinstance(path, list | tuple) else [path]) for path in paths):
-                raise BasslError(EMPTY_NAME)
-            return super().parse_args(context, args)  # type: ignore[misc,no-any-return]
-        except Exception as error:
-            files = [text for text in given if text.startswith("-") and is_file(Path(text))]
-            if files and hasattr(error, "option_name"):  # NoSuchOption: of click, or of the copy in newer Typers
-                error.message += f"; the file is written ./{files[0]}"  # type: ignore[attr-defined]
-            raise
-
-    def get_params(self, context: Any) -> Any:
-        params = super().get_params(context)  # type: ignore[misc]
-        for one in params:
-            if one.param_type_name == "argument":
-                one.display_type_rich = lambda ctx: ""
-                one.metavar = one.metavar or one.name.upper()
-            elif one.metavar is None and one.is_flag:
-                one.metavar = ""
-            elif one.metavar is None and one.name in _METAVARS:
-                one.metavar = _METAVARS[one.name]
-            elif one.metavar is None:
-                kind, many, _ = self.callback.kinds[one.name]  # type: ignore[attr-defined]
-                one.metavar = _TYPES[kind] + ",..." * (many and not one.multiple)
-        return params
-
-
-class PlainCommand(Plain, TyperCommand):
-    """A command with plain help."""
-
-
-class PlainGroup(Plain, TyperGroup):
-    """A group of commands with plain help."""
-
-
-def _show_all(context: typer.Context, wanted: bool) -> None:
-    if wanted:
-        options: list[Any] = list(context.command.params)
-        for one in options:
-            one.hidden = one.name == "help_all"
-        typer.echo(context.get_help())
-        raise typer.Exit
-
-
 HelpAll = Annotated[
-    bool, typer.Option("--help-all", callback=_show_all, is_eager=True, help="Also show rarely used options.")
+    bool, typer.Option("--help-all", callback=show_all_options, is_eager=True, help="Also show rarely used options.")
 ]
 
 
@@ -129,6 +73,8 @@ def _option(
     kind, default = _type_of(option, several), None if several else option.shown
     if default is None or default == "":
         kind, default = kind | None, None
+    if metavar is None and option.kind is not bool:
+        metavar = _METAVARS.get(option.name, _TYPES.get(option.kind, "") + ",..." * (option.many and not several))
     text, shown_default = _help_of(option)
     says = default is not None or shown_default.rstrip(".") or False
     shown = typer.Option(

@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from bassl_cli import console
-from bassl_cli.options import PlainGroup, with_settings
+from bassl_cli.options import with_settings
+from bassl_cli.typer_internals import PlainGroup
 from pipelines.stages.figure import (
     BoundarySettings,
     CurveSettings,
