@@ -32,8 +32,8 @@ def export(settings: ExportSettings, files: SceneFiles = [SCENES], quiet: consol
         if settings.run.output is not None:
             check_names_folder(settings.run.output)
         names = [None if settings.run.output is None else settings.run.output / name for name in video_ids(files)]
-        ending = FORMATS[settings.to].ending
-        paths = [name and name.with_name(name.name + ending) for name in names]
+        extension = FORMATS[settings.to].extension
+        paths = [name and name.with_name(name.name + extension) for name in names]
         each = {file: with_options(settings, output=path) for file, path in zip(files, paths, strict=True)}
 
     def export_one(file: Path) -> None:

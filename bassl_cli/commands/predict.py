@@ -10,7 +10,7 @@ from bassl_cli.options import Videos, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable
 from pipelines.options import nested
-from pipelines.outputs.exports import FORMATS, check_ending, export as write_export, is_scenes_json
+from pipelines.outputs.exports import FORMATS, check_extension, export as write_export, is_scenes_json
 from pipelines.processes import end_ahead, limit_threads_and_memory
 from pipelines.progress import VideoResult
 from pipelines.scenes import DROP_SHORT_ALONE
@@ -83,7 +83,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
     page = (output or usual).with_suffix(".html") if files.report else None
     exported = None if to is None else STDIO if piped else beside(output or usual, to)
     if to is not None and output is not None and not is_scenes_json(output):
-        check_ending(output, to)
+        check_extension(output, to)
         output, exported = None, output
     if exported not in (None, STDIO):
         check_writable(exported)

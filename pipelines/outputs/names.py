@@ -1,4 +1,4 @@
-"""Names of several files of one video, from a template as PySceneDetect has them."""
+"""Names of the files of one video, from a template in PySceneDetect's syntax."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from pipelines.errors import BasslError
 
 
 def check_template(template: str, names: Collection[str]) -> None:
-    """Raises ValueError, one line, for a template with another name than these after a dollar sign."""
-    known = f"it may have {', '.join(f'${name}' for name in names)}"
+    """Raises ValueError, one line, if the template contains a variable that is not one of ``names``."""
+    supported = f"supported: {', '.join(f'${name}' for name in names)}"
     try:
         Template(template).substitute(dict.fromkeys(names, "1"))
     except KeyError as error:
-        raise ValueError(f"--filename has ${error.args[0]}; {known}") from error
+        raise ValueError(f"--filename contains the unknown variable ${error.args[0]}; {supported}") from error
     except ValueError as error:
-        raise ValueError(f"--filename has a $ without a name, which is written $$; {known}") from error
+        raise ValueError(f"--filename contains a $ without a name (write $$ for a dollar sign); {supported}") from error
 
 
-def file_names(template: str, rows: Iterable[Mapping[str, object]], ending: str, needed: str) -> list[str]:
-    """A name for each row of values, safe for every file system. Raises BasslError where two are the same, which says
-    that ``needed`` has to be in the template."""
-    names = [re.sub(r'[/\\:*?"<>|]', "_", Template(template).substitute(row)) + ending for row in rows]
-    if twice := [name for name, times in Counter(map(str.casefold, names)).items() if times > 1]:
-        raise BasslError(f"{twice[0]}: is the name of several files; put {needed} into --filename")
+def file_names(template: str, rows: Iterable[Mapping[str, object]], suffix: str, variable: str) -> list[str]:
+    """A name for each row of values, safe for every file system. Raises BasslError if two are equal; the message
+    suggests to add ``variable`` to the template."""
+    names = [re.sub(r'[/\\:*?"<>|]', "_", Template(template).substitute(row)) + suffix for row in rows]
+    if duplicates := [name for name, times in Counter(map(str.casefold, names)).items() if times > 1]:
+        raise BasslError(f"{duplicates[0]}: several files would have this name; add {variable} to --filename")
     return names
 
 
 def check_several(template: str, folder: Path | None, overwrite: bool) -> None:
     """Check that files of several videos with names from a template cannot replace each other in one folder."""
     if folder is not None and overwrite and "VIDEO_NAME" not in Template(template).get_identifiers():
-        raise BasslError("files of one video would replace those of another; put $VIDEO_NAME into --filename")
+        raise BasslError("files of one video would replace files of another; add $VIDEO_NAME to --filename")
 
 
-def padded_number(index: int, of: int) -> str:
-    """A number from 1, with as many digits as the last one has, but at least three."""
-    return f"{index + 1:0{max(3, len(str(of)))}d}"
+def padded_number(index: int, count: int) -> str:
+    """The number ``index + 1`` with as many digits as ``count`` has, but at least three."""
+    return f"{index + 1:0{max(3, len(str(count)))}d}"

@@ -1,6 +1,6 @@
 """What all plots share: file formats, style, and atomic writing.
 
-Nothing here needs a display: figures are made without pyplot, and no state is left behind.
+Figures are drawn without pyplot, so no display is needed and no global state changes.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ if TYPE_CHECKING:  # start-up time: matplotlib takes half a second, and a path i
 
 FORMATS = (".png", ".svg", ".pdf")
 _DOTS = 150  # per inch
-_MOST_DOTS = 2**16 - 1  # on a side; matplotlib draws no more
+_MAX_DOTS = 2**16 - 1  # on a side: matplotlib's limit
 # With a date, equal plots would be different files.
 _METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 def check_plot(path: Path) -> None:
-    """Check that a plot can be written under that name, before any work is done for it. Raises BasslError: it ends in
-    something else than .png, .svg or .pdf; or matplotlib is not installed."""
+    """Check the name of a plot before anything is computed. Raises BasslError: its extension is not .png, .svg or .pdf,
+    or matplotlib is not installed."""
     check_installed("matplotlib", "a plot")
     if path.suffix.lower() not in FORMATS:
-        raise BasslError(f"{path}: a plot is a .png, .svg or .pdf file; name one")
+        raise BasslError(f"{path}: unknown extension {path.suffix}; a plot is a .png, .svg or .pdf file")
 
 
 @contextmanager
 def plot_style() -> Iterator[None]:
-    """The style in which plots are drawn and saved, whatever the user's own matplotlibrc says."""
+    """The style in which plots are drawn and saved, regardless of the user's matplotlibrc."""
     from matplotlib import style  # start-up time: matplotlib
 
     settings = {
@@ -57,29 +57,29 @@ def plot_style() -> Iterator[None]:
         yield
 
 
-def shorten(name: str, most: int = 48) -> str:
-    """A name as it can be drawn: on one line, unprintable characters replaced, shortened in the middle."""
+def shorten(name: str, limit: int = 48) -> str:
+    """A name that can be drawn: on one line, unprintable characters replaced, shortened in the middle."""
     text = "".join(c if c.isprintable() else " " if c.isspace() else "\ufffd" for c in name)
-    return text if len(text) <= most else f"{text[: most // 2 - 1]}…{text[-(most // 2) :]}"
+    return text if len(text) <= limit else f"{text[: limit // 2 - 1]}…{text[-(limit // 2) :]}"
 
 
 def save_plot(path: Path, figure: Figure) -> tuple[str, ...]:
-    """Write a figure in the format of the path's ending; equal figures are equal files, byte for byte. Returns a line
-    on characters that could not be drawn, if there are any (in an SVG the font of the viewer draws them). Raises
-    BasslError for another ending, a figure that is too large, or a path that cannot be written."""
+    """Write a figure in the format of the path's extension; equal figures are equal files, byte for byte. Returns a
+    warning if characters could not be drawn (in an SVG the viewer's font draws them). Raises BasslError for another
+    extension, a figure that is too large, or a path that cannot be written."""
     check_plot(path)
-    if max(figure.get_size_inches()) * _DOTS > _MOST_DOTS:
-        raise BasslError(f"{path}: there is too much to draw for one figure; draw less in each")
+    if max(figure.get_size_inches()) * _DOTS > _MAX_DOTS:
+        raise BasslError(f"{path}: too much to draw in one figure; draw less in each")
     kind = path.suffix.lower().removeprefix(".")
     buffer = BytesIO()
     with plot_style(), warnings.catch_warnings(record=True) as caught:
         figure.savefig(buffer, format=kind, dpi=_DOTS, metadata=_METADATA.get(kind))
     missing = set()
-    for one in caught:
-        if glyph := re.match(r"Glyph (\d+) ", str(one.message)):
+    for warning in caught:
+        if glyph := re.match(r"Glyph (\d+) ", str(warning.message)):
             missing.add(chr(int(glyph[1])))
         else:
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     write_atomically(path, buffer.getvalue())
     if not missing or kind == "svg":
         return ()

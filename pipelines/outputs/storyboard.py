@@ -22,15 +22,15 @@ _PAPER, _BAND, _INK, _FAINT = "#f7f6f3", "#ffffff", "#22262b", "#7a828c"
 _ACCENTS = ("#3b6ea5", "#b5651d", "#4f8a5b", "#8a4f7d", "#a03c3c", "#5b6b7a")
 
 
-def save_storyboard(path: Path, result: SceneList, pictures: Sequence[bytes]) -> None:
-    """Draw the scenes as a PNG with pictures of their shots, one for each shot, made by
-    :func:`pipelines.outputs.page.thumbnails.encode_thumbnail`; scenes with many shots show an even selection. Raises
-    BasslError where the path cannot be written."""
-    if len(pictures) != len(result.shots):
-        raise BasslError(f"{len(pictures)} pictures were given for {len(result.shots)} shots")
-    width, height = Image.open(BytesIO(pictures[0])).size
+def save_storyboard(path: Path, result: SceneList, images: Sequence[bytes]) -> None:
+    """Draw the scenes as a PNG. ``images``: one per shot, by
+    :func:`pipelines.outputs.page.thumbnails.encode_thumbnail`; of scenes with many shots an even selection is shown.
+    Raises BasslError if the path cannot be written."""
+    if len(images) != len(result.shots):
+        raise BasslError(f"{len(images)} images for {len(result.shots)} shots")
+    width, height = Image.open(BytesIO(images[0])).size
     cell_height = max(1, min(round(height * _THUMBNAIL_WIDTH / width), 2 * _THUMBNAIL_WIDTH))
-    bands = [_chosen_shots(scene) for scene in result.scenes]
+    bands = [_shots_to_draw(scene) for scene in result.scenes]
     rows = [-(-len(shots) // _COLUMNS) for shots in bands]
     width = _COLUMNS * (_THUMBNAIL_WIDTH + _GAP) + 3 * _GAP
     heights = [_CAPTION + n * (cell_height + _GAP) + _GAP for n in rows]
@@ -42,28 +42,28 @@ def save_storyboard(path: Path, result: SceneList, pictures: Sequence[bytes]) ->
         draw.rectangle((_GAP, y, width - _GAP, y + height), fill=_BAND)
         draw.rectangle((_GAP, y, _GAP + 3, y + height), fill=accent)
         _caption(draw, scene, len(shots), (3 * _GAP, y + 7), accent)
-        for place, shot in enumerate(shots):
-            row, column = divmod(place, _COLUMNS)
-            at = (3 * _GAP + column * (_THUMBNAIL_WIDTH + _GAP), y + _CAPTION + row * (cell_height + _GAP))
-            canvas.paste(Image.open(BytesIO(pictures[shot])).resize((_THUMBNAIL_WIDTH, cell_height)), at)
+        for position, shot in enumerate(shots):
+            row, column = divmod(position, _COLUMNS)
+            corner = (3 * _GAP + column * (_THUMBNAIL_WIDTH + _GAP), y + _CAPTION + row * (cell_height + _GAP))
+            canvas.paste(Image.open(BytesIO(images[shot])).resize((_THUMBNAIL_WIDTH, cell_height)), corner)
         y += height + _GAP
     buffer = BytesIO()
     canvas.save(buffer, "PNG")
     write_atomically(path, buffer.getvalue())
 
 
-def _chosen_shots(scene: Scene) -> list[int]:
+def _shots_to_draw(scene: Scene) -> list[int]:
     shots = np.arange(scene.start_shot, scene.end_shot)
-    most = _COLUMNS * _MAX_ROWS
-    if len(shots) > most:
-        shots = shots[np.linspace(0, len(shots) - 1, most).round().astype(int)]
+    limit = _COLUMNS * _MAX_ROWS
+    if len(shots) > limit:
+        shots = shots[np.linspace(0, len(shots) - 1, limit).round().astype(int)]
     return [int(shot) for shot in shots]
 
 
-def _caption(draw: ImageDraw.ImageDraw, scene: Scene, shown: int, at: tuple[int, int], accent: str) -> None:
+def _caption(draw: ImageDraw.ImageDraw, scene: Scene, shown: int, corner: tuple[int, int], accent: str) -> None:
     bold, plain = ImageFont.load_default(16), ImageFont.load_default(14)
     title = f"Scene {scene.index + 1}"
-    draw.text(at, title, fill=accent, font=bold)
+    draw.text(corner, title, fill=accent, font=bold)
     shots = scene.end_shot - scene.start_shot
     facts = (
         f"{scene.start_timecode} - {scene.end_timecode}     {scene.end - scene.start:.1f} s     "
@@ -71,4 +71,4 @@ def _caption(draw: ImageDraw.ImageDraw, scene: Scene, shown: int, at: tuple[int,
         + (f" ({shown} shown)" if shown < shots else "")
         + f"     confidence {scene.confidence:.2f}"
     )
-    draw.text((at[0] + 96, at[1] + 2), facts, fill=_INK if scene.confidence >= 0.5 else _FAINT, font=plain)
+    draw.text((corner[0] + 96, corner[1] + 2), facts, fill=_INK if scene.confidence >= 0.5 else _FAINT, font=plain)

@@ -20,7 +20,7 @@ class TextTable:
 
 
 def percent(value: float | None) -> str:
-    """A share as a percentage with one decimal place; `NOTHING` for None and NaN."""
+    """A fraction as a percentage with one decimal place; `NOTHING` for None and NaN."""
     return NOTHING if value is None or value != value else f"{100 * value:.1f}"
 
 
@@ -52,7 +52,7 @@ def comma_separated(table: TextTable) -> str:
 
 
 def no_formula(text: str) -> str:
-    """Text for a cell of a table; a spreadsheet evaluates one that begins with one of these signs as a formula."""
+    """Text for a cell, quoted if a spreadsheet would evaluate it as a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")) else text
 
 

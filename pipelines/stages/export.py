@@ -47,7 +47,7 @@ class ExportResult:
 
 def beside(file: Path, name: str) -> Path:
     """The path of a format beside a ``scenes.json``; in the current folder for one from stdin."""
-    return file.with_name(("scenes" if file == STDIO else file.name.removesuffix(".json")) + FORMATS[name].ending)
+    return file.with_name(("scenes" if file == STDIO else file.name.removesuffix(".json")) + FORMATS[name].extension)
 
 
 def without_exports(files: Sequence[Path]) -> list[Path]:

@@ -32,9 +32,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
     """A video of eight shots with its page, some true ends marked: of shots 1 and 2, and one inside shot 5."""
     folder = tmp_path_factory.mktemp("page")
     video = folder / "video #1 (50%).mp4"
-    scenes, pictures = pages.rendered(video)
+    scenes, images = pages.rendered(video)
     truth = TrueEnds(shots=(1, 2), elsewhere=(3.5,), tolerance=1.0, source="truth.csv")
-    save_page(folder / "page.html", scenes, pictures, video, truth)
+    save_page(folder / "page.html", scenes, images, video, truth)
     return Made(folder / "page.html", scenes, video)
 
 

@@ -467,7 +467,7 @@ def test_unsaved_changes_are_restored_when_the_page_is_reopened(view: Page, made
     press(view, "Control+z")
     view.reload()
     view.wait_for_selector(".scene")
-    assert "are restored" in view.inner_text("#status")
+    assert "Restored your changes" in view.inner_text("#status")
     assert ends_shown(view) == before
     assert view.is_hidden("#unsaved"), "what was saved is known to be"
     assert json.loads(saved(view, tmp_path).read_text()) == content
@@ -555,7 +555,7 @@ def test_without_browser_storage_the_page_warns_before_closing(view: Page) -> No
     press(view, "n", "r")
     view.keyboard.type("x")
     press(view, "Enter")
-    assert "save before you close it" in view.inner_text("#status")
+    assert "save before you close" in view.inner_text("#status")
     dialogs = []
     view.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.accept()))
     view.reload()
@@ -659,7 +659,7 @@ def test_changing_the_threshold_drops_short_scenes_as_regroup_does(gaps: Page, t
         found = regroup(before, threshold=threshold, drop_short=True)
         assert covered(saved(gaps, tmp_path)) == [(scene.start_shot, scene.end_shot) for scene in found.scenes]
     gaps.fill("#min-scene", "99")
-    assert gaps.inner_text("#status") == "No scene has 99 seconds or more."
+    assert gaps.inner_text("#status") == "No scene is 99 seconds or longer."
 
 
 def test_the_edl_has_the_sound_of_the_video(view: Page, made: Made) -> None:

@@ -52,9 +52,9 @@ def test_found_and_missed_scene_ends_are_marked_by_sign_and_text(view: Page) -> 
     # Predicted are the ends of shots 1, 3, 4 and 6; true are 1, 2 and one inside a shot.
     assert [view.inner_text(f"#{name}") for name in ("hits", "misses", "extras")] == ["1", "2", "3"]
     assert view.inner_text("#measures") == "Precision 25.0 % · recall 33.3 % · F1 28.6 %"
-    assert "1 true end of 3 found no end of a shot within 1 s" in view.inner_text("#truth-source")
+    assert "1 of 3 true ends have no shot end within 1 s" in view.inner_text("#truth-source")
     badges = [badge.inner_text() if badge.is_visible() else "" for badge in view.locator(".badge").all()]
-    assert badges == ["", "● found", "✕ missed", "▲ not true", "▲ not true", "", "▲ not true", ""]
+    assert badges == ["", "● found", "✕ missed", "▲ false", "▲ false", "", "▲ false", ""]
     assert [view.locator(f".track svg .{kind}").count() for kind in ("hit", "miss", "extra")] == [1, 2, 3]
     slide(view, 0.3)
     assert [view.inner_text(f"#{name}") for name in ("hits", "misses", "extras")] == ["2", "1", "3"]
@@ -110,7 +110,7 @@ def test_the_page_opens_with_three_thousand_shots(browser: Browser, tmp_path: Pa
         page = seen.page
         assert page.locator(".shot").count() == 3000
         page.wait_for_selector(".shot img[src]")
-        assert page.locator(".shot img[src]").count() < 600, "pictures far away wait until they are looked for"
+        assert page.locator(".shot img[src]").count() < 600, "images far away are not loaded yet"
         page.evaluate("document.querySelector('.scene:last-child').scrollIntoView()")
         page.wait_for_selector(".scene:last-child .shot:last-child img[src]")
         slide(page, 0.8)
@@ -132,9 +132,9 @@ def test_a_page_without_images_and_video_says_so(browser: Browser, tmp_path: Pat
 
 
 def test_a_video_that_the_browser_cannot_play_is_reported(browser: Browser, tmp_path: Path) -> None:
-    scenes, pictures = pages.rendered(tmp_path / "video.mp4")
+    scenes, images = pages.rendered(tmp_path / "video.mp4")
     (tmp_path / "video.mp4").write_bytes(b"no video" * 100)
-    save_page(tmp_path / "page.html", scenes, pictures, tmp_path / "video.mp4")
+    save_page(tmp_path / "page.html", scenes, images, tmp_path / "video.mp4")
     with opened(browser, tmp_path / "page.html") as seen:
         page = seen.page
         page.wait_for_selector("#video-note")
@@ -200,12 +200,12 @@ def test_the_minimum_scene_length_is_respected(view: Page, made: Made, tmp_path:
 
 def test_a_fixed_number_of_scenes_is_kept_until_the_slider_moves(browser: Browser, tmp_path: Path) -> None:
     plain = pages.invented(12)
-    asked = replace(plain, settings={**plain.settings, "scenes": 2}, scenes=group_shots(plain.shots, [4, 11]))
-    save_page(tmp_path / "page.html", asked)
+    numbered = replace(plain, settings={**plain.settings, "scenes": 2}, scenes=group_shots(plain.shots, [4, 11]))
+    save_page(tmp_path / "page.html", numbered)
     with opened(browser, tmp_path / "page.html") as seen:
         assert ends_shown(seen.page) == [4, 11]
-        assert "Exactly 2 scenes" in seen.page.inner_text("#origin")
-        assert json.loads(saved(seen.page, tmp_path).read_text()) == asked.to_dict()
+        assert "number of scenes was set to 2" in seen.page.inner_text("#origin")
+        assert json.loads(saved(seen.page, tmp_path).read_text()) == numbered.to_dict()
         slide(seen.page, 0.5)
         assert json.loads(saved(seen.page, tmp_path).read_text()) == plain.to_dict()
 
@@ -221,8 +221,8 @@ VARIABLE = [i / 24 if i < 60 else 2.5 + (i - 60) / 7 for i in range(120)]
 def test_a_click_shows_the_first_frame_of_the_shot(
     browser: Browser, tmp_path: Path, rate: float, times: list[float] | None
 ) -> None:
-    scenes, pictures = pages.rendered(tmp_path / "video.mp4", rate, times)
-    save_page(tmp_path / "page.html", scenes, pictures, tmp_path / "video.mp4")
+    scenes, images = pages.rendered(tmp_path / "video.mp4", rate, times)
+    save_page(tmp_path / "page.html", scenes, images, tmp_path / "video.mp4")
     with opened(browser, tmp_path / "page.html") as seen:
         page = seen.page
         page.wait_for_function("() => document.getElementById('video').readyState >= 2")
@@ -315,7 +315,7 @@ def test_undo_and_redo_cover_all_changes(view: Page, made: Made, tmp_path: Path)
     view.click("text=Merge with next >> nth=0")
     view.click("text=Merge with next >> nth=0")
     slide(view, 0.3)
-    assert "by hand were replaced" in view.inner_text("#status")
+    assert "Replaced the scenes made by hand" in view.inner_text("#status")
     view.click("text=Rename >> nth=1")
     view.keyboard.type("Second")
     view.keyboard.press("Enter")
@@ -358,7 +358,7 @@ def test_a_name_stays_with_its_scene_and_can_be_removed(view: Page) -> None:
 
 def test_the_help_lists_all_keys(view: Page) -> None:
     view.click("#keys")
-    assert "split: a new scene begins with this shot" in view.inner_text("#help")
+    assert "split: begin a new scene at this shot" in view.inner_text("#help")
     view.keyboard.press("Escape")
     assert not view.is_visible("#help")
 

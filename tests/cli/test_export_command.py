@@ -33,7 +33,7 @@ def bassl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_each_format_can_be_chosen_by_name(bassl: Bassl, name: str) -> None:
-    path = Path(f"scenes{FORMATS[name].ending}")
+    path = Path(f"scenes{FORMATS[name].extension}")
     code, out, err = bassl("export", "--to", name)
     assert (code, out, err.splitlines()[-1]) == (0, "", f"2 scenes; wrote {path}")
     missing = (
@@ -91,7 +91,7 @@ def test_an_export_to_stdout_is_utf_8_whatever_the_terminal_is(bassl: Bassl) -> 
 def test_json_is_no_format_to_export_to(bassl: Bassl) -> None:
     for name in ("other.json", "-"):
         code, _, err = bassl("export", "-o", name)
-        assert (code, err) == (2, f"bassl: {name}: may be in any format; name one with --to\n")
+        assert (code, err) == (2, f"bassl: {name}: can be any format; give one with --to\n")
 
 
 def test_a_named_format_takes_precedence_over_the_suffix(bassl: Bassl) -> None:
@@ -275,5 +275,5 @@ def test_predict_can_write_an_export(bassl: Bassl, video: Path, model: Path) -> 
     assert bassl("predict", "videos", "--model", model, "--to", "csv", "-o", "out", "-q")[0] == 0
     assert sorted(path.name for path in Path("out").iterdir()) == ["one.csv", "one.json"]
     code, _, err = bassl(*given, "--to", "edl", "-o", "a.csv")
-    assert (code, "a.csv: its ending means csv, and --to edl another format" in err) == (2, True)
+    assert (code, "a.csv: the extension means csv, but --to is edl" in err) == (2, True)
     assert bassl(*given, "--to", "avid")[0] == 2

@@ -314,7 +314,9 @@ def test_scenes_of_another_video_and_label_files_are_not_replaced(bassl: Bassl, 
     before = Path("scenes.json").read_text()
     run = bassl("predict", other, "--model", model, "-o", "scenes.json")
     assert (run.code, run.out) == (2, "")
-    assert "bassl: scenes.json: holds the scenes of another video than other/video.mp4; name another file" in run.err
+    assert (
+        "bassl: scenes.json: contains the scenes of another video, not of other/video.mp4; name another file" in run.err
+    )
     assert Path("scenes.json").read_text() == before
     labels = json.loads(before)
     labels["settings"] = {}

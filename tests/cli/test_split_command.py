@@ -67,7 +67,10 @@ def test_clips_are_named_by_the_filename_template(bassl: Bassl, movie: Path) -> 
         "001 Scene 1 at 00-00-00.000.mp4",
         "002 Scene 2 at 00-00-01.250.mp4",
     ]
-    for template, words in (("$SHOT", "has $SHOT; it may have $VIDEO_NAME, "), ("$ 1", "which is written $$; ")):
+    for template, words in (
+        ("$SHOT", "unknown variable $SHOT; supported: $VIDEO_NAME, "),
+        ("$ 1", "(write $$ for a dollar sign); "),
+    ):
         assert words in bassl(movie, "-f", template)[2]
 
 
@@ -99,7 +102,7 @@ def test_clips_of_several_videos_do_not_overwrite_each_other_by_a_template_witho
     scenes_of(Path("other.mp4")).save("other.json")
     code, _, err = bassl("other.json", "scenes.json", "-o", "out", "-f", "$SCENE_NUMBER", "--overwrite")
     assert (code, Path("out").exists()) == (2, False)
-    assert "put $VIDEO_NAME into --filename" in err
+    assert "add $VIDEO_NAME to --filename" in err
 
 
 @pytest.mark.parametrize("exact", [True, False])

@@ -169,7 +169,7 @@ def test_sampled_windows_contain_a_scene_end_and_depend_on_the_seed(
 
 
 @pytest.fixture
-def pictured(tmp_path: Path) -> Path:
+def with_keyframes(tmp_path: Path) -> Path:
     """An index of a video of ten shots with keyframes and no labels, whose features change after shot 5."""
     put_store(tmp_path / "keyframes" / "video.h5", shots=10)
     build_index([tmp_path / "keyframes"], output=tmp_path / "index.h5")
@@ -179,15 +179,17 @@ def pictured(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_keyframes_are_drawn_in_order_and_the_pseudo_boundary_is_framed(pictured: Path, drawn: list[Figure]) -> None:
-    store = pictured / "features" / "made-up.h5"
-    settings = PseudoBoundarySettings(**settings_of(pictured, features=store, neighbours=3))
-    draw_pseudo_boundaries(["video:5"], pictured / "f.png", settings)
+def test_keyframes_are_drawn_in_order_and_the_pseudo_boundary_is_framed(
+    with_keyframes: Path, drawn: list[Figure]
+) -> None:
+    store = with_keyframes / "features" / "made-up.h5"
+    settings = PseudoBoundarySettings(**settings_of(with_keyframes, features=store, neighbours=3))
+    draw_pseudo_boundaries(["video:5"], with_keyframes / "f.png", settings)
     panel = drawn[0].axes[0]
     assert len(panel.images) == 7
     for place, image in enumerate(panel.images):
-        (pictured / "k.jpg").write_bytes(jpeg(0, 2 + place, 1))  # the middle one of three
-        whole = np.asarray(Image.open(pictured / "k.jpg").resize((20, 12), Image.Resampling.BOX), float)
+        (with_keyframes / "k.jpg").write_bytes(jpeg(0, 2 + place, 1))  # the middle one of three
+        whole = np.asarray(Image.open(with_keyframes / "k.jpg").resize((20, 12), Image.Resampling.BOX), float)
         shown = np.asarray(Image.fromarray(np.asarray(image.get_array())).resize((20, 12), Image.Resampling.BOX), float)
         assert np.abs(whole - shown).mean() < 12
         assert place < image.get_extent()[0] < image.get_extent()[1] < place + 1
@@ -197,9 +199,9 @@ def test_keyframes_are_drawn_in_order_and_the_pseudo_boundary_is_framed(pictured
     assert "no labels" in [text.get_text() for text in panel.texts]
 
 
-def test_similarities_are_drawn_below_the_keyframes(pictured: Path, drawn: list[Figure]) -> None:
-    settings = SimilaritySettings(**settings_of(pictured, shots=8))
-    draw_similarity([pictured / "features" / "made-up.h5"], pictured / "f.png", settings)
+def test_similarities_are_drawn_below_the_keyframes(with_keyframes: Path, drawn: list[Figure]) -> None:
+    settings = SimilaritySettings(**settings_of(with_keyframes, shots=8))
+    draw_similarity([with_keyframes / "features" / "made-up.h5"], with_keyframes / "f.png", settings)
     strip, matrix = drawn[0].axes[:2]
     assert len(strip.images) == 8
     assert np.array_equal(matrix.images[0].get_array()[0], [1, 1, 1, 1, 1, 1, 0, 0])
@@ -276,11 +278,11 @@ def test_the_threshold_is_drawn_only_if_it_decided_the_scenes(tmp_path: Path, dr
     assert flat == [[0.25], []]
 
 
-def test_one_thing_to_draw_needs_no_list(tmp_path: Path, indexed: Path, pictured: Path) -> None:
+def test_one_thing_to_draw_needs_no_list(tmp_path: Path, indexed: Path, with_keyframes: Path) -> None:
     log = put_logs(tmp_path / "run", "step,epoch,loss\n1,1,2\n2,1,1\n")
     scenes = put_scenes(tmp_path / "a.json")
-    store = pictured / "features" / "made-up.h5"
-    videos = SimilaritySettings(**settings_of(pictured, video="video", shots=10))
+    store = with_keyframes / "features" / "made-up.h5"
+    videos = SimilaritySettings(**settings_of(with_keyframes, video="video", shots=10))
     parts = PseudoBoundarySettings(**settings_of(indexed))
     for draw in (
         lambda out, as_given: draw_curves(as_given(log), out),
@@ -431,10 +433,10 @@ def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp
         (similar(store, index=tmp_path / "no.h5"), ("no.h5", "build-index")),
         (similar(other), ("other.h5", "has no features of npz/00")),
         (similar(tmp_path / "none"), ("none", "no such feature store, run or model")),
-        (similar(fine, features=wide), ("wide.h5", "9 wide", "reads 8", "--features")),
-        (similar(store, store), ("named twice", "--label")),
-        (similar(store, labels=("a", "b")), ("2 labels given for 1 thing ",)),
-        (divided("npz/00:30"), ("npz/00 has 30 shots, 0 to 29, and no shot 30",)),
+        (similar(fine, features=wide), ("wide.h5", "9 wide", "is 8", "--features")),
+        (similar(store, store), ("two inputs have this name", "--label")),
+        (similar(store, labels=("a", "b")), ("2 labels for 1 input",)),
+        (divided("npz/00:30"), ("npz/00 has 30 shots, 0 to 29, but no shot 30",)),
         (divided("npz/00"), ("'npz/00'", "VIDEO:SHOT")),
         (divided("npz/00:-1"), ("'npz/00:-1'", "VIDEO:SHOT")),
         (divided("7:1"), ("no video '7'",)),
@@ -446,7 +448,7 @@ def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp
         (lambda: draw_boundaries([tmp_path / "no.json"], out), ("no.json",)),
         (lambda: draw_boundaries([scenes], out, BoundarySettings(truth=tmp_path / "t.csv")), ("t.csv", "no such")),
         (lambda: draw_curves([tmp_path / "none"], out), ("none", "no such folder")),
-        (lambda: draw_curves([indexed], out), ("holds no log.csv",)),
+        (lambda: draw_curves([indexed], out), ("contains no log.csv",)),
         (lambda: draw_curves([empty], out), ("log.csv", "no rows yet")),
         (lambda: draw_curves([broken], out), ("log.csv, line 3",)),
         (lambda: draw_curves([endless], out), ("log.csv, line 2",)),

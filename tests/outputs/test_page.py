@@ -19,7 +19,7 @@ from PIL import Image
 
 from pipelines.errors import BasslError
 from pipelines.outputs.page import TrueEnds, save_page
-from pipelines.outputs.page.thumbnails import BUDGET, page_pictures
+from pipelines.outputs.page.thumbnails import BUDGET, page_images
 from pipelines.scenes import SceneList
 from tests import pages
 from tests.pages import HOSTILE, Elements
@@ -86,31 +86,31 @@ def test_images_are_in_the_order_of_the_shots(tmp_path: Path) -> None:
     given = pages.noise(5)
     elements = made(tmp_path / "page.html", pages.invented(5), given)
     data = json.loads(elements.texts["data"])
-    assert data["pictures"] == {"type": "image/webp", "width": 64, "height": 36}
-    for picture, encoded in zip(given, elements.texts["pictures"].split("\n"), strict=True):
-        before, after = (Image.open(BytesIO(content)).convert("RGB") for content in (picture, b64decode(encoded)))
+    assert data["images"] == {"type": "image/webp", "width": 64, "height": 36}
+    for image, encoded in zip(given, elements.texts["images"].split("\n"), strict=True):
+        before, after = (Image.open(BytesIO(content)).convert("RGB") for content in (image, b64decode(encoded)))
         assert after.size == (64, 36)
         differences = [abs(a - b) for a, b in zip(before.tobytes(), after.tobytes(), strict=True)]
-        assert sum(differences) / len(differences) < 40  # pictures of other noise are 64 apart on average
+        assert sum(differences) / len(differences) < 40  # images of other noise are 64 apart on average
 
 
-def test_another_number_of_pictures_than_shots_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BasslError, match="3 pictures were given for 4 shots"):
+def test_more_or_fewer_images_than_shots_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BasslError, match="3 images for 4 shots"):
         save_page(tmp_path / "page.html", pages.invented(4), pages.noise(3))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_pages_with_more_shots_have_smaller_images() -> None:
     given = pages.noise(8, 320, 180)
-    fine, small = page_pictures(given), page_pictures(given, budget=8 * 20_000)
+    fine, small = page_images(given), page_images(given, budget=8 * 20_000)
     assert (fine.width, fine.height) == (320, 180)
     assert small.width < 320
     assert sum(map(len, small.encoded)) <= 8 * 20_000
     assert small.height == round(small.width * 180 / 320)
     # Three thousand shots of noise, the worst there is, fit at a width of 96 or more.
-    assert 3000 * len(page_pictures(given, budget=8 * BUDGET // 3000).encoded[0]) < 22e6
+    assert 3000 * len(page_images(given, budget=8 * BUDGET // 3000).encoded[0]) < 22e6
 
 
 def test_images_of_tall_videos_are_at_most_twice_as_high_as_wide() -> None:
-    (tall,) = ([picture] for picture in pages.noise(1, 30, 200))
-    assert (page_pictures(tall).width, page_pictures(tall).height) == (30, 60)
+    (tall,) = ([image] for image in pages.noise(1, 30, 200))
+    assert (page_images(tall).width, page_images(tall).height) == (30, 60)

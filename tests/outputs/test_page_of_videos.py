@@ -89,6 +89,6 @@ def test_a_file_that_is_not_a_page_is_refused(tmp_path: Path, spoilt: str) -> No
     page = tmp_path / "one.html"
     save_page(page, pages.invented(3), pages.noise(3))
     page.write_text(page.read_text().replace(json.dumps("shots"), "") if spoilt == "cut" else spoilt)
-    with pytest.raises(BasslError, match=r"one\.html: is not a page that bassl made"):
+    with pytest.raises(BasslError, match=r"one\.html: is not a page by bassl"):
         save_index(tmp_path / "index.html", [page])
     assert not (tmp_path / "index.html").exists()

@@ -48,8 +48,8 @@ def test_nothing_to_draw_gives_a_one_line_error(tmp_path: Path) -> None:
     video = videos(1)[0]
     listed = VideoScores(video.labels, np.full(len(video.labels), np.nan), video.shots, predicted=video.scores > 0.5)
     for bad, words in (
-        (listed, "because it has no scores"),
-        (one_video([0, 0], [0.1, 0.9]), "because it has no scene ends"),
+        (listed, "it has no scores"),
+        (one_video([0, 0], [0.1, 0.9]), "it has no scene ends"),
         (one_video([0, 1], [0.1, 1.5]), "not between 0 and 1"),
     ):
         refusal(lambda bad=bad: save_curves(path, {"mine": [bad]}, 0.5), "mine", words, error=BasslError)  # type: ignore[misc]

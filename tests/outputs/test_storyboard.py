@@ -1,4 +1,4 @@
-"""The storyboard: a band per scene, the pictures of its shots in their places."""
+"""The storyboard: a band per scene, the images of its shots in order."""
 
 from pathlib import Path
 
@@ -60,13 +60,13 @@ def test_a_scene_with_very_many_shots_shows_an_even_selection(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 2), (1, 4000), (4000, 1), (240, 135), (101, 51)])
-def test_pictures_of_any_shape_are_drawn(tmp_path: Path, size: tuple[int, int]) -> None:
+def test_images_of_any_shape_are_drawn(tmp_path: Path, size: tuple[int, int]) -> None:
     save_storyboard(tmp_path / "board.png", scene_list(1, [0]), [plain(COLOURS[0], size)])
     assert Image.open(tmp_path / "board.png").height < 500
 
 
-def test_another_number_of_pictures_than_shots_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BasslError, match="3 pictures were given for 4 shots"):
+def test_more_or_fewer_images_than_shots_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BasslError, match="3 images for 4 shots"):
         save_storyboard(tmp_path / "board.png", scene_list(4, [3]), [plain(COLOURS[0])] * 3)
     assert list(tmp_path.iterdir()) == []
 

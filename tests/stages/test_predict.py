@@ -694,7 +694,7 @@ def test_videos_are_not_read_by_fewer_than_one_job(video: Path, tmp_path: Path, 
 @pytest.mark.parametrize(
     ("files", "words"),
     [
-        ({"output": "scenes.xyz"}, "no format is known by that ending"),
+        ({"output": "scenes.xyz"}, "unknown extension .xyz; supported: .json"),
         ({"output": "file/scenes.json"}, "its folder cannot be made"),
         ({"output": "scenes.json", "page": "scenes.json"}, "is named for two of the files to write"),
         ({"storyboard": "board.png", "page": "../work/board.png"}, "is named for two of the files to write"),

@@ -72,8 +72,8 @@ def data_of(path: Path) -> dict[str, Any]:
     return content
 
 
-def pictures_of(path: Path) -> list[np.ndarray]:
-    encoded = Elements(path.read_text()).texts["pictures"].split("\n")
+def images_of(path: Path) -> list[np.ndarray]:
+    encoded = Elements(path.read_text()).texts["images"].split("\n")
     return [np.asarray(Image.open(BytesIO(b64decode(one))).convert("RGB")) for one in encoded]
 
 
@@ -82,7 +82,7 @@ def test_images_are_the_middle_frames_of_shots(place: Path, made: tuple[Path, Sc
     assert (result.output, result.scenes, result.shots, result.warnings) == (Path("scenes.html"), 5, 8, ())
     assert result.notes == ()
     middles = [(shot.start_frame + shot.end_frame) // 2 for shot in made[1].shots]
-    assert [videos.number_of(picture) for picture in pictures_of(result.output)] == middles
+    assert [videos.number_of(image) for image in images_of(result.output)] == middles
     assert data_of(result.output)["video"] == {"name": "video.mp4", "source": "./video.mp4", "first": 0.0}
 
 
@@ -106,9 +106,9 @@ def test_images_come_from_a_keyframe_store_with_the_same_shots(place: Path, made
     Path("video.mp4").unlink()
     result = report("scenes.json")
     assert result.warnings == ()
-    for shot, picture in enumerate(pictures_of(result.output)):
+    for shot, image in enumerate(images_of(result.output)):
         stored = np.asarray(Image.open(BytesIO(jpeg(shot, 1))).convert("RGB"))
-        assert np.abs(picture.astype(int) - stored).mean() < 25
+        assert np.abs(image.astype(int) - stored).mean() < 25
     assert data_of(result.output)["video"]["source"] is None
 
 
@@ -127,7 +127,7 @@ def test_the_store_of_another_video_with_the_same_name_is_not_used(place: Path, 
     put_store(made[1], Path("stores/video.h5"), first_cut=13)
     page = report("scenes.json", ReportSettings(keyframes=Path("stores"))).output
     first = made[1].shots[0]
-    assert videos.number_of(pictures_of(page)[0]) == (first.start_frame + first.end_frame) // 2
+    assert videos.number_of(images_of(page)[0]) == (first.start_frame + first.end_frame) // 2
 
 
 def test_without_video_and_store_the_page_has_no_images(place: Path, bassl: Bassl) -> None:
@@ -139,7 +139,7 @@ def test_without_video_and_store_the_page_has_no_images(place: Path, bassl: Bass
     )
     assert warning in run.err.splitlines()
     assert run.err.splitlines()[-1] == f"5 scenes, 8 shots; wrote {place / 'scenes.html'}"
-    assert data_of(place / "scenes.html")["pictures"] is None
+    assert data_of(place / "scenes.html")["images"] is None
 
 
 def test_a_scenes_json_saved_by_the_page_finds_the_video_after_moving_the_folder(place: Path) -> None:
@@ -160,7 +160,7 @@ def test_scenes_from_stdin_get_images_from_the_video(place: Path) -> None:
     given = (place / "scenes.json").read_bytes()
     subprocess.run(command, cwd=place, input=given, capture_output=True, check=True, timeout=60)
     report("scenes.json", output=Path("read.html"))
-    assert data_of(place / "piped.html")["pictures"] == data_of(place / "read.html")["pictures"] is not None
+    assert data_of(place / "piped.html")["images"] == data_of(place / "read.html")["images"] is not None
     assert data_of(place / "piped.html")["save_as"] == "scenes.json"
 
 
@@ -224,13 +224,13 @@ def test_predict_makes_the_page_that_report_makes(place: Path, model: Path, bass
     run = bassl("predict", place / "video.mp4", "--model", model, "-o", "made/one.json", "--report")
     assert run.code == 0
     assert run.err.splitlines()[-1].endswith("wrote made/one.json, made/one.html")
-    first, pictures = data_of(Path("made/one.html")), pictures_of(Path("made/one.html"))
+    first, images = data_of(Path("made/one.html")), images_of(Path("made/one.html"))
     assert first["file"] == json.loads(Path("made/one.json").read_text())
     assert first["save_as"] == "one.json"
     report("made/one.json")
     again = data_of(Path("made/one.html"))
     assert again == first
-    for one, other in zip(pictures, pictures_of(Path("made/one.html")), strict=True):
+    for one, other in zip(images, images_of(Path("made/one.html")), strict=True):
         assert np.array_equal(one, other)
 
 

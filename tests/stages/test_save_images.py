@@ -152,7 +152,7 @@ def test_videos_with_the_same_name_do_not_overwrite_each_others_images(bassl: Ba
     assert "b/a.json: its images would have the names of those of a.json; save them alone, with -o" in err
     code, _, err = bassl("a.json", "b/a.json", "-o", "out", "-f", "$SCENE_NUMBER-$IMAGE_NUMBER", "--overwrite")
     assert (code, Path("out").exists()) == (2, False)
-    assert "put $VIDEO_NAME into --filename" in err
+    assert "add $VIDEO_NAME to --filename" in err
 
 
 @pytest.mark.parametrize(

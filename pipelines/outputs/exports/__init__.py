@@ -14,20 +14,19 @@ from pipelines.outputs.exports.editing import edl, fcp7, fcpxml, kdenlive, lossl
 from pipelines.outputs.exports.lists import activitynet, cvat, json_lines, label_studio, qp_file, table
 from pipelines.scenes import SceneList
 
-__all__ = ["FORMATS", "Format", "check_ending", "export", "format_of", "save"]
+__all__ = ["FORMATS", "Format", "check_extension", "export", "format_of", "save"]
 
 
 @dataclass(frozen=True)
 class Format:
-    """One format: its purpose, the ending of its files, and the function that makes its content.
+    """One format: its purpose, the extension of its files, and the function that makes its content.
 
-    A file with the ``ending``, or with one of ``others``, has this format; not ``.xml``, which two formats have.
-    ``media``: whether the file refers to that of the video. ``warnings`` says why the reader of the format may refuse
-    the file.
+    A file with the ``extension``, or one of ``others``, has this format, except ``.xml``, which two formats have.
+    ``media``: whether the file refers to the video file. ``warnings``: why readers of the format may refuse the file.
     """
 
     purpose: str
-    ending: str
+    extension: str
     content: Callable[[SceneList, bool], str]
     others: tuple[str, ...] = ()
     media: bool = False
@@ -58,52 +57,56 @@ FORMATS: dict[str, Format] = {
     "qpfile": Format("key frames for x264 and x265", ".qp", qp_file, (".qpfile",)),
 }
 """By the name for ``--to``."""
-_ENDINGS = {ending: key for key, one in FORMATS.items() for ending in (one.ending, *one.others) if ending != ".xml"}
+_EXTENSIONS = {
+    extension: name
+    for name, format in FORMATS.items()
+    for extension in (format.extension, *format.others)
+    if extension != ".xml"
+}
 
 
 def format_of(path: Path) -> str:
-    """The format that the ending of a path means, the longest that fits. Raises BasslError: no format has that ending,
+    """The format of a path by its extension, the longest that matches. Raises BasslError: no format has that extension,
     or (``.xml``) two have."""
-    if found := _endings(path):
-        return found[max(found, key=len)]
+    if formats := _formats_by_extension(path):
+        return formats[max(formats, key=len)]
     if is_scenes_json(path):
-        raise BasslError(f"{path}: may be in any format; name one with --to")
+        raise BasslError(f"{path}: can be any format; give one with --to")
     if path.suffix.lower() == ".xml":
-        raise BasslError(f"{path}: .xml is the ending of two formats; give --to fcp7 or --to matroska")
-    raise BasslError(f"{path}: no format is known by that ending; known are .json {' '.join(_ENDINGS)}")
+        raise BasslError(f"{path}: two formats have the extension .xml; give --to fcp7 or --to matroska")
+    raise BasslError(f"{path}: unknown extension {path.suffix}; supported: .json {' '.join(_EXTENSIONS)}")
 
 
-def _endings(path: Path) -> dict[str, str]:
-    """The known endings that a path has, with their formats."""
-    return {ending: key for ending, key in _ENDINGS.items() if path.name.lower().endswith(ending)}
+def _formats_by_extension(path: Path) -> dict[str, str]:
+    """The formats that match a path, by extension."""
+    return {extension: name for extension, name in _EXTENSIONS.items() if path.name.lower().endswith(extension)}
 
 
 def export(scene_list: SceneList, path: Path | str, format: str | None = None, shots: bool = False) -> None:
-    """Write scenes, or ``shots``, in a format of ``FORMATS``, None for the one that the ending of ``path`` means.
-    Raises BasslError where the format is not known, the path cannot be written or is the video itself."""
+    """Write scenes, or ``shots``, in a format of ``FORMATS``; None: by the extension of ``path``. Raises BasslError if
+    the format is unknown, the path cannot be written or is the video itself."""
     path = Path(path)
-    known = FORMATS.get(format or format_of(path))
-    if known is None:
-        raise BasslError(f"'{format}' is not a format; there are {', '.join(FORMATS)}")
+    writer = FORMATS.get(format or format_of(path))
+    if writer is None:
+        raise BasslError(f"unknown format {format!r}; supported: {', '.join(FORMATS)}")
     check_inputs_kept((path,), (Path(scene_list.video.path),))
-    write_atomically(path, known.content(scene_list, shots).encode("utf-8"))
+    write_atomically(path, writer.content(scene_list, shots).encode("utf-8"))
 
 
-def check_ending(path: Path, to: str | None = None) -> None:
-    """Check that :func:`save` has a format for ``path``, before hours of work end there, or that the ending does not
-    contradict the format ``to``. Raises BasslError where the ending is neither ``.json`` nor that of one format, or is
-    that of another."""
+def check_extension(path: Path, to: str | None = None) -> None:
+    """Check before the work that :func:`save` has a format for ``path``, or that the extension does not contradict the
+    format ``to``. Raises BasslError for an unknown extension, or the extension of another format."""
     if is_scenes_json(path):
         return
     if to is None:
         format_of(path)
-    elif _endings(path) and format_of(path) != to:
-        raise BasslError(f"{path}: its ending means {format_of(path)}, and --to {to} another format")
+    elif _formats_by_extension(path) and format_of(path) != to:
+        raise BasslError(f"{path}: the extension means {format_of(path)}, but --to is {to}")
 
 
 def save(scene_list: SceneList, path: Path) -> None:
-    """Write ``scenes.json`` to a path that ends in ``.json``, else the format of its ending. Raises BasslError as
-    :func:`export`."""
+    """Write ``scenes.json`` if the extension of the path is ``.json``, else the format of the extension. Raises
+    BasslError as :func:`export`."""
     if is_scenes_json(path):
         scene_list.save(path)
     else:
@@ -111,5 +114,5 @@ def save(scene_list: SceneList, path: Path) -> None:
 
 
 def is_scenes_json(path: Path) -> bool:
-    """Whether :func:`save` writes ``scenes.json`` to a path of this ending, or to stdout."""
-    return path == STDIO or (path.name.lower().endswith(".json") and not _endings(path))
+    """Whether :func:`save` writes ``scenes.json`` to this path: ``.json`` or stdout."""
+    return path == STDIO or (path.name.lower().endswith(".json") and not _formats_by_extension(path))

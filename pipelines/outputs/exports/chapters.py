@@ -1,7 +1,7 @@
 """Chapters for players: Matroska XML (mkvmerge), ffmetadata (FFmpeg, into MP4 and others), WebVTT (web pages), the
 description of a YouTube video, and scene markers for Kodi.
 
-Times are those of the presentation timestamps, counted from the video's first frame.
+Times are presentation timestamps, counted from the video's first frame.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pipelines.scenes import SceneList, timecode
 
 
 def matroska_chapters(scenes: SceneList, shots: bool = False) -> str:
-    """Chapters for ``mkvmerge --chapters FILE`` or ``mkvpropedit VIDEO --chapters FILE``, to the microsecond."""
+    """Chapters for ``mkvmerge --chapters FILE``, to the microsecond."""
     root = ElementTree.Element("Chapters")
     edition = add_element(root, "EditionEntry")
     for segment in segments_of(scenes, shots):
@@ -60,18 +60,18 @@ Box = tuple[int, int, int, int]
 """Left, top, width and height of a part of an image, in pixels."""
 
 
-def thumbnails_vtt(sprite: str, shown: Sequence[tuple[float, float]], places: Sequence[Box]) -> str:
-    """Thumbnails for the timeline of a player: at each time, in seconds, a part of the image ``sprite``, by its spatial
+def thumbnails_vtt(sprite: str, spans: Sequence[tuple[float, float]], boxes: Sequence[Box]) -> str:
+    """Thumbnails for the timeline of a player: for each span of seconds a box of the image ``sprite``, as a spatial
     media fragment (W3C Media Fragments, section 4.2.2)."""
     cues = [
-        f"{timecode(start)} --> {timecode(end)}\n{quote(os.fsencode(sprite))}#xywh={','.join(map(str, place))}\n"
-        for (start, end), place in zip(shown, places, strict=True)
+        f"{timecode(start)} --> {timecode(end)}\n{quote(os.fsencode(sprite))}#xywh={','.join(map(str, box))}\n"
+        for (start, end), box in zip(spans, boxes, strict=True)
     ]
     return "\n".join(["WEBVTT\n", *cues])
 
 
 def youtube(scenes: SceneList, shots: bool = False) -> str:
-    """Chapters for the description of a YouTube video: one line each, in whole seconds."""
+    """Chapters for the description of a YouTube video: one line per chapter, in whole seconds."""
     # A description must not have angle brackets.
     names = str.maketrans("<>", "\u2039\u203a")
     lines = []
@@ -83,12 +83,12 @@ def youtube(scenes: SceneList, shots: bool = False) -> str:
 
 
 def youtube_warnings(scenes: SceneList, shots: bool = False) -> tuple[str, ...]:
-    """Why YouTube would not show these chapters: it needs three or more from 0:00 on, of at least 10 seconds each."""
+    """Why YouTube would not show these chapters: it needs at least three, from 0:00 on, of at least 10 seconds."""
     segments = segments_of(scenes, shots)
     short = sum(int(segment.end) - int(segment.start) < 10 for segment in segments)
-    few = f"YouTube shows three chapters or more, and there are {len(segments)}; bassl regroup finds more"
-    brief = f"YouTube shows no chapters where one is shorter than 10 s, and {short} are; bassl regroup --min-scene 11"
-    late = f"YouTube shows chapters only if the first is at 0:00, and it is at {segments[0].start:.0f} s"
+    few = f"YouTube needs at least three chapters, but there are {len(segments)}; bassl regroup finds more"
+    brief = f"YouTube needs chapters of at least 10 s, but {short} are shorter; bassl regroup --min-scene 11"
+    late = f"YouTube needs the first chapter at 0:00, but it is at {segments[0].start:.0f} s"
     return (
         *((late,) if segments[0].start >= 1 else ()),
         *((few,) if len(segments) < 3 else ()),

@@ -1,8 +1,8 @@
 """Lists and markers for editing tools: EDL (CMX 3600), OpenTimelineIO, FCPXML (Final Cut Pro), Final Cut Pro 7 XML,
 guides of Kdenlive and projects of LosslessCut.
 
-PySceneDetect writes the first four as well. Its lists count real time where timecode counts frames (so that at 29.97
-and 23.976 labels drift from the frames), have no drop-frame timecode, and name every clip a shot; hence our own.
+PySceneDetect also writes the first four, but counts real time where timecode counts frames (at 29.97 and 23.976 its
+labels drift from the frames), has no drop-frame timecode, and calls every clip a shot.
 """
 
 from __future__ import annotations
@@ -18,24 +18,23 @@ from pipelines.outputs.exports.timeline import Clip, Timeline, timeline_of
 from pipelines.outputs.exports.xml import add_element, add_texts, document
 from pipelines.scenes import SceneList, timecode
 
-# Timecode counts no more frames per second than this.
+# Timecode counts at most this many frames per second.
 FASTEST_EDL = 60
 
 
 def edl_channels(timeline: Timeline) -> str:
-    """Channels of an event: pictures alone, with one channel of sound, with two."""
+    """Channels of an event: video alone, with one channel of sound, or with two."""
     return ("V", "B", "AA/V")[min(timeline.channels, 2)]
 
 
 def edl(scenes: SceneList, shots: bool = False) -> str:
     """A CMX 3600 edit decision list: one cut event per scene, source and record timecodes.
 
-    The video's own timecode, where it has one, is on the source side; the record side starts at zero. At 29.97 and
-    59.94 timecodes are drop-frame, unless the video's own is not. Above 60 frames per second every second frame has a
-    label, and cuts are rounded to the nearest. The format is meant for 999 events; further ones have numbers of four
-    digits, which current tools read. A dissolve, fade or wipe is already in the pictures, so its event is a cut in its
-    middle; a comment names it, with its seconds in the video.
-    """
+    The source side has the video's own timecode, if there is one; the record side starts at zero. At 29.97 and 59.94
+    timecodes are drop-frame, unless the video's own timecode is not. Above 60 frames per second every second frame has
+    a label, and cuts are rounded to the nearest. The format is meant for 999 events; further ones have numbers of four
+    digits, which current tools read. The frames of the video contain a dissolve, fade or wipe already, so its event is
+    a cut in its middle; a comment names it, with its seconds in the video."""
     timeline = timeline_of(scenes, shots, FASTEST_EDL)
 
     def label(frame: int) -> str:
@@ -51,8 +50,9 @@ def edl(scenes: SceneList, shots: bool = False) -> str:
         )
         lines.append(f"* FROM CLIP NAME: {timeline.file}")
         lines.append(f"* COMMENT: {clip.name}")
-        if (how := clip.transition) is not None and how.kind != "cut":
-            lines.append(f"* ENDS WITH {how.kind.upper()}: {timecode(how.start)} TO {timecode(how.end)}")
+        if (transition := clip.transition) is not None and transition.kind != "cut":
+            span = f"{timecode(transition.start)} TO {timecode(transition.end)}"
+            lines.append(f"* ENDS WITH {transition.kind.upper()}: {span}")
     return "\n".join(lines) + "\n"
 
 
@@ -63,13 +63,13 @@ def _edl_head(timeline: Timeline) -> list[str]:
 def marker_edl(scenes: SceneList, shots: bool = False) -> str:
     """Markers for DaVinci Resolve (Timelines > Import > Timeline Markers from EDL): one at the start of each scene.
 
-    The first frame has the video's own timecode, or 01:00:00:00, with which Resolve begins a timeline.
+    The first frame has the video's own timecode, or 01:00:00:00, where a timeline of Resolve begins.
     """
     timeline = timeline_of(scenes, shots, FASTEST_EDL)
     first = timeline.source_start
     if timeline.video.start_timecode is None:
-        found = parse_smpte(f"01:00:00{';' if timeline.drop else ':'}00", timeline.rate)
-        first = 3600 * timecode_base(timeline.rate) if found is None else found[0]
+        one_hour = parse_smpte(f"01:00:00{';' if timeline.drop else ':'}00", timeline.rate)
+        first = 3600 * timecode_base(timeline.rate) if one_hour is None else one_hour[0]
     lines = _edl_head(timeline)
     for clip in timeline.clips:
         at = [smpte(first + clip.start + i, timeline.rate, timeline.drop) for i in (0, 1)]
@@ -85,17 +85,19 @@ def kdenlive(scenes: SceneList, shots: bool = False) -> str:
 
 
 def lossless_cut(scenes: SceneList, shots: bool = False) -> str:
-    """A project of LosslessCut, version 1: JSON, which JSON5 includes; to be opened beside the video."""
-    segments = [{"start": each.start, "end": each.end, "name": each.name} for each in segments_of(scenes, shots)]
+    """A project of LosslessCut, version 1, to be opened beside the video. JSON is valid JSON5."""
+    segments = [
+        {"start": segment.start, "end": segment.end, "name": segment.name} for segment in segments_of(scenes, shots)
+    ]
     return json.dumps({"version": 1, "mediaFileName": video_name(scenes), "cutSegments": segments}, indent=1) + "\n"
 
 
 def otio(scenes: SceneList, shots: bool = False) -> str:
-    """An OpenTimelineIO timeline (JSON): a track of pictures and, where the video has sound, one of sound.
+    """An OpenTimelineIO timeline (JSON): a video track and, if the video has sound, an audio track.
 
-    Rates are floating-point numbers in this format. Each scene is a clip and a marker of the timeline; the metadata of
-    both have its score, those of the clip how it ends: a dissolve is in the pictures already, and a transition between
-    clips would make a second one.
+    Rates are floating-point numbers in this format. Each scene is a clip and a marker; the metadata of both have its
+    score, the clip's also the transition at its end. It is no transition of the timeline, because the frames contain it
+    already.
     """
     timeline = timeline_of(scenes, shots)
 
@@ -118,10 +120,10 @@ def otio(scenes: SceneList, shots: bool = False) -> str:
         return {**common, **own, "markers": [], "effects": [], "metadata": metadata}
 
     def clip_of(clip: Clip) -> dict[str, Any]:
-        of_source = span(timeline.source_start + clip.start, timeline.source_start + clip.end)
+        source_range = span(timeline.source_start + clip.start, timeline.source_start + clip.end)
         references = {"media_references": {"DEFAULT_MEDIA": media}, "active_media_reference_key": "DEFAULT_MEDIA"}
         facts = {"score": clip.score} | ({"transition": asdict(clip.transition)} if clip.transition else {})
-        return item("Clip.2", clip.name, of_source, {"bassl": facts}, **references)
+        return item("Clip.2", clip.name, source_range, {"bassl": facts}, **references)
 
     clips = [clip_of(clip) for clip in timeline.clips]
     markers = [
@@ -155,7 +157,7 @@ def fcpxml(scenes: SceneList, shots: bool = False, markers: bool = False) -> str
     display = "DF" if timeline.drop else "NDF"
 
     def time(frames: int) -> str:
-        return f"{frames / timeline.rate}s"  # a Fraction is written as 1001/24000, and as 2 where it is whole
+        return f"{frames / timeline.rate}s"  # a Fraction is written as 1001/24000, or as 2 if it is whole
 
     root = Element("fcpxml", version="1.10")
     resources, video = add_element(root, "resources"), timeline.video
@@ -198,13 +200,15 @@ def fcp7(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
     video = add_element(tracks, "video")
     characteristics = _add_characteristics(add_element(video, "format"), timeline)
     _rate(characteristics, timeline)
-    pictures = add_element(video, "track")
+    video_track = add_element(video, "track")
     channels = range(1, timeline.channels + 1)
     audio = add_element(tracks, "audio") if channels else None
-    sounds = [] if audio is None else [add_element(audio, "track") for _ in channels]
+    audio_tracks = [] if audio is None else [add_element(audio, "track") for _ in channels]
     for clip in timeline.clips:
-        items = [_clip_item(pictures, timeline, clip, "video", 0)]
-        items += [_clip_item(track, timeline, clip, "audio", c) for c, track in zip(channels, sounds, strict=True)]
+        items = [_clip_item(video_track, timeline, clip, "video", 0)]
+        items += [
+            _clip_item(track, timeline, clip, "audio", c) for c, track in zip(channels, audio_tracks, strict=True)
+        ]
         for item in items if channels else ():
             for track, kind in enumerate(["video", *("audio" for _ in channels)]):
                 texts = {"linkclipref": _item_id(clip, track), "mediatype": kind}
@@ -222,7 +226,7 @@ def _clip_item(track: Element, timeline: Timeline, clip: Clip, kind: str, channe
     _rate(item, timeline)
     add_texts(item, {"start": clip.at, "end": clip.at + clip.length, "in": clip.start, "out": clip.end})
     file = add_element(item, "file", id="file-1")
-    if clip.number == 1 and kind == "video":  # described once, then referred to by id
+    if clip.number == 1 and kind == "video":  # described once, then referenced by id
         add_texts(file, {"name": timeline.file, "pathurl": timeline.uri})
         _rate(file, timeline)
         add_element(file, "duration", timeline.length)

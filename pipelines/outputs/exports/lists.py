@@ -16,7 +16,7 @@ from pipelines.outputs.exports.xml import add_element, add_texts, document
 from pipelines.outputs.tables import no_formula
 from pipelines.scenes import SceneList, entry, timecode
 
-# PySceneDetect's, in its order; scripts that read its lists read ours.
+# PySceneDetect's columns in its order, so that scripts for its lists read these.
 _COLUMNS = (
     *("Scene Number", "Start Frame", "Start Timecode", "Start Time (seconds)"),
     *("End Frame", "End Timecode", "End Time (seconds)"),
@@ -27,8 +27,8 @@ _COLUMNS = (
 def table(scenes: SceneList, shots: bool = False) -> str:
     """CSV with the columns of PySceneDetect's ``list-scenes``, then the name and the score.
 
-    As there, frames count from one, and the end frame is the last of the scene. Its writer is not used because it works
-    out frames from times, which is wrong where the frame rate varies.
+    As there, frames count from one, and the end frame is the last of the scene. PySceneDetect's own writer computes
+    frames from times, which is wrong if the frame rate varies.
     """
     text = io.StringIO()
     rows = csv.writer(text, lineterminator="\n")
@@ -93,8 +93,8 @@ def label_studio(scenes: SceneList, shots: bool = False) -> str:
 def activitynet(scenes: SceneList, shots: bool = False) -> str:
     """Temporal annotations of ActivityNet: segments in seconds with the label Scene, or Shot, and their names."""
     segments = [
-        {"segment": [each.start, each.end], "label": "Shot" if shots else "Scene", "name": each.name}
-        for each in segments_of(scenes, shots)
+        {"segment": [segment.start, segment.end], "label": "Shot" if shots else "Scene", "name": segment.name}
+        for segment in segments_of(scenes, shots)
     ]
     video = scenes.video
     facts = {"duration": video.duration, "resolution": f"{video.width}x{video.height}", "subset": "validation"}

@@ -1,4 +1,4 @@
-"""The segments that an export lists: the scenes of a video, or its shots, with their names."""
+"""The segments of an export: the scenes of a video, or its shots, with their names."""
 
 from __future__ import annotations
 
@@ -21,12 +21,11 @@ class Segment:
     start: float
     end: float
     score: float
-    transition: Transition | None  # with which it ends
+    transition: Transition | None  # at its end
 
 
 def segments_of(scenes: SceneList, shots: bool = False) -> tuple[Segment, ...]:
-    """The scenes of a video in order, or with ``shots`` its shots; without gaps except for scenes that were left
-    out."""
+    """The scenes of a video in order, or with ``shots`` its shots; gaps only at dropped scenes."""
     listed: tuple[Scene | Shot, ...] = scenes.shots if shots else scenes.scenes
     return tuple(
         Segment(
@@ -49,13 +48,13 @@ def video_name(scenes: SceneList) -> str:
 
 
 def one_line(text: str) -> str:
-    """Text that any line of text and any XML 1.0 file may contain: line ends, control characters and halves of
-    surrogate pairs (what Python makes of file names that are not UTF-8) become spaces or U+FFFD."""
+    """Text that is safe on a line and in XML 1.0: line ends, control characters and halves of surrogate pairs (Python's
+    form of file names that are not UTF-8) become spaces or U+FFFD."""
 
-    def kept(character: str) -> str:
+    def safe(character: str) -> str:
         category = unicodedata.category(character)
         if category in ("Cc", "Zl", "Zp"):
             return " "
         return "\ufffd" if category == "Cs" or ord(character) & 0xFFFE == 0xFFFE else character
 
-    return "".join(map(kept, text)).strip()
+    return "".join(map(safe, text)).strip()

@@ -9,7 +9,7 @@ _NTSC_BASES = (24, 30, 48, 60, 120)
 
 
 def edit_rate(frame_rate: float) -> Fraction:
-    """The nearest rate that editing tools have: whole frames per second, or 1000/1001 of 24, 30, 48, 60 or 120.
+    """The nearest rate that editing tools support: whole frames per second, or 1000/1001 of 24, 30, 48, 60 or 120.
 
     >>> edit_rate(23.976), edit_rate(25.0)
     (Fraction(24000, 1001), Fraction(25, 1))
@@ -24,7 +24,7 @@ def timecode_base(rate: Fraction) -> int:
 
 
 def may_drop(rate: Fraction) -> bool:
-    """Whether there is drop-frame timecode for a rate: at 29.97 and 59.94 only."""
+    """Whether drop-frame timecode exists for a rate: only for 29.97 and 59.94."""
     return rate.denominator == 1001 and timecode_base(rate) in (30, 60)
 
 
@@ -47,10 +47,8 @@ def smpte(frame: int, rate: Fraction, drop: bool) -> str:
 
 
 def parse_smpte(text: str, rate: Fraction) -> tuple[int, bool] | None:
-    """The frame that a timecode names, and whether it is drop-frame; None where it is not a timecode at this rate.
-
-    The inverse of :func:`smpte`. A label that drop-frame leaves out names no frame.
-    """
+    """Inverse of :func:`smpte`: the frame, and whether the timecode is drop-frame; None for any other text, and for
+    labels that drop-frame leaves out."""
     match = re.fullmatch(r"([0-9]{2}):([0-5][0-9]):([0-5][0-9])([:;.])([0-9]{2,3})", text.strip())
     if match is None:
         return None

@@ -18,8 +18,8 @@ _SAME_RATE = 5e-4
 
 @dataclass(frozen=True)
 class Clip:
-    """One scene or shot: a half-open range of frames of the video, and its first frame on the timeline, where clips
-    follow one another without gap. The score is that of the segment."""
+    """One scene or shot: a half-open range of frames of the video, its first frame on the timeline (which has no gaps),
+    and the score of the segment."""
 
     number: int
     name: str
@@ -27,7 +27,7 @@ class Clip:
     end: int
     at: int
     score: float
-    transition: Transition | None = None  # with which it ends, in frames of the video
+    transition: Transition | None = None  # at its end, in frames of the video
 
     @property
     def length(self) -> int:
@@ -37,16 +37,15 @@ class Clip:
 
 @dataclass(frozen=True)
 class Timeline:
-    """Clips one after the other, without gap; not of all of the video, where scenes were left out or a part was
-    read."""
+    """Clips in a row without gaps; they do not cover the video if scenes were dropped or only a part was read."""
 
-    name: str  # of the video, without ending
+    name: str  # of the video, without extension
     rate: Fraction  # frames per second, exact
     drop: bool  # whether its timecodes are drop-frame
-    source_start: int  # the frame that the video's own timecode gives to its first frame; 0 where it has none
+    source_start: int  # the timecode of the video's first frame, in frames; 0 if it has none
     length: int  # frames of the video
     clips: tuple[Clip, ...]  # in order
-    video: VideoFacts  # of the video, its sound and timecode as its file says where there is one
+    video: VideoFacts  # with sound and timecode from the video file, if it exists
     file: str  # its name, without its folder
     uri: str
     markers: tuple[Clip, ...] = ()  # marked ranges of the timeline
@@ -58,19 +57,18 @@ class Timeline:
 
     @property
     def channels(self) -> int:
-        """Of the video's sound; 0 where it has none, or nothing is known of it."""
+        """Of the video's sound; 0 if it has none or is unknown."""
         return self.video.sound_channels or 0
 
     def with_markers(self) -> Timeline:
-        """The same with the video as the only clip, and a marker for each clip that there was."""
+        """A timeline with the video as the only clip, and a marker for each clip of this one."""
         return replace(self, clips=(Clip(1, self.file, 0, self.length, 0, 1.0),), markers=self.clips)
 
 
 def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = None) -> Timeline:
-    """A timeline of the scenes of a video, or of its shots, with at most ``fastest`` frames per second. If the video
-    has a constant frame rate, frames are those that were counted; if it varies, editing tools show the video at a
-    constant rate by its timestamps, and so the cuts are placed by their times. Raises VideoError if the file is not a
-    video."""
+    """The timeline of the scenes of a video, or of its shots, with at most ``fastest`` frames per second. If the frame
+    rate is constant, frames keep their numbers; if it varies, cuts are placed by their times, because editing tools
+    show such a video at a constant rate by its timestamps. Raises VideoError if the file is not a video."""
     rate = edit_rate(scenes.video.frame_rate)
     if fastest is not None:
         rate = edit_rate(float(rate / -(-timecode_base(rate) // fastest)))
@@ -81,32 +79,31 @@ def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = No
 
         with open_container(path) as container:
             video = replace(video, **container_facts(container))
-    start = parse_smpte(video.start_timecode or "", rate)
+    start_timecode = parse_smpte(video.start_timecode or "", rate)
     clips: list[Clip] = []
-    for each in segments_of(scenes, shots):
-        first, last = places[each.start_frame], places[each.end_frame]
-        at = clips[-1].at + clips[-1].length if clips else 0
-        clips.append(Clip(each.number, each.name, first, last, at, each.score, each.transition))
+    at = 0
+    for segment in segments_of(scenes, shots):
+        start, end = places[segment.start_frame], places[segment.end_frame]
+        clips.append(Clip(segment.number, segment.name, start, end, at, segment.score, segment.transition))
+        at += end - start
     return Timeline(
         name=PureWindowsPath(video_name(scenes)).stem,
         rate=rate,
-        drop=may_drop(rate) if start is None else start[1],
-        source_start=0 if start is None else start[0],
+        drop=may_drop(rate) if start_timecode is None else start_timecode[1],
+        source_start=0 if start_timecode is None else start_timecode[0],
         length=places[scenes.shots[-1].end_frame],
         clips=tuple(clips),
         video=video,
         file=video_name(scenes),
-        # an absolute path of Windows may be read elsewhere
+        # an absolute Windows path may be read on another system
         uri=windows.as_uri() if windows.is_absolute() and not path.is_absolute() else path.absolute().as_uri(),
     )
 
 
 def timeline_frames(scenes: SceneList, rate: Fraction) -> Mapping[int, int]:
-    """For the first frame of each shot, and the end of the last: its frame in a video with a constant rate.
-
-    The same frame if the video has that rate; else the nearest one by its timestamp.
-    """
-    if _runs_at(scenes, rate):
+    """Frames on a timeline of constant rate for the start of each shot and the end of the last: the same frame if the
+    video has that rate, else the nearest by timestamp."""
+    if _has_rate(scenes, rate):
         return {frame: frame for shot in scenes.shots for frame in (shot.start_frame, shot.end_frame)}
     last = round(scenes.shots[0].start * float(rate))
     places = {scenes.shots[0].start_frame: last}
@@ -116,7 +113,7 @@ def timeline_frames(scenes: SceneList, rate: Fraction) -> Mapping[int, int]:
     return places
 
 
-def _runs_at(scenes: SceneList, rate: Fraction) -> bool:
+def _has_rate(scenes: SceneList, rate: Fraction) -> bool:
     declared = scenes.video.frame_rate
     if abs(declared / float(rate) - 1) > _SAME_RATE:
         return False

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 
 def add_element(parent: Element, tag: str, text: object = None, **attributes: str) -> Element:
-    """A new element below ``parent``, with a text unless that is None."""
+    """Add an element to ``parent``, with text unless it is None."""
     element = ElementTree.SubElement(parent, tag, attributes)
     if text is not None:
         element.text = str(text)
@@ -16,7 +16,7 @@ def add_element(parent: Element, tag: str, text: object = None, **attributes: st
 
 
 def add_texts(parent: Element, texts: Mapping[str, object]) -> None:
-    """New elements below ``parent`` with these texts, by their tags."""
+    """Add elements with these texts, by tag, to ``parent``."""
     for tag, text in texts.items():
         add_element(parent, tag, text)
 

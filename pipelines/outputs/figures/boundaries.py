@@ -23,20 +23,20 @@ class PredictedLane:
     """Prediction of one model for a video, on its own N shots."""
 
     name: str
-    edges: NDArray[np.float64]  # (N + 1,) seconds: where the shots begin, and where the last one ends
-    scores: NDArray[np.float64]  # (N,) how likely a scene ends with each
-    ends: NDArray[np.float64]  # (L,) seconds, where its scenes end, but for the end of the video
-    threshold: float | None = None  # a score that ends a scene; None where another rule decided
+    edges: NDArray[np.float64]  # (N + 1,) seconds: starts of the shots, and the end of the last
+    scores: NDArray[np.float64]  # (N,) of a scene end at each shot
+    ends: NDArray[np.float64]  # (L,) seconds of the scene ends, without the end of the video
+    threshold: float | None = None  # a score that ends a scene; None if another rule decided
     hits: NDArray[np.bool_] | None = None  # (L,) whether a true scene end is near; None without a truth
-    note: str = ""  # a line on how well it does
+    note: str = ""  # a line with its result
 
 
 def boundary_figure(
     lanes: Sequence[PredictedLane], truth: NDArray[np.float64] | None = None, title: str = ""
 ) -> Figure:
-    """Scores and scene ends of several models over one video (appendix, "Predicted scene boundaries"). Each score
-    stands over the whole of its shot; ``truth`` (M,), seconds of the true scene ends but for the video's end, are lines
-    through all lanes."""
+    """Scores and scene ends of several models over one video (appendix, "Predicted scene boundaries"). A score is drawn
+    over its whole shot; ``truth`` (M,), seconds of the true scene ends without the video's end, as lines through all
+    lanes."""
     length = max(float(lane.edges[-1]) for lane in lanes)
     heights = ([0.22] if truth is not None else []) + [1.0] * len(lanes)
     with plot_style():
@@ -55,9 +55,9 @@ def boundary_figure(
                 panel.axhline(lane.threshold, color=BLUE, linestyle=":", linewidth=1)
             panel.vlines(lane.ends, 0, 1, color=VERMILLION, linewidth=1.4, zorder=3)
             hits = np.ones(len(lane.ends), np.bool_) if lane.hits is None else lane.hits
-            for some, filled in ((hits, True), (~hits, False)):
-                if some.any():  # a line without points would take room in the layout
-                    panel.plot(lane.ends[some], np.full(int(some.sum()), 1.07), **_end_marker(filled))
+            for selected, filled in ((hits, True), (~hits, False)):
+                if selected.any():  # a line without points would take space in the layout
+                    panel.plot(lane.ends[selected], np.full(int(selected.sum()), 1.07), **_end_marker(filled))
             panel.set_ylim(0, 1)
             panel.set_yticks([0, 0.5, 1])
             panel.set_ylabel("score", fontsize=8)
@@ -74,8 +74,8 @@ def boundary_figure(
             handles.append(Line2D([], [], label="predicted scene end", **_end_marker(True)))
         else:
             handles += [
-                Line2D([], [], label="predicted, near a true one", **_end_marker(True)),
-                Line2D([], [], label="predicted, near none", **_end_marker(False)),
+                Line2D([], [], label="predicted, near a true end", **_end_marker(True)),
+                Line2D([], [], label="predicted, near no true end", **_end_marker(False)),
                 Line2D([], [], color="0.35", linestyle=(0, (4, 2)), linewidth=1, label="true scene end"),
             ]
         if all(lane.threshold is None for lane in lanes):
@@ -106,7 +106,7 @@ def _set_time_axis(panel: Axes, length: float) -> None:
     steps = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000)
     step = next((step for step in steps if length / step <= 12), steps[-1])
 
-    def label(seconds: float, place: float | None = None) -> str:
+    def label(seconds: float, position: float | None = None) -> str:
         minutes, rest = divmod(round(seconds), 60)
         hours, minutes = divmod(minutes, 60)
         return f"{hours}:{minutes:02}:{rest:02}" if length >= 3600 else f"{minutes}:{rest:02}"

@@ -18,22 +18,22 @@ from pipelines.outputs.plots import plot_style, shorten
 _LINES = (BLUE, VERMILLION, GREEN, PURPLE, BLACK, ORANGE, SKY)
 _DASHES = ("-", "--", "-.", ":")
 _FEW = 20
-"""Points of a curve up to which they are marked, because a single one has no line."""
+"""Curves with at most this many points have markers, because a single point has no line."""
 
 
 @dataclass(frozen=True, eq=False)
 class Curve:
     """One quantity of one run."""
 
-    steps: NDArray[np.float64]  # (N,) of training, rising
-    values: NDArray[np.float64]  # (N,); of several seeds their mean
+    steps: NDArray[np.float64]  # (N,) of training, increasing
+    values: NDArray[np.float64]  # (N,); the mean over seeds
     low: NDArray[np.float64]  # low, high: (N,) minimum and maximum over seeds
     high: NDArray[np.float64]
 
 
 def curve_figure(panels: Mapping[str, Mapping[str, Curve]], runs: Sequence[str]) -> Figure:
-    """Training curves by quantity and by name of the run: a panel per quantity and a line per run, in the order of
-    ``runs``; of several seeds, a band from minimum to maximum."""
+    """Training curves by quantity and run: a panel per quantity, a line per run in the order of ``runs``, and a band
+    from minimum to maximum over seeds."""
     columns = min(len(panels), COLUMNS)
     rows = -(-len(panels) // columns)
     longest = max(float(curve.steps[-1]) for curves in panels.values() for curve in curves.values())

@@ -16,29 +16,27 @@ from pipelines.evaluation.curves import pooled_shots, reliability
 from pipelines.evaluation.metrics import VideoScores
 from pipelines.outputs.plots import check_plot, plot_style, save_plot, shorten
 
-_COLOURS = ("#1f5fa8", "#d1622b")  # that people with colour-blindness can tell apart, and differ in grey
+_COLOURS = ("#1f5fa8", "#d1622b")  # safe for color blindness, and different in gray
 _LEVELS = (0.2, 0.4, 0.6, 0.8)  # lines of equal F1
 
 
 def save_curves(path: Path, scored: Mapping[str, Sequence[VideoScores]], threshold: float | None) -> tuple[str, ...]:
-    """Draw the videos of one or two predictions, by the name of the model that scored them; lines on what could not be
-    drawn, as `save_plot`.
+    """Draw the scores of one or two models, by their names. Returns warnings, as `save_plot`.
 
     Left: precision over recall, with the operating point, lines of equal F1 and the chance level. Right: the share of
-    scene ends among shots by their score (reliability diagram), and below it the number of these shots. Raises
-    BasslError for another kind of file than .png, .svg or .pdf, one that cannot be written, or no scores or scene ends
-    to draw.
+    scene ends among shots by their score (reliability diagram), above the number of these shots. Raises BasslError for
+    an extension other than .png, .svg or .pdf, a path that cannot be written, or without scores or scene ends to draw.
     """
     check_plot(path)
     for name, videos in scored.items():
         if not videos:
-            raise BasslError(f"{name}: only its features are scored, and they have no curves to plot")
+            raise BasslError(f"{name}: only its features were scored, which have no curves to plot")
         labels, scores = pooled_shots(videos)
         if np.isnan(scores).any() or not labels.any():
-            lacking = "scores" if np.isnan(scores).any() else "scene ends"
-            raise BasslError(f"{name}: has no curves to plot, because it has no {lacking}")
+            missing = "scores" if np.isnan(scores).any() else "scene ends"
+            raise BasslError(f"{name}: cannot be plotted: it has no {missing}")
         if (scores < 0).any() or (scores > 1).any():
-            raise BasslError(f"{name}: has scores that are not between 0 and 1, so no reliability diagram can be drawn")
+            raise BasslError(f"{name}: cannot be plotted: its scores are not between 0 and 1")
 
     with plot_style():
         figure = Figure(figsize=(10, 4.6), layout="constrained")
@@ -46,7 +44,7 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[VideoScores]], thresho
         curve, true, shots = panels["curve"], panels["true"], panels["shots"]
 
         for level in _LEVELS:
-            recall = np.linspace(level / (2 - level), 1, 200)  # from where the precision is 1
+            recall = np.linspace(level / (2 - level), 1, 200)  # precision 1 at the left end
             curve.plot(recall, level * recall / (2 * recall - level), color="0.85", linewidth=0.8, zorder=0)
             beside: dict[str, Any] = {"textcoords": "offset points", "va": "center", "annotation_clip": False}
             curve.annotate(f"F1 {level:g}", (1, level / (2 - level)), (2, 0), color="0.6", fontsize=7, **beside)
@@ -54,16 +52,16 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[VideoScores]], thresho
 
         for colour, (name, videos) in zip(_COLOURS, scored.items(), strict=False):
             precision, recall, _ = precision_recall_curve(*pooled_shots(videos))
-            precision[-1] = precision[-2]  # before the first shot; scikit-learn has 1
+            precision[-1] = precision[-2]  # before the first shot, where scikit-learn has 1
             values = measure(videos, 0.5 if threshold is None else threshold, resamples=0)
             ap = values["ap"].pooled
             label = f"{shorten(name)}  AP {100 * (ap or 0):.1f}"
             curve.step(recall[::-1], precision[::-1], where="pre", color=colour, linewidth=1.4, label=label)
-            at, found = values["precision"].pooled or 0.0, values["recall"].pooled or 0.0
-            curve.plot(found, at, "o", color=colour, markersize=6, markeredgecolor="white")
+            point = (values["recall"].pooled or 0.0, values["precision"].pooled or 0.0)
+            curve.plot(*point, "o", color=colour, markersize=6, markeredgecolor="white")
             if threshold is not None:
                 text = f"{threshold:g}"
-                curve.annotate(text, (found, at), (6, 6), textcoords="offset points", color=colour, fontsize=8)
+                curve.annotate(text, point, (6, 6), textcoords="offset points", color=colour, fontsize=8)
 
             bins = reliability(videos)
             full = bins.shots > 0

@@ -17,22 +17,22 @@ from pipelines.outputs.plots import plot_style, shorten
 
 @dataclass(frozen=True, eq=False)
 class DividedWindow:
-    """A window of S shots and where it was divided."""
+    """A window of S shots and its division."""
 
     title: str
     boundary: int  # the last shot, counted from 0, of the left sub-sequence
     ends: Sequence[int] | None  # the shots of the window that end a true scene; None without labels
-    similarity: NDArray[np.floating]  # (2, S) cosine similarity of the window's first and of its last shot to each
-    pictures: Sequence[NDArray[np.uint8]] = ()  # (H, W, 3) RGB, one per shot; none: the similarity is drawn
+    similarity: NDArray[np.floating]  # (2, S) cosine similarity of each shot to the first and the last
+    images: Sequence[NDArray[np.uint8]] = ()  # (H, W, 3) RGB, one per shot; without, the similarity is drawn
 
 
 def pseudo_boundary_figure(windows: Sequence[DividedWindow]) -> Figure:
-    """Windows of shots, at least one, with the two parts that were found and the true scenes (appendix,
-    "Pseudo-boundaries"). The shot at the pseudo-boundary, the last of the left part, has a frame."""
+    """Windows of shots, at least one, with their two parts and the true scenes (appendix, "Pseudo-boundaries"). The
+    shot at the pseudo-boundary, the last of the left part, is framed."""
     heights = []
     for window in windows:
         S = window.similarity.shape[1]
-        heights.append((WIDTH - 0.7) / S * aspect(window.pictures) if window.pictures else 1.1)
+        heights.append((WIDTH - 0.7) / S * aspect(window.images) if window.images else 1.1)
     with plot_style():
         figure = Figure(figsize=(WIDTH, sum(heights) + 0.8 * len(heights) + 0.1))
         figure.set_layout_engine("constrained", h_pad=0.09)
@@ -40,9 +40,9 @@ def pseudo_boundary_figure(windows: Sequence[DividedWindow]) -> Figure:
         for row, (window, height) in enumerate(zip(windows, heights, strict=True)):
             panel = figure.add_subplot(grid[row, 0])
             panel.set_title(shorten(window.title, 130), loc="left", fontsize=9)
-            if window.pictures:
-                draw_images(panel, window.pictures)
-                corner, tall = (window.boundary + 0.02, 0.02), aspect(window.pictures) - 0.04
+            if window.images:
+                draw_images(panel, window.images)
+                corner, tall = (window.boundary + 0.02, 0.02), aspect(window.images) - 0.04
                 frame = Rectangle(corner, 0.96, tall, fill=False, edgecolor=VERMILLION, linewidth=2.5, clip_on=False)
                 panel.add_patch(frame)
             else:
@@ -56,7 +56,7 @@ def pseudo_boundary_figure(windows: Sequence[DividedWindow]) -> Figure:
 
 
 def _draw_end_similarity(panel: Axes, window: DividedWindow) -> None:
-    """Draw the similarity of each shot to the first and to the last shot, from which the boundary was found."""
+    """Draw the similarity of each shot to the first and the last shot, which determines the boundary."""
     S = window.similarity.shape[1]
     at = np.arange(S) + 0.5
     for values, name, colour, marker in zip(
@@ -70,7 +70,7 @@ def _draw_end_similarity(panel: Axes, window: DividedWindow) -> None:
 
 
 def _draw_lanes(panel: Axes, window: DividedWindow, height: float) -> None:
-    """Below the shots: the parts that were found, and the true scenes."""
+    """Below the shots: the two parts, and the true scenes."""
     S = window.similarity.shape[1]
     lanes: list[tuple[str, Sequence[int] | None]] = [("found", [window.boundary]), ("true", window.ends)]
     thick, step = 0.10 / height, 0.17 / height  # inches, as shares of the panel

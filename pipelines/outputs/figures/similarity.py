@@ -20,43 +20,43 @@ def similarity_figure(
     matrices: Mapping[str, NDArray[np.floating]],
     first: int,
     ends: Sequence[int] | None,
-    pictures: Sequence[NDArray[np.uint8]] = (),
+    images: Sequence[NDArray[np.uint8]] = (),
     title: str = "",
     own_scale: bool = False,
 ) -> Figure:
     """Cosine similarity (M, M) of M consecutive shots, from number ``first``, under several models, side by side
-    (appendix, "Visualization of similarities between consecutive shots"), below the shots' images (H, W, 3). ``ends``
-    are those of the M shots that end a scene, None without labels. With ``own_scale`` the colours of matrices cannot be
-    compared."""
+    (appendix, "Visualization of similarities between consecutive shots"), below the shots' images (H, W, 3). ``ends``:
+    the shots that end a scene, from 0 to M - 1; None without labels. With ``own_scale`` the colors of matrices cannot
+    be compared."""
     M = len(next(iter(matrices.values())))
     columns = min(len(matrices), COLUMNS)
     rows = -(-len(matrices) // columns)
     side = min(4.5, (WIDTH - 0.9) / columns - 0.4)  # inches, of a matrix
-    under = 1.25 if own_scale else 0.75  # and of what stands above and below it
-    # Higher than it need be, so that its width is what fits it to the matrices below.
-    strip = 1.2 * columns * (side + 0.4) / M * aspect(pictures) if pictures else 0.0
+    margin = 1.25 if own_scale else 0.75  # above and below it
+    # Higher than necessary, so that its width determines its size.
+    strip = 1.2 * columns * (side + 0.4) / M * aspect(images) if images else 0.0
     with plot_style():
-        size = (columns * (side + 0.4) + 0.9, rows * (side + under) + strip + 0.3)
+        size = (columns * (side + 0.4) + 0.9, rows * (side + margin) + strip + 0.3)
         figure = Figure(figsize=size, layout="compressed")
-        heights = [strip, *[side + under] * rows] if pictures else [1] * rows
+        heights = [strip, *[side + margin] * rows] if images else [1] * rows
         grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
         if title:
             figure.suptitle(shorten(title, 100), fontsize=10)
         panels: list[Axes] = []
-        if pictures:
+        if images:
             panels.append(figure.add_subplot(grid[0, :]))
-            _draw_strip(panels[0], pictures, ends)
+            _draw_strip(panels[0], images, ends)
         lowest = min(float(matrix.min()) for matrix in matrices.values())
         edges = (first - 0.5, first + M - 0.5)
         image: Any = None
         for number, (name, matrix) in enumerate(matrices.items()):
             row, column = divmod(number, columns)
-            panel = figure.add_subplot(grid[row + bool(pictures), column])
+            panel = figure.add_subplot(grid[row + bool(images), column])
             bottom = float(matrix.min()) if own_scale else lowest
             shades: dict[str, Any] = {"cmap": "viridis", "vmin": min(bottom, 1 - 1e-6), "vmax": 1}
             image = panel.imshow(matrix, **shades, extent=(*edges, *edges[::-1]), interpolation="nearest")
             for start, end in scene_ranges(M, ends):
-                for colour, line in ((BLACK, 2.6), ("white", 1.2)):  # seen on dark and on light
+                for colour, line in ((BLACK, 2.6), ("white", 1.2)):  # visible on dark and light
                     corner, side = (first + start - 0.5,) * 2, end - start
                     panel.add_patch(Rectangle(corner, side, side, fill=False, edgecolor=colour, linewidth=line))
             panel.set_title(shorten(name), fontsize=9)
@@ -74,10 +74,10 @@ def similarity_figure(
     return figure
 
 
-def _draw_strip(panel: Axes, pictures: Sequence[NDArray[np.uint8]], ends: Sequence[int] | None) -> None:
-    """Pictures in a row, with a line between two scenes."""
-    draw_images(panel, pictures)
+def _draw_strip(panel: Axes, images: Sequence[NDArray[np.uint8]], ends: Sequence[int] | None) -> None:
+    """Images in a row, with a line between scenes."""
+    draw_images(panel, images)
     for end in ends or ():
-        if end < len(pictures) - 1:
+        if end < len(images) - 1:
             line: dict[str, Any] = {"color": BLACK, "linewidth": 1.8, "clip_on": False}
             panel.plot([end + 1, end + 1], [-0.04, 1.04], transform=panel.get_xaxis_transform(), **line)

@@ -1,8 +1,8 @@
 """A page to review and correct the scenes of a video: one self-contained HTML file, without a server.
 
-It embeds images, style and script, and its content security policy forbids the network; only the video is another file,
-beside it. ``scene_ends.js`` groups shots by the rules of :mod:`pipelines.models.scene_ends`, ``exports.js`` writes what
-:mod:`pipelines.outputs.exports` writes; the other scripts share the page's state (``state.js``), joined in order.
+Images, style and script are embedded, and the content security policy forbids the network; only the video is a separate
+file. ``scene_ends.js`` groups shots as :mod:`pipelines.models.scene_ends` does, ``exports.js`` writes the same files as
+:mod:`pipelines.outputs.exports`; the other scripts share the page's state (``state.js``) and are joined in order.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from pipelines.outputs.exports.editing import FASTEST_EDL, edl_channels
 from pipelines.outputs.exports.segments import one_line, video_name
 from pipelines.outputs.exports.timecode import timecode_base
 from pipelines.outputs.exports.timeline import timeline_frames, timeline_of
-from pipelines.outputs.page.thumbnails import TYPE, page_pictures
+from pipelines.outputs.page.thumbnails import TYPE, page_images
 from pipelines.scenes import SceneList, timecode
 from pipelines.video.decoding import first_time
 
@@ -41,8 +41,8 @@ _PARTS = ("state", "list", "video", "timeline", "page")
 class TrueEnds:
     """True scene ends on the shots of a result."""
 
-    shots: tuple[int, ...]  # indices of the shots that truly end scenes, the video's last one left out
-    # seconds of the true ends without an end of a shot within the tolerance; always misses
+    shots: tuple[int, ...]  # indices of the shots that end true scenes, without the video's last shot
+    # seconds of the true ends without a shot end within the tolerance, which are always misses
     elsewhere: tuple[float, ...]
     tolerance: float  # in seconds
     source: str
@@ -51,49 +51,48 @@ class TrueEnds:
 def save_page(
     path: Path,
     result: SceneList,
-    pictures: Sequence[bytes] = (),
+    images: Sequence[bytes] = (),
     video: Path | None = None,
     truth: TrueEnds | None = None,
     save_as: str = "scenes.json",
 ) -> None:
-    """Write the page: ``pictures`` are one per shot, by :func:`pipelines.outputs.page.thumbnails.encode_thumbnail`,
-    or none; ``video`` is played beside the scenes; ``truth`` marks what was found and what was missed; ``save_as``
-    names the file that the page saves. Raises BasslError where the path cannot be written, or there is another number
-    of pictures than of shots."""
-    if pictures and len(pictures) != len(result.shots):
-        raise BasslError(f"{len(pictures)} pictures were given for {len(result.shots)} shots")
+    """Write the page. ``images``: none, or one per shot by :func:`pipelines.outputs.page.thumbnails.encode_thumbnail`;
+    ``video``: played beside the scenes; ``truth``: marks hits and misses; ``save_as``: name of the file that the page
+    saves. Raises BasslError if the path cannot be written, or there are more or fewer images than shots."""
+    if images and len(images) != len(result.shots):
+        raise BasslError(f"{len(images)} images for {len(result.shots)} shots")
     first = 0.0  # time of the video's first frame on its own clock
     if video is not None and is_file(video):  # a pipe can be read only once
         with suppress(VideoError):
             first = float(first_time(video, ""))
-    shown = page_pictures(pictures)
+    thumbnails = page_images(images)
     style = (FOLDER / "page.css").read_text("utf-8")
-    rules, shown_parts = (
-        "".join((FOLDER / f"{name}.js").read_text("utf-8") for name in names) for names in (_RULES, _PARTS)
-    )
-    script = f"{rules}\n{{\n{shown_parts}}}\n"  # names of the page's own are in a block, not in the window
+    rules, parts = ("".join((FOLDER / f"{name}.js").read_text("utf-8") for name in names) for names in (_RULES, _PARTS))
+    script = f"{rules}\n{{\n{parts}}}\n"  # a block, so that the page's names are not global
     data = {
         "file": result.to_dict(path.parent),
         "id": sha256(json.dumps(result.to_dict()).encode()).hexdigest(),
         "save_as": one_line(save_as),
         "timeline": _timeline(result),
         "video": {"name": video_name(result), "source": address(video, path), "first": first},
-        "pictures": {"type": TYPE, "width": shown.width, "height": shown.height} if shown.encoded else None,
+        "images": {"type": TYPE, "width": thumbnails.width, "height": thumbnails.height}
+        if thumbnails.encoded
+        else None,
         "truth": None if truth is None else vars(truth),
     }
-    given = {name: value for name, value in result.settings.items() if value is not None}
+    settings = {name: value for name, value in result.settings.items() if value is not None}
     text = template("page.html").render(
         brief=_brief(result),
         count=count,
         data=_script_json(data),
         facts=_facts(result),
-        pictures=Markup("\n".join(shown.encoded)),  # base64 needs no escaping
+        images=Markup("\n".join(thumbnails.encoded)),  # base64 needs no escaping
         policy=content_policy(style, script),
         result=result,
         save_as=one_line(save_as),
         scenes=[{**vars(scene), "name": scene.name and one_line(scene.name)} for scene in result.scenes],
-        script=Markup(script),  # from the package, as the style is
-        settings=[(one_line(name.replace("_", " ")), _as_text(value)) for name, value in given.items()],
+        script=Markup(script),  # from the package, like the style
+        settings=[(one_line(name.replace("_", " ")), _as_text(value)) for name, value in settings.items()],
         style=Markup(style),
         title=video_name(result) or "video",
         version=pipelines.__version__,
@@ -102,8 +101,7 @@ def save_page(
 
 
 def _timeline(result: SceneList) -> dict[str, Any] | None:
-    """Facts for an edit decision list, without its cuts; None if the video is not a video, or its path cannot be
-    one."""
+    """Facts for an edit decision list, without its cuts; None if the file is not a video, or its path is invalid."""
     try:
         timeline = timeline_of(result, fastest=FASTEST_EDL)
     except (VideoError, ValueError):
@@ -122,19 +120,21 @@ def _timeline(result: SceneList) -> dict[str, Any] | None:
 
 
 def template(name: str) -> jinja2.Template:
-    """A template of this folder; values are escaped, undefined ones are an error."""
+    """A template of this folder; values are escaped, undefined names are an error."""
     loader = jinja2.FileSystemLoader(FOLDER)
     return jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined).get_template(name)
 
 
 def content_policy(style: str, script: str | None = None) -> str:
-    """A content security policy that allows this script and style, embedded pictures, the video, and nothing else."""
+    """A content security policy that allows only this script and style, embedded images and the video."""
 
-    def only(text: str) -> str:
+    def hash_of(text: str) -> str:
         return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
-    allowed = "" if script is None else f"script-src {only(script)}; media-src 'self' file: blob:; "
-    return f"default-src 'none'; style-src {only(style)}; {allowed}img-src data:; base-uri 'none'; form-action 'none'"
+    scripts = "" if script is None else f"script-src {hash_of(script)}; media-src 'self' file: blob:; "
+    return (
+        f"default-src 'none'; style-src {hash_of(style)}; {scripts}img-src data:; base-uri 'none'; form-action 'none'"
+    )
 
 
 def _script_json(content: Any) -> Markup:
@@ -154,12 +154,12 @@ def address(video: Path | None, page_path: Path) -> str | None:
         relative = os.path.relpath(target, folder)
     except ValueError:  # another drive
         return target.as_uri()
-    # With "./", a name with a colon is not read as a URL scheme.
+    # "./", because a name with a colon could be read as a URL scheme.
     return "./" + quote(os.fsencode(Path(relative).as_posix()))
 
 
 def _brief(result: SceneList) -> list[str]:
-    """Facts in the header: size and rate of the video, and how its scenes were found."""
+    """Facts in the header: size and rate of the video, detector, encoder and model."""
     video, settings = result.video, result.settings
     names = [settings.get(name) for name in ("detector", "encoder", "model")]
     return [
@@ -177,7 +177,7 @@ def _facts(result: SceneList) -> list[tuple[str, str]]:
         ("video", one_line(video.path)),
         *part,
         ("length", timecode(last.end - first.start)),
-        ("picture", f"{video.width} × {video.height}"),
+        ("frame size", f"{video.width} × {video.height}"),
         ("frame rate", f"{round(video.frame_rate, 3):g} /s"),
         ("frames", f"{last.end_frame - first.start_frame:,}"),
         ("shots", f"{len(result.shots):,}"),

@@ -1,8 +1,8 @@
-// Scenes as CSV and EDL: what `bassl export` writes (pipelines/outputs/exports).
+// Scenes as CSV and EDL, as `bassl export` writes them (pipelines/outputs/exports).
 
 const sceneTitle = (scene) => oneLine(scene.name ?? "") || `Scene ${scene.index + 1}`;
 
-/** As Python writes a number with so many digits: exact ties, which are sums of powers of two, go to the even one. */
+/** A number with fixed digits, as in Python: exact ties, which are sums of powers of two, go to even. */
 const fixed = (value, digits) =>
   (Number.isInteger(value * 2 ** (digits + 1)) ? roundHalfEven(value * 10 ** digits) / 10 ** digits : value).toFixed(digits);
 
@@ -27,7 +27,7 @@ function csvOf(scenes) {
   return [header, ...rows].map((row) => `${row.map(cell).join(",")}\n`).join("");
 }
 
-/** An SMPTE timecode, as pipelines/outputs/exports/timecode.py writes it: base frames a second, perhaps drop-frame. */
+/** An SMPTE timecode, as in pipelines/outputs/exports/timecode.py, with ``base`` frames per second. */
 function smpte(frame, base, drop) {
   let label = frame;
   if (drop) {
@@ -43,9 +43,9 @@ function smpte(frame, base, drop) {
   return `${parts.join(":")}${drop ? ";" : ":"}${two(label % base)}`;
 }
 
-/** The CMX 3600 list of pipelines/outputs/exports/editing.py, with the timeline that the page was given. */
+/** The CMX 3600 list of pipelines/outputs/exports/editing.py, for the timeline in the page's data. */
 function edlOf(scenes, shots, timeline) {
-  // By frames where the video runs at the rate of the timeline, else by time, as editing tools show such videos.
+  // By frames if the video has the rate of the timeline; else by time, as editing tools show such videos.
   let last = timeline.steady ? shots[0].start_frame : roundHalfEven(shots[0].start * timeline.rate);
   const places = new Map([[shots[0].start_frame, last]]);
   for (const shot of shots) {
@@ -57,15 +57,17 @@ function edlOf(scenes, shots, timeline) {
   let at = 0;
   for (const scene of scenes) {
     const cut = [places.get(scene.start_frame), places.get(scene.end_frame)];
-    // What is in no scene is left out of the record.
+    // Shots outside scenes are not in the record.
     const recorded = at + cut[1] - cut[0];
     const labels = [...cut.map((frame) => label(timeline.start + frame)), label(at), label(recorded)];
     at = recorded;
     const number = String(scene.index + 1).padStart(3, "0");
     lines.push(`${number}  AX       ${timeline.channels.padEnd(5)} C        ${labels.join(" ")}`);
     lines.push(`* FROM CLIP NAME: ${timeline.clip}`, `* COMMENT: ${sceneTitle(scene)}`);
-    const how = shots[scene.end_shot - 1].transition;
-    if (how && how.kind !== "cut") lines.push(`* ENDS WITH ${how.kind.toUpperCase()}: ${timecode(how.start)} TO ${timecode(how.end)}`);
+    const { transition } = shots[scene.end_shot - 1];
+    if (transition && transition.kind !== "cut") {
+      lines.push(`* ENDS WITH ${transition.kind.toUpperCase()}: ${timecode(transition.start)} TO ${timecode(transition.end)}`);
+    }
   }
   return `${lines.join("\n")}\n`;
 }

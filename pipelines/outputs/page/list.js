@@ -2,18 +2,18 @@
 
 const list = byId("scenes");
 let tiles = [];
-const madeTiles = new Map();
+const tilesByFrames = new Map();
 const shownScenes = new Map();
 const fileShotEnds = data.file.shots.map((shot) => shot.end_frame);
-const pictureOf = (shot) => `data:${data.pictures.type};base64,${pictures[countUpTo(fileShotEnds, shot.start_frame)]}`;
+const imageOf = (shot) => `data:${data.images.type};base64,${images[countUpTo(fileShotEnds, shot.start_frame)]}`;
 const near = new IntersectionObserver((entries) => {
   for (const entry of entries) if (entry.isIntersecting) load(entry.target.shot);
 }, { rootMargin: "400px 0px" });
 
 function load(shot) {
   const { image, element } = tiles[shot];
-  if (image.src || !data.pictures) return;
-  image.src = pictureOf(shots[shot]);
+  if (image.src || !data.images) return;
+  image.src = imageOf(shots[shot]);
   near.unobserve(element);
 }
 
@@ -37,16 +37,16 @@ function makeTile({ start_frame, end_frame, start, end, score, transition }) {
     element.append(sign);
   }
   frame.querySelector(".score i").style.width = `${100 * score}%`;
-  if (data.pictures) near.observe(element);
+  if (data.images) near.observe(element);
   return { element, frame, splitter, image: frame.firstElementChild, badge };
 }
 
-/** The tiles of all shots, in their order; those that were there before are used again. */
+/** The tiles of all shots, in order; existing tiles are reused. */
 function makeTiles() {
   tiles = shots.map((shot, index) => {
     const key = `${shot.start_frame} ${shot.end_frame}`;
-    if (!madeTiles.has(key)) madeTiles.set(key, makeTile(shot));
-    const tile = madeTiles.get(key);
+    if (!tilesByFrames.has(key)) tilesByFrames.set(key, makeTile(shot));
+    const tile = tilesByFrames.get(key);
     if (tile.element.shot === index) return tile;
     tile.element.shot = index;
     tile.frame.querySelector(".caption b").textContent = index + 1;
@@ -80,9 +80,9 @@ function showScene(scene) {
     shown.times.textContent = `${scene.start_timecode} – ${scene.end_timecode}`;
     shown.length.textContent = seconds(scene.end - scene.start);
     shown.shotCount.textContent = count(own.length, "shot");
-    // In the compact view a scene is its longest shot.
+    // The compact view shows the longest shot of each scene.
     const lengthOf = ({ shot }) => shots[shot].end - shots[shot].start;
-    const cover = own.reduce((best, one) => (lengthOf(one) > lengthOf(best) ? one : best));
+    const cover = own.reduce((longest, tile) => (lengthOf(tile) > lengthOf(longest) ? tile : longest));
     for (const tile of own) tile.classList.toggle("cover", tile === cover);
   }
   shown.element.scene = scene;
@@ -119,17 +119,17 @@ function showList() {
       shownScenes.delete(key);
     }
   }
-  const chosen = new Set(state.ends);
+  const ends = new Set(state.ends);
   const firsts = new Set(scenes.map((scene) => scene.start_shot));
   tiles.forEach(({ element, badge }, shot) => {
     element.classList.toggle("first", firsts.has(shot));
     element.classList.toggle("passes", shot < last && scores[shot] >= state.threshold);
     if (!data.truth) return;
     const end = shots[shot].end_frame;
-    const kind = shot === last ? "" : trueEnds.has(end) ? (chosen.has(end) ? "hit" : "miss") : chosen.has(end) ? "extra" : "";
+    const kind = shot === last ? "" : trueEnds.has(end) ? (ends.has(end) ? "hit" : "miss") : ends.has(end) ? "extra" : "";
     badge.hidden = !kind;
     badge.className = `badge ${kind}`;
-    badge.textContent = { hit: "● found", miss: "✕ missed", extra: "▲ not true", "": "" }[kind];
+    badge.textContent = { hit: "● found", miss: "✕ missed", extra: "▲ false", "": "" }[kind];
   });
   filterList();
   if (focused && document.activeElement !== focused) focusShot();
@@ -154,8 +154,8 @@ function filterList() {
 /** Whether the filter hides the scene of a shot. */
 const isFiltered = (shot) => tiles[shot].element.closest(".scene").hidden;
 
-// Room for scenes that are not drawn yet, so that the scroll bar knows how long the list is. It is measured when the
-// width changes and not with each change of scenes, for to measure is to lay out the page.
+// Space for scenes that are not drawn yet, so that the scroll bar has the right length. Measured only when the width
+// changes, because measuring lays out the page.
 let columns = 6;
 let tileHeight = 120;
 function makeRoom(element) {
@@ -183,7 +183,7 @@ function focusShot() {
   tiles[selected].frame.focus({ preventScroll: true });
 }
 
-/** Bring the selected shot into view; in the compact view, where it may not be shown, its scene. */
+/** Scroll to the selected shot, or to its scene if the compact view hides the shot. */
 function scrollToShot() {
   const { element } = tiles[selected];
   (element.checkVisibility() ? element : element.closest(".scene")).scrollIntoView({ block: "nearest" });
@@ -222,7 +222,7 @@ function editName(scene) {
     tell("Only scenes have names; S makes these shots a scene.");
     return;
   }
-  const shown = [...shownScenes.values()].find((one) => one.element.scene === scene);
+  const shown = [...shownScenes.values()].find(({ element }) => element.scene === scene);
   if (shown.element.hidden) {
     tell("The filter hides this scene.");
     return;
@@ -242,7 +242,7 @@ function editName(scene) {
     if (keeps) rename(scene, text);
   };
   field.addEventListener("keydown", (event) => {
-    // What is typed is kept before it is saved, and undoing begins with it. With Caps Lock letters are capitals.
+    // Saving first applies the name; undo first discards it. With Caps Lock letters are capitals.
     const command = event.ctrlKey || event.metaKey ? event.key.toLowerCase() : "";
     const cancels = event.key === "Escape" || (command === "z" && !event.shiftKey);
     if (event.isComposing || (!cancels && event.key !== "Enter" && !["s", "y", "z"].includes(command))) return;

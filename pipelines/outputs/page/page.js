@@ -7,22 +7,22 @@ function showPanels() {
   byId("unsaved").hidden = state === saved;
   byId("number").textContent = count(scenes.length, "scene");
   byId("threshold").value = state.threshold;
-  // What is being typed stays as it is.
+  // Do not change a number while it is typed.
   if (byId("threshold-number").valueAsNumber !== state.threshold) byId("threshold-number").value = shownThreshold();
   if (byId("min-scene").valueAsNumber !== state.minScene) byId("min-scene").value = state.minScene;
-  const asked = typeof settings.scenes === "number" ? `Exactly ${count(settings.scenes, "scene")} were asked for, whatever the threshold.` : "";
+  const byNumber = typeof settings.scenes === "number" ? `The number of scenes was set to ${settings.scenes}, regardless of the threshold.` : "";
   byId("origin").textContent = {
-    file: settings.edited_by_hand ? "As in the file, which was corrected by hand." : asked || "As in the file.",
-    threshold: state.cuts.length || settings.edited_by_hand ? "By threshold, in shots that were corrected by hand." : "By threshold: what bassl predict finds with it.",
+    file: settings.edited_by_hand ? "As in the file, which was corrected by hand." : byNumber || "As in the file.",
+    threshold: state.cuts.length || settings.edited_by_hand ? "By threshold, with shots that were corrected by hand." : "By threshold: the same scenes as bassl predict.",
     hand: "Corrected by hand.",
   }[state.by];
   byId("undo").disabled = !done.length;
   byId("redo").disabled = !undone.length;
   if (!data.truth) return;
-  const found = state.ends.slice(0, -1);
-  const hits = found.filter((frame) => trueEnds.has(frame)).length;
+  const ends = state.ends.slice(0, -1);
+  const hits = ends.filter((frame) => trueEnds.has(frame)).length;
   const misses = trueEnds.size + data.truth.elsewhere.length - hits;
-  const extras = found.length - hits;
+  const extras = ends.length - hits;
   byId("hits").textContent = hits;
   byId("misses").textContent = misses;
   byId("extras").textContent = extras;
@@ -50,7 +50,7 @@ function setUpPanels() {
   if (data.truth) {
     byId("truth").hidden = false;
     const { source, shots: on, elsewhere, tolerance } = data.truth;
-    const off = elsewhere.length ? ` ${count(elsewhere.length, "true end")} of ${on.length + elsewhere.length} found no end of a shot within ${tolerance} s.` : "";
+    const off = elsewhere.length ? ` ${elsewhere.length} of ${count(on.length + elsewhere.length, "true end")} have no shot end within ${tolerance} s.` : "";
     byId("truth-source").textContent = `Truth: ${source}.${off}`;
   }
   byId("undo").addEventListener("click", undo);
@@ -70,13 +70,13 @@ function setUpPanels() {
 // --- keys ---------------------------------------------------------------------------------------------------------------
 
 function moveScene(by) {
-  // Back first goes to where this scene begins, as players do.
+  // Back first goes to the start of this scene, as in players.
   const shown = scenes.filter((scene) => !isFiltered(scene.start_shot));
   const to = by > 0 ? shown.find((scene) => scene.start_shot > selected) : shown.findLast((scene) => scene.start_shot < selected);
   if (to) select(to.start_shot);
 }
 
-/** Go to the next shot, or the one before, whose beginning may be that of a scene or not. */
+/** Go to the next or previous shot that begins at an uncertain boundary. */
 function moveToUncertain(by) {
   let shot = selected + by;
   while (shot > 0 && shot <= last && (!uncertain(shot - 1) || isFiltered(shot))) shot += by;
@@ -116,12 +116,12 @@ const KEYS = {
   "?": () => byId("help").showModal(),
 };
 
-// What a click has focused does not take Space from the video. A key makes it :focus-visible, which thus tells nothing.
+// Space controls the video even if a click focused a button. :focus-visible cannot tell: a key press sets it.
 let tabbed = false;
 addEventListener("keydown", (event) => { tabbed ||= event.key === "Tab"; }, true);
 addEventListener("pointerdown", () => { tabbed = false; }, true);
 
-/** Whether a control needs a key itself: fields all, the slider its arrows, what Tab has reached Space and Enter. */
+/** Whether a control uses a key: fields use all, sliders arrows, and controls reached by Tab Space and Enter. */
 function needs(control, key) {
   if (control.closest("dialog, [popover], select, input:not([type=range], [type=checkbox])")) return true;
   if (control.matches("input[type=range]") && /^(Arrow|Home|End)/.test(key)) return true;
@@ -167,7 +167,7 @@ addEventListener("afterprint", () => {
 });
 paper.addEventListener("change", () => { if (printing()) prepareForPaper(); });
 
-// --- all of it --------------------------------------------------------------------------------------------------------
+// --- the page --------------------------------------------------------------------------------------------------------
 
 function show() {
   const at = shots[selected]?.start_frame ?? 0;
@@ -192,7 +192,7 @@ function show() {
   draw();
 }
 
-if (data.pictures) document.documentElement.style.setProperty("--aspect", `${data.pictures.width} / ${data.pictures.height}`);
+if (data.images) document.documentElement.style.setProperty("--aspect", `${data.images.width} / ${data.images.height}`);
 else list.classList.add("plain");
 const before = kept();
 show();

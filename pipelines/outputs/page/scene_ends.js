@@ -1,5 +1,5 @@
-// Shots into scenes: the rules of pipelines/models/scene_ends.py and pipelines/scenes.py, so that what the page shows
-// is what `bassl predict --threshold` finds. Nothing here touches the page.
+// Grouping of shots into scenes, as in pipelines/models/scene_ends.py and pipelines/scenes.py, so that the page shows the
+// scenes of `bassl predict --threshold`. Nothing here touches the page.
 "use strict";
 
 /** The logarithm of the odds of a probability, kept finite. */
@@ -8,7 +8,7 @@ function logit(probability) {
   return Math.log(clipped) - Math.log1p(-clipped);
 }
 
-/** How many of some increasing numbers are no greater than a value. */
+/** The number of values in an increasing list that are at most ``value``. */
 function countUpTo(numbers, value) {
   let low = 0;
   let high = numbers.length;
@@ -21,19 +21,19 @@ function countUpTo(numbers, value) {
 }
 
 /**
- * The shots that end scenes, the last one included: of all choices that leave no scene shorter than minScene seconds,
- * the one with the greatest sum of logit(score) - logit(threshold).
+ * The shots that end scenes, including the last shot: the choice with the greatest sum of logit(score) -
+ * logit(threshold) among all without a scene shorter than minScene seconds.
  *
  * scores: of each shot; shotEnds: when each ends, in seconds; threshold: between 0 and 1.
  */
 function chooseSceneEnds(scores, shotEnds, threshold, minScene) {
   const shots = scores.length;
   const least = logit(threshold);
-  // The small constant decides for an end where a score equals the threshold; the video ends with its last shot anyway.
+  // The small constant makes a score equal to the threshold an end; the last shot is an end in any case.
   const gain = (i) => (i === shots - 1 ? 0 : logit(scores[i]) - least + 1e-12);
   const best = new Float64Array(shots).fill(-Infinity);
   const previous = new Int32Array(shots).fill(-1);
-  // The best over the first j ends, and which it is.
+  // The best sum over the first j ends, and its end.
   const running = new Float64Array(shots + 1).fill(-Infinity);
   const runningAt = new Int32Array(shots + 1).fill(-1);
   for (let i = 0; i < shots; i += 1) {
@@ -49,12 +49,12 @@ function chooseSceneEnds(scores, shotEnds, threshold, minScene) {
     running[i + 1] = better ? best[i] : running[i];
     runningAt[i + 1] = better ? i : runningAt[i];
   }
-  const chosen = [shots - 1];
-  while (previous[chosen[chosen.length - 1]] >= 0) chosen.push(previous[chosen[chosen.length - 1]]);
-  return chosen.reverse();
+  const ends = [shots - 1];
+  while (previous[ends.at(-1)] >= 0) ends.push(previous[ends.at(-1)]);
+  return ends.reverse();
 }
 
-/** The nearest whole number; of two as near, the even one, as Python rounds. */
+/** The nearest whole number; ties to even, as in Python. */
 function roundHalfEven(value) {
   const floor = Math.floor(value);
   if (value - floor !== 0.5) return Math.round(value);
@@ -70,12 +70,12 @@ function timecode(seconds) {
   return `${two(hours)}:${two(minutes)}:${two(whole % 60)}.${String(milliseconds % 1000).padStart(3, "0")}`;
 }
 
-/** Text on one line, as pipelines/outputs/exports/segments.py makes it. */
+/** Text on one line, as in pipelines/outputs/exports/segments.py. */
 function oneLine(text) {
   return text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, " ").replace(/[\p{Cs}\ufffe\uffff]/gu, "\ufffd").trim();
 }
 
-/** Shots cut in two at some frames: [frame, seconds] each, increasing. A person cut there, so the score is 1. */
+/** Shots cut at some frames, [frame, seconds] in increasing order. A person cut there, so the score is 1. */
 function cutShots(shots, cuts) {
   if (!cuts.length) return shots;
   const pieces = [];
@@ -91,7 +91,7 @@ function cutShots(shots, cuts) {
   return pieces.map((shot, index) => ({ ...shot, index }));
 }
 
-/** The scenes of scenes.json, from its shots and the indices of those that end scenes. */
+/** The scenes of a scenes.json, from its shots and the indices of the shots that end scenes. */
 function groupShots(shots, ends) {
   let start = 0;
   return ends.map((end, index) => {
@@ -116,7 +116,7 @@ function groupShots(shots, ends) {
   });
 }
 
-/** Where groups of shots end if these are the scenes, and where the groups begin that belong to no scene; in frames. */
+/** Where groups of shots end for these scenes, and where groups outside scenes begin; in frames. */
 function groupsAround(scenes, shots) {
   const first = shots[0].start_frame;
   const all = [...scenes.flatMap((scene) => [scene.start_frame, scene.end_frame]), shots.at(-1).end_frame];
@@ -126,21 +126,21 @@ function groupsAround(scenes, shots) {
 }
 
 /**
- * Names for scenes that have changed since they were named, by the index of the scene.
+ * Names by scene index, for scenes that may have changed since they were named.
  *
- * A name ({ text, start_frame, end_frame }) goes to the scene with most of the frames that were named; of several names
- * a scene has the one with most frames there. So a name outlives other scenes in between, and none is ever lost; one of shots
- * that belong to no scene now waits for them.
+ * A name ({ text, start_frame, end_frame }) goes to the scene that shares most frames with it; if several names go to a
+ * scene, it has the one that shares most. So no name is lost when scenes change; the name of shots that are now outside
+ * scenes waits.
  */
 function nameScenes(scenes, names) {
-  const given = new Map();
+  const best = new Map();
   for (const name of names) {
     const shared = (scene) => Math.min(scene.end_frame, name.end_frame) - Math.max(scene.start_frame, name.start_frame);
-    const scene = scenes.reduce((best, one) => (shared(one) > shared(best) ? one : best));
+    const scene = scenes.reduce((a, b) => (shared(b) > shared(a) ? b : a));
     if (shared(scene) <= 0) continue;
-    if (!given.has(scene.index) || shared(scene) > given.get(scene.index).frames) {
-      given.set(scene.index, { name, frames: shared(scene) });
+    if (!best.has(scene.index) || shared(scene) > best.get(scene.index).frames) {
+      best.set(scene.index, { name, frames: shared(scene) });
     }
   }
-  return new Map([...given].map(([scene, { name }]) => [scene, name]));
+  return new Map([...best].map(([scene, { name }]) => [scene, name]));
 }

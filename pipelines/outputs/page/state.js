@@ -1,16 +1,16 @@
-// What the page shows is made of one state: where groups of shots end, which of them are outside scenes (--drop-short),
-// where shots were cut (all in frames), names, and the settings that chose the ends. Each change makes a new one, so
-// that undo is to go back. Text from files only ever becomes textContent.
+// The page shows one state: where groups of shots end, which of them are outside scenes (--drop-short), where shots were
+// cut (all in frames), names, and the settings that determined the ends. Each change makes a new state; undo returns to
+// the one before. Text from files only becomes textContent.
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
-const pictures = byId("pictures").textContent.split("\n");
+const images = byId("images").textContent.split("\n");
 const { settings } = data.file;
-// Of the video, or of the part of it that was read, in seconds.
+// Of the video, or the part of it that was read, in seconds.
 const beginning = data.file.shots[0].start;
 const ending = data.file.shots.at(-1).end;
 const duration = ending - beginning;
 const trueEnds = new Set(data.truth ? data.truth.shots.map((shot) => data.file.shots[shot].end_frame) : []);
-/** Scores as near to the threshold as this are uncertain. */
+/** Scores within this distance of the threshold are uncertain. */
 const MARGIN = 0.1;
 
 const number = (value, low, high, otherwise) =>
@@ -29,13 +29,13 @@ let saved = state;
 let undone = [];
 let done = [];
 let sliding = false;
-// Made of the state:
+// Derived from the state:
 let shots = [];
 let scores = [];
 let shotEnds = [];
 let endFrames = [];
 let last = 0;
-// All shots: the scenes, and what is outside scenes between them.
+// All shots: the scenes, and the groups of shots outside scenes.
 let groups = [];
 let groupStarts = [];
 let scenes = [];
@@ -62,7 +62,7 @@ const nextTo = (group, by) => groups[groups.indexOf(group) + by];
 const shotAt = (time) => Math.min(countUpTo(shotEnds, time), last);
 const shotOf = (frame) => Math.min(countUpTo(endFrames, frame), last);
 const frameLength = (shot) => (shot.end - shot.start) / (shot.end_frame - shot.start_frame);
-/** Whether a shot's score leaves open whether a scene ends with it. */
+/** Whether a shot's score is too close to the threshold to be certain. */
 const uncertain = (shot) => shot < last && Math.abs(scores[shot] - state.threshold) <= MARGIN + 1e-9;
 
 let fading = 0;
@@ -92,18 +92,18 @@ function step(from, to, words) {
   tell(words);
 }
 const undo = () => step(done, undone, "Undone.");
-const redo = () => step(undone, done, "Done again.");
+const redo = () => step(undone, done, "Redone.");
 
 function regroup(threshold, minScene) {
   const lengths = shotEnds.map((end) => end - shots[0].start);
-  const chosen = groupShots(shots, chooseSceneEnds(scores, lengths, threshold, settings.drop_short ? 0 : minScene));
-  const long = settings.drop_short ? chosen.filter((scene) => scene.end - scene.start >= minScene - 1e-9) : chosen;
+  const grouped = groupShots(shots, chooseSceneEnds(scores, lengths, threshold, settings.drop_short ? 0 : minScene));
+  const long = settings.drop_short ? grouped.filter((scene) => scene.end - scene.start >= minScene - 1e-9) : grouped;
   if (!long.length) {
-    tell(`No scene has ${minScene} seconds or more.`);
+    tell(`No scene is ${minScene} seconds or longer.`);
     showPanels();
     return;
   }
-  const lost = state.by === "hand" ? "Scenes made by hand were replaced; Undo brings them back." : "";
+  const lost = state.by === "hand" ? "Replaced the scenes made by hand; Undo restores them." : "";
   change({ ...state, ...groupsAround(long, shots), threshold, minScene, by: "threshold" }, lost, true);
 }
 
@@ -112,36 +112,36 @@ const increasing = (numbers) => [...numbers].sort((a, b) => a - b);
 function split(shot) {
   const { start_frame } = shots[shot];
   const group = groupOf(shot);
-  const begins = group.start_shot === shot;
-  if (begins && !group.outside) return;
-  const ends = begins ? state.ends : increasing([...state.ends, start_frame]);
+  const isStart = group.start_shot === shot;
+  if (isStart && !group.outside) return;
+  const ends = isStart ? state.ends : increasing([...state.ends, start_frame]);
   const outside = state.outside.filter((frame) => frame !== start_frame);
   change({ ...state, ends, outside, by: "hand" }, `A new scene begins with shot ${shot + 1}.`);
 }
 
-/** A new scene from a frame inside a shot, whose time is given in seconds. */
+/** Begin a new scene at a frame inside a shot, and its time in seconds. */
 function cut(frame, time) {
   const cuts = [...state.cuts, [frame, time]].sort((a, b) => a[0] - b[0]);
   change({ ...state, cuts, ends: increasing([...state.ends, frame]), by: "hand" }, `A new scene begins with frame ${frame}.`);
 }
 
-/** One scene of a group of shots and the one before it. */
+/** Merge a group of shots with the one before it. */
 function mergeWithPrevious(group) {
   if (!group || group.start_shot === 0) return;
   const before = nextTo(group, -1);
   const ends = state.ends.filter((end) => end !== group.start_frame);
   const outside = state.outside.filter((frame) => frame !== group.start_frame && frame !== before.start_frame);
-  const words = group.outside || before.outside ? "These shots are in a scene now." : `Scenes ${group.index} and ${group.index + 1} are one.`;
+  const words = group.outside || before.outside ? "These shots are now in a scene." : `Merged scenes ${group.index} and ${group.index + 1}.`;
   change({ ...state, ends, outside, by: "hand" }, words);
 }
 
-/** Let another shot begin a group of shots: the boundary between it and the one before it moves. */
+/** Move the start of a group of shots to another shot. */
 function moveStart(group, shot, slides = false) {
   if (!group || group.start_shot === 0) return false;
   const to = Math.min(Math.max(shot, nextTo(group, -1).start_shot + 1), group.end_shot - 1);
   if (to === group.start_shot) return false;
   const moved = (frame) => (frame === group.start_frame ? shots[to].start_frame : frame);
-  const words = group.outside ? `The scene before ends with shot ${to}.` : `Scene ${group.index + 1} begins with shot ${to + 1}.`;
+  const words = group.outside ? `The previous scene ends with shot ${to}.` : `Scene ${group.index + 1} begins with shot ${to + 1}.`;
   change({ ...state, ends: state.ends.map(moved), outside: state.outside.map(moved), by: "hand" }, words, slides);
   return true;
 }
@@ -150,8 +150,8 @@ function rename(scene, text) {
   const clean = oneLine(text);
   const before = named.get(scene.index);
   if (clean === (before ? oneLine(before.text) : "")) return;
-  // Without a name the scene is not to get that of a scene which it swallowed.
-  const others = state.names.filter((one) => one !== before && (clean || nameScenes(scenes, [one]).keys().next().value !== scene.index));
+  // A scene whose name was removed must not get the name of a scene that was merged into it.
+  const others = state.names.filter((name) => name !== before && (clean || nameScenes(scenes, [name]).keys().next().value !== scene.index));
   change({ ...state, names: clean ? [...others, { text: clean, ...range(scene) }] : others });
 }
 
@@ -162,7 +162,7 @@ function content() {
   if (state.by !== "file") {
     Object.assign(changed, { threshold: state.threshold, min_scene: state.minScene, scenes: null });
   }
-  // Shots that were cut by hand stay, whatever chose the scenes; those of the file cannot be told apart.
+  // Shots that were cut by hand stay, also if the threshold determines the scenes.
   if (state.by === "hand" || state.cuts.length) changed.edited_by_hand = true;
   return { ...data.file, settings: changed, shots, scenes };
 }
@@ -175,7 +175,7 @@ function download(text, name, type) {
   setTimeout(() => URL.revokeObjectURL(link.href), 60000);
 }
 
-/** The file that was chosen to be written, in browsers with the File System Access API. */
+/** The file that the user chose, in browsers with the File System Access API. */
 let file = null;
 
 async function save() {
@@ -201,16 +201,16 @@ async function save() {
   }
   saved = now;
   show();
-  tell(`Saved as ${name}: bassl score, build-index and export read it.`);
+  tell(`Saved as ${name}, for bassl score, build-index and export.`);
 }
 
-function exportAs(ending, text, type) {
-  const name = data.save_as.replace(/\.json$/i, "") + ending;
+function exportAs(extension, text, type) {
+  const name = data.save_as.replace(/\.json$/i, "") + extension;
   download(text, name, type);
   tell(`Saved as ${name}.`);
 }
 
-// What is not saved stays in the browser, for this content of the file.
+// The browser keeps unsaved changes, for this content of the file.
 const KEPT = `bassl ${data.id}`;
 let keeps = true;
 let alone = true;
@@ -221,12 +221,12 @@ function keep() {
     else localStorage.setItem(KEPT, JSON.stringify({ ...state, at: Date.now(), saved: state === saved }));
     keeps = true;
   } catch {
-    if (keeps) tell("This browser keeps nothing for this page: save before you close it.");
+    if (keeps) tell("This browser does not keep changes: save before you close the page.");
     keeps = false;
   }
 }
 
-/** The state that the browser kept; null where it kept none, or one that does not fit, as other pages may write there. */
+/** The state that the browser kept; null if there is none, or it does not fit: other pages may write there, too. */
 function kept() {
   try {
     const stored = JSON.parse(localStorage.getItem(KEPT));
@@ -234,8 +234,8 @@ function kept() {
     const pieces = cutShots(data.file.shots, cuts);
     const edges = new Set(pieces.map((shot) => shot.end_frame));
     const starts = new Set([pieces[0].start_frame, ...ends.slice(0, -1)]);
-    const rises = (numbers) => numbers.every((one, i) => i === 0 || one > numbers[i - 1]);
-    const fits = rises(ends) && ends.every((end) => edges.has(end)) && ends.at(-1) === pieces.at(-1).end_frame
+    const increases = (numbers) => numbers.every((value, i) => i === 0 || value > numbers[i - 1]);
+    const fits = increases(ends) && ends.every((end) => edges.has(end)) && ends.at(-1) === pieces.at(-1).end_frame
       && outside.every((frame) => starts.has(frame)) && outside.length < ends.length
       && cuts.every(([frame, time]) => Number.isInteger(frame) && typeof time === "number") && pieces.length === data.file.shots.length + cuts.length
       && pieces.every((shot) => shot.end > shot.start)
@@ -252,18 +252,18 @@ function kept() {
   }
 }
 
-function restore(found) {
-  if (!found) return;
-  const { at, saved: wasSaved, ...before } = found;
+function restore(stored) {
+  if (!stored) return;
+  const { at, saved: wasSaved, ...before } = stored;
   if (wasSaved) saved = before;
-  change(before, `Your changes of ${at.toLocaleString()} are restored; Undo goes back to the file.`);
+  change(before, `Restored your changes of ${at.toLocaleString()}; Undo goes back to the file.`);
 }
 
-// Another window with this page replaces what the browser keeps.
+// Another window with this page overwrites the changes that the browser keeps.
 addEventListener("storage", ({ key }) => {
   if (key !== KEPT || !alone) return;
   alone = false;
-  tell("This page is open in another window, too, and the browser keeps the changes of one: save before you close it.");
+  tell("This page is also open in another window, but the browser keeps the changes of only one: save before you close it.");
 });
 
 addEventListener("beforeunload", (event) => {

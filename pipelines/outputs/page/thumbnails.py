@@ -25,65 +25,65 @@ _SAMPLE = 48
 
 
 @dataclass(frozen=True)
-class PagePictures:
-    """Images as a page embeds them: WebP in base64, all of one size in pixels; empty for a page without."""
+class PageImages:
+    """The images that a page embeds: WebP in base64, all of one size in pixels."""
 
     width: int
     height: int
     encoded: tuple[str, ...]
 
 
-def encode_thumbnail(picture: NDArray[np.uint8]) -> bytes:
-    """A keyframe (H, W, 3) as WebP of the largest size that pages use, to be kept in memory while a video is read and
-    the number of its shots is not known yet."""
-    return _encode_webp(Image.fromarray(picture), *_SIZES[0])
+def encode_thumbnail(image: NDArray[np.uint8]) -> bytes:
+    """A keyframe (H, W, 3) as WebP of the largest size that pages use, to keep in memory until the number of shots of
+    the video is known."""
+    return _encode_webp(Image.fromarray(image), *_SIZES[0])
 
 
-def page_pictures(kept_pictures: Sequence[bytes], budget: int = BUDGET) -> PagePictures:
-    """Images of one video, from :func:`encode_thumbnail` or JPEGs of a keyframe store, at the largest size at which all
-    stay within a budget of bytes in base64; at the smallest size (some 2 kB per shot) they may exceed it."""
-    if not kept_pictures:
-        return PagePictures(0, 0, ())
-    count = len(kept_pictures)
+def page_images(thumbnails: Sequence[bytes], budget: int = BUDGET) -> PageImages:
+    """The images of a video, WebP by :func:`encode_thumbnail` or JPEG from a keyframe store, at the largest size at
+    which all fit into a budget of bytes in base64. At the smallest size (some 2 kB per shot) they may exceed it."""
+    if not thumbnails:
+        return PageImages(0, 0, ())
+    count = len(thumbnails)
     sample = {*np.linspace(0, count - 1, _SAMPLE).round().astype(int).tolist()}
     others = [i for i in range(count) if i not in sample]
     for size in _SIZES:
-        encoded = dict(zip(sample, _encode_all([kept_pictures[i] for i in sample], *size), strict=True))
+        encoded = dict(zip(sample, _encode_all([thumbnails[i] for i in sample], *size), strict=True))
         # The sample only rules sizes out; the sum over all images decides.
         if sum(map(len, encoded.values())) / len(sample) * count > budget and size != _SIZES[-1]:
             continue
-        encoded |= zip(others, _encode_all([kept_pictures[i] for i in others], *size), strict=True)
+        encoded |= zip(others, _encode_all([thumbnails[i] for i in others], *size), strict=True)
         if sum(map(len, encoded.values())) <= budget or size == _SIZES[-1]:
             break
-    width, height = Image.open(BytesIO(kept_pictures[0])).size
+    width, height = Image.open(BytesIO(thumbnails[0])).size
     shown = min(width, size[0])
-    return PagePictures(shown, _height(width, height, shown), tuple(encoded[i] for i in range(count)))
+    return PageImages(shown, _height(width, height, shown), tuple(encoded[i] for i in range(count)))
 
 
-def _encode_all(pictures: Sequence[bytes], width: int, quality: int) -> list[str]:
-    def encode(picture: bytes) -> str:
-        image = Image.open(BytesIO(picture))
-        done = image.format == "WEBP" and (width, quality) == _SIZES[0]  # as `encode_thumbnail` made it
-        return b64encode(picture if done else _encode_webp(image, width, quality)).decode()
+def _encode_all(images: Sequence[bytes], width: int, quality: int) -> list[str]:
+    def encode(content: bytes) -> str:
+        image = Image.open(BytesIO(content))
+        is_done = image.format == "WEBP" and (width, quality) == _SIZES[0]  # by `encode_thumbnail`
+        return b64encode(content if is_done else _encode_webp(image, width, quality)).decode()
 
     # Pillow releases the interpreter's lock.
     with ThreadPoolExecutor(cores()) as pool:
-        return list(pool.map(encode, pictures))
+        return list(pool.map(encode, images))
 
 
-def _encode_webp(picture: Image.Image, width: int, quality: int) -> bytes:
+def _encode_webp(image: Image.Image, width: int, quality: int) -> bytes:
     buffer = BytesIO()
-    if picture.width > width:
-        picture.draft("RGB", (2 * width, 2 * picture.height))  # decode a JPEG at half the size if that is enough
-        picture = picture.resize((width, _height(picture.width, picture.height, width)), Image.Resampling.HAMMING)
+    if image.width > width:
+        image.draft("RGB", (2 * width, 2 * image.height))  # decode a JPEG at half the size if that is enough
+        image = image.resize((width, _height(image.width, image.height, width)), Image.Resampling.HAMMING)
     # Method 2 is twice as fast as the default, and the file a twentieth larger.
-    picture.convert("RGB").save(buffer, "WEBP", quality=quality, method=2)
+    image.convert("RGB").save(buffer, "WEBP", quality=quality, method=2)
     return buffer.getvalue()
 
 
-def resize(picture: bytes, width: int) -> bytes:
-    """A picture of a page, of at most this width, for a page of many videos."""
-    return _encode_webp(Image.open(BytesIO(picture)), width, 60)
+def resize(content: bytes, width: int) -> bytes:
+    """An image of a page, at most this wide, for the page of many videos."""
+    return _encode_webp(Image.open(BytesIO(content)), width, 60)
 
 
 def _height(width: int, height: int, shown_width: int) -> int:

@@ -8,7 +8,7 @@ const MARKS = data.truth ? 18 : 0;
 const WINDOW = 4;
 const lowWindow = matchMedia("(max-height: 40rem)");
 const plot = () => (lowWindow.matches ? 34 : 62);
-/** The height of a score in the plot, and what score is at a height. */
+/** Conversion of scores to y coordinates, and back. */
 const heightOf = (score) => AXIS + plot() - 2 - score * (plot() - 8);
 const scoreAt = (y) => (AXIS + plot() - 2 - y) / (plot() - 8);
 const LEAST_SPAN = Math.min(duration, Math.max(2, duration / 4000));
@@ -39,7 +39,7 @@ function zoom(factor, x = placeOf((shots[selected].start + shots[selected].end) 
   look(time - (centre / width) * span, span);
 }
 
-/** Bring a shot into view where it is not. */
+/** Move the view to a shot that is outside it. */
 function reveal(shot) {
   const { start, end } = shots[shot];
   if (start < view.from || end > view.from + view.span) look((start + end) / 2 - view.span / 2, view.span);
@@ -56,7 +56,7 @@ function draw() {
 
 function tickStep(span) {
   const steps = [0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200];
-  return steps.find((one) => (one / span) * width >= 64) ?? 14400;
+  return steps.find((step) => (step / span) * width >= 64) ?? 14400;
 }
 
 function drawNow() {
@@ -83,13 +83,13 @@ function drawNow() {
   const spikes = { others: "", chosen: "" };
   let tips = "";
   const ends = new Set(state.ends);
-  const chosen = (shot) => ends.has(endFrames[shot]);
+  const isEnd = (shot) => ends.has(endFrames[shot]);
   const dense = (end - first + 1) / width;
   for (let shot = first; shot <= Math.min(end, last - 1); shot += 1) {
     const x = placeOf(shots[shot].end).toFixed(1);
     const height = heightOf(scores[shot]);
-    spikes[chosen(shot) ? "chosen" : "others"] += `M${x} ${base}V${height.toFixed(1)}`;
-    if (chosen(shot)) tips += `M${x} ${(height - 2.5).toFixed(1)}a2.5 2.5 0 1 1 0 5a2.5 2.5 0 1 1 0-5`;
+    spikes[isEnd(shot) ? "chosen" : "others"] += `M${x} ${base}V${height.toFixed(1)}`;
+    if (isEnd(shot)) tips += `M${x} ${(height - 2.5).toFixed(1)}a2.5 2.5 0 1 1 0 5a2.5 2.5 0 1 1 0-5`;
   }
   svg.append(drawn("path", { class: "others", d: spikes.others, "stroke-width": dense > 0.4 ? 1 : 2 }));
   svg.append(drawn("path", { class: "chosen", d: spikes.chosen, "stroke-width": 2 }));
@@ -154,7 +154,7 @@ function showReadout(shot) {
   track.setAttribute("aria-valuetext", `Shot ${shot + 1}, ${titleOf(scene)}, ${timecode(start)}, score ${score.toFixed(2)}`);
 }
 
-/** The group of shots that begins within reach of a place, in pixels. */
+/** The group of shots that begins within ``reach`` pixels of x. */
 function sceneAtEdge(x, reach) {
   const here = groupOf(shotAt(timeAt(x)));
   const near = [here, nextTo(here, 1)].filter((scene) => scene && scene.start_shot > 0);
@@ -163,7 +163,7 @@ function sceneAtEdge(x, reach) {
   return near.length && distance(near[0]) <= reach ? near[0] : null;
 }
 
-/** What stays above the list when the page scrolls: the bar, the timeline on large screens, the video on small ones. */
+/** The height of what stays above the list: the bar, the timeline on large screens, the video on small screens. */
 function measureTop() {
   const root = document.documentElement.style;
   const stays = (part) => (getComputedStyle(part).position === "sticky" ? part.offsetHeight : 0);
@@ -180,7 +180,7 @@ function setUpTimeline() {
   const yOf = (event) => event.clientY - track.getBoundingClientRect().top;
   let grip = null;
 
-  /** What a press at this place takes hold of: the threshold line, the beginning of a scene, or the view. */
+  /** What a press here would drag: the threshold, the start of a scene, or the view. */
   function kindAt(event) {
     const isMouse = event.pointerType === "mouse";
     if (isMouse && Math.abs(yOf(event) - heightOf(state.threshold)) <= 4) return { kind: "threshold" };
@@ -194,7 +194,7 @@ function setUpTimeline() {
       const threshold = Math.min(Math.max(scoreAt(yOf(event)), 0.01), 0.99);
       regroup(Number(threshold.toFixed(2)), state.minScene);
     } else {
-      const at = groups.findIndex((one) => one.start_frame === grip.frame);
+      const at = groups.findIndex((group) => group.start_frame === grip.frame);
       const time = timeAt(xOf(event));
       const shot = shotAt(time);
       const { start, end } = shots[shot];
@@ -213,7 +213,7 @@ function setUpTimeline() {
       look(view.from + (((event.deltaX || event.deltaY) * scale) / width) * view.span, view.span);
       return;
     }
-    // Out beyond the whole video the wheel scrolls the page again.
+    // When the whole video is visible, the wheel scrolls the page.
     if (event.deltaY > 0 && view.span >= duration * 0.9999) return;
     event.preventDefault();
     zoom(Math.exp(Math.min(Math.max(event.deltaY * scale, -200), 200) * 0.003), xOf(event));
@@ -254,8 +254,8 @@ function setUpTimeline() {
 
   function showPeek(event) {
     const shot = shotAt(timeAt(xOf(event)));
-    peekImage.hidden = !data.pictures;
-    if (data.pictures) peekImage.src = pictureOf(shots[shot]);
+    peekImage.hidden = !data.images;
+    if (data.images) peekImage.src = imageOf(shots[shot]);
     peekText.textContent = `${titleOf(groupOf(shot))} · shot ${shot + 1} · ${clock(shots[shot].start)} · ${scores[shot].toFixed(2)}`;
     peek.hidden = false;
     const box = byId("timeline").getBoundingClientRect();

@@ -1,14 +1,14 @@
 // --- the video ---------------------------------------------------------------------------------------------------------
 
 const video = byId("video");
-/** The time of the frame that is shown, in seconds. */
+/** The time of the current frame, in seconds. */
 let videoTime = 0;
 /** The time of the video's first frame on the player's clock, which may begin with the sound. */
 const origin = data.video.first;
 const playerTime = () => video.currentTime - origin;
-/** How fast the video is shuttled; negative backwards, 0 when nobody does. */
+/** Shuttle speed; negative backward, 0 if the video is not shuttled. */
 let speed = 0;
-/** Whether the list scrolls with the video: until someone scrolls it elsewhere. */
+/** Whether the list scrolls with the video: until the user scrolls it. */
 let follows = true;
 
 function note(text, offers) {
@@ -18,7 +18,7 @@ function note(text, offers) {
   byId("transport").hidden = offers;
 }
 
-/** The frame at a time; timestamps are rounded, so that one may lie a little before its frame. */
+/** The frame at a time. Timestamps are rounded, so a time may be slightly before its frame. */
 function frameAt(time) {
   const shot = shots[shotAt(time + 1e-3)];
   const frame = shot.start_frame + Math.floor((time - shot.start) / frameLength(shot) + 0.1);
@@ -28,11 +28,11 @@ function frameAt(time) {
 function seek(frame) {
   if (video.hidden) return;
   const shot = shots[shotOf(frame)];
-  // Into the frame rather than on its edge, which rounding would put into the frame before.
+  // To the middle of the frame: rounding could move its start into the frame before.
   video.currentTime = origin + shot.start + (frame - shot.start_frame + 0.5) * frameLength(shot);
 }
 
-/** The frame that is shown, or after a seek is about to be. */
+/** The current frame, or the target of a seek. */
 const currentFrame = () => frameAt(video.paused ? playerTime() : videoTime);
 
 function stepFrame(by) {
@@ -51,7 +51,7 @@ function play() {
   else video.pause();
 }
 
-/** Play forwards (1) or backwards (-1), each time twice as fast; browsers play no video backwards, so that seeks. */
+/** Play forward (1) or backward (-1), each time twice as fast. Browsers cannot play backward, so this seeks. */
 function shuttle(direction) {
   if (video.hidden) return;
   const before = speed || (video.paused ? 0 : 1);
@@ -76,7 +76,7 @@ function shuttle(direction) {
   requestAnimationFrame(back);
 }
 
-/** Whether a part of the video was read, and a time is outside it. */
+/** Whether only a part of the video was read, and a time is outside it. */
 const isOutside = (time) => time < beginning - 1e-3 || (typeof settings.end === "number" && time > ending);
 
 function cutHere() {
@@ -85,7 +85,7 @@ function cutHere() {
     tell("This frame is outside the part of the video that was read.");
     return;
   }
-  // A frame may be shown for long, and the player stand anywhere in it; where the rate varies its number is an estimate.
+  // A frame may be long, and the player anywhere within it; if the rate varies, its number is an estimate.
   const shown = exact && !video.seeking ? videoTime : null;
   const index = shown === null ? shotOf(currentFrame()) : shotAt(shown + 1e-3);
   const shot = shots[index];
@@ -96,14 +96,14 @@ function cutHere() {
     return;
   }
   const still = document.createElement("canvas");
-  [still.width, still.height] = [data.pictures?.width ?? 320, data.pictures?.height ?? 180];
+  [still.width, still.height] = [data.images?.width ?? 320, data.images?.height ?? 180];
   still.getContext("2d").drawImage(video, 0, 0, still.width, still.height);
   cut(frame, Math.min(Math.max(time, shot.start + 1e-3), shot.end - 1e-3));
   tiles[index + 1].image.replaceWith(still);
   select(index + 1, { seeks: false });
 }
 
-// The browser's own count of frames, where it has one, is exact to the frame also where the rate varies.
+// If the browser reports frames, times are exact to the frame even if the rate varies.
 const exact = "requestVideoFrameCallback" in video;
 
 function showPlaying(time) {
@@ -142,16 +142,16 @@ function setUpVideo() {
     note(`${data.video.name} was not found, or this browser cannot play its format.`, true);
   });
   byId("video-file").addEventListener("change", (event) => {
-    const [chosen] = event.target.files;
-    if (!chosen) return;
+    const [opened] = event.target.files;
+    if (!opened) return;
     video.hidden = false;
-    video.src = URL.createObjectURL(chosen);
+    video.src = URL.createObjectURL(opened);
   });
   byId("frame-back").addEventListener("click", () => stepFrame(-1));
   byId("frame-on").addEventListener("click", () => stepFrame(1));
   byId("cut").addEventListener("click", cutHere);
-  // Most videos begin black.
-  if (data.pictures) video.poster = pictureOf(shots[shotAt(beginning + duration / 3)]);
+  // Most videos begin with black.
+  if (data.images) video.poster = imageOf(shots[shotAt(beginning + duration / 3)]);
   if (data.video.source !== null) video.src = data.video.source;
   else {
     video.hidden = true;

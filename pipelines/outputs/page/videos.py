@@ -19,15 +19,15 @@ from pipelines.outputs.page import FOLDER, address, content_policy, template
 from pipelines.outputs.page.thumbnails import TYPE, resize
 from pipelines.scenes import timecode
 
-# Of a strip, in its own units; a scene gets an image where it is wide enough to recognise one.
+# Of a strip, in its own units; narrower scenes than the last have no image.
 _WIDTH, _HEIGHT, _IMAGE_WIDTH, _LEAST_WIDTH = 1200, 64, 114, 8
 
 
 def save_index(path: Path, pages: Sequence[Path]) -> None:
-    """Write the page of several videos from the pages that :func:`pipelines.outputs.page.save_page` made of each.
+    """Write the page of several videos from their pages, by :func:`pipelines.outputs.page.save_page`.
 
     Raises:
-        BasslError: one line, for a page that is not one of those, or a path that cannot be written.
+        BasslError: one line, for a file that is not such a page, or a path that cannot be written.
     """
     style = (FOLDER / "page.css").read_text("utf-8")
     text = template("videos.html").render(
@@ -48,11 +48,11 @@ def save_index(path: Path, pages: Sequence[Path]) -> None:
 def _video(page: Path, index: Path) -> dict[str, Any]:
     try:
         text = page.read_text("utf-8")
-        found = re.search(
-            r'id="data">(.*?)</script>\s*<script type="text/plain" id="pictures">(.*?)</script>', text, re.S
+        match = re.search(
+            r'id="data">(.*?)</script>\s*<script type="text/plain" id="images">(.*?)</script>', text, re.S
         )
-        assert found is not None
-        data, pictures = json.loads(found[1]), found[2].split("\n") if found[2] else []
+        assert match is not None
+        data, images = json.loads(match[1]), match[2].split("\n") if match[2] else []
         shots = data["file"]["shots"]
         beginning = float(shots[0]["start"])
         duration = float(shots[-1]["end"]) - beginning
@@ -65,7 +65,7 @@ def _video(page: Path, index: Path) -> dict[str, Any]:
             cover = max(
                 range(scene["start_shot"], scene["end_shot"]), key=lambda i: shots[i]["end"] - shots[i]["start"]
             )
-            image = pictures and width >= _LEAST_WIDTH and resize(b64decode(pictures[cover]), 2 * _IMAGE_WIDTH)
+            image = images and width >= _LEAST_WIDTH and resize(b64decode(images[cover]), 2 * _IMAGE_WIDTH)
             scenes.append({
                 "title": f"{name}, {timecode(start)} – {timecode(end)}",
                 "x": round(_WIDTH * (start - beginning) / duration, 2),
@@ -81,4 +81,4 @@ def _video(page: Path, index: Path) -> dict[str, Any]:
             "shots_count": len(shots),
         }
     except (OSError, AssertionError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise BasslError(f"{page}: is not a page that bassl made; --overwrite makes it again") from error
+        raise BasslError(f"{page}: is not a page by bassl; --overwrite writes a new one") from error

@@ -1,4 +1,4 @@
-"""Figures for a paper from a user's own videos, models and runs: those of the paper's appendix, and training curves."""
+"""Figures from a user's own videos, models and runs: the figures of the paper's appendix, and training curves."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ def draw_similarity(
 ) -> FigureResult:
     """Draw the cosine similarity of consecutive shots under several models (appendix, "Visualization of similarities
     between consecutive shots") to a .png, .svg or .pdf. A model is a feature store (.h5), whose features are compared
-    as they are; or a run or model file with the paper's CRN, of which each contextualised shot, at the centre of its
-    own window, is compared. Scenes are outlined where the index knows them, and the keyframes of up to 48 shots are
-    shown where it has them. Raises BasslError for a video or shots that are not in the index, a model or store that
-    cannot be read or has nothing of this video, or an output that cannot be written."""
+    directly; or a run or model file with the paper's CRN, which contextualizes each shot at the center of its own
+    window. Scenes are outlined if the index has labels, and up to 48 shots have their keyframes if it has them. Raises
+    BasslError for a video or shots that are not in the index, a model or store that cannot be read or lacks this video,
+    or an output that cannot be written."""
     from pipelines.stages.figure.similarity import similarity  # start-up time: torch, matplotlib
 
     return similarity(paths_of(models), Path(output), settings)
@@ -48,11 +48,11 @@ def draw_pseudo_boundaries(
     windows: str | Sequence[str], output: Path | str, settings: PseudoBoundarySettings = PseudoBoundarySettings()
 ) -> FigureResult:
     """Draw where windows of shots are divided into two parts, and where their true scenes end (appendix,
-    "Pseudo-boundaries"), with the middle keyframe of each shot, or without keyframes the similarity that the division
-    rests on. Shots are compared by their features (section 3.3). ``windows`` are centre shots, as ``VIDEO:SHOT``; none:
-    sampled at random. As in pre-training, a window that reaches over a video's edge is moved inside. Raises BasslError
-    for a window that is not in the index, a video that is shorter than a window, an index without labels to sample by,
-    features or keyframes that cannot be read, or an output that cannot be written."""
+    "Pseudo-boundaries"), with the middle keyframe of each shot, or without keyframes the similarity that determines
+    the division. Shots are compared by their features (section 3.3). ``windows``: center shots as ``VIDEO:SHOT``;
+    without, windows are sampled at random. As in pre-training, a window beyond a video's edge is moved inside. Raises
+    BasslError for a window that is not in the index, a video shorter than a window, an index without labels to sample
+    by, features or keyframes that cannot be read, or an output that cannot be written."""
     from pipelines.stages.figure.pseudo_boundaries import pseudo_boundaries  # start-up time: torch, matplotlib
 
     return pseudo_boundaries([windows] if isinstance(windows, str) else windows, Path(output), settings)
@@ -62,9 +62,9 @@ def draw_pseudo_boundaries(
 def draw_boundaries(
     files: Path | str | Sequence[Path | str], output: Path | str, settings: BoundarySettings = BoundarySettings()
 ) -> FigureResult:
-    """Draw what several models predict for one video, in the ``scenes.json`` of `bassl predict` (appendix, "Predicted
-    scene boundaries"): scores, threshold and scene ends, one lane each, by time, so that their shots may differ. Raises
-    BasslError for a file or a truth that cannot be read, or an output that cannot be written."""
+    """Draw the predictions of several models for one video, the ``scenes.json`` of `bassl predict` (appendix,
+    "Predicted scene boundaries"): scores, threshold and scene ends over time, one lane per model; their shots may
+    differ. Raises BasslError for a file or a truth that cannot be read, or an output that cannot be written."""
     from pipelines.stages.figure.boundaries import boundaries  # start-up time: matplotlib
 
     return boundaries(paths_of(files), Path(output), settings)
@@ -74,8 +74,8 @@ def draw_boundaries(
 def draw_curves(
     runs: Path | str | Sequence[Path | str], output: Path | str, settings: CurveSettings = CurveSettings()
 ) -> FigureResult:
-    """Draw losses, learning rate and validation measures of run folders, ended or not, from their logs, a panel each.
-    The seeds of a fine-tuned run are one line, their mean, with a band from minimum to maximum. Raises
+    """Draw losses, learning rate and validation measures from the logs of run folders, finished or not, one panel per
+    quantity. The seeds of a fine-tuned run are one line, their mean, with a band from minimum to maximum. Raises
     BasslError for a folder without a log, an empty or damaged log, or an output that cannot be written."""
     from pipelines.stages.figure.curves import curves  # start-up time: matplotlib
 

@@ -26,23 +26,25 @@ def boundaries(files: Sequence[Path], output: Path, settings: BoundarySettings) 
     if not files:
         raise BasslError("nothing to draw: name a scenes.json")
     names = model_names(files, settings.labels)
-    listed = [read_scene_list(file) for file in files]
-    # Of each, as some may be of a part of the video.
+    predictions = [read_scene_list(file) for file in files]
+    # One truth per file, because some may cover only a part of the video.
     truths = [None if settings.truth is None else _true_ends(file, settings.truth, settings) for file in files]
-    lanes = [_lane(*each, settings.within) for each in zip(names, listed, truths, strict=True)]
-    found = [truth.mean(axis=1) for truth in truths if truth is not None]
-    middles = np.unique(np.concatenate(found)) if found else None
-    title = Path(listed[0].video.path).name
-    result = save_figure(output, boundary_figure(lanes, middles, title))
+    lanes = [_lane(*lane, settings.within) for lane in zip(names, predictions, truths, strict=True)]
+    middles = [truth.mean(axis=1) for truth in truths if truth is not None]
+    true_times = np.unique(np.concatenate(middles)) if middles else None
+    title = Path(predictions[0].video.path).name
+    result = save_figure(output, boundary_figure(lanes, true_times, title))
     ends = [
-        (file, one.shots[-1].end) for file, one in zip(files, listed, strict=True) if one.settings.get("end") is None
+        (file, prediction.shots[-1].end)
+        for file, prediction in zip(files, predictions, strict=True)
+        if prediction.settings.get("end") is None
     ]
-    strange = tuple(
+    differences = tuple(
         f"{file} lasts {end:.1f} s and {ends[0][0]} {ends[0][1]:.1f} s; are they of the same video?"
         for file, end in ends[1:]
         if abs(end - ends[0][1]) > max(5.0, 0.02 * ends[0][1])
     )
-    return replace(result, warnings=(*result.warnings, *strange))
+    return replace(result, warnings=(*result.warnings, *differences))
 
 
 def _true_ends(file: Path, truth: Path, settings: BoundarySettings) -> NDArray[np.float64]:
@@ -62,15 +64,15 @@ def _lane(name: str, listed: SceneList, truth: NDArray[np.float64] | None, withi
     borders = {border for scene in listed.scenes for border in (scene.start_shot, scene.end_shot)}
     ends = np.array([listed.shots[border - 1].end for border in sorted(borders - {0, len(listed.shots)})])
     threshold = listed.settings.get("threshold")
-    # With --scenes N the N best are taken, whatever the threshold.
+    # With --scenes N the N best ends are chosen, regardless of the threshold.
     if not isinstance(threshold, int | float) or listed.settings.get("scenes") is not None:
         threshold = None
     hits, note = None, count(len(listed.scenes), "scene")
     if truth is not None:
         hits = np.zeros(len(ends), np.bool_)
         if len(ends) and len(truth):
-            taken = assign_scene_ends(ends, truth, within)
-            hits[taken[taken >= 0]] = True
+            assigned = assign_scene_ends(ends, truth, within)
+            hits[assigned[assigned >= 0]] = True
         note += f", boundary F1 within {within:g} s: {100 * boundary_match(truth, ends, within).f1:.1f}"
     edges = np.array([*(shot.start for shot in listed.shots), listed.shots[-1].end])
     return PredictedLane(name, edges, np.array([shot.score for shot in listed.shots]), ends, threshold, hits, note)

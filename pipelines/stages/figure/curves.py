@@ -21,7 +21,7 @@ def curves(runs: Sequence[Path], output: Path, settings: CurveSettings) -> Figur
     """Draw the figure, see :func:`pipelines.stages.figure.draw_curves`."""
     check_output(output, runs)
     if not runs:
-        raise BasslError("nothing to draw: name the folder of a run")
+        raise BasslError("nothing to draw: give the folder of a run")
     names = model_names(runs, settings.labels)
     panels: dict[str, dict[str, Curve]] = {}
     for name, run in zip(names, runs, strict=True):
@@ -36,26 +36,26 @@ def _curves(run: Path) -> dict[str, Curve]:
         raise BasslError(f"{run}: no such folder of a run")
     logs = {name: read_log(run / name) for name in (LOG, VALIDATION) if (run / name).exists()}
     if LOG not in logs:
-        raise BasslError(f"{run}: holds no {LOG}; name the folder of a run of pretrain or finetune")
+        raise BasslError(f"{run}: contains no {LOG}; give the folder of a run of pretrain or finetune")
     if not logs[LOG]:
         raise BasslError(f"{run / LOG}: has no rows yet")
-    # Steps count on from seed to seed; here each seed begins at 0.
+    # Steps continue from seed to seed; here each seed begins at 0.
     last: dict[float, float] = {}
     for row in logs[LOG]:
         last[row.get("seed", 0.0)] = row["step"]
-    begun = dict(zip(last, [0.0, *list(last.values())[:-1]], strict=True))
+    offsets = dict(zip(last, [0.0, *list(last.values())[:-1]], strict=True))
     curves: dict[str, Curve] = {}
     for rows in logs.values():
         for quantity in rows[0] if rows else ():
             if quantity not in (*_POSITIONS, *_SPEEDS):
-                curves[quantity] = _curve(rows, quantity, begun)
+                curves[quantity] = _curve(rows, quantity, offsets)
     return curves
 
 
-def _curve(rows: Sequence[Mapping[str, float]], quantity: str, begun: Mapping[float, float]) -> Curve:
+def _curve(rows: Sequence[Mapping[str, float]], quantity: str, offsets: Mapping[float, float]) -> Curve:
     values: dict[float, list[float]] = {}
     for row in rows:
-        values.setdefault(row["step"] - begun.get(row.get("seed", 0.0), 0.0), []).append(row[quantity])
+        values.setdefault(row["step"] - offsets.get(row.get("seed", 0.0), 0.0), []).append(row[quantity])
     steps = sorted(values)
     mean, low, high = (np.array([reduce(values[step]) for step in steps]) for reduce in (np.mean, np.min, np.max))
     return Curve(np.array(steps), mean, low, high)

@@ -1,4 +1,4 @@
-"""The files that figures are drawn from and written to."""
+"""Input and output files of figures."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from pipelines.stages.figure.settings import FigureResult
 
 
 def check_output(path: Path, inputs: Iterable[Path | None]) -> None:
-    """Raises BasslError, one line, where no figure can be written, or it would replace an input."""
+    """Raises BasslError, one line, if the figure cannot be written or would replace an input."""
     plots.check_plot(path)
     check_writable(path)
-    check_inputs_kept((path,), (one for one in inputs if one is not None and is_file(one)))
+    check_inputs_kept((path,), (file for file in inputs if file is not None and is_file(file)))
 
 
 def save_figure(path: Path, figure: Figure) -> FigureResult:
-    """Write a figure in the format of the path's ending."""
+    """Write a figure in the format of the path's extension."""
     return FigureResult(path, plots.save_plot(path, figure))
 
 
 def model_names(paths: Sequence[Path], labels: Sequence[str]) -> list[str]:
-    """The names of files or run folders in a figure: the labels, or as much of their paths as makes them different.
-    Raises BasslError for another number of labels than of paths, or two equal names."""
+    """The names of files or run folders in a figure: the labels, or the file names, or the paths if these are not
+    unique. Raises BasslError if there are more or fewer labels than paths, or two equal names."""
     if labels and len(labels) != len(paths):
         raise BasslError(
-            f"{count(len(labels), 'label')} given for {count(len(paths), 'thing')} to draw; give each one, in order"
+            f"{count(len(labels), 'label')} for {count(len(paths), 'input')}; give one label per input, in order"
         )
     short = [path.parent.name if path.name == "model.safetensors" else _stem(path) for path in paths]
     names = list(labels) or (short if len(set(short)) == len(short) else [str(path) for path in paths])
     if len(set(names)) < len(names):
-        twice = next(name for name in names if names.count(name) > 1)
-        raise BasslError(f"{twice}: is named twice; tell them apart with --label")
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise BasslError(f"{duplicate}: two inputs have this name; give each its own with --label")
     return names
 
 
 def _stem(path: Path) -> str:
-    known = (".h5", ".json", ".safetensors")
-    return path.stem if path.suffix.lower() in known else path.name or str(path)
+    extensions = (".h5", ".json", ".safetensors")
+    return path.stem if path.suffix.lower() in extensions else path.name or str(path)

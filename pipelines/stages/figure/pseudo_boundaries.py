@@ -22,29 +22,29 @@ def pseudo_boundaries(windows: Sequence[str], output: Path, settings: PseudoBoun
     """Draw the figure, see :func:`pipelines.stages.figure.draw_pseudo_boundaries`."""
     check_output(output, (settings.index, settings.features))
     index = read_index(settings.index)
-    centres = [_centre(index, window) for window in windows] or _sample_windows(index, settings)
-    return save_figure(output, pseudo_boundary_figure([_divide_window(index, *one, settings) for one in centres]))
+    centers = [_center(index, window) for window in windows] or _sample_windows(index, settings)
+    return save_figure(output, pseudo_boundary_figure([_divide_window(index, *center, settings) for center in centers]))
 
 
-def _centre(index: Index, text: str) -> tuple[int, int]:
-    """The video and the shot that ``VIDEO:SHOT`` names."""
+def _center(index: Index, text: str) -> tuple[int, int]:
+    """The video and the shot of ``VIDEO:SHOT``."""
     name, _, number = text.rpartition(":")
     if not name or not (number.isascii() and number.isdigit()) or len(number) > 9:
-        raise BasslError(f"{text!r} is not a window; give VIDEO:SHOT, such as {index.video_ids[0]}:8")
+        raise BasslError(f"{text!r} is not a window; give VIDEO:SHOT, for example {index.video_ids[0]}:8")
     video = named_video(index, name)
     shots = len(index.rows([video]))
     if int(number) >= shots:
-        raise BasslError(f"{index.path}: {name} has {shots} shots, 0 to {shots - 1}, and no shot {int(number)}")
+        raise BasslError(f"{index.path}: {name} has {shots} shots, 0 to {shots - 1}, but no shot {int(number)}")
     return video, int(number)
 
 
 def _sample_windows(index: Index, settings: PseudoBoundarySettings) -> list[tuple[int, int]]:
-    """Centres of different windows with a true scene end before their last shot, in order."""
+    """Center shots of different windows with a true scene end before their last shot, in order."""
     lengths = np.diff(index.first_row)
     rows = index.rows_of()
     rows = rows[lengths[index.video_of(rows)] > 2 * settings.neighbours]
     no_window = BasslError(
-        f"{index.path}: has no window of {2 * settings.neighbours + 1} shots with a labelled scene end; name windows "
+        f"{index.path}: has no window of {2 * settings.neighbours + 1} shots with a labeled scene end; give windows "
         "as VIDEO:SHOT"
     )
     if not len(rows):  # every video is shorter than a window
@@ -53,15 +53,15 @@ def _sample_windows(index: Index, settings: PseudoBoundarySettings) -> list[tupl
     labelled = index.rows_of(labelled=True)
     is_end[labelled] = index.targets(labelled) == 1
     members = window_rows(index.first_row, rows, settings.neighbours, "shift")
-    # Windows at a video's edge are moved inside and are then the same.
+    # Windows at a video's edge are moved inside, which makes some of them equal.
     members, firsts = np.unique(members, axis=0, return_index=True)
-    centres = rows[firsts][is_end[members[:, :-1]].any(axis=1)]
-    if not len(centres):
+    centers = rows[firsts][is_end[members[:, :-1]].any(axis=1)]
+    if not len(centers):
         raise no_window
-    sampled = np.random.default_rng(settings.seed).choice(centres, min(settings.windows, len(centres)), replace=False)
-    chosen = np.sort(sampled)
-    videos = index.video_of(chosen)
-    return list(zip(videos.tolist(), (chosen - index.first_row[videos]).tolist(), strict=True))
+    sampled = np.random.default_rng(settings.seed).choice(centers, min(settings.windows, len(centers)), replace=False)
+    sampled = np.sort(sampled)
+    videos = index.video_of(sampled)
+    return list(zip(videos.tolist(), (sampled - index.first_row[videos]).tolist(), strict=True))
 
 
 def _divide_window(index: Index, video: int, shot: int, settings: PseudoBoundarySettings) -> DividedWindow:
@@ -74,12 +74,12 @@ def _divide_window(index: Index, video: int, shot: int, settings: PseudoBoundary
     store = store_of(index, settings.features)
     dense = torch.from_numpy(features_of(index, [store])[1][rows])[None]
     slow = dense[:, [0, -1]]
-    found = int(discover(settings.method, slow, dense)[0])
+    boundary = int(discover(settings.method, slow, dense)[0])
     ends = scene_ends(index, rows)
-    title = f"{name}, shots {rows[0]} to {rows[-1]}: pseudo-boundary after shot {rows[found]}"
+    title = f"{name}, shots {rows[0]} to {rows[-1]}: pseudo-boundary after shot {rows[boundary]}"
     inner = [end for end in ends or () if end < S - 1]
     if ends is not None:
         title += (
             f", scene ends after {', '.join(str(rows[end]) for end in inner)}" if inner else ", no scene end inside"
         )
-    return DividedWindow(title, found, ends, end_similarity(slow, dense)[0].numpy(), images_of(index, rows))
+    return DividedWindow(title, boundary, ends, end_similarity(slow, dense)[0].numpy(), images_of(index, rows))

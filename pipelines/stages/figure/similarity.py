@@ -15,12 +15,12 @@ from pipelines.models.opening import open_model
 from pipelines.outputs.figures.similarity import similarity_figure
 from pipelines.stages.figure.files import check_output, model_names, save_figure
 from pipelines.stages.figure.settings import FigureResult, SimilaritySettings
-from pipelines.stages.figure.videos import chosen_video, images_of, scene_ends, store_of
+from pipelines.stages.figure.videos import images_of, scene_ends, select_by_id, store_of
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, window_rows
 
 _MOST_IMAGES = 48
-"""Above a matrix; more could not be recognised."""
+"""Above a matrix; more would be too small to recognize."""
 _WINDOWS_AT_A_TIME = 256
 
 
@@ -28,9 +28,9 @@ def similarity(models: Sequence[Path], output: Path, settings: SimilaritySetting
     """Draw the figure, see :func:`pipelines.stages.figure.draw_similarity`."""
     check_output(output, (*models, settings.index, settings.features))
     if not models:
-        raise BasslError("nothing to draw: name a feature store or a run")
+        raise BasslError("nothing to draw: give a feature store or a run")
     names = model_names(models, settings.labels)
-    index = chosen_video(settings.index, settings.video)
+    index = select_by_id(settings.index, settings.video)
     (name,) = index.video_ids
     rows = _rows(index, settings.first, settings.shots)
     matrices = {
@@ -56,8 +56,8 @@ def _representation(index: Index, model: Path, features: Path) -> NDArray[np.flo
     shape = crn.settings
     if encodings.shape[1] != shape.input_width:
         raise BasslError(
-            f"{store}: its features are {encodings.shape[1]} wide, and {model} reads {shape.input_width}; name the "
-            "store of its encoder with --features"
+            f"{store}: its features are {encodings.shape[1]} wide, but the input of {model} is {shape.input_width}; "
+            "give the store of its encoder with --features"
         )
     video = torch.from_numpy(encodings)
     windows = torch.from_numpy(window_rows(index.first_row, np.arange(len(video)), shape.neighbors, "clip"))
@@ -78,7 +78,7 @@ def _rows(index: Index, first: int, shots: int) -> NDArray[np.int64]:
     N = len(index.label)
     if first < 0 or first + shots > N:
         raise BasslError(
-            f"{index.path}: {index.video_ids[0]} has {N} shots, 0 to {N - 1}; shots {first} to {first + shots - 1} "
-            "are not all among them"
+            f"{index.path}: {index.video_ids[0]} has {N} shots, 0 to {N - 1}, but not all of {first} to "
+            f"{first + shots - 1}"
         )
     return np.arange(first, first + shots)

@@ -19,16 +19,16 @@ from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import JOINED, find_features
 
 _IMAGE_WIDTH = 200
-"""Pixels; more than a print shows of one shot of sixteen."""
+"""Pixels: enough for one of sixteen shots in print."""
 
 
-def chosen_video(path: Path, name: str | None) -> Index:
-    """One video of an index by its id; without an id the only one. Raises BasslError if there is no such video, or
-    several and no id."""
+def select_by_id(path: Path, name: str | None) -> Index:
+    """One video of an index by its id; without an id, the only video. Raises BasslError if there is no such video, or
+    no id and several videos."""
     index = read_index(path)
     if name is None and len(index.video_ids) > 1:
-        some = ", ".join(index.video_ids[:5]) + (", ..." if len(index.video_ids) > 5 else "")
-        raise BasslError(f"{path}: has {count(len(index.video_ids), 'video')} ({some}); name one with --video")
+        names = ", ".join(index.video_ids[:5]) + (", ..." if len(index.video_ids) > 5 else "")
+        raise BasslError(f"{path}: has {count(len(index.video_ids), 'video')} ({names}); choose one with --video")
     return select_video(index, 0 if name is None else named_video(index, name))
 
 
@@ -42,21 +42,21 @@ def named_video(index: Index, name: str) -> int:
 
 
 def select_video(index: Index, video: int) -> Index:
-    """A part of an index with one of its videos, so that rows are the shots of that video."""
-    one, rows = slice(video, video + 1), index.span(video)
+    """The part of an index with one video, so that rows are its shots."""
+    videos, rows = slice(video, video + 1), index.span(video)
     of_videos = ("video_ids", "splits", "sources", "keyframe_sources", "frame_rates")
     of_shots = ("frames", "seconds", "label", "jpeg", "jpeg_crc32")
-    parts: dict[str, Any] = {name: getattr(index, name)[one] for name in of_videos}
+    parts: dict[str, Any] = {name: getattr(index, name)[videos] for name in of_videos}
     parts |= {name: getattr(index, name)[rows] for name in of_shots}
     return replace(index, first_row=np.array([0, rows.stop - rows.start]), **parts)
 
 
 def scene_ends(index: Index, rows: NDArray[np.int64]) -> list[int] | None:
     """Positions in ``rows`` of the shots that end a scene; None if none of the shots has a label."""
-    known = np.isin(rows, index.rows_of(labelled=True))
-    if not known.any():
+    is_labeled = np.isin(rows, index.rows_of(labelled=True))
+    if not is_labeled.any():
         return None
-    ends: list[int] = np.flatnonzero(known & (index.targets(rows) == 1)).tolist()
+    ends: list[int] = np.flatnonzero(is_labeled & (index.targets(rows) == 1)).tolist()
     return ends
 
 

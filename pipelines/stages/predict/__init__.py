@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, real
 from pipelines.options import with_options
-from pipelines.outputs.exports import check_ending
+from pipelines.outputs.exports import check_extension
 from pipelines.progress import ReportProgress, ReportVideo, VideoResult
 from pipelines.scenes import SceneList
 from pipelines.stages.predict.settings import PredictSettings
@@ -201,4 +201,4 @@ def _check_outputs(output: Path | None, board: Path | None, page: Path | None, r
     if board is not None and board.suffix.lower() != ".png":
         raise BasslError(f"{board}: a storyboard is a PNG; name a file that ends in .png")
     if output is not None:
-        check_ending(output)
+        check_extension(output)

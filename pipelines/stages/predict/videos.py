@@ -16,7 +16,7 @@ from pipelines.files import check_inputs_kept, check_writable, write_atomically
 from pipelines.models.encoder_options import absolute_encoder
 from pipelines.outputs.corrections import check_replaceable
 from pipelines.outputs.exports import is_scenes_json, save
-from pipelines.outputs.video_pictures import VideoPictures
+from pipelines.outputs.shot_images import ShotImages
 from pipelines.processes import cores
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import SCHEMA, SCHEMA_VERSION, SceneList
@@ -48,13 +48,13 @@ def predict_to_files(
     checked = output if output is not None and is_scenes_json(output) and not overwrite else None
     if checked is not None:
         _check_replaceable(checked, video)
-    pictured = VideoPictures(storyboard, page)
-    found = model.predict(video, progress=progress, on_shot=pictured.add)
+    images = ShotImages(storyboard, page)
+    found = model.predict(video, progress=progress, on_shot=images.add)
     if checked is not None:  # it may have been corrected meanwhile
         _check_replaceable(checked, video)
     if video_id is not None:
         found = replace(found, video=replace(found.video, id=video_id))
-    pictured.save(found, video, output or Path("scenes.json"))
+    images.save(found, video, output or Path("scenes.json"))
     if output is not None:
         save(found, output)
     return found

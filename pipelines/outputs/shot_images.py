@@ -1,4 +1,4 @@
-"""The images of a storyboard and of a page, collected while a video is read."""
+"""The images of a storyboard and a page, collected while a video is read."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:  # start-up time: numpy
     from pipelines.video.shots import KeyframedShot
 
 
-class VideoPictures:
-    """Keeps a small image of each shot, and writes a storyboard (PNG) and a page (HTML) once the scenes are known."""
+class ShotImages:
+    """Keeps a small image of each shot until the scenes are known, then writes the storyboard (PNG) and page (HTML)."""
 
     def __init__(self, board: Path | None, page: Path | None) -> None:
         self._board = board
@@ -26,8 +26,8 @@ class VideoPictures:
             self._thumbnails.append(encode_thumbnail(shot.keyframes[len(shot.keyframes) // 2]))
 
     def save(self, result: SceneList, video: Path, output: Path) -> None:
-        """Write the storyboard and the page, those that have a path. The page plays ``video``, and suggests the name of
-        ``output``, the ``scenes.json``, for corrected scenes. Raises BasslError where one cannot be written."""
+        """Write the storyboard and the page, if they have a path. The page plays ``video``, and saves corrected scenes
+        under the name of ``output``, the ``scenes.json``. Raises BasslError if one cannot be written."""
         if self._board is not None:
             from pipelines.outputs.storyboard import save_storyboard  # start-up time: Pillow
 
