@@ -107,19 +107,21 @@ def test_an_endless_playlist_is_refused_and_a_finite_one_is_read(tmp_path: Path)
         VideoDecoder(tmp_path / "itself.m3u8")
 
 
-def test_a_shot_list_that_is_not_a_file_or_is_too_large_or_has_endless_numbers_is_refused(tmp_path: Path) -> None:
-    fifo = tmp_path / "fifo"
-    os.mkfifo(fifo)
+def test_a_shot_list_that_is_not_a_text_file_or_is_too_large_or_has_endless_numbers_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
     (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "binary").write_bytes(bytes(range(256)))
     (tmp_path / "large.txt").write_bytes(b"1\n" * (8 * 2**20 + 1))
     (tmp_path / "digits.txt").write_text("9" * 400 + "\n5\n")
-    for path, words in (
-        (Path("/dev/zero"), "is not a file"),
-        (fifo, "is not a file"),
-        (tmp_path, "is not a file"),
-        (tmp_path / "loop", "is not a readable text file"),
-        (tmp_path / "large.txt", "larger than 16 MB"),
-        (tmp_path / "digits.txt", "a shot that begins at 5 after one at 999"),
+    for name, words in (
+        ("/dev/zero", "is not a file"),
+        ("fifo", "is not a file"),
+        (".", "is not a file"),
+        ("missing", "no such file"),
+        ("loop", "is not a readable text file"),
+        ("binary", "is not a readable text file"),
+        ("large.txt", "larger than 16 MB"),
+        ("digits.txt", "a shot that begins at 5 after one at 999"),
     ):
         with pytest.raises(DatasetError, match=words):
-            read_cuts(path, 24.0)
+            read_cuts(tmp_path / name, 24.0)

@@ -118,23 +118,17 @@ def test_damage_in_the_middle_gives_a_warning_and_the_rest_is_read(tmp_path: Pat
     assert any("damaged" in warning for warning in video.warnings)
 
 
-def broadcast(path: Path, start_pid: int, table_pid: int) -> Path:
-    """A recording of 100 frames of noise: longer than what FFmpeg reads to find the streams of a video."""
-    shown = np.random.default_rng(0).integers(0, 255, (100, 240, 320, 3)).astype(np.uint8)
-    options = {"mpegts_start_pid": str(start_pid), "mpegts_pmt_start_pid": str(table_pid)}
-    return videos.write_video(path, shown, codec="mpeg2video", container_options=options)
-
-
-def test_a_recording_is_read_on_after_its_streams_get_new_ids(tmp_path: Path) -> None:
-    parts = broadcast(tmp_path / "a.ts", 256, 4096), broadcast(tmp_path / "b.ts", 400, 4096)
-    video = videos.joined(parts, tmp_path / "video.ts")
-    assert len(timed(video)[0]) == 200
-
-
-def test_another_programme_within_a_recording_does_not_end_the_first(tmp_path: Path) -> None:
-    parts = broadcast(tmp_path / "a.ts", 256, 4096), broadcast(tmp_path / "b.ts", 400, 4100)
-    video = videos.joined(parts, tmp_path / "video.ts")
-    assert len(timed(video)[0]) == 100
+@pytest.mark.parametrize(("second_table", "frames"), [(4096, 200), (4100, 100)], ids=["same program", "another"])
+def test_a_recording_is_read_on_after_its_streams_get_new_ids_but_not_into_another_program(
+    tmp_path: Path, second_table: int, frames: int
+) -> None:
+    # 100 frames of noise are longer than what FFmpeg reads to find the streams of a video.
+    noise = np.random.default_rng(0).integers(0, 255, (100, 240, 320, 3)).astype(np.uint8)
+    parts = []
+    for name, start_id, table_id in (("a.ts", 256, 4096), ("b.ts", 400, second_table)):
+        options = {"mpegts_start_pid": str(start_id), "mpegts_pmt_start_pid": str(table_id)}
+        parts.append(videos.write_video(tmp_path / name, noise, codec="mpeg2video", container_options=options))
+    assert len(timed(videos.joined(parts, tmp_path / "video.ts"))[0]) == frames
 
 
 @pytest.mark.parametrize("kind", NO_VIDEOS)

@@ -4,7 +4,6 @@ import inspect
 import json
 import re
 from collections.abc import Sequence
-from itertools import pairwise
 from pathlib import Path
 
 import cv2
@@ -187,30 +186,34 @@ GOOD_LISTS = {
     "half-open ranges of frames": ("0 30\n30 61\n61 90\n", [30, 61]),
 }
 
+# text, and the line or other place that the message names
 BAD_LISTS = {
-    "empty": "",
-    "only comments": "# nothing\n",
-    "words": "thirty\n",
-    "out of order": "61\n30\n",
-    "twice the same": "30\n30\n",
-    "negative": "-5\n30\n",
-    "overlapping shots": "0 31\n30 60\n",
-    "an empty shot": "0 29\n30 20\n",
-    "cuts and shots mixed": "30\n61 89\n",
-    "JSON without shots": "{}",
-    "JSON with other shots": '{"shots": [1, 2]}',
-    "JSON with a number for shots": '{"shots": 3}',
-    "JSON with infinite frames": '{"shots": [{"start_frame": Infinity}]}',
-    "broken JSON": '{"shots": [',
-    "nested JSON": '{"shots": ' + "[" * 100_000,
-    "PySceneDetect without numbers": "Scene Number,Start Frame\n1,one\n",
-    "PySceneDetect with a short line": "Scene Number,Start Frame\n1\n",
-    "an endless number": "9" * 5000 + "\n",
-    "seconds out of order": "2.5\n1.5\n",
-    "shots in seconds that overlap": "0 2.5\n2.4 5.0\n",
-    "an empty shot in seconds": "0 2.5\n2.5 2.5\n",
-    "a frame number beyond a second": "00:00:01:24\n",
-    "a word among seconds": "1.5 the station\n",
+    "empty": ("", ""),
+    "only comments": ("# nothing\n", ""),
+    "words": ("0\n\n30\nthirty\n", ", line 4"),
+    "out of order": ("61\n30\n", ", line 2"),
+    "twice the same": ("30\n30\n", ", line 2"),
+    "negative": ("-5\n30\n", ", line 1"),
+    "overlapping shots": ("0 31\n30 60\n", ", line 2"),
+    "an empty shot": ("# shots\n0 29\n30 20\n", ", line 3"),
+    "cuts and shots mixed": ("30\n61 89\n", ", line 2"),
+    "shots and cuts mixed": ("0 5\n9\n", ", line 2"),
+    "JSON without shots": ("{}", ""),
+    "JSON with other shots": ('{"shots": [1, 2]}', ""),
+    "JSON with a number for shots": ('{"shots": 3}', ""),
+    "JSON with infinite frames": ('{"shots": [{"start_frame": Infinity}]}', ""),
+    "broken JSON": ('{"shots": [', ""),
+    "nested JSON": ('{"shots": ' + "[" * 100_000, ""),
+    "PySceneDetect without numbers": ("Scene Number,Start Frame\n1,1\n2,one\n", ", line 3"),
+    "PySceneDetect with a short line": ("Scene Number,Start Frame\n1\n", ", line 2"),
+    "PySceneDetect with a cut twice": ("Scene Number,Start Frame\n1,1\n2,31\n3,31\n", ", line 4"),
+    "a long number": ("9" * 5000 + "\n", ", line 1"),
+    "seconds out of order": ("2.5\n1.5\n", ", line 2"),
+    "seconds above 60": ("1.5\n2:61\n", ", line 2"),
+    "shots in seconds that overlap": ("0 2.5\n2.4 5.0\n", ", line 2"),
+    "an empty shot in seconds": ("0 2.5\n2.5 2.5\n", ", line 2"),
+    "a frame number beyond a second": ("00:00:01:24\n", ", line 1"),
+    "a word among seconds": ("1.5 the station\n", ", line 1"),
 }
 
 
@@ -224,41 +227,13 @@ def test_shot_lists_and_cut_lists_are_read(tmp_path: Path, kind: str) -> None:
     assert [type(cut) for cut in read] == [type(cut) for cut in cuts]
 
 
-@pytest.mark.parametrize(
-    ("text", "line"),
-    [
-        ("0\n\n30\nx\n", 4),
-        ("# shots\n0 29\n30 20\n", 3),
-        ("30\n20\n", 2),
-        ("1.5\n2:61\n", 2),
-        ("0 5\n9\n", 2),
-        ("Scene Number,Start Frame\n1,1\n2,one\n", 3),
-        ("Scene Number,Start Frame\n1,1\n2,31\n3,31\n", 4),
-    ],
-)
-def test_an_invalid_shot_list_is_refused_with_the_wrong_line(tmp_path: Path, text: str, line: int) -> None:
+@pytest.mark.parametrize("kind", BAD_LISTS)
+def test_an_invalid_shot_list_gives_one_line_that_names_the_file_and_the_wrong_line(tmp_path: Path, kind: str) -> None:
+    text, place = BAD_LISTS[kind]
     path = tmp_path / "shots.txt"
     path.write_text(text)
-    with pytest.raises(DatasetError, match=rf"^{re.escape(str(path))}, line {line}: "):
+    with pytest.raises(DatasetError, match=rf"^{re.escape(str(path))}{place}: .*\Z"):
         read_cuts(path, 24.0)
-
-
-@pytest.mark.parametrize("kind", BAD_LISTS)
-def test_an_invalid_shot_list_gives_one_line_that_names_it(tmp_path: Path, kind: str) -> None:
-    path = tmp_path / "shots.txt"
-    path.write_text(BAD_LISTS[kind])
-    with pytest.raises(DatasetError) as caught:
-        read_cuts(path, 24.0)
-    assert str(caught.value).startswith(str(path))
-    assert "\n" not in str(caught.value)
-
-
-def test_a_shot_list_that_is_binary_a_folder_or_missing_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "binary").write_bytes(bytes(range(256)))
-    (tmp_path / "folder").mkdir()
-    for name in ("binary", "folder", "missing"):
-        with pytest.raises(DatasetError, match=name):
-            read_cuts(tmp_path / name, 24.0)
 
 
 def test_listed_cuts_are_reported_at_their_frame() -> None:
@@ -279,10 +254,3 @@ def test_listed_seconds_are_rounded_to_the_nearest_frame() -> None:
     assert cuts_of(KnownCuts([0.099, 0.34, 0.36, 0.6], Path("list.txt"), times), images) == [1, 2, 3, 4]
     with pytest.raises(DatasetError, match=r"^list\.txt: lists 0\.900 s, but the video's last frame is at 0\.700 s"):
         cuts_of(KnownCuts([0.5, 0.9], Path("list.txt"), times), images)
-
-
-def test_detectors_are_deterministic() -> None:
-    images = list(videos.pictures(120, CUTS, seed=4))
-    first, second = (cuts_of(make_detector("adaptive", 24.0), images) for _ in range(2))
-    assert first == second
-    assert all(earlier < later for earlier, later in pairwise(first))

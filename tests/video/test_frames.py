@@ -32,16 +32,16 @@ def first_frame(path: Path) -> av.VideoFrame:
         return next(container.decode(video=0))
 
 
-def blocks(picture: RGBImage) -> NDArray[np.float64]:
-    """The colours in the middle of the texture's blocks, where no interpolation between them reaches."""
-    height, width = picture.shape[:2]
+def blocks(image: RGBImage) -> NDArray[np.float64]:
+    """The colors in the middle of the texture's blocks, where no interpolation between them reaches."""
+    height, width = image.shape[:2]
     rows, columns = (np.arange(3) * 2 + 1) * height // 8, (np.arange(6) * 2 + 1) * width // 12
-    return picture[rows][:, columns].astype(float)
+    return image[rows][:, columns].astype(float)
 
 
 @pytest.mark.parametrize("kind", FORMATS)
 @pytest.mark.parametrize("lines", [1000, 48])
-def test_colours_are_close_to_those_of_ffmpeg(tmp_path: Path, kind: str, lines: int) -> None:
+def test_colors_are_close_to_those_of_ffmpeg(tmp_path: Path, kind: str, lines: int) -> None:
     codec, pixel_format, suffix, options = FORMATS[kind]
     path = videos.write_video(
         tmp_path / f"video{suffix}",
@@ -51,32 +51,25 @@ def test_colours_are_close_to_those_of_ffmpeg(tmp_path: Path, kind: str, lines: 
         options=options,
     )
     frame = first_frame(path)
-    picture = rgb(FrameReader(lines).read(frame))
-    assert picture.shape == ((192, 240, 3) if lines == 1000 else (48, 60, 3))
-    difference = np.abs(blocks(picture) - blocks(frame.to_ndarray(format="rgb24")))
+    image = rgb(FrameReader(lines).read(frame))
+    assert image.shape == ((192, 240, 3) if lines == 1000 else (48, 60, 3))
+    difference = np.abs(blocks(image) - blocks(frame.to_ndarray(format="rgb24")))
     assert difference.mean() < 1.5
     assert difference.max() <= 4
 
 
-def test_full_range_video_keeps_its_black_and_white(tmp_path: Path) -> None:
-    for colour in (0, 255):
-        path = videos.write_video(
-            tmp_path / f"{colour}.mkv",
-            videos.plain_pictures(1, (colour,) * 3, 64, 48),
-            full_range=True,
-            options={"crf": "4"},
-        )
-        assert rgb(FrameReader(1000).read(first_frame(path))).mean() == pytest.approx(colour, abs=2)
-
-
-def test_limited_range_is_stretched_to_black_and_white(tmp_path: Path) -> None:
-    for colour in (0, 255):
-        path = videos.write_video(tmp_path / f"{colour}.mkv", videos.plain_pictures(1, (colour,) * 3, 64, 48))
-        assert rgb(FrameReader(1000).read(first_frame(path))).mean() == pytest.approx(colour, abs=2)
+@pytest.mark.parametrize("full_range", [True, False])
+@pytest.mark.parametrize("color", [0, 255])
+def test_video_of_full_and_of_limited_range_has_its_black_and_white(
+    tmp_path: Path, full_range: bool, color: int
+) -> None:
+    shown = videos.plain_pictures(1, (color,) * 3, 64, 48)
+    path = videos.write_video(tmp_path / "video.mkv", shown, full_range=full_range, options={"crf": "4"})
+    assert rgb(FrameReader(1000).read(first_frame(path))).mean() == pytest.approx(color, abs=2)
 
 
 @pytest.mark.parametrize("codec", ["ffv1", "libx264rgb"])
-def test_colours_of_high_definition_rgb_video_are_kept(tmp_path: Path, codec: str) -> None:
+def test_colors_of_high_definition_rgb_video_are_kept(tmp_path: Path, codec: str) -> None:
     shown = next(videos.pictures(1, width=1280, height=720))
     pixel_format = {"ffv1": "bgr0", "libx264rgb": "rgb24"}[codec]
     path = videos.write_video(tmp_path / "hd.mkv", [shown], codec=codec, pixel_format=pixel_format)
@@ -84,8 +77,8 @@ def test_colours_of_high_definition_rgb_video_are_kept(tmp_path: Path, codec: st
         assert np.abs(blocks(rgb(FrameReader(lines).read(first_frame(path)))) - blocks(shown)).max() <= 4
 
 
-def test_10_bit_video_in_high_definition_has_the_colours_of_the_8_bit_one(tmp_path: Path) -> None:
-    pictures = {}
+def test_10_bit_video_in_high_definition_has_the_colors_of_the_8_bit_one(tmp_path: Path) -> None:
+    images = {}
     for pixel_format in ("yuv420p", "yuv420p10le"):
         path = videos.write_video(
             tmp_path / f"{pixel_format}.mkv",
@@ -93,8 +86,8 @@ def test_10_bit_video_in_high_definition_has_the_colours_of_the_8_bit_one(tmp_pa
             pixel_format=pixel_format,
             options={"crf": "4", "preset": "ultrafast"},
         )
-        pictures[pixel_format] = rgb(FrameReader(240).read(first_frame(path)))
-    assert np.abs(blocks(pictures["yuv420p"]) - blocks(pictures["yuv420p10le"])).max() <= 4
+        images[pixel_format] = rgb(FrameReader(240).read(first_frame(path)))
+    assert np.abs(blocks(images["yuv420p"]) - blocks(images["yuv420p10le"])).max() <= 4
 
 
 def yuv(rng: np.random.Generator, width: int, height: int) -> YUVImage:
@@ -106,11 +99,11 @@ def yuv(rng: np.random.Generator, width: int, height: int) -> YUVImage:
 @pytest.mark.parametrize("size", [(1, 1), (2, 2), (3, 5), (17, 13), (101, 51), (640, 1), (1, 480), (4000, 3)])
 def test_every_size_can_be_halved_and_shrunk(rng: np.random.Generator, size: tuple[int, int]) -> None:
     width, height = size
-    picture = yuv(rng, width, height)
-    halved = halve(picture)
+    image = yuv(rng, width, height)
+    halved = halve(image)
     assert halved.y.shape == (max(1, height // 2), max(1, width // 2))
     assert rgb(halved).shape == (*halved.y.shape, 3)
-    small = small_rgb([picture, yuv(rng, width, height)], 96, 8)
+    small = small_rgb([image, yuv(rng, width, height)], 96, 8)
     assert small.shape[0] == 2
     assert small.shape[3] == 3
     assert max(small.shape[1:3]) == max(size) or 96 <= max(small.shape[1:3]) < 192
@@ -118,20 +111,20 @@ def test_every_size_can_be_halved_and_shrunk(rng: np.random.Generator, size: tup
 
 @pytest.mark.parametrize("size", [(64, 48), (448, 252), (480, 270), (853, 480), (1919, 1079)])
 def test_images_resized_in_a_batch_or_alone_are_the_same(rng: np.random.Generator, size: tuple[int, int]) -> None:
-    pictures = [yuv(rng, *size) for _ in range(3)]
-    together = small_rgb(pictures, 96, 8)
-    for picture, small in zip(pictures, together, strict=True):
-        np.testing.assert_array_equal(small_rgb([picture], 96, 8)[0], small)
-        alone = picture
-        while max(alone.y.shape) // 2 >= 96:  # colours are halved once less, and so once more than they need here
+    images = [yuv(rng, *size) for _ in range(3)]
+    together = small_rgb(images, 96, 8)
+    for image, small in zip(images, together, strict=True):
+        np.testing.assert_array_equal(small_rgb([image], 96, 8)[0], small)
+        alone = image
+        while max(alone.y.shape) // 2 >= 96:  # colors are halved once less, and so once more than they need here
             alone = halve(alone)
         np.testing.assert_array_equal(small[..., 0], alone.y)
 
 
 def test_halving_averages_four_pixels(rng: np.random.Generator) -> None:
-    picture = yuv(rng, 64, 32)
-    mean = picture.y.reshape(16, 2, 32, 2).mean(axis=(1, 3))
-    assert np.abs(halve(picture).y - mean).max() <= 0.5
+    image = yuv(rng, 64, 32)
+    mean = image.y.reshape(16, 2, 32, 2).mean(axis=(1, 3))
+    assert np.abs(halve(image).y - mean).max() <= 0.5
 
 
 def test_frames_of_a_video_that_changes_its_size_are_resized_to_the_first(tmp_path: Path) -> None:
@@ -146,9 +139,9 @@ def test_frames_of_a_video_that_changes_its_size_are_resized_to_the_first(tmp_pa
 
 @pytest.mark.parametrize("turns", [0, 1, 2, 3])
 def test_upright_rotates_clockwise(rng: np.random.Generator, turns: int) -> None:
-    picture = rng.integers(0, 256, (4, 6, 3)).astype(np.uint8)
-    expected = np.rot90(picture, -turns)
-    image = YUVImage(*np.moveaxis(picture, 2, 0), np.eye(3, 4, dtype=np.float32))
+    planes = rng.integers(0, 256, (4, 6, 3)).astype(np.uint8)
+    expected = np.rot90(planes, -turns)
+    image = YUVImage(*np.moveaxis(planes, 2, 0), np.eye(3, 4, dtype=np.float32))
     turned = upright(image, (expected.shape[1], expected.shape[0]), turns)
     np.testing.assert_array_equal(turned, expected)
 

@@ -32,33 +32,31 @@ def names(videos: list[Path]) -> list[str]:
     return [str(video) for video in videos]
 
 
-def test_folders_are_searched_recursively_without_hidden_files(movies: Path) -> None:
-    expected = ["movies/a.MKV", "movies/b.mp4", "movies/old/[1080p].mov", "movies/old/c.avi", "movies/old/deep/f.webm"]
-    assert names(find_videos([movies])) == expected
+FOUND = {
+    "a folder, recursively, without hidden files": (
+        ["movies"],
+        ["movies/a.MKV", "movies/b.mp4", "movies/old/[1080p].mov", "movies/old/c.avi", "movies/old/deep/f.webm"],
+    ),
+    "a hidden folder that is named": (["movies/.git"], ["movies/.git/e.mp4"]),
+    "files that are named, with any suffix or hidden": (
+        ["movies/notes.txt", "movies/noending", "movies/.hidden.mp4"],
+        ["movies/.hidden.mp4", "movies/noending", "movies/notes.txt"],
+    ),
+    "a pattern": (["movies/*.mp4"], ["movies/b.mp4"]),
+    "a recursive pattern": (["movies/**/*.[am][vo][iv]"], ["movies/old/[1080p].mov", "movies/old/c.avi"]),
+    "an existing file whose name could be a pattern": (["movies/old/[1080p].mov"], ["movies/old/[1080p].mov"]),
+    "a video named twice": (["movies/b.mp4", "movies/*.mp4", "movies/../movies/b.mp4"], ["movies/b.mp4"]),
+}
 
 
-def test_an_explicitly_named_hidden_folder_is_searched(movies: Path) -> None:
-    assert names(find_videos(["movies/.git"])) == ["movies/.git/e.mp4"]
+@pytest.mark.parametrize("kind", FOUND)
+def test_videos_are_found_in_folders_and_by_names_and_patterns(movies: Path, kind: str) -> None:
+    inputs, expected = FOUND[kind]
+    assert names(find_videos(inputs)) == expected
 
 
-def test_an_explicitly_named_file_may_have_any_suffix_or_be_hidden(movies: Path) -> None:
-    given = ["movies/notes.txt", "movies/noending", "movies/.hidden.mp4"]
-    assert names(find_videos(given)) == sorted(given)
-
-
-def test_glob_patterns_are_expanded(movies: Path) -> None:
-    assert names(find_videos(["movies/*.mp4"])) == ["movies/b.mp4"]
-    assert names(find_videos(["movies/**/*.[am][vo][iv]"])) == ["movies/old/[1080p].mov", "movies/old/c.avi"]
+def test_an_absolute_pattern_is_expanded(movies: Path) -> None:
     assert names(find_videos([movies.absolute() / "?.mp4"])) == [str(movies.absolute() / "b.mp4")]
-
-
-def test_an_existing_file_with_glob_characters_in_its_name_is_not_a_pattern(movies: Path) -> None:
-    assert names(find_videos(["movies/old/[1080p].mov"])) == ["movies/old/[1080p].mov"]
-
-
-def test_a_video_given_twice_is_processed_once(movies: Path) -> None:
-    given = ["movies/b.mp4", "movies/*.mp4", "movies/../movies/b.mp4", movies.absolute() / "b.mp4"]
-    assert names(find_videos(given)) == ["movies/b.mp4"]
 
 
 def test_one_input_may_be_given_alone(movies: Path) -> None:
@@ -90,12 +88,12 @@ def test_linked_folders_are_searched_once(movies: Path, tmp_path_factory: pytest
 
 
 def test_the_order_of_inputs_does_not_matter(movies: Path) -> None:
-    given = ["movies/b.mp4", "movies/old", "movies/a.MKV"]
-    assert len({tuple(find_videos(order)) for order in permutations(given)}) == 1
+    inputs = ["movies/b.mp4", "movies/old", "movies/a.MKV"]
+    assert len({tuple(find_videos(order)) for order in permutations(inputs)}) == 1
 
 
 @pytest.mark.parametrize(
-    ("given", "message"),
+    ("name", "message"),
     [
         ("movies/none.mp4", "movies/none.mp4: no such file"),
         ("movies/*.flv", "movies/*.flv: no such file"),
@@ -108,9 +106,9 @@ def test_the_order_of_inputs_does_not_matter(movies: Path) -> None:
         ),
     ],
 )
-def test_missing_inputs_give_a_one_line_error(movies: Path, given: str, message: str) -> None:
+def test_missing_inputs_give_a_one_line_error(movies: Path, name: str, message: str) -> None:
     with pytest.raises(VideoError) as caught:
-        find_videos(["movies/b.mp4", given])
+        find_videos(["movies/b.mp4", name])
     assert str(caught.value) == message
 
 
@@ -146,27 +144,19 @@ def test_a_video_id_is_the_file_name_with_safe_characters(video: str, name: str)
     assert video_ids([Path("/movies") / video]) == [name]
 
 
-def test_videos_with_the_same_name_get_their_folder_names_as_prefix() -> None:
-    videos = [Path("/movies/1999/a.mp4"), Path("/movies/2001/a.mp4"), Path("/movies/2001/b.mp4")]
-    assert video_ids(videos) == ["1999_a", "2001_a", "b"]
-
-
-def test_as_many_parent_folders_as_needed_are_part_of_the_id() -> None:
-    assert video_ids([Path("/x/disk/a.mp4"), Path("/y/disk/a.mp4")]) == ["x_disk_a", "y_disk_a"]
-
-
-def test_videos_of_one_folder_that_differ_only_in_suffix_keep_it_in_the_id() -> None:
-    assert video_ids([Path("/movies/a.mkv"), Path("/movies/a.mp4"), Path("/movies/b.mp4")]) == ["a.mkv", "a.mp4", "b"]
-
-
-def test_ids_that_differ_only_in_case_count_as_the_same() -> None:
-    assert video_ids([Path("/x/Video.mp4"), Path("/y/video.mp4")]) == ["x_Video", "y_video"]
-    assert video_ids([Path("/x/Video.mp4"), Path("/x/video.mp4")]) == ["Video.mp4", "video.mp4_2"]
-
-
-def test_names_with_the_same_safe_form_are_numbered() -> None:
-    videos = [Path("/x") / name for name in ("a b.mp4", "a!b.mp4", "a_b.mp4_2")]
-    assert video_ids(videos) == ["a_b.mp4", "a_b.mp4_3", "a_b.mp4_2"]
+@pytest.mark.parametrize(
+    ("videos", "ids"),
+    [
+        (["/movies/1999/a.mp4", "/movies/2001/a.mp4", "/movies/2001/b.mp4"], ["1999_a", "2001_a", "b"]),
+        (["/x/disk/a.mp4", "/y/disk/a.mp4"], ["x_disk_a", "y_disk_a"]),
+        (["/movies/a.mkv", "/movies/a.mp4", "/movies/b.mp4"], ["a.mkv", "a.mp4", "b"]),
+        (["/x/Video.mp4", "/y/video.mp4"], ["x_Video", "y_video"]),
+        (["/x/Video.mp4", "/x/video.mp4"], ["Video.mp4", "video.mp4_2"]),
+        (["/x/a b.mp4", "/x/a!b.mp4", "/x/a_b.mp4_2"], ["a_b.mp4", "a_b.mp4_3", "a_b.mp4_2"]),
+    ],
+)
+def test_equal_ids_get_folder_names_or_the_suffix_or_a_number(videos: list[str], ids: list[str]) -> None:
+    assert video_ids([Path(video) for video in videos]) == ids
 
 
 def test_long_names_with_the_same_ending_are_numbered() -> None:

@@ -17,7 +17,7 @@ from tests import videos
 from tests.videos import CUTS, FRAMES, GROUPS
 
 SMALL = {"width": 64, "height": 48}
-# Video by what its container and codec know of times and of frames at which a decoder can begin.
+# Videos whose containers and codecs differ in their times and in the frames at which a decoder can begin.
 KINDS = {
     "mp4, B-frames": ("video.mp4", {"options": GROUPS}),
     "mkv, B-frames": ("video.mkv", {"options": GROUPS}),
@@ -41,7 +41,7 @@ def video(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 
 def frames(path: Path, *part: float | None, threads: int = 1) -> list[tuple[int, float, int]]:
     with VideoDecoder(path, threads, *part) as video:
-        number = lambda shown: [videos.number_of(each.to_ndarray(format="rgb24")) for each in shown]  # noqa: E731
+        number = lambda shown: [videos.number_of(frame.to_ndarray(format="rgb24")) for frame in shown]  # noqa: E731
         return list(video.frames(number))
 
 
@@ -49,9 +49,9 @@ def test_frames_of_a_part_keep_their_numbers_and_times(video: Path) -> None:
     whole = frames(video)
     assert [number for _, _, number in whole] == list(range(FRAMES))
     for start, end in ((None, 1.3), (0.04, 0.5), (2.01, 3.0), (2.4, None), (4.7, 100.0), (1.999, 2.161)):
-        wanted = [each for each in whole if (start or 0) <= each[1] < (end or 1000)]
-        assert frames(video, start, end) == wanted
-        assert frames(video, start, end, threads=3) == wanted
+        expected = [frame for frame in whole if (start or 0) <= frame[1] < (end or 1000)]
+        assert frames(video, start, end) == expected
+        assert frames(video, start, end, threads=3) == expected
 
 
 def test_the_facts_of_a_part_are_those_of_its_end(video: Path) -> None:
@@ -85,7 +85,7 @@ def test_parts_of_joined_recordings_have_the_times_of_the_whole_video(tmp_path: 
     one = videos.write_video(tmp_path / "a.ts", videos.pictures(60, **SMALL), rate=25, options=GROUPS)
     both = videos.joined([one, one], tmp_path / "both.ts")
     whole = frames(both)
-    assert frames(both, 3.0, 4.0) == [each for each in whole if 3.0 <= each[1] < 4.0]
+    assert frames(both, 3.0, 4.0) == [frame for frame in whole if 3.0 <= frame[1] < 4.0]
 
 
 def shots_of(path: Path, **how: object) -> list[KeyframedShot]:
@@ -114,15 +114,15 @@ def test_shots_within_a_part_equal_those_of_the_video(cut_video: Path, detector:
     part = shots_of(cut_video, start=start / 25, end=end / 25, **how)
     assert (part[0].start_frame, part[-1].end_frame) == (start, end)
     least = 15
-    wanted = {
+    expected = {
         (shot.start_frame, shot.end_frame): shot
         for shot in whole
         if start + least < shot.start_frame and shot.end_frame < end - least
     }
-    found = {(shot.start_frame, shot.end_frame): shot for shot in part}
-    assert wanted.keys() <= found.keys()
-    for place, shot in wanted.items():
-        mine = found[place]
+    shots = {(shot.start_frame, shot.end_frame): shot for shot in part}
+    assert expected.keys() <= shots.keys()
+    for place, shot in expected.items():
+        mine = shots[place]
         assert (mine.start, mine.end, mine.keyframe_indices) == (shot.start, shot.end, shot.keyframe_indices)
         assert all(np.array_equal(a, b) for a, b in zip(mine.keyframes, shot.keyframes, strict=True))
         assert [videos.number_of(image) for image in mine.keyframes] == list(mine.keyframe_indices)

@@ -37,7 +37,7 @@ KINDS: dict[str, tuple[str, dict[str, str], bool]] = {
     "open hevc.mkv": ("libx265", X265 | {"x265-params": X265["x265-params"] + "1"}, False),
     "vp9.webm": ("libvpx-vp9", VP9, True),
     "mpeg2.ts": ("mpeg2video", {"g": "15", "bf": "2"}, False),
-    "every picture.avi": ("mjpeg", {}, False),
+    "every frame.avi": ("mjpeg", {}, False),
 }
 # At the seams (30, 60), beside them, and with seams inside of shots.
 CUTS = (30, 59, 89)
@@ -46,19 +46,18 @@ RANGES = ("start_frame", "end_frame", "start", "end", "keyframe_indices")
 
 @pytest.fixture
 def decoded_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Gets an entry for each run that is decoded."""
-    found: list[int] = []
+    """Has an entry for each run that is decoded."""
+    runs: list[int] = []
     decode = ParallelDecoder._decode
-    monkeypatch.setattr(ParallelDecoder, "_decode", lambda self, *run: found.append(1) or decode(self, *run))
-    return found
+    monkeypatch.setattr(ParallelDecoder, "_decode", lambda self, *run: runs.append(1) or decode(self, *run))
+    return runs
 
 
-def everything(path: Path, threads: int) -> tuple[list[object], object, list[str], bool]:
-    """All that reading gives: shots with their pictures, facts, warnings, and whether it is said to be exact."""
+def read_all(path: Path, threads: int) -> tuple[list[object], object, list[str], bool]:
+    """Shots with their keyframes, facts, warnings, and whether the result is exact."""
     reader = VideoReader(path, ReaderSettings(threads=threads, lines=64))
     shots = [
-        (*(getattr(shot, name) for name in RANGES), *(picture.tobytes() for picture in shot.keyframes))
-        for shot in reader
+        (*(getattr(shot, name) for name in RANGES), *(image.tobytes() for image in shot.keyframes)) for shot in reader
     ]
     return shots, reader.facts, reader.warnings, reader.exact
 
@@ -73,11 +72,11 @@ def test_the_number_of_threads_does_not_change_the_frames(tmp_path: Path, name: 
     video = videos.write_video(
         tmp_path / name, videos.pictures(130, CUTS), codec=codec, options=options, pixel_format=pixel_format(codec)
     )
-    one = everything(video, 1)
+    one = read_all(video, 1)
     assert [shot[:2] for shot in one[0]] == [(0, 30), (30, 59), (59, 89), (89, 130)]  # type: ignore[index]
     assert decoded_runs == []
     for threads in (2, 3, 4):
-        assert everything(video, threads) == one
+        assert read_all(video, threads) == one
         assert one[3]
         assert (len(decoded_runs) > 2) == splits
         decoded_runs.clear()
@@ -86,7 +85,7 @@ def test_the_number_of_threads_does_not_change_the_frames(tmp_path: Path, name: 
 def test_threads_do_not_change_frames_at_variable_times(tmp_path: Path, decoded_runs: list[int]) -> None:
     times = [i / 24 if i < 40 else 40 / 24 + (i - 40) / 7 for i in range(130)]
     video = videos.write_video(tmp_path / "variable.mkv", videos.pictures(130, CUTS), times=times, options=X264)
-    assert everything(video, 3) == everything(video, 1)
+    assert read_all(video, 3) == read_all(video, 1)
     assert len(decoded_runs) > 2
 
 
@@ -98,7 +97,7 @@ def test_threads_do_not_change_frames_of_joined_recordings_with_another_size(
         videos.write_video(tmp_path / "b.ts", videos.pictures(70, seed=2, width=320, height=128), options=X264),
     ]
     video = videos.joined(parts, tmp_path / "both.ts")
-    assert everything(video, 3)[:3] == everything(video, 1)[:3]
+    assert read_all(video, 3)[:3] == read_all(video, 1)[:3]
     assert len(decoded_runs) > 2
 
 
@@ -114,7 +113,7 @@ def test_a_damaged_video_that_threads_may_read_differently_is_marked_inexact(tmp
             broken[place] ^= 255
         video = tmp_path / f"damaged {name}"
         video.write_bytes(broken)
-        one, several = everything(video, 1), everything(video, 3)
+        one, several = read_all(video, 1), read_all(video, 3)
         assert one == several or not several[3]
         uncertain += not several[3]
     assert uncertain
@@ -125,9 +124,9 @@ def test_a_run_that_is_too_long_to_read_ahead_is_decoded_as_it_is_read(
     tmp_path: Path, longest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video = videos.write_video(tmp_path / "video.mp4", videos.pictures(130, CUTS), options=X264)
-    one = everything(video, 1)
+    one = read_all(video, 1)
     monkeypatch.setattr(runs, longest, 10)
-    assert everything(video, 3) == one
+    assert read_all(video, 3) == one
 
 
 # --- the threads ------------------------------------------------------------------------------------------------------
@@ -139,38 +138,37 @@ def video(tmp_path: Path) -> Path:
 
 
 def test_the_first_frame_is_transformed_before_any_other(video: Path) -> None:
-    looked: list[int] = []
+    decoded: list[int] = []
 
-    def look(frames: Iterator[VideoFrame]) -> list[int]:
-        if not looked:
-            time.sleep(0.2)  # others would be done by now
+    def note(frames: Iterator[VideoFrame]) -> list[int]:
+        if not decoded:
+            time.sleep(0.2)  # other threads would be done by then
         stamps = [frame.pts or 0 for frame in frames]
-        looked.extend(stamps)
+        decoded.extend(stamps)
         return stamps
 
     with VideoDecoder(video, 4) as opened:
-        list(opened.frames(look))
-    assert looked[0] == min(looked)
-    assert len(looked) == len(set(looked)) == 600
+        list(opened.frames(note))
+    assert decoded[0] == min(decoded)
+    assert len(decoded) == len(set(decoded)) == 600
 
 
 def test_the_number_of_frames_decoded_ahead_is_limited(video: Path) -> None:
-    looked: list[VideoFrame] = []
+    decoded: list[VideoFrame] = []
 
-    def look(frames: Iterator[VideoFrame]) -> list[VideoFrame]:
+    def note(frames: Iterator[VideoFrame]) -> list[VideoFrame]:
         batch = list(frames)
-        looked.extend(batch)
+        decoded.extend(batch)
         return batch
 
     with VideoDecoder(video, 2) as opened:
-        frames = opened.frames(look, queue_limit=32)
+        frames = opened.frames(note, queue_limit=32)
         list(islice(frames, 5))
-        assert soon(lambda: len(looked) > 60)
+        assert soon(lambda: len(decoded) > 60)
         time.sleep(0.5)
-        # Of four runs 32 each, and what is in hand.
-        assert len(looked) <= 4 * 32 + 3 * runs.frames_at_a_time(160, 96)
-        taken = sum(1 for _ in frames)
-    assert taken == 595
+        # 32 of each of four runs, and the batches in progress.
+        assert len(decoded) <= 4 * 32 + 3 * runs.frames_at_a_time(160, 96)
+        assert sum(1 for _ in frames) == 595
 
 
 def threads_of_runs() -> list[threading.Thread]:
@@ -187,18 +185,18 @@ def test_abandoned_reading_ends_its_threads(video: Path) -> None:
 
 @pytest.mark.parametrize("at", [0, 100])
 def test_an_error_in_a_decoding_thread_is_raised(video: Path, at: int) -> None:
-    looked: list[VideoFrame] = []
+    decoded: list[VideoFrame] = []
 
-    def stumble(frames: Iterator[VideoFrame]) -> list[VideoFrame]:
+    def fail(frames: Iterator[VideoFrame]) -> list[VideoFrame]:
         batch = list(frames)
-        looked.extend(batch)
-        if len(looked) > at:
+        decoded.extend(batch)
+        if len(decoded) > at:
             raise ZeroDivisionError("a bug")
         return batch
 
     before = threads_of_runs()
     with VideoDecoder(video, 3) as opened, pytest.raises(ZeroDivisionError, match="a bug"):
-        list(opened.frames(stumble))
+        list(opened.frames(fail))
     assert threads_of_runs() == before
 
 

@@ -28,7 +28,7 @@ def blocked(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reading(tmp_path: Path) -> VideoProcess:
-    """Of a video with more shots than may wait, so that the process is at work when one of them was taken."""
+    """A process that reads a video with more shots than may wait: it still runs when the first one was taken."""
     cuts = range(20, 2000, 20)
     path = videos.write_video(tmp_path / "long.mp4", videos.pictures(2000, cuts, 48, 32))
     listed = tmp_path / "cuts.txt"
@@ -61,10 +61,10 @@ def test_warnings_are_passed_to_the_parent(video: Path, tmp_path: Path) -> None:
 
 
 def test_progress_is_passed_to_the_parent(video: Path) -> None:
-    told: list[tuple[float, float | None]] = []
-    with VideoProcess(video, ReaderSettings(), lambda done, total: told.append((done, total))) as process:
+    progress: list[tuple[float, float | None]] = []
+    with VideoProcess(video, ReaderSettings(), lambda done, total: progress.append((done, total))) as process:
         list(process)
-    assert told[-1] == pytest.approx((5.0, 5.0))
+    assert progress[-1] == pytest.approx((5.0, 5.0))
 
 
 def test_shot_lists_and_settings_are_passed_to_the_child(video: Path, tmp_path: Path) -> None:
