@@ -12,16 +12,17 @@ import ctypes
 import gc
 import os
 import pickle
+import signal
 import struct
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from threading import Thread
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 import pipelines.errors
 from pipelines.errors import BasslError, UnexpectedError, first_line
@@ -85,16 +86,39 @@ def end_ahead() -> None:
         _end(_ahead.popitem()[1])
 
 
-def _start(work: str) -> subprocess.Popen[bytes]:
-    # The child imports the package from where this process did, installed or not.
+def start_module(name: str, arguments: Sequence[str], stdout: IO[str]) -> subprocess.Popen[str]:
+    """Start ``python -m NAME ARGUMENTS`` with its stderr in a pipe. However this process ends, the child gets SIGTERM
+    then; the terminal's Ctrl-C reaches this process only."""
+    code = (
+        "import runpy, signal, sys, threading, pipelines.processes as c; "
+        "threading.Thread(target=c.end_with_parent, args=[signal.SIGTERM], daemon=True).start(); "
+        "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-P", "-c", code, name, *arguments],
+        stdin=subprocess.PIPE,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        env=os.environ | {"PYTHONPATH": _import_path()},
+        process_group=0,
+    )
+
+
+def _import_path() -> str:
+    """PYTHONPATH of children: they import the package from where this process did, installed or not."""
     home = str(Path(pipelines.errors.__file__).parent.parent)
-    path = os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+    return os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+
+
+def _start(work: str) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         # -P: modules called `pipelines` or `json` in the current folder are not imported
         [sys.executable, "-P", "-c", f"import pipelines.processes as c; c.serve({work!r}, {[*map(str, sys.path)]!r})"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=os.environ | _ENVIRONMENT | {"PYTHONPATH": path},
+        env=os.environ | _ENVIRONMENT | {"PYTHONPATH": _import_path()},
         process_group=0,  # Ctrl-C reaches the parent only, which ends its children
     )
 
@@ -191,7 +215,7 @@ def serve(name: str, path: list[str]) -> None:
             task = pickle.load(sys.stdin.buffer)
         except EOFError:  # the parent has ended, or has no task
             return
-        Thread(target=_end_with_parent, daemon=True).start()
+        Thread(target=end_with_parent, daemon=True).start()
         work(task, send)
     except BasslError as error:
         send("error", error)
@@ -203,7 +227,8 @@ def serve(name: str, path: list[str]) -> None:
         channel.close()
 
 
-def _end_with_parent() -> None:
+def end_with_parent(number: int = signal.SIGKILL) -> None:
+    """Wait until the parent closes stdin or ends, then end this process by a signal."""
     while os.read(0, 4096):  # not sys.stdin, which could then not be closed at exit
         pass
-    os._exit(1)
+    os.kill(os.getpid(), number)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from bassl_cli.training import train
@@ -20,7 +22,9 @@ _METRICS = {
 
 
 @with_settings(panels={"machines": "Machines"})
-def finetune(settings: FinetuneSettings, machines: Machines, quiet: console.Quiet = False) -> None:
+def finetune(
+    settings: FinetuneSettings, machines: Machines, as_json: console.Json = False, quiet: console.Quiet = False
+) -> None:
     """Train a model to find scene ends, from labelled videos.
 
     Starts from a pre-trained model, freezes its shot encoder, and trains a network over the features of shots, with
@@ -30,7 +34,9 @@ def finetune(settings: FinetuneSettings, machines: Machines, quiet: console.Quie
     Example: bassl finetune --init runs/pretrain --crn transformer --transfer encoder+crn
     """
     result = train(stage, settings, machines, quiet)
-    if result is None or quiet:
+    if as_json and result is not None:
+        console.print_json(json.loads(result.report.read_text()))
+    if result is None or quiet or as_json:
         return
     if result.mean:
         cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in _METRICS]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,8 +17,9 @@ def stopped_code() -> int:
 
 
 @contextmanager
-def stop_signals() -> Iterator[list[int]]:
-    """A list that is empty until SIGTERM or SIGINT arrives; a second signal ends the process as usual.
+def stop_signals(pass_on: Callable[[int], None] = lambda number: None) -> Iterator[list[int]]:
+    """A list that is empty until SIGTERM or SIGINT arrives; a second signal ends the process as usual. ``pass_on`` is
+    called with the first one.
 
     It stays empty outside the main thread, where Python delivers no signals.
     """
@@ -28,9 +29,8 @@ def stop_signals() -> Iterator[list[int]]:
     def receive(number: int, frame: object) -> None:
         received.append(number)
         _last[0] = number
-        if (
-            "LOCAL_RANK" not in os.environ
-        ):  # torchrun forwards signals that a terminal has sent to all processes already
+        pass_on(number)
+        if "LOCAL_RANK" not in os.environ:  # torchrun forwards what a terminal has sent to all processes already
             signal.signal(number, before[signal.Signals(number)])
 
     try:

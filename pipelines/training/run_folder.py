@@ -31,7 +31,7 @@ from pipelines.models.opening import MODEL, STATE
 
 RESULT = "result.json"
 LOG, VALIDATION = "log.csv", "validation.csv"
-_TENSORBOARD = "tensorboard"
+TENSORBOARD = "tensorboard"
 _SEED = re.compile(r"seed-([0-9]{1,18})\.safetensors")
 
 
@@ -91,7 +91,7 @@ def _prepare(folder: Path, resume: bool, overwrite: bool) -> None:
         if overwrite:
             for path in files:
                 path.unlink()
-            shutil.rmtree(folder / _TENSORBOARD, ignore_errors=True)
+            shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
         for name in (STATE, MODEL, LOG, VALIDATION, RESULT):
             remove_partials(folder / name)
     except OSError as error:
@@ -162,9 +162,9 @@ class RunLog:
             for name in (LOG, VALIDATION):
                 self._columns[name] = _drop_rows(folder / name, step)
             try:
-                self._board = SummaryWriter(str(folder / _TENSORBOARD), purge_step=step + 1)
+                self._board = SummaryWriter(str(folder / TENSORBOARD), purge_step=step + 1)
             except OSError as error:
-                raise BasslError(f"{folder / _TENSORBOARD}: cannot be written ({os_reason(error)})") from error
+                raise BasslError(f"{folder / TENSORBOARD}: cannot be written ({os_reason(error)})") from error
 
     def __enter__(self) -> RunLog:
         return self

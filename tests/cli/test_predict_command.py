@@ -513,7 +513,7 @@ def test_an_empty_name_is_refused_and_not_taken_for_the_working_folder(bassl: Ba
 
 def test_an_empty_name_of_a_system_or_table_is_not_called_a_file(bassl: Bassl) -> None:
     assert bassl("baseline", "").err.startswith("bassl: unknown system ''; choose from ")
-    assert bassl("reproduce", "").err.startswith("bassl: there is no table ''; there are ")
+    assert bassl("reproduce", "").err.startswith("bassl: unknown table ''; choose from ")
 
 
 def test_an_interrupt_gives_one_line_and_leaves_no_files(model: Path, tmp_path: Path) -> None:

@@ -1,12 +1,14 @@
-"""`bassl reproduce`: help, plan, bad input."""
+"""`bassl reproduce`: help, plan, signals, bad input."""
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from pipelines.stages.reproduce import timing
 from tests.command import Bassl
 
 
@@ -17,9 +19,7 @@ def test_help_names_the_tables(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) ->
     assert "table1, table2, table3, table4, nmi, bbc-ovsd" in " ".join(run.out.split())
 
 
-def test_a_plan_prints_commands_costs_and_disk_space_and_runs_nothing(
-    bassl: Bassl, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_plan_prints_commands_and_disk_space_and_runs_nothing(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     run = bassl("reproduce", "table1", "--plan", "--rows", "BaSSL (10*")
     assert run.code == 0
@@ -27,24 +27,26 @@ def test_a_plan_prints_commands_costs_and_disk_space_and_runs_nothing(
     assert sum(line.startswith("bassl pretrain ") for line in lines) == 1
     assert sum(line.startswith("bassl finetune ") for line in lines) == 1
     # What goes to a pipe is not cut for a terminal's width.
-    assert "pretrain bassl-10 768 10 epochs, 19 images per window" in [" ".join(line.split()) for line in lines]
-    assert "Disk:" in lines
-    assert any(line.startswith("keyframes ") for line in lines)
+    assert "keyframes 106 4,800,000 of about 22 KB" in [" ".join(line.split()) for line in lines]
     assert not list(Path().iterdir())
 
 
-def test_plan_with_time_adds_hours_for_this_machine(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timing, "seconds_per_image", lambda settings: 0.36 if settings.device == "cpu" else 0.0)
-    run = bassl("reproduce", "table1", "--plan", "--time", "--gpus", 0, "--rows", "BaSSL (10*")
-    # 1.6 million windows of 19 images, ten epochs
-    assert "pretrain bassl-10 768 30,400 10 epochs, 19 images per window" in [
-        " ".join(line.split()) for line in run.out.splitlines()
-    ]
-    assert bassl("reproduce", "table1", "--time").code == 2
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_the_running_command_and_the_table(number: signal.Signals, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "bassl_cli", "reproduce", "table4", "--rows", "8", "--gpus", "0"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "8: make-video\n"
+        process.send_signal(number)
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert err.splitlines()[-1] == "bassl: stopped; run it again to continue"
+    assert "not run" in out
+    assert (tmp_path / "runs/reproduce/table4/generated/table.md").exists()
 
 
 def test_an_unknown_table_gives_a_one_line_error(bassl: Bassl) -> None:
     run = bassl("reproduce", "table11")
     assert (run.code, run.out) == (2, "")
     (line,) = run.err.splitlines()
-    assert line.startswith("bassl: there is no table 'table11'; there are table1,")
+    assert line.startswith("bassl: unknown table 'table11'; choose from table1,")

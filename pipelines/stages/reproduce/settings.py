@@ -1,17 +1,27 @@
-"""Settings of reproducing a table of the paper."""
+"""Settings and result of reproducing a table of the paper; imports nothing heavy."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import statistics
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.options import accept_text, check_at_least
 
-NAMES = ("table1", "table2", "table3", "table4", "nmi", "bbc-ovsd")
-"""The tables: comparison with other algorithms, pre-training by network, pretext tasks, ablations, cluster quality,
-other data sets."""
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "table1": ("table1",),  # comparison with other algorithms
+    "table2": ("table2",),  # pre-training, by network
+    "table3": ("table3",),  # pretext tasks
+    "table4": ("table4a", "table4b", "table4c"),  # ablations
+    "nmi": ("table8", "table9"),  # quality of clusters
+    "bbc-ovsd": ("table7",),  # other data sets
+}
+"""The tables, by name, and the tables of the paper that each contains."""
+
+RowProgress = Callable[[str, str, float, float | None], None]
+"""Called with the row, the command that runs, how much of it is done, and how much there is in all (None: unknown)."""
 
 
 @dataclass(frozen=True)
@@ -38,22 +48,75 @@ class ReproduceSettings:
 
     def __post_init__(self) -> None:
         accept_text(self)
-        if self.table not in NAMES:
-            raise ValueError(f"there is no table {self.table!r}; there are {', '.join(NAMES)}")
+        if self.table not in TABLES:
+            raise ValueError(f"unknown table {self.table!r}; choose from {', '.join(TABLES)}")
         check_at_least(self, 1, "seeds", "epochs")
         check_at_least(self, 0, "gpus")
 
 
 @dataclass(frozen=True)
 class StageOptions:
-    """Options of the stages on one kind of data, where they differ from the paper's."""
+    """Options of the stages on one kind of data, if they differ from the paper's."""
 
     pretrain: Mapping[str, Any] = field(default_factory=dict)  # of `bassl pretrain`
-    # further ones for a row that has more than 20 of the paper's epochs
-    long_pretrain: Mapping[str, Any] = field(default_factory=dict)
+    long_pretrain: Mapping[str, Any] = field(default_factory=dict)  # more of them, for rows with over 20 epochs
     finetune: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of `bassl finetune`, by `--crn`
-    # further ones for a network that is trained from scratch, by `--crn`
-    network: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    network: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # more of them, for a network from scratch
     baselines: Mapping[str, str] = field(default_factory=dict)  # by system, the one that replaces it
     preparation: Literal["centre", "squeeze"] = "squeeze"  # of keyframes for the encoder with ImageNet weights
     epochs: int = 10  # of pre-training where the paper has ten; a row with another number is scaled in proportion
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric from 0 to 1 for each seed, or the reason why there is none."""
+
+    values: tuple[float, ...] = ()
+    absent: str = ""
+
+    @property
+    def mean(self) -> float | None:
+        """Mean over the seeds."""
+        return sum(self.values) / len(self.values) if self.values else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Sample standard deviation over the seeds; None for one seed."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+
+@dataclass(frozen=True)
+class RowResult:
+    """A row of a table."""
+
+    label: str
+    cells: Mapping[str, Measured] = field(default_factory=dict)  # by column; empty for a row without numbers
+    commands: tuple[str, ...] = ()  # command lines of its steps, in order
+    note: str = ""  # how it differs from the paper's row
+    error: str = ""  # why it failed
+    seconds: float = 0.0  # duration of its steps, including steps that it shares with other rows
+    finished: str = ""  # ISO date and time of the last step
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """A table of the paper, with the models trained and tested in one way."""
+
+    name: str  # in `pipelines.evaluation.paper_tables`
+    protocol: str  # how models are trained and tested, in words; empty if there is only one way
+    columns: tuple[str, ...]  # the paper's columns, then ours
+    rows: tuple[RowResult, ...]
+
+
+@dataclass(frozen=True)
+class ReproduceResult:
+    """The measured tables."""
+
+    tables: tuple[TableResult, ...]  # at least one
+    data: str  # the data that they were measured on, in words
+    comparable: bool  # whether the paper's numbers were measured on the same data
+    settings: ReproduceSettings
+    options: StageOptions
+    failed: tuple[str, ...]  # a line for each row that failed
+    stopped: bool = False  # whether a signal ended the run; another run continues
+    files: tuple[Path, ...] = ()  # files that were written

@@ -1,26 +1,116 @@
-"""The measured tables as Markdown, LaTeX and JSON, and the commands behind them."""
+"""Measuring the rows of the tables, and the tables as Markdown, LaTeX and JSON with the commands behind them."""
 
 from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from dataclasses import asdict, replace
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import count
+from pipelines.errors import BasslError, count
 from pipelines.evaluation.paper_tables import TABLES, Number
 from pipelines.files import write_atomically
+from pipelines.models.encoder_options import DEFAULT_ENCODER
 from pipelines.outputs.tables import NOTHING, TextTable, latex, markdown, percent_with_deviation
-from pipelines.stages.reproduce.result import SCHEMA, SCHEMA_VERSION, ReproduceResult, RowResult, TableResult
+from pipelines.stages.reproduce import steps
+from pipelines.stages.reproduce.data import Data, find_data
+from pipelines.stages.reproduce.planning import PAPER_ENCODER, PlannedRow, planned_rows
+from pipelines.stages.reproduce.settings import (
+    Measured,
+    ReproduceResult,
+    ReproduceSettings,
+    RowProgress,
+    RowResult,
+    StageOptions,
+    TableResult,
+)
+from pipelines.stages.reproduce.steps import AGAIN, StoppedError, kept_result
 from pipelines.training.run_folder import plain_settings
 
-NOT_RUN = "not run"
-FAILED = "failed"
+SCHEMA, SCHEMA_VERSION = "bassl.reproduce", 1
+
+
+def measure_tables(settings: ReproduceSettings, progress: RowProgress, options: StageOptions | None) -> ReproduceResult:
+    """Measure the rows to run and write the tables, see :func:`pipelines.stages.reproduce.reproduce`."""
+    data = find_data(settings.data, settings.output / "work", options)
+    planned = planned_rows(settings, data)
+    _check_machine(settings, data)
+    for path, content in data.splits.items():
+        write_atomically(path, content)
+    folder, failed, stopped = data.home / "steps", [], False
+    fresh: set[str] = set()  # identities of steps run in this call, which overwriting need not repeat for each row
+    tables = []
+    for (name, protocol), rows in groupby(planned, key=lambda row: (row.table, row.protocol)):
+        results = []
+        for row in rows:
+            label = row.row.label
+            kept = None if row.wanted and settings.overwrite else kept_row(row, folder, settings.gpus)
+            try:
+                for step in row.steps if row.wanted and kept is None and not stopped else ():
+                    again = settings.overwrite and step.identity not in fresh
+                    steps.run(step, folder, settings.gpus, again, lambda *state, label=label: progress(label, *state))
+                    fresh.add(step.identity)
+            except StoppedError:
+                stopped = True  # finished rows are still shown
+            except BasslError as error:
+                failed.append(f"{name}, {label}: {error}")
+                kept = RowResult(label, note=row.row.note, error=str(error))
+            kept = kept or kept_row(row, folder, settings.gpus) or RowResult(label, note=row.row.note)
+            results.append(kept)
+        ours = (column for row in planned if row.table == name for column in row.finals)
+        columns = tuple(dict.fromkeys((*TABLES[name].columns, *ours)))
+        tables.append(TableResult(name, protocol, columns, tuple(results)))
+    result = ReproduceResult(tuple(tables), data.title, data.comparable, settings, data.options, tuple(failed), stopped)
+    return write_tables(result, settings.output / settings.table / data.home.name)
+
+
+def _check_machine(settings: ReproduceSettings, data: Data) -> None:
+    if data.kind != "movienet" or settings.gpus == 0:
+        return
+    import torch  # start-up time, for data that needs no GPU
+
+    here = torch.cuda.device_count()
+    if here < (settings.gpus or 1):
+        raise BasslError(
+            f"MovieNet from keyframes needs GPUs, and this machine has {here}; give other data with --data, or --gpus "
+            "0 to run on the CPU all the same"
+        )
+
+
+def kept_row(row: PlannedRow, folder: Path, gpus: int | None) -> RowResult | None:
+    """A row, computed from the kept results of its steps: in each column the metric of the column's final step, for
+    each seed. None if a final step was not run."""
+    kept = {step.identity: kept_result(step, folder) for step in row.steps}
+    cells = {}
+    for column, final in row.finals.items():
+        if isinstance(final, str):
+            cells[column] = Measured(absent=final)
+        elif (result := kept[final.identity]) is None:
+            return None
+        else:
+            values = result.numbers.get(row.row.cells[column].metric)
+            cells[column] = Measured(tuple(values)) if values else Measured(absent="not defined")
+    results = [result for result in kept.values() if result is not None]
+    substituted = f"{DEFAULT_ENCODER} instead of {PAPER_ENCODER}, whose weights cannot be downloaded here"
+    substitutes = any(step.options.get("encoder") == DEFAULT_ENCODER for step in row.steps)
+    return RowResult(
+        label=row.row.label,
+        cells=cells,
+        commands=tuple(step.line(gpus) for step in row.steps),
+        note="; ".join(filter(None, (row.row.note, substituted * substitutes))),
+        seconds=sum(result.seconds for result in results),
+        finished=max((result.finished for result in results), default=""),
+    )
+
+
+# --- text -------------------------------------------------------------------------------------------------------------
 
 
 def heading(result: ReproduceResult, table: TableResult) -> str:
-    """One line: the table, the data, and whether the paper's numbers are of the same data."""
+    """One line: the table, the data, and whether the paper's numbers were measured on the same data."""
     paper = TABLES[table.name]
     protocol = f", {table.protocol}" if table.protocol else ""
     same = "the paper's data" if result.comparable else f"the paper's column is {paper.data}: not comparable"
@@ -29,31 +119,27 @@ def heading(result: ReproduceResult, table: TableResult) -> str:
 
 def text_table(table: TableResult) -> TextTable:
     """Two columns for each of the paper's, in percent: its number, and the measured mean ± deviation over seeds."""
-    printed = TABLES[table.name]
-    header = ["", *(f"{column} {which}".strip() for column in table.columns for which in ("paper", "measured"))]
-    rows = []
+    lines = [["", *(f"{column} {which}".strip() for column in table.columns for which in ("paper", "measured"))]]
     for row in table.rows:
-        paper = printed.rows.get(row.label, {})
-        cells = [row.label]
-        reasons = {_reason(row, column) for column in table.columns if column in row.cells or not row.cells}
-        for i, column in enumerate(table.columns):
-            cells.append(_paper(paper.get(column)))
-            reason = _reason(row, column)
-            if reason and len(reasons) == 1 and i:  # one reason for the whole row is given once
-                reason = NOTHING
-            cells.append(reason or percent_with_deviation(row.cells[column].mean, row.cells[column].deviation))
-        rows.append(tuple(cells))
-    keep = [0, *(i for i in range(1, len(header)) if i % 2 == 0 or any(row[i] != NOTHING for row in rows))]
-    return TextTable(tuple(header[i] for i in keep), tuple(tuple(row[i] for i in keep) for row in rows))
+        paper = TABLES[table.name].rows.get(row.label, {})
+        measured = [_measured(row, column) for column in table.columns]
+        words = {cell for cell in measured if cell != NOTHING}
+        if len(words) == 1 and not any(cell.values for cell in row.cells.values()):
+            measured[1:] = [NOTHING] * (len(measured) - 1)  # a reason for the whole row is written once
+        lines.append([row.label])
+        for column, cell in zip(table.columns, measured, strict=True):
+            lines[-1] += [_paper(paper.get(column)), cell]
+    keep = [i for i in range(len(lines[0])) if i % 2 == 0 or any(line[i] != NOTHING for line in lines[1:])]
+    header, *rows = (tuple(line[i] for i in keep) for line in lines)
+    return TextTable(header, tuple(rows))
 
 
-def _reason(row: RowResult, column: str) -> str:
-    """Why there is no number."""
-    if row.error:
-        return FAILED
+def _measured(row: RowResult, column: str) -> str:
+    """A number, or why there is none."""
     if not row.cells:
-        return NOT_RUN
-    return row.cells[column].absent if column in row.cells else NOTHING
+        return "failed" if row.error else "not run"
+    cell = row.cells.get(column, Measured())
+    return cell.absent or percent_with_deviation(cell.mean, cell.deviation)
 
 
 def _paper(number: Number | None) -> str:
@@ -63,46 +149,39 @@ def _paper(number: Number | None) -> str:
 
 
 def write_tables(result: ReproduceResult, folder: Path) -> ReproduceResult:
-    """Write ``table.md``, ``table.tex``, ``table.json`` and ``commands.sh``; the result, with the names of these.
-    Raises BasslError where one cannot be written."""
+    """Write ``table.md``, ``table.tex``, ``table.json`` and ``commands.sh``; the result, with their names. Raises
+    BasslError if one cannot be written."""
     texts = {
-        "table.md": _markdown(result),
+        "table.md": "\n".join(_markdown(result)),
         "table.tex": "\n".join(f"% {heading(result, table)}\n{latex(text_table(table))}" for table in result.tables),
         "table.json": json.dumps(to_dict(result), indent=1, allow_nan=False) + "\n",
-        "commands.sh": _commands(result),
+        "commands.sh": "\n".join(_commands(result)) + "\n",
     }
-    files = []
     for name, text in texts.items():
         write_atomically(folder / name, text.encode())
-        files.append(folder / name)
-    return replace(result, files=tuple(files))
+    return replace(result, files=tuple(folder / name for name in texts))
 
 
-def _markdown(result: ReproduceResult) -> str:
-    settings = result.settings
-    parts = [f"# {settings.table} ({time.strftime('%Y-%m-%d')})\n"]
-    epochs = settings.epochs or result.options.epochs
-    parts.append(f"{count(settings.seeds, 'seed')}, {count(epochs, 'epoch')} where the paper has 10; in percent.\n")
+def _markdown(result: ReproduceResult) -> Iterator[str]:
+    settings, epochs = result.settings, result.settings.epochs or result.options.epochs
+    yield f"# {settings.table} ({time.strftime('%Y-%m-%d')})\n"
+    yield f"{count(settings.seeds, 'seed')}, {count(epochs, 'epoch')} where the paper has 10; in percent.\n"
     for table in result.tables:
-        parts += [f"{heading(result, table)}.\n", markdown(text_table(table))]
-        notes = [f"- {row.label}: {row.error or row.note}" for row in table.rows if row.error or row.note]
+        yield from (f"{heading(result, table)}.\n", markdown(text_table(table)))
+        notes = [f"- {row.label}: {row.error or row.note}\n" for row in table.rows if row.error or row.note]
         if notes:
-            parts.append("\n".join(notes) + "\n")
-    return "\n".join(parts)
+            yield "".join(notes)
 
 
-def _commands(result: ReproduceResult) -> str:
+def _commands(result: ReproduceResult) -> Iterator[str]:
     """All commands, each once, before the first row that needs it; run again, they continue from existing results."""
-    lines, said = ["#!/bin/sh", "# Run in the folder that `bassl reproduce` was run in.", "set -e"], set()
-    again = {"build-index": " --overwrite", "pretrain": " --resume", "finetune": " --resume"}
+    yield from ("#!/bin/sh", "# Run in the folder that `bassl reproduce` was run in.", "set -e")
+    written: set[str] = set()
     for table in result.tables:
-        for row in table.rows:
-            fresh = [command for command in row.commands if command not in said]
-            if row.commands:
-                lines += ["", f"# {table.name}{f', {table.protocol}' if table.protocol else ''}: {row.label}"]
-                lines += [command + again.get(command.split()[1], "") for command in fresh]
-                said.update(fresh)
-    return "\n".join(lines) + "\n"
+        for row in (row for row in table.rows if row.commands):
+            yield from ("", f"# {table.name}{f', {table.protocol}' if table.protocol else ''}: {row.label}")
+            yield from (line + AGAIN.get(line.split()[1], "") for line in row.commands if line not in written)
+            written.update(row.commands)
 
 
 def to_dict(result: ReproduceResult) -> dict[str, Any]:
@@ -131,17 +210,9 @@ def to_dict(result: ReproduceResult) -> dict[str, Any]:
 
 
 def _row(table: TableResult, row: RowResult) -> dict[str, Any]:
+    content = asdict(row)
+    measured = content.pop("cells")
+    for column, cell in row.cells.items():
+        measured[column] |= {"mean": cell.mean, "deviation": cell.deviation}
     paper = TABLES[table.name].rows.get(row.label, {})
-    return {
-        "label": row.label,
-        "paper": {name: asdict(number) for name, number in paper.items()},
-        "measured": {
-            name: {"mean": one.mean, "deviation": one.deviation, "values": list(one.values), "absent": one.absent}
-            for name, one in row.cells.items()
-        },
-        "note": row.note,
-        "error": row.error,
-        "seconds": row.seconds,
-        "finished": row.finished,
-        "commands": list(row.commands),
-    }
+    return {**content, "paper": {name: asdict(number) for name, number in paper.items()}, "measured": measured}
