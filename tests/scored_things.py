@@ -86,8 +86,9 @@ def put_scenes(path: Path, ends: Sequence[int] = (1, 3), scores: Sequence[float]
     return path
 
 
-def put_csv(path: Path, *cuts: float) -> Path:
+def put_csv(path: Path | str, *cuts: float) -> Path:
     """Scenes between cuts, in seconds."""
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("start,end\n" + "".join(f"{a},{b}\n" for a, b in pairwise(cuts)))
     return path

@@ -34,9 +34,10 @@ def jpeg(*number: int, width: int = 40, height: int = 24) -> bytes:
 
 
 def put_store(
-    path: Path, shots: int = 5, images: int = 3, seed: int = 0, jpegs: list[list[bytes]] | None = None
+    path: Path | str, shots: int = 5, images: int = 3, seed: int = 0, jpegs: list[list[bytes]] | None = None
 ) -> Path:
     """A keyframe store of shots of two seconds; keyframe k of shot i is ``jpeg(seed, i, k)``."""
+    path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     length = SHOT_FRAMES / RATE
     stored = [
@@ -82,7 +83,7 @@ def refusal(read: Callable[[], object], *words: str | Path, error: type[Exceptio
     message = str(caught.value)
     assert "\n" not in message
     for word in words:
-        assert str(word) in message
+        assert str(word) in message, message
     return message
 
 

@@ -36,16 +36,16 @@ def put_chapters(path: Path, *starts: float) -> Path:
     return path
 
 
-def put_npz(folder: Path, name: str = "01", size: int = 4, **changes: Any) -> Path:
+def put_npz(folder: Path | str, name: str = "01", size: int = 4, **changes: Any) -> Path:
     """Features, shots and scene ends of a video of three shots."""
-    folder.mkdir(parents=True, exist_ok=True)
+    path = Path(folder, f"{name}.npz")
+    path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {
         "features": np.arange(3 * size, dtype=np.float16).reshape(3, size) + len(name),
         "shots": np.array([[0, 10], [10, 25], [30, 31]], np.int64),
         "scene_end": np.array([0, 1, 0], np.uint8),
         **changes,
     }
-    path = folder / f"{name}.npz"
     np.savez(path, **arrays)
     return path
 
