@@ -1,6 +1,5 @@
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -9,12 +8,11 @@ from pipelines.datasets.annotations import KeyframeFolder
 from pipelines.datasets.movienet import is_movienet, read_jpeg, read_movienet, read_movienet_splits
 from pipelines.errors import DatasetError
 from tests.datasets.movienet_files import SHOTS, VIDEO, put, put_keyframes, put_labels, put_list, put_shots, put_split
-from tests.small_stores import jpeg
+from tests.small_stores import jpeg, refusal
 
 
 def labels_of(root: Path) -> list[int]:
     [video] = read_movienet(root)
-    assert video.scene_end is not None
     assert video.scene_end.dtype == np.int8
     return [int(label) for label in video.scene_end]
 
@@ -29,9 +27,7 @@ def test_all_files_of_a_movienet_video_are_read(tmp_path: Path) -> None:
     folder = put_keyframes(tmp_path)
     [video] = read_movienet(tmp_path)
     assert video.video_id == VIDEO
-    assert video.shots is not None
     assert video.shots.tolist() == [[first, last + 1] for first, last in SHOTS]
-    assert video.scene_end is not None
     assert video.scene_end.tolist() == [0, 1, -1, 0, 0]
     assert video.split == "val"
     assert video.frame_rate == 24.0
@@ -48,7 +44,7 @@ def test_all_files_of_a_movienet_video_are_read(tmp_path: Path) -> None:
         ([0, 0, 1], 1, [0, 0, 0, 1, 0]),  # numbered from shot 1
     ],
 )
-def test_unlabelled_shots_at_the_edges_count_as_inside_a_scene(
+def test_unlabeled_shots_at_the_edges_count_as_inside_a_scene(
     tmp_path: Path, labels: list[int], first: int, expected: list[int]
 ) -> None:
     put_shots(tmp_path)
@@ -79,7 +75,6 @@ def test_annotation_lists_of_the_release_are_enough(tmp_path: Path) -> None:
     put_list(tmp_path, "pretrain", [0, 0], "tt2")
     one, two, three = read_movienet(tmp_path)
     assert [video.split for video in (one, two, three)] == ["test", "pretrain", "train"]
-    assert one.scene_end is not None
     assert one.scene_end.tolist() == [0, -1, 0]
     assert two.number_of_shots == 2
 
@@ -118,7 +113,7 @@ def test_a_keyframe_folder_may_have_more_than_ten_thousand_shots(tmp_path: Path)
     assert video.number_of_shots == 10_002
 
 
-def test_a_movienet_folder_is_recognised(tmp_path: Path) -> None:
+def test_a_movienet_folder_is_recognized(tmp_path: Path) -> None:
     assert not is_movienet(tmp_path)
     assert not is_movienet(tmp_path / "missing")
     put_list(tmp_path, "pretrain", [None])
@@ -131,21 +126,15 @@ def test_a_movienet_folder_is_recognised(tmp_path: Path) -> None:
 
 
 def fault_of(root: Path) -> str:
-    with pytest.raises(DatasetError) as caught:
-        read_movienet(root)
-    message = str(caught.value)
-    assert "\n" not in message
-    return message
+    return refusal(lambda: read_movienet(root), error=DatasetError)
 
 
-@pytest.mark.parametrize(
-    ("missing", "said"),
-    [("shot_0003_img_1.jpg", "keyframe 1 of shot 3"), ("shot_0004_img_2.jpg", "keyframe 2 of shot 4")],
-)
-def test_missing_keyframes_are_named(tmp_path: Path, missing: str, said: str) -> None:
+def test_a_missing_keyframe_is_named(tmp_path: Path) -> None:
     folder = put_keyframes(tmp_path)
-    (folder / missing).unlink()
-    assert fault_of(tmp_path) == f"{folder}: lacks {missing}, {said}"
+    for missing, place in (("shot_0004_img_2.jpg", "keyframe 2 of shot 4"), ("shot_0003_img_1.jpg", "1 of shot 3")):
+        (folder / missing).unlink()
+        assert fault_of(tmp_path).startswith(f"{folder}: lacks {missing}, ")
+        assert place in fault_of(tmp_path)
 
 
 def test_files_with_unexpected_names_in_a_keyframe_folder_are_refused(tmp_path: Path) -> None:
@@ -159,112 +148,82 @@ def test_files_with_unexpected_names_in_a_keyframe_folder_are_refused(tmp_path: 
     assert "lacks shot_0005_img_0.jpg" in fault_of(tmp_path)
 
 
-def test_a_folder_without_keyframes_is_refused(tmp_path: Path) -> None:
-    put_keyframes(tmp_path, shots=0)
-    assert f"{VIDEO}: has no keyframes" in fault_of(tmp_path)
+LABEL_FILE, SHOT_FILE = f"scene318/label318/{VIDEO}.txt", f"scene318/shot_movie318/{VIDEO}.txt"
+SPLIT_FILE, LIST_FILE = "scene318/meta/split318.json", "anno/anno.train.ndjson"
 
 
-def test_keyframes_that_do_not_match_the_shot_list_are_refused(tmp_path: Path) -> None:
-    put_shots(tmp_path)
-    put_keyframes(tmp_path, shots=4)
-    assert "has keyframes of 4 shots" in fault_of(tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "contains no labels"),
-        ("0000 0\n0001 1\n", "has 2 labels, but"),
-        ("0000 0\n0001 1\n0003 0\n0004 0\n", "line 3: labels shot 3 where shot 2 is expected"),
-        ("0000 0\n0001 1\n0001 1\n0002 0\n", "line 3: labels shot 1 where shot 2 is expected"),
-        ("0002 0\n0003 1\n0004 1\n", "line 1: labels shot 2 where shot 0 is expected"),
-        ("0000 0\n0001 1\n0002 0\n0003 1\n0004 0\n0005 1\n", "labels shot 5, but"),
-        ("0000 0\n0001 2\n", "line 2: 2 is not a label"),
-        ("0000 0\n0001\n", "line 2: '0001' is not a shot and its label"),
-        ("0000 0\n0001 0.5\n", "line 2: '0.5' is not a label"),
-        ("-001 0\n", "labels shot -1"),
-    ],
-)
-def test_damaged_label_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
-    put_shots(tmp_path)
-    path = put(tmp_path / "scene318" / "label318" / f"{VIDEO}.txt", text)
-    said = fault_of(tmp_path)
-    assert said.startswith(str(path))
-    assert message in said
-
-
-def test_labels_without_shots_are_refused(tmp_path: Path) -> None:
-    put_labels(tmp_path, [0, 1])
-    assert "has neither a shot list nor keyframes" in fault_of(tmp_path)
-
-
-def test_damaged_shot_lists_are_refused(tmp_path: Path) -> None:
-    path = put(tmp_path / "scene318" / "shot_movie318" / f"{VIDEO}.txt", "0 48 12 24 36\n40 329 119 189 259\n")
-    assert fault_of(tmp_path) == f"{path}, line 2: shot 1, from 40 to 330, starts before the end of shot 0 at 49"
-    put(path, "0 48 12 24 36\n49 129 119 189 259\n")
-    assert "line 2: a keyframe of '49 129 119 189 259' is outside its shot" in fault_of(tmp_path)
-
-
-def test_damaged_split_files_are_refused(tmp_path: Path) -> None:
-    put_shots(tmp_path)
-    path = put_split(tmp_path, train=["a", "b"], test=["c", "b"])
-    assert fault_of(tmp_path) == f"{path}: lists the video 'b' in train and again in test"
-    put(path, '{"train": ["a"], "val": []}')
-    assert "has no 'test'" in fault_of(tmp_path)
-    put(path, '{"train": ["a"], "train": [], "val": [], "test": []}')
-    assert "a key appears twice" in fault_of(tmp_path)
-    put(path, "[" * 200_000)
-    assert fault_of(tmp_path).startswith(str(path))
-    put_split(tmp_path, train=[7])  # type: ignore[list-item]
-    assert "7 is not the id of a video of train" in fault_of(tmp_path)
+def listed(**change: object) -> str:
+    """A list of three shots, the last changed."""
+    lines = [{"video_id": VIDEO, "shot_id": f"{i:04d}", "num_shot": 3, "boundary_label": i % 2} for i in range(3)]
+    return "\n".join(json.dumps(line) for line in (*lines[:2], lines[2] | change))
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("file", "text", "message"),
     [
-        ({"shot_id": "0001"}, "line 3: has shot 1 of 'tt0047396' a second time"),
-        ({"shot_id": "0004"}, "line 3: shot 4 of 'tt0047396' is beyond its 3 shots"),
-        ({"shot_id": None}, "line 3: null is not the number of a shot"),
-        ({"num_shot": 4}, "line 3: lists 4 shots of 'tt0047396', but 3 before"),
-        ({"num_shot": True}, "line 3: true is not a number of shots"),
-        ({"boundary_label": 3}, "line 3: 3 is not a label"),
-        ({"boundary_label": None}, "line 1: has labels of only some shots"),
-        ({"boundary_label": 0.0}, "line 3: 0.0 is not a label"),
-        ({"video_id": ["x"]}, "line 3: a list is not the id of a video"),
+        (LABEL_FILE, "", "contains no labels"),
+        (LABEL_FILE, "0000 0\n0001 1\n", "has 2 labels, but"),
+        (LABEL_FILE, "0000 0\n0001 1\n0003 0\n0004 0\n", "line 3: labels shot 3 where shot 2 is expected"),
+        (LABEL_FILE, "0000 0\n0001 1\n0001 1\n0002 0\n", "line 3: labels shot 1 where shot 2 is expected"),
+        (LABEL_FILE, "0002 0\n0003 1\n0004 1\n", "line 1: labels shot 2 where shot 0 is expected"),
+        (LABEL_FILE, "0000 0\n0001 1\n0002 0\n0003 1\n0004 0\n0005 1\n", "labels shot 5, but"),
+        (LABEL_FILE, "0000 0\n0001 2\n", "line 2: 2 is not a label"),
+        (LABEL_FILE, "0000 0\n0001\n", "line 2: '0001' is not a shot and its label"),
+        (LABEL_FILE, "0000 0\n0001 0.5\n", "line 2: '0.5' is not a label"),
+        (LABEL_FILE, "-001 0\n", "labels shot -1"),
+        (SHOT_FILE, "0 48 12 24 36\n40 329 119\n", "line 2: shot 1, from 40 to 330, starts before the end of shot 0"),
+        (SHOT_FILE, "0 48 12 24 36\n49 129 119 189\n", "line 2: a keyframe of '49 129 119 189' is outside its shot"),
+        (SPLIT_FILE, '{"train": ["a", "b"], "val": [], "test": ["c", "b"]}', "lists the video 'b' in train and again"),
+        (SPLIT_FILE, '{"train": ["a"], "val": []}', "has no 'test'"),
+        (SPLIT_FILE, '{"train": ["a"], "train": [], "val": [], "test": []}', "a key appears twice"),
+        (SPLIT_FILE, "[" * 200_000, "nested too deeply"),
+        (SPLIT_FILE, '{"train": [7], "val": [], "test": []}', "7 is not the id of a video of train"),
+        (LIST_FILE, listed(shot_id="0001"), f"line 3: has shot 1 of '{VIDEO}' a second time"),
+        (LIST_FILE, listed(shot_id="0004"), f"line 3: shot 4 of '{VIDEO}' is beyond its 3 shots"),
+        (LIST_FILE, listed(shot_id=None), "line 3: null is not the number of a shot"),
+        (LIST_FILE, listed(num_shot=4), f"line 3: lists 4 shots of '{VIDEO}', but 3 before"),
+        (LIST_FILE, listed(num_shot=True), "line 3: true is not a number of shots"),
+        (LIST_FILE, listed(boundary_label=3), "line 3: 3 is not a label"),
+        (LIST_FILE, listed(boundary_label=None), "line 1: has labels of only some shots"),
+        (LIST_FILE, listed(boundary_label=0.0), "line 3: 0.0 is not a label"),
+        (LIST_FILE, listed(video_id=["x"]), "line 3: a list is not the id of a video"),
+        (LIST_FILE, listed()[:-9], "line 3: is not JSON"),
+        (LIST_FILE, listed().replace('"num_shot": 3', '"num_shot": 7'), f"has 3 of the 7 shots of '{VIDEO}'"),
     ],
 )
-def test_damaged_annotation_lists_are_refused(tmp_path: Path, change: dict[str, Any], message: str) -> None:
-    path = put_list(tmp_path, "train", [0, 1, 0])
-    *lines, last = path.read_text().splitlines()
-    put(path, "\n".join([*lines, json.dumps(json.loads(last) | change)]))
-    said = fault_of(tmp_path)
-    assert said.startswith(str(path))
-    assert message in said
+def test_a_damaged_file_is_refused_and_named(tmp_path: Path, file: str, text: str, message: str) -> None:
+    if file != LIST_FILE:
+        put_shots(tmp_path)
+    path = put(tmp_path / file, text)
+    refusal(lambda: read_movienet(tmp_path), path, message, error=DatasetError)
 
 
-def test_a_truncated_annotation_list_is_refused(tmp_path: Path) -> None:
-    path = put_list(tmp_path, "train", [0, 1, 0, 0], num_shot=7)
-    assert "has 4 of the 7 shots of 'tt0047396'" in fault_of(tmp_path)
-    path.write_text(path.read_text()[:-9])
-    assert "line 4: is not JSON" in fault_of(tmp_path)
+def test_files_that_lack_their_shots_or_keyframes_are_refused(tmp_path: Path) -> None:
+    put_labels(tmp_path / "labels", [0, 1])
+    assert "has neither a shot list nor keyframes" in fault_of(tmp_path / "labels")
+    put_keyframes(tmp_path / "none", shots=0)
+    assert f"{VIDEO}: has no keyframes" in fault_of(tmp_path / "none")
+    put_shots(tmp_path / "fewer")
+    put_keyframes(tmp_path / "fewer", shots=4)
+    assert "has keyframes of 4 shots" in fault_of(tmp_path / "fewer")
 
 
 def test_contradicting_files_are_both_named(tmp_path: Path) -> None:
     put_shots(tmp_path)
     labels = put_labels(tmp_path, [0, 1, 0, 0])
-    listed = put_list(tmp_path, "train", [0, 1, 1, 0, 0])
-    assert fault_of(tmp_path) == f"{listed}: labels shot 2 with 1, but {labels} with 0; remove one of them"
+    train = put_list(tmp_path, "train", [0, 1, 1, 0, 0])
+    assert fault_of(tmp_path) == f"{train}: labels shot 2 with 1, but {labels} with 0; remove one of them"
     put_list(tmp_path, "train", [0, 1])
-    assert "lists 2 shots of tt0047396, but" in fault_of(tmp_path)
+    assert f"lists 2 shots of {VIDEO}, but" in fault_of(tmp_path)
     put_list(tmp_path, "train", [0, 1, 0, 0, 0])
     split = put_split(tmp_path, test=[VIDEO])
-    assert f"has tt0047396 in train, but {split} in test" in fault_of(tmp_path)
+    assert f"has {VIDEO} in train, but {split} in test" in fault_of(tmp_path)
     put_split(tmp_path)
     second = put_list(tmp_path, "val", [0, 1, 0, 0, 0])
-    assert fault_of(tmp_path) == f"{second}, line 1: has the same video tt0047396 as {listed}"
+    assert fault_of(tmp_path) == f"{second}, line 1: has the same video {VIDEO} as {train}"
     second.unlink()
     put_list(tmp_path, "trainvaltest", [0, 1, 1, 0, 0])
-    assert "labels shot 2 of tt0047396 with 1" in fault_of(tmp_path)
+    assert f"labels shot 2 of {VIDEO} with 1" in fault_of(tmp_path)
 
 
 def test_bytes_after_the_end_of_a_jpeg_are_accepted(tmp_path: Path) -> None:

@@ -118,10 +118,8 @@ def test_the_end_of_the_video_is_not_a_boundary() -> None:
     labels = np.array([0, 1, 0, 1], np.uint8)
     video = VideoScores(labels, np.array([0.1, 0.2, 0.9, 0.9]), shots, seconds=shots / 24)
     match = video_boundaries(video, 0.5, 3.0)
-    assert match is not None
     assert (match.matched, match.true, match.predicted) == (1, 1, 1)  # 2 s and 4 s
     match = video_boundaries(video, 0.5, 1.0)
-    assert match is not None
     assert match.matched == 0
     assert video_boundaries(VideoScores(labels, video.scores, shots), 0.5, 3.0) is None
 
@@ -137,5 +135,4 @@ def test_boundary_times_given_apart_from_shots_are_used() -> None:
         predicted_ends=np.array([[9.2, 9.2], [25.0, 25.0]]),
     )
     match = video_boundaries(video, 0.5, 1.0)
-    assert match is not None
     assert (match.matched, match.true, match.predicted) == (0, 1, 2)

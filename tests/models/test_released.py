@@ -222,7 +222,6 @@ def test_import_and_export_preserve_every_bit(tmp_path: Path, finetuned: bool) -
 def test_models_outside_the_released_layout_are_not_exported(tmp_path: Path, small: Path) -> None:
     weights = read_released(small)
     crn = weights.settings.crn
-    assert crn is not None
     wrong = {
         "4 attention heads, not 8": replace(weights, settings=BasslSettings(None, replace(crn, heads=4))),
         "shot_encoder.conv.weight does not belong there": replace(

@@ -33,7 +33,6 @@ def put(path: Path, state: dict[str, Any]) -> Path:
 def test_the_imported_encoder_is_the_resnet_without_its_last_layer(network: Any, tmp_path: Path) -> None:
     state = {f"module.{name}": value for name, value in network.state_dict().items() if "num_batches" not in name}
     weights = read_torchvision_resnet(put(tmp_path / "places.pth.tar", state))
-    assert weights is not None
     assert weights.settings.encoder == "resnet50"
     assert weights.settings.crn is None
     save_bassl_model(tmp_path / "model.safetensors", weights)

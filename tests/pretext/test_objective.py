@@ -61,16 +61,12 @@ def test_the_bassl_loss_is_the_sum_of_its_tasks() -> None:
     context, mask = crn(dense, None), sample_mask(noise[:, 4])
     positive, negative = sample_group_shots(boundary, noise[:, 1], noise[:, 2])
     other = sample_other_shot(boundary, noise[:, 3])
-    assert pretext.head_cgm is not None
-    assert pretext.head_pp is not None
-    assert pretext.head_msm is not None
     expected = {
         "ssm": losses.shot_scene_matching(slow_head, dense_head, boundary),
         "cgm": losses.contextual_group_matching(pretext.head_cgm, context, positive, negative),
         "pp": losses.pseudo_boundary_prediction(pretext.head_pp, context, boundary, other),
         "msm": losses.masked_shot_modeling(pretext.head_msm, crn(dense, mask), dense, mask),
     }
-    assert loss.boundary is not None
     assert torch.equal(loss.boundary, boundary)
     assert list(loss.parts) == list(expected)
     for name, part in expected.items():
@@ -124,8 +120,6 @@ def test_the_paper_variant_weighs_sums_as_in_its_equations() -> None:
     """PP has one head for both, so that the two variants differ by the factor of sum and mean alone."""
     released = objective(PretextSettings(tasks=("pp",)))
     paper = objective(PretextSettings(tasks=("pp",), variant="paper"))
-    assert released.head_pp is not None
-    assert paper.head_pp is not None
     paper.head_pp.load_state_dict(released.head_pp.state_dict())
     batch = inputs(PretextSettings())
     context, index = torch.randn(B, S, D_C), batch["joins"]

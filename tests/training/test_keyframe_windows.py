@@ -50,7 +50,6 @@ def start_reader(folder: Path) -> subprocess.Popen[str]:
 def test_training_gets_its_data_after_a_signal_to_all_processes_of_the_job(number: int, tmp_path: Path) -> None:
     """As from a terminal, torchrun or a scheduler: training ends its step, for which it needs the data."""
     with start_reader(tmp_path) as training:
-        assert training.stdout is not None
         worker = training.stdout.readline()
         os.killpg(training.pid, number)
         read, errors = training.communicate("\n" * 20)
@@ -59,7 +58,6 @@ def test_training_gets_its_data_after_a_signal_to_all_processes_of_the_job(numbe
 
 def test_data_workers_end_when_the_training_process_is_killed(tmp_path: Path) -> None:
     with start_reader(tmp_path) as training:
-        assert training.stdout is not None
         worker = int(training.stdout.readline())
         training.send_signal(signal.SIGKILL)
     try:
