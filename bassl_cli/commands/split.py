@@ -1,7 +1,8 @@
-"""``bassl split``: a video into one video for each scene, or into a copy with chapters."""
+"""``bassl split``: one clip per scene, or a copy of the video with chapters."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -13,7 +14,7 @@ from pipelines.errors import BasslError
 from pipelines.files import STDIO
 from pipelines.outputs.names import check_several
 from pipelines.scenes import SceneList, timecode
-from pipelines.stages.split import SplitSettings, split as stage, write_chapters
+from pipelines.stages.split import Clip, SplitSettings, split as stage, write_chapters
 from pipelines.video.inputs import listed_id, video_at
 
 
@@ -23,8 +24,7 @@ def split(
         list[Path],
         typer.Argument(
             metavar="[VIDEO] SCENES.JSON",
-            help="The video and its scenes (scenes.json); or only scenes, of one or several videos, each found at the "
-            "path in its scenes.json.",
+            help="A video and its scenes.json; or one or several scenes.json, each with the path of its video.",
             show_default=False,
             callback=leave_out_exports,
         ),
@@ -38,83 +38,83 @@ def split(
 ) -> None:
     """Cut a video into its scenes.
 
-    Without --exact nothing is encoded: each piece begins with the key frame before its scene.
+    Without --exact nothing is encoded: each clip begins with the key frame before its scene.
 
     Examples: bassl split movie.mp4 movie.scenes.json --exact, bassl split out/*.json -o clips/
     """
-    of_pieces = {"--exact": settings.exact, "--expand": settings.expand > 0}
-    of_pieces["--filename"] = settings.filename != SplitSettings.filename
-    if chapters and any(of_pieces.values()):
-        without = " and ".join(flag for flag, given in of_pieces.items() if given)
-        raise BasslError(f"--chapters copies the video in one piece; leave {without} out")
-    named = None if files[0] == STDIO or files[0].suffix.lower() == ".json" else files[0]
-    if named is not None:
-        left = Path(f"{named.stem}.scenes.json")  # by `bassl predict`
-        files = files[1:] or [left if left.exists() else SCENES]
+    clip_options = {"--exact": settings.exact, "--expand": settings.expand > 0}
+    clip_options["--filename"] = settings.filename != SplitSettings.filename
+    if chapters and any(clip_options.values()):
+        flags = " and ".join(flag for flag, is_set in clip_options.items() if is_set)
+        raise BasslError(f"--chapters copies the video in one piece; leave {flags} out")
+    video = None if files[0] == STDIO or files[0].suffix.lower() == ".json" else files[0]
+    if video is not None:
+        predicted = Path(f"{video.stem}.scenes.json")
+        files = files[1:] or [predicted if predicted.exists() else SCENES]
         if len(files) > 1:
-            raise BasslError(f"{named}: is one video, but {len(files)} files of scenes are given; leave the video out")
+            raise BasslError(f"{video}: one video, but {len(files)} files of scenes; leave the video out")
     elif others := [file for file in files if file != STDIO and file.suffix.lower() != ".json"]:
-        raise BasslError(f"{others[0]}: is no file of scenes; name the video before its scenes")
+        raise BasslError(f"{others[0]}: is not a scenes.json; give the video before its scenes")
     if len(files) > 1 and not chapters:
         check_several(settings.filename, settings.run.output, settings.run.overwrite)
     rows: list[object] = []
-    done: dict[str, Path] = {}
+    files_by_name: dict[str, Path] = {}
 
-    def cut(scenes: Path) -> None:
-        video, listed = _video_of(named, scenes)
-        if (other := done.setdefault(listed_id(listed.video, video), scenes)) != scenes:
-            raise BasslError(f"{scenes}: its clips would have the names of those of {other}; split it alone, with -o")
-        title = str(scenes) if len(files) > 1 else ""
-        rows.extend(_cut(video, listed, settings, chapters, quiet or as_json, quiet, title))
+    def split_one(file: Path) -> None:
+        path, scenes = _read(video, file)
+        if (other := files_by_name.setdefault(listed_id(scenes.video, path), file)) != file:
+            raise BasslError(f"{file}: its clips would have the same names as the clips of {other}; split it alone")
+        prefix = f"{file}: " if len(files) > 1 else ""
+        with console.stage_progress(quiet, path.name) as progress:
+            if chapters:
+                copy = write_chapters(path, scenes, settings, progress)
+            else:
+                clips = stage(path, scenes, settings, progress)
+        if chapters:
+            rows.append({"chapters": str(copy)})
+            summary = f"{console.count(len(scenes.scenes), 'chapter')}; wrote {copy}"
+        else:
+            rows.extend(console.as_plain(clip) for clip in clips)
+            if not (quiet or as_json):
+                _show(clips, settings.exact, title=prefix.removesuffix(": "))
+            _warn_of_early(clips)
+            summary = f"{console.count(len(clips), 'clip')}; wrote {clips[0].path.parent}"
+        if not quiet:
+            console.say(prefix + summary)
 
-    failed = console.try_each(files, cut)
+    failed = console.try_each(files, split_one)
     if as_json:
         console.print_json(rows[0] if chapters and len(files) == 1 else rows)
     if failed:
         raise typer.Exit(1)
 
 
-def _video_of(named: Path | None, scenes: Path) -> tuple[Path, SceneList]:
-    """A video, and the list of its scenes in a file."""
-    if scenes != STDIO and not scenes.exists():
-        raise BasslError(f"{scenes}: no such file; make it with: bassl predict {named or 'VIDEO'} -o {scenes}")
+def _read(video: Path | None, file: Path) -> tuple[Path, SceneList]:
+    """The scenes of a file, and their video: ``video``, or the video at the path in the file."""
+    if file != STDIO and not file.exists():
+        raise BasslError(f"{file}: no such file; make it with: bassl predict {video or 'VIDEO'} -o {file}")
 
     from pipelines.datasets.scene_list import read_scene_list  # start-up time: numpy
 
-    listed = read_scene_list(scenes)
-    video = named or video_at(Path(listed.video.path), listed.video)
-    if video is None:
-        raise BasslError(f"{listed.video.path}: the video was not found, or was changed since; name it before {scenes}")
-    return video, listed
+    scenes = read_scene_list(file)
+    path = video or video_at(Path(scenes.video.path), scenes.video)
+    if path is None:
+        raise BasslError(f"{scenes.video.path}: the video is missing or has changed; give it before {file}")
+    return path, scenes
 
 
-def _cut(
-    video: Path, listed: SceneList, settings: SplitSettings, chapters: bool, no_table: bool, quiet: bool, title: str
-) -> list[dict[str, object]]:
-    """Cut a video into the scenes of a list; return the written files as plain JSON values. With a title, the table and
-    the line with the count have it."""
-    whose = f"{title}: " * bool(title)
-    with console.stage_progress(quiet, video.name) as progress:
-        if chapters:
-            copy = write_chapters(video, listed, settings, progress)
-        else:
-            pieces = stage(video, listed, settings, progress)
-    if chapters:
-        if not quiet:
-            console.say(f"{whose}{console.count(len(listed.scenes), 'chapter')}; wrote {copy}")
-        return [{"chapters": str(copy)}]
-    if not no_table:
-        rows = []
-        for piece in pieces:
-            beyond = () if settings.exact else (f"{piece.early:.3f} s", f"{piece.late:.3f} s")
-            rows.append((str(piece.scene + 1), timecode(piece.start), timecode(piece.end), *beyond))
-        header = ("scene", "start", "end", *(() if settings.exact else ("early", "late")))
-        console.show_table(header, rows, text=(), title=title)
-    if early := [piece.early for piece in pieces if piece.early > 0]:
+def _show(clips: Sequence[Clip], exact: bool, title: str) -> None:
+    rows = []
+    for clip in clips:
+        differences = () if exact else (f"{clip.early:.3f} s", f"{clip.late:.3f} s")
+        rows.append((str(clip.scene + 1), timecode(clip.start), timecode(clip.end), *differences))
+    header = ("scene", "start", "end", *(() if exact else ("early", "late")))
+    console.show_table(header, rows, text=(), title=title)
+
+
+def _warn_of_early(clips: Sequence[Clip]) -> None:
+    if early := [clip.early for clip in clips if clip.early > 0]:
         console.warn(
-            f"cuts are at key frames: {console.count(len(early), 'scene')} of {len(pieces)} begin early, by "
+            f"cuts are at key frames: {console.count(len(early), 'scene')} of {len(clips)} begin early, by "
             f"{sum(early) / len(early):.2f} s on average and {max(early):.2f} s at most; --exact cuts to the frame"
         )
-    if not quiet:
-        console.say(f"{whose}{console.count(len(pieces), 'clip')}; wrote {pieces[0].path.parent}")
-    return [console.as_plain(piece) for piece in pieces]
