@@ -189,7 +189,7 @@ def test_every_row_of_table_1_is_measured_in_both_directions(table1: Table1) -> 
 def test_table_numbers_equal_the_results_of_the_commands(table1: Table1) -> None:
     settings, result = table1
     work = settings.output / "work" / folder_of(settings).name
-    (report,) = work.glob("ovsd-to-bbc/bassl-10-transformer-*/result.json")
+    (report,) = work.glob("bbc/bassl-10-transformer-*/result.json")
     tuned = json.loads(report.read_text())
     cells = row_of(result, "BaSSL (10 epochs)", 1).cells
     for column, name in (("AP", "ap"), ("mIoU", "miou"), ("AUC-ROC", "auc"), ("F1", "f1")):

@@ -43,5 +43,5 @@ def plan(settings: ReproduceSettings = ReproduceSettings(), options: StageOption
     from pipelines.stages.reproduce.data import find_data  # start-up time: PyAV, SciPy
     from pipelines.stages.reproduce.planning import planned_rows  # start-up time: PyAV, SciPy
 
-    data = find_data(settings.data, settings.output / "work", options)
-    return [row for row in planned_rows(settings, data, download=False) if row.wanted]
+    ways = find_data(settings.data, settings.output / "work", options)
+    return [row for row in planned_rows(settings, ways, download=False) if row.wanted]

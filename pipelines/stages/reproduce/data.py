@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pipelines.datasets.movienet import is_movienet, read_movienet_splits, videos_with_keyframes
 from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feature_files
@@ -65,28 +65,20 @@ _SPLITS = ("train", "train", "train", "val", "test", "test")
 
 
 @dataclass(frozen=True)
-class EvaluationProtocol:
-    """One way to train and test on the data; each gives a table."""
-
-    name: str  # of its folder
-    title: str  # in words; empty if there is only one protocol
-    tested_on: str  # name of the data set
-    index: Step  # builds its index
-
-
-@dataclass(frozen=True)
 class Data:
-    """The data of a table."""
+    """The data of a table, and one way to train and test on it."""
 
     kind: Kind
-    home: Path  # folder of everything computed from it
-    title: str  # for the heading of a table
+    home: Path  # folder of everything computed from the data
+    title: str  # of the data, for the heading of a table
+    tested_on: str  # name of the data set
+    index: Step  # builds its index
     unlabelled: Step  # builds the index for pre-training: all videos, whatever their split
-    protocols: tuple[EvaluationProtocol, ...]  # at least one
+    splits: tuple[Path, bytes] | None = None  # the file that assigns videos to splits, and its content
+    direction: str = ""  # what is trained and tested on, in words, if there are two ways
     stores: Mapping[str, Path] = field(default_factory=dict)  # by data set its features, for data that is features
     sound: Step | None = None  # makes a store of sound features, if all videos have sound
     options: StageOptions = field(default_factory=StageOptions)
-    splits: Mapping[Path, bytes] = field(default_factory=dict)  # files that assign videos to splits, and their content
     comparable: bool = False  # whether the paper's numbers were measured on it
 
     @property
@@ -95,50 +87,44 @@ class Data:
         return next((store.parent for store in self.stores.values()), self.home / "features")
 
 
-def find_data(folder: Path | None, work: Path, options: StageOptions | None = None) -> Data:
-    """The data in a folder, by default MovieNet if it exists, else generated videos; everything computed from it goes
-    to ``work``. The folder is MovieNet's, or contains ``.npz`` features (in two subfolders: two data sets), or videos
-    with their labels beside them. ``options`` replace `OPTIONS`. Raises BasslError for any other folder, or too few
-    videos."""
+def find_data(folder: Path | None, work: Path, options: StageOptions | None = None) -> list[Data]:
+    """The data in a folder, by default MovieNet if it exists, else generated videos; one element for each way to train
+    and test on it. Everything computed from it goes to ``work``. The folder is MovieNet's, or contains ``.npz``
+    features (in two subfolders: two data sets), or videos with their labels beside them. ``options`` replace `OPTIONS`.
+    Raises BasslError for any other folder, or too few videos."""
     if folder is None and not is_movienet(MOVIENET):
-        data = _generated(work / "generated")
+        ways = [_generated(work / "generated")]
     else:
-        data = _data_in(folder or MOVIENET, work)
-    return replace(data, options=OPTIONS[data.kind] if options is None else options)
+        folder = folder or MOVIENET
+        if not folder.is_dir():
+            raise DatasetError(f"{folder}: no such folder; name one with videos and labels, features, or MovieNet")
+        home = work / folder.resolve().name
+        if is_movienet(folder):
+            ways = [_movienet(folder, work)]
+        elif next(shot_feature_files(folder), None) is not None:
+            ways = _features(folder, home)
+        else:
+            ways = [_own_videos(folder, home)]
+    return [replace(data, options=OPTIONS[data.kind] if options is None else options) for data in ways]
 
 
-def _data_in(folder: Path, work: Path) -> Data:
-    if not folder.is_dir():
-        raise DatasetError(f"{folder}: no such folder; name one with videos and labels, features, or MovieNet")
-    if is_movienet(folder):
-        data = movienet_data(folder, work / "movienet", _digest(folder, work))
-        labelled, there = read_movienet_splits(folder).keys(), videos_with_keyframes(folder)
-        if labelled and labelled <= there:
-            return data
-        title = f"MovieNet with keyframes of {len(labelled & there)} of {len(labelled)} labelled videos"
-        return replace(data, title=title, comparable=False)
-    home = work / folder.resolve().name
-    if next(shot_feature_files(folder), None) is not None:
-        return _features(folder, home)
-    videos = find_videos([folder])
-    _check_enough(folder, videos)
-    keyframes = Step("extract-keyframes", {}, (str(folder),), source=_digest(folder, work))
-    data = _videos("videos", f"videos in {folder}", home, keyframes, video_ids(videos))
-    if not all(map(has_sound, videos)):
+def _movienet(folder: Path, work: Path) -> Data:
+    data = movienet_data(folder, work / "movienet", _digest(folder, work))
+    labelled, there = read_movienet_splits(folder).keys(), videos_with_keyframes(folder)
+    if labelled and labelled <= there:
         return data
-    index = data.unlabelled
-    sound = Step("extract-sound", {"index": index.output}, (str(folder),), needs=(index,))
-    return replace(data, sound=writing(sound, home / "sound.h5"))
+    title = f"MovieNet with keyframes of {len(labelled & there)} of {len(labelled)} labelled videos"
+    return replace(data, title=title, comparable=False)
 
 
 def movienet_data(folder: Path, home: Path, digest: str = "") -> Data:
     """MovieNet with all its files, without reading the folder."""
     index = writing(Step("build-index", {"only_complete": True}, (str(folder),), source=digest), home / "index.h5")
-    protocol = EvaluationProtocol("movienet", "", "MovieNet-SSeg", index)
-    return Data("movienet", home, "MovieNet, test split of MovieNet-SSeg", index, (protocol,), comparable=True)
+    title = "MovieNet, test split of MovieNet-SSeg"
+    return Data("movienet", home, title, "movienet", index, index, comparable=True)
 
 
-def _features(folder: Path, home: Path) -> Data:
+def _features(folder: Path, home: Path) -> list[Data]:
     videos = read_shot_feature_folder(folder)
     sets: dict[str, list[str]] = {}
     for video in videos:
@@ -146,34 +132,36 @@ def _features(folder: Path, home: Path) -> Data:
     if len(sets) > 2:
         raise DatasetError(f"{folder}: contains {len(sets)} sets of features; give one, or two to test across")
     sources = {name: folder / name if (folder / name).is_dir() else folder for name in sets}
-    digest, width = _digest(folder, home.parent), videos[0].features.shape[1]
-    stores = home / f"features-{digest[:8]}"
-    splits: dict[Path, bytes] = {}
+    counts = " and ".join(f"{name} ({count(len(ids), 'video')})" for name, ids in sets.items())
+    title, digest, width = (
+        f"features of {counts} in {folder}",
+        _digest(folder, home.parent),
+        videos[0].features.shape[1],
+    )
+    output = home / f"features-{digest[:8]}"
+    stores = {name: output / f"{source.resolve().name}-{width}d.h5" for name, source in sources.items()}
 
-    def index(name: str, listed: Mapping[str, Sequence[str]] | None = None) -> Step:
-        options: dict[str, Any] = {"feature_folder": stores}
-        if listed is not None:
-            options["split"], content = _split_file(home, listed)
-            splits[options["split"]] = content
+    def index(name: str, **options: Path) -> Step:
+        options["feature_folder"] = output
         step = Step("build-index", options, tuple(map(str, sources.values())), source=digest)
         return writing(step, home / f"{name}.h5")
+
+    def way(target: str, splits: Mapping[str, Sequence[str]], name: str, direction: str = "") -> Data:
+        file = _split_file(home, splits)
+        labelled = index(name, split=file[0])
+        return Data("features", home, title, target, labelled, index("all"), file, direction, stores)
 
     if len(sets) == 1:
         ((name, ids),) = sets.items()
         _check_enough(folder, ids)
-        protocols = [EvaluationProtocol(name, "", name, index("split", _in_turns(ids)))]
-    else:
-        protocols = []
-        for source, target in (tuple(sets), tuple(sets)[::-1]):
-            own = sets[source]
-            train = [video for i, video in enumerate(own) if i % 4 != 3]
-            step = index(f"{source}-to-{target}", {"train": train, "val": own[3::4], "test": sets[target]})
-            title = f"trained on {source}, tested on {target}"
-            protocols.append(EvaluationProtocol(f"{source}-to-{target}", title, target, step))
-    counts = " and ".join(f"{name} ({count(len(ids), 'video')})" for name, ids in sets.items())
-    title = f"features of {counts} in {folder}"
-    files = {name: stores / f"{source.resolve().name}-{width}d.h5" for name, source in sources.items()}
-    return Data("features", home, title, index("all"), tuple(protocols), files, splits=splits)
+        return [way(name, _in_turns(ids), "split")]
+    ways = []
+    for source, target in (tuple(sets), tuple(sets)[::-1]):
+        own = sets[source]
+        train = [video for i, video in enumerate(own) if i % 4 != 3]
+        splits = {"train": train, "val": own[3::4], "test": sets[target]}
+        ways.append(way(target, splits, f"{source}-to-{target}", f"trained on {source}, tested on {target}"))
+    return ways
 
 
 def _check_enough(folder: Path, videos: Sequence[object]) -> None:
@@ -191,14 +179,23 @@ def _generated(home: Path) -> Data:
     return _videos("generated", f"{VIDEOS} generated videos", home, keyframes, [path.stem for path in files])
 
 
+def _own_videos(folder: Path, home: Path) -> Data:
+    videos = find_videos([folder])
+    _check_enough(folder, videos)
+    keyframes = Step("extract-keyframes", {}, (str(folder),), source=_digest(folder, home.parent))
+    data = _videos("videos", f"videos in {folder}", home, keyframes, video_ids(videos))
+    if not all(map(has_sound, videos)):
+        return data
+    sound = Step("extract-sound", {"index": data.index.output}, (str(folder),), needs=(data.index,))
+    return replace(data, sound=writing(sound, home / "sound.h5"))
+
+
 def _videos(kind: Kind, title: str, home: Path, keyframes: Step, names: Sequence[str]) -> Data:
     """Videos whose labels are beside them, with the step that extracts their keyframes."""
-    keyframes = writing(keyframes, home / "keyframes")
-    split, content = _split_file(home, _in_turns(names))
-    options = {"labels": keyframes.subjects[0], "split": split}
+    keyframes, splits = writing(keyframes, home / "keyframes"), _split_file(home, _in_turns(names))
+    options = {"labels": keyframes.subjects[0], "split": splits[0]}
     index = writing(Step("build-index", options, (str(keyframes.output),), needs=(keyframes,)), home / "index.h5")
-    protocol = EvaluationProtocol(home.name, "", home.name, index)
-    return Data(kind, home, title, index, (protocol,), splits={split: content})
+    return Data(kind, home, title, home.name, index, index, splits)
 
 
 def _in_turns(names: Sequence[str]) -> dict[str, list[str]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -13,15 +13,7 @@ from pipelines.baselines.systems import SYSTEMS
 from pipelines.errors import BasslError, count
 from pipelines.models.encoder_options import DEFAULT_ENCODER
 from pipelines.models.encoders import load_encoder
-from pipelines.stages.reproduce.data import (
-    FRAME_RATE,
-    MOVIENET,
-    OTHER_SETS,
-    PLACES365,
-    Data,
-    EvaluationProtocol,
-    movienet_data,
-)
+from pipelines.stages.reproduce.data import FRAME_RATE, MOVIENET, OTHER_SETS, PLACES365, Data, movienet_data
 from pipelines.stages.reproduce.rows import ACROSS, BASSL, ROWS, Cell, Pretraining, RowSpec, SystemSpec
 from pipelines.stages.reproduce.settings import TABLES, ReproduceSettings
 from pipelines.stages.reproduce.steps import Step, in_order, writing
@@ -36,10 +28,10 @@ LONG = 20
 
 @dataclass(frozen=True)
 class PlannedRow:
-    """A row of a table under one protocol, with what measures it."""
+    """A row of a table for one way to train and test, with what measures it."""
 
     table: str
-    protocol: str
+    protocol: str  # the way to train and test, in words; empty if there is only one
     row: RowSpec
     wanted: bool  # whether to run it
     finals: Mapping[str, Step | str]  # by column the step that measures its number, or why it cannot be measured
@@ -55,8 +47,8 @@ class PlannedRow:
         return "" if self.steps else ", ".join(dict.fromkeys(map(str, self.finals.values())))
 
 
-def planned_rows(settings: ReproduceSettings, data: Data, download: bool = True) -> list[PlannedRow]:
-    """All rows of a table, for each protocol of the data. Without ``download`` no weights are downloaded to find out
+def planned_rows(settings: ReproduceSettings, ways: Sequence[Data], download: bool = True) -> list[PlannedRow]:
+    """All rows of a table, for each way to train and test. Without ``download`` no weights are downloaded to find out
     which are available. Raises BasslError for a row that the table does not have, or data that the table cannot be
     measured on."""
     names = TABLES[settings.table]
@@ -64,29 +56,29 @@ def planned_rows(settings: ReproduceSettings, data: Data, download: bool = True)
     for pattern in settings.rows:
         if not any(_matches(label, pattern) for label in labels):
             raise BasslError(f"{settings.table} has no row {pattern!r}; choose from {', '.join(labels)}")
-    if names == (ACROSS,) and data.kind != "movienet" and len(data.protocols) < 2:
+    if names == (ACROSS,) and ways[0].kind != "movienet" and len(ways) < 2:
         raise BasslError(
-            f"bbc-ovsd tests on other sets than it trains on, but {data.title} are one set; use MovieNet, or --data "
+            f"bbc-ovsd tests on other sets than it trains on, but {ways[0].title} are one set; use MovieNet, or --data "
             "with a folder that contains two folders of features"
         )
     planned = []
     for name in names:
-        for protocol in data.protocols:
-            planner = Planner(data, protocol, settings, download)
-            for row in _rows_of(name, protocol, data):
+        for data in ways:
+            planner = Planner(data, settings, download)
+            for row in _rows_of(name, data):
                 wanted = not settings.rows or any(_matches(row.label, pattern) for pattern in settings.rows)
                 finals = {column: planner.final_step(row, cell) for column, cell in row.cells.items()}
-                planned.append(PlannedRow(name, protocol.title, row, wanted, finals))
+                planned.append(PlannedRow(name, data.direction, row, wanted, finals))
     return planned
 
 
-def _rows_of(table: str, protocol: EvaluationProtocol, data: Data) -> tuple[RowSpec, ...]:
-    """The rows of a table. Those of `ACROSS` are the sets that are tested on: MovieNet has all, other data the set of
-    the protocol, under its own name if the paper does not have it."""
+def _rows_of(table: str, data: Data) -> tuple[RowSpec, ...]:
+    """The rows of a table. Rows of `ACROSS` are the sets that are tested on: both after training on MovieNet, else one,
+    under its own name if the paper does not have it."""
     if table != ACROSS or data.kind == "movienet":
         return ROWS[table]
     rows = {row.label.lower(): row for row in ROWS[ACROSS]}
-    return (rows.get(protocol.tested_on.lower()) or replace(ROWS[ACROSS][0], label=protocol.tested_on),)
+    return (rows.get(data.tested_on.lower()) or replace(ROWS[ACROSS][0], label=data.tested_on),)
 
 
 def _matches(label: str, pattern: str) -> bool:
@@ -95,26 +87,25 @@ def _matches(label: str, pattern: str) -> bool:
 
 @dataclass(frozen=True)
 class Planner:
-    """The steps of systems under one protocol."""
+    """The steps of systems for one way to train and test."""
 
     data: Data
-    protocol: EvaluationProtocol
     settings: ReproduceSettings
     download: bool
 
     def final_step(self, row: RowSpec, cell: Cell) -> Step | str:
         """The step that measures a number, with all that it needs; or why it cannot be measured."""
-        system, data, index = cell.system, self.data, self.protocol.index
+        system, data = cell.system, self.data
         nmi = cell.metric.startswith("nmi")  # of an encoder, which fine-tuning does not change
         if data.stores and _needs_videos(system, nmi):
             return NEEDS_VIDEOS
         if system.baseline is not None:
             return self._baseline(system.baseline)
         if nmi and data.stores:
-            return self._score(data.stores[self.protocol.tested_on], index, representation=True)
+            return self._score(data.stores[data.tested_on], data.index, representation=True)
         if nmi or not system.finetuned:
             encoder = self._image_features() if system.pretraining is None else self._pretraining(system.pretraining)
-            return self._score(encoder.output, index, encoder, **({"representation": True} if nmi else {}))
+            return self._score(encoder.output, data.index, encoder, **({"representation": True} if nmi else {}))
         if system.encoder == "Places365" and not PLACES365.exists():
             return "weights not there (data/README.md)"
         tuned = self._finetuning(system)
@@ -127,7 +118,7 @@ class Planner:
 
     def _score(self, subject: Path | None, *needs: Step, **options: Any) -> Step:
         data = self.data
-        scoring: dict[str, Any] = {"index": self.protocol.index.output, "features": data.feature_folder, "resamples": 0}
+        scoring: dict[str, Any] = {"index": data.index.output, "features": data.feature_folder, "resamples": 0}
         if data.stores:
             scoring["frame_rate"] = FRAME_RATE
         return Step("score", {**scoring, **options}, (str(subject),), needs=needs)
@@ -146,12 +137,8 @@ class Planner:
         return writing(step, data.home / "pretrain" / pretraining.name)
 
     def _finetuning(self, system: SystemSpec) -> Step:
-        data, needs, source = self.data, [self.protocol.index], ""
-        options: dict[str, Any] = {
-            "index": self.protocol.index.output,
-            "crn": system.crn,
-            "seeds": self.settings.seeds,
-        }
+        data, needs, source = self.data, [self.data.index], ""
+        options: dict[str, Any] = {"index": data.index.output, "crn": system.crn, "seeds": self.settings.seeds}
         options |= {"features": tuple(data.stores.values())} if data.stores else {"feature_folder": data.feature_folder}
         if system.pretraining is not None:
             needs.append(self._pretraining(system.pretraining))
@@ -169,12 +156,12 @@ class Planner:
         if not system.transfers_crn:
             options |= data.options.network.get(system.crn, {})
         step = Step("finetune", options, needs=tuple(needs), source=source)
-        return writing(step, data.home / self.protocol.name / system.name)
+        return writing(step, data.home / data.tested_on / system.name)
 
     def _baseline(self, name: str) -> Step:
         """Baselines read the features of the data, or of the ImageNet encoder."""
-        data, needs = self.data, [self.protocol.index]
-        options: dict[str, Any] = {"index": self.protocol.index.output}
+        data, needs = self.data, [self.data.index]
+        options: dict[str, Any] = {"index": data.index.output}
         if data.stores:
             options |= {"features": tuple(data.stores.values()), "frame_rate": FRAME_RATE}
         else:
@@ -189,12 +176,12 @@ class Planner:
 
     def _image_features(self) -> Step:
         """The features of the labelled videos by the ImageNet encoder."""
-        preparation, index, folder = self.data.options.preparation, self.protocol.index, self.data.feature_folder
+        data, preparation, folder = self.data, self.data.options.preparation, self.data.feature_folder
         name, identity = image_encoder(preparation, self.download)
         options: dict[str, Any] = {"encoder": name, "preparation": preparation, "output": folder}
-        if self.data.kind == "movienet":  # in other data all videos have labels
+        if data.kind == "movienet":  # in other data all videos have labels
             options["labelled"] = True
-        return Step("encode", options, (str(index.output),), store_path(folder, identity), (index,))
+        return Step("encode", options, (str(data.index.output),), store_path(folder, identity), (data.index,))
 
 
 def _changed(path: Path) -> str:
@@ -223,7 +210,7 @@ def disk_space(settings: ReproduceSettings) -> list[tuple[str, float, str]]:
     """Disk space of MovieNet at full size and of what the rows to run write: what, gigabytes, and how they are
     estimated. Steps that several rows share are counted once."""
     data = movienet_data(MOVIENET, settings.output / "work" / "movienet")
-    rows = planned_rows(settings, data, download=False)
+    rows = planned_rows(settings, [data], download=False)
     steps = in_order([step for row in rows if row.wanted for step in row.steps])
     runs = {str(step.output) for step in steps if step.command == "pretrain"}
     tuned = [step.options for step in steps if step.command == "finetune"]

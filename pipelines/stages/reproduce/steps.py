@@ -129,6 +129,7 @@ def run(step: Step, folder: Path, gpus: int | None, overwrite: bool, report: Rep
     if its command fails or its output belongs to something else, StoppedError if a signal ended it."""
     if kept_result(step, folder) and (step.output is None or step.output.exists()) and not overwrite:
         return
+    _file(step, folder).unlink(missing_ok=True)
     begun, line = time.monotonic(), _line_to_run(step, gpus, overwrite)
     printed = run_command(shlex.split(line), lambda done, total: report(step.command, done, total)) if line else ""
     if step.output is not None and not step.output.exists():

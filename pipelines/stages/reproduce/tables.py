@@ -10,13 +10,15 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.paper_tables import TABLES, Number
 from pipelines.files import write_atomically
 from pipelines.models.encoder_options import DEFAULT_ENCODER
 from pipelines.outputs.tables import NOTHING, TextTable, latex, markdown, percent_with_deviation
 from pipelines.stages.reproduce import steps
-from pipelines.stages.reproduce.data import Data, find_data
+from pipelines.stages.reproduce.data import find_data
 from pipelines.stages.reproduce.planning import PAPER_ENCODER, PlannedRow, planned_rows
 from pipelines.stages.reproduce.settings import (
     Measured,
@@ -35,10 +37,15 @@ SCHEMA, SCHEMA_VERSION = "bassl.reproduce", 1
 
 def measure_tables(settings: ReproduceSettings, progress: RowProgress, options: StageOptions | None) -> ReproduceResult:
     """Measure the rows to run and write the tables, see :func:`pipelines.stages.reproduce.reproduce`."""
-    data = find_data(settings.data, settings.output / "work", options)
-    planned = planned_rows(settings, data)
-    _check_machine(settings, data)
-    for path, content in data.splits.items():
+    ways = find_data(settings.data, settings.output / "work", options)
+    planned, data = planned_rows(settings, ways), ways[0]
+    gpus = torch.cuda.device_count()
+    if data.kind == "movienet" and settings.gpus != 0 and gpus < (settings.gpus or 1):
+        raise BasslError(
+            f"MovieNet from keyframes needs GPUs, and this machine has {gpus}; give other data with --data, or --gpus "
+            "0 to run on the CPU all the same"
+        )
+    for path, content in filter(None, (way.splits for way in ways)):
         write_atomically(path, content)
     folder, failed, stopped = data.home / "steps", [], False
     fresh: set[str] = set()  # identities of steps run in this call, which overwriting need not repeat for each row
@@ -65,19 +72,6 @@ def measure_tables(settings: ReproduceSettings, progress: RowProgress, options: 
         tables.append(TableResult(name, protocol, columns, tuple(results)))
     result = ReproduceResult(tuple(tables), data.title, data.comparable, settings, data.options, tuple(failed), stopped)
     return write_tables(result, settings.output / settings.table / data.home.name)
-
-
-def _check_machine(settings: ReproduceSettings, data: Data) -> None:
-    if data.kind != "movienet" or settings.gpus == 0:
-        return
-    import torch  # start-up time, for data that needs no GPU
-
-    here = torch.cuda.device_count()
-    if here < (settings.gpus or 1):
-        raise BasslError(
-            f"MovieNet from keyframes needs GPUs, and this machine has {here}; give other data with --data, or --gpus "
-            "0 to run on the CPU all the same"
-        )
 
 
 def kept_row(row: PlannedRow, folder: Path, gpus: int | None) -> RowResult | None:
