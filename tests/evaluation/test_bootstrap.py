@@ -2,6 +2,7 @@
 
 import math
 from statistics import harmonic_mean
+from typing import Any
 
 import numpy as np
 import pytest
@@ -174,13 +175,26 @@ def test_a_single_video_has_no_interval() -> None:
     assert result["precision"].pooled == 0.5
 
 
-def test_metrics_without_a_predicted_boundary_are_defined() -> None:
-    result = measure([one_video([0, 1, 0, 0], [0.1, 0.4, 0.2, 0.1])] * 2, resamples=10)
-    for name in ("f1", "precision", "recall", "recall_at_3s", "boundary_precision", "boundary_recall", "boundary_f1"):
-        assert result[name].pooled == 0.0
-    assert result["miou"].videos == 0.0
-    assert result["ap"].pooled == 1.0
-    assert result["coverage"].pooled == 1.0
+ENDS = ("ap", "auc", "sum", "recall", "recall_at_3s", "boundary_recall")
+FOUND = ("f1", "precision", "recall", "recall_at_3s", "boundary_precision", "boundary_recall", "boundary_f1")
+
+
+@pytest.mark.parametrize(
+    ("labels", "scores", "expected"),
+    [
+        ([0, 1, 0, 0], [0.1, 0.4, 0.2, 0.1], dict.fromkeys((*FOUND, "miou"), 0.0) | {"ap": 1.0, "coverage": 1.0}),
+        ([0, 0, 0], [0.9, 0.4, 0.2], dict.fromkeys(ENDS) | {"precision": 0.0, "overflow": 0.0}),
+        ([1, 1, 1], [0.9, 0.9, 0.9], dict.fromkeys((*FOUND, "ap", "coverage", "miou"), 1.0) | {"auc": None}),
+        ([0], [0.3], {"coverage": 1.0, "overflow": 0.0, "ap": None}),
+    ],
+    ids=["nothing predicted", "no scene end", "every shot", "one shot"],
+)
+def test_metrics_of_extreme_videos_are_defined(
+    labels: list[int], scores: list[float], expected: dict[str, float | None]
+) -> None:
+    result = measure([one_video(labels, scores)] * 2, resamples=10)
+    assert {name: result[name].value for name in expected} == expected
+    assert all(result[name].interval is None for name, value in expected.items() if value is None)
 
 
 def test_f_of_coverage_and_overflow_is_zero_where_the_overflow_is_one_or_more() -> None:
@@ -188,29 +202,6 @@ def test_f_of_coverage_and_overflow_is_zero_where_the_overflow_is_one_or_more() 
         result = measure([one_video(labels, [0.1] * len(labels))])
         assert result["overflow"].pooled == pytest.approx(overflow)
         assert result["coverage_overflow_f"].pooled == result["coverage_overflow_f"].videos == 0.0
-
-
-def test_metrics_without_a_true_boundary_are_defined() -> None:
-    result = measure([one_video([0, 0, 0], [0.9, 0.4, 0.2])] * 2, resamples=10)
-    for name in ("ap", "auc", "sum", "recall", "recall_at_3s", "boundary_recall"):
-        assert result[name].value is None
-        assert result[name].interval is None
-    assert result["precision"].pooled == 0.0
-    assert result["overflow"].pooled == 0.0
-
-
-def test_metrics_with_every_shot_a_boundary_are_defined() -> None:
-    result = measure([one_video([1, 1, 1], [0.9, 0.9, 0.9])], resamples=10)
-    for name in ("ap", "f1", "precision", "recall", "recall_at_3s", "coverage", "coverage_overflow_f", "boundary_f1"):
-        assert result[name].pooled == 1.0
-    assert result["miou"].videos == 1.0
-    assert result["auc"].value is None
-
-
-def test_metrics_of_a_video_of_one_shot_are_defined() -> None:
-    result = measure([one_video([0], [0.3])], resamples=10)
-    assert (result["coverage"].pooled, result["overflow"].pooled) == (1.0, 0.0)
-    assert result["ap"].value is None
 
 
 def test_a_video_without_a_scene_end_is_left_out_of_undefined_video_means() -> None:
@@ -241,15 +232,18 @@ def test_ap_is_undefined_without_scores() -> None:
     assert result["f1"].pooled is not None
 
 
-def test_wrong_use_is_refused() -> None:
-    with pytest.raises(ValueError, match="no video"):
-        measure([])
-    with pytest.raises(ValueError, match="resamples"):
-        measure(videos(2), resamples=-1)
-    with pytest.raises(ValueError, match="tolerance"):
-        measure(videos(2), within=-1.0)
-    with pytest.raises(ValueError, match="threshold"):
-        measure(videos(2), math.nan)
+@pytest.mark.parametrize(
+    ("some", "options", "words"),
+    [
+        (0, {}, "no video"),
+        (2, {"resamples": -1}, "resamples"),
+        (2, {"within": -1.0}, "tolerance"),
+        (2, {"threshold": math.nan}, "threshold"),
+    ],
+)
+def test_wrong_use_is_refused(some: int, options: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        measure(videos(some), **options)
 
 
 def test_measures_convert_to_plain_json_values() -> None:

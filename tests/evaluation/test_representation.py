@@ -2,6 +2,7 @@
 
 import math
 import warnings
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -194,23 +195,23 @@ def test_nmi_depends_only_on_the_seed() -> None:
     assert len(set(one.trials)) > 1
 
 
-def test_inconsistent_arguments_are_refused() -> None:
-    x = np.eye(4)
-    with pytest.raises(ValueError, match="shape"):
-        knn_precision(x, [0, 0, 1], [0, 0, 0, 0])
-    with pytest.raises(ValueError, match="finite"):
-        knn_precision(np.full((2, 2), np.nan), [0, 0], [0, 0])
-    with pytest.raises(ValueError, match="neighbours"):
-        knn_precision(x, [0, 0, 1, 1], [0] * 4, (0,))
-    with pytest.raises(ValueError, match="contiguous"):
-        scene_nmi(x, [0, 1, 0, 1], [0] * 4, length=1)
-    with pytest.raises(ValueError, match="one video"):
-        scene_nmi(x, [0, 0, 0, 1], [0, 0, 1, 1], length=1)
-    with pytest.raises(ValueError, match="at least 1"):
-        scene_nmi(x, [0, 0, 1, 1], [0] * 4, length=0)
-    with pytest.raises(ValueError, match="0 or 1"):
-        scene_ids([0, 2], [0, 0])
-    with pytest.raises(ValueError, match="same length"):
-        scene_ids([0, 1], [0])
-    with pytest.raises(ValueError, match="contiguous"):
-        scene_ids([0, 1, 0], [0, 1, 0])
+X = np.eye(4)
+
+
+@pytest.mark.parametrize(
+    ("measure", "words"),
+    [
+        (lambda: knn_precision(X, [0, 0, 1], [0, 0, 0, 0]), "shape"),
+        (lambda: knn_precision(np.full((2, 2), np.nan), [0, 0], [0, 0]), "finite"),
+        (lambda: knn_precision(X, [0, 0, 1, 1], [0] * 4, (0,)), "neighbours"),
+        (lambda: scene_nmi(X, [0, 1, 0, 1], [0] * 4, length=1), "contiguous"),
+        (lambda: scene_nmi(X, [0, 0, 0, 1], [0, 0, 1, 1], length=1), "one video"),
+        (lambda: scene_nmi(X, [0, 0, 1, 1], [0] * 4, length=0), "at least 1"),
+        (lambda: scene_ids([0, 2], [0, 0]), "0 or 1"),
+        (lambda: scene_ids([0, 1], [0]), "same length"),
+        (lambda: scene_ids([0, 1, 0], [0, 1, 0]), "contiguous"),
+    ],
+)
+def test_inconsistent_arguments_are_refused(measure: Callable[[], object], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        measure()

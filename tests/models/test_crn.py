@@ -138,8 +138,7 @@ def test_a_masked_shot_does_not_affect_any_output() -> None:
     shots, mask = windows(), a_mask(3, SMALL.window)
     other = shots.clone()
     other[mask] = torch.nan
-    for one, two in zip(crn(shots, mask), crn(other, mask), strict=True):
-        assert torch.equal(one, two)
+    assert all(map(torch.equal, crn(shots, mask), crn(other, mask)))
 
 
 def test_a_masked_shot_gets_no_gradient_and_the_mask_embedding_does() -> None:
@@ -153,19 +152,12 @@ def test_a_masked_shot_gets_no_gradient_and_the_mask_embedding_does() -> None:
     assert gradient[1].all()
 
 
-def test_an_empty_mask_equals_no_mask() -> None:
-    crn, _ = network()
-    shots = windows()
-    for one, two in zip(crn(shots), crn(shots, torch.zeros(3, SMALL.window, dtype=torch.bool)), strict=True):
-        assert torch.equal(one, two)
-
-
-def test_a_mask_of_zeros_and_ones_equals_a_boolean_mask() -> None:
+def test_a_mask_of_numbers_equals_a_boolean_mask_and_an_empty_one_equals_none() -> None:
     crn, _ = network()
     shots, mask = windows(), a_mask(3, SMALL.window)
-    for one, two, three in zip(crn(shots, mask), crn(shots, mask.long()), crn(shots, mask.float()), strict=True):
-        assert torch.equal(one, two)
-        assert torch.equal(one, three)
+    for first, *others in ((mask, mask.long(), mask.float()), (None, torch.zeros_like(mask))):
+        for other in others:
+            assert all(map(torch.equal, crn(shots, first), crn(shots, other)))
 
 
 def test_row_zero_of_the_mask_embedding_is_zero_and_never_read() -> None:
@@ -175,8 +167,7 @@ def test_row_zero_of_the_mask_embedding_is_zero_and_never_read() -> None:
     before = crn(shots, mask)
     with torch.no_grad():
         crn.shot_embedding.mask_embedding.weight[0] = 7.0
-    for one, two in zip(before, crn(shots, mask), strict=True):
-        assert torch.equal(one, two)
+    assert all(map(torch.equal, before, crn(shots, mask)))
 
 
 # --- training ---------------------------------------------------------------------------------------------------------
@@ -266,13 +257,12 @@ def test_mixed_precision_outputs_are_close() -> None:
 # --- wrong use --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("shape", [(5, 24), (3, 4, 24), (3, 6, 24), (3, 5, 23), (3, 5, 24, 1)])
-def test_shots_of_another_shape_are_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"shots must be \(B, 5, 24\)"):
-        ContextualRelationNetwork(SMALL)(torch.zeros(shape))
-
-
-@pytest.mark.parametrize("shape", [(3,), (3, 6), (1, 5), (3, 5, 1)])
-def test_a_mask_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match=r"the mask must be \(3, 5\)"):
-        ContextualRelationNetwork(SMALL)(torch.zeros(3, 5, 24), torch.zeros(shape))
+@pytest.mark.parametrize(
+    ("shots", "mask", "words"),
+    [((5, 24), None, r"shots must be \(B, 5, 24\)")]
+    + [((3, *shape), None, r"shots must be \(B, 5, 24\)") for shape in ((4, 24), (6, 24), (5, 23), (5, 24, 1))]
+    + [((3, 5, 24), shape, r"the mask must be \(3, 5\)") for shape in ((3,), (3, 6), (1, 5), (3, 5, 1))],
+)
+def test_other_shapes_are_refused(shots: tuple[int, ...], mask: tuple[int, ...] | None, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        ContextualRelationNetwork(SMALL)(torch.zeros(shots), None if mask is None else torch.zeros(mask))

@@ -14,6 +14,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -25,6 +26,7 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, load_bassl_model
 from pipelines.models.released import read_released, read_state_dict, resnet50_shapes, write_released
 from pipelines.models.shapes import CRNSettings
 from tests.released_layout import crn_forward, head_tensors, released_state, save
+from tests.small_stores import refusal
 
 
 @pytest.fixture
@@ -45,24 +47,15 @@ def resnet() -> nn.Module:
 
 
 def fault(path: Path) -> str:
-    with pytest.raises(StoreError) as caught:
-        read_released(path)
-    message = str(caught.value)
-    assert str(path) in message
-    assert "\n" not in message
-    return message
+    return refusal(lambda: read_released(path), path)
 
 
 def same(one: BasslWeights, two: BasslWeights) -> bool:
     def equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> bool:
         return a.keys() == b.keys() and all(a[n].dtype == b[n].dtype and torch.equal(a[n], b[n]) for n in a)
 
-    return (
-        one.settings == two.settings
-        and equal(one.encoder, two.encoder)
-        and equal(one.crn, two.crn)
-        and equal(one.heads, two.heads)
-    )
+    parts = ("encoder", "crn", "heads")
+    return one.settings == two.settings and all(equal(getattr(one, part), getattr(two, part)) for part in parts)
 
 
 # --- theirs into ours -------------------------------------------------------------------------------------------------
@@ -236,49 +229,37 @@ def test_models_outside_the_released_layout_are_not_exported(tmp_path: Path, sma
         ),
     }
     for words, model in wrong.items():
-        with pytest.raises(BasslError) as caught:
-            write_released(tmp_path / "no.ckpt", model)
-        assert words in str(caught.value)
-        assert "\n" not in str(caught.value)
+        refusal(lambda model=model: write_released(tmp_path / "no.ckpt", model), words, error=BasslError)
     assert not (tmp_path / "no.ckpt").exists()
 
 
 # --- weights that are not in the layout -------------------------------------------------------------------------------
 
+CRN, EMBEDDING = "crn.encoder.layer", "crn.shot_embedding"
+KEY, PLACES = f"{CRN}.1.attention.self.key.bias", f"{EMBEDDING}.position_embedding.weight"
+MASKS, BIAS = f"{EMBEDDING}.mask_embedding.weight", f"{CRN}.1.output.dense.bias"
+NCE = "loss.head_nce.model.0"
+
 Change = Callable[[dict[str, Tensor]], object]
 WRONG: dict[str, Change] = {
-    "crn.encoder.layer.1.attention.self.key.bias is missing": lambda s: s.pop(
-        "crn.encoder.layer.1.attention.self.key.bias"
-    ),
-    "crn.shot_embedding.position_embedding.weight is missing": lambda s: s.pop(
-        "crn.shot_embedding.position_embedding.weight"
-    ),
-    "crn.shot_embedding.mask_embedding.weight is (24,), not a matrix": lambda s: s.update(
-        {"crn.shot_embedding.mask_embedding.weight": torch.ones(24)}
-    ),
-    "has 5 rows, not 2K+2": lambda s: s.update({"crn.shot_embedding.position_embedding.weight": torch.ones(5, 16)}),
-    "has 2 rows, not 2K+2": lambda s: s.update({"crn.shot_embedding.position_embedding.weight": torch.ones(2, 16)}),
-    "a width of 20 cannot be shared": lambda s: s.update(
-        {"crn.shot_embedding.position_embedding.weight": torch.ones(6, 20)}
-    ),
-    "crn.shot_embedding.LayerNorm.weight is (16,), not (24,)": lambda s: s.update(
-        {"crn.shot_embedding.position_embedding.weight": torch.ones(6, 24)}
-    ),
-    "crn.encoder.layer.7.output.dense.bias does not belong there": lambda s: s.update(
-        {"crn.encoder.layer.7.output.dense.bias": s.pop("crn.encoder.layer.1.output.dense.bias")}
-    ),
+    f"{KEY} is missing": lambda s: s.pop(KEY),
+    f"{PLACES} is missing": lambda s: s.pop(PLACES),
+    f"{MASKS} is (24,), not a matrix": lambda s: s.update({MASKS: torch.ones(24)}),
+    "has 5 rows, not 2K+2": lambda s: s.update({PLACES: torch.ones(5, 16)}),
+    "has 2 rows, not 2K+2": lambda s: s.update({PLACES: torch.ones(2, 16)}),
+    "a width of 20 cannot be shared": lambda s: s.update({PLACES: torch.ones(6, 20)}),
+    f"{EMBEDDING}.LayerNorm.weight is (16,), not (24,)": lambda s: s.update({PLACES: torch.ones(6, 24)}),
+    f"{CRN}.7.output.dense.bias does not belong there": lambda s: s.update({BIAS.replace("1", "7"): s.pop(BIAS)}),
     "loss.head_pp.weight is (3, 16), not (2, 16)": lambda s: s.update({"loss.head_pp.weight": torch.ones(3, 16)}),
-    "loss.head_nce.model.0.bias is (), not (24,)": lambda s: s.update({"loss.head_nce.model.0.bias": torch.ones(())}),
-    "loss.head_nce.model.0.weight is (), not (2048, 24)": lambda s: s.update(
-        {"loss.head_nce.model.0.weight": torch.ones(())}
-    ),
+    f"{NCE}.bias is (), not (24,)": lambda s: s.update({f"{NCE}.bias": torch.ones(())}),
+    f"{NCE}.weight is (), not (2048, 24)": lambda s: s.update({f"{NCE}.weight": torch.ones(())}),
     "loss.head_other.weight does not belong there": lambda s: s.update({"loss.head_other.weight": torch.ones(1)}),
     "metric.total does not belong there": lambda s: s.update({"metric.total": torch.ones(1)}),
     "loss.head_cgm.bias is of torch.int64, not torch.float32": lambda s: s.update(
         {"loss.head_cgm.bias": torch.ones(2, dtype=torch.int64)}
     ),
     "loss.head_pp.bias contains values that are not finite": lambda s: s["loss.head_pp.bias"].fill_(torch.inf),
-    "pos_ids is not 0 to 5": lambda s: s.update({"crn.shot_embedding.pos_ids": torch.arange(7)}),
+    "pos_ids is not 0 to 5": lambda s: s.update({f"{EMBEDDING}.pos_ids": torch.arange(7)}),
     "attention_mask is not zero": lambda s: s["crn.attention_mask"].fill_(-10_000.0),
     "neither loss.head_* nor head_sbd": lambda s: [s.pop(name) for name in list(s) if "head" in name],
     "loss.head_cgm.weight is missing": lambda s: s.pop("loss.head_cgm.weight"),
@@ -596,35 +577,44 @@ def test_a_changed_weight_is_detected(tmp_path: Path, small: Path) -> None:
     assert "a checksum in it is wrong" in fault(tmp_path / "flipped.ckpt")
 
 
-def test_files_of_other_kinds_are_refused(tmp_path: Path, small: Path) -> None:
-    assert "no such checkpoint" in fault(tmp_path / "none.ckpt")
-    assert "cannot be read" in fault(tmp_path)
-    other = tmp_path / "other.ckpt"
-    other.write_text("the weights are in the other folder\n" * 50)
-    assert "not a PyTorch checkpoint" in fault(other)
-    with tarfile.open(other, "w:gz") as archive:
-        archive.add(small, "small.ckpt")
-    assert "unpack it" in fault(other)
-    with tarfile.open(other, "w") as archive:
-        archive.add(small, "small.ckpt")
-    assert "not a PyTorch checkpoint" in fault(other)
-    with zipfile.ZipFile(other, "w") as zipped:
-        zipped.writestr("readme.txt", "hello")
-    assert "not a checkpoint of weights" in fault(other)
-    with zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as zipped:
-        zipped.writestr("archive/data.pkl", bytes(10**6))
-    assert "another kind of zip archive" in fault(other)
-    with zipfile.ZipFile(other, "w") as zipped:
-        zipped.write(small, "small.ckpt")
-    assert "not a checkpoint of weights" in fault(other)
-    torch.save(released_state(), other, _use_new_zipfile_serialization=False)
-    assert "not a PyTorch checkpoint" in fault(other)
-    torch.save(released_state(), other)
-    assert "no 'state_dict'" in fault(other)
-    torch.save(torch.zeros(3), other)
-    assert "no 'state_dict'" in fault(other)
-    save_bassl_model(other, read_released(small))
-    assert "not a PyTorch checkpoint" in fault(other)
+def tar_of(path: Path, source: Path, mode: Any) -> None:
+    with tarfile.open(path, mode) as archive:
+        archive.add(source, "small.ckpt")
+
+
+def zip_of(path: Path, name: str, content: bytes, compression: int = zipfile.ZIP_STORED) -> None:
+    with zipfile.ZipFile(path, "w", compression) as archive:
+        archive.writestr(name, content)
+
+
+OTHER_KINDS: dict[str, tuple[Callable[[Path, Path], object], str]] = {
+    "missing": (lambda path, small: None, "no such checkpoint"),
+    "a folder": (lambda path, small: path.mkdir(), "cannot be read"),
+    "text": (lambda path, small: path.write_text("in the other folder\n" * 50), "not a PyTorch checkpoint"),
+    "tar.gz": (lambda path, small: tar_of(path, small, "w:gz"), "unpack it"),
+    "tar": (lambda path, small: tar_of(path, small, "w"), "not a PyTorch checkpoint"),
+    "zip of text": (lambda path, small: zip_of(path, "readme.txt", b"hello"), "not a checkpoint of weights"),
+    "packed zip": (
+        lambda path, small: zip_of(path, "archive/data.pkl", bytes(10**6), zipfile.ZIP_DEFLATED),
+        "another kind of zip archive",
+    ),
+    "zip of it": (lambda path, small: zip_of(path, "small.ckpt", small.read_bytes()), "not a checkpoint of weights"),
+    "old torch": (
+        lambda path, small: torch.save(released_state(), path, _use_new_zipfile_serialization=False),
+        "not a PyTorch checkpoint",
+    ),
+    "weights alone": (lambda path, small: torch.save(released_state(), path), "no 'state_dict'"),
+    "a tensor": (lambda path, small: torch.save(torch.zeros(3), path), "no 'state_dict'"),
+    "ours": (lambda path, small: save_bassl_model(path, read_released(small)), "not a PyTorch checkpoint"),
+}
+
+
+@pytest.mark.parametrize(("put", "words"), OTHER_KINDS.values(), ids=OTHER_KINDS)
+def test_files_of_other_kinds_are_refused(
+    tmp_path: Path, small: Path, put: Callable[[Path, Path], object], words: str
+) -> None:
+    put(tmp_path / "other.ckpt", small)
+    assert words in fault(tmp_path / "other.ckpt")
 
 
 def test_the_state_dict_can_be_read_directly(small: Path) -> None:
