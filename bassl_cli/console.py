@@ -94,9 +94,11 @@ def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
 
 
 def conclude(results: Sequence[VideoResult], written: str, quiet: bool, named: bool = False) -> None:
-    """A line for each video that failed, and unless ``quiet`` one that counts them all and says where the output is.
-    Where all are ``named`` already, more than three that failed for one reason have one line. Raises typer.Exit with 1
-    where a video failed."""
+    """Show the warnings, a line for each video that failed, and unless ``quiet`` one that counts all and says where the
+    output is. If a table has ``named`` the videos, more than three that failed for one reason have one line. Raises
+    typer.Exit with 1 if a video failed."""
+    for warning in (warning for result in results for warning in result.warnings):
+        warn(warning)
     failed = [result.error for result in results if result.status == "failed"]
     reasons: dict[str, list[str]] = {}
     for error in failed:
@@ -115,10 +117,7 @@ def conclude(results: Sequence[VideoResult], written: str, quiet: bool, named: b
 def show_videos(
     results: Sequence[VideoResult], counted: Sequence[str], written: str, as_json: bool, quiet: bool
 ) -> None:
-    """Show the results of several videos: their warnings, a table with the fields in ``counted`` or JSON, and then
-    what `conclude` shows."""
-    for warning in (warning for result in results for warning in result.warnings):
-        warn(warning)
+    """Show the results of videos: a table with the fields in ``counted``, or JSON, and what `conclude` shows."""
     if as_json:
         print_json([as_plain(result) for result in results])
     elif not quiet:

@@ -18,7 +18,5 @@ def extract_sound(videos: Videos, settings: SoundSettings, quiet: console.Quiet 
     """
     with console.videos_progress(quiet) as (start, progress):
         results = stage(videos, settings, progress, start)
-    for warning in (warning for result in results for warning in result.warnings):
-        console.warn(warning)
     wrote = any(result.status == "done" for result in results)
     console.conclude(results, f"wrote {settings.run.output}" if wrote else "nothing to write", quiet)

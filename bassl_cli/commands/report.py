@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFiles, with_settings
 from pipelines.errors import BasslError
@@ -20,7 +18,11 @@ def report(settings: ReportSettings, files: SceneFiles = [SCENES], quiet: consol
     Examples: bassl report scenes.json --truth truth.csv, bassl report out/*.json
     """
     if len(files) > 1:
-        _report_several(files, settings, quiet)
+        with console.videos_progress(quiet) as (start, progress):
+            results = report_videos(files, settings, progress, start)
+        wrote = any(result.status == "done" for result in results)
+        written = f"{index_path(files, settings)} shows all pages" if wrote else "no page was made"
+        console.conclude(results, written, quiet)
         return
     (file,) = files
     if file != STDIO and not file.exists():
@@ -35,13 +37,3 @@ def report(settings: ReportSettings, files: SceneFiles = [SCENES], quiet: consol
         console.say(
             f"{console.count(result.scenes, 'scene')}, {console.count(result.shots, 'shot')}; wrote {result.output}"
         )
-
-
-def _report_several(files: list[Path], settings: ReportSettings, quiet: bool) -> None:
-    with console.videos_progress(quiet) as (start, progress):
-        results = report_videos(files, settings, progress, start)
-    for result in results:
-        for warning in result.warnings:
-            console.warn(f"{result.output.name}: {warning}")
-    wrote = any(result.status == "done" for result in results)
-    console.conclude(results, f"{index_path(files, settings)} shows all pages" if wrote else "no page was made", quiet)

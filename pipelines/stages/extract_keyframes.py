@@ -1,4 +1,4 @@
-"""Extracting keyframes: videos in, one keyframe store for each out.
+"""Extracting keyframes: videos in, one keyframe store per video out.
 
 Each video has a child process, which decodes it, cuts it into shots and writes the store.
 """
@@ -24,9 +24,8 @@ from pipelines.video.inputs import READ_TWICE, find_videos, fingerprint, video_i
 from pipelines.video.shots import KeyframedShot, ReaderSettings
 from pipelines.video_jobs import VideoTask, run
 
-if TYPE_CHECKING:  # start-up time: av, h5py
+if TYPE_CHECKING:  # start-up time: h5py
     from pipelines.stores.keyframes import StoredShot
-    from pipelines.video.reader import VideoReader
 
 
 @dataclass(frozen=True)
@@ -132,14 +131,13 @@ def _existing_result(task: VideoTask[ExtractSettings]) -> VideoResult | None:
             if theirs.get(key) != ours.get(key)
         )
         raise StoreError(f"{task.output}: was made with other settings ({other}); --overwrite makes it again")
-    known = store.source.get("fingerprint")  # None in a store of an earlier version
-    if known not in (None, fingerprint(task.video)) or store.source["bytes"] != task.video.stat().st_size:
+    if store.source.get("fingerprint") != fingerprint(task.video):
         raise StoreError(f"{task.output}: was made from another file than {task.video}; --overwrite makes it again")
     return task.result("kept", shots=len(store.frames), frames=store.video.frames, duration=store.video.duration)
 
 
 def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResult:
-    """Read the video of a task and write its store; runs in a child process."""
+    """Read a video and write its store; runs in a child process."""
     from pipelines.video.reader import VideoReader  # start-up time: av, which the parent process does not need
 
     reader = VideoReader(
@@ -149,8 +147,17 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
     )
     shots = iter(reader)
     shots = chain([next(shots)], shots)  # starts the threads that decode
+    from pipelines.stores.keyframes import write_keyframes  # start-up time: h5py, imported while the threads decode
+
+    def describe() -> tuple[VideoFacts, dict[str, Any]]:
+        if task.cores > 1 and not reader.exact:
+            raise InexactError
+        facts = replace(reader.facts, path=task.video.name)  # the same video elsewhere gives the same store
+        return facts, _describe_file(task.video)
+
+    stored = _compress_shots(shots, task.settings.quality)
     try:
-        _write_store(task, reader, shots)
+        write_keyframes(task.output, stored, describe, _store_settings(task.settings))
     except InexactError:
         return _extract(replace(task, cores=1), report)
     facts = reader.facts
@@ -163,29 +170,9 @@ class InexactError(Exception):
     """Frames that FFmpeg fills in for lost data depend on its number of threads: only one is reproducible."""
 
 
-def _write_store(task: VideoTask[ExtractSettings], reader: VideoReader, shots: Iterable[KeyframedShot]) -> None:
-    """Write the keyframe store of a video from all shots of its reader.
-
-    Raises:
-        InexactError: the video is damaged, and several threads decoded it.
-        BasslError: the video cannot be read, or the store cannot be written.
-    """
-    from pipelines.stores.keyframes import write_keyframes  # start-up time: h5py and PIL, while the threads decode
-
-    def describe() -> tuple[VideoFacts, dict[str, Any]]:
-        if task.cores > 1 and not reader.exact:
-            raise InexactError
-        facts = replace(reader.facts, path=task.video.name)  # the same video elsewhere gives the same store
-        return facts, _describe_file(task.video)
-
-    write_keyframes(
-        task.output, _compress_shots(shots, task.settings.quality), describe, _store_settings(task.settings)
-    )
-
-
 def _compress_shots(shots: Iterable[KeyframedShot], quality: int) -> Iterator[StoredShot]:
-    from pipelines.stores.jpeg import to_jpeg  # start-up time: PIL
-    from pipelines.stores.keyframes import StoredShot  # start-up time: h5py
+    from pipelines.stores.jpeg import to_jpeg  # start-up time: OpenCV, h5py
+    from pipelines.stores.keyframes import StoredShot
 
     for shot in shots:
         try:

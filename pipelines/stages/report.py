@@ -26,8 +26,6 @@ from pipelines.video_jobs import VideoTask, run
 if TYPE_CHECKING:  # start-up time: Jinja, Pillow
     from pipelines.outputs.page import TrueEnds
 
-_ENDINGS = (".html", ".htm")
-
 
 @dataclass(frozen=True)
 class ReportSettings:
@@ -61,12 +59,14 @@ def report(
     **options: Any,
 ) -> VideoResult:
     """Write the page of a ``scenes.json``, with images from a keyframe store with the same shots, or else from the
-    video; ``progress`` is called with the number of seconds read.
+    video; ``progress`` is called with the seconds read.
+
+    Returns:
+        the result, with warnings about what is missing from the page and notes on how the truth was matched.
 
     Raises:
-        BasslError: one line, for a ``scenes.json``, truth or video that cannot be used, a video that is another one, or
-        a
-            page that cannot be written.
+        BasslError: one line, for a ``scenes.json``, truth or video that cannot be used, another video, or a page that
+            cannot be written.
     """
     settings = with_options(settings, **options)
     from pipelines.datasets.scene_list import read_scene_list, with_video  # start-up time: numpy
@@ -75,7 +75,7 @@ def report(
 
     file = Path(file)
     path = settings.run.output or _page_path(file, None)
-    if path.suffix.lower() not in _ENDINGS:
+    if path.suffix.lower() not in (".html", ".htm"):
         raise BasslError(f"{path}: a page's name ends in .html")
     stored = read_scene_list(file)
     listed = with_video(stored, settings.video)
@@ -113,9 +113,13 @@ def report_videos(
     on_start: Callable[[int], None] | None = None,
     **options: Any,
 ) -> list[VideoResult]:
-    """Write the page of each of several ``scenes.json``, and ``index.html``, which shows them all, into the output
-    folder, or else each beside its file and the index into the folder that holds them all. What fails with
-    one file is in its result, and the others are still done.
+    """Write the page of each of several ``scenes.json``, and ``index.html``, which shows them all.
+
+    They are written to the folder ``output``; without it, each page beside its file, and the index to the
+    folder that contains all files.
+
+    Returns:
+        one result per file, in their order. The result of a file that failed has the reason.
 
     Raises:
         BasslError: one line, for two files that would have the same page, or an index that cannot be written.
@@ -125,23 +129,21 @@ def report_videos(
 
     sources = paths_of(files)
     if settings.video is not None:
-        raise BasslError(f"{settings.video}: is one video, and {len(sources)} files are given")
+        raise BasslError(f"{settings.video}: is one video, but {len(sources)} files are given")
     if settings.run.output is not None:
         check_names_folder(settings.run.output)
-    paths = [_page_path(file, settings.run.output) for file in sources]
     index = index_path(sources, settings)
     by_path = {index.resolve(): Path("the page of all videos")}
-    for file, path in zip(sources, paths, strict=True):
+    tasks = []
+    for file in sources:
+        path = _page_path(file, settings.run.output)
         other = by_path.setdefault(path.resolve(), file)
         if other != file:
             raise BasslError(
                 f"{path}: would be the page of {file} and {other}; name another folder with -o, or rename one"
             )
+        tasks.append(VideoTask(file, file.name, path, with_options(settings, output=path)))
     check_writable(index)
-    tasks = [
-        VideoTask(file, file.name, path, with_options(settings, output=path))
-        for file, path in zip(sources, paths, strict=True)
-    ]
     results = run(tasks, _report_one, progress=progress, on_start=on_start)
     if written := [result.output for result in results if result.status == "done"]:
         save_index(index, written)
@@ -152,18 +154,18 @@ def _report_one(task: VideoTask[ReportSettings], tell: ReportVideo) -> VideoResu
     return report(task.video, task.settings, lambda stage, done, total: tell(VideoProgress(task.video_id, done, total)))
 
 
-def _page_path(file: Path, folder: Path | None) -> Path:
-    return (folder or file.parent) / f"{'scenes' if file == STDIO else file.stem}.html"
-
-
 def index_path(files: Sequence[Path], settings: ReportSettings) -> Path:
-    """Where the page is that shows the pages of several files."""
+    """Path of the page that shows the pages of several files."""
     common = os.path.commonpath([file.parent.absolute() for file in files])
     return (settings.run.output or Path(os.path.relpath(common))) / "index.html"
 
 
+def _page_path(file: Path, folder: Path | None) -> Path:
+    return (folder or file.parent) / f"{'scenes' if file == STDIO else file.stem}.html"
+
+
 def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds, tuple[str, ...]]:
-    """The true scene ends on the shots of a ``scenes.json``, as `bassl score` puts them there."""
+    """The true scene ends on the shots of a ``scenes.json``, placed as `bassl score` places them."""
     from pipelines.datasets.scene_files import read_scenes_json  # start-up time: numpy
     from pipelines.outputs.page import TrueEnds  # start-up time: Jinja, Pillow
 
@@ -174,13 +176,13 @@ def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds,
     assert shots.shots_seconds is not None
     video = alignment.video
     rows = shots.shots_seconds if video.seconds is None else video.seconds
-    # A true end that is near no end of a shot has cut a shot in two there; such a cut is not a shot of the page.
+    # A true end that is far from the ends of all shots splits a shot in the alignment, but not on the page.
     own = {end: i for i, end in enumerate(shots.shots_seconds[:, 1].tolist())}
-    true = [end for (_, end), label in zip(rows.tolist(), video.labels.tolist(), strict=True) if label]
+    ends = [end for (_, end), label in zip(rows.tolist(), video.labels.tolist(), strict=True) if label]
     return (
         TrueEnds(
-            shots=tuple(own[end] for end in true if end in own),
-            elsewhere=tuple(end for end in true if end not in own),
+            shots=tuple(own[end] for end in ends if end in own),
+            elsewhere=tuple(end for end in ends if end not in own),
             tolerance=settings.tolerance,
             source=f"{truth.name}, {name}" if truth.is_dir() else truth.name,
         ),
@@ -189,7 +191,7 @@ def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds,
 
 
 def _stored_images(listed: SceneList, stores: Path) -> list[bytes]:
-    """The middle keyframe of each shot from the video's store; [] where there is none with these shots."""
+    """The middle keyframe of each shot from the video's store; [] if there is no store with these shots."""
     import numpy as np  # start-up time
 
     from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes  # start-up time: h5py
@@ -220,7 +222,7 @@ def _video_images(
     ranges = []
     with ExitStack() as held:
         shots = file
-        if file == STDIO:  # which is another one in the process that reads the video
+        if file == STDIO:  # the process that reads the video has another stdin
             shots = Path(held.enter_context(TemporaryDirectory())) / "scenes.json"
             listed.save(shots)
         reader = ReaderSettings(shots=shots, keyframes=1, start=listed.shots[0].start or None, end=end)

@@ -393,7 +393,7 @@ def test_a_file_that_is_not_a_video_gives_a_one_line_error(
         (["--dask", "tcp://127.0.0.1:9"], ["--dask", "several videos"]),
         (["-o", "scenes.unknown"], ["scenes.unknown", ".json"]),
         (["--shots", "-"], ["a list of shots is read from a file, not from stdin"]),
-        (["{copy}", "--shots", "{text}"], ["text.txt", "shots of one video, and 2 videos"]),
+        (["{copy}", "--shots", "{text}"], ["text.txt", "shots of one video, but 2 videos"]),
     ],
 )
 def test_unusable_options_and_files_give_a_one_line_error(

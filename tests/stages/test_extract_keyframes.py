@@ -22,7 +22,7 @@ from pipelines.options import with_options
 from pipelines.processes import Child
 from pipelines.progress import VideoProgress, VideoResult
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
-from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
+from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.inputs import fingerprint
 from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
@@ -232,16 +232,6 @@ def test_a_store_of_another_video_of_the_same_size_is_not_kept(library: Path, ou
     (tmp_path / "a.mp4").write_bytes(content)
     (result,) = extract(tmp_path / "a.mp4", output=output)
     assert result.error.endswith("--overwrite makes it again")
-
-
-def test_a_store_of_an_earlier_version_is_kept_for_a_video_of_its_size(library: Path, output: Path) -> None:
-    store = read_keyframes(output / "a.h5")
-    columns = (store.frames, store.seconds, store.keyframes)
-    rows = zip(*(column.tolist() for column in columns), read_jpegs(store, 0, len(store.frames)), strict=True)
-    shots = [StoredShot(*(tuple(each) for each in row)) for row in rows]
-    before = {name: store.source[name] for name in ("name", "bytes", "sha256")}
-    write_keyframes(store.path, shots, lambda: (store.video, before), store.settings)
-    assert [result.status for result in extract(library / "a.mp4", output=output)] == ["kept"]
 
 
 @pytest.mark.parametrize("content", [b"", b"text", None])

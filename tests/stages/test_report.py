@@ -317,7 +317,7 @@ def test_several_files_get_pages_and_an_index_and_a_bad_file_fails_alone(
             [],
             ["index.html", "would be the page of index.json and the page of all videos"],
         ),
-        (["scenes.json", "index.json"], ["--video", "video.mp4"], ["video.mp4", "is one video, and 2 files"]),
+        (["scenes.json", "index.json"], ["--video", "video.mp4"], ["video.mp4", "is one video, but 2 files"]),
     ],
 )
 def test_pages_that_would_be_the_same_file_are_refused(

@@ -174,20 +174,13 @@ def predict_videos(
         BasslError: for inputs, a model or settings that cannot be used at all.
         ValueError: as :func:`predict`.
     """
-    from pipelines.stages.predict.videos import predict_all  # start-up time: PyAV
+    from pipelines.stages.predict.videos import plan, predict_all  # start-up time: OpenCV, PyAV
 
-    return predict_all(
-        inputs,
-        Path(output),
-        with_options(settings, **options),
-        overwrite=overwrite,
-        storyboards=None if storyboards is None else Path(storyboards),
-        pages=pages,
-        jobs=jobs,
-        dask=dask,
-        progress=progress,
-        on_start=on_start,
-    )
+    if jobs is not None and jobs < 1:
+        raise ValueError(f"jobs must be at least 1, not {jobs}")
+    settings, boards = with_options(settings, **options), None if storyboards is None else Path(storyboards)
+    tasks = plan(find_videos(inputs), Path(output), settings, boards, pages, overwrite)
+    return predict_all(tasks, jobs, dask, progress, on_start)
 
 
 def _check_outputs(output: Path | None, board: Path | None, page: Path | None, read: Sequence[Path | None]) -> None:

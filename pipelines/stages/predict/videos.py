@@ -1,4 +1,4 @@
-"""Prediction of videos into files: one video, or many in parallel, of which finished ones are kept."""
+"""Prediction of videos into files: of one video, or of many, in parallel; finished videos are kept."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from pipelines.scenes import SCHEMA, SCHEMA_VERSION, SceneList
 from pipelines.settings import VIDEO_OPTIONS
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.settings import PredictSettings
-from pipelines.video.inputs import find_videos, fingerprint, video_at, video_ids
+from pipelines.video.inputs import fingerprint, video_at, video_ids
 from pipelines.video_jobs import VideoTask, run
 
-# What a result depends on: where one differs, it is made again only with --overwrite. It records the end of a part, not
-# the duration.
+# What a result depends on: if one of these differs, only --overwrite makes it again. A result records the end of the
+# part that was read, not its duration.
 _DECIDING = (*(name for name in VIDEO_OPTIONS if name != "duration"), "encoder_id", "model_id")
 
 
@@ -42,50 +42,82 @@ def predict_to_files(
     video_id: str | None = None,
     overwrite: bool = False,
 ) -> SceneList:
-    """Find the scenes of a video and write the files asked for; ``output`` last, so that it marks the video as done. As
-    :func:`pipelines.stages.predict.predict_file`, but for the ``video_id``, which the video has where videos of several
-    folders share its name."""
+    """Find the scenes of a video and write the files that have a path; ``output`` last: it marks the video as done.
+
+    As :func:`pipelines.stages.predict.predict_file`, except for ``video_id``, the id if videos of several folders share
+    a name.
+    """
     checked = output if output is not None and is_scenes_json(output) and not overwrite else None
     if checked is not None:
         _check_replaceable(checked, video)
     images = ShotImages(storyboard, page)
-    found = model.predict(video, progress=progress, on_shot=images.add)
+    scenes = model.predict(video, progress=progress, on_shot=images.add)
     if checked is not None:  # it may have been corrected meanwhile
         _check_replaceable(checked, video)
     if video_id is not None:
-        found = replace(found, video=replace(found.video, id=video_id))
-    images.save(found, video, output or Path("scenes.json"))
+        scenes = replace(scenes, video=replace(scenes.video, id=video_id))
+    images.save(scenes, video, output or Path("scenes.json"))
     if output is not None:
-        save(found, output)
-    return found
+        save(scenes, output)
+    return scenes
 
 
 def _check_replaceable(output: Path, video: Path) -> None:
     check_replaceable(output, video, lambda facts: _is_of(facts.fingerprint, facts.path, video))
 
 
-def predict_all(
-    inputs: Path | str | Sequence[Path | str],
+def plan(
+    videos: Sequence[Path],
     output: Path,
     settings: PredictSettings,
-    *,
-    overwrite: bool,
     storyboards: Path | None,
     pages: bool,
+    overwrite: bool,
+) -> list[VideoTask[PredictSettings]]:
+    """What is to be written for each video, into the folders ``output`` and ``storyboards``.
+
+    Raises:
+        BasslError: the settings do not fit several videos, or a file cannot be written or is an input.
+    """
+    shots, index = settings.reading.shots, output / "index.html"
+    if shots is not None and len(videos) > 1:
+        raise BasslError(f"{shots}: is a list of shots of one video, but {len(videos)} videos are given")
+    tasks = [
+        VideoTask(
+            video,
+            name,
+            output / f"{name}.json",
+            settings,
+            storyboard=None if storyboards is None else storyboards / f"{name}.png",
+            page=output / f"{name}.html" if pages else None,
+            overwrite=overwrite,
+        )
+        for video, name in zip(videos, video_ids(videos), strict=True)
+    ]
+    if pages and any(task.video_id.lower() == "index" for task in tasks):
+        raise BasslError(f"{index}: would be the page of a video and of all videos; rename the video")
+    for path in tasks[0].files if tasks else ():
+        check_writable(path)
+    if pages:
+        check_writable(index)
+    check_inputs_kept((path for task in tasks for path in task.files), (*videos, shots, settings.model))
+    return tasks
+
+
+def predict_all(
+    tasks: Sequence[VideoTask[PredictSettings]],
     jobs: int | None,
     dask: str | None,
     progress: ReportVideo | None,
     on_start: Callable[[int], None] | None,
 ) -> list[VideoResult]:
-    """Find the scenes of videos, each into its own file; see :func:`pipelines.stages.predict.predict_videos`."""
-    if jobs is not None and jobs < 1:
-        raise ValueError(f"jobs must be at least 1, not {jobs}")
-    videos = find_videos(inputs)
-    if not videos:
+    """Find the scenes of several videos; see :func:`pipelines.stages.predict.predict_videos`."""
+    if not tasks:
         return []
+    settings = tasks[0].settings
     if dask is not None and settings.encoder is not None:
         settings = replace(settings, encoder=absolute_encoder(settings.encoder))
-    tasks = _plan(videos, output, settings, storyboards, pages, overwrite)
+        tasks = [replace(task, settings=settings) for task in tasks]
     model = SceneModel(settings).load()
     jobs = min(jobs or _default_jobs(), len(tasks))
     in_children = dask is not None or jobs > 1
@@ -103,51 +135,12 @@ def predict_all(
     if shown:
         from pipelines.outputs.page.videos import save_index  # start-up time: Jinja, Pillow
 
-        save_index(output / "index.html", shown)
+        save_index(shown[0].with_name("index.html"), shown)
     return results
 
 
-def _plan(
-    videos: Sequence[Path],
-    output: Path,
-    settings: PredictSettings,
-    storyboards: Path | None,
-    pages: bool,
-    overwrite: bool,
-) -> list[VideoTask[PredictSettings]]:
-    """What is to be written for each video. Raises BasslError if the settings do not fit several videos, or a file
-    cannot be written or is an input."""
-    if settings.reading.shots is not None and len(videos) > 1:
-        raise BasslError(
-            f"{settings.reading.shots}: is a list of shots of one video, and {len(videos)} videos are given"
-        )
-    tasks = [
-        VideoTask(
-            video,
-            name,
-            output / f"{name}.json",
-            settings,
-            storyboard=None if storyboards is None else storyboards / f"{name}.png",
-            page=output / f"{name}.html" if pages else None,
-            overwrite=overwrite,
-        )
-        for video, name in zip(videos, video_ids(videos), strict=True)
-    ]
-    index = output / "index.html"
-    if pages and any(task.video_id.lower() == "index" for task in tasks):
-        raise BasslError(f"{index}: would be the page of a video and of all videos; rename the video")
-    for path in tasks[0].files:
-        check_writable(path)
-    if pages:
-        check_writable(index)
-    check_inputs_kept(
-        (path for task in tasks for path in task.files), (*videos, settings.reading.shots, settings.model)
-    )
-    return tasks
-
-
 def _predict_in_child(task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
-    """Find the scenes of the video of a task; runs in a child process, here or on a worker of a cluster."""
+    """Find the scenes of a video; runs in a child process, on this machine or on a worker of a cluster."""
     return _predict(SceneModel(task.settings, task.cores), task, report)
 
 
@@ -182,8 +175,11 @@ def _default_jobs() -> int:
 
 
 def _existing_result(record: Mapping[str, Any], task: VideoTask[PredictSettings]) -> VideoResult | None:
-    """The existing result of a video; None if there is none, or a file is missing. ``record`` is what a result now
-    depends on. Raises BasslError if the file is not a scenes.json of this video, or was made with other settings."""
+    """The existing result of a video; None if one of its files is missing. ``record``: what a new one depends on.
+
+    Raises:
+        BasslError: the file is not a scenes.json of this video, or was made with other settings.
+    """
     if (
         task.overwrite or task.settings.reading.shots is not None or not task.output.exists()
     ):  # a list of shots may change
@@ -218,8 +214,8 @@ def _existing_result(record: Mapping[str, Any], task: VideoTask[PredictSettings]
 
 
 def _record_new_place(task: VideoTask[PredictSettings], content: Mapping[str, Any]) -> None:
-    """Write into an existing result where its video is now, if that was moved: other commands then find it. All else
-    in the file stays."""
+    """Write the new path of a video that was moved into its existing result, so that other commands find it. The rest
+    of the file stays as it is."""
     video = content["video"]
     if video.get("fingerprint") is None or video["path"] == str(task.video.absolute()):
         return
@@ -233,8 +229,8 @@ def _record_new_place(task: VideoTask[PredictSettings], content: Mapping[str, An
         write_atomically(task.output, json.dumps({**content, "video": video | moved}, indent=1).encode() + b"\n")
 
 
-def _is_of(known_by: str | None, path: str, video: Path) -> bool:
-    """Whether the video of a ``scenes.json`` is this video; by its name where the file has no fingerprint."""
-    if known_by is not None:
-        return known_by == fingerprint(video)
+def _is_of(stored: str | None, path: str, video: Path) -> bool:
+    """Whether the video of a ``scenes.json`` is this video: by the stored fingerprint, else by its name."""
+    if stored is not None:
+        return stored == fingerprint(video)
     return PureWindowsPath(path).name == PureWindowsPath(video).name
