@@ -74,7 +74,7 @@ def divide(worth: Floats, scenes: int) -> Segmentation:
 
 
 def backtrack(worth: Floats, values: Floats, scenes: int) -> NDArray[np.int64]:
-    """Last shots of the scenes, without the video's last, of the best division according to `prefix_values`."""
+    """Last shots of the scenes of the best division according to `prefix_values`, without the video's last shot."""
     ends: list[int] = []
     n = worth.shape[1]
     for k in range(scenes, 0, -1):
@@ -87,7 +87,7 @@ def backtrack(worth: Floats, values: Floats, scenes: int) -> NDArray[np.int64]:
 def spanning(best: Floats) -> Floats:
     """The maximum value of a division without an end at each shot, (N,): with a scene that spans it.
 
-    `best`: (L, N), `best[m-1, j]` of the best division in which a scene of m shots ends with shot j.
+    `best`: (L, N), `best[m-1, j]` is the value of the best division in which a scene of m shots ends with shot j.
     """
     L, N = best.shape
     longer = np.maximum.accumulate(best[::-1], axis=0)[::-1]  # scenes of at least m shots
@@ -100,12 +100,12 @@ def spanning(best: Floats) -> Floats:
 def margins(with_end: Floats, without: Floats) -> Floats:
     """The margin of an end at each shot: the maximum value of a division with an end there, minus the maximum without.
 
-    Positive at the ends of the best division (0 if another one has the same value), negative elsewhere; infinite where
-    all or no divisions have an end; -infinity at the last shot.
+    Positive at the ends of the best division (0 if another one has the same value), negative elsewhere; infinite if all
+    or no divisions have an end there; -infinity at the last shot.
     """
     margin = np.full(len(with_end), -np.inf)
-    known = with_end > -np.inf
-    margin[known] = with_end[known] - without[known]
+    possible = with_end > -np.inf
+    margin[possible] = with_end[possible] - without[possible]
     margin[-1] = -np.inf
     return margin
 
@@ -114,5 +114,5 @@ def _in_reverse(worth: Floats) -> Floats:
     """The same table for the reversed video."""
     L, N = worth.shape
     lengths = np.arange(1, L + 1)[:, None]
-    last = N - 1 - np.arange(N) + lengths - 1  # the scene that begins there ends here in the original order
+    last = N - 1 - np.arange(N) + lengths - 1  # in the original order, of the scene that begins at each shot
     return np.asarray(np.where(last < N, worth[lengths - 1, np.minimum(last, N - 1)], -np.inf))

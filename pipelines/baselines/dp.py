@@ -43,7 +43,7 @@ def dynamic_programming(features: Features, times: Times, settings: DPSettings =
     """Choose the boundaries of maximum total value, where each is evaluated with the two scenes that it separates.
 
     The criterion of a boundary between scenes A and B is low where they differ. With w(X, Y) for the sum of the
-    similarities of the shots in X to those in Y, each faded by the distance of the two in shots, it is the sum of
+    similarities of the shots in X to the shots in Y, each faded by the distance of the two in shots, it is the sum of
 
     - the normalised cut of A and B: w(A, B) / (w(A, B) + w(A, A)) + w(A, B) / (w(A, B) + w(B, B));
     - the same of B and everything before A, its side on B only: w(M, B) / (w(M, B) + w(B, B)), 0 where nothing is
@@ -59,7 +59,8 @@ def dynamic_programming(features: Features, times: Times, settings: DPSettings =
     interpretation. Because a criterion here depends on two scenes only, the best division is found exactly, without
     heuristics. A shot is not its own neighbour, so that a scene of one shot has no internal similarity and its share of
     the cut is 1. (With min-max cuts of mean similarities its internal similarity would be maximal, hundreds of single
-    shots become scenes, and AP falls to chance.) Strict similarity, of colour and structure, is that of the features.
+    shots become scenes, and AP falls to chance.) The paper's strict similarity, of color and structure, is here the
+    similarity of the features.
 
     Score: the maximum value of a division with an end at the shot, minus the maximum without. Positive at the ends.
 
@@ -72,7 +73,7 @@ def dynamic_programming(features: Features, times: Times, settings: DPSettings =
     N = len(x)
     L = min(settings.longest, N)
     criteria = Criteria(similarities(x), settings)
-    # Total value of the boundaries before the end n of a scene of a shots, and of those from n on: [n, a].
+    # [n, a]: for a scene of a shots that ends at n, total value of the boundaries before n, and from n on.
     before, after = np.full((N + 1, L + 1), -np.inf), np.full((N + 1, L + 1), -np.inf)
     lengths = np.arange(1, L + 1)
     before[lengths, lengths] = 0.0  # the first scene
@@ -86,7 +87,7 @@ def dynamic_programming(features: Features, times: Times, settings: DPSettings =
         worth = settings.reward - criteria.at(n)
         b = np.arange(1, worth.shape[1] + 1)
         after[n, 1 : len(worth) + 1] = (worth + after[n + b, b]).max(axis=1)
-    through = before + after  # of the best division with a scene of a shots that ends at n
+    through = before + after  # value of the best division with this scene
     margin = margins(through[1:, 1:].max(axis=1), spanning(np.ascontiguousarray(through[1:, 1:].T)))
     return segmentation(_follow(criteria, settings.reward, after), margin)
 
@@ -121,8 +122,8 @@ class Criteria:
 
 
 def _share(cut: Floats, within: Floats) -> Floats:
-    """cut / (cut + within), 1 where both are 0."""
-    # Differences of sums may be slightly below 0 by rounding; the small constant decides where both are 0.
+    """cut / (cut + within), 1 if both are 0."""
+    # Differences of sums may be slightly below 0 by rounding; the small constant decides if both are 0.
     cut = np.maximum(cut, 0.0) + TINY
     return np.asarray(cut / (cut + np.maximum(within, 0.0)))
 

@@ -43,11 +43,11 @@ def graph_cut(features: Features, times: Times, settings: GraphCutSettings = Gra
     after a point, A and B, where cut(A, B) / assoc(A, V) + cut(A, B) / assoc(B, V) is minimal. As the paper allows cuts
     in time only, all cuts are evaluated, and no eigenvector is needed.
 
-    Choices made here: the paper's similarity is the mean of colour and motion similarity, ours is that of the features
-    (`pipelines.baselines.segmentation`). A shot is its own neighbour with weight 1, as in Shi and Malik 2000.
+    Choices made here: the paper's similarity is the mean of color and motion similarity; here it is the similarity of
+    features (`pipelines.baselines.segmentation`). A shot is its own neighbour with weight 1, as in Shi and Malik 2000.
 
     Score: the recursion continues to single shots whatever the threshold; the score of a cut is minus the greatest
-    normalised cut on the path to it, its own included. The scene ends for any threshold are then the cuts with a score
+    normalised cut on the path to it, including its own. The scene ends for any threshold are then the cuts with a score
     of at least minus the threshold.
 
     Complexity: O(N^2 D) for the similarities, then O(N) per cut: O(N log N) for even cuts, O(N^2) at worst. O(N^2)

@@ -50,10 +50,11 @@ def grouping(
     third dimension for the number of pairs; Dinkelbach's method finds the same minimum with a few two-dimensional
     programmes.
 
-    Score: the cost of the best division into K scenes without an end at the shot, minus that of the best with one; for
-    the normalised cost, the difference of the numerators at the minimum ratio. Positive at the ends.
+    Score: the cost of the best division into K scenes without an end at the shot, minus the cost of the best with one;
+    for the normalised cost, the difference of the numerators at the minimum ratio. Positive at the ends.
 
-    Takes one or several feature sets of the same N shots, and no times. Raises ValueError also for no feature set.
+    Takes one or several feature sets of the same N shots; times are not used. Raises ValueError also without a feature
+    set.
 
     Complexity: O(N^3) for the singular values, O(K N^2) for each dynamic programme: one forward, one backward and one
     for the scores, and two to five more for the normalised cost; O(N^2) memory.

@@ -56,16 +56,16 @@ def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSe
 
     Choices made here: the first two steps are the network of `pipelines.models.ms_lstm`. Features come from frozen
     encoders, minus the video's mean and of unit length, instead of from networks that are trained jointly. Modalities
-    have equal weights. The similarity is that of all systems here, the cosine about the video's mean with negative
-    values set to 0, averaged over modalities, of the mean features of super shots (the paper refines these in its
-    supplement). A single super shot counts as similar to none: F_s 0, F_t sigma(0). The paper begins with 600 super
-    shots per video, about four per scene in its videos; here it is four per expected scene, for videos of any length.
-    The sum of g also decides the number of scenes; each further round leaves fewer, and one round was best on BBC and
+    have equal weights. Super shots are compared by their mean features (the paper refines these in its supplement),
+    with the same similarity as in all systems here: the cosine about the video's mean, with negative values set to 0,
+    averaged over modalities. A single super shot counts as similar to none: F_s 0, F_t sigma(0). The paper begins with
+    600 super shots per video, about four per scene in its videos; here it is four per expected scene, for videos of any
+    length. The sum of g also decides the number of scenes; each round leaves fewer, and one round was best on BBC and
     on OVSD (the paper: five).
 
-    Score: that of step 2, for every cut. The global step decides where scenes end and does not change scores.
+    Score: the output of step 2, for every cut. The global step decides where scenes end and does not change scores.
 
-    Takes one or several feature sets of the same N shots, as in training. Raises ValueError also where the network was
+    Takes one or several feature sets of the same N shots, as in training. Raises ValueError also if the network was
     trained on other feature sets.
 
     Complexity: O(N) for the scores, O(M^3) for M super shots, O(M^2) memory.
@@ -87,7 +87,8 @@ def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSe
 
 
 def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> Floats:
-    """Similarities of super shots, (M, M), from 0 to 1, with 0 on the diagonal; `ends` are those but the last."""
+    """Similarities of super shots, (M, M), from 0 to 1, with 0 on the diagonal. `ends`: the last
+    shots of all super shots but the last one."""
     starts = np.concatenate([[0], ends + 1])
     alike = []
     for one in sets:
@@ -99,7 +100,7 @@ def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> 
 
 
 def scene_worth(similarity: Floats) -> Floats:
-    """g of every scene of consecutive super shots, (M, M): `[i, j]` for those from i to j; -infinity where j < i.
+    """g of every scene of consecutive super shots, (M, M): `[i, j]` from i to j; -infinity if j < i.
 
     `similarity`: (M, M), not negative, its diagonal 0.
     """
@@ -111,7 +112,7 @@ def scene_worth(similarity: Floats) -> Floats:
     for i in range(M):
         counts = np.arange(M - i)  # number of other super shots
         within = sums[range(i + 1, M + 1), range(i + 1, M + 1)] - sums[i, i + 1 :] - sums[i + 1 :, i] + sums[i, i]
-        nearest = np.maximum.accumulate(likeness[i:, i:], axis=1)  # [l, j]: for l among those from i to j
+        nearest = np.maximum.accumulate(likeness[i:, i:], axis=1)  # [l, j]: for super shot l of i to j
         worth[i, i:] = within / np.maximum(counts, 1) + np.triu(nearest).sum(axis=0)
     return worth
 

@@ -79,7 +79,7 @@ def train_lgss(videos: Sequence[Labelled], training: LGSSTraining = LGSSTraining
     """Train boundary networks and sequence models with cross-entropy; each class has half the weight of a batch.
 
     The same seed gives the same network on the same machine; PyTorch's global generator is left as it was. Raises
-    ValueError: no video, videos with different feature sets, or none with a scene end.
+    ValueError without videos, for videos with different feature sets, or if no video has a scene end.
     """
     widths = {tuple(one.shape[1] for one in video.features) for video in videos}
     if len(widths) != 1 or not all(widths):

@@ -30,8 +30,8 @@ class SCSASettings:
     most_clusters: int = 100  # maximum number of clusters
     window: int = 4  # shots on each side of a candidate whose labels are aligned
     gap: float = -0.5  # Score of a gap in the alignment. Two equal labels score 1.
-    # a local minimum of the alignment score ends a scene if it is at most the video's minimum plus this times the
-    # difference of mean and minimum
+    # a local minimum of the alignment score ends a scene if it is at most the video's minimum plus this share of the
+    # difference between mean and minimum
     threshold: float = 0.5
 
     def __post_init__(self) -> None:
@@ -52,7 +52,7 @@ def scsa(features: Features, times: Times, settings: SCSASettings = SCSASettings
     Choices made here: only the abstract of the paper was available. It names the clustering (spectral, improved by an
     estimate of the number of clusters and by fast global k-means) and the alignment of label sequences; the threshold
     for eigenvalues, the alignment scores, the window and the rule for "low" are ours. The paper compares several
-    keyframes per shot by colour histograms; here a shot has one feature vector.
+    keyframes per shot by color histograms; here a shot has one feature vector.
 
     Score: minus the alignment score.
 
@@ -105,9 +105,9 @@ def _lloyd(points: Floats, centres: Floats) -> Floats:
         if (nearest == before).all():
             break
         order = np.argsort(nearest, kind="stable")
-        held, first = np.unique(nearest[order], return_index=True)  # an empty cluster's centre stays where it is
+        filled, first = np.unique(nearest[order], return_index=True)  # an empty cluster's centre stays where it is
         sizes = np.diff(first, append=len(points))
-        centres[held] = np.add.reduceat(points[order], first, axis=0) / sizes[:, None]
+        centres[filled] = np.add.reduceat(points[order], first, axis=0) / sizes[:, None]
         before = nearest
     return centres
 
@@ -122,7 +122,7 @@ def substitutions(alike: Floats, labels: NDArray[np.int64]) -> Floats:
 
 
 def alignment_scores(labels: NDArray[np.int64], scores: Floats, window: int, gap: float) -> Floats:
-    """Alignment score of the labels up to each shot but the last with those after it, (N-1,), at most 1.
+    """Alignment score of the labels up to each shot but the last with the labels after it, (N-1,), at most 1.
 
     At the video's edges a side has fewer than `window` shots. The alignment tables of all candidates are computed
     together.

@@ -3,7 +3,7 @@
 A baseline is a function of the features (N, D) of a video's shots, their times (N, 2) in seconds and its settings. It
 raises ValueError as `check_features` does. Most look at the order of the shots only, not at the times themselves.
 
-The papers measure colour histograms, motion, SIFT matches or sound; here every system gets the same features of a shot,
+The papers measure color histograms, motion, SIFT matches or sound; here every system gets the same features of a shot,
 from any encoder, and the similarity is the cosine after the video's mean is subtracted, with negative values set to 0.
 Like histogram intersection it lies between 0 and 1 and has no unit, and it is 0 unless two shots are more similar than
 average for the video. (Features of one encoder have similar directions: without subtracting the mean, all cosines of
@@ -53,7 +53,7 @@ class Labelled(NamedTuple):
 def segmentation(ends: NDArray[np.integer[Any]], score: Floats) -> Segmentation:
     """Make a segmentation with a finite score that is lowest at the last shot.
 
-    Infinite scores (all or no divisions have an end there) become the greatest finite score plus 1, or the lowest
+    An infinite score (all or no divisions have an end there) becomes the greatest finite score plus 1, or the lowest
     minus 1.
     """
     values = np.array(score, dtype=np.float64)
@@ -85,11 +85,11 @@ def check_features(features: Features, times: Times) -> tuple[Floats, Floats]:
 
 def check_sets(features: Features | Sequence[Features], times: Times) -> list[Floats]:
     """Check one or several feature sets of a video, and convert them to float64. Raises ValueError as `check_features`,
-    or where there is no set."""
+    or if there is no set."""
     sets = [features] if isinstance(features, np.ndarray) else features
     if not sets:
         raise ValueError("a feature set is needed")
-    return [check_features(one, times)[0] for one in sets]
+    return [check_features(features, times)[0] for features in sets]
 
 
 def centre(features: Floats) -> Floats:

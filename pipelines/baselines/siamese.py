@@ -1,4 +1,4 @@
-"""Siamese: learnt distance between shots, temporal term, spectral clustering (Baraldi et al. 2015)."""
+"""Siamese: learned distance between shots, temporal term, spectral clustering (Baraldi et al. 2015)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class SiameseSettings:
     """Settings of `siamese`."""
 
     network: SiameseNetwork
-    """The learnt distance (`pipelines.baselines.siamese_network.train_siamese`)."""
+    """The learned distance (`pipelines.baselines.siamese_network.train_siamese`)."""
     temporal: float = 3.0
-    """alpha: weight of the squared distance in time, in minutes, beside the squared learnt distance."""
+    """alpha: weight of the squared distance in time, in minutes, beside the squared learned distance."""
 
     def __post_init__(self) -> None:
         if not self.temporal >= 0:
@@ -39,19 +39,19 @@ class SiameseSettings:
 
 
 def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segmentation:
-    """Cluster shots by a distance learnt from labelled videos, and end scenes where the cluster changes.
+    """Cluster shots by a distance learned from labelled videos, and end scenes where the cluster changes.
 
     The affinity of two shots is exp(-(d^2 + alpha t^2) / (2 sigma^2)), d the distance of their embeddings
     and t the distance of their middles in time. The rows of the leading eigenvectors of D^-1/2 A D^-1/2, scaled to
     unit length, are clustered (Ng, Jordan and Weiss 2001).
 
     Choices made here: the paper trains AlexNet and adds words of the transcript; here the network has two layers on the
-    given features. Time is in minutes, so that the weight of the temporal term does not depend on the video's length.
+    features. Time is in minutes, so that the weight of the temporal term does not depend on the video's length.
     2 sigma^2 is the video's mean of d^2. The number of clusters is at the greatest gap between eigenvalues, searched
     between half and twice the number expected from the training videos: over all numbers, the greatest gap is nearly
     always the first. Clusters are found by k-means, the best of five starts with a fixed seed.
 
-    Score: the distance between the clustered rows of the shot and of the next one. Raises ValueError also where the
+    Score: the distance between the clustered rows of the shot and of the next one. Raises ValueError also if the
     network was trained on features of another width.
 
     Complexity: O(N^2 D) for the distances, O(C N^2) for C eigenvectors, O(C^2 N) for each step of k-means; O(N^2)

@@ -53,8 +53,8 @@ class SiameseNetwork(nn.Module):
 
     @torch.inference_mode()
     def embed(self, features: Floats) -> Floats:
-        """Embeddings of the shots of a video, (N, D) to (N, dimensions). Raises ValueError: features of another width
-        than in training."""
+        """Embeddings of the shots of a video, (N, D) to (N, dimensions). Raises ValueError for features of another
+        width than in training."""
         if features.shape[1] != self.width:
             raise ValueError(f"the network was trained on features of width {self.width}, not {features.shape[1]}")
         self.eval()
@@ -69,8 +69,8 @@ def train_siamese(
     scenes (Hadsell, Chopra and LeCun 2006).
 
     All videos have features of one width; of several feature sets the first is taken. The same seed gives the same
-    network on the same machine; PyTorch's global generator is left as it was. Raises ValueError: no video, or no pair
-    of shots of one scene, or none of different scenes.
+    network on the same machine; PyTorch's global generator is left as it was. Raises ValueError without videos, a pair
+    of shots of one scene, or a pair of different scenes.
     """
     pairs = [_Pairs(video.scene_end, training.reach) for video in videos]
     if not videos or not any(p.has_same for p in pairs) or not any(p.has_other for p in pairs):

@@ -52,13 +52,13 @@ def story_graph(features: Features, times: Times, settings: StoryGraphSettings =
     first shot of the video has the value 0. The sum is maximal over all divisions into K scenes; K grows while the sum
     grows by at least `gain`.
 
-    Choices made here: C is a logistic function of the mean distance of the features, where the paper uses colour
+    Choices made here: C is a logistic function of the mean distance of the features, where the paper uses color
     histograms; as in the authors' release its centre and slope are the mean and standard deviation of the distances of
     random pairs, here of all pairs of the video. Threads are the connected components of pairs that are similar enough
     and close in time. K is at most a third of the number of shots (a fifth in the release, too few for videos with
     short scenes).
 
-    Score: the value of the best division into K scenes with an end at the shot, minus that of the best without.
+    Score: the value of the best division into K scenes with an end at the shot, minus the value of the best without.
 
     The number of scenes in the settings is clipped to the possible range.
 
@@ -118,7 +118,7 @@ def scene_worth(near: Floats, thread: NDArray[np.int64], longest: int) -> Floats
     beyond = np.zeros((L, N))  # value of shot j+1 as the first of the next scene, after m shots up to j
     total, mates = np.zeros(N), np.zeros(N)  # over the m shots before each shot
     for m in range(1, L + 1):
-        shots = np.arange(m, N)  # those with m shots before them
+        shots = np.arange(m, N)  # with m shots before them
         total[shots] += near[shots, shots - m]
         mates[shots] += same[shots, shots - m]
         like = (1 + np.tanh(total[shots] / m / 2)) / 2  # the logistic function

@@ -28,13 +28,13 @@ class Baseline:
     # trains the network that the settings need, from labelled videos and a seed; None for a system without a network
     learn: Callable[[Sequence[Labelled], int], Any] | None = None
     several: bool = False  # whether `segment` also takes several feature sets of the video
-    # values of settings that depend on the features or are not given in the system's paper: to be chosen on labelled
+    # values of settings that depend on the features or are not in the system's paper; one is chosen on labelled
     # videos, never on the test videos
     candidates: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def default_settings(self, videos: Sequence[Labelled], seed: int = 0) -> Any:
-        """The default settings, with a network trained on labelled videos where the system needs one. Raises ValueError
-        where nothing can be learned from them."""
+        """The default settings, with a network trained on labelled videos if the system needs one. Raises ValueError if
+        nothing can be learned from them."""
         return self.settings() if self.learn is None else self.settings(network=self.learn(videos, seed))
 
 

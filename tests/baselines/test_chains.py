@@ -57,12 +57,6 @@ def test_prefix_tables_contain_the_best_division_for_each_number_of_scenes(
             assert values[scenes, first] == pytest.approx(best)
 
 
-@pytest.mark.parametrize(("longest", "scenes"), [(2, 2), (5, 0), (5, 6)])
-def test_an_impossible_number_of_scenes_is_refused(longest: int, scenes: int) -> None:
-    with pytest.raises(ValueError, match="cannot be divided"):
-        best_division(np.zeros((longest, 5)), scenes)
-
-
 def test_a_division_into_one_scene_is_scored_as_one_into_two() -> None:
     worth = np.random.default_rng(0).normal(size=(6, 6))
     one, two = divide(worth, 1), divide(worth, 2)

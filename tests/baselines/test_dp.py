@@ -75,9 +75,3 @@ def test_no_scene_is_longer_than_the_longest() -> None:
     ends = dynamic_programming(features, times, DPSettings(reward=-1.0, longest=7)).ends
     lengths = np.diff([-1, *ends, 49])
     assert lengths.max() == 7
-
-
-@pytest.mark.parametrize("wrong", [{"fading": 1.0}, {"fading": -0.1}, {"longest": 0}, {"memory": -1.0}])
-def test_invalid_settings_are_refused(wrong: dict[str, float]) -> None:
-    with pytest.raises(ValueError, match="out of range"):
-        DPSettings(**wrong)  # type: ignore[arg-type]

@@ -75,9 +75,3 @@ def test_clear_scenes_are_found_where_all_shots_have_equal_length() -> None:
     features, _, ends = clear_video()
     at = 4.0 * np.arange(len(features) + 1)
     assert graph_cut(features, np.stack([at[:-1], at[1:]], axis=1)).ends.tolist() == ends.tolist()
-
-
-@pytest.mark.parametrize(("decay", "threshold"), [(0.0, 0.5), (float("nan"), 0.5), (20.0, -0.1), (20.0, 2.1)])
-def test_invalid_settings_are_refused(decay: float, threshold: float) -> None:
-    with pytest.raises(ValueError, match="decay"):
-        GraphCutSettings(decay, threshold)

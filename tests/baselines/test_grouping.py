@@ -106,13 +106,3 @@ def test_the_scale_of_a_feature_set_does_not_matter() -> None:
 def test_the_number_of_scenes_is_limited_to_the_number_of_shots() -> None:
     features, times = random_video(0, 5)
     assert grouping(features, times, GroupingSettings(scenes=9)).ends.tolist() == [0, 1, 2, 3]
-
-
-def test_wrong_arguments_are_refused() -> None:
-    _, times = random_video(0, 5)
-    with pytest.raises(ValueError, match="feature set"):
-        grouping([], times)
-    with pytest.raises(ValueError, match="number of scenes"):
-        GroupingSettings(scenes=0)
-    with pytest.raises(ValueError, match="cost"):
-        GroupingSettings("least")  # type: ignore[arg-type]

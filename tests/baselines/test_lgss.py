@@ -119,21 +119,6 @@ def test_several_feature_sets_are_fused() -> None:
     network = train_lgss([Labelled(s, m) for s, _, m in taught], LGSSTraining(width=16))
     found = lgss(sets, times, LGSSSettings(network))
     assert np.mean(np.isin(np.flatnonzero(marks), np.argsort(-found.score)[: 2 * int(marks.sum())])) > 0.7
-    with pytest.raises(ValueError, match=r"\(5, 40\)"):
-        lgss(sets[1], times, LGSSSettings(network))
-
-
-def test_unusable_input_is_refused() -> None:
-    features, times = random_video(0, 6)
-    network = LGSSNetwork([6], SMALL, 5.0)
-    with pytest.raises(ValueError, match="feature set"):
-        lgss([], times, LGSSSettings(network))
-    with pytest.raises(ValueError, match="supershots"):
-        LGSSSettings(network, supershots=0.5)
-    with pytest.raises(ValueError, match="scene ends"):
-        train_lgss([Labelled([features], np.zeros(6, np.uint8))])
-    with pytest.raises(ValueError, match="same feature sets"):
-        train_lgss([Labelled([x], np.ones(6, np.uint8)) for x in (features, features[:, :2])])
 
 
 def test_an_unusual_video_keeps_its_number_of_shots() -> None:

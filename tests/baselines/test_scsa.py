@@ -91,8 +91,3 @@ def test_low_points_are_local_minima_below_the_limit() -> None:
     assert low_points(scores, 0.0).tolist() == [8]
     assert low_points(np.zeros(0), 0.5).tolist() == []
     assert low_points(np.ones(4), 0.5).tolist() == [0]
-
-
-def test_invalid_settings_are_refused() -> None:
-    with pytest.raises(ValueError, match="positive"):
-        SCSASettings(window=0)

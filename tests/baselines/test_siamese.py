@@ -1,4 +1,4 @@
-"""The learnt distance and its clusters."""
+"""The learned distance and its clusters."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ import torch
 from pipelines.baselines.segmentation import Labelled
 from pipelines.baselines.siamese import SiameseSettings, affinities, greatest_gap, siamese
 from pipelines.baselines.siamese_network import SiameseNetwork, SiameseTraining, train_siamese
-from tests.baselines import clear_video, random_video
+from tests.baselines import clear_video
 
 FAST = SiameseTraining(hidden=64, dimensions=16, epochs=30, batch_size=64, learning_rate=3e-3)
 
@@ -34,7 +34,7 @@ def mean_distances(points: np.ndarray, scene: np.ndarray) -> tuple[float, float]
 
 
 def test_training_moves_shots_of_one_scene_closer_together(network: SiameseNetwork) -> None:
-    (features,), scene_end = labelled(0)  # not learnt from
+    (features,), scene_end = labelled(0)  # not learned from
     scene = np.cumsum(scene_end) - scene_end
     unit = features / np.linalg.norm(features, axis=1, keepdims=True)
     before, after = mean_distances(unit, scene), mean_distances(network.embed(features), scene)
@@ -81,15 +81,3 @@ def test_the_number_of_clusters_is_at_the_largest_eigenvalue_gap() -> None:
     assert greatest_gap(values, 2, 6) == 4
     assert greatest_gap(values, 2, 3) == 2
     assert greatest_gap(values[:1], 0, 3) == 1
-
-
-def test_wrong_arguments_are_refused(network: SiameseNetwork) -> None:
-    features, times = random_video(0, 8)
-    with pytest.raises(ValueError, match="width 40, not 6"):
-        siamese(features, times, SiameseSettings(network))
-    with pytest.raises(ValueError, match="temporal"):
-        SiameseSettings(network, temporal=-1.0)
-    with pytest.raises(ValueError, match="pairs of shots"):
-        train_siamese([])
-    with pytest.raises(ValueError, match="pairs of shots"):
-        train_siamese([Labelled([features], np.zeros(8, dtype=np.uint8))])

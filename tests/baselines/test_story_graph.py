@@ -72,10 +72,3 @@ def test_threads_connect_similar_shots_near_in_time() -> None:
     assert threads(alike, 3, 0.9).tolist() == [0, 1, 0, 2, 0, 3]  # 1 and 5 are four apart
     assert threads(alike, 4, 0.9).tolist() == [0, 1, 0, 2, 0, 1]
     assert len(set(threads(alike, 4, 0.95))) == 6
-
-
-def test_invalid_settings_are_refused() -> None:
-    with pytest.raises(ValueError, match="positive"):
-        StoryGraphSettings(longest=0)
-    with pytest.raises(ValueError, match="positive"):
-        StoryGraphSettings(scenes=0)

@@ -1,5 +1,6 @@
 """All systems: the interface, extreme videos, and better than chance on real ones."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -7,8 +8,18 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 
+from pipelines.baselines.chains import best_division
+from pipelines.baselines.dp import DPSettings
 from pipelines.baselines.fixed_length import FixedLengthSettings, fixed_length
+from pipelines.baselines.graph_cut import GraphCutSettings
+from pipelines.baselines.grouping import GroupingSettings, grouping
+from pipelines.baselines.lgss import LGSSSettings, lgss
+from pipelines.baselines.lgss_network import LGSSNetwork, LGSSTraining, train_lgss
+from pipelines.baselines.scsa import SCSASettings
 from pipelines.baselines.segmentation import Labelled, Segmentation, segmentation, similarities
+from pipelines.baselines.siamese import SiameseSettings, siamese
+from pipelines.baselines.siamese_network import SiameseNetwork, SiameseTraining, train_siamese
+from pipelines.baselines.story_graph import StoryGraphSettings
 from pipelines.baselines.systems import SYSTEMS
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.metrics import average_precision
@@ -94,6 +105,49 @@ def test_unusable_videos_are_refused(
         SYSTEMS[name].segment(features, times, settings)
 
 
+FEATURES, TIMES = random_video(0, 6)
+NO_ENDS = np.zeros(6, np.uint8)
+LGSS = LGSSNetwork([6], LGSSTraining(width=8), 5.0)
+SIAMESE = SiameseNetwork(40, SiameseTraining(hidden=8), 5.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: DPSettings(fading=1.0), "out of range"),
+        (lambda: DPSettings(fading=-0.1), "out of range"),
+        (lambda: DPSettings(longest=0), "out of range"),
+        (lambda: DPSettings(memory=-1.0), "out of range"),
+        (lambda: FixedLengthSettings(0.0), "positive"),
+        (lambda: GraphCutSettings(0.0, 0.5), "decay"),
+        (lambda: GraphCutSettings(float("nan"), 0.5), "decay"),
+        (lambda: GraphCutSettings(20.0, -0.1), "decay"),
+        (lambda: GraphCutSettings(20.0, 2.1), "decay"),
+        (lambda: GroupingSettings(scenes=0), "number of scenes"),
+        (lambda: GroupingSettings("least"), "cost"),
+        (lambda: grouping([], TIMES), "feature set"),
+        (lambda: LGSSSettings(LGSS, supershots=0.5), "supershots"),
+        (lambda: lgss([], TIMES, LGSSSettings(LGSS)), "feature set"),
+        (lambda: lgss([FEATURES, FEATURES], TIMES, LGSSSettings(LGSS)), r"\(6, 6\)"),
+        (lambda: train_lgss([Labelled([FEATURES], NO_ENDS)]), "scene ends"),
+        (lambda: train_lgss([Labelled([x], NO_ENDS + 1) for x in (FEATURES, FEATURES[:, :2])]), "same feature sets"),
+        (lambda: SCSASettings(window=0), "positive"),
+        (lambda: SiameseSettings(SIAMESE, temporal=-1.0), "temporal"),
+        (lambda: siamese(FEATURES, TIMES, SiameseSettings(SIAMESE)), "width 40, not 6"),
+        (lambda: train_siamese([]), "pairs of shots"),
+        (lambda: train_siamese([Labelled([FEATURES], NO_ENDS)]), "pairs of shots"),
+        (lambda: StoryGraphSettings(longest=0), "positive"),
+        (lambda: StoryGraphSettings(scenes=0), "positive"),
+        (lambda: best_division(np.zeros((2, 5)), 2), "cannot be divided"),
+        (lambda: best_division(np.zeros((5, 5)), 0), "cannot be divided"),
+        (lambda: best_division(np.zeros((5, 5)), 6), "cannot be divided"),
+    ],
+)
+def test_invalid_settings_and_training_data_are_refused(call: Callable[[], object], word: str) -> None:
+    with pytest.raises(ValueError, match=word):
+        call()
+
+
 def test_every_system_has_a_row_in_the_papers_table() -> None:
     measured = [row.cells["AP"].system.baseline for row in ROWS["table1"]]
     assert sorted(name for name in measured if name is not None) == sorted(SMALL)
@@ -119,8 +173,6 @@ def test_scenes_of_fixed_length_end_when_the_length_has_passed() -> None:
     times = times_of(np.array([4.0, 5.0, 3.0, 20.0, 2.0, 6.0])) + 100
     found = fixed_length(np.ones((6, 1)), times, FixedLengthSettings(10.0))
     assert found.ends.tolist() == [2, 3]  # at 12 s, and at 32 s; 40 s is the end of the video
-    with pytest.raises(ValueError, match="positive"):
-        FixedLengthSettings(0.0)
 
 
 @pytest.fixture(scope="module")

@@ -1,5 +1,4 @@
-"""The systems that the paper compares with (Table 1): settings chosen, scenes found and scored on videos of an
-index."""
+"""The systems that the paper compares with (Table 1), run and scored on the videos of an index."""
 
 from __future__ import annotations
 
@@ -20,11 +19,10 @@ def baseline(
 ) -> ScoreResult:
     """Find the scenes of the videos of a split with one of the systems, and score them, as `stages.score.score` does.
 
-    Of the candidates for settings that a system's paper leaves open (`pipelines.baselines.systems`), those are taken
-    that do best on the training splits: the greatest sum of AP, F1 and mIoU. Without labelled videos in these the
-    defaults are taken, and a system with a network cannot be run. For one, ``seeds`` holds mean and deviation; all
-    other results are of the first seed. Raises BasslError for an unknown system, or videos without labels, features or
-    times.
+    Settings that a system's paper leaves open (`candidates` in `pipelines.baselines.systems`) take the values with the
+    greatest sum of AP, F1 and mIoU on the training splits, or their defaults if these have no labelled videos. A system
+    with a network needs labelled videos to learn from; its result has mean and deviation over ``seeds``, and otherwise
+    shows the first seed. Raises BasslError for an unknown system, or videos without labels, features or times.
     """
     settings = with_options(settings, **options)
     from pipelines.stages.baseline.running import run_baseline  # start-up time: SciPy

@@ -1,4 +1,4 @@
-"""Running a baseline: its settings are chosen on labelled videos, then it finds the scenes of others."""
+"""Running a baseline: choose its settings on labelled videos, then find the scenes of others."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BaselineVideo:
     shots: NDArray[np.int64]  # (N, 2) half-open frame ranges
     times: NDArray[np.float64]  # (N, 2) in seconds
     labels: NDArray[np.uint8]  # (N,) 1 at the last shot of a scene; 0 at the video's last shot
-    known: NDArray[np.bool_]  # (N,) False where a shot has no label
+    known: NDArray[np.bool_]  # (N,) whether a shot has a label
 
 
 def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreResult:
@@ -45,13 +45,13 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
         raise BasslError(f"unknown system {settings.system!r}; choose from {', '.join(SYSTEMS)}")
     system = SYSTEMS[settings.system]
     if settings.extra and not system.several:
-        able = ", ".join(name for name, one in SYSTEMS.items() if one.several)
-        raise BasslError(f"{settings.system} takes one feature set; leave --extra out, or use {able}")
+        names = ", ".join(name for name, other in SYSTEMS.items() if other.several)
+        raise BasslError(f"{settings.system} takes one feature set; leave --extra out, or use {names}")
     index = read_index(settings.index)
     if not index.videos_of((settings.split,), labelled=True):
-        there = ", ".join(sorted({split for split in index.splits if split})) or "none"
+        splits = ", ".join(sorted({split for split in index.splits if split})) or "none"
         raise BasslError(
-            f"{settings.index}: no video of the split {settings.split!r} has labels (splits: {there}); name another "
+            f"{settings.index}: no video of the split {settings.split!r} has labels (splits: {splits}); name another "
             "with --split, or draw splits with `bassl build-index --split`"
         )
     sets = _feature_sets(settings, index)
@@ -59,30 +59,30 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
     # the videos to score are never trained on
     training = _videos(settings, index, sets, [split for split in settings.splits if split != settings.split])
     if system.learn is not None and len(training) < 2:
-        raise BasslError(f"{settings.index}: {settings.system} learns, and needs two labelled videos to learn from")
+        raise BasslError(f"{settings.index}: {settings.system} needs two labelled videos to learn from")
 
     notes: tuple[str, ...] = ()
-    chosen: dict[str, Any] = {}
+    best: dict[str, Any] = {}
     if not training:
         notes = ("no labelled videos to choose settings by: defaults",)
     elif system.candidates:
-        chosen = choose(system, training, lambda done, total: progress("choosing settings", done, total))
-        named = ", ".join(f"{name} {value}" for name, value in chosen.items())
-        notes = (f"settings chosen on {count(len(training), 'video')}: {named}",)
+        best = choose(system, training, lambda done, total: progress("choosing settings", done, total))
+        values = ", ".join(f"{name} {value}" for name, value in best.items())
+        notes = (f"settings chosen on {count(len(training), 'video')}: {values}",)
 
     runs = 1 if system.learn is None else settings.seeds
     scored: list[tuple[VideoScores, ...]] = []
     for seed in range(runs):
-        fitted = replace(_trained(system, training, seed), **chosen)
-        found = []
+        fitted = replace(_trained(system, training, seed), **best)
+        scores = []
         for i, video in enumerate(videos, start=seed * len(videos) + 1):
-            found.append(_scores(video, segment(system, video, fitted)))
+            scores.append(_scores(video, segment(system, video, fitted)))
             progress("finding scenes", i, runs * len(videos))
-        scored.append(tuple(found))
+        scored.append(tuple(scores))
     scoring = ScoreSettings(
         settings.index, settings.split, frame_rate=settings.frame_rate, resamples=settings.resamples
     )
-    of_seeds = {seed: measure(one, resamples=0) for seed, one in enumerate(scored)} if runs > 1 else {}
+    of_seeds = {seed: measure(scores, resamples=0) for seed, scores in enumerate(scored)} if runs > 1 else {}
     return ScoreResult(
         name=settings.system,
         videos=scored[0],
@@ -97,9 +97,9 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
 def choose(
     system: Baseline, videos: Sequence[BaselineVideo], progress: Callable[[int, int], None] = lambda done, total: None
 ) -> dict[str, Any]:
-    """The candidates of a system's settings that do best on labelled videos (at least one; two for a system with a
-    network), by name. Candidates with a network are evaluated on each half of the videos with a network trained on the
-    other half. ``progress`` gets the number of candidates tried and of all."""
+    """The candidates of a system's settings with the best scores on labelled videos (at least one; two for a system
+    with a network), by name. Candidates with a network are evaluated on each half of the videos with a network trained
+    on the other half. ``progress`` gets the number of candidates tried and of all."""
     halves = videos[::2], videos[1::2]
     parts = [(videos, videos)] if system.learn is None else [halves, halves[::-1]]
     combinations = product(*system.candidates.values())
@@ -115,8 +115,7 @@ def choose(
 
 
 def segment(system: Baseline, video: BaselineVideo, settings: Any) -> Segmentation:
-    """The scenes that a system finds in a video; of several feature sets all, where it takes several, else the
-    first."""
+    """The scenes that a system finds in a video, from all feature sets or, if it takes one, from the first."""
     features = video.features if system.several and len(video.features) > 1 else video.features[0]
     return system.segment(features, video.times, settings)
 
@@ -128,15 +127,14 @@ def _trained(system: Baseline, videos: Sequence[BaselineVideo], seed: int) -> An
         raise BasslError(f"nothing can be learned from the labelled videos: {error}") from error
 
 
-def _quality(videos: Sequence[BaselineVideo], found: Sequence[Segmentation]) -> float:
-    measures = measure([_scores(video, one) for video, one in zip(videos, found, strict=True)], resamples=0)
+def _quality(videos: Sequence[BaselineVideo], scenes: Sequence[Segmentation]) -> float:
+    measures = measure([_scores(*pair) for pair in zip(videos, scenes, strict=True)], resamples=0)
     return sum(measures[name].value or 0.0 for name in ("ap", "f1", "miou"))
 
 
-def _scores(video: BaselineVideo, found: Segmentation) -> VideoScores:
-    return VideoScores(
-        video.labels, found.score, video.shots, video.times, video.known, found.labels.astype(bool), video=video.name
-    )
+def _scores(video: BaselineVideo, scenes: Segmentation) -> VideoScores:
+    ends = scenes.labels.astype(bool)
+    return VideoScores(video.labels, scenes.score, video.shots, video.times, video.known, ends, video=video.name)
 
 
 def _feature_sets(settings: BaselineSettings, index: Index) -> list[NDArray[np.float32]]:
@@ -147,7 +145,7 @@ def _feature_sets(settings: BaselineSettings, index: Index) -> list[NDArray[np.f
 
 
 def _own_stores(index: Index, used: Sequence[int]) -> tuple[Path, ...]:
-    """The stores that the index names, else the one that `bassl encode` makes. Raises BasslError: there is none."""
+    """The stores that the index names, or else what `bassl encode` wrote. Raises BasslError if there are none."""
     encoder = encoder_for(index)
     if stores := find_features(index, encoder, EncodeSettings().run.output, used):
         return stores

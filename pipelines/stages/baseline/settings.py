@@ -22,9 +22,9 @@ class BaselineSettings:
     """Feature store, or several of one encoder, with all videos of the index.
     Default: the index's own, or those that bassl encode made."""
     extra: tuple[Path, ...] = ()
-    """Stores of further feature sets (sound, place, cast), for the systems that take several: grouping and lgss."""
+    """Stores of more feature sets (sound, place, cast), for the systems that take several: grouping and lgss."""
     splits: tuple[str, ...] = ("train", "val")
-    """Splits whose labels settings are chosen by, and networks learn from."""
+    """Splits with the labels that settings are chosen by and networks learn from."""
     split: str = "test"
     """Split to score."""
     frame_rate: float | None = None
