@@ -25,13 +25,13 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from pipelines.models.shapes import CRNSettings
+from pipelines.models.networks import CRNSettings
 from pipelines.models.torch_networks import build_network
 from pipelines.stages.finetune.data import batches, labelled_videos, weighted_cross_entropy, window_epoch
 from pipelines.stores.features import features_of, write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
 from pipelines.training.distributed import Process
-from pipelines.training.optimization import set_learning_rate
+from pipelines.training.loops import set_learning_rate
 
 WIDTH, NEIGHBOURS, SHOTS = 2048, 8, 400
 

@@ -39,7 +39,7 @@ from pipelines.stages.pretrain.step import make_trainer, take_step
 from pipelines.stores.index import Index, read_index
 from pipelines.training.distributed import Process, process_group
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
-from pipelines.training.precision import weight_dtype
+from pipelines.training.loops import weight_dtype
 from pipelines.training.settings import AugmentationSettings
 
 WARM_UP = 3  # steps that are not counted

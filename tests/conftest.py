@@ -10,8 +10,8 @@ import torch
 
 from pipelines.datasets.synthetic import SyntheticVideo, SyntheticVideoSettings, write_video
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
+from pipelines.models.networks import RelationalSettings
 from pipelines.models.relational_network import RelationalNetwork
-from pipelines.models.shapes import RelationalSettings
 from tests import videos
 from tests.command import Bassl, running
 from tests.dask_cluster import Cluster

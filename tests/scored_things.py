@@ -13,7 +13,7 @@ import torch
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.crn import TransformerBoundary
-from pipelines.models.shapes import CRNSettings
+from pipelines.models.networks import CRNSettings
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
 from pipelines.stages.build_index import build_index
 

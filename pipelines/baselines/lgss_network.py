@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from pipelines.baselines.segmentation import Features, Floats, Labelled, centre
 from pipelines.models.ms_lstm import MSLSTM
-from pipelines.models.shapes import MSLSTMSettings
+from pipelines.models.networks import MSLSTMSettings
 from pipelines.models.threads import one_thread
 from pipelines.models.torch_networks import sequence_starts, sequence_windows
 

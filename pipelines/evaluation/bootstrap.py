@@ -18,8 +18,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.evaluation.boundary_metrics import coverage_overflow, video_boundaries
-from pipelines.evaluation.metrics import VideoScores, recall_within_counts, video_miou
+from pipelines.evaluation.metrics import (
+    VideoScores,
+    coverage_overflow,
+    recall_within_counts,
+    video_boundaries,
+    video_miou,
+)
 
 METRICS = {
     "ap": "AP",

@@ -18,7 +18,7 @@ from pipelines.models.boundary import BoundaryModel
 from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
 from pipelines.models.crn import ContextualRelationNetwork, TransformerBoundary
 from pipelines.models.encoder_options import INPUT_SIZE
-from pipelines.models.shapes import CRNSettings
+from pipelines.models.networks import CRNSettings
 from pipelines.models.torch_networks import tensors_of
 
 KIND = "bassl"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from pipelines.models.shapes import MLPSettings
+from pipelines.models.networks import MLPSettings
 
 
 class WindowMLP(nn.Module):

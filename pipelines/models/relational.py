@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from pipelines.errors import StoreError
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.cut_evidence import cut_evidence, token_width
-from pipelines.models.shapes import RelationalSettings
+from pipelines.models.networks import RelationalSettings
 
 if TYPE_CHECKING:  # optional dependency: torch
     from pipelines.models.relational_network import RelationalNetwork

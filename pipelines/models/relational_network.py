@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from pipelines.models.cut_evidence import token_width
-from pipelines.models.shapes import RelationalSettings
+from pipelines.models.networks import RelationalSettings
 
 BATCH = 512  # windows that are scored at a time: bounds memory, changes nothing else
 

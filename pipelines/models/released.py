@@ -35,7 +35,7 @@ from pipelines.errors import BasslError, StoreError, first_line, printable
 from pipelines.files import os_reason, write_atomically
 from pipelines.models.bassl import BOUNDARY_HEAD, BasslSettings, BasslWeights, crn_shapes
 from pipelines.models.image_networks import import_torchvision
-from pipelines.models.shapes import CRNSettings
+from pipelines.models.networks import CRNSettings
 
 RELEASED_HEADS = 8  # Attention heads of a released CRN. Not determined by the weights (paper, appendix A).
 RESNET50_WIDTH = 2048

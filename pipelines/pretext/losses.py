@@ -162,7 +162,7 @@ def masked_shot_modeling(
     (release; the paper does not say).
 
     Args:
-        head: (..., D_c) to (..., D_e), see :class:`pipelines.pretext.heads.MaskedShotHead`.
+        head: (..., D_c) to (..., D_e), see :class:`pipelines.pretext.objective.MaskedShotHead`.
         context: (B, S, D_c), shots contextualised with the masked ones hidden.
         encodings: (B, S, D_e), of the unmasked shots.
         mask: (B, S) bool, see :func:`pipelines.pretext.sampling.sample_mask`.

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pipelines.pretext import heads, losses
+from pipelines.pretext import losses
+from pipelines.pretext.losses import full_precision
 from pipelines.pretext.pseudo_boundary import discover
 from pipelines.pretext.sampling import NOISE, sample_group_shots, sample_mask, sample_other_shot
 from pipelines.pretext.settings import PretextSettings
@@ -53,13 +55,13 @@ class PretextObjective(nn.Module):
         learned = "ssm" in tasks or "simclr" in settings.method
         self.head_nce: nn.Module = nn.Identity()
         if learned or (settings.needs_alignment and settings.alignment == "head"):
-            kind = heads.LinearContrastiveHead if settings.variant == "paper" else heads.ContrastiveHead
+            kind = LinearContrastiveHead if settings.variant == "paper" else ContrastiveHead
             # Without a contrastive loss the head stays a random projection (release). It must not be a trainable
             # parameter: DDP would wait for its gradient.
             self.head_nce = kind(encoding_dim, settings.head_dim).requires_grad_(learned)
         self.head_cgm = nn.Linear(2 * context_dim, 2) if "cgm" in tasks else None  # (release); class 1: same group
         self.head_pp = nn.Linear(context_dim, 2) if "pp" in tasks else None  # (release); class 1: the boundary
-        self.head_msm = heads.MaskedShotHead(context_dim, encoding_dim) if "msm" in tasks else None
+        self.head_msm = MaskedShotHead(context_dim, encoding_dim) if "msm" in tasks else None
 
     def forward(
         self,
@@ -123,3 +125,46 @@ class PretextObjective(nn.Module):
         weights = settings.alphas | {"simclr": 1.0}
         total = torch.stack([weights[name] * loss for name, loss in parts.items()]).sum()
         return PretextLoss(total, parts, boundary)
+
+
+class ContrastiveHead(nn.Module):
+    """Linear, ReLU, Linear, L2 norm: h_SSM of the release, also its head for SimCLR. (..., D_e) to (..., 128)."""
+
+    def __init__(self, input_dim: int = 2048, output_dim: int = 128) -> None:
+        super().__init__()
+        self.model = nn.Sequential(nn.Linear(input_dim, input_dim), nn.ReLU(), nn.Linear(input_dim, output_dim))
+
+    def forward(self, encodings: Tensor) -> Tensor:
+        """Unit vectors in float32, whatever the precision of the head."""
+        return F.normalize(full_precision(self.model(encodings)), dim=-1)
+
+
+class LinearContrastiveHead(nn.Module):
+    """h_SSM of the paper's text, a single linear layer (section 3.4). (..., D_e) to (..., 128), not of unit length."""
+
+    def __init__(self, input_dim: int = 2048, output_dim: int = 128) -> None:
+        super().__init__()
+        self.model = nn.Sequential(nn.Linear(input_dim, output_dim))
+
+    def forward(self, encodings: Tensor) -> Tensor:
+        return full_precision(self.model(encodings))
+
+
+class MaskedShotHead(nn.Module):
+    """Linear, GELU, LayerNorm, Linear: h_MSM of the release, BERT's. (..., D_c) to (..., D_e)."""
+
+    def __init__(self, context_dim: int = 768, output_dim: int = 2048) -> None:
+        super().__init__()
+        transform = nn.ModuleDict(
+            {"dense": nn.Linear(context_dim, context_dim), "LayerNorm": nn.LayerNorm(context_dim, eps=1e-12)}
+        )
+        decoder = nn.Linear(context_dim, output_dim)
+        nn.init.zeros_(decoder.bias)
+        self.predictions = nn.ModuleDict({"transform": transform, "decoder": decoder})
+
+    def forward(self, context: Tensor) -> Tensor:
+        transform = self.predictions["transform"]
+        assert isinstance(transform, nn.ModuleDict)
+        hidden = transform["LayerNorm"](F.gelu(transform["dense"](context)))
+        output: Tensor = self.predictions["decoder"](hidden)
+        return output

@@ -5,8 +5,7 @@ from typing import Any
 
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.bootstrap import evaluate, measure
-from pipelines.evaluation.curves import reliability
-from pipelines.evaluation.metrics import VideoScores
+from pipelines.evaluation.metrics import VideoScores, reliability
 from pipelines.models.calibration import apply_calibration
 from pipelines.models.colour import HUES
 from pipelines.models.cut_evidence import COLOUR_WEIGHTS, LONGEST_SCENE, PACE_SECONDS, token_width

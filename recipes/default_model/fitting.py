@@ -14,13 +14,12 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.datasets.shot_features import ShotFeatures
-from pipelines.evaluation.calibration import fit_calibration
 from pipelines.evaluation.metrics import average_precision
 from pipelines.files import write_atomically
-from pipelines.models.calibration import Calibration
+from pipelines.models.calibration import Calibration, fit_calibration
 from pipelines.models.cut_evidence import token_width
+from pipelines.models.networks import RelationalSettings
 from pipelines.models.relational import LinearModel, relational_logits, shot_tokens
-from pipelines.models.shapes import RelationalSettings
 from pipelines.training.relational_videos import LabelledVideo
 from recipes.default_model.perturbations import PERTURBATIONS, Perturbation
 

@@ -20,8 +20,8 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.checkpoints import SCHEMA, SCHEMA_VERSION, save_model
 from pipelines.models.crn import ContextualRelationNetwork
+from pipelines.models.networks import CRNSettings, MLPSettings
 from pipelines.models.opening import BUILT_IN, open_model
-from pipelines.models.shapes import CRNSettings, MLPSettings
 from pipelines.models.torch_networks import build_network
 from pipelines.pretext.settings import PretextSettings
 from pipelines.stages.list_models import ListedModel, list_models

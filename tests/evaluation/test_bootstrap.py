@@ -9,8 +9,13 @@ import pytest
 from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score, roc_auc_score
 
 from pipelines.evaluation.bootstrap import METRICS, Measure, _draws, _statistics, compare, evaluate, flatten, measure
-from pipelines.evaluation.boundary_metrics import coverage_overflow, video_boundaries
-from pipelines.evaluation.metrics import VideoScores, recall_within_counts, video_miou
+from pipelines.evaluation.metrics import (
+    VideoScores,
+    coverage_overflow,
+    recall_within_counts,
+    video_boundaries,
+    video_miou,
+)
 from tests.evaluation.scored_videos import one_video, videos
 
 

@@ -5,8 +5,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
-from pipelines.evaluation.boundary_metrics import boundary_match, coverage_overflow, video_boundaries
-from pipelines.evaluation.metrics import VideoScores
+from pipelines.evaluation.metrics import VideoScores, boundary_match, coverage_overflow, video_boundaries
 
 CASES = range(20)
 

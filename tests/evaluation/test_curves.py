@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from pipelines.evaluation.curves import pooled_shots, reliability
-from pipelines.evaluation.metrics import VideoScores
+from pipelines.evaluation.metrics import VideoScores, pooled_shots, reliability
 from tests.evaluation.scored_videos import one_video, videos
 
 

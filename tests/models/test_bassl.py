@@ -10,7 +10,7 @@ from torch import Tensor
 from pipelines.models.bassl import KIND, BasslSettings, BasslWeights, crn_shapes, load_bassl_model, save_bassl_model
 from pipelines.models.checkpoints import save_model
 from pipelines.models.crn import ContextualRelationNetwork
-from pipelines.models.shapes import CRNSettings
+from pipelines.models.networks import CRNSettings
 from tests.released_layout import crn_forward, crn_tensors
 from tests.small_stores import refusal
 

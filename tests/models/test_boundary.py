@@ -17,9 +17,8 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import KIND, BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.checkpoints import read_arrays, save_model
-from pipelines.models.networks import Shape
+from pipelines.models.networks import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings, Shape
 from pipelines.models.opening import open_model
-from pipelines.models.shapes import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings
 from pipelines.models.torch_networks import build_network
 from tests.released_layout import crn_tensors
 from tests.small_stores import damaged, refusal

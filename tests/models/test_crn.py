@@ -5,7 +5,7 @@ import torch
 from torch import Tensor, nn
 
 from pipelines.models.crn import ContextualRelationNetwork
-from pipelines.models.shapes import CRNSettings
+from pipelines.models.networks import CRNSettings
 from tests.released_layout import crn_forward, crn_tensors
 
 SMALL = CRNSettings(neighbors=2, input_width=24, width=16, layers=2, heads=8, hidden=40, dropout=0.1)

@@ -3,7 +3,7 @@
 import torch
 
 from pipelines.models.mlp import WindowMLP
-from pipelines.models.shapes import MLPSettings
+from pipelines.models.networks import MLPSettings
 
 
 def test_the_mlp_has_three_layers_over_the_concatenated_shots() -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from pipelines.models import ms_lstm
 from pipelines.models.ms_lstm import MSLSTM
-from pipelines.models.shapes import MSLSTMSettings
+from pipelines.models.networks import MSLSTMSettings
 
 SMALL = MSLSTMSettings(neighbors=3, input_width=7, width=5, sequence=4)
 

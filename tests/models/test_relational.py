@@ -17,6 +17,7 @@ from pipelines.models.boundary import BoundaryModel, load_boundary_model, save_b
 from pipelines.models.calibration import Calibration
 from pipelines.models.checkpoints import read_arrays, save_model
 from pipelines.models.cut_evidence import cut_evidence, token_width
+from pipelines.models.networks import RelationalSettings
 from pipelines.models.opening import BUILT_IN, open_model
 from pipelines.models.relational import (
     SUPPRESSION_WEIGHT,
@@ -25,7 +26,6 @@ from pipelines.models.relational import (
     suppress_neighbours,
 )
 from pipelines.models.relational_network import RelationalNetwork, pad_tokens, windows
-from pipelines.models.shapes import RelationalSettings
 from tests.small_stores import refusal
 
 SMALL = RelationalSettings(width=8, neighbors=3)

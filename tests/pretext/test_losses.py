@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from pipelines.pretext import losses
-from pipelines.pretext.heads import ContrastiveHead, LinearContrastiveHead, MaskedShotHead
+from pipelines.pretext.objective import ContrastiveHead, LinearContrastiveHead, MaskedShotHead
 
 Variant = Literal["release", "paper"]
 B, S, D_E, D_C, D = 5, 7, 12, 10, 6

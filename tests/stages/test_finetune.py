@@ -18,9 +18,8 @@ from sklearn.metrics import average_precision_score, f1_score
 from pipelines.errors import BasslError
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.encoders import load_encoder
-from pipelines.models.networks import NETWORKS
+from pipelines.models.networks import NETWORKS, MSLSTMSettings
 from pipelines.models.opening import open_model
-from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.threads import one_thread
 from pipelines.options import with_options
 from pipelines.pretext.settings import PretextSettings

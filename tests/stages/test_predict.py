@@ -27,9 +27,8 @@ from pipelines.models.calibration import Calibration
 from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.encoders import load_encoder
 from pipelines.models.image_networks import trainable_encoder
-from pipelines.models.networks import Shape
+from pipelines.models.networks import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings, Shape
 from pipelines.models.opening import BUILT_IN, OpenedModel, open_model
-from pipelines.models.shapes import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings
 from pipelines.models.torch_encoders import torch_encoder
 from pipelines.models.torch_networks import build_network
 from pipelines.options import with_options

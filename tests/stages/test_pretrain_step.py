@@ -14,12 +14,12 @@ from torch import nn
 from pipelines.errors import BasslError
 from pipelines.models.crn import ContextualRelationNetwork
 from pipelines.models.image_networks import trainable_encoder
-from pipelines.models.shapes import CRNSettings
+from pipelines.models.networks import CRNSettings
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings
 from pipelines.stages.pretrain.model import PretrainModel, backward_in_parts
-from pipelines.training.limits import FEWER_WINDOWS, limits_in_one_line
+from pipelines.training.loops import FEWER_WINDOWS, limits_in_one_line
 
 
 class TinyEncoder(nn.Module):

@@ -10,16 +10,15 @@ import torch
 from pipelines.datasets.shot_features import read_shot_features
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import METRICS, Measure
-from pipelines.evaluation.boundary_metrics import coverage_overflow
-from pipelines.evaluation.metrics import average_precision, video_miou
+from pipelines.evaluation.metrics import average_precision, coverage_overflow, video_miou
 from pipelines.evaluation.representation import knn_precision, scene_ids
 from pipelines.models import boundary, torch_encoders
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.crn import TransformerBoundary
 from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
+from pipelines.models.networks import MLPSettings
 from pipelines.models.opening import open_model
-from pipelines.models.shapes import MLPSettings
 from pipelines.models.shot_encoder import PREPARATIONS, Preparation
 from pipelines.models.torch_encoders import torch_encoder
 from pipelines.models.torch_networks import build_network

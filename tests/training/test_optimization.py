@@ -10,11 +10,11 @@ from torch import nn
 
 from pipelines.models.crn import ContextualRelationNetwork
 from pipelines.models.image_networks import trainable_encoder
-from pipelines.models.shapes import CRNSettings
+from pipelines.models.networks import CRNSettings
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.settings import PretextSettings, Variant
 from pipelines.stages.pretrain.model import PretrainModel
-from pipelines.training.optimization import learning_rate, make_lars, set_learning_rate
+from pipelines.training.loops import learning_rate, make_lars, set_learning_rate
 
 
 def test_the_learning_rate_has_linear_warm_up_and_cosine_decay() -> None:

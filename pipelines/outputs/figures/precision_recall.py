@@ -12,8 +12,7 @@ from sklearn.metrics import precision_recall_curve
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import measure
-from pipelines.evaluation.curves import pooled_shots, reliability
-from pipelines.evaluation.metrics import VideoScores
+from pipelines.evaluation.metrics import VideoScores, pooled_shots, reliability
 from pipelines.outputs.plots import check_plot, plot_style, save_plot, shorten
 
 _COLOURS = ("#1f5fa8", "#d1622b")  # safe for color blindness, and different in gray

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipelines.datasets.matching import assign_scene_ends
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError, count
-from pipelines.evaluation.boundary_metrics import boundary_match
+from pipelines.evaluation.metrics import boundary_match
 from pipelines.outputs.figures.boundaries import PredictedLane, boundary_figure
 from pipelines.scenes import SceneList
 from pipelines.stages.figure.files import check_output, model_names, save_figure

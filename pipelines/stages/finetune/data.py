@@ -22,16 +22,15 @@ from torch import Tensor
 
 from pipelines.errors import BasslError
 from pipelines.models.boundary import BoundaryModel
-from pipelines.models.networks import NETWORKS, Shape
+from pipelines.models.networks import NETWORKS, MSLSTMSettings, Shape
 from pipelines.models.relational import relational_logits, shot_tokens
 from pipelines.models.relational_network import pad_tokens, windows
-from pipelines.models.shapes import MSLSTMSettings
 from pipelines.models.torch_networks import sequence_windows
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Process
+from pipelines.training.loops import EXAMPLE_ORDER, VARIATIONS
 from pipelines.training.relational_videos import VIEWS, LabelledVideo, vary
-from pipelines.training.seeds import EXAMPLE_ORDER, VARIATIONS
 
 Loss = Literal["balanced", "plain"]
 

@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.evaluation.bootstrap import evaluate
-from pipelines.evaluation.calibration import fit_calibration
-from pipelines.evaluation.indexed_videos import video_scores
-from pipelines.models.calibration import Calibration, apply_calibration
+from pipelines.evaluation.metrics import video_scores
+from pipelines.models.calibration import Calibration, apply_calibration, fit_calibration
 from pipelines.stages.finetune.data import Split
 from pipelines.stages.finetune.step import Learner
 from pipelines.stages.finetune.task import FinetuneTask

@@ -31,7 +31,7 @@ from pipelines.stores.index import Index, window_rows
 from pipelines.training.checkpoints import plain_weights
 from pipelines.training.distributed import Process, synchronised_norms
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
-from pipelines.training.precision import weight_dtype
+from pipelines.training.loops import weight_dtype
 from pipelines.video.resizing import resize_to_square
 
 _SHOTS_AT_A_TIME = 16

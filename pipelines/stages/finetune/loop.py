@@ -32,10 +32,15 @@ from pipelines.stores.index import read_index
 from pipelines.training.checkpoints import load_state, save_state
 from pipelines.training.distributed import Process, any_process, process_group
 from pipelines.training.interruption import stop_signals
-from pipelines.training.limits import limits_in_one_line
-from pipelines.training.optimization import learning_rate
+from pipelines.training.loops import (
+    FINETUNE_DROPOUT,
+    Throughput,
+    learning_rate,
+    limits_in_one_line,
+    mixed_precision,
+    torch_seed,
+)
 from pipelines.training.peers import broadcast_from_rank0
-from pipelines.training.precision import mixed_precision
 from pipelines.training.run_folder import (
     LOG,
     RESULT,
@@ -47,8 +52,6 @@ from pipelines.training.run_folder import (
     put_same_file,
     seed_file,
 )
-from pipelines.training.seeds import FINETUNE_DROPOUT, torch_seed
-from pipelines.training.throughput import Throughput
 
 SCHEMA, VERSION = "bassl.finetune", 1
 _NOT_IN_IDENTITY = {

@@ -15,9 +15,8 @@ from pipelines.errors import BasslError
 from pipelines.files import is_file
 from pipelines.models.bassl import KIND, BasslWeights
 from pipelines.models.crn import TransformerBoundary
-from pipelines.models.networks import Shape, make_shape
+from pipelines.models.networks import CRNSettings, Shape, make_shape
 from pipelines.models.opening import MODEL, model_file, open_model
-from pipelines.models.shapes import CRNSettings
 from pipelines.stages.finetune.settings import FinetuneSettings
 
 Transfer = Literal["none", "encoder", "encoder+crn"]

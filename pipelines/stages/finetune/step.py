@@ -15,8 +15,7 @@ from pipelines.errors import BasslError
 from pipelines.pretext.gather import mean_over_processes
 from pipelines.stages.finetune.data import LabelledBatch, weighted_cross_entropy
 from pipelines.training.distributed import Process, any_process, average_gradients
-from pipelines.training.optimization import set_learning_rate
-from pipelines.training.precision import Autocast
+from pipelines.training.loops import Autocast, set_learning_rate
 
 
 @dataclass(eq=False)

@@ -12,8 +12,7 @@ from torch import nn
 from pipelines.errors import BasslError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import Calibration
-from pipelines.models.networks import NETWORKS
-from pipelines.models.shapes import MSLSTMSettings
+from pipelines.models.networks import NETWORKS, MSLSTMSettings
 from pipelines.models.torch_networks import build_network
 from pipelines.stages.finetune.data import EPOCHS, Epoch, LabelledBatch, Split, batches, labelled_videos, video_logits
 from pipelines.stages.finetune.features import Encoding, known_keyframe_facts
@@ -22,7 +21,7 @@ from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import PretrainedSource, digest_of, shape_for, transfer_crn
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process
-from pipelines.training.precision import weight_dtype
+from pipelines.training.loops import weight_dtype
 
 
 class FeatureTask:

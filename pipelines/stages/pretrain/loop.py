@@ -26,13 +26,17 @@ from pipelines.stores.index import read_index
 from pipelines.training.checkpoints import load_state, save_state
 from pipelines.training.distributed import Process, any_process, process_group
 from pipelines.training.interruption import stop_signals
-from pipelines.training.limits import FEWER_WINDOWS, limits_in_one_line
-from pipelines.training.optimization import learning_rate
+from pipelines.training.loops import (
+    FEWER_WINDOWS,
+    PRETRAIN_DROPOUT,
+    Throughput,
+    learning_rate,
+    limits_in_one_line,
+    torch_seed,
+    weight_dtype,
+)
 from pipelines.training.peers import broadcast_from_rank0
-from pipelines.training.precision import weight_dtype
 from pipelines.training.run_folder import LOG, VALIDATION, RunLog, open_run_folder
-from pipelines.training.seeds import PRETRAIN_DROPOUT, torch_seed
-from pipelines.training.throughput import Throughput
 
 Report = Callable[[TrainingProgress], None]
 

@@ -12,7 +12,7 @@ from pipelines.models.crn import ContextualRelationNetwork
 from pipelines.pretext.objective import PretextLoss, PretextObjective
 from pipelines.stages.pretrain.data import Views
 from pipelines.training.distributed import synchronised_norms
-from pipelines.training.precision import Autocast
+from pipelines.training.loops import Autocast
 
 
 class PretrainModel(nn.Module):

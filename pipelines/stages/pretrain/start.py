@@ -13,8 +13,8 @@ from pipelines.errors import BasslError
 from pipelines.models.bassl import BasslSettings, BasslWeights
 from pipelines.models.crn import ContextualRelationNetwork
 from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
+from pipelines.models.networks import CRNSettings
 from pipelines.models.opening import open_model
-from pipelines.models.shapes import CRNSettings
 from pipelines.pretext.objective import PretextObjective
 from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows
 from pipelines.stages.pretrain.model import PretrainModel
@@ -23,7 +23,7 @@ from pipelines.stores.index import Index
 from pipelines.training.checkpoints import plain_weights
 from pipelines.training.distributed import Process
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
-from pipelines.training.precision import weight_dtype
+from pipelines.training.loops import weight_dtype
 from pipelines.training.run_folder import plain_settings
 
 

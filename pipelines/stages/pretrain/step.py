@@ -14,8 +14,7 @@ from pipelines.stages.pretrain.data import Views
 from pipelines.stages.pretrain.model import PretrainModel, backward_in_parts
 from pipelines.stages.pretrain.settings import PretrainSettings
 from pipelines.training.distributed import Process, average_gradients
-from pipelines.training.optimization import make_lars, set_learning_rate
-from pipelines.training.precision import Autocast, mixed_precision
+from pipelines.training.loops import Autocast, make_lars, mixed_precision, set_learning_rate
 
 _STEPS_AHEAD = 2  # queued on a GPU: the data of each takes memory
 

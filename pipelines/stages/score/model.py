@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.evaluation.indexed_videos import video_scores
-from pipelines.evaluation.metrics import VideoScores
+from pipelines.evaluation.metrics import VideoScores, video_scores
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.index_encoders import encoder_for

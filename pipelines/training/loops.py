@@ -1,0 +1,150 @@
+"""What both training loops share: seeds, mixed precision, optimizer and schedule, throughput, errors of the machine."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import TypeVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from pipelines.errors import BasslError, first_line
+from pipelines.pretext.settings import Variant
+from pipelines.training.settings import Precision
+
+# Each random draw has a seed of its own: a function of the run's seed, the purpose, and the epoch or step.
+# Do not change their values: resumed runs depend on them.
+WINDOW_ORDER, WINDOW_ROWS, KEYFRAMES, PRETEXT_NOISE, AUGMENTATION = range(5)
+PRETRAIN_DROPOUT = 100
+EXAMPLE_ORDER, VARIATIONS = 200, 201
+FINETUNE_DROPOUT = 300
+
+
+def torch_seed(*numbers: int) -> int:
+    """One seed for a torch generator from several numbers."""
+    return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
+
+
+Autocast = Callable[[], AbstractContextManager[object]]
+
+
+def mixed_precision(precision: Precision, device: torch.device) -> tuple[Autocast, torch.amp.GradScaler]:
+    """The autocast context for computing losses, and the gradient scaler, which does nothing except for fp16. Raises
+    BasslError for fp16 without a GPU."""
+    cuda = device.type == "cuda"
+    kind = precision
+    if kind == "auto":
+        kind = ("bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16") if cuda else "float32"
+    if kind == "fp16" and not cuda:
+        raise BasslError("fp16 needs a GPU; use --precision auto")
+    dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(kind)
+    scaler = torch.amp.GradScaler(device.type, enabled=kind == "fp16")
+    return lambda: torch.autocast(device.type, dtype, enabled=dtype is not None), scaler
+
+
+def weight_dtype(precision: Precision) -> torch.dtype:
+    """The type of weights and inputs; bf16 and fp16 are used under autocast only."""
+    return torch.float64 if precision == "float64" else torch.float32
+
+
+def make_lars(
+    module: nn.Module, momentum: float, weight_decay: float, trust_coefficient: float, exclusion: Variant = "release"
+) -> torch.optim.Optimizer:
+    """LARS (You et al. 2017) by timm, without adaptation and decay of some parameters.
+
+    ``release`` excludes the parameters whose name contains ``bn`` or ``bias``. So it adapts and decays the weights of
+    BN in the shortcuts of a ResNet (``downsample.1.weight``) and of LayerNorm in the CRN and in the MSM head. ``paper``
+    excludes "bias and BN parameters" (appendix A), here all parameters with at most one dimension, which includes these
+    ten tensors of the paper's model. The learning rate is set before each step, see :func:`learning_rate`.
+    """
+    from timm.optim import Lars  # start-up time: timm, which fine-tuning does not need
+
+    def excluded(name: str, parameter: Tensor) -> bool:
+        return parameter.ndim <= 1 if exclusion == "paper" else "bn" in name or "bias" in name
+
+    trained = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+    groups = [
+        # Without ``always_adapt`` timm adapts only decayed parameters: a weight decay of 0 would be plain SGD.
+        {
+            "params": [p for name, p in trained if not excluded(name, p)],
+            "weight_decay": weight_decay,
+            "always_adapt": True,
+        },
+        {"params": [p for name, p in trained if excluded(name, p)], "weight_decay": 0.0},
+    ]
+    optimizer: torch.optim.Optimizer = Lars(
+        [group for group in groups if group["params"]], lr=1.0, momentum=momentum, trust_coeff=trust_coefficient
+    )
+    return optimizer
+
+
+def learning_rate(step: int, steps: int, peak: float, warm_up: float) -> float:
+    """The rate of a step, from 0: a linear rise to ``peak``, the base rate times batch / 256 (release), over the first
+    ``warm_up`` share of the steps, then a cosine to zero."""
+    rising = round(warm_up * steps)
+    if step < rising:
+        return peak * (step + 1) / rising
+    return peak * 0.5 * (1 + math.cos(math.pi * (step - rising) / max(1, steps - rising)))
+
+
+def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
+    """Set the rate of all parameters."""
+    for group in optimizer.param_groups:
+        group["lr"] = rate
+
+
+T = TypeVar("T")
+
+
+class Throughput:
+    """Measures from its creation or the last :meth:`reset`."""
+
+    def __init__(self) -> None:
+        self.reset()
+
+    def reset(self) -> None:
+        """Start measuring again."""
+        self._since, self._waited, self.steps = time.perf_counter(), 0.0, 0
+
+    def next_of(self, batches: Iterator[T]) -> T:
+        """The next batch; the time to get it counts as waiting."""
+        start = time.perf_counter()
+        batch = next(batches)
+        self._waited += time.perf_counter() - start
+        self.steps += 1
+        return batch
+
+    def measure(self, items: float) -> tuple[float, float]:
+        """Items per second, with this number of items per step, and the share of time spent waiting."""
+        seconds = time.perf_counter() - self._since
+        return self.steps * items / seconds, self._waited / seconds
+
+
+FEWER_WINDOWS = "use --micro-batch to encode fewer windows at a time"
+
+
+@contextmanager
+def limits_in_one_line(relief: str) -> Iterator[None]:
+    """Raises BasslError, one line, for the limits of a machine: too little memory (``relief``: what to do), a dead
+    worker process, no compiler."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise BasslError(f"the GPU is out of memory ({first_line(error)}); {relief}") from error
+    except MemoryError as error:  # of NumPy
+        raise BasslError(f"there is not enough memory ({first_line(error)}); {relief}") from error
+    except RuntimeError as error:
+        if "can't allocate memory" in str(error):
+            raise BasslError(f"there is not enough memory ({first_line(error)}); {relief}") from error
+        if "DataLoader worker" in str(error):
+            raise BasslError(
+                f"a process that reads keyframes ended ({first_line(error)}); if memory is short, use fewer --workers "
+                "or more shared memory (docker run --shm-size); continue with --resume"
+            ) from error
+        if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise BasslError(f"--compile does not work here ({first_line(error)}); leave it out") from error
+        raise
