@@ -78,6 +78,17 @@ EXPLOSION = {"kind": "explosion", "start_frame": 45, "end_frame": 55, "start": 1
 @pytest.mark.parametrize(
     ("keys", "value", "words"),
     [
+        (("schema",), "other", "is not a scenes.json"),
+        (("version",), 9, "version 9"),
+        (("settings",), [], "its settings are not an object"),
+        (("video", "width"), None, "width"),
+        (("video", "frame_rate"), 0, "0.0 is not a number of frames per second"),
+        (("shots", 0, "score"), 2, "score of shot 0 is 2"),
+        (("shots", 0, "score"), None, "score of shot 0"),
+        (("shots",), [], "shots"),
+        (("scenes", 1, "confidence"), -1, "confidence of scene 1"),
+        (("scenes", 1, "start_frame"), 3, "scene"),
+        (("scenes", -1, "end_shot"), 99, "scene"),
         (("video", "sound_channels"), 100_000, "sound_channels of the video is 100000, not between 0 and 512"),
         (("video", "sound_tracks"), -1, "the sound_tracks of the video is -1, not between 0"),
         (("shots", 0, "transition"), EXPLOSION, "'explosion', not one of"),
@@ -91,8 +102,10 @@ def test_impossible_values_are_refused(tmp_path: Path, keys: tuple[Any, ...], va
     *parents, last = keys
     reduce(getitem, parents, content)[last] = value
     (tmp_path / "scenes.json").write_text(json.dumps(content))
-    with pytest.raises(BasslError, match=words):
+    with pytest.raises(BasslError, match=words) as caught:
         read_scene_list(tmp_path / "scenes.json")
+    assert str(caught.value).startswith(f"{tmp_path / 'scenes.json'}: ")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(

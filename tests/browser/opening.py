@@ -6,11 +6,17 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from PIL import Image
 from playwright.sync_api import Browser, Locator, Page
 
+from pipelines.outputs.page import save_page
 from pipelines.scenes import SceneList
+from tests import pages, videos
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -50,6 +56,42 @@ def opened(browser: Browser, path: Path, **options: object) -> Iterator[Opened]:
     page.wait_for_selector(".scene")
     yield seen
     context.close()
+
+
+@contextmanager
+def opened_page(browser: Browser, folder: Path, scenes: SceneList, *arguments: Any, **options: Any) -> Iterator[Opened]:
+    """The page of some scenes, saved as `save_page` does, and opened."""
+    save_page(folder / "page.html", scenes, *arguments, **options)
+    with opened(browser, folder / "page.html") as seen:
+        yield seen
+
+
+@contextmanager
+def opened_video(browser: Browser, folder: Path, *rendering: Any) -> Iterator[tuple[SceneList, Opened]]:
+    """The page of a video, drawn as `pages.rendered` does, once the player has its first frame."""
+    scenes, images = pages.rendered(folder / "video.mp4", *rendering)
+    with opened_page(browser, folder, scenes, images, folder / "video.mp4") as seen:
+        ready(seen.page)
+        yield scenes, seen
+
+
+def ready(page: Page) -> Page:
+    page.wait_for_function("() => document.getElementById('video').readyState >= 2")
+    return page
+
+
+def video_time(page: Page) -> float:
+    page.wait_for_function("() => !document.getElementById('video').seeking")
+    return float(page.evaluate("document.getElementById('video').currentTime"))
+
+
+def frame_shown(page: Page) -> int:
+    """The number painted into the current frame of the player."""
+    video_time(page)
+    page.wait_for_timeout(60)
+    page.evaluate("document.getElementById('video').controls = false")  # they would cover the number
+    image = Image.open(BytesIO(page.locator("#video").screenshot())).convert("RGB")
+    return videos.number_of(np.asarray(image))
 
 
 def ends_shown(page: Page) -> list[int]:

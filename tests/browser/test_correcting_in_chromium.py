@@ -6,13 +6,11 @@ import json
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from io import BytesIO
 from pathlib import Path
 
 import jsonschema
 import numpy as np
 import pytest
-from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from pipelines.datasets.scene_list import read_scene_list
@@ -21,8 +19,20 @@ from pipelines.outputs.page import save_page
 from pipelines.scenes import SceneList, Shot, Transition, without_short
 from pipelines.stages.regroup import regroup
 from pipelines.stages.report import report
-from tests import pages, videos
-from tests.browser.opening import Made, ends_shown, opened, saved, slide, tile
+from tests import pages
+from tests.browser.opening import (
+    Made,
+    ends_shown,
+    frame_shown,
+    opened,
+    opened_page,
+    opened_video,
+    ready,
+    saved,
+    slide,
+    tile,
+    video_time,
+)
 from tests.scenes_schema import SCHEMA
 
 # The video of `made` ends its scenes with shots 1, 3, 4, 6 and 7, its scores are pages.SCORES.
@@ -30,25 +40,6 @@ from tests.scenes_schema import SCHEMA
 
 def selected(page: Page) -> int:
     return int(page.evaluate("document.querySelector('.shot.selected').shot"))
-
-
-def video_time(page: Page) -> float:
-    page.wait_for_function("() => !document.getElementById('video').seeking")
-    return float(page.evaluate("document.getElementById('video').currentTime"))
-
-
-def frame_shown(page: Page) -> int:
-    """The number that is painted into the frame which the player shows."""
-    page.wait_for_function("() => !document.getElementById('video').seeking")
-    page.wait_for_timeout(60)
-    page.evaluate("document.getElementById('video').controls = false")  # they would cover the number
-    picture = Image.open(BytesIO(page.locator("#video").screenshot())).convert("RGB")
-    return videos.number_of(np.asarray(picture))
-
-
-def ready(page: Page) -> Page:
-    page.wait_for_function("() => document.getElementById('video').readyState >= 2")
-    return page
 
 
 def press(page: Page, *keys: str) -> None:
@@ -253,10 +244,8 @@ LATE = [0.5 + i / 24 for i in range(120)]
 def test_a_scene_is_cut_at_the_frame_that_is_shown(
     browser: Browser, tmp_path: Path, times: list[float] | None, step: float, sound: float
 ) -> None:
-    scenes, images = pages.rendered(tmp_path / "video.mp4", 24, times, sound)
-    save_page(tmp_path / "page.html", scenes, images, tmp_path / "video.mp4")
-    with opened(browser, tmp_path / "page.html") as seen:
-        page = ready(seen.page)
+    with opened_video(browser, tmp_path, 24, times, sound) as (scenes, seen):
+        page = seen.page
         press(page, "n", "n", "n", "Period", "Period", "Period")
         frame = frame_shown(page)
         assert frame == scenes.shots[5].start_frame + 3
@@ -286,10 +275,8 @@ def test_a_scene_is_cut_at_the_frame_that_is_shown(
 
 def test_a_cut_while_a_frame_is_held_begins_with_that_frame(browser: Browser, tmp_path: Path) -> None:
     times = [i / 24 if i <= 70 else i / 24 + 1 for i in range(120)]  # frame 70, in the middle of a shot
-    scenes, images = pages.rendered(tmp_path / "video.mp4", 24, times)
-    save_page(tmp_path / "page.html", scenes, images, tmp_path / "video.mp4")
-    with opened(browser, tmp_path / "page.html") as seen:
-        page = ready(seen.page)
+    with opened_video(browser, tmp_path, 24, times) as (_, seen):
+        page = seen.page
         page.evaluate(f"document.getElementById('video').currentTime = {times[70] + 0.6}")
         assert frame_shown(page) == 70
         press(page, "c")
@@ -500,8 +487,7 @@ def test_stored_changes_that_do_not_match_are_not_restored(view: Page, stored: s
 
 
 def test_changes_stored_for_another_result_of_the_video_are_not_applied(browser: Browser, tmp_path: Path) -> None:
-    save_page(tmp_path / "page.html", pages.invented(6))
-    with opened(browser, tmp_path / "page.html") as seen:
+    with opened_page(browser, tmp_path, pages.invented(6)) as seen:
         press(seen.page, "ArrowRight", "s", "r")
         seen.page.keyboard.type("Kept")
         press(seen.page, "Enter")
@@ -596,8 +582,7 @@ def test_csv_and_edl_of_the_page_equal_those_of_export(
     left = without_short(scenes.scenes, least)
     assert (len(left) < len(scenes.scenes)) == (least > 0)
     scenes = replace(scenes, settings={**scenes.settings, "drop_short": least > 0}, scenes=left)
-    save_page(tmp_path / "page.html", scenes)
-    with opened(browser, tmp_path / "page.html") as seen:
+    with opened_page(browser, tmp_path, scenes) as seen:
         for kind in ("csv", "edl"):
             seen.page.click("#exports")
             with seen.page.expect_download() as download:
@@ -622,8 +607,7 @@ def gaps(browser: Browser, made: Made, tmp_path: Path) -> Iterator[Page]:
     """The page of `made` without its scenes of less than 0.8 s: shots 4 and 7 are in no scene."""
     left = without_short(made.scenes.scenes, 0.8)
     settings = {**made.scenes.settings, "min_scene": 0.8, "drop_short": True}
-    save_page(tmp_path / "page.html", replace(made.scenes, settings=settings, scenes=left))
-    with opened(browser, tmp_path / "page.html") as seen:
+    with opened_page(browser, tmp_path, replace(made.scenes, settings=settings, scenes=left)) as seen:
         yield seen.page
         assert seen.complaints == []
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from dataclasses import replace
@@ -12,7 +11,6 @@ import jsonschema
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from PIL import Image
 from playwright.sync_api import Browser, Page
 
 from pipelines.datasets.scene_files import read_scenes_json
@@ -23,7 +21,18 @@ from pipelines.outputs.page import TrueEnds, save_page
 from pipelines.scenes import group_shots, timecode
 from pipelines.stages.score import ScoreSettings, score
 from tests import pages, videos
-from tests.browser.opening import Made, ends_shown, opened, saved, slide, tile
+from tests.browser.opening import (
+    Made,
+    ends_shown,
+    frame_shown,
+    opened,
+    opened_page,
+    opened_video,
+    saved,
+    slide,
+    tile,
+    video_time,
+)
 from tests.scenes_schema import SCHEMA
 
 HOSTILE = "</script><img src=x onerror=\"window.harmed = 1\"> & 'name'"
@@ -89,8 +98,9 @@ def test_names_are_shown_as_text_only(browser: Browser, tmp_path: Path) -> None:
         settings={**plain.settings, HOSTILE: HOSTILE},
         scenes=(replace(first, name=HOSTILE), *others),
     )
-    save_page(tmp_path / "page.html", scenes, pages.noise(5), truth=TrueEnds((0,), (), 1.0, HOSTILE), save_as=HOSTILE)
-    with opened(browser, tmp_path / "page.html") as seen:
+    with opened_page(
+        browser, tmp_path, scenes, pages.noise(5), truth=TrueEnds((0,), (), 1.0, HOSTILE), save_as=HOSTILE
+    ) as seen:
         page = seen.page
         assert page.inner_text(".scene .name >> nth=0") == HOSTILE
         assert HOSTILE in page.inner_text("aside")
@@ -105,8 +115,7 @@ def test_names_are_shown_as_text_only(browser: Browser, tmp_path: Path) -> None:
 
 def test_the_page_opens_with_three_thousand_shots(browser: Browser, tmp_path: Path) -> None:
     scenes = pages.invented(3000)
-    save_page(tmp_path / "page.html", scenes, pages.noise(60, 32, 18) * 50)
-    with opened(browser, tmp_path / "page.html") as seen:
+    with opened_page(browser, tmp_path, scenes, pages.noise(60, 32, 18) * 50) as seen:
         page = seen.page
         assert page.locator(".shot").count() == 3000
         page.wait_for_selector(".shot img[src]")
@@ -122,8 +131,7 @@ def test_the_page_opens_with_three_thousand_shots(browser: Browser, tmp_path: Pa
 
 
 def test_a_page_without_images_and_video_says_so(browser: Browser, tmp_path: Path) -> None:
-    save_page(tmp_path / "page.html", pages.invented(6))
-    with opened(browser, tmp_path / "page.html") as seen:
+    with opened_page(browser, tmp_path, pages.invented(6)) as seen:
         assert "was not found when this page was made" in seen.page.inner_text("#video-note")
         assert not seen.page.is_visible("#video")
         assert not seen.page.is_visible(".shot img >> nth=0")
@@ -134,8 +142,7 @@ def test_a_page_without_images_and_video_says_so(browser: Browser, tmp_path: Pat
 def test_a_video_that_the_browser_cannot_play_is_reported(browser: Browser, tmp_path: Path) -> None:
     scenes, images = pages.rendered(tmp_path / "video.mp4")
     (tmp_path / "video.mp4").write_bytes(b"no video" * 100)
-    save_page(tmp_path / "page.html", scenes, images, tmp_path / "video.mp4")
-    with opened(browser, tmp_path / "page.html") as seen:
+    with opened_page(browser, tmp_path, scenes, images, tmp_path / "video.mp4") as seen:
         page = seen.page
         page.wait_for_selector("#video-note")
         assert page.inner_text("#video-note") == ("video.mp4 was not found, or this browser cannot play its format.")
@@ -201,8 +208,7 @@ def test_the_minimum_scene_length_is_respected(view: Page, made: Made, tmp_path:
 def test_a_fixed_number_of_scenes_is_kept_until_the_slider_moves(browser: Browser, tmp_path: Path) -> None:
     plain = pages.invented(12)
     numbered = replace(plain, settings={**plain.settings, "scenes": 2}, scenes=group_shots(plain.shots, [4, 11]))
-    save_page(tmp_path / "page.html", numbered)
-    with opened(browser, tmp_path / "page.html") as seen:
+    with opened_page(browser, tmp_path, numbered) as seen:
         assert ends_shown(seen.page) == [4, 11]
         assert "number of scenes was set to 2" in seen.page.inner_text("#origin")
         assert json.loads(saved(seen.page, tmp_path).read_text()) == numbered.to_dict()
@@ -221,22 +227,12 @@ VARIABLE = [i / 24 if i < 60 else 2.5 + (i - 60) / 7 for i in range(120)]
 def test_a_click_shows_the_first_frame_of_the_shot(
     browser: Browser, tmp_path: Path, rate: float, times: list[float] | None
 ) -> None:
-    scenes, images = pages.rendered(tmp_path / "video.mp4", rate, times)
-    save_page(tmp_path / "page.html", scenes, images, tmp_path / "video.mp4")
-    with opened(browser, tmp_path / "page.html") as seen:
+    with opened_video(browser, tmp_path, rate, times) as (scenes, seen):
         page = seen.page
-        page.wait_for_function("() => document.getElementById('video').readyState >= 2")
-        page.evaluate(
-            "document.getElementById('video').controls = false"
-        )  # they would cover the numbers in the picture
         for shot in (4, 7, 1):
             tile(page, shot).click()
-            page.wait_for_function("() => !document.getElementById('video').seeking")
-            page.wait_for_timeout(60)
-            time = page.evaluate("document.getElementById('video').currentTime")
-            assert scenes.shots[shot].start <= time < scenes.shots[shot].end
-            picture = np.asarray(Image.open(io.BytesIO(page.locator("#video").screenshot())).convert("RGB"))
-            assert videos.number_of(picture) == scenes.shots[shot].start_frame
+            assert scenes.shots[shot].start <= video_time(page) < scenes.shots[shot].end
+            assert frame_shown(page) == scenes.shots[shot].start_frame
             assert page.locator(".shot.now .caption b").text_content() == str(shot + 1)
         page.click(".number >> nth=2")
         page.wait_for_function(
