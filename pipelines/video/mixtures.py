@@ -77,9 +77,9 @@ def frame_descriptors(images: RGBImage) -> Floats:
     sums = _overlaps(height, ROWS) @ images.reshape(N, height, -1).astype(np.float32)
     sums = sums.reshape(N * ROWS, -1) @ _sums_of_columns(width)
     cells = np.rint(sums / (height * width)).reshape(N, -1) - 128
-    mean = cells @ _means_of_channels()  # in whole numbers, so exact in any order
+    mean = np.full(ROWS * COLUMNS, 1 / (ROWS * COLUMNS), np.float32) @ cells.reshape(N, -1, 3)  # exact in any order
     variance = np.einsum("nd,nd->n", cells, cells) / CELLS - (mean * mean).mean(1)
-    # All images below one another; the differences between two of them are left out in the end.
+    # All images below one another; the differences between two of them are dropped at the end.
     green = cv2.extractChannel(images.reshape(N * height, width, 3), 1)
     squares = np.zeros((N * height, width), np.float32)
     cv2.accumulateSquare(cv2.absdiff(green[:, 1:], green[:, :-1]), squares[:, :-1])
@@ -88,12 +88,6 @@ def frame_descriptors(images: RGBImage) -> Floats:
     rows, columns = (_overlaps(size, _BLOCKS) / size for size in squares.shape[1:])
     energy: Floats = np.asarray(rows @ (squares @ columns.T), np.float32).reshape(N, -1)
     return np.hstack([cells, energy, np.sqrt(variance + energy.mean(1))[:, None]])
-
-
-@cache
-def _means_of_channels() -> Floats:
-    """Cells to the mean of each channel, (8 * 16 * 3, 3)."""
-    return np.tile(np.eye(3, dtype=np.float32) / np.float32(ROWS * COLUMNS), (ROWS * COLUMNS, 1))
 
 
 @cache
