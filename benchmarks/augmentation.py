@@ -30,7 +30,7 @@ HEIGHT, WIDTH, SQUARE = 252, 448, 256
 
 
 def frames(windows: int, shots: int) -> list[list[Image.Image]]:
-    """Smooth random pictures with some noise: no operation's time depends much on what is in them."""
+    """Smooth random images with some noise: no operation's time depends much on what is in them."""
     rng = np.random.default_rng(0)
 
     def frame() -> Image.Image:
@@ -41,23 +41,21 @@ def frames(windows: int, shots: int) -> list[list[Image.Image]]:
     return [[frame() for _ in range(shots)] for _ in range(windows)]
 
 
-def picture_by_picture(settings: AugmentationSettings) -> Callable[[list[Image.Image], bool, bool, bool], Tensor]:
+def image_by_image(settings: AugmentationSettings) -> Callable[[list[Image.Image], bool, bool, bool], Tensor]:
     """What the release does to a window; whether it flips, jitters and blurs it is given, so that both sides do."""
     jitter = transforms.ColorJitter(settings.brightness, settings.contrast, settings.saturation, settings.hue)
     finish = transforms.Compose([transforms.ToTensor(), transforms.Normalize(settings.mean, settings.std)])
 
-    def window(pictures: list[Image.Image], flip: bool, jittered: bool, blurred: bool) -> Tensor:
-        box = transforms.RandomResizedCrop.get_params(pictures[0], list(settings.scale), list(settings.ratio))
-        pictures = [tv.resized_crop(picture, *box, [settings.size, settings.size]) for picture in pictures]
+    def window(images: list[Image.Image], flip: bool, jittered: bool, blurred: bool) -> Tensor:
+        box = transforms.RandomResizedCrop.get_params(images[0], list(settings.scale), list(settings.ratio))
+        images = [tv.resized_crop(image, *box, [settings.size, settings.size]) for image in images]
         if flip:
-            pictures = [tv.hflip(picture) for picture in pictures]
+            images = [tv.hflip(image) for image in images]
         if jittered:
-            pictures = [jitter(picture) for picture in pictures]
+            images = [jitter(image) for image in images]
         if blurred:
-            pictures = [
-                picture.filter(ImageFilter.GaussianBlur(random.uniform(*settings.sigma))) for picture in pictures
-            ]
-        return torch.stack([finish(picture) for picture in pictures])
+            images = [image.filter(ImageFilter.GaussianBlur(random.uniform(*settings.sigma))) for image in images]
+        return torch.stack([finish(image) for image in images])
 
     return window
 
@@ -76,7 +74,7 @@ def main() -> None:
     squares = np.stack([[resize_to_square(np.asarray(p), SQUARE) for p in window] for window in originals])
     batch = torch.from_numpy(squares).permute(0, 1, 4, 2, 3)  # channels last in memory, as the loader gives it
     frame = torch.tensor([[HEIGHT, WIDTH]]).expand(B, 2)
-    peer = picture_by_picture(settings)
+    peer = image_by_image(settings)
 
     def draw() -> Augmentations:
         return plan_augmentations(random_numbers(len(frame), S, torch.Generator().manual_seed(0)), frame, settings)
@@ -93,10 +91,10 @@ def main() -> None:
     decided = torch.stack([drawn.flip, drawn.jittered[:, 0], drawn.blurred], dim=1).tolist()
     figures = {
         "batched": B / least_cpu_seconds(ours, arguments.repeats),
-        "picture by picture": B / least_cpu_seconds(theirs, arguments.repeats),
+        "image by image": B / least_cpu_seconds(theirs, arguments.repeats),
         "batched, only what is drawn": B / least_cpu_seconds(draw, arguments.repeats),
     }
-    ratio = figures["batched"] / figures["picture by picture"]
+    ratio = figures["batched"] / figures["image by image"]
     print(f"windows of {S} keyframes per second on one core of a CPU; the GPU was not measured")
     for name, value in figures.items():
         print(f"  {name}: {value:,.1f}")

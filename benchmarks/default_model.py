@@ -68,7 +68,7 @@ def run_videos(videos: Sequence[Video], keyframes: int) -> dict[str, Any]:
     """AP of the shipped model through the built-in encoder, with colour and without, by version of the labels."""
     encoder = load_encoder("efficientnet_lite0", "cpu", keyframes=keyframes)
     model = open_model().boundary_model()
-    encoded = [next(encode_groups(encoder, [video.pictures()], lambda group: group, 1)) for video in videos]
+    encoded = [next(encode_groups(encoder, [video.images()], lambda group: group, 1)) for video in videos]
     results = {}
     for version in videos[0].ends:
         shot_features = [

@@ -51,7 +51,7 @@ from pipelines.video.shots import ReaderSettings
 from recipes.default_model.study import closest_across, left_right_contrast, recursive_cuts
 from recipes.onnx_encoder.network import SIZE, published_weights
 
-Pictures = Sequence[Sequence[NDArray[np.uint8]]]
+Images = Sequence[Sequence[NDArray[np.uint8]]]
 Values = NDArray[np.float64]
 
 SCENES = Path(__file__).with_name("big_buck_bunny_scenes.txt")
@@ -67,7 +67,7 @@ CONTRAST_REACH, CLOSEST_REACH = 3, 4
 
 @dataclass(frozen=True)
 class Pass:
-    """Pictures through a network once: which one, its input's height and width, mirrored or not."""
+    """Images through a network once: which one, its input's height and width, mirrored or not."""
 
     network: str
     height: int
@@ -189,15 +189,15 @@ def encoder_of(network: nn.Module, dtype: torch.dtype = torch.float32) -> ShotEn
     return TorchEncoder(name="lite", id="lite", width=0, size=SIZE, network=frozen, precision=precision, **colours)
 
 
-def prepared(shots: Pictures, how: Pass) -> list[list[NDArray[np.uint8]]]:
+def prepared(shots: Images, how: Pass) -> list[list[NDArray[np.uint8]]]:
     """Keyframes at the size of a pass's input."""
 
-    def one(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        much = max(picture.shape[:2]) > 2 * max(how.height, how.width)  # as `pipelines.models.encoders` has it
-        size = cv2.resize(picture, (how.width, how.height), interpolation=cv2.INTER_AREA if much else cv2.INTER_LINEAR)
+    def one(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        much = max(image.shape[:2]) > 2 * max(how.height, how.width)  # as `pipelines.models.encoders` has it
+        size = cv2.resize(image, (how.width, how.height), interpolation=cv2.INTER_AREA if much else cv2.INTER_LINEAR)
         return np.ascontiguousarray(size[:, ::-1]) if how.mirrored else np.asarray(size)
 
-    return [[one(picture) for picture in shot] for shot in shots]
+    return [[one(image) for image in shot] for shot in shots]
 
 
 # --- videos -----------------------------------------------------------------------------------------------------------
@@ -208,7 +208,7 @@ class Video:
     """A video without its features: keyframes when they are wanted, (N, 2) ranges of shots, and labels by version."""
 
     name: str
-    pictures: Callable[[], Pictures]
+    images: Callable[[], Images]
     shots: NDArray[np.int64]
     ends: Mapping[str, NDArray[np.uint8]]
     rate: float  # frames per second
@@ -221,18 +221,18 @@ def drawn_video(number: int) -> Video:
     lines = ReaderSettings().lines
     width = round(settings.width * lines / settings.height)
 
-    def pictures() -> Pictures:
+    def images() -> Images:
         frames = render_keyframes(plan, KEYFRAMES)
         return [[cv2.resize(p, (width, lines), interpolation=cv2.INTER_AREA) for p in shot] for shot in frames]
 
-    return planned_video(f"drawn-{FIRST_SEED + number}", plan, pictures)
+    return planned_video(f"drawn-{FIRST_SEED + number}", plan, images)
 
 
-def planned_video(name: str, plan: SyntheticVideo, pictures: Callable[[], Pictures]) -> Video:
+def planned_video(name: str, plan: SyntheticVideo, images: Callable[[], Images]) -> Video:
     """A generated video with the shots and the scenes that were planned."""
     scene = np.array(plan.scene_of_shot)
     ends = np.append(scene[1:] != scene[:-1], False).astype(np.uint8)
-    return Video(name, pictures, np.array(plan.shot_ranges, np.int64), {"scenes": ends}, float(plan.frame_rate))
+    return Video(name, images, np.array(plan.shot_ranges, np.int64), {"scenes": ends}, float(plan.frame_rate))
 
 
 def real_video(path: Path) -> Video:
@@ -260,10 +260,10 @@ def encode(video: Video, passes: Sequence[Pass], encoders: Mapping[str, ShotEnco
     missing = [how for how in passes if not kept(video, how.name).exists()]
     if not missing:
         return
-    pictures = video.pictures()
-    keep(kept(video, "colour"), np.stack([shot_colour(shot) for shot in pictures]))
+    images = video.images()
+    keep(kept(video, "colour"), np.stack([shot_colour(shot) for shot in images]))
     for how in missing:
-        each = [encoders[how.network].encode([[p] for p in prepared([shot], how)[0]]) for shot in pictures]
+        each = [encoders[how.network].encode([[p] for p in prepared([shot], how)[0]]) for shot in images]
         keep(kept(video, how.name), np.stack([np.stack([x.mean(axis=0), x[len(x) // 2]]) for x in each], axis=1))
 
 
@@ -313,7 +313,7 @@ def variants(widths: Mapping[str, Sequence[int]]) -> list[Variant]:
     return [
         *(Variant(how.name, (how,), part("head, mean", widths[how.network])) for how in upright),
         Variant("lite0, one keyframe", (SHIPPED,), part("head, mean", own, 1)),
-        Variant("lite0, with mirrored pictures", (SHIPPED, mirror), lambda x, y: (head(x) + head(y)) / 2),
+        Variant("lite0, with mirrored images", (SHIPPED, mirror), lambda x, y: (head(x) + head(y)) / 2),
         *(Variant(f"lite0, {pooling}", (SHIPPED,), part(pooling, own)) for pooling in POOLINGS[1:]),
         Variant("lite0, root of the head", (SHIPPED,), lambda x: np.sqrt(head(x))),
         Variant("lite0, head and stage 5", (SHIPPED,), joined(head, stage5)),
@@ -420,8 +420,8 @@ def line(figures: Mapping[str, Any]) -> str:
 
 
 def speed(weights: Mapping[str, Mapping[str, Tensor]], dtype: torch.dtype) -> Any:
-    """Shots a second of one core, preparation of the pictures included, in turns; and sizes."""
-    shots = [list(shot) for shot in drawn_video(0).pictures()[:18]]
+    """Shots a second of one core, preparation of the images included, in turns; and sizes."""
+    shots = [list(shot) for shot in drawn_video(0).images()[:18]]
     runs = {
         f"{how.name}, {layer}": (how, encoder_of(Lite(weights[how.network], layer), dtype))
         for layer in ("head", "stage 7", "stage 6")
@@ -458,7 +458,7 @@ def speed(weights: Mapping[str, Mapping[str, Tensor]], dtype: torch.dtype) -> An
 def check(network: Lite) -> None:
     """Raises SystemExit unless Lite0 as it is computed here gives nearly what the package gives, whose network is
     quantised."""
-    shots = prepared([shot[:1] for shot in drawn_video(0).pictures()[:6]], SHIPPED)
+    shots = prepared([shot[:1] for shot in drawn_video(0).images()[:6]], SHIPPED)
     ours = encoder_of(network).encode(shots)[:, : network.widths[0]]
     theirs = load_encoder("efficientnet_lite0", "cpu").encode(shots)
     if (agreed := np.corrcoef(ours.ravel(), theirs.ravel())[0, 1]) < 0.98:

@@ -42,15 +42,15 @@ def commands(video: Path, output: Path) -> dict[str, Command]:
 
 
 def three_times(video: Path, path: Path) -> Path:
-    """The pictures of a video three times in a row, copied without coding them anew."""
+    """The frames of a video three times in a row, copied without encoding."""
     with av.open(str(path), "w") as output:
         offset, stream = 0, None
         for _ in range(3):
             end = offset
             with av.open(str(video)) as source:
-                pictures = source.streams.video[0]
-                stream = stream or output.add_stream_from_template(pictures)
-                for packet in source.demux(pictures):
+                track = source.streams.video[0]
+                stream = stream or output.add_stream_from_template(track)
+                for packet in source.demux(track):
                     if packet.dts is None or packet.pts is None:
                         continue
                     packet.pts, packet.dts = packet.pts + offset, packet.dts + offset

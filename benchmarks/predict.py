@@ -49,10 +49,10 @@ ENCODE = (
 import sys
 import numpy as np
 from pipelines.processes import cores
-picture = np.random.default_rng(0).integers(0, 256, (240, 426, 3)).astype(np.uint8)
+image = np.random.default_rng(0).integers(0, 256, (240, 426, 3)).astype(np.uint8)
 shots = int(sys.argv[1])
 groups = [min(encoder.shots_at_a_time, shots - at) for at in range(0, shots, encoder.shots_at_a_time)]
-for _ in encode_groups(encoder, groups, lambda n: [[picture] * 3] * n, max(1, cores() // 2)):
+for _ in encode_groups(encoder, groups, lambda n: [[image] * 3] * n, max(1, cores() // 2)):
     pass
 """
 )

@@ -5,7 +5,7 @@
     python benchmarks/pretrain.py data/index.h5 --encoder resnet18 --size 64 --batch 16 --steps 5   # on a CPU
 
 Three sources feed the same step: *bassl*, keyframes read and resized by workers, augmented in batches on the device;
-*random*, augmented tensors on the device; *pictures*, a loader whose workers decode with PIL and augment with
+*random*, augmented tensors on the device; *images*, a loader whose workers decode with PIL and augment with
 torchvision, image by image, as the paper's release does. Each with ``torch.compile`` off and on, in each precision. The
 first steps, in which workers start and kernels are chosen or compiled, are not counted.
 
@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from augmentation import picture_by_picture
+from augmentation import image_by_image
 from measure import command_line, save
 from numpy.typing import NDArray
 from PIL import Image
@@ -48,7 +48,7 @@ Work = Iterator[tuple[Views, Tensor | None]]
 """The views of a step's windows and its noise; asking for the next is what waiting for data is."""
 
 
-class Pictures(Dataset[tuple[Tensor, Tensor]]):
+class Images(Dataset[tuple[Tensor, Tensor]]):
     """Windows as the release's workers make them: (S, 3, size, size) and (2, 3, size, size), augmented."""
 
     def __init__(
@@ -66,11 +66,11 @@ class Pictures(Dataset[tuple[Tensor, Tensor]]):
         images = rng.integers(0, self.reader.index.keyframes, (len(rows), 1))
         jpegs = [jpeg for (jpeg,) in self.reader.read(rows, images)]
         window = [Image.open(BytesIO(jpeg)).convert("RGB") for jpeg in jpegs]
-        augmented = picture_by_picture(self.settings)
+        augmented = image_by_image(self.settings)
 
-        def view(pictures: list[Image.Image]) -> Tensor:
+        def view(images: list[Image.Image]) -> Tensor:
             flip, jitter, blur = rng.random(3) < (self.settings.flip, self.settings.jitter, self.settings.blur)
-            return augmented(pictures, bool(flip), bool(jitter), bool(blur))
+            return augmented(images, bool(flip), bool(jitter), bool(blur))
 
         return view(window), view([window[0], window[-1]])
 
@@ -95,12 +95,12 @@ def random(settings: PretrainSettings, process: Process, order: WindowOrder) -> 
         yield lambda part: (dense[part], slow[part]), noise
 
 
-def pictures(settings: PretrainSettings, index: Index, process: Process, order: WindowOrder, workers: int) -> Work:
+def images(settings: PretrainSettings, index: Index, process: Process, order: WindowOrder, workers: int) -> Work:
     windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.run.seed)
     centres = np.concatenate([centres for _, _, centres in order.centres(0)])
     cuda = process.device.type == "cuda"
     loader = DataLoader(
-        Pictures(index.path, windows, centres, settings.augmentation),
+        Images(index.path, windows, centres, settings.augmentation),
         settings.batch,
         num_workers=workers,
         pin_memory=cuda,
@@ -154,7 +154,7 @@ def main() -> None:
     parser.add_argument("--width", type=int, default=defaults.width)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--workers", type=int, default=16, help="of bassl's loader")
-    parser.add_argument("--picture-workers", type=int, default=16, help="of the loader with PIL")
+    parser.add_argument("--image-workers", type=int, default=16, help="of the loader with PIL")
     parser.add_argument("--precision", default="float32,bf16")
     parser.add_argument("--compile", default="off,on")
     parser.add_argument("--device", default="auto")
@@ -185,7 +185,7 @@ def main() -> None:
                 sources: dict[str, Callable[[Any], Work]] = {
                     "bassl": lambda encoder, now=now: bassl(now, index, process, encoder, order),
                     "random": lambda _, now=now: random(now, process, order),
-                    "pictures": lambda _, now=now: pictures(now, index, process, order, arguments.picture_workers),
+                    "images": lambda _, now=now: images(now, index, process, order, arguments.image_workers),
                 }
                 for name, make in sources.items():
                     encoder, model = make_model(now, None, process)

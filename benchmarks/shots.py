@@ -1,13 +1,12 @@
-"""Shot detectors on videos with known transitions: transitions found, false alarms, and time.
+"""Shot detectors on videos with known transitions: transitions detected, false alarms, and time.
 
     python benchmarks/shots.py VIDEO [VIDEO ...] [--known FILE ...]
 
-Videos with known transitions are made by joining sections of the given videos and of generated ones. A section is
-within one shot: at least 8 frames from anything that TransNetV2, at a low threshold, or a large difference between two
-frames reports as a boundary. It is shown through a window that stands still, pans, zooms or shakes, or in changing
-light. The joins are hard cuts, dissolves of 6 to 60 frames, fades through a colour and wipes; flashes are within
-sections. The default detector is tuned on the first half of each video's sections; all detectors are measured on the
-second.
+Videos with known transitions are made by joining sections of the videos and of generated ones. A section lies within
+one shot: at least 8 frames from any boundary that TransNetV2, at a low threshold, or a large difference between two
+frames suggests. It is shown through a window that stands still, pans, zooms or shakes, or in changing light. The joins
+are hard cuts, dissolves of 6 to 60 frames, fades through a color and wipes; flashes are within sections. The default
+detector is tuned on the first half of each video's sections; all detectors are measured on the second.
 """
 
 from __future__ import annotations
@@ -37,53 +36,54 @@ from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
 from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
 
-Pictures = NDArray[np.uint8]  # (N, height, width, 3) RGB
+Images = NDArray[np.uint8]  # (N, height, width, 3) RGB
 
 WIDTH, HEIGHT, RATE = 320, 180, 24
 SHORTEST, LONGEST = 34, 150
-"""Frames of a stretch."""
+"""Frames per section."""
 UNLIKE = 20
-"""Mean difference of two neighbouring stretches where they meet, of 255."""
+"""Minimum mean difference, out of 255, of two neighboring sections at their joint."""
 CLEAN = 16
-"""Frames of each stretch, at least, outside transitions."""
+"""Minimum number of frames of each section outside transitions."""
 
 
-# --- stretches ------------------------------------------------------------------------------------------------------
+# --- sections ------------------------------------------------------------------------------------------------------
 
 
 DRAWN = SyntheticVideoSettings(16, 28, (2, 4), (2.5, 7.0), width=374, height=210, dissolves=0)
-"""The generated video of which stretches are taken, hard cuts only."""
+"""The generated video from which sections are taken, with hard cuts only."""
 
 
-def stretches(video: Path, known: Sequence[tuple[int, int]], folder: Path, *, search: bool = True) -> list[Pictures]:
-    """The stretches of a video, frames within one shot and clear of the known transitions, in its order; the frames are
-    kept in ``folder``.
+def sections(video: Path, known: Sequence[tuple[int, int]], folder: Path, *, search: bool = True) -> list[Images]:
+    """The sections of a video in order: frames within one shot, away from the known transitions.
 
-    ``search``: also keep clear of what may be a boundary that is not known.
+    Args:
+        folder: for the decoded frames.
+        search: also stay away from possible boundaries that are not known.
     """
-    width, height = WIDTH * 7 // 6, HEIGHT * 7 // 6  # larger than what is shown of it, so that the window can move
+    width, height = WIDTH * 7 // 6, HEIGHT * 7 // 6  # larger than the window, so that it can move
     path = folder / f"{video.stem}.rgb"
     reformatter = VideoReformatter()
     with av.open(str(video)) as container, path.open("wb") as raw:
         for frame in container.decode(video=0):
             raw.write(reformatter.reformat(frame, width, height, "rgb24", interpolation="AREA").to_ndarray().tobytes())
-    frames: Pictures = np.memmap(path, np.uint8, "r").reshape(-1, height, width, 3)
-    found: list[Pictures] = []
+    frames: Images = np.memmap(path, np.uint8, "r").reshape(-1, height, width, 3)
+    parts: list[Images] = []
     for start, end in within_shots(frames, known, search):
         pieces = max(1, math.ceil((end - start) / LONGEST))
         for a, b in itertools.pairwise(np.linspace(start, end, pieces + 1).astype(int).tolist()):
             if b - a >= SHORTEST:
-                found.append(frames[a:b])
-    return found
+                parts.append(frames[a:b])
+    return parts
 
 
 def within_shots(
-    frames: Pictures, known: Sequence[tuple[int, int]], search: bool, margin: int = 8
+    frames: Images, known: Sequence[tuple[int, int]], search: bool, margin: int = 8
 ) -> list[tuple[int, int]]:
-    """Ranges of frames, each well within a shot: ``margin`` frames from what is known.
+    """Ranges of frames, each within a shot and at least ``margin`` frames from its boundaries.
 
-    In a search, what TransNet V2 or the difference of a frame to the one before it makes look at all like a boundary is
-    taken for one as well.
+    In a search, frames also count as boundaries if TransNet V2, or the difference from the frame before, suggests so in
+    the least.
     """
     doubtful = np.zeros(len(frames), bool)
     if search:
@@ -97,7 +97,7 @@ def within_shots(
     return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
 
 
-def transnetv2_scores(small: Pictures) -> NDArray[np.float32]:
+def transnetv2_scores(small: Images) -> NDArray[np.float32]:
     """The transition score of each frame of (N, 27, 48, 3)."""
     from pipelines.video.transnetv2 import load_network  # optional dependency
 
@@ -112,8 +112,8 @@ def transnetv2_scores(small: Pictures) -> NDArray[np.float32]:
 
 @dataclass(frozen=True)
 class Transition:
-    """The frames ``[start_frame, end_frame)`` that neither shot has for itself; none for a cut, before whose frame it
-    is."""
+    """The frames ``[start_frame, end_frame)`` that belong to both shots or to neither; a cut, before ``start_frame``,
+    has none."""
 
     kind: str  # cut, dissolve, fade or wipe
     start_frame: int
@@ -122,7 +122,7 @@ class Transition:
 
 @dataclass(frozen=True)
 class Video:
-    """A video that was made."""
+    """A generated video and its ground truth."""
 
     path: Path
     frames: int
@@ -133,9 +133,9 @@ class Video:
 MOVES = ("still", "still", "pan", "pan", "zoom", "shake", "light")
 
 
-def seen(stretch: Pictures, move: str, rng: Generator) -> Pictures:
-    """The stretch through a window that moves: (N, HEIGHT, WIDTH, 3)."""
-    count, height, width, _ = stretch.shape
+def through_window(section: Images, move: str, rng: Generator) -> Images:
+    """The section through a moving window: (N, HEIGHT, WIDTH, 3)."""
+    count, height, width, _ = section.shape
     time = np.linspace(0, 1, count)
     scale, centre = np.full(count, rng.uniform(0.6, 0.85)), rng.uniform(0, 1, (1, 2)).repeat(count, 0)
     light = np.ones(count)
@@ -153,20 +153,20 @@ def seen(stretch: Pictures, move: str, rng: Generator) -> Pictures:
         light = 1 - (1 - low) * np.clip((time - middle) / length + 0.5, 0, 1)
         light = light if rng.random() < 0.5 else light[::-1]
     shown = np.empty((count, HEIGHT, WIDTH, 3), np.uint8)
-    for i, frame in enumerate(stretch):
+    for i, frame in enumerate(section):
         w, h = width * scale[i], height * scale[i]
         x, y = centre[i] * (width - w, height - h)
         window = np.array([[w / WIDTH, 0, x], [0, h / HEIGHT, y]])
-        picture = cv2.warpAffine(frame, window, (WIDTH, HEIGHT), flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)
-        shown[i] = picture if light[i] == 1 else cv2.convertScaleAbs(picture, alpha=light[i])
+        image = cv2.warpAffine(frame, window, (WIDTH, HEIGHT), flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)
+        shown[i] = image if light[i] == 1 else cv2.convertScaleAbs(image, alpha=light[i])
     return shown
 
 
-COLOURS = ((0, 0, 0), (0, 0, 0), (0, 0, 0), (255, 255, 255), (200, 30, 20))
+COLORS = ((0, 0, 0), (0, 0, 0), (0, 0, 0), (255, 255, 255), (200, 30, 20))
 
 
-def joint(kind: str, before: Pictures, after: Pictures, rng: Generator) -> Pictures:
-    """The frames of a transition between the end of one stretch and the beginning of the next, of equal length."""
+def joint(kind: str, before: Images, after: Images, rng: Generator) -> Images:
+    """The frames of a transition between the end of one section and the beginning of the next, of equal length."""
     count = len(before)
     weight = np.arange(1, count + 1) / (count + 1)
     if rng.random() < 0.3:
@@ -177,61 +177,59 @@ def joint(kind: str, before: Pictures, after: Pictures, rng: Generator) -> Pictu
         along = along if rng.random() < 0.5 else 1 - along
         masks = [np.clip((w - along) / 0.02, 0, 1) for w in weight]
         mixed = (a + m * (b.astype(np.float32) - a) for a, b, m in zip(before, after, masks, strict=True))
-        return np.stack([picture.astype(np.uint8) for picture in mixed])
+        return np.stack([image.astype(np.uint8) for image in mixed])
     return np.stack([cv2.addWeighted(a, 1 - w, b, w, 0) for a, b, w in zip(before, after, weight, strict=True)])
 
 
-def flashed(pictures: Pictures, rng: Generator) -> Pictures:
-    """A few frames in the light of a flash that comes at once and goes at once or fades."""
-    share = np.full(len(pictures), rng.uniform(0.6, 1.0))
+def flashed(images: Images, rng: Generator) -> Images:
+    """A few frames in the light of a flash, which starts at once, and ends at once or fades."""
+    share = np.full(len(images), rng.uniform(0.6, 1.0))
     if rng.random() < 0.5:
-        share *= np.linspace(1, 0.3, len(pictures))
-    return np.stack(
-        [cv2.addWeighted(p, 1 - s, np.full_like(p, 255), s, 0) for p, s in zip(pictures, share, strict=True)]
-    )
+        share *= np.linspace(1, 0.3, len(images))
+    return np.stack([cv2.addWeighted(p, 1 - s, np.full_like(p, 255), s, 0) for p, s in zip(images, share, strict=True)])
 
 
 def make_video(
-    path: Path, parts: Sequence[Pictures], kinds: Sequence[str], moves: Sequence[str], flash: float, seed: int
+    path: Path, parts: Sequence[Images], kinds: Sequence[str], moves: Sequence[str], flash: float, seed: int
 ) -> Video:
-    """Join the stretches, in an order of chance, by transitions of the given kinds, drawn by chance."""
+    """Join the sections in random order by random transitions of some kinds."""
     rng = np.random.default_rng(seed)
     order = shuffled(parts, rng)
     transitions: list[Transition] = []
     flashes: list[tuple[int, int]] = []
-    at, kept = 0, np.empty((0, HEIGHT, WIDTH, 3), np.uint8)  # kept: of the stretch before, from its first clean frame
+    at, kept = 0, np.empty((0, HEIGHT, WIDTH, 3), np.uint8)  # kept: the section before, from its first clean frame
 
     with encoding(path) as add:
 
-        def write(pictures: Pictures) -> None:
+        def write(images: Images) -> None:
             nonlocal at
-            for picture in pictures:
-                add(picture)
-            at += len(pictures)
+            for image in images:
+                add(image)
+            at += len(images)
 
         for number, which in enumerate(order):
-            pictures = seen(parts[which], str(rng.choice(moves)), rng)
+            images = through_window(parts[which], str(rng.choice(moves)), rng)
             if number == 0:
-                kept = pictures
+                kept = images
                 continue
             kind = str(rng.choice(kinds))
-            room = min(len(kept) - CLEAN, len(pictures) - CLEAN - 6)
+            room = min(len(kept) - CLEAN, len(images) - CLEAN - 6)
             count = round(6 * 10 ** rng.uniform(0, 1))
             if kind != "cut" and room < 6:
                 kind = "cut"
             count = 0 if kind == "cut" else max(6, min(count, room))
-            middle: list[Pictures] = []
+            middle: list[Images] = []
             if kind == "fade":
-                colour = np.empty_like(pictures[:1])
-                colour[:] = COLOURS[rng.integers(len(COLOURS))]
-                many = colour.repeat(count, 0)
+                color = np.empty_like(images[:1])
+                color[:] = COLORS[rng.integers(len(COLORS))]
+                plain_color = color.repeat(count, 0)
                 middle = [
-                    joint("fade", kept[-count:], many, rng),
-                    many[: rng.integers(1, 13)],
-                    joint("fade", many, pictures[:count], rng),
+                    joint("fade", kept[-count:], plain_color, rng),
+                    plain_color[: rng.integers(1, 13)],
+                    joint("fade", plain_color, images[:count], rng),
                 ]
             elif count:
-                middle = [joint(kind, kept[-count:], pictures[:count], rng)]
+                middle = [joint(kind, kept[-count:], images[:count], rng)]
             clean = kept[: len(kept) - count]
             if rng.random() < flash and len(clean) >= 24:
                 length, start = int(rng.integers(1, 6)), int(rng.integers(8, len(clean) - 14))
@@ -244,13 +242,13 @@ def make_video(
             for piece in middle:
                 write(piece)
             transitions.append(Transition(kind, start, at))
-            kept = pictures[count:]
+            kept = images[count:]
         write(kept)
     return Video(path, at, transitions, flashes)
 
 
-def shuffled(parts: Sequence[Pictures], rng: Generator) -> list[int]:
-    """An order of chance in which neighbours do not look alike, as two stretches of one shot do."""
+def shuffled(parts: Sequence[Images], rng: Generator) -> list[int]:
+    """A random order in which neighbors do not look alike, as two sections of one shot do."""
     looks = [[cv2.resize(s[i], (32, 18), interpolation=cv2.INTER_AREA).astype(float) for i in (0, -1)] for s in parts]
     left = rng.permutation(len(parts)).tolist()
     order = [left.pop()]
@@ -264,49 +262,49 @@ def shuffled(parts: Sequence[Pictures], rng: Generator) -> list[int]:
 
 @contextmanager
 def encoding(path: Path) -> Iterator[Callable[[NDArray[np.uint8]], None]]:
-    """A function that adds a picture to a file, as H.264."""
+    """A function that adds an image to an H.264 file."""
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=RATE, options={"preset": "veryfast", "crf": "23"})
         assert isinstance(stream, VideoStream)
         stream.width, stream.height, stream.pix_fmt = WIDTH, HEIGHT, "yuv420p"
         stream.codec_context.thread_count = 1  # the number of threads changes what x264 writes
-        yield lambda picture: container.mux(stream.encode(av.VideoFrame.from_ndarray(picture)))
+        yield lambda image: container.mux(stream.encode(av.VideoFrame.from_ndarray(image)))
         container.mux(stream.encode())
 
 
-# --- what detectors find --------------------------------------------------------------------------------------------
+# --- detections --------------------------------------------------------------------------------------------
 
 OURS = "transitions"
-"""The detector that says how a shot ends; the others only say where."""
+"""The detector that reports how a shot ends; the others only report where."""
 DETECTORS = (OURS, "adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
 NEAR = 2
-"""Frames by which a cut may be off."""
+"""Maximum distance in frames of a detected cut from the true one."""
 
 
 def find(video: Path, detector: str) -> tuple[list[Transition], float]:
-    """What a detector finds in a video, and the seconds of processor time that reading the video with it takes."""
+    """The transitions that a detector reports, and the processor time in seconds of reading the video with it."""
     start = time.process_time()
     shots = list(VideoReader(video, ReaderSettings(detector=detector, threads=1)))[:-1]
     taken = time.process_time() - start
-    known = [shot.transition or Transition("cut", shot.end_frame, shot.end_frame) for shot in shots]
-    return [Transition(t.kind, t.start_frame, t.end_frame) for t in known], taken
+    ends = [shot.transition or Transition("cut", shot.end_frame, shot.end_frame) for shot in shots]
+    return [Transition(t.kind, t.start_frame, t.end_frame) for t in ends], taken
 
 
-def count(video: Video, found: Sequence[Transition], says_how: bool) -> Counter[str]:
-    """What was found and what was not, each true transition matched to at most one that was found.
+def count(video: Video, claims: Sequence[Transition], has_kinds: bool) -> Counter[str]:
+    """Counts of transitions; each true one is matched to at most one claim of the detector.
 
     Keys: ``true KIND``, ``found KIND`` (true ones), ``claimed KIND``, ``right KIND`` (claims), ``exact cut`` (true ones
-    found at their frame), ``flashes called`` and ``false``, the claims that nothing true goes with.
+    detected at their frame), ``flashes called``, and ``false``, the claims without a true transition.
     """
     counts: Counter[str] = Counter(f"true {t.kind}" for t in video.transitions)
     left = list(video.transitions)
-    for claim in found:
+    for claim in claims:
         cut = next((t for t in left if t.kind == "cut" and abs(t.start_frame - claim.start_frame) <= NEAR), None)
         inside = [t for t in video.transitions if t.kind != "cut" and overlap(claim, t)]
         gradual = next((t for t in inside if t in left), None)
-        if claim.kind == "cut" and cut is None and inside and says_how:
-            continue  # right about where, wrong about how: the transition counts as missed, no cut as invented
-        kind = claim.kind if says_how or not inside else inside[0].kind
+        if claim.kind == "cut" and cut is None and inside and has_kinds:
+            continue  # right place, wrong kind: the transition counts as missed, but no cut as false
+        kind = claim.kind if has_kinds or not inside else inside[0].kind
         match = cut if kind == "cut" else gradual
         counts[f"claimed {kind}"] += 1
         if match is not None:
@@ -348,31 +346,31 @@ JOINTS = ("cut", "cut", "dissolve", "dissolve", "fade", "wipe")
 MOVING = ("pan", "zoom", "shake", "light", "pan")
 
 
-def make_videos(parts: Sequence[Pictures], count: int, seed: int, folder: Path) -> dict[str, list[Video]]:
+def make_videos(parts: Sequence[Images], count: int, seed: int, folder: Path) -> dict[str, list[Video]]:
     """Videos with all transitions; and for false alarms, hard cuts only, as filmed and with a moving camera."""
     kinds = {
         "transitions": (JOINTS, MOVES, 0.3),
         "as filmed": (("cut",), ("still",), 0.0),
         "moving": (("cut",), MOVING, 0.0),
     }
-    made: dict[str, list[Video]] = {}
+    videos_of: dict[str, list[Video]] = {}
     for name, (joints, moves, flash) in kinds.items():
         videos = 1 if name == "as filmed" else count
         paths = [folder / f"{name} {number} {seed}.mp4" for number in range(videos)]
-        made[name] = [make_video(path, parts, joints, moves, flash, seed + n) for n, path in enumerate(paths)]
-    return made
+        videos_of[name] = [make_video(path, parts, joints, moves, flash, seed + n) for n, path in enumerate(paths)]
+    return videos_of
 
 
 def judge(videos: dict[str, list[Video]], detector: str) -> dict[str, Any]:
-    """A detector on one half: figures on the videos with transitions, false alarms on the others, and its time."""
+    """Figures of a detector on the videos with transitions, its false alarms on the others, and its time."""
     result: dict[str, Any] = {}
     seconds = frames = 0.0
     for name, of_name in videos.items():
         counts: Counter[str] = Counter()
         for video in of_name:
-            found, took = find(video.path, detector)
-            counts += count(video, found, detector == OURS)
-            seconds, frames = seconds + took, frames + video.frames
+            claims, taken = find(video.path, detector)
+            counts += count(video, claims, detector == OURS)
+            seconds, frames = seconds + taken, frames + video.frames
         minutes = sum(video.frames for video in of_name) / RATE / 60
         result[name] = figures(counts) if name == "transitions" else alarms(counts["false"], minutes)
     return {**result, "milliseconds a frame": 1000 * seconds / frames}
@@ -397,7 +395,7 @@ for shot in VideoReader(Path(sys.argv[1]), ReaderSettings(detector=sys.argv[2], 
 
 def show_half(name: str, results: dict[str, dict[str, Any]]) -> None:
     columns = ("cut, exact", "cut", *GRADUAL)
-    print(f"\n{name}: precision / recall / F1 in per cent; false alarms in 10 minutes as filmed and moving; time")
+    print(f"\n{name}: precision / recall / F1 in percent; false alarms per 10 minutes as filmed and moving; time")
     print(
         f"{'':12}"
         + "".join(f"{column:>16}" for column in columns)
@@ -415,34 +413,34 @@ def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("video", type=Path, nargs="+")
     parser.add_argument(
-        "--known", type=Path, nargs="*", default=[], help="gradual transitions of each video, to keep clear of"
+        "--known", type=Path, nargs="*", default=[], help="known transitions of each video, which sections avoid"
     )
     parser.add_argument("--detectors", nargs="+", default=DETECTORS, choices=DETECTORS)
     parser.add_argument("--videos", type=int, default=3, help="videos of each kind and half (default: %(default)s)")
     parser.add_argument("--repeats", type=int, default=5, help="runs for the time (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=16)
-    given = parser.parse_args()
-    halves: dict[str, list[Pictures]] = {"tuned on": [], "held out": []}
+    arguments = parser.parse_args()
+    halves: dict[str, list[Images]] = {"tuned on": [], "held out": []}
     results: dict[str, Any] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         drawn = folder / "drawn.mp4"
         shots = write_video(drawn, DRAWN).shots
-        sources = [stretches(drawn, [(shot.start_frame, shot.start_frame + 1) for shot in shots], folder, search=False)]
-        for video, known in itertools.zip_longest(given.video, given.known):
-            sources.append(stretches(video, [] if known is None else read_ranges(known), folder))
+        sources = [sections(drawn, [(shot.start_frame, shot.start_frame + 1) for shot in shots], folder, search=False)]
+        for video, known in itertools.zip_longest(arguments.video, arguments.known):
+            sources.append(sections(video, [] if known is None else read_ranges(known), folder))
         for of_video in sources:
             halves["tuned on"] += of_video[: len(of_video) // 2]
             halves["held out"] += of_video[len(of_video) // 2 :]
         for number, (half, parts) in enumerate(halves.items()):
-            videos = make_videos(parts, given.videos, given.seed + 1000 * number, folder)
-            detectors = [OURS] if half == "tuned on" else given.detectors
+            videos = make_videos(parts, arguments.videos, arguments.seed + 1000 * number, folder)
+            detectors = [OURS] if half == "tuned on" else arguments.detectors
             results[half] = {detector: judge(videos, detector) for detector in detectors}
-            show_half(f"{half} ({len(parts)} stretches)", results[half])
-        read: dict[str, Command] = {d: python(READ, given.video[0], d) for d in ("adaptive", OURS)}
-        times = compare(read, given.repeats)
-        show(f"reading {given.video[0].name}, start-up included", times, "adaptive")
-    save("shots", {**results, "videos": [video.name for video in given.video], "reading": plain(times)})
+            show_half(f"{half} ({len(parts)} sections)", results[half])
+        read: dict[str, Command] = {d: python(READ, arguments.video[0], d) for d in ("adaptive", OURS)}
+        times = compare(read, arguments.repeats)
+        show(f"reading {arguments.video[0].name}, start-up included", times, "adaptive")
+    save("shots", {**results, "videos": [video.name for video in arguments.video], "reading": plain(times)})
 
 
 def read_ranges(path: Path) -> list[tuple[int, int]]:

@@ -255,7 +255,7 @@ def _read_ahead(packets: Iterator[Packet[VideoStream]]) -> Iterator[Packet[Video
 
 
 def restart_test(stream: VideoStream) -> RestartTest | None:
-    """A test for packets at which a decoder of the stream can restart, or None if they cannot be recognised.
+    """A test for packets at which a decoder of the stream can restart, or None if they cannot be recognized.
 
     In H.264 and HEVC these are IDR pictures: no later picture refers to earlier ones, and all earlier ones are shown
     before. In VP9 and AV1 a key frame replaces all references. Other key frames (such as the first picture of an open
