@@ -47,7 +47,7 @@ COLUMNS |= {f"{name}_calibrated": f"{COLUMNS[name]} calibrated" for name in ("f1
 
 @dataclass(frozen=True)
 class Job:
-    """One run of fine-tuning: which videos are for what, the network, its rate and its seeds."""
+    """One fine-tuning: the videos of each split, the network, its learning rate and its seeds."""
 
     train: tuple[str, ...]
     val: tuple[str, ...]
@@ -62,7 +62,7 @@ Said = dict[str, list[tuple[NDArray[np.float64], NDArray[np.float64]]]]
 
 
 def run(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
-    """What `trained` gives, from the file where it was put, if it has been done."""
+    """The result of `trained`, from its file if it is there."""
     what = json.dumps([asdict(job), NETWORKS[job.crn], features], sort_keys=True)
     kept = measure.RESULTS / "across_data_sets" / f"{job.crn}-{hashlib.sha256(what.encode()).hexdigest()[:16]}.npz"
     if not kept.exists():
@@ -81,7 +81,7 @@ def run(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
 
 
 def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
-    """Fine-tune in this process; the validation AP of the first seed, what was said of the test videos, and seconds."""
+    """Fine-tune in this process; the validation AP of the first seed, scores of the test videos, and seconds."""
     import torch
 
     from pipelines.models.calibration import Calibration, apply_calibration
@@ -136,7 +136,7 @@ def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
 
 
 def halves(videos: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Videos to learn from, and every fourth to choose on; of fewer than four the last one."""
+    """Videos for training, and every fourth for validation; of fewer than four the last one."""
     chosen_on = tuple(videos[3::4]) or tuple(videos[-1:])
     return tuple(video for video in videos if video not in chosen_on), chosen_on
 

@@ -3,7 +3,7 @@
     python benchmarks/augmentation.py
 
 The comparison does what the paper's release does in each worker of its loader: the same crop and flip for all images
-of a window, colour jitter drawn for each, blur, and ``ToTensor`` with ``Normalize``. Both sides begin with decoded
+of a window, color jitter drawn for each, blur, and ``ToTensor`` with ``Normalize``. Both sides begin with decoded
 images, ours as squares of 256 made by the loader, the others at 448 x 252. One process, one thread, CPU seconds.
 
 Only a CPU is measured. Augmentation in batches is meant for a GPU, where the loader's workers do not augment at all.
@@ -30,7 +30,7 @@ HEIGHT, WIDTH, SQUARE = 252, 448, 256
 
 
 def frames(windows: int, shots: int) -> list[list[Image.Image]]:
-    """Smooth random images with some noise: no operation's time depends much on what is in them."""
+    """Smooth random images with some noise: the time of no operation depends much on the content."""
     rng = np.random.default_rng(0)
 
     def frame() -> Image.Image:
@@ -42,7 +42,7 @@ def frames(windows: int, shots: int) -> list[list[Image.Image]]:
 
 
 def image_by_image(settings: AugmentationSettings) -> Callable[[list[Image.Image], bool, bool, bool], Tensor]:
-    """What the release does to a window; whether it flips, jitters and blurs it is given, so that both sides do."""
+    """The release's augmentation of a window; flipping, jitter and blur are arguments, the same for both sides."""
     jitter = transforms.ColorJitter(settings.brightness, settings.contrast, settings.saturation, settings.hue)
     finish = transforms.Compose([transforms.ToTensor(), transforms.Normalize(settings.mean, settings.std)])
 

@@ -1,7 +1,7 @@
 """The classical systems on real features, beside chance and scenes of fixed length; and their time for 3,000 shots.
 
     python benchmarks/baselines.py FEATURES            # a folder with two sets, such as bbc/*.npz and ovsd/*.npz
-    python benchmarks/baselines.py --speed             # an artificial video, no input
+    python benchmarks/baselines.py --speed             # a generated video, no input
     python benchmarks/baselines.py FEATURES --systems graph-cut,dp
 
 Of each system's few candidate settings, the one with the greatest sum of AP, F1 and mIoU on the other set is taken, so
@@ -10,7 +10,7 @@ frames and no frame rate; 25 frames per second is assumed.
 
 AP is pooled over all shots of a set, from the scores; F1 and mIoU are from the scenes; "AP of ends" is the AP of the
 scenes alone, every shot scored 1 or 0. Chance ends a scene with each shot with the probability that shots of the other
-set do (mean of 20 draws); scenes of fixed length have the mean length of those of the other set.
+set do (mean of 20 draws); scenes of fixed length have the mean length of the scenes in the other set.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def run(name: str, settings: Any, videos: Sequence[ShotFeatures]) -> list[Segmen
 
 
 def chosen(name: str, videos: Sequence[ShotFeatures]) -> Any:
-    """The candidate that does best on some videos, with a network that learnt from them where the system has one."""
+    """The best candidate on some videos; if the system has a network, it is trained on them."""
     system = SYSTEMS[name]
     baseline_videos = [
         BaselineVideo(

@@ -1,4 +1,4 @@
-"""The built-in model on other kinds of videos than it was trained on, and with the built-in encoder.
+"""The built-in model, with the built-in encoder, on other kinds of videos than it was trained on.
 
     python benchmarks/default_model.py FEATURES                       # a folder with ovsd/*.npz and other sets
     python benchmarks/default_model.py FEATURES --encoder [--video big_buck_bunny_252p.mp4]
@@ -65,7 +65,7 @@ def run_genres(folder: Path, evidence: Path) -> dict[str, Any]:
 
 
 def run_videos(videos: Sequence[Video], keyframes: int) -> dict[str, Any]:
-    """AP of the shipped model through the built-in encoder, with colour and without, by version of the labels."""
+    """AP of the shipped model through the built-in encoder, with and without color, by version of the labels."""
     encoder = load_encoder("efficientnet_lite0", "cpu", keyframes=keyframes)
     model = open_model().boundary_model()
     encoded = [next(encode_groups(encoder, [video.images()], lambda group: group, 1)) for video in videos]

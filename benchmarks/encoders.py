@@ -58,7 +58,7 @@ SCENES = Path(__file__).with_name("big_buck_bunny_scenes.txt")
 FIRST_SEED = 2000
 NEAR = 8
 STRETCH = 8
-"""Shots of the real video that are drawn together."""
+"""Number of consecutive shots of the real video that are drawn together."""
 TURNS = 5
 
 # The reaches that are best on BBC and OVSD together (model card): not chosen here.
@@ -146,8 +146,8 @@ class Block(nn.Module):
 
 
 class Lite(nn.Module):
-    """An EfficientNet-Lite whose shape is read from its weights: (B, 3, H, W) to its poolings, side by side; or, where
-    it is timed, to the mean of one layer and no more."""
+    """An EfficientNet-Lite whose shape comes from its weights: (B, 3, H, W) to its poolings, side by side; or, for
+    timing, to the mean of one layer only."""
 
     def __init__(self, weights: Mapping[str, Tensor], layer: str | None = None) -> None:
         super().__init__()
@@ -164,7 +164,7 @@ class Lite(nn.Module):
         self.widths = [len(self.head.bias)] * 3 + [channels[list(self.stage).index(n)] for n in POOLED_STAGES]
 
     def layers(self, x: Tensor) -> Iterator[tuple[str, Tensor]]:
-        """What comes out of each of `POOLED_STAGES` and of the head, computed as far as it is asked for."""
+        """The outputs of each of `POOLED_STAGES` and of the head, computed one after another."""
         x = F.relu6(self.stem(x), inplace=True)
         for i, block in enumerate(self.blocks):
             x = block(x)
@@ -182,7 +182,7 @@ class Lite(nn.Module):
 
 
 def encoder_of(network: nn.Module, dtype: torch.dtype = torch.float32) -> ShotEncoder:
-    """A network as a shot encoder, prepared for as the default encoder is."""
+    """A network as a shot encoder, with the preparation of the default encoder."""
     frozen = copy.deepcopy(network).eval().requires_grad_(False).to(dtype)
     precision = str(dtype).removeprefix("torch.")
     colours = {"mean": (127.0, 127.0, 127.0), "std": (128.0, 128.0, 128.0)}
@@ -205,7 +205,7 @@ def prepared(shots: Images, how: Pass) -> list[list[NDArray[np.uint8]]]:
 
 @dataclass(frozen=True)
 class Video:
-    """A video without its features: keyframes when they are wanted, (N, 2) ranges of shots, and labels by version."""
+    """A video without its features: a function for its keyframes, (N, 2) ranges of shots, and labels by version."""
 
     name: str
     images: Callable[[], Images]
@@ -236,7 +236,7 @@ def planned_video(name: str, plan: SyntheticVideo, images: Callable[[], Images])
 
 
 def real_video(path: Path) -> Video:
-    """Big Buck Bunny in the shots of the adaptive detector, which were labelled, with `SCENES`, strict and fine."""
+    """Big Buck Bunny in the labeled shots, by the adaptive detector, with `SCENES`, strict and fine."""
     shots = list(VideoReader(path, ReaderSettings(detector="adaptive")))
     closing = np.array([shot.end for shot in shots])
     ends = {version: np.zeros(len(shots), np.uint8) for version in ("strict", "fine")}
@@ -282,7 +282,7 @@ def kept(video: Video, what: str) -> Path:
 
 @dataclass(frozen=True)
 class Variant:
-    """A row: its name, the passes that it needs, and features (N, D) made of theirs."""
+    """A row: its name, the passes that it needs, and features (N, D) from their results."""
 
     name: str
     needs: tuple[Pass, ...]
@@ -290,7 +290,7 @@ class Variant:
 
 
 def part(pooling: str, widths: Sequence[int], frames: int = 0) -> Callable[[NDArray[np.float32]], NDArray[np.float32]]:
-    """Picks one pooling out of a pass; `frames` 1 is the middle keyframe alone."""
+    """Selects one pooling of a pass; `frames` 1 is the middle keyframe alone."""
     at = POOLINGS.index(pooling)
     first = sum(widths[:at])
     return lambda x: x[frames, :, first : first + widths[at]]
@@ -328,7 +328,7 @@ def variants(widths: Mapping[str, Sequence[int]]) -> list[Variant]:
 
 
 def pair_auc(video: ShotFeatures) -> float:
-    """How likely two shots of one scene are more alike than two of different ones that lie as far apart."""
+    """Probability that two shots of one scene are more alike than two shots of different scenes, as far apart."""
     band = similarity_band(unit_features(video.features)[0], NEAR)
     scene = np.cumsum(np.append(0, video.scene_end[:-1]))
     found, weights = [], []
@@ -361,8 +361,8 @@ def judged(videos: Sequence[Video], features: Sequence[NDArray[np.float32]], ver
 
 
 def stretches(video: VideoScores) -> list[VideoScores]:
-    """The one real video in pieces of `STRETCH` shots, to draw them as videos are drawn: they are not independent, and
-    an interval is too narrow rather than too wide."""
+    """The only real video in pieces of `STRETCH` shots, which are drawn like videos: they are not independent, so that
+    intervals are too narrow rather than too wide."""
     bounds = [*range(0, len(video.labels) - STRETCH // 2, STRETCH), len(video.labels)]
     return [
         VideoScores(video.labels[a:b], video.scores[a:b], video.shots[a:b], video=f"{video.video} {a}")
@@ -420,7 +420,7 @@ def line(figures: Mapping[str, Any]) -> str:
 
 
 def speed(weights: Mapping[str, Mapping[str, Tensor]], dtype: torch.dtype) -> Any:
-    """Shots a second of one core, preparation of the images included, in turns; and sizes."""
+    """Shots per second on one core, image preparation included, in turns; and sizes."""
     shots = [list(shot) for shot in drawn_video(0).images()[:18]]
     runs = {
         f"{how.name}, {layer}": (how, encoder_of(Lite(weights[how.network], layer), dtype))
@@ -456,8 +456,7 @@ def speed(weights: Mapping[str, Mapping[str, Tensor]], dtype: torch.dtype) -> An
 
 
 def check(network: Lite) -> None:
-    """Raises SystemExit unless Lite0 as it is computed here gives nearly what the package gives, whose network is
-    quantised."""
+    """Raises SystemExit unless Lite0 as computed here is close to the package's network, which is quantized."""
     shots = prepared([shot[:1] for shot in drawn_video(0).images()[:6]], SHIPPED)
     ours = encoder_of(network).encode(shots)[:, : network.widths[0]]
     theirs = load_encoder("efficientnet_lite0", "cpu").encode(shots)

@@ -1,4 +1,4 @@
-"""`bassl extract-keyframes` compared with PySceneDetect's save-images, and with decoding the video and nothing else.
+"""`bassl extract-keyframes` compared with PySceneDetect's save-images, and with decoding the video only.
 
     python benchmarks/extract.py VIDEO [VIDEO ...]
 

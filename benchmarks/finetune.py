@@ -37,7 +37,7 @@ WIDTH, NEIGHBOURS, SHOTS = 2048, 8, 400
 
 
 class FilesOfShots(Dataset[tuple[Tensor, int]]):
-    """A window a sample, each of its shots a file of its own."""
+    """One window per sample, one file per shot."""
 
     def __init__(self, files: list[Path], first_row: np.ndarray, targets: np.ndarray, rows: np.ndarray) -> None:
         self.files, self.first_row, self.targets, self.rows = files, first_row, targets, rows

@@ -3,8 +3,8 @@
     python benchmarks/index.py
 
 Rows are synthetic. The videos share a few keyframe stores filled with noise in place of JPEGs, so that 1.6 million
-shots need little disk; as much is read and checked as with real ones. Each step runs in a process of its own, to
-measure its memory; the page cache is warm. Times are the best of several.
+shots need little disk; the same amount is read and checked as with real ones. Each step runs in a process of its own,
+to measure its memory; the page cache is warm. Times are the best of several.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyfram
 
 KEYFRAMES = 3
 JPEG_BYTES = (6_000, 18_000)
-"""A keyframe of 240 lines has some 12 kB."""
+"""A keyframe of 240 lines has about 12 kB."""
 FRAME_RATE = 24.0
 
 
@@ -55,11 +55,11 @@ def synthetic_videos(stores: list[Path], videos: int, rows: int) -> list[Indexed
     rng = np.random.default_rng(0)
     opened = [read_keyframes(store) for store in stores]
     lengths = np.diff(np.linspace(0, rows, videos + 1).astype(int)).tolist()
-    made = []
+    indexed = []
     for number, shots in enumerate(lengths):
         store = opened[number % len(opened)]
         places = np.arange(shots)[:, None] * KEYFRAMES + np.arange(KEYFRAMES + 1)
-        made.append(
+        indexed.append(
             IndexedVideo(
                 video_id=f"tt{number:07d}",
                 source=str(store.path),
@@ -74,7 +74,7 @@ def synthetic_videos(stores: list[Path], videos: int, rows: int) -> list[Indexed
                 jpeg_crc32=store.jpeg_crc32[: shots * KEYFRAMES].reshape(shots, KEYFRAMES),
             )
         )
-    return made
+    return indexed
 
 
 def best_of(repeats: int, action: Callable[[], Any]) -> dict[str, float]:
@@ -93,9 +93,9 @@ def peak_mib() -> float:
 
 
 def building(index: Path, stores: list[Path], videos: int, rows: int, repeats: int) -> dict[str, float]:
-    made = synthetic_videos(stores, videos, rows)
+    indexed = synthetic_videos(stores, videos, rows)
     before = peak_mib()
-    measured = best_of(repeats, lambda: write_index(index, made, {}))
+    measured = best_of(repeats, lambda: write_index(index, indexed, {}))
     return {**measured, "memory_mib": peak_mib() - before}
 
 

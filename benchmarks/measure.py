@@ -1,4 +1,4 @@
-"""What the benchmarks share: commands timed as whole processes, in turns, and tables of what came out."""
+"""Shared by the benchmarks: commands timed as whole processes, in turns, and tables of the results."""
 
 from __future__ import annotations
 
@@ -29,18 +29,17 @@ class Run:
 
     wall: float  # seconds on the clock
     cpu: float  # seconds of all its processes on the cores, user and system
-    # the most memory that its processes held at once, in MiB: the sum of their resident sizes, sampled, so that pages
-    # which they share count for each
+    # most MiB of its processes at once: the sum of their resident sizes, sampled; shared pages count for each
     peak: float
 
 
 def command_line(description: str | None) -> argparse.ArgumentParser:
-    """A parser of options that shows the docstring of a benchmark as it is."""
+    """A parser whose help shows the docstring of a benchmark unchanged."""
     return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def program(name: str) -> Path:
-    """A command of the environment that this Python belongs to."""
+    """A command of the environment of this Python."""
     return Path(sys.executable).with_name(name)
 
 
@@ -50,7 +49,7 @@ def python(code: str, *arguments: str | Path) -> Command:
 
 
 def measure(command: Command) -> Run:
-    """Run a command to its end. Raises SystemExit when it fails."""
+    """Run a command to its end. Raises SystemExit if it fails."""
     start = time.perf_counter()
     process = subprocess.Popen(
         [str(part) for part in command],
@@ -92,7 +91,7 @@ def least_cpu_seconds(work: Callable[[], object], repeats: int) -> float:
 
 
 def compare(commands: Mapping[str, Command], repeats: int) -> dict[str, list[Run]]:
-    """Run the commands in turns, so that what disturbs the machine disturbs all; the first turn is not counted."""
+    """Run the commands in turns, so that other load affects all of them; the first turn is not counted."""
     runs: dict[str, list[Run]] = {name: [] for name in commands}
     for turn in range(repeats + 1):
         for name, command in commands.items():
@@ -107,7 +106,7 @@ def median(runs: Sequence[Run]) -> Run:
 
 
 def show(title: str, runs: Mapping[str, Sequence[Run]], against: str) -> None:
-    """Print a table of medians; ratios are the time of each row divided by that of the row ``against``."""
+    """Print a table of medians; ratios are the time of each row divided by the time of the row ``against``."""
     print(f"\n{title}")
     width = max(map(len, runs))
     print(f"{'':{width}}  {'wall s':>7} {'(min-max)':>13} {'cpu s':>7} {'MiB':>6} {'wall ratio':>10} {'cpu ratio':>9}")
@@ -123,7 +122,7 @@ def show(title: str, runs: Mapping[str, Sequence[Run]], against: str) -> None:
 
 
 def save(name: str, figures: Mapping[str, Any]) -> None:
-    """Write figures and what they were measured on to ``benchmarks/results/NAME.json``."""
+    """Write figures and the machine to ``benchmarks/results/NAME.json``."""
     RESULTS.mkdir(exist_ok=True)
     machine = {"processor": _processor(), "cores": len(os.sched_getaffinity(0)), "python": platform.python_version()}
     (RESULTS / f"{name}.json").write_text(json.dumps({"machine": machine, **figures}, indent=1) + "\n")
@@ -137,7 +136,7 @@ def plain(runs: Mapping[str, Sequence[Run]]) -> dict[str, Any]:
 
 
 def _memory(pid: int) -> int:
-    """Resident bytes of a process and of all that it started."""
+    """Resident bytes of a process and its descendants."""
     total = 0
     with suppress(OSError, IndexError, ValueError):
         total = int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")

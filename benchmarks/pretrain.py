@@ -45,11 +45,11 @@ from pipelines.training.settings import AugmentationSettings
 WARM_UP = 3  # steps that are not counted
 
 Work = Iterator[tuple[Views, Tensor | None]]
-"""The views of a step's windows and its noise; asking for the next is what waiting for data is."""
+"""Iterates over the views of a step's windows and its noise; the time of getting the next is the wait for data."""
 
 
 class Images(Dataset[tuple[Tensor, Tensor]]):
-    """Windows as the release's workers make them: (S, 3, size, size) and (2, 3, size, size), augmented."""
+    """Windows as in the release's workers: (S, 3, size, size) and (2, 3, size, size), augmented."""
 
     def __init__(
         self, index: Path, windows: PretextWindows, centres: NDArray[np.int64], settings: AugmentationSettings
@@ -122,7 +122,7 @@ def one_thread(worker: int) -> None:
 def measure(
     settings: PretrainSettings, process: Process, encoder: Any, model: Any, work: Work, steps: int
 ) -> dict[str, float]:
-    """Windows a second, share of the time spent waiting for data, and memory, over so many steps."""
+    """Windows per second, share of the time spent waiting for data, and memory, over some steps."""
     trainer = make_trainer(settings, model, process)
     cuda = process.device.type == "cuda"
     wait = torch.cuda.synchronize if cuda else (lambda: None)

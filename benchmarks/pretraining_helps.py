@@ -1,4 +1,4 @@
-"""What pre-training from pixels gives: the same fine-tuning with it and without it.
+"""The effect of pre-training from pixels: the same fine-tuning with and without it.
 
     python benchmarks/pretraining_helps.py
 
@@ -58,8 +58,8 @@ AFTER_VIDEOS = FinetuneSettings(
 
 
 def make_videos(folder: Path, videos: int, video: SyntheticVideoSettings) -> Path:
-    """Generated videos, their keyframes, and an index with their true labels; of six videos three are to train on, one
-    to choose on and two to test on."""
+    """Generated videos, their keyframes, and an index with their true labels; of six videos, three are for training,
+    one for validation and two for testing."""
     paths = []
     for seed in range(videos):
         paths.append(folder / "movies" / f"video{seed:02}.mp4")
@@ -77,7 +77,7 @@ def make_videos(folder: Path, videos: int, video: SyntheticVideoSettings) -> Pat
 def videos_once(
     index: Path, work: Path, seed: int, before: PretrainSettings, after: FinetuneSettings
 ) -> dict[str, Any]:
-    """Pre-train on the keyframes of all videos, fine-tune; the same for an encoder and a CRN that learned nothing."""
+    """Pre-train on the keyframes of all videos and fine-tune; the same with an untrained encoder and CRN."""
     states: list[TrainingProgress] = []
     before = with_options(before, index=index, output=work / f"pretrained-{seed}", seed=seed)
     result = pretrain(before, states.append)

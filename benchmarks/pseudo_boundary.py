@@ -4,7 +4,7 @@
 
 Both sides start from the features of B windows and end with the same pseudo-boundaries, on the CPU. The comparison is
 the listing of the paper's appendix D: one call of ``dtw_path_from_metric`` per window, and then the last shot of each
-path that is aligned to the first end. It takes features of unit length; ours normalises them. They are timed
+path that is aligned to the first end. It takes features of unit length; ours normalizes them. They are timed
 alternately, in wall-clock time, and the fastest run counts.
 """
 
@@ -37,7 +37,7 @@ def features(windows: int, neighbours: int, dimension: int) -> tuple[Tensor, Ten
 
 
 def by_listing(slow: Tensor, dense: Tensor) -> NDArray[np.int64]:
-    """The paper's listing, and the boundary that each path means."""
+    """The paper's listing, and the boundary of each path."""
     cost = (1 - torch.bmm(slow, dense.transpose(1, 2))).numpy()
     paths = [np.asarray(dtw_path_from_metric(matrix, metric="precomputed")[0]) for matrix in cost]
     return np.array([np.flatnonzero(path[:, 0] == 0)[-1] for path in paths])
