@@ -97,7 +97,8 @@ def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
     with tempfile.TemporaryDirectory(dir=folder) as name:
         home = Path(name)
         split = {video: kind for kind in ("train", "val") for video in getattr(job, kind)}
-        write_features(home / "features.h5", "vgg19", {video: videos[video].features for video in split})
+        for video in split:
+            write_features(home / "features", "vgg19", video, videos[video].features)
         indexed = [
             IndexedVideo(
                 video,
@@ -113,7 +114,7 @@ def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
         settings = with_options(
             FinetuneSettings,
             index=home / "index.h5",
-            features=(home / "features.h5",),
+            features=(home / "features",),
             output=home / "run",
             init="none",
             crn=job.crn,  # type: ignore[arg-type]

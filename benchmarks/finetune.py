@@ -84,15 +84,16 @@ def main() -> None:
             for shot in range(SHOTS):
                 files.append(home / video_id / f"shot_{shot:04}.npy")
                 np.save(files[-1], features[video_id][shot])
-        write_features(home / "features.h5", "made up", features)
+        for video_id, values in features.items():
+            write_features(home / "features", "made up", video_id, values)
         write_index(home / "index.h5", entries, {})
         index = read_index(home / "index.h5")
-        labelled = labelled_videos(index, features_of(index, [home / "features.h5"])[1], device)
+        labelled = labelled_videos(index, features_of(index, [home / "features"]).features, device)
         process, everything = Process(0, 1, device), list(range(arguments.videos))
 
         def ours() -> Iterator[object]:
             epoch = window_epoch(labelled, everything, CRNSettings(), torch.float32, 0, 0)
-            for batch in batches(epoch, arguments.batch, order=(0, 0), first=0, loss="balanced", process=process):
+            for batch in batches(epoch, arguments.batch, seed=0, number=0, first=0, loss="balanced", process=process):
                 yield batch.inputs.sum() if device.type == "cuda" else batch.inputs
 
         def theirs() -> Iterator[object]:
@@ -101,7 +102,7 @@ def main() -> None:
                 yield windows.to(device)
 
         shots = window_epoch(labelled, [0], CRNSettings(), torch.float32, 0, 0)
-        chosen = next(batches(shots, 1, order=(0, 0), first=7, loss="plain", process=process))
+        chosen = next(batches(shots, 1, seed=0, number=0, first=7, loss="plain", process=process))
         order = np.random.default_rng((0, 200, 0)).permutation(SHOTS)[7]
         same = FilesOfShots(files, index.first_row, labelled.targets, np.array([order]))[0][0]
         assert torch.equal(chosen.inputs[0].cpu(), same), "both sides must make the same windows"
@@ -120,7 +121,7 @@ def main() -> None:
         set_learning_rate(optimizer, 1e-5)
         epoch = window_epoch(labelled, everything, CRNSettings(), torch.float32, 0, 0)
         taken, waited = [], []
-        source = batches(epoch, batch_size, order=(0, 0), first=0, loss="balanced", process=process)
+        source = batches(epoch, batch_size, seed=0, number=0, first=0, loss="balanced", process=process)
         for _ in range(arguments.steps + 1):
             start = time.perf_counter()
             batch = next(source)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.stores.features import write_features
 from pipelines.stores.index import NO_LABEL, IndexedVideo, read_index, write_index
+from tests.small_stores import put_features
 
 WIDTH = 16
 SPLITS = {"a": "train", "b": "train", "c": "train", "d": "val", "e": "test"}
@@ -20,7 +20,7 @@ SPLITS = {"a": "train", "b": "train", "c": "train", "d": "val", "e": "test"}
 def write_labelled_videos(
     folder: Path, shots: int = 60, seed: int = 0, encoder: str = "made up", splits: dict[str, str] | None = None
 ) -> Path:
-    """An index and a feature store, ``index.h5`` and ``features.h5``; the last shot of a video has no label.
+    """An index and a feature store, ``index.h5`` and ``features``; the last shot of a video has no label.
 
     Scenes have four to seven shots; the shots of a scene share a direction, and the last of them has one more that all
     last shots share, so that even a network that looks at one shot can learn.
@@ -39,8 +39,8 @@ def write_labelled_videos(
         label[-1] = NO_LABEL
         frames = np.stack([np.arange(shots) * 10, np.arange(shots) * 10 + 10], axis=1)
         videos.append(IndexedVideo(name, name, frames, frames / 10, label, split))
-    write_features(folder / "features.h5", encoder, features)
-    write_index(folder / "index.h5", videos, {}, features={encoder: folder / "features.h5"})
+    put_features(folder / "features", encoder, features)
+    write_index(folder / "index.h5", videos, {}, features={encoder: folder / "features"})
     return folder / "index.h5"
 
 

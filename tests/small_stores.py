@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from hashlib import sha256
 from io import BytesIO
 from itertools import pairwise
@@ -18,6 +18,7 @@ from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import StoreError
 from pipelines.scenes import VideoFacts
 from pipelines.stages.build_index import build_index
+from pipelines.stores.features import open_features, write_features
 from pipelines.stores.hdf5 import create_store
 from pipelines.stores.keyframes import KeyframeStore, StoredShot, write_keyframes
 
@@ -61,6 +62,25 @@ def put_indexed_stores(folder: Path, lengths: dict[str, int], seed: int = 0) -> 
         put_store(folder / "stores" / f"{name}.h5", shots, seed=number)
     build_index([folder / "stores"], output=folder / "index.h5", overwrite=True)
     return folder / "index.h5"
+
+
+def put_features(
+    store: Path,
+    encoder: str,
+    videos: Mapping[str, Any],
+    shots: Mapping[str, int] | None = None,
+    colour: Mapping[str, Any] | None = None,
+) -> Path:
+    """A feature store of some videos (N, D_e)."""
+    for name, features in videos.items():
+        write_features(store, encoder, name, features, (shots or {}).get(name), (colour or {}).get(name))
+    return store
+
+
+def features_in(store: Path) -> dict[str, np.ndarray]:
+    """The features of each video in a store."""
+    videos = [open_features(path) for path in store.glob("*.h5")]
+    return {video.video_id: video.features for video in sorted(videos, key=lambda video: video.video_id)}
 
 
 def read_jpegs(store: KeyframeStore, start_shot: int, end_shot: int) -> list[list[bytes]]:

@@ -1,4 +1,4 @@
-"""``bassl extract-sound``: videos in, one feature store of the sound of their shots out."""
+"""``bassl extract-sound``: videos in, one file of sound features for each out."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pipelines.stages.extract_sound import SoundSettings, extract_sound as stage
 def extract_sound(videos: Videos, settings: SoundSettings, quiet: console.Quiet = False) -> None:
     """Store features of the sound of each shot: mean and standard deviation of log-mel energies.
 
-    For bassl finetune --sound data/features/sound.h5, and for the systems that take several kinds of features: bassl
-    baseline lgss --extra data/features/sound.h5
+    For bassl finetune --sound data/sound, and for the systems that take several kinds of features: bassl baseline lgss
+    --extra data/sound
 
     Example: bassl extract-sound movies/
     """

@@ -45,7 +45,7 @@ def similarity(
         list[Path],
         typer.Argument(
             metavar="STORE|RUN",
-            help="Feature stores (.h5); or runs, for shots as their CRN puts them in context.",
+            help="Feature stores (folders); or runs, for shots as their CRN puts them in context.",
             show_default=False,
         ),
     ],
@@ -57,7 +57,7 @@ def similarity(
 
     True scenes are outlined where the index has labels.
 
-    Example: bassl figure similarity data/features/a.h5 runs/pretrain --video tt0120338 --first 40
+    Example: bassl figure similarity data/features/a runs/pretrain --video tt0120338 --first 40
     """
     _show(draw_similarity(models, output, settings), quiet)
 
@@ -77,7 +77,7 @@ def pseudo_boundaries(
 
     Without keyframes: with the similarity to the first and the last shot.
 
-    Example: bassl figure pseudo-boundaries tt0120338:40 tt0120338:95 --features data/features/a.h5
+    Example: bassl figure pseudo-boundaries tt0120338:40 tt0120338:95 --features data/features/a
     """
     _show(draw_pseudo_boundaries(centres or [], output, settings), quiet)
 

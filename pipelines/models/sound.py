@@ -1,4 +1,4 @@
-"""Sound beside content: the input of a model that was fine-tuned with sound."""
+"""Sound beside content: the input of a model that was fine-tuned with a store of sound."""
 
 from __future__ import annotations
 
@@ -10,17 +10,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
-from pipelines.stores.features import open_features, shot_checksums
+from pipelines.stores.features import feature_file, is_current, open_features, shots_checksum
 from pipelines.stores.index import Index
+from pipelines.stores.shot_rows import ShotRows
 from pipelines.video.sound import FLOOR, SOUND, WIDTH
 
+Floats = NDArray[np.floating[Any]]
 
-def with_sound(features: NDArray[np.floating[Any]], sounds: NDArray[np.floating[Any]]) -> NDArray[np.float32]:
-    """Content of shots (N, D_e) beside their sound (N, WIDTH) from `pipelines.video.sound.shot_sounds`, (N, D_e +
-    WIDTH). Sound is scaled by the logarithm of the dynamic range, so that silence is 0 and full scale about 1."""
+
+def with_sound(features: Floats, sounds: Floats) -> NDArray[np.float32]:
+    """Content of shots (..., D_e) beside their sound (..., WIDTH) from `pipelines.video.sound.shot_sounds`,
+    (..., D_e + WIDTH): in units of the logarithm of the dynamic range, so that silence is 0 and full scale about 1."""
     silence = np.float32(np.log(FLOOR))
     scaled = np.abs(sounds - np.repeat(np.array([silence, 0.0], np.float32), WIDTH // 2)) / -silence
-    return np.hstack([features, scaled]).astype(np.float32)
+    return np.concatenate([features, scaled], axis=-1).astype(np.float32, copy=False)
 
 
 def silent(shots: int) -> NDArray[np.float32]:
@@ -28,23 +31,37 @@ def silent(shots: int) -> NDArray[np.float32]:
     return np.tile(np.repeat(np.array([np.log(FLOOR), 0.0], np.float32), WIDTH // 2), (shots, 1))
 
 
-def stored_sound(index: Index, store: Path, videos: Sequence[int]) -> tuple[NDArray[np.float32], list[str]]:
-    """The sound of a store in the rows of an index, (T, WIDTH), and the ids of the videos that it does not have, which
-    are silent here; rows of other videos than these mean nothing. Raises StoreError for a store that is missing or
-    damaged, holds something else than sound, or sound of other shots."""
-    opened = open_features(store)
-    if opened.encoder != SOUND:
-        raise StoreError(f"{store}: holds features of {opened.encoder}, not of sound; run `bassl extract-sound`")
-    expected, sounds, missing = shot_checksums(index), silent(int(index.first_row[-1])), []
+class RowsWithSound(ShotRows):
+    """Content of shots beside their sound, joined when they are read."""
+
+    def __init__(self, content: ShotRows, sounds: ShotRows) -> None:
+        super().__init__(content.first_row, content.videos)
+        self.content, self.sounds = content, sounds
+        self.dtype, self.width = np.dtype(np.float32), content.width + sounds.width
+
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> NDArray[np.float32]:
+        return with_sound(self.content[rows], self.sounds[rows])
+
+
+def stored_sound(index: Index, store: Path, videos: Sequence[int]) -> tuple[ShotRows, list[str]]:
+    """The sound of some videos of an index, (T, WIDTH), and the ids of the videos that the store does not have, which
+    count as silent. Raises StoreError for a store that is missing or damaged, is not of sound, or is of other shots."""
+    if not store.is_dir():
+        raise StoreError(f"{store}: no such folder of sound; run `bassl extract-sound`, or name one with --sound")
+    missing: list[str] = []
+    sounds: dict[int, Floats] = {}
     for video in videos:
-        name = index.video_ids[video]
-        if name not in opened.videos:
+        name, span = index.video_ids[video], index.span(video)
+        path = feature_file(store, name)
+        if not path.exists():
             missing.append(name)
-        elif opened.shots.get(name) != expected[name] or len(opened.videos[name]) != len(sounds[index.span(video)]):
-            raise StoreError(f"{store}: its sound of {name} is of other shots than {index.path} has; extract it again")
-        else:
-            sounds[index.span(video)] = opened.videos[name]
-    return sounds, missing
+            sounds[video] = np.broadcast_to(silent(1), (span.stop - span.start, WIDTH))
+            continue
+        same = is_current(path, SOUND, shots_checksum(index, video))
+        sounds[video] = open_features(path).features
+        if not same or len(sounds[video]) != span.stop - span.start:
+            raise StoreError(f"{path}: its sound is of other shots than {index.path} has; extract it again")
+    return ShotRows(index.first_row, sounds), missing
 
 
 def missing_note(store: Path, missing: Sequence[str], videos: int) -> str:

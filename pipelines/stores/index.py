@@ -17,7 +17,7 @@ Layout (schema ``bassl.index``, version 1), for V videos, T shots, N_k keyframes
 ``shots/label``         (T,) int8              1 scene end, 0 not, -1 doubtful end, -128 no label
 ``shots/jpeg``          (T, N_k + 1) int64     positions of its JPEGs in the store; 0 for JPEG folders
 ``shots/jpeg_crc32``    (T, N_k) uint32        their checksums; 0 for JPEG folders
-``features``            JSON attribute         feature stores by encoder, relative to the index
+``features``            JSON attribute         folders of feature stores by encoder, relative to the index
 ``doubtful``            attribute              ``end`` or ``ignore``: what label -1 means in training
 ======================  =====================  ==========================================================
 """
@@ -237,6 +237,7 @@ def joined(
     if len(counts) > 1:
         kinds = ", ".join(f"{images} ({counts[images].source})" for images in sorted(counts))
         raise StoreError(f"{path}: videos with different numbers of keyframes per shot cannot be mixed: {kinds}")
+    fixed_length([video.video_id for video in videos], path)  # raises for an id that is not text
     images = next(iter(counts), 0)
     lengths = [len(video.frames) for video in videos]
     rows = sum(lengths)

@@ -23,7 +23,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def on_index(home: Path) -> list[object]:
-    return ["--index", home / "index.h5", "--features", home / "features" / f"npz-{WIDTH}d.h5", "--resamples", 20]
+    return ["--index", home / "index.h5", "--features", home / "features" / f"npz-{WIDTH}d", "--resamples", 20]
 
 
 def assert_refused(run: Run, *words: str) -> None:
@@ -160,14 +160,14 @@ def test_wrong_options_give_a_one_line_error(bassl: Bassl, home: Path, on_index:
 
 @pytest.mark.parametrize("option", ["--compare", "--truth"])
 def test_representation_takes_exactly_one_model(bassl: Bassl, home: Path, on_index: list[object], option: str) -> None:
-    store = home / "features" / f"npz-{WIDTH}d.h5"
+    store = home / "features" / f"npz-{WIDTH}d"
     put_csv(Path("t.csv"), 0, 20, 50)
     others = (option, home / "run", home / "run") if option == "--compare" else (store, option, "t.csv")
     assert_refused(bassl("score", *others, "--representation", *on_index), "--representation is of one model", option)
 
 
 def test_results_are_shown_where_they_have_no_curves_to_plot(bassl: Bassl, home: Path, on_index: list[object]) -> None:
-    store = home / "features" / f"npz-{WIDTH}d.h5"
+    store = home / "features" / f"npz-{WIDTH}d"
     run = bassl("score", store, "--representation", *on_index, "--plot", "x.png")
     assert (run.code, "kNN precision at 1" in run.out) == (2, True)
     assert f"{store.name}: only its features are scored, and they have no curves to plot" in run.err

@@ -54,9 +54,9 @@ WRITERS = {
         lambda path: len(read_keyframes(path).frames) - 4,
     ),
     "feature store": Writer(
-        "features.h5",
-        lambda path, version: write_features(path, "e", {"video": np.full((200, 16), version, np.float32)}),
-        lambda path: int(open_features(path).videos["video"][0, 0]),
+        "video.h5",
+        lambda path, version: write_features(path.parent, "e", path.stem, np.full((200, 16), version, np.float32)),
+        lambda path: int(open_features(path).features[0, 0]),
     ),
     "pieces of a video": Writer("piece.bin", _write_pieces, _read_piece),
 }

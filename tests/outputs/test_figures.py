@@ -32,9 +32,8 @@ from pipelines.stages.figure import (
     draw_similarity,
 )
 from pipelines.stages.score import ScoreSettings, score
-from pipelines.stores.features import write_features
 from tests.scored_things import SHAPE, put_csv, put_index, put_pretrained, put_run, put_scenes, scene_list
-from tests.small_stores import jpeg, put_store, refusal
+from tests.small_stores import jpeg, put_features, put_store, refusal
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +83,7 @@ def settings_of(folder: Path, **more: Any) -> dict[str, Any]:
 def test_similarities_use_stored_features_or_contextualised_shots(
     indexed: Path, tmp_path: Path, drawn: list[Figure]
 ) -> None:
-    (store,) = (indexed / "features").glob("*.h5")
+    (store,) = (indexed / "features").iterdir()
     model = indexed / "pretrained.safetensors"
     settings = SimilaritySettings(**settings_of(indexed, video="npz/02", first=9, shots=12))
     assert draw_similarity([store, model], tmp_path / "f.png", settings).warnings == ()
@@ -175,14 +174,14 @@ def with_keyframes(tmp_path: Path) -> Path:
     build_index([tmp_path / "keyframes"], output=tmp_path / "index.h5")
     (tmp_path / "features").mkdir()
     two = np.eye(4, dtype=np.float32)[[0] * 6 + [1] * 4]
-    write_features(tmp_path / "features" / "made-up.h5", "made up", {"video": two})
+    put_features(tmp_path / "features" / "made-up", "made up", {"video": two})
     return tmp_path
 
 
 def test_keyframes_are_drawn_in_order_and_the_pseudo_boundary_is_framed(
     with_keyframes: Path, drawn: list[Figure]
 ) -> None:
-    store = with_keyframes / "features" / "made-up.h5"
+    store = with_keyframes / "features" / "made-up"
     settings = PseudoBoundarySettings(**settings_of(with_keyframes, features=store, neighbours=3))
     draw_pseudo_boundaries(["video:5"], with_keyframes / "f.png", settings)
     panel = drawn[0].axes[0]
@@ -201,7 +200,7 @@ def test_keyframes_are_drawn_in_order_and_the_pseudo_boundary_is_framed(
 
 def test_similarities_are_drawn_below_the_keyframes(with_keyframes: Path, drawn: list[Figure]) -> None:
     settings = SimilaritySettings(**settings_of(with_keyframes, shots=8))
-    draw_similarity([with_keyframes / "features" / "made-up.h5"], with_keyframes / "f.png", settings)
+    draw_similarity([with_keyframes / "features" / "made-up"], with_keyframes / "f.png", settings)
     strip, matrix = drawn[0].axes[:2]
     assert len(strip.images) == 8
     assert np.array_equal(matrix.images[0].get_array()[0], [1, 1, 1, 1, 1, 1, 0, 0])
@@ -281,7 +280,7 @@ def test_the_threshold_is_drawn_only_if_it_decided_the_scenes(tmp_path: Path, dr
 def test_one_thing_to_draw_needs_no_list(tmp_path: Path, indexed: Path, with_keyframes: Path) -> None:
     log = put_logs(tmp_path / "run", "step,epoch,loss\n1,1,2\n2,1,1\n")
     scenes = put_scenes(tmp_path / "a.json")
-    store = with_keyframes / "features" / "made-up.h5"
+    store = with_keyframes / "features" / "made-up"
     videos = SimilaritySettings(**settings_of(with_keyframes, video="video", shots=10))
     parts = PseudoBoundarySettings(**settings_of(indexed))
     for draw in (
@@ -407,16 +406,16 @@ def test_invalid_settings_are_refused_on_construction() -> None:
 def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     out = folder / "f.png"
-    (store,) = (indexed / "features").glob("*.h5")
+    (store,) = (indexed / "features").iterdir()
     scenes = put_scenes(tmp_path / "a.json")
     empty = put_logs(tmp_path / "empty", "step,epoch,loss\n")
     broken = put_logs(tmp_path / "broken", "step,epoch,loss\n1,1,2\n2,1,x\n3,1,1\n")
     endless = put_logs(tmp_path / "endless", "step,epoch,loss\nnan,1,2\n")
-    other = tmp_path / "other.h5"
-    write_features(other, "other", {"99": np.ones((30, 8), np.float32)})
+    other = tmp_path / "other"
+    put_features(other, "other", {"99": np.ones((30, 8), np.float32)})
     fine = put_run(tmp_path / "fine")
-    wide = tmp_path / "wide.h5"
-    write_features(wide, "wide", {"npz/00": np.ones((30, 9), np.float32)})
+    wide = tmp_path / "wide"
+    put_features(wide, "wide", {"npz/00": np.ones((30, 9), np.float32)})
 
     def similar(*models: Path, **more: Any) -> Callable[[], object]:
         settings = SimilaritySettings(**settings_of(indexed, **{"video": "npz/00", **more}))
@@ -431,9 +430,9 @@ def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp
         (similar(store, first=20), ("30 shots, 0 to 29", "20 to 35")),
         (similar(store, first=-1), ("-1 to 14",)),
         (similar(store, index=tmp_path / "no.h5"), ("no.h5", "build-index")),
-        (similar(other), ("other.h5", "has no features of npz/00")),
+        (similar(other), ("other", "has no features of npz/00")),
         (similar(tmp_path / "none"), ("none", "no such feature store, run or model")),
-        (similar(fine, features=wide), ("wide.h5", "9 wide", "is 8", "--features")),
+        (similar(fine, features=wide), ("wide", "9 wide", "is 8", "--features")),
         (similar(store, store), ("two inputs have this name", "--label")),
         (similar(store, labels=("a", "b")), ("2 labels for 1 input",)),
         (divided("npz/00:30"), ("npz/00 has 30 shots, 0 to 29, but no shot 30",)),
@@ -444,7 +443,7 @@ def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp
         (divided(neighbours=15), ("no window of 31 shots",)),
         (divided(neighbours=10**12), ("no window of 2000000000001 shots",)),
         (lambda: plots.save_plot(out, Figure(figsize=(4, 500))), ("too much to draw",)),
-        (divided("npz/00:3", features=other), ("other.h5", "has no features of npz/00")),
+        (divided("npz/00:3", features=other), ("other", "has no features of npz/00")),
         (lambda: draw_boundaries([tmp_path / "no.json"], out), ("no.json",)),
         (lambda: draw_boundaries([scenes], out, BoundarySettings(truth=tmp_path / "t.csv")), ("t.csv", "no such")),
         (lambda: draw_curves([tmp_path / "none"], out), ("none", "no such folder")),

@@ -19,12 +19,11 @@ from pipelines.models.encoders import load_encoder
 from pipelines.options import with_options
 from pipelines.stages.baseline import BaselineSettings, baseline
 from pipelines.stages.finetune import FinetuneSettings, finetune
-from pipelines.stores.features import open_features, write_features
 from pipelines.stores.index import NO_LABEL, read_index
 from tests.command import Bassl
 from tests.labelled_videos import write_labelled_videos, write_relabelled
 from tests.scored_things import plain
-from tests.small_stores import put_store, refusal
+from tests.small_stores import features_in, put_features, put_store, refusal
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +37,7 @@ def test_scores_and_scenes_are_those_of_the_system(index: Path) -> None:
     assert note.startswith("settings chosen on 4 videos: threshold ")
     opened = read_index(index)
     rows = np.arange(opened.first_row[4], opened.first_row[5])
-    features = open_features(index.with_name("features.h5")).videos["e"]
+    features = features_in(index.with_name("features"))["e"]
     found = graph_cut(features, opened.seconds[rows], GraphCutSettings(threshold=float(note.split()[-1])))
     known = opened.label[rows] != NO_LABEL
     labels = opened.targets(rows)
@@ -78,13 +77,13 @@ def test_systems_with_networks_report_seeds_and_accept_further_feature_sets(inde
         name: np.stack([marks, np.cumsum(marks) % 2], axis=1).astype(np.float32)
         for name, marks in zip(opened.video_ids, ends, strict=True)
     }
-    write_features(tmp_path / "sound.h5", "sound", sound)
+    put_features(tmp_path / "sound", "sound", sound)
     settings = BaselineSettings("lgss", index, seeds=2)
-    alone, both = (baseline(one) for one in (settings, replace(settings, extra=(tmp_path / "sound.h5",))))
+    alone, both = (baseline(one) for one in (settings, replace(settings, extra=(tmp_path / "sound",))))
     assert set(alone.seeds["ap"].values) == {0, 1}
     assert (both.videos[0].scores != alone.videos[0].scores).any()
     refusal(
-        lambda: baseline(replace(settings, system="dp", extra=(tmp_path / "sound.h5",))),
+        lambda: baseline(replace(settings, system="dp", extra=(tmp_path / "sound",))),
         "grouping, lgss",
         error=BasslError,
     )
@@ -120,7 +119,7 @@ def test_features_of_encode_are_found_and_otherwise_encode_is_suggested(bassl: B
     found = bassl(*command)
     assert found.code == 0
     assert found.out == bassl(*command, "--features", store).out
-    write_features(Path("data/features/a.h5"), "a", {name: np.eye(8, dtype=np.float32) for name in "ab"})
+    put_features(Path("data/features/a"), "a", {name: np.eye(8, dtype=np.float32) for name in "ab"})
     assert bassl(*command).out == found.out, "the store of the default encoder is taken"
 
 

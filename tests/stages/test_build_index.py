@@ -20,7 +20,7 @@ from pipelines.errors import BasslError
 from pipelines.options import with_options
 from pipelines.stages.build_index import IndexReport, IndexSettings, SplitStatistics, build_index
 from pipelines.stages.build_index.building import missing, statistics
-from pipelines.stores.features import open_features
+from pipelines.stores.features import feature_file, open_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, read_index, write_index
 from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.inputs import video_ids
@@ -28,7 +28,7 @@ from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, put_chapters, pu
 from tests.datasets.movienet_files import put, put_keyframes, put_labels, put_list, put_movienet, put_shots, put_split
 from tests.running import PUBLISHED
 from tests.scored_things import put_csv, scene_list
-from tests.small_stores import damaged, jpeg, put_store, read_all, refusal
+from tests.small_stores import damaged, features_in, jpeg, put_store, read_all, refusal
 
 MOVIENET = Path("movienet")
 
@@ -45,7 +45,7 @@ def build(*sources: Path | str, **options: Any) -> IndexReport:
 
 def features_of(index: Index) -> dict[str, NDArray[np.float32]]:
     """The features that the stores of an index have, by video."""
-    return {name: rows for store in index.features.values() for name, rows in open_features(store).videos.items()}
+    return {name: rows for store in index.features.values() for name, rows in features_in(store).items()}
 
 
 # Sources
@@ -235,9 +235,9 @@ def test_npz_features_are_written_into_a_store(tmp_path: Path) -> None:
     index = build("bbc").index
     assert index.video_ids == ("bbc/01", "bbc/02")
     assert index.label.tolist() == [0, 1, 0, 1, 0, 0]  # the video's end is no scene end
-    store = tmp_path / "data" / "features" / "bbc-4d.h5"
+    store = tmp_path / "data" / "features" / "bbc-4d"
     assert {name: path.resolve() for name, path in index.features.items()} == {"bbc-4d": store}
-    assert open_features(store).encoder == "bbc-4d"
+    assert open_features(feature_file(store, "bbc/01")).encoder == "bbc-4d"
     assert list(features_of(index)) == ["bbc/01", "bbc/02"]
     np.testing.assert_array_equal(features_of(index)["bbc/02"], np.arange(12).reshape(3, 4) + 2)
 
@@ -536,10 +536,10 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("x/video.h5 y/video.h5", {}, ("'video'", "x/video.h5", "y/video.h5")),
     ("single.h5 triple.h5", {}, ("1 (single.h5), 3 (triple.h5)",)),
     ("damaged", {}, ("damaged/01.npz",)),
-    ("widths/vgg", {}, ("vgg-4d.h5", "4 float32 and 5 float32")),
+    ("widths/vgg", {}, ("vgg-4d", "different widths", "4 and 5")),
     ("far/vgg", {}, ("shot 2 of vgg/01", "outside the valid range")),
     ("one/bbc two/bbc", {}, ("'bbc/01'",)),
-    ("two/bbc", NEW, ("bbc-4d.h5", "other features", "--feature-folder")),
+    ("two/bbc", NEW, ("bbc-4d/bbc_01-", "other features", "--feature-folder")),
     (STORES, {"labels": "nowhere.csv"}, ("nowhere.csv: no such file or folder",)),
     ("x/video.h5", {"labels": ("x/video.csv", "y/video.csv")}, ("x/video.csv", "y/video.csv")),
     ("ovsd", {"labels": "02.csv"}, ("02_scenes.txt", "no times in seconds", "02.csv")),

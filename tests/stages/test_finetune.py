@@ -41,15 +41,16 @@ from pipelines.stages.finetune.start import PretrainedSource
 from pipelines.stages.finetune.task import FeatureTask
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.score import ScoreSettings, score
-from pipelines.stores.features import open_features, write_features
+from pipelines.stores.features import features_of
 from pipelines.stores.index import NO_LABEL, read_index
+from pipelines.training.device_rows import DeviceRows
 from pipelines.training.distributed import Process
 from pipelines.training.launching import launch
 from pipelines.training.machines import Machines
 from pipelines.training.settings import AugmentationSettings
 from tests.generated_videos import write_generated_videos
 from tests.labelled_videos import WIDTH, write_labelled_videos, write_relabelled
-from tests.small_stores import refusal
+from tests.small_stores import features_in, put_features, refusal
 from tests.training_runs import assert_equal, command_of, left_by, rows_of_log, train_in_two_processes
 
 HERE = Process(0, 1, torch.device("cpu"))
@@ -89,9 +90,12 @@ def settings(data: Path, tmp_path: Path) -> FinetuneSettings:
 
 def videos_of(index: Path) -> LabelledVideos:
     opened = read_index(index)
-    videos = open_features(index.parent / "features.h5").videos
-    features = np.concatenate([videos[name] for name in opened.video_ids])
-    return labelled_videos(opened, features, HERE.device)
+    return labelled_videos(opened, features_of(opened, [index.parent / "features"]).features, HERE.device)
+
+
+def shots_of(videos: LabelledVideos) -> torch.Tensor:
+    """The features of all shots, (T, D_e)."""
+    return videos.on_device.gather(np.arange(len(videos.targets)))
 
 
 def result_of(settings: FinetuneSettings) -> dict[str, Any]:
@@ -130,7 +134,7 @@ def test_every_network_learns_and_its_reported_metrics_can_be_recomputed(setting
     assert (model.crn, model.encoder, model.encoder_name) == (crn, "made up", None)
     span = videos.index.span(4)  # the video to test on
     known = videos.usable[span]
-    logits = model.logits(videos.features[span].numpy(), videos.durations[span])[known]
+    logits = model.logits(videos.features[span], videos.durations[span])[known]
     label = videos.targets[span][known]
     (seed,) = result_of(settings)["seeds"]
     assert seed["test"]["ap"] == pytest.approx(average_precision_score(label, logits))
@@ -238,7 +242,7 @@ def test_windows_are_clipped_at_the_videos_edges(data: Path) -> None:
     for example in (0, 1, 58, 59, 117):
         first = 60 * (rows[example] // 60)
         window = [min(max(rows[example] + k, first), first + 59) for k in range(-2, 3)]
-        torch.testing.assert_close(epoch.inputs(np.array([example]))[0], videos.features[window])
+        torch.testing.assert_close(epoch.inputs(np.array([example]))[0], shots_of(videos)[window])
 
 
 def test_sequences_contain_every_shot_once_with_another_offset_each_epoch(data: Path) -> None:
@@ -257,10 +261,10 @@ def test_sequences_contain_every_shot_once_with_another_offset_each_epoch(data: 
             for cut, counts in zip(sequence, usable, strict=True):
                 if counts:
                     # The shot itself is the last of the first half.
-                    row = int((videos.features - cut[1]).abs().sum(dim=1).argmin())
+                    row = int((shots_of(videos) - cut[1]).abs().sum(dim=1).argmin())
                     first = 60 * (row // 60)
                     around = [min(max(row + k, first), first + 59) for k in (-1, 0, 1, 2)]
-                    torch.testing.assert_close(cut, videos.features[around])
+                    torch.testing.assert_close(cut, shots_of(videos)[around])
                     seen.append(row)
         assert seen == [*range(59), *range(120, 179)]
         begins.add(int(epoch.usable[0].argmax()))
@@ -315,7 +319,7 @@ def test_epochs_of_the_relational_network_have_equally_many_steps_where_doubtful
     label[[5, 65, 125]] = 1
     index = read_index(write_relabelled(settings.index, tmp_path / "index.h5", label, doubtful="ignore"))
     videos = videos_of(settings.index)
-    encoding = Encoding(videos.features.numpy(), FrozenEncoder("made up", None), None)
+    encoding = Encoding(videos.features, FrozenEncoder("made up", None), None)
     settings = replace(settings, crn="relational", width=None, dropout=None, batch=8)
     split = Split([0, 1, 2], [], [], "last epoch")
     task = FeatureTask(settings, index, split, PretrainedSource(None, None, "none"), encoding, HERE)
@@ -410,19 +414,19 @@ def test_without_a_validation_split_the_last_epoch_is_taken(settings: FinetuneSe
 
 def test_videos_that_are_not_used_need_no_features(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
     finetune(settings)
-    features = open_features(data / "features.h5").videos
+    features = features_in(data / "features")
     index = read_index(settings.index)
     splits = ["" if name == "e" else split for name, split in zip(index.video_ids, index.splits, strict=True)]
     unused = write_relabelled(settings.index, tmp_path / "index.h5", index.label, splits)
-    write_features(tmp_path / "some.h5", "made up", {name: features[name] for name in "abcd"})
-    some = with_options(settings, index=unused, features=(tmp_path / "some.h5",), output=tmp_path / "runs" / "some")
+    put_features(tmp_path / "some", "made up", {name: features[name] for name in "abcd"})
+    some = with_options(settings, index=unused, features=(tmp_path / "some",), output=tmp_path / "runs" / "some")
     result = finetune(some)
     assert result.tested_on == "validation"
     assert_equal(weights(some), weights(settings))
-    scored = score(some.run.output, None, ScoreSettings(unused, "val", tmp_path / "some.h5", resamples=0))
+    scored = score(some.run.output, None, ScoreSettings(unused, "val", tmp_path / "some", resamples=0))
     assert scored.measures["ap"].pooled == pytest.approx(result_of(some)["seeds"][0]["validation"]["ap"])
     with pytest.raises(BasslError, match="no features of e"):
-        score(some.run.output, None, ScoreSettings(unused, "all", tmp_path / "some.h5"))
+        score(some.run.output, None, ScoreSettings(unused, "all", tmp_path / "some"))
 
 
 def test_without_splits_all_videos_are_used_for_training(settings: FinetuneSettings, tmp_path: Path) -> None:
@@ -535,16 +539,16 @@ def test_a_non_finite_loss_stops_the_run_and_names_step_and_cause(
     told = refusal(lambda: finetune(replace(settings, rate=1e30)), "seed 0", "--rate", error=BasslError)
     assert "step 2 of" in told
     assert "features are finite" in told or "gradient is not finite" in told
-    gather, calls = LabelledVideos.gather, []
+    gather, calls = DeviceRows.gather, []
 
-    def broken(videos: LabelledVideos, rows: Any, dtype: Any = torch.float32) -> torch.Tensor:
+    def broken(videos: DeviceRows, rows: Any, dtype: Any = torch.float32) -> torch.Tensor:
         calls.append(rows)
         found = gather(videos, rows, dtype)
         if any(rows.shape == each.shape and np.array_equal(rows, each) for each in calls[3:4]):
             found[0, 0, 0] = torch.nan
         return found
 
-    monkeypatch.setattr(LabelledVideos, "gather", broken)
+    monkeypatch.setattr(DeviceRows, "gather", broken)
     overwritten = with_options(settings, overwrite=True)
     refusal(lambda: finetune(overwritten), "step 4 of seed 0", "features are not all finite", error=BasslError)
 
@@ -573,7 +577,7 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
     told("--transfer encoder needs a pre-trained model", transfer="encoder")
     told("no videos with scene ends", "test, train, val", splits=("tarin",))
     told("no such", index=tmp_path / "none.h5")
-    told("has no features of", features=(write_labelled_videos(tmp_path, splits={"x": ""}).parent / "features.h5",))
+    told("has no features of", features=(write_labelled_videos(tmp_path, splits={"x": ""}).parent / "features",))
     told("which --select test needs", select="test", test_split="tset")
     told("auto, cpu or cuda", device="tpu")
     told("the ms-lstm has none", crn="ms-lstm")
@@ -638,7 +642,7 @@ def pretrained(data: Path) -> Path:
     settings = with_options(
         PretrainSettings,
         index=data / "index.h5",
-        features=(data / "features.h5",),
+        features=(data / "features",),
         output=data / "runs" / "pretrain",
         neighbours=2,
         epochs=1,
@@ -699,7 +703,7 @@ def test_the_newest_pre_trained_run_is_found_and_untransferable_parts_are_report
     told("has 2", "--heads 4", heads=4)
     told("is a fine-tuned model, but a pre-trained model is needed", init=str(last.run.output))
     (data / "other").mkdir()
-    other = write_labelled_videos(data / "other", encoder="another").parent / "features.h5"
+    other = write_labelled_videos(data / "other", encoder="another").parent / "features"
     told("features of another", "pre-trained with made up", features=(other,))
 
 
@@ -709,7 +713,7 @@ def test_a_pre_training_method_without_a_crn_transfers_only_its_encoder(
     simclr = with_options(
         PretrainSettings,
         index=data / "index.h5",
-        features=(data / "features.h5",),
+        features=(data / "features",),
         output=tmp_path / "runs" / "simclr",
         pretext=PretextSettings(method="simclr-temporal"),
         epochs=1,
@@ -776,9 +780,9 @@ def test_features_are_computed_once_and_the_model_records_their_encoder(pictures
 
     result = finetune(pictures)
     assert any("computes the features" in note for note in result.notes)
-    (store,) = pictures.feature_folder.glob("*.h5")
+    (store,) = pictures.feature_folder.iterdir()
     model = open_model(pictures.run.output).boundary_model()
-    assert store.stem == model.encoder == result_of(pictures)["encoder"]
+    assert store.name == model.encoder == result_of(pictures)["encoder"]
     assert (model.encoder_name, model.keyframes, model.input_size) == ("resnet18", 3, 32)
     assert model.keyframe_facts["keyframes"] == 3
     encoder = torch_encoder("resnet18", model.encoder_weights, "cpu", size=32)
@@ -804,7 +808,7 @@ def test_several_processes_share_the_encoding_of_features(pictures: FinetuneSett
     )
     finetune(one)
     train_in_two_processes(with_options(one, feature_folder=tmp_path / "two", output=tmp_path / "two" / "run"))
-    stores = [next(folder.glob("*.h5")).read_bytes() for folder in (tmp_path / "one", tmp_path / "two")]
+    stores = [next(folder.glob("*/*.h5")).read_bytes() for folder in (tmp_path / "one", tmp_path / "two")]
     assert stores[0] == stores[1]
     two = open_model(tmp_path / "two" / "run").boundary_model()
     for name, tensor in weights(one).items():

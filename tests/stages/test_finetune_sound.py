@@ -26,10 +26,9 @@ from pipelines.stages.list_models import list_models
 from pipelines.stages.predict import PredictSettings
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.score import ScoreSettings, score
-from pipelines.stores.features import write_features
 from pipelines.video import sound
 from tests import videos
-from tests.small_stores import refusal
+from tests.small_stores import put_features, refusal
 
 RATE, SHOT, SHOTS, TONES = 10, 10, 24, 16000  # frames per second, frames of a shot, shots of a video, samples a second
 ENDS = {
@@ -86,7 +85,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         labels=(folder / "labels",),
         split=folder / "splits.json",
     )
-    extract_sound([folder / "videos"], index=folder / "index.h5", output=folder / "sound.h5", jobs=1)
+    extract_sound([folder / "videos"], index=folder / "index.h5", output=folder / "sound", jobs=1)
     return folder
 
 
@@ -95,7 +94,7 @@ def settings(library: Path) -> FinetuneSettings:
     return with_options(
         FinetuneSettings,
         index=library / "index.h5",
-        sound=library / "sound.h5",
+        sound=library / "sound",
         output=library / "runs" / "heard",
         feature_folder=library / "features",
         init="none",
@@ -155,22 +154,20 @@ def test_a_video_without_sound_counts_as_silent_with_a_warning(run: Path, tmp_pa
 def test_videos_missing_in_the_sound_store_count_as_silent_and_other_shots_are_refused(
     run: Path, settings: FinetuneSettings, tmp_path: Path
 ) -> None:
-    scoring = ScoreSettings(settings.index, features=settings.feature_folder, sound=tmp_path / "some.h5", device="cpu")
+    scoring = ScoreSettings(settings.index, features=settings.feature_folder, sound=tmp_path / "some", device="cpu")
+    tuning = with_options(settings, sound=scoring.sound, output=tmp_path / "run")
+    refusal(lambda: score(run, settings=scoring), scoring.sound, "no such folder of sound")
+    put_features(scoring.sound, sound.SOUND, {"other": silent(3)}, {"other": 1})
+    refusal(lambda: finetune(tuning), "no sound of the videos", error=BasslError)
     mute = {name: silent(SHOTS) for name in "abc"}
-    write_features(scoring.sound, sound.SOUND, mute, dict.fromkeys(mute, 1))
+    put_features(scoring.sound, sound.SOUND, mute, dict.fromkeys(mute, 1))
     assert any(
         f"1 of 1 videos have no sound in {scoring.sound} and count as silent: d" in note
         for note in score(run, settings=scoring).notes
     )
-    refusal(lambda: finetune(settings, sound=scoring.sound, output=tmp_path / "run"), "other shots")
-    write_features(scoring.sound, sound.SOUND, {"other": silent(3)}, {"other": 1})
-    refusal(
-        lambda: finetune(settings, sound=scoring.sound, output=tmp_path / "run"),
-        "no sound of the videos",
-        error=BasslError,
-    )
-    write_features(scoring.sound, "made up", mute, dict.fromkeys(mute, 1))
-    refusal(lambda: score(run, settings=scoring), "not of sound")
+    refusal(lambda: finetune(tuning), "other shots")
+    put_features(scoring.sound, "made up", {"d": silent(SHOTS)}, {"d": 1})
+    refusal(lambda: score(run, settings=scoring), "has features of made up, not of log-mel-64")
 
 
 def test_the_model_header_records_that_it_reads_sound(run: Path, tmp_path: Path) -> None:
@@ -193,4 +190,4 @@ def test_sound_features_are_zero_for_silence_and_about_one_for_a_full_scale_tone
 @pytest.mark.parametrize("options", [{"crn": "relational"}, {"end_to_end": True}])
 def test_networks_without_sound_input_refuse_sound(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="sound goes beside stored features"):
-        with_options(FinetuneSettings, sound=Path("sound.h5"), **options)  # type: ignore[arg-type]
+        with_options(FinetuneSettings, sound=Path("sound"), **options)  # type: ignore[arg-type]

@@ -63,7 +63,7 @@ def write_inputs(folder: Path) -> Inputs:
     plain = put_indexed_stores(pictures, {"a": 20, "b": 20})
     labels = np.tile(np.array([0, 0, 0, 1], np.int8), 10)
     pictured = write_relabelled(plain, pictures / "labelled.h5", labels, ["train", "train"])
-    return Inputs(labelled, (folder / "features.h5",), pictured)
+    return Inputs(labelled, (folder / "features",), pictured)
 
 
 # The runs

@@ -40,7 +40,7 @@ from pipelines.stages.encode import encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stages.predict import predict_file, predict_videos, scoring
 from pipelines.stages.predict.model import _reader_settings as how_videos_are_read
-from pipelines.stores.features import colour_of, features_of
+from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import keyframe_facts
 from pipelines.video.shots import KeyframedShot, ReaderSettings
@@ -335,9 +335,9 @@ def as_score_sees_it(run: Path, path: Path, encoder: str | Path = "efficientnet_
     """The scores of the video in an index, from its keyframe store, the feature store and the model."""
     store = encode_shots(index=path, encoder=encoder, output=path.parent / "features", device="cpu")
     index = read_index(path)
-    _, features = features_of(index, [store])
-    colour = colour_of(index, [store])
-    assert colour is not None
+    stored, shots = features_of(index, [store]), index.span(0)
+    assert stored.colour is not None
+    features, colour = stored.features[shots], stored.colour[shots]
     assert np.ptp(colour, axis=0).max() > 0
     return open_model(run).boundary_model().score(features, np.diff(index.seconds, axis=1)[:, 0], colour)
 

@@ -31,7 +31,6 @@ from pipelines.stages.pretrain import PretrainSettings, loop, pretrain, validati
 from pipelines.stages.pretrain.data import PretextWindows, noise_of
 from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stages.pretrain.step import make_trainer, take_step
-from pipelines.stores.features import open_features, write_features
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
 from pipelines.stores.jpeg import from_jpeg
 from pipelines.training import checkpoints
@@ -43,7 +42,7 @@ from tests import another_device
 from tests.datasets.annotation_files import put_npz
 from tests.generated_videos import write_generated_videos
 from tests.running import has_lines, soon
-from tests.small_stores import refusal
+from tests.small_stores import features_in, put_features, refusal
 from tests.training_runs import assert_equal, command_of, left_by, rows_of_log, train_in_two_processes
 
 HERE = Process(0, 1, torch.device("cpu"))
@@ -63,7 +62,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
         features[name] = (rng.normal(size=(10, 16))[scene] + 0.5 * rng.normal(size=(shots, 16))).astype(np.float32)
         frames = np.stack([np.arange(shots) * 10, np.arange(shots) * 10 + 10], axis=1)
         videos.append(IndexedVideo(name, name, frames, frames / 10, end, "train" if name < "c" else "val"))
-    write_features(folder / "features.h5", "made up", features)
+    put_features(folder / "features", "made up", features)
     write_index(folder / "index.h5", videos, {})
     return folder
 
@@ -73,7 +72,7 @@ def settings(data: Path, tmp_path: Path) -> PretrainSettings:
     return with_options(
         PretrainSettings,
         index=data / "index.h5",
-        features=(data / "features.h5",),
+        features=(data / "features",),
         output=tmp_path / "run",
         neighbours=3,
         epochs=2,
@@ -242,8 +241,8 @@ def test_a_run_can_be_resumed_only_with_the_same_features_and_shots(
 ) -> None:
     pretrain(settings)
     resumed = with_options(settings, resume=True)
-    other = tmp_path / "other.h5"
-    write_features(other, "other", dict(open_features(data / "features.h5").videos))
+    other = tmp_path / "other"
+    put_features(other, "other", features_in(data / "features"))
     refusal(
         lambda: pretrain(replace(resumed, features=(other,))),
         "encoder of the features made up, not other",
@@ -347,10 +346,10 @@ def test_synthesized_windows_join_only_training_videos(data: Path) -> None:
 
 
 def test_videos_of_other_splits_need_no_features(settings: PretrainSettings, tmp_path: Path) -> None:
-    features = dict(open_features(settings.features[0]).videos)
+    features = features_in(settings.features[0])
     del features["c"]  # of the validation split
-    write_features(tmp_path / "some.h5", "made up", features)
-    some = replace(settings, features=(tmp_path / "some.h5",), validate_epochs=1)
+    put_features(tmp_path / "some", "made up", features)
+    some = replace(settings, features=(tmp_path / "some",), validate_epochs=1)
     refusal(lambda: pretrain(some), "no features of c", error=BasslError)
     pretrain(replace(some, splits=("train",)))
     without = weights(some)

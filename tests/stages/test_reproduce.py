@@ -41,11 +41,10 @@ from pipelines.stages.reproduce.rows import ROWS
 from pipelines.stages.reproduce.settings import TABLES, RowResult, StageOptions
 from pipelines.stages.reproduce.steps import Step, StoppedError
 from pipelines.stages.reproduce.tables import text_table
-from pipelines.stores.features import open_features
 from pipelines.stores.index import read_index
 from tests.command import Bassl
 from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots, put_split
-from tests.small_stores import refusal
+from tests.small_stores import features_in, refusal
 
 SHOTS = 30
 LEARNING = ("Siamese", "MS-LSTM", "LGSS", "BaSSL (10 epochs)", "BaSSL (40 epochs)", "Relational network")
@@ -575,7 +574,7 @@ def test_table_1_is_measured_on_movienet_with_keyframes_of_five_videos(
     (index,) = work.glob("index-*.h5")
     assert len(read_index(index).video_ids) == 6
     for store in (work / "features").iterdir():
-        assert len(open_features(store).videos) == 5  # those with labels alone
+        assert len(features_in(store)) == 5  # those with labels alone
 
 
 def test_rows_on_movienet_use_the_sizes_of_their_papers(tmp_path: Path) -> None:

@@ -1,4 +1,5 @@
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -160,7 +161,7 @@ def test_a_pretrained_model_without_that_head_is_refused(tmp_path: Path, setting
 
 
 def test_the_representation_is_that_of_the_videos_of_the_split(home: Path, settings: ScoreSettings) -> None:
-    result = score(home / "features" / f"npz-{WIDTH}d.h5", settings=replace(settings, representation=True))
+    result = score(home / "features" / f"npz-{WIDTH}d", settings=replace(settings, representation=True))
     videos = score(home / "run", settings=settings).videos
     stored = [read_shot_features(home / f"{video.video}.npz") for video in videos]
     of = np.repeat(np.arange(len(stored)), [len(of_one.features) for of_one in stored])
@@ -181,7 +182,7 @@ def test_a_model_of_another_encoder_is_refused(home: Path, tmp_path: Path, setti
     path = tmp_path / "m.safetensors"
     save_boundary_model(path, model(encoder="other-8d"))
     refusal(lambda: score(path, settings=settings), "other-8d", "--features", error=BasslError)
-    store = home / "features" / f"npz-{WIDTH}d.h5"
+    store = home / "features" / f"npz-{WIDTH}d"
     refusal(lambda: score(path, settings=replace(settings, features=store)), "other-8d", error=BasslError)
 
 
@@ -192,7 +193,7 @@ def test_missing_features_are_computed(on_labelled: ScoreSettings, tmp_path: Pat
     assert ("encoding", 8, 8) in told
     assert told[-1] == ("scoring", 2, 2)
     assert result.measures["boundary_f1"].pooled is not None
-    (store,) = (tmp_path / "features").glob("efficientnet_lite0-*.h5")
+    (store,) = (tmp_path / "features").glob("efficientnet_lite0-*/a.h5")
     before = store.stat().st_mtime_ns
     assert score("default", settings=on_labelled).measures == result.measures
     assert store.stat().st_mtime_ns == before
@@ -205,13 +206,13 @@ def test_missing_features_are_computed_with_the_preparation_of_the_model(
     tuning = with_options(FinetuneSettings, index=labelled, features=(store,), output=tmp_path / "run", **SMALL)  # type: ignore[arg-type]
     finetune(tuning)
     before = score(tmp_path / "run", settings=on_labelled)
-    store.unlink()
+    shutil.rmtree(store)
     assert score(tmp_path / "run", settings=on_labelled).measures == before.measures
-    assert list((tmp_path / "features").glob("*.h5")) == [store]
-    store.unlink()
+    assert list((tmp_path / "features").iterdir()) == [store]
+    shutil.rmtree(store)
     again = with_options(tuning, features=(), output=tmp_path / "again", feature_folder=tmp_path / "features")
-    finetune(replace(again, encoder=store.stem))
-    assert list((tmp_path / "features").glob("*.h5")) == [store]
+    finetune(replace(again, encoder=store.name))
+    assert list((tmp_path / "features").iterdir()) == [store]
 
 
 def test_scoring_a_run_on_its_training_videos_is_reported_first(labelled: Path, tmp_path: Path) -> None:
@@ -240,7 +241,7 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
     )
     save_boundary_model(tmp_path / "m.safetensors", tuned)
     assert len(score(tmp_path / "m.safetensors", settings=on_labelled).videos) == 2
-    assert [store.stem for store in on_labelled.features.iterdir()] == [encoder.id]
+    assert [store.name for store in on_labelled.features.iterdir()] == [encoder.id]
     other = tmp_path / "other.safetensors"
     of_five = torch_encoder(name, weights, "cpu", keyframes=5, size=32, how=how)
     save_boundary_model(other, replace(tuned, encoder=of_five.id, keyframes=5))
@@ -300,7 +301,7 @@ def test_an_imported_model_is_scored_on_one_keyframe_per_shot(
     save_bassl_model(tmp_path / "m.safetensors", content)
     assert [video.video for video in score(tmp_path / "m.safetensors", settings=single).videos] == ["a", "b"]
     (store,) = single.features.iterdir()
-    assert store.stem != encoder.id, "features of one keyframe a shot are not those of three"
+    assert store.name != encoder.id, "features of one keyframe a shot are not those of three"
 
 
 def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(
@@ -353,7 +354,7 @@ def test_invalid_settings_are_refused_on_construction(change: dict[str, object],
 def test_a_file_that_is_not_a_model_is_refused(home: Path, tmp_path: Path, settings: ScoreSettings) -> None:
     refusal(lambda: score(tmp_path / "x", settings=settings), "no such run or model", "default", error=BasslError)
     refusal(lambda: score(tmp_path / "x.json", settings=settings), "name the truth", error=BasslError)
-    store = home / "features" / f"npz-{WIDTH}d.h5"
+    store = home / "features" / f"npz-{WIDTH}d"
     refusal(lambda: score(store, settings=settings), "--representation", error=BasslError)
     (tmp_path / "m.safetensors").write_bytes(b"nothing")
     refusal(lambda: score(tmp_path / "m.safetensors", settings=settings), "m.safetensors", error=BasslError)

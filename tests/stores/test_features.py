@@ -1,11 +1,9 @@
-"""Feature stores: content is read back unchanged, and damage is refused."""
+"""Feature stores: content is read back unchanged in the rows of an index, and damage is refused."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,125 +14,95 @@ import pytest
 from pipelines.stores.features import (
     SCHEMA,
     VERSION,
-    colour_of,
+    feature_file,
     features_of,
+    is_current,
     open_features,
-    read_shot_checksums,
-    shot_checksums,
+    shots_checksum,
     write_features,
 )
 from pipelines.stores.hdf5 import create_store
+from pipelines.stores.index import Index
 from tests.small_index import pictured, video, written
-from tests.small_stores import damaged, forge, refusal
+from tests.small_stores import damaged, forge, put_features, refusal
 
 LENGTHS = {"a": 4, "b": 1, "c": 3}
 
 
-def features(dtype: Any = np.float16, size: int = 6) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(0)
-    return {name: rng.normal(size=(shots, size)).astype(dtype) for name, shots in (("b/2", 5), ("Ä", 1), ("b/1", 30))}
+def features(dtype: Any = np.float16, shots: int = 30, size: int = 6) -> np.ndarray:
+    return np.random.default_rng(0).normal(size=(shots, size)).astype(dtype)
+
+
+def indexed(folder: Path) -> Index:
+    return written(folder / "index.h5", *(video(name, shots) for name, shots in LENGTHS.items()))
+
+
+# One file per video
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
-def test_a_written_store_is_read_back(tmp_path: Path, dtype: Any) -> None:
-    given = features(dtype)
-    write_features(tmp_path / "f.h5", "vgg19 of «x»", given)
-    found = open_features(tmp_path / "f.h5")
-    assert found.encoder == "vgg19 of «x»"
-    assert list(found.videos) == sorted(given)
-    for name, values in given.items():
-        assert found.videos[name].dtype == dtype
-        np.testing.assert_array_equal(found.videos[name], values)
-
-
-def test_colour_is_read_for_the_videos_that_have_it_and_old_stores_have_none(tmp_path: Path) -> None:
-    given = features()
+def test_written_features_are_read_back_in_their_type(tmp_path: Path, dtype: Any) -> None:
     colour = np.random.default_rng(1).dirichlet(np.ones(4), size=30).astype(np.float32)
-    write_features(tmp_path / "f.h5", "x", given, colour={"b/1": colour})
-    found = open_features(tmp_path / "f.h5").colour
-    assert list(found) == ["b/1"]
-    np.testing.assert_array_equal(found["b/1"], colour)
-    write_features(tmp_path / "old.h5", "x", given)
-    assert open_features(tmp_path / "old.h5").colour == {}
+    path = write_features(tmp_path, "vgg19 of «x»", "a", features(dtype), 2**32 - 1, colour)
+    stored = open_features(path)
+    assert (stored.video_id, stored.encoder, stored.shots) == ("a", "vgg19 of «x»", 2**32 - 1)
+    assert stored.features.dtype == dtype
+    np.testing.assert_array_equal(stored.features, features(dtype))
+    np.testing.assert_array_equal(stored.colour, colour)
+    write_features(tmp_path, "x", "a", features(dtype))
+    assert (open_features(path).shots, open_features(path).colour) == (None, None)
 
 
-def test_colour_of_different_widths_is_refused(tmp_path: Path) -> None:
-    colour = {"b/1": np.full((30, 4), 0.25, np.float32), "Ä": np.full((1, 2), 0.5, np.float32)}
-    refusal(lambda: write_features(tmp_path / "f.h5", "x", features(), colour=colour), "colour", "[2, 4]")
-    assert not (tmp_path / "f.h5").exists()
+def test_a_file_has_the_name_of_its_video_or_a_similar_one_if_no_file_can_have_it(tmp_path: Path) -> None:
+    names = ["tt0120338", "Ä video", "bbc/01", "bbc_01", "../01", ".h", "", "a" * 400]
+    paths = [write_features(tmp_path, "x", name, features()) for name in names]
+    assert len(set(paths)) == len(names)
+    assert all(path.parent == tmp_path for path in paths)
+    assert paths[0].name == "tt0120338.h5"
+    assert paths[2].name.startswith("bbc_01-")
+    assert [open_features(path).video_id for path in paths] == names
+
+
+def test_the_same_features_give_the_same_bytes_also_as_views(tmp_path: Path) -> None:
+    wide = np.arange(24, dtype=np.float32).reshape(4, 6)
+    one = write_features(tmp_path / "one", "x", "a", wide[:, ::2])
+    other = write_features(tmp_path / "other", "x", "a", wide[:, ::2].copy())
+    assert one.read_bytes() == other.read_bytes()
+    np.testing.assert_array_equal(open_features(one).features, wide[:, ::2])
+
+
+def test_features_are_memory_mapped_and_changes_are_not_written(tmp_path: Path) -> None:
+    path = write_features(tmp_path, "x", "a", features())
+    before = path.read_bytes()
+    stored = open_features(path)
+    assert isinstance(stored.features.base, np.memmap)
+    stored.features[:] = 0
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (np.zeros(3, np.float16), "(N, D_e) floats"),
+        (np.zeros((2, 3), int), "int64"),
+        (np.zeros((2, 0), np.float16), "(2, 0)"),
+        (np.zeros((0, 3), np.float16), "(0, 3)"),
+        (np.array([[1, np.nan]], np.float16), "features of a are not all finite"),
+        (np.array([[1, np.inf]], np.float32), "features of a are not all finite"),
+    ],
+)
+def test_invalid_features_are_refused(tmp_path: Path, values: Any, words: str) -> None:
+    refusal(lambda: write_features(tmp_path, "x", "a", values), tmp_path / "a.h5", words)
+    assert not list(tmp_path.iterdir())
 
 
 def test_colour_of_other_shots_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="another number of shots"):
-        write_features(tmp_path / "f.h5", "x", features(), colour={"b/1": np.ones((3, 4), np.float32)})
-    assert not (tmp_path / "f.h5").exists()
-
-
-@pytest.mark.parametrize("damage", ["value", "rows"])
-def test_damaged_colour_is_refused(tmp_path: Path, damage: str) -> None:
-    path = tmp_path / "f.h5"
-    write_features(path, "x", features(), colour={"b/1": np.full((30, 4), 0.25, np.float32)})
-    with h5py.File(path, "r+") as file:
-        if damage == "value":
-            file["colour"][3, 1] = 0.5
-        else:
-            values = file["colour"][:-1]
-            del file["colour"]
-            file["colour"] = values
-    refusal(lambda: open_features(path), path, "is damaged", "colour")
-
-
-def test_colour_is_read_in_the_rows_of_an_index_with_zeros_where_unknown(tmp_path: Path) -> None:
-    index = written(tmp_path / "index.h5", *(video(name, shots) for name, shots in LENGTHS.items()))
-    given = {name: np.ones((shots, 3), np.float32) for name, shots in LENGTHS.items()}
-    colour = {"a": np.full((4, 2), 0.5, np.float32)}
-    write_features(tmp_path / "f.h5", "x", given, colour=colour)
-    write_features(tmp_path / "old.h5", "x", given)
-    np.testing.assert_array_equal(
-        colour_of(index, [tmp_path / "f.h5"]), np.vstack([colour["a"], np.zeros((4, 2), np.float32)])
-    )
-    assert colour_of(index, [tmp_path / "old.h5"]) is None
-    write_features(tmp_path / "wide.h5", "x", {"b": given["b"]}, colour={"b": np.ones((1, 3), np.float32)})
-    refusal(lambda: colour_of(index, [tmp_path / "f.h5", tmp_path / "wide.h5"]), "colour of different widths")
-
-
-def test_the_same_features_give_the_same_bytes(tmp_path: Path) -> None:
-    given = features()
-    write_features(tmp_path / "one.h5", "x", given)
-    write_features(tmp_path / "other.h5", "x", dict(reversed(given.items())))
-    assert (tmp_path / "one.h5").read_bytes() == (tmp_path / "other.h5").read_bytes()
-
-
-def test_array_views_are_stored_with_their_values(tmp_path: Path) -> None:
-    wide = np.arange(24, dtype=np.float32).reshape(4, 6)
-    write_features(tmp_path / "f.h5", "x", {"a": wide[:, ::2], "b": wide.T[:3].T})
-    found = open_features(tmp_path / "f.h5").videos
-    np.testing.assert_array_equal(found["a"], wide[:, ::2])
-    np.testing.assert_array_equal(found["b"], wide[:, :3])
-
-
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
-        ({}, "none"),
-        ({"a": np.zeros((2, 3), np.float16), "b": np.zeros((2, 3), np.float32)}, "3 float16 and 3 float32"),
-        ({"a": np.zeros((2, 3), np.float16), "b": np.zeros((2, 4), np.float16)}, "3 float16 and 4 float16"),
-        ({"a": np.zeros(3, np.float16)}, "features of a"),
-        ({"a": np.zeros((2, 3), int)}, "features of a"),
-        ({"a": np.zeros((2, 0), np.float16)}, "features of a"),
-        ({"a": np.ones((2, 3), np.float16), "b": np.zeros((0, 3), np.float16)}, "features of b"),
-        ({"a": np.array([[1, np.nan]], np.float16)}, "features of a are not all finite"),
-        ({"a": np.array([[1, np.inf]], np.float32)}, "features of a are not all finite"),
-    ],
-)
-def test_invalid_features_are_refused(tmp_path: Path, given: dict[str, Any], words: str) -> None:
-    refusal(lambda: write_features(tmp_path / "f.h5", "x", given), tmp_path / "f.h5", words)
-    assert not list(tmp_path.iterdir())
+        write_features(tmp_path, "x", "a", features(), colour=np.ones((3, 4), np.float32))
 
 
 def test_truncated_and_changed_files_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "f.h5"
-    write_features(path, "x", features(size=40))
+    path = write_features(tmp_path, "x", "a", features(size=40), colour=np.full((30, 4), 0.25, np.float32))
     for _case, content in damaged(path.read_bytes(), flips=220, cuts=80, seed=1):
         path.write_bytes(content)
         refusal(lambda: open_features(path), path, "delete it, and make it with `bassl encode`")
@@ -151,120 +119,150 @@ def test_stores_of_another_schema_are_refused(tmp_path: Path) -> None:
     refusal(lambda: open_features(path), path, "version 9")
 
 
+NOT_FINITE = np.full((30, 6), np.nan, np.float16)
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"features": None}, "features"),
-        ({"features": np.zeros((36, 6), np.int16)}, "int16"),
-        ({"features": np.zeros(36, np.float16)}, "1 dimension"),
-        ({"features": np.zeros((36, 6), np.float16)}, "checksums"),
-        ({"features": np.zeros((35, 6), np.float16)}, "rows do not fit"),
-        ({"videos/first_row": np.array([0, 30, 36])}, "rows do not fit"),
-        ({"videos/first_row": np.array([0, 36, 35, 36])}, "rows do not fit"),
-        ({"videos/first_row": np.array([0, 30, 30, 36])}, "rows do not fit"),
-        ({"videos/first_row": np.zeros(0, int)}, "rows do not fit"),
-        ({"videos/id": np.array([b"a", b"a", b"b"])}, "rows do not fit"),
-        ({"videos/crc32": np.zeros(3, np.uint32)}, "checksums"),
-        ({"videos/crc32": np.zeros(2, np.uint32)}, "checksums"),
-        ({"videos/shots": np.zeros(2, np.uint32)}, "rows do not fit"),
-        ({"@encoder": None}, ""),
-        ({"@encoder": 5}, "encoder"),
+        ({"features": np.zeros((30, 6), np.int16)}, "int16"),
+        ({"features": np.zeros(30, np.float16)}, "1 dimension"),
+        ({"features": np.zeros((0, 6), np.float16)}, "do not fit"),
+        ({"features": np.zeros((30, 6), np.float16)}, "checksum"),
+        ({"features": np.zeros((29, 6), np.float16)}, "checksum"),
+        ({"features": NOT_FINITE, "@crc32": np.uint32(zlib.crc32(NOT_FINITE.data))}, "not finite"),
+        ({"@crc32": None}, "checksum"),
+        ({"@shots": "all"}, ""),
+        ({"@encoder": None}, "no name"),
+        ({"@encoder": 5}, "no name"),
+        ({"@video_id": None}, "no name"),
+        ({"colour": np.ones((29, 4), np.float32)}, "colour"),
+        ({"colour": np.ones((30, 4), np.int32)}, "colour"),
     ],
 )
 def test_contradictory_content_is_not_read(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
-    write_features(tmp_path / "good.h5", "x", features())
-    forge(tmp_path / "good.h5", tmp_path / "forged.h5", changes)
+    good = write_features(tmp_path, "x", "a", features())
+    forge(good, tmp_path / "forged.h5", changes)
     refusal(lambda: open_features(tmp_path / "forged.h5"), tmp_path / "forged.h5", words)
 
 
-def test_non_finite_values_are_not_read(tmp_path: Path) -> None:
-    bad = np.full((36, 6), np.nan, np.float16)
-    write_features(tmp_path / "good.h5", "x", features())
-    rows = open_features(tmp_path / "good.h5").videos
-    lengths = np.cumsum([0, *map(len, rows.values())])
-    checksums = [zlib.crc32(bad[start:end]) for start, end in pairwise(lengths)]
-    forge(tmp_path / "good.h5", tmp_path / "f.h5", {"features": bad, "videos/crc32": np.array(checksums, np.uint32)})
-    refusal(lambda: open_features(tmp_path / "f.h5"), tmp_path / "f.h5", "not finite")
+def test_changed_colour_is_refused_though_features_are_not_verified(tmp_path: Path) -> None:
+    path = write_features(tmp_path, "x", "a", features(), colour=np.full((30, 4), 0.25, np.float32))
+    with h5py.File(path, "r+") as file:
+        file["colour"][3, 1] = 0.5
+    refusal(lambda: open_features(path, verify=False), path, "is damaged")
 
 
-# --- features and shots -----------------------------------------------------------------------------------------------
+# The features of an index
 
 
-def test_the_encoded_shots_are_recorded_by_a_checksum(tmp_path: Path) -> None:
-    path = tmp_path / "f.h5"
-    write_features(path, "x", features(), {"b/1": 1, "b/2": 2**32 - 1, "Ä": 0})
-    assert open_features(path).shots == {"b/1": 1, "b/2": 2**32 - 1, "Ä": 0} == read_shot_checksums(path)
-    write_features(path, "x", features())
-    assert open_features(path).shots == {}
-    assert read_shot_checksums(path) == {"b/1": None, "b/2": None, "Ä": None}
+@pytest.mark.parametrize("dtype", [np.float16, np.float32])
+def test_features_are_read_in_the_rows_of_an_index_in_their_stored_type(tmp_path: Path, dtype: Any) -> None:
+    index, rng = indexed(tmp_path), np.random.default_rng(0)
+    videos = {name: rng.normal(size=(shots, 3)).astype(dtype) for name, shots in LENGTHS.items()}
+    put_features(tmp_path / "x", "x", {**videos, "of another index": features(dtype, size=3)})
+    stored = features_of(index, [tmp_path / "x"])
+    everything = np.concatenate(list(videos.values()))
+    assert (stored.encoder, len(stored.features), stored.features.width) == ("x", 8, 3)
+    np.testing.assert_array_equal(stored.features[index.span(2)], videos["c"])
+    np.testing.assert_array_equal(stored.features[slice(1, 3)], videos["a"][1:3])
+    for rows in (np.array([], np.int64), np.array([7, 0, 0, 4, 3]), rng.integers(0, 8, (5, 2, 4))):
+        gathered = stored.features[rows]
+        assert gathered.dtype == dtype
+        np.testing.assert_array_equal(gathered, everything[rows])
 
 
-def test_features_are_written_one_video_at_a_time(tmp_path: Path) -> None:
-    class OneAtATime(Mapping[str, Any]):
-        def __init__(self) -> None:
-            self.given, self.asked = features(), list[str]()
-
-        def __getitem__(self, name: str) -> Any:
-            self.asked.append(name)
-            return self.given[name]
-
-        def __iter__(self) -> Iterator[str]:
-            return iter(self.given)
-
-        def __len__(self) -> int:
-            return len(self.given)
-
-    lazy = OneAtATime()
-    write_features(tmp_path / "f.h5", "x", lazy)
-    assert lazy.asked == ["b/1", "b/2", "Ä"] * 2
+def test_videos_may_be_in_several_stores_and_the_last_one_counts(tmp_path: Path) -> None:
+    index = indexed(tmp_path)
+    videos = {name: np.full((shots, 3), number, np.float16) for number, (name, shots) in enumerate(LENGTHS.items())}
+    some = put_features(tmp_path / "some", "x", {name: videos[name] for name in "ac"})
+    rest = put_features(tmp_path / "rest", "y", {"b": videos["b"], "c": videos["c"] + 5})
+    stored = features_of(index, [some, rest])
+    assert stored.encoder == "x + y"
+    assert stored.features[np.arange(8)][:, 0].tolist() == [0, 0, 0, 0, 1, 7, 7, 7]
+    used = features_of(index, [some], [0, 2])
+    assert used.features[np.array([0, 7])][:, 0].tolist() == [0, 2]
 
 
-def test_features_are_memory_mapped_and_changes_are_not_written(tmp_path: Path) -> None:
-    path = tmp_path / "f.h5"
-    write_features(path, "x", features())
-    before = path.read_bytes()
-    store = open_features(path)
-    assert isinstance(store.features, np.memmap)
-    store.features[:] = 0
-    assert all((values == 0).all() for values in store.videos.values())
-    assert path.read_bytes() == before
+def test_colour_is_read_with_zeros_where_unknown(tmp_path: Path) -> None:
+    index = indexed(tmp_path)
+    videos = {name: np.ones((shots, 3), np.float32) for name, shots in LENGTHS.items()}
+    put_features(tmp_path / "x", "x", videos)
+    assert features_of(index, [tmp_path / "x"]).colour is None
+    colour = np.full((4, 2), 0.5, np.float32)
+    put_features(tmp_path / "x", "x", videos, colour={"a": colour})
+    hues = features_of(index, [tmp_path / "x"]).colour
+    assert hues is not None
+    np.testing.assert_array_equal(hues[index.span(0)], colour)
+    np.testing.assert_array_equal(hues[np.arange(8)], np.vstack([colour, np.zeros((4, 2))]))
 
 
-def test_features_are_read_in_the_rows_of_an_index(tmp_path: Path) -> None:
-    given = {name: np.full((shots, 3), number, np.float16) for number, (name, shots) in enumerate(LENGTHS.items())}
-    index = written(tmp_path / "index.h5", *(video(name, shots) for name, shots in LENGTHS.items()))
-    expected = np.repeat([0, 1, 2], list(LENGTHS.values()))
-    write_features(tmp_path / "all.h5", "x", given)
-    write_features(tmp_path / "some.h5", "x", {name: given[name] for name in ("a", "c")})
-    write_features(tmp_path / "rest.h5", "y", {"b": given["b"]})
-    write_features(tmp_path / "float.h5", "x", {name: values.astype(np.float32) for name, values in given.items()})
-    others = {name: np.full((2, 3), 9, np.float32) for name in ("0", "bb")}  # of videos that the index does not have
-    write_features(tmp_path / "more.h5", "x", {**open_features(tmp_path / "float.h5").videos, **others})
-    for stores, encoder in ((["all"], "x"), (["some", "rest"], "x + y"), (["float"], "x"), (["more"], "x")):
-        name, found = features_of(index, [tmp_path / f"{store}.h5" for store in stores])
-        assert (name, found.dtype) == (encoder, np.float32)
-        np.testing.assert_array_equal(found, np.repeat(expected[:, None], 3, axis=1))
-    assert isinstance(features_of(index, [tmp_path / "float.h5"])[1], np.memmap)
-    refusal(lambda: features_of(index, [tmp_path / "some.h5"]), tmp_path / "some.h5", "no features of b")
-    write_features(tmp_path / "wide.h5", "x", {"b": np.zeros((LENGTHS["b"], 4), np.float32)})
-    refusal(lambda: features_of(index, [tmp_path / "some.h5", tmp_path / "wide.h5"]), "different widths")
+def _without_b(store: Path) -> None:
+    feature_file(store, "b").unlink()
 
 
-def test_features_of_other_shots_are_refused(tmp_path: Path) -> None:
+def _damaged(store: Path) -> None:
+    path = feature_file(store, "b")
+    path.write_bytes(path.read_bytes()[:-10])
+
+
+MISFITS = {
+    "no folder": (lambda store: store.rename(store.with_name("y")), ["no such feature store", "bassl encode"]),
+    "a missing video": (_without_b, ["has no features of b, which is in", "index.h5"]),
+    "a damaged file": (_damaged, ["b.h5", "cut short", "delete it"]),
+    "another width": (lambda store: write_features(store, "x", "b", features(shots=1, size=4)), ["different widths"]),
+    "colour of another width": (
+        lambda store: put_features(
+            store,
+            "x",
+            {"a": features(shots=4, size=3), "b": features(shots=1, size=3)},
+            colour={"a": np.ones((4, 2)), "b": np.ones((1, 3))},
+        ),
+        ["colour of different widths"],
+    ),
+    "another encoder": (
+        lambda store: write_features(store, "y", "b", features(shots=1, size=3)),
+        ["b.h5", "features of y", "of x"],
+    ),
+    "another number of shots": (
+        lambda store: write_features(store, "x", "b", features(shots=2, size=3)),
+        ["b.h5", "has 2 shots of b, but", "has 1"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", MISFITS)
+def test_stores_that_do_not_fit_the_index_are_refused(tmp_path: Path, name: str) -> None:
+    change, words = MISFITS[name]
+    store = tmp_path / "x"
+    put_features(store, "x", {name: features(shots=shots, size=3) for name, shots in LENGTHS.items()})
+    index = indexed(tmp_path)
+    features_of(index, [store])
+    change(store)
+    refusal(lambda: features_of(index, [store]), store, *words)
+
+
+def test_a_file_in_place_of_a_store_is_refused(tmp_path: Path) -> None:
+    path = write_features(tmp_path, "x", "a", features())
+    refusal(lambda: features_of(indexed(tmp_path), [path]), path, "is a file, not a feature store")
+
+
+def test_features_of_other_shots_are_refused_and_not_current(tmp_path: Path) -> None:
     index = written(tmp_path / "index.h5", pictured("a", tmp_path))
-    own = shot_checksums(index)
-    given = {"a": np.zeros((4, 3), np.float32)}
-    path = tmp_path / "f.h5"
-    write_features(path, "x", given, own)
-    assert features_of(index, [path])[1].shape == (4, 3)
-    write_features(path, "x", given)  # from elsewhere: nobody knows
-    assert features_of(index, [path])[1].shape == (4, 3)
-    write_features(path, "x", given, {"a": own["a"] ^ 1})
-    refusal(lambda: features_of(index, [path]), path, "features of a are of other shots or keyframes", "encode")
+    own, store = shots_checksum(index, 0), tmp_path / "x"
+    path = feature_file(store, "a")
+    assert not is_current(path, "x", own)
+    for shots in (own, None):  # None: nobody knows, as for features computed elsewhere
+        write_features(store, "x", "a", features(shots=4), shots)
+        assert len(features_of(index, [store]).features) == 4
+        assert is_current(path, "x", own)
+    write_features(store, "x", "a", features(shots=4), own ^ 1)
+    assert not is_current(path, "x", own)
+    refusal(lambda: features_of(index, [store]), path, "features of a are of other shots or keyframes", "encode")
     bare = written(tmp_path / "bare.h5", video("a"))
-    assert features_of(bare, [path])[1].shape == (4, 3)
-    write_features(path, "x", {"a": np.zeros((5, 3), np.float32)})
-    refusal(lambda: features_of(index, [path]), path, "has 5 shots of a where", "has 4")
+    assert len(features_of(bare, [store]).features) == 4
+    refusal(lambda: is_current(path, "y", own), path, "has features of x, not of y", "delete this file")
 
 
 def test_the_checksum_depends_on_shots_and_keyframes(tmp_path: Path) -> None:
@@ -275,13 +273,22 @@ def test_the_checksum_depends_on_shots_and_keyframes(tmp_path: Path) -> None:
         replace(one, jpeg_crc32=one.jpeg_crc32 + np.uint32(1)),
         pictured("a", tmp_path, shots=3),
     ]
-    found = [shot_checksums(written(tmp_path / "index.h5", each))["a"] for each in (one, *others)]
-    assert len(set(found)) == len(found)
+    checksums = [shots_checksum(written(tmp_path / "index.h5", each), 0) for each in (one, *others)]
+    assert len(set(checksums)) == len(checksums)
     renamed = written(tmp_path / "index.h5", video("0"), replace(one, video_id="b", label=one.label + 1))
-    assert shot_checksums(renamed)["b"] == found[0]
+    assert shots_checksum(renamed, 1) == checksums[0]
 
 
 def test_without_keyframes_the_checksum_depends_on_shot_times(tmp_path: Path) -> None:
     one = video("a")
     slower = replace(one, seconds=one.seconds * 2, frame_rate=one.frame_rate / 2)
-    assert shot_checksums(written(tmp_path / "1.h5", one)) != shot_checksums(written(tmp_path / "2.h5", slower))
+    assert shots_checksum(written(tmp_path / "1.h5", one), 0) != shots_checksum(written(tmp_path / "2.h5", slower), 0)
+
+
+def test_rows_of_other_videos_are_not_read(tmp_path: Path) -> None:
+    index = indexed(tmp_path)
+    store = put_features(tmp_path / "x", "x", {"a": features(shots=4)})
+    rows = features_of(index, [store], [0]).features
+    for row in (-1, 4, 8):
+        with pytest.raises(KeyError):
+            rows[np.array([0, row])]

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
-from threading import Event
 
 import av
 import numpy as np
@@ -19,13 +18,13 @@ from pipelines.errors import VideoError
 from pipelines.options import with_options
 from pipelines.progress import VideoProgress
 from pipelines.stages.extract_sound import SoundSettings, extract_sound
-from pipelines.stores.features import features_of, open_features
+from pipelines.stores.features import features_of
 from pipelines.stores.index import IndexedVideo, read_index, write_index
 from pipelines.video import sound
 from tests import videos
 from tests.command import Bassl
 from tests.running import ENVIRONMENT
-from tests.small_stores import refusal
+from tests.small_stores import features_in, refusal
 
 SECONDS, CHANGE = 6.0, 2.5
 
@@ -155,66 +154,42 @@ def index_of(path: Path, *names: str) -> Path:
     return path
 
 
-def test_a_sound_store_is_made_kept_and_extended(video: Path, tmp_path: Path) -> None:
+def test_sound_is_stored_once_for_each_video(video: Path, tmp_path: Path) -> None:
     settings = with_options(
-        SoundSettings, index=index_of(tmp_path / "index.h5", "video", "silent"), output=tmp_path / "sound.h5"
+        SoundSettings, index=index_of(tmp_path / "index.h5", "video", "silent"), output=tmp_path / "sound"
     )
     silent = videos.write_video(tmp_path / "silent.mp4", videos.pictures(144, (60,)))
-    done = extract_sound([video, silent], settings)
-    assert [result.status for result in done] == ["done", "failed"] or [r.status for r in done] == ["failed", "done"]
-    (failed,) = [result for result in done if result.status == "failed"]
-    assert failed.error == f"{silent}: has no sound"
-    store = open_features(settings.run.output)
-    assert list(store.videos) == ["video"]
-    _, features = features_of(read_index(index_of(tmp_path / "one.h5", "video")), [settings.run.output])
-    np.testing.assert_array_equal(features, sound.shot_sounds(video, np.array([[0, 2.5], [2.5, 6.0]])))
+    results = {result.video_id: result for result in extract_sound([video, silent], settings)}
+    assert (results["video"].status, results["video"].shots) == ("done", 2)
+    assert (results["silent"].status, results["silent"].error) == ("failed", f"{silent}: has no sound")
+    assert list(features_in(settings.run.output)) == ["video"]
+    stored = features_of(read_index(index_of(tmp_path / "one.h5", "video")), [settings.run.output])
+    expected = sound.shot_sounds(video, np.array([[0, 2.5], [2.5, 6.0]]))
+    np.testing.assert_array_equal(stored.features[np.arange(2)], expected)
     assert [result.status for result in extract_sound([video], settings)] == ["kept"]
+    assert [result.status for result in extract_sound([video], with_options(settings, overwrite=True))] == ["done"]
 
 
-def test_two_simultaneous_runs_extend_one_store(video: Path, tmp_path: Path) -> None:
-    other = write_sounding_video(tmp_path / "other.mkv", changing)
-    settings = with_options(
-        SoundSettings, index=index_of(tmp_path / "index.h5", "video", "other"), output=tmp_path / "sound.h5"
-    )
-    extract_sound([video], settings, on_start=lambda videos: extract_sound([other], settings))
-    assert sorted(open_features(settings.run.output).videos) == ["other", "video"]
-
-
-def test_an_interrupt_keeps_finished_videos_and_does_not_wait_for_others(
-    video: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, read_whole = Event(), Event()
-
-    def hear(path: Path, shots: np.ndarray, progress: Callable[[float, float], None], warn: object) -> np.ndarray:
-        if path == video:
-            begun.wait()
-            return np.zeros((len(shots), sound.WIDTH), np.float32)
-        begun.set()
-        for second in range(6000):  # a minute, if nobody interrupts it
-            progress(second, 6000)
-            time.sleep(0.01)
-        read_whole.set()
-        return np.zeros((len(shots), sound.WIDTH), np.float32)
+def test_an_interrupt_keeps_finished_videos_and_does_not_wait_for_others(video: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copy(video, tmp_path / f"{name}.mkv")
 
     def interrupt(state: VideoProgress) -> None:
         if state.result is not None:
             raise KeyboardInterrupt
 
-    monkeypatch.setattr(sound, "shot_sounds", hear)
-    (tmp_path / "long.mkv").touch()
     settings = with_options(
-        SoundSettings, index=index_of(tmp_path / "index.h5", "video", "long"), output=tmp_path / "sound.h5", jobs=2
+        SoundSettings, index=index_of(tmp_path / "index.h5", "one", "two"), output=tmp_path / "sound", jobs=1
     )
     with pytest.raises(KeyboardInterrupt):
-        extract_sound([video, tmp_path / "long.mkv"], settings, interrupt)
-    assert not read_whole.is_set()
-    assert list(open_features(settings.run.output).videos) == ["video"]
+        extract_sound([tmp_path / "one.mkv", tmp_path / "two.mkv"], settings, interrupt)
+    assert [path.name for path in settings.run.output.iterdir() if not path.name.startswith(".")] == ["one.h5"]
 
 
 def test_a_pipe_counts_as_one_video_that_fails(video: Path, tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "pipe.mp4")
     settings = with_options(
-        SoundSettings, index=index_of(tmp_path / "index.h5", "video", "pipe"), output=tmp_path / "sound.h5"
+        SoundSettings, index=index_of(tmp_path / "index.h5", "video", "pipe"), output=tmp_path / "sound"
     )
     found = {result.video_id: result for result in extract_sound([pipe, video], settings)}
     assert (found["video"].status, found["pipe"].status) == ("done", "failed")
@@ -222,23 +197,23 @@ def test_a_pipe_counts_as_one_video_that_fails(video: Path, tmp_path: Path) -> N
 
 
 def test_a_video_that_is_missing_or_not_in_the_index_gives_one_line(video: Path, tmp_path: Path) -> None:
-    settings = with_options(SoundSettings, index=index_of(tmp_path / "index.h5", "other"), output=tmp_path / "sound.h5")
+    settings = with_options(SoundSettings, index=index_of(tmp_path / "index.h5", "other"), output=tmp_path / "sound")
     (result,) = extract_sound([video], settings)
     assert result.status == "failed"
     assert "has no video with the id video" in result.error
-    assert not settings.run.output.exists()
+    assert not list(settings.run.output.iterdir())
     refusal(lambda: sound.shot_sounds(tmp_path / "none.mp4", np.zeros((1, 2))), "no such file", error=VideoError)
 
 
 def test_the_command_names_videos_without_sound_and_continues(bassl: Bassl, video: Path, tmp_path: Path) -> None:
     index = index_of(tmp_path / "index.h5", "video", "silent")
     silent = videos.write_video(tmp_path / "silent.mp4", videos.pictures(144, (60,)))
-    run = bassl("extract-sound", video, silent, "--index", index, "-o", tmp_path / "sound.h5")
+    run = bassl("extract-sound", video, silent, "--index", index, "-o", tmp_path / "sound")
     assert (run.code, run.out) == (1, "")
     assert f"bassl: {silent}: has no sound" in run.err
     assert "1 done, 0 kept, 1 failed" in run.err
-    assert list(open_features(tmp_path / "sound.h5").videos) == ["video"]
-    nothing = bassl("extract-sound", silent, "--index", index, "-o", tmp_path / "none.h5")
+    assert list(features_in(tmp_path / "sound")) == ["video"]
+    nothing = bassl("extract-sound", silent, "--index", index, "-o", tmp_path / "none")
     assert "0 done, 0 kept, 1 failed; nothing to write" in nothing.err
 
 
@@ -247,7 +222,7 @@ def test_the_command_warns_where_sound_is_damaged(bassl: Bassl, tmp_path: Path, 
     whole = write_sounding_video(tmp_path / "whole.mkv", changing, codec=codec)
     broken = videos.damaged(whole, tmp_path / "broken.mkv")
     index = index_of(tmp_path / "index.h5", "whole", "broken")
-    run = bassl("extract-sound", whole, broken, "--index", index, "-o", tmp_path / "sound.h5")
+    run = bassl("extract-sound", whole, broken, "--index", index, "-o", tmp_path / "sound")
     assert run.code == 0
     assert f"warning: {broken}: its sound is damaged in" in run.err
     assert f"{whole}: its sound" not in run.err

@@ -25,6 +25,7 @@ from pipelines.stages.score.result import seed_spreads
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import find_features
+from pipelines.stores.shot_rows import ShotRows
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,11 +138,11 @@ def _scores(video: BaselineVideo, scenes: Segmentation) -> VideoScores:
     return VideoScores(video.labels, scenes.score, video.shots, video.times, video.known, ends, video=video.name)
 
 
-def _feature_sets(settings: BaselineSettings, index: Index) -> list[NDArray[np.float32]]:
+def _feature_sets(settings: BaselineSettings, index: Index) -> list[ShotRows]:
     """The feature sets in the rows of the index, (T, D_m) each."""
     used = index.videos_of((settings.split, *settings.splits), labelled=True)
     stores = settings.features or _own_stores(index, used)
-    return [features_of(index, stores, used)[1], *(features_of(index, [store], used)[1] for store in settings.extra)]
+    return [features_of(index, some, used).features for some in (stores, *([store] for store in settings.extra))]
 
 
 def _own_stores(index: Index, used: Sequence[int]) -> tuple[Path, ...]:
@@ -153,7 +154,7 @@ def _own_stores(index: Index, used: Sequence[int]) -> tuple[Path, ...]:
 
 
 def _videos(
-    settings: BaselineSettings, index: Index, sets: Sequence[NDArray[np.float32]], splits: Sequence[str]
+    settings: BaselineSettings, index: Index, sets: Sequence[ShotRows], splits: Sequence[str]
 ) -> list[BaselineVideo]:
     """The labelled videos of some splits."""
     videos = []

@@ -18,8 +18,9 @@ from pipelines.errors import BasslError, DatasetError
 from pipelines.files import check_inputs_kept, check_writable
 from pipelines.stages.build_index.settings import IndexReport, IndexSettings, SplitStatistics
 from pipelines.stages.build_index.sources import INCOMPLETE, read_source
-from pipelines.stores.features import open_features, write_features
+from pipelines.stores.features import feature_file, open_features, write_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, save_index
+from pipelines.stores.lookup import store_path
 from pipelines.video.inputs import safe_id
 
 
@@ -69,26 +70,35 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
         "tolerance": settings.tolerance,
         "annotator": settings.annotator,
     }
-    stores = {name: settings.feature_folder / f"{name}.h5" for name in features}
-    index = joined(
-        settings.run.output, videos, recorded, settings.doubtful, stores
-    )  # raises, before a store is replaced
+    stores = {name: store_path(settings.feature_folder, name) for name in features}
+    index = joined(settings.run.output, videos, recorded, settings.doubtful, stores)  # raises before a file is replaced
     for name, encodings in features.items():
+        _check_widths(stores[name], encodings, colour)
         if not settings.run.overwrite:
             _check_kept(stores[name], encodings)
-        known = {video: colour[video] for video in encodings.keys() & colour.keys()}
-        write_features(stores[name], name, encodings, colour=known)
+        for video_id, values in encodings.items():
+            write_features(stores[name], name, video_id, values, colour=colour.get(video_id))
     save_index(index)
     return describe(settings.run.output, matches, notes)
 
 
+def _check_widths(
+    store: Path, features: Mapping[str, NDArray[np.float32]], colour: Mapping[str, NDArray[np.float32]]
+) -> None:
+    """Check that the features of a store, and their colour, are of one width each. Raises DatasetError."""
+    hues = {name: values for name, values in colour.items() if name in features}
+    for what, arrays in (("features", features), ("colour", hues)):
+        widths = sorted({values.shape[1] for values in arrays.values()})
+        if len(widths) > 1:
+            raise fault(store, f"{what} of different widths cannot be one store: {' and '.join(map(str, widths))}")
+
+
 def _check_kept(store: Path, features: Mapping[str, NDArray[np.float32]]) -> None:
-    """Check that an existing store has exactly these features: another index may use it. Raises BasslError."""
-    if not store.exists():
-        return
-    there = open_features(store).videos
-    if there.keys() != features.keys() or not all(np.array_equal(there[name], features[name]) for name in there):
-        raise fault(store, "holds other features; name another --feature-folder, or replace it with --overwrite")
+    """Check that the files of a store have these features: another index may use them. Raises BasslError."""
+    for name, values in features.items():
+        path = feature_file(store, name)
+        if path.exists() and not np.array_equal(open_features(path).features, values):
+            raise fault(path, "has other features; name another --feature-folder, or replace them with --overwrite")
 
 
 def _add_times(video: IndexedVideo, frame_rate: float) -> IndexedVideo:

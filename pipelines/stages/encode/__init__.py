@@ -1,7 +1,7 @@
 """Features of all shots of an index by one frozen encoder, computed once and stored under the encoder's id.
 
 :func:`encode_shots` runs in this process, as one of several if torchrun's environment says so; each encodes its share
-of the videos, and the first joins the results (``bassl encode --gpus 8``).
+of the videos (``bassl encode --gpus 8``).
 
 A feature depends on the keyframes and on the encoder, not on what is encoded with it: on one kind of processor a store
 is the same, byte for byte, whatever the number of processes and however often it was interrupted.
@@ -35,22 +35,23 @@ def encode_shots(
     videos: Sequence[int] | None = None,
     **options: Any,
 ) -> Path:
-    """Make the feature store of an index and an encoder, if it does not exist yet.
+    """Make the feature store of an index and an encoder: a folder with one file per video.
 
-    Features in the store or left by a killed run are kept; videos that are new in the index are added.
+    A file that exists is kept if it has the features of the video's shots in the index.
 
     Args:
         progress: called with the shots encoded and in all, of the videos that this process encodes, after each group of
             shots; in the first process only.
-        process: this one, where it has joined its process group already.
+        process: this one, if it has joined its process group already.
         videos: numbers in the index of those to encode; None: as the settings say.
 
-    Returns: the store, ``<output>/<encoder id>.h5``.
+    Returns: the store, ``<output>/<encoder id>/``.
 
     Raises:
-        SomeFailedError: videos whose keyframes are damaged or missing; the store has all others.
-        BasslError: one line, for an index without keyframes, an encoder that cannot be loaded, a store that was not
-            made here, or a Dask cluster that does not answer.
+        SomeFailedError: videos whose keyframes are damaged or missing, or whose files in the store are damaged or of
+            another encoder; the store has all others.
+        BasslError: one line, for an index without keyframes, an encoder that cannot be loaded, a store that cannot be
+            written, or a Dask cluster that does not answer.
     """
     settings = with_options(settings, **options)
     from pipelines.stages.encode.encoding import encode  # start-up time: OpenCV

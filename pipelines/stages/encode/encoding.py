@@ -1,21 +1,31 @@
-"""Encoding the shots of an index: its videos shared among processes, or among the workers of a cluster."""
+"""Encoding the shots of an index: its videos shared among processes, or among the workers of a Dask cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
-from pipelines.errors import BasslError, DatasetError, SomeFailedError, StoreError
-from pipelines.models.shot_encoder import ShotEncoder
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.errors import BasslError, SomeFailedError, StoreError
+from pipelines.files import check_writable
+from pipelines.models.encoder_options import absolute_encoder
+from pipelines.models.encoders import load_encoder
+from pipelines.models.shot_encoder import ShotEncoder, encode_groups
 from pipelines.processes import cores
-from pipelines.progress import ReportProgress
-from pipelines.stages.encode.cluster import encode_on_dask
-from pipelines.stages.encode.parts import StoreInParts
+from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.stages.encode.settings import EncodeSettings
-from pipelines.stages.encode.video import encode_video, open_encoder
+from pipelines.stores.features import feature_file, is_current, shots_checksum, write_features
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import store_path
 from pipelines.training.peers import Peer, broadcast_from_rank0, gather
+from pipelines.video_jobs import VideoTask, run
 
 
 def encode(
@@ -23,60 +33,105 @@ def encode(
 ) -> Path:
     """Make a feature store; see :func:`pipelines.stages.encode.encode_shots`. ``device`` is where this process
     encodes; ``report`` is called in the first one only."""
-    report = report if process.is_first else lambda doing, done, total: None
     index = read_index(settings.index)
     used = index.videos_of(labelled=settings.labelled) if used is None else used
     if not used:
         raise StoreError(f"{settings.index}: has no labelled videos; leave --labelled out")
     index.check_keyframes(used)
-    encoder = open_encoder(settings, index, device)
-    store = StoreInParts(store_path(settings.run.output, encoder.id), encoder.id, index, used)
+    encoder = _open_encoder(settings, index, device)
+    store = store_path(settings.run.output, encoder.id)
     # Only the first process lists what is missing: others could see other files, and divide the work differently.
-    missing = broadcast_from_rank0(process, lambda: store.begin(settings.run.overwrite))
-    if not missing:
-        return store.path
+    missing, failed = broadcast_from_rank0(
+        process, lambda: _missing(index, used, store, encoder.id, settings.run.overwrite)
+    )
     # Long videos first, in turns: no process waits for another for longer than a video takes.
-    missing.sort(key=lambda video: -len(index.rows([video])))
-    failed: dict[int, str] = {}
-    fault: BasslError | None = None
-    try:
-        if settings.parallel.dask:
-            failed = encode_on_dask(settings, index, missing, encoder.id, report)
-        else:
-            threads = settings.workers or max(1, cores() // process.world_size)
-            failed = _encode_videos(index, encoder, missing[process.rank :: process.world_size], threads, store, report)
-    except BasslError as error:
-        fault = error
-    outcomes = gather(process, (failed, fault))  # waits until all have done their share
-    if fault := next((fault for _, fault in outcomes if fault), None):
-        raise fault
-    failed = {video: why for each, _ in outcomes for video, why in each.items()}
-    broadcast_from_rank0(process, store.join)
+    shots = np.diff(index.first_row).tolist()
+    own = sorted(missing, key=lambda video: -shots[video])[process.rank :: process.world_size]
+    total, before = sum(shots[video] for video in own), 0
+
+    def show(state: VideoProgress) -> None:
+        nonlocal before
+        if state.result is not None:
+            before += shots[index.video_ids.index(state.video_id)]
+        if process.is_first:
+            report("encoding", before + state.done, total)
+
+    def encode_here(task: VideoTask[EncodeSettings], read: ReportVideo) -> VideoResult:
+        return _encode_video(index, encoder, task, settings.workers or cores() // process.world_size or 1, read)
+
+    tasks = []
+    for video in own:
+        name = index.video_ids[video]
+        tasks.append(VideoTask(index.keyframe_sources[video] or index.path, name, feature_file(store, name), settings))
+    if settings.parallel.dask:
+        settings = replace(settings, encoder=absolute_encoder(settings.encoder))
+        tasks = [replace(task, settings=settings) for task in tasks]
+        results = run(tasks, partial(_encode_on_worker, encoder.id), dask=settings.parallel.dask, progress=show)
+    else:
+        results = run(tasks, encode_here, progress=show)
+    failed += [result.error for result in results if result.status == "failed"]
+    failed = list(dict.fromkeys(line for lines in gather(process, failed) for line in lines))  # waits for all
     if failed:
         lacks = "lacks, or has earlier features of," if settings.run.overwrite else "lacks"
-        what = f"{store.path}: {lacks} {len(failed)} of {len(used)} videos; repair them and run again, or delete what "
+        what = f"{store}: {lacks} {len(failed)} of {len(used)} videos; repair them and run again, or delete what "
         what += "is damaged and leave them out with `bassl build-index --only-complete`"
-        raise SomeFailedError(what, tuple(failed.values()))
-    return store.path
+        raise SomeFailedError(what, tuple(failed))
+    return store
 
 
-def _encode_videos(
-    index: Index, encoder: ShotEncoder, videos: Sequence[int], threads: int, store: StoreInParts, report: ReportProgress
-) -> dict[int, str]:
-    """Encode videos into parts of the store; by video, why those failed whose keyframes cannot be read."""
-    failed: dict[int, str] = {}
-    total, before = len(index.rows(videos)), 0
+def _open_encoder(settings: EncodeSettings, index: Index, device: str) -> ShotEncoder:
+    return load_encoder(settings.encoder, device, index.keyframes, settings.preparation, settings.encoder_options)
+
+
+def _missing(
+    index: Index, videos: Sequence[int], store: Path, encoder: str, overwrite: bool
+) -> tuple[list[int], list[str]]:
+    """The videos without features of their shots in the store, and why files of others cannot be used. Raises
+    BasslError if the store cannot be written."""
+    missing: list[int] = []
+    failed: list[str] = []
+    check_writable(store / "video.h5")
     for video in videos:
-
-        def count(shots: int, before: int = before) -> None:
-            report("encoding", before + shots, total)
-
+        path = feature_file(store, index.video_ids[video])
         try:
-            encoded = encode_video(index, encoder, video, threads, count)
-        except (DatasetError, StoreError) as error:
-            failed[video] = str(error)
-        else:
-            store.keep(video, *encoded)
-        before += len(index.rows([video]))
-        report("encoding", before, total)
-    return failed
+            if overwrite or not is_current(path, encoder, shots_checksum(index, video)):
+                missing.append(video)
+        except StoreError as error:
+            failed.append(str(error))
+    return missing, failed
+
+
+def _encode_on_worker(encoder_id: str, task: VideoTask[EncodeSettings], report: ReportVideo) -> VideoResult:
+    """Encode the video of a task; runs in a child process of a Dask worker."""
+    index = read_index(task.settings.index)
+    encoder = _open_encoder(task.settings, index, task.settings.device)
+    if encoder.id != encoder_id:
+        raise BasslError(f"{task.video_id}: the worker has {encoder.id}, not {encoder_id}")
+    return _encode_video(index, encoder, task, task.settings.workers or 1, report)
+
+
+def _encode_video(
+    index: Index, encoder: ShotEncoder, task: VideoTask[EncodeSettings], threads: int, report: ReportVideo
+) -> VideoResult:
+    """Write features (N, D_e) and colour (N, 180) of the shots of a video. Raises DatasetError or StoreError if a
+    keyframe cannot be read."""
+    video = index.video_ids.index(task.video_id)
+    rows, local = index.rows([video]), threading.local()
+
+    def keyframes(group: NDArray[np.int64]) -> Iterator[list[NDArray[np.uint8]]]:
+        if not hasattr(local, "reader"):  # one for each thread
+            local.reader = KeyframeReader(index)
+        images = np.tile(np.arange(index.keyframes), (len(group), 1))
+        for row, jpegs in zip(group.tolist(), local.reader.read(group, images), strict=True):
+            yield [local.reader.decoded(row, jpeg) for jpeg in jpegs]
+
+    groups = np.split(rows, range(encoder.shots_at_a_time, len(rows), encoder.shots_at_a_time))
+    encodings, hues = [], []
+    with closing(encode_groups(encoder, groups, keyframes, threads)) as encoded:
+        for group, features, colour in encoded:
+            report(VideoProgress(task.video_id, int(group[0] - rows[0]), len(rows)))
+            encodings.append(features)
+            hues.append(colour)
+    features, colour = np.concatenate(encodings), np.concatenate(hues)
+    write_features(task.output.parent, encoder.id, task.video_id, features, shots_checksum(index, video), colour)
+    return task.result(shots=len(rows))

@@ -21,7 +21,7 @@ class EncodeSettings:
     """Shot encoder: efficientnet_lite0, an ONNX file of an image network, resnet18 to resnet152 or timm:NAME (ImageNet
     weights), or the path of a pre-trained run or model file."""
     run: RunSettings = nested(RunSettings(Path("data/features")), without=("resume", "seed"))
-    """Folder of the stores, one for each encoder."""
+    """Folder of the feature stores, a folder for each encoder."""
     parallel: Parallel = nested(Parallel(), without=("jobs",))
     labelled: bool = False
     """Only videos with labels: all that fine-tuning, scoring and baselines read."""

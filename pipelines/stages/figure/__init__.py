@@ -33,11 +33,11 @@ def draw_similarity(
     models: Path | str | Sequence[Path | str], output: Path | str, settings: SimilaritySettings = SimilaritySettings()
 ) -> FigureResult:
     """Draw the cosine similarity of consecutive shots under several models (appendix, "Visualization of similarities
-    between consecutive shots") to a .png, .svg or .pdf. A model is a feature store (.h5), whose features are compared
-    directly; or a run or model file with the paper's CRN, which contextualizes each shot at the center of its own
-    window. Scenes are outlined if the index has labels, and up to 48 shots have their keyframes if it has them. Raises
-    BasslError for a video or shots that are not in the index, a model or store that cannot be read or lacks this video,
-    or an output that cannot be written."""
+    between consecutive shots") to a .png, .svg or .pdf. A model is a feature store (a folder), whose features are
+    compared directly; or a run or model file with the paper's CRN, which contextualizes each shot at the center of its
+    own window. Scenes are outlined if the index has labels, and up to 48 shots have their keyframes if it has them.
+    Raises BasslError for a video or shots that are not in the index, a model or store that cannot be read or lacks this
+    video, or an output that cannot be written."""
     from pipelines.stages.figure.similarity import similarity  # start-up time: torch, matplotlib
 
     return similarity(paths_of(models), Path(output), settings)

@@ -41,5 +41,5 @@ def model_names(paths: Sequence[Path], labels: Sequence[str]) -> list[str]:
 
 
 def _stem(path: Path) -> str:
-    extensions = (".h5", ".json", ".safetensors")
+    extensions = (".json", ".safetensors")
     return path.stem if path.suffix.lower() in extensions else path.name or str(path)

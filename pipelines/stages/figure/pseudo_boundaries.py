@@ -72,7 +72,7 @@ def _divide_window(index: Index, video: int, shot: int, settings: PseudoBoundary
         raise BasslError(f"{index.path}: {name} has {N} shots, fewer than a window of {S}; lower --neighbours")
     (rows,) = window_rows(index.first_row, np.array([shot]), settings.neighbours, "shift")
     store = store_of(index, settings.features)
-    dense = torch.from_numpy(features_of(index, [store])[1][rows])[None]
+    dense = torch.from_numpy(features_of(index, [store]).features[rows].astype(np.float32))[None]
     slow = dense[:, [0, -1]]
     boundary = int(discover(settings.method, slow, dense)[0])
     ends = scene_ends(index, rows)

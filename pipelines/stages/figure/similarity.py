@@ -18,6 +18,7 @@ from pipelines.stages.figure.settings import FigureResult, SimilaritySettings
 from pipelines.stages.figure.videos import images_of, scene_ends, select_by_id, store_of
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, window_rows
+from pipelines.stores.lookup import is_store
 
 _MOST_IMAGES = 48
 """Above a matrix; more would be too small to recognize."""
@@ -45,14 +46,14 @@ def similarity(models: Sequence[Path], output: Path, settings: SimilaritySetting
 
 def _representation(index: Index, model: Path, features: Path) -> NDArray[np.floating]:
     """The encodings (N, D) of the shots of a video by a model."""
-    if model.suffix.lower() == ".h5":
-        return features_of(index, [model])[1]
+    if is_store(model):
+        return _features(index, model)
     if not model.exists():
         raise BasslError(f"{model}: no such feature store, run or model")
     opened = open_model(model)
     crn, encoder = opened.context()
     store = store_of(index, features, opened.path if opened.has_encoder else encoder)
-    encodings = features_of(index, [store])[1]
+    encodings = _features(index, store)
     shape = crn.settings
     if encodings.shape[1] != shape.input_width:
         raise BasslError(
@@ -65,6 +66,10 @@ def _representation(index: Index, model: Path, features: Path) -> NDArray[np.flo
         parts = [crn(video[part])[0][:, shape.center] for part in torch.split(windows, _WINDOWS_AT_A_TIME)]
         context: NDArray[np.floating] = torch.cat(parts).numpy()
     return context
+
+
+def _features(index: Index, store: Path) -> NDArray[np.float32]:
+    return features_of(index, [store]).features[index.span(0)].astype(np.float32)
 
 
 def _cosines(features: NDArray[np.floating]) -> NDArray[np.float64]:

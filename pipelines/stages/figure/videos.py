@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, StoreError, count
 from pipelines.models.index_encoders import encoder_for
-from pipelines.stores.features import read_shot_checksums
 from pipelines.stores.index import Index, read_index
-from pipelines.stores.lookup import JOINED, find_features
+from pipelines.stores.lookup import JOINED, find_features, having, is_store
 
 _IMAGE_WIDTH = 200
 """Pixels: enough for one of sixteen shots in print."""
@@ -64,22 +63,21 @@ def store_of(index: Index, features: Path, named: str | Path | None = None) -> P
     """The store with the features of the only video of an index: ``features`` itself, or that of the encoder of
     `encoder_for` that the index names, or is in the folder ``features``. Raises BasslError if there is none or more
     than one."""
-    if features.suffix.lower() == ".h5":
+    if is_store(features):
         return features
     encoder = encoder_for(index, named)
     (name,) = index.video_ids
-    stores = (path for one in encoder.split(JOINED) for path in find_features(index, one, features))
-    having = [path for path in stores if name in read_shot_checksums(path)]
+    stores = having([store for one in encoder.split(JOINED) for store in find_features(index, one, features)], name)
     wanted = f"features of {encoder}"
-    if not having:
+    if not stores:
         raise StoreError(
             f"{index.path}: has no {wanted} of {name}, nor has {features}; run `bassl encode`, or name a store with "
             "--features"
         )
-    if len(having) > 1:
-        there = ", ".join(map(str, having))
+    if len(stores) > 1:
+        there = ", ".join(map(str, stores))
         raise StoreError(f"{index.path}: has {wanted} of {name} in {there}; name one with --features")
-    return having[0]
+    return stores[0]
 
 
 def images_of(index: Index, rows: NDArray[np.int64]) -> list[NDArray[np.uint8]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import torch
@@ -28,6 +28,8 @@ from pipelines.models.relational_network import pad_tokens, windows
 from pipelines.models.torch_networks import sequence_windows
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stores.index import Index, window_rows
+from pipelines.stores.shot_rows import ShotRows
+from pipelines.training.device_rows import DeviceRows
 from pipelines.training.distributed import Process
 from pipelines.training.loops import EXAMPLE_ORDER, VARIATIONS
 from pipelines.training.relational_videos import VIEWS, LabelledVideo, vary
@@ -104,32 +106,24 @@ class LabelledVideos:
     """The videos of an index with their features."""
 
     index: Index
-    features: Tensor  # (T, D_e), on the device where they fit there, else on the CPU; perhaps mapped from a file
+    features: ShotRows  # (T, D_e)
+    on_device: DeviceRows  # the same, as batches
     durations: NDArray[np.float64]  # (T,) in seconds
     targets: NDArray[np.int64]  # (T,) 0 or 1
     usable: NDArray[np.bool_]  # (T,) whether the target is a label that training and scoring may use
     device: torch.device  # where batches go
-    # (T, H) hue histograms, 0 where they are not known; None where none is
-    colour: NDArray[np.float32] | None = None
+    colour: ShotRows | None = None  # (T, H) hue histograms, 0 where unknown; None if unknown for all
     # the results of :func:`view_of` so far
     views: dict[tuple[int, int], tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]] = field(default_factory=dict)
 
-    def gather(self, rows: NDArray[np.int64], dtype: torch.dtype = torch.float32) -> Tensor:
-        """Features of rows (...), (..., D_e) on the device."""
-        flat = torch.from_numpy(np.ascontiguousarray(rows)).to(self.features.device).view(-1)
-        found = self.features.index_select(0, flat).view(*rows.shape, -1)
-        return found.to(self.device, dtype, non_blocking=True)
-
 
 def labelled_videos(
-    index: Index, features: NDArray[np.floating[Any]], device: torch.device, colour: NDArray[np.float32] | None = None
+    index: Index, features: ShotRows, device: torch.device, colour: ShotRows | None = None
 ) -> LabelledVideos:
-    """Videos with features in the rows of their index; on a GPU if they take less than half of its free memory."""
-    tensor = torch.from_numpy(features)
-    if device.type == "cuda" and features.nbytes < torch.cuda.mem_get_info(device)[0] / 2:
-        tensor = tensor.to(device)
-    targets = index.targets(np.arange(len(index.label)))
-    return LabelledVideos(index, tensor, durations_of(index), targets, index.usable, device, colour)
+    """Videos with features in the rows of their index."""
+    targets, durations = index.targets(np.arange(len(index.label))), durations_of(index)
+    batches = DeviceRows(features, device)
+    return LabelledVideos(index, features, batches, durations, targets, index.usable, device, colour)
 
 
 def durations_of(index: Index) -> NDArray[np.float64]:
@@ -158,7 +152,7 @@ def window_epoch(
     first_row, reach = labelled.index.first_row, shape.neighbors
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
-        return labelled.gather(window_rows(first_row, rows[examples], reach, "clip"), dtype)
+        return labelled.on_device.gather(window_rows(first_row, rows[examples], reach, "clip"), dtype)
 
     return Epoch(labelled.targets[rows], np.ones(len(rows), np.bool_), inputs)
 
@@ -183,7 +177,7 @@ def sequence_epoch(
     sequences, usable = np.concatenate(rows), np.concatenate(inside)
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
-        return labelled.gather(sequence_windows(first_row, sequences[examples], reach), dtype)
+        return labelled.on_device.gather(sequence_windows(first_row, sequences[examples], reach), dtype)
 
     return Epoch(labelled.targets[sequences], usable & labelled.usable[sequences], inputs)
 
@@ -194,9 +188,8 @@ def view_of(labelled: LabelledVideos, video: int, view: int) -> tuple[Tensor, ND
     training a network on them."""
     if (video, view) not in labelled.views:
         span = labelled.index.span(video)
-        features = labelled.features[span].float().cpu().numpy()
         example = LabelledVideo(
-            features,
+            labelled.features[span].astype(np.float32),
             labelled.durations[span],
             labelled.targets[span].astype(np.uint8),
             labelled.usable[span],
@@ -298,5 +291,5 @@ def video_logits(model: BoundaryModel, labelled: LabelledVideos, videos: Sequenc
     logits = []
     for video in videos:
         span = labelled.index.span(video)
-        logits.append(model.logits(labelled.features[span].cpu().numpy(), labelled.durations[span]))
+        logits.append(model.logits(labelled.features[span], labelled.durations[span]))
     return logits

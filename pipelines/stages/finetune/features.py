@@ -7,8 +7,6 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
 from pipelines.errors import BasslError
@@ -16,14 +14,15 @@ from pipelines.models.encoder_options import is_published, named_encoder
 from pipelines.models.encoders import encoder_of_id
 from pipelines.models.index_encoders import encoder_for
 from pipelines.models.shot_encoder import KEYFRAMES, Preparation
-from pipelines.models.sound import missing_note, stored_sound, with_sound
+from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
 from pipelines.settings import RunSettings
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import PretrainedSource, Report
-from pipelines.stores.features import colour_of, features_of
+from pipelines.stores.features import features_of
 from pipelines.stores.index import Index
 from pipelines.stores.lookup import find_features, keyframe_facts
+from pipelines.stores.shot_rows import ShotRows
 from pipelines.training.distributed import Process
 from pipelines.video.sound import SOUND
 
@@ -43,9 +42,9 @@ class FrozenEncoder:
 class Encoding:
     """Features (T, D_e) in the rows of the index, the encoder that made them, and the shots' hue histograms (T, H)."""
 
-    features: NDArray[np.floating[Any]]
+    features: ShotRows
     encoder: FrozenEncoder
-    colour: NDArray[np.float32] | None
+    colour: ShotRows | None
     sound: str | None = None  # name of the features of sound that are joined to the encoder's
 
 
@@ -62,10 +61,10 @@ def find_encoding(
     with."""
     own = _encoder_of(start, index, settings)
     if settings.features:
-        made_by, features = features_of(index, settings.features, videos)
-        _check_encoder(made_by, start, own, settings.features)
-        colour = colour_of(index, settings.features)
-        return Encoding(features, own or FrozenEncoder(made_by, named_encoder(made_by)), colour)
+        stored = features_of(index, settings.features, videos)
+        _check_encoder(stored.encoder, start, own, settings.features)
+        encoder = own or FrozenEncoder(stored.encoder, named_encoder(stored.encoder))
+        return Encoding(stored.features, encoder, stored.colour)
     source: str | Path | None = start.path
     if own is None:
         source = (start.weights.settings.encoder if start.weights is not None else None) or settings.encoder
@@ -87,7 +86,8 @@ def find_encoding(
             preparation=how,
         )
         stores = (encode_shots(encoding, process=process, videos=videos),)
-    return Encoding(features_of(index, stores, videos)[1], own, colour_of(index, stores))
+    stored = features_of(index, stores, videos)
+    return Encoding(stored.features, own, stored.colour)
 
 
 def join_sound(encoding: Encoding, index: Index, store: Path, videos: Sequence[int], report: Report) -> Encoding:
@@ -98,7 +98,7 @@ def join_sound(encoding: Encoding, index: Index, store: Path, videos: Sequence[i
         raise BasslError(f"{store}: has no sound of the videos of {index.path}; run `bassl extract-sound` on them")
     if missing:
         report(missing_note(store, missing, len(videos)))
-    return replace(encoding, features=with_sound(encoding.features, sounds), sound=SOUND)
+    return replace(encoding, features=RowsWithSound(encoding.features, sounds), sound=SOUND)
 
 
 def known_keyframe_facts(index: Index) -> Mapping[str, Any]:

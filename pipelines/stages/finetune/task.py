@@ -47,7 +47,7 @@ class FeatureTask:
         self._start, self._frozen, self._process = start, encoding.encoder, process
         self._sound = encoding.sound
         self._crn, self._loss, self._dtype = settings.crn, settings.loss, weight_dtype(settings.precision)
-        self._shape = shape_for(settings, start, encoding.features.shape[1])
+        self._shape = shape_for(settings, start, encoding.features.width)
         self._videos = labelled_videos(index, encoding.features, process.device, encoding.colour)
         self._keyframe_facts = known_keyframe_facts(index)
         self._train, batch = split.train, settings.hyperparameters(start.transfer == "encoder+crn").batch

@@ -19,6 +19,7 @@ from pipelines.pretext.settings import PretextSettings
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.augmentation import augment, plan_augmentations, random_numbers
+from pipelines.training.device_rows import DeviceRows
 from pipelines.training.distributed import Process, send
 from pipelines.training.keyframe_windows import WindowBatch, WindowOrder
 from pipelines.training.loops import AUGMENTATION, PRETEXT_NOISE, WINDOW_ROWS, torch_seed
@@ -83,8 +84,7 @@ def noise_of(order: WindowOrder, step: int, shots: int, process: Process) -> Ten
 
 
 class FeatureWindows:
-    """Windows of the encodings of feature stores, all of them in the device's memory. Raises StoreError for a store
-    that does not fit the index."""
+    """Windows of the encodings of feature stores. Raises StoreError for a store that does not fit the index."""
 
     def __init__(
         self,
@@ -94,16 +94,17 @@ class FeatureWindows:
         process: Process,
         videos: Sequence[int] | None = None,
     ) -> None:
-        self.encoder, self.features = features_of(index, stores, videos)
+        stored = features_of(index, stores, videos)
+        self.encoder, self.width = stored.encoder, stored.features.width
         self.windows, self.process = windows, process
-        self.on_device = torch.from_numpy(self.features).to(process.device)
+        self.on_device = DeviceRows(stored.features, process.device)
 
     def batches(self, order: WindowOrder, start: int) -> Iterator[WindowBatch]:
         """The batches of this process from a step on."""
         device = self.process.device
         for step, epoch, centres in order.centres(start):
             rows, joins = self.windows.rows(epoch, centres[self.process.share(order.batch)])
-            shots = self.on_device[send(torch.from_numpy(rows), device)]
+            shots = self.on_device.gather(rows)
             yield WindowBatch(
                 step, epoch, shots, torch.empty(0), None if joins is None else send(torch.from_numpy(joins), device)
             )

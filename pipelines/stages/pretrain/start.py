@@ -62,7 +62,7 @@ def make_model(
     torch.manual_seed(settings.run.seed)
     encoder = None
     if features is not None:
-        input_width = features.features.shape[1]
+        input_width = features.width
         if settings.init == "imagenet":
             raise BasslError(
                 "--init imagenet initializes an encoder, but --features trains none; leave one of them out"

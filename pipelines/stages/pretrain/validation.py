@@ -21,8 +21,8 @@ from pipelines.models.image_networks import TrainableEncoder
 from pipelines.stages.pretrain.data import FeatureWindows
 from pipelines.stages.pretrain.settings import PretrainSettings
 from pipelines.stages.pretrain.step import Trainer
-from pipelines.stores.features import read_shot_checksums
 from pipelines.stores.index import NO_LABEL, Index, window_rows
+from pipelines.stores.lookup import having
 from pipelines.training.distributed import send
 from pipelines.training.keyframe_windows import KeyframeWindows, read_ahead
 from pipelines.video.resizing import resize_to_square
@@ -42,11 +42,10 @@ class LabelledVideos:
 
 
 def available(settings: PretrainSettings, index: Index) -> set[int]:
-    """The videos that have keyframes, or that the named feature stores have."""
+    """The videos with keyframes, or with features in the stores of the settings."""
     if not settings.features:
         return {video for video, place in enumerate(index.keyframe_sources) if place is not None}
-    stored = {name for store in settings.features for name in read_shot_checksums(store)}
-    return {video for video, name in enumerate(index.video_ids) if name in stored}
+    return {video for video, name in enumerate(index.video_ids) if having(settings.features, name)}
 
 
 def labelled_videos(index: Index, split: str, available: Collection[int]) -> LabelledVideos:
@@ -79,9 +78,8 @@ def validate(
     model.eval()
     scores: list[Tensor] = []
     with torch.inference_mode(), trainer.autocast():
-        if isinstance(source, FeatureWindows):
-            encodings = source.on_device[send(torch.from_numpy(videos.rows), process.device)].to(dtype)
-        else:
+        encodings = torch.empty(0)
+        if isinstance(source, KeyframeWindows):
             assert encoder is not None
             encodings = _encode_shots(trainer, source, encoder, videos.rows, size)
         if process.is_first:
@@ -90,14 +88,19 @@ def validate(
                 if model.crn is None:
                     break
                 window = window_rows(videos.first, some, neighbours, "clip")
+                if isinstance(source, FeatureWindows):
+                    shots = source.on_device.gather(videos.rows[window], dtype)
+                else:
+                    shots = encodings[send(torch.from_numpy(window), process.device)]
                 # Not the compiled network: it was compiled for the shapes of training.
-                shots, _ = model.crn.forward(encodings[send(torch.from_numpy(window), process.device)])
-                contexts.append(shots[:, neighbours])
+                contexts.append(model.crn.forward(shots)[0][:, neighbours])
                 if model.objective.head_pp is not None:
                     logits = model.objective.head_pp(contexts[-1]).float()
                     scores.append(logits.softmax(dim=1)[:, 1].cpu())
-            if encoder is None:
-                encodings = torch.cat(contexts) if contexts else model.objective.head_nce(encodings)
+            if isinstance(source, FeatureWindows) and contexts:
+                encodings = torch.cat(contexts)
+            elif isinstance(source, FeatureWindows):
+                encodings = model.objective.head_nce(source.on_device.gather(videos.rows, dtype))
     model.train()
     return _measures(videos, encodings, scores) if process.is_first else {}
 

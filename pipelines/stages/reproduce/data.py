@@ -139,7 +139,7 @@ def _features(folder: Path, home: Path) -> list[Data]:
         videos[0].features.shape[1],
     )
     output = home / f"features-{digest[:8]}"
-    stores = {name: output / f"{source.resolve().name}-{width}d.h5" for name, source in sources.items()}
+    stores = {name: output / f"{source.resolve().name}-{width}d" for name, source in sources.items()}
 
     def index(name: str, **options: Path) -> Step:
         options["feature_folder"] = output
@@ -187,7 +187,7 @@ def _own_videos(folder: Path, home: Path) -> Data:
     if not all(map(has_sound, videos)):
         return data
     sound = Step("extract-sound", {"index": data.index.output}, (str(folder),), needs=(data.index,))
-    return replace(data, sound=writing(sound, home / "sound.h5"))
+    return replace(data, sound=writing(sound, home / "sound"))
 
 
 def _videos(kind: Kind, title: str, home: Path, keyframes: Step, names: Sequence[str]) -> Data:

@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import VideoScores, video_scores
@@ -15,19 +14,18 @@ from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, sc
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.index_encoders import encoder_for
 from pipelines.models.opening import open_model
-from pipelines.models.sound import missing_note, stored_sound, with_sound
+from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
 from pipelines.progress import ReportProgress
 from pipelines.settings import RunSettings
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.score.measuring import THRESHOLD, measures_of
 from pipelines.stages.score.result import Representation, ScoreResult, seed_spreads
 from pipelines.stages.score.settings import ALL_SPLITS, ScoreSettings
-from pipelines.stores.features import colour_of, features_of
+from pipelines.stores.features import IndexedFeatures, features_of
 from pipelines.stores.index import ASSUMED_FRAME_RATE, NO_LABEL, Index, read_index
-from pipelines.stores.lookup import find_features
+from pipelines.stores.lookup import find_features, is_store
+from pipelines.stores.shot_rows import ShotRows
 from pipelines.training.run_folder import seed_files
-
-Features = NDArray[np.float32]
 
 
 def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportProgress) -> ScoreResult:
@@ -37,7 +35,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         raise BasslError(f"{path}: is a list of scenes; name the truth behind it")
     index = read_index(settings.index)
     videos, notes = _labelled_videos(index, settings.split)
-    if path.suffix.lower() == ".h5":
+    if is_store(path):
         if not settings.representation:
             raise BasslError(f"{path}: is a feature store, not a model; --representation scores the features")
         return _representation_alone(str(subject), [path], index, videos, settings, notes)
@@ -67,13 +65,13 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     if opened.has_weights and model.encoder is not None:  # its id with as many keyframes as the index has
         model = replace(model, encoder=encoder_for(index, opened.path if opened.has_encoder else model.encoder))
     stores = _feature_stores(model.encoder, opened.path, index, videos, settings, progress)
-    (encoder, features), colour = features_of(index, stores, videos), colour_of(index, stores)
-    content = features
+    stored = features_of(index, stores, videos)
+    encoder, features, colour = stored.encoder, stored.features, stored.colour
     if model.sound is not None:
         sounds, missing = stored_sound(index, settings.sound, videos)
         if missing:
             notes.append(missing_note(settings.sound, missing, len(videos)))
-        features = with_sound(features, sounds)
+        features = RowsWithSound(features, sounds)
     threshold = THRESHOLD if settings.threshold is None else settings.threshold
     seeds = seed_files(opened.path)
     if len(seeds) == 1:  # the run's own model
@@ -81,9 +79,9 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     models = 1 + len(seeds)
 
     def score_videos(
-        model: BoundaryModel, encoder: str, features: Features, colour: Features | None, done: int
+        model: BoundaryModel, encoder: str, features: ShotRows, colour: ShotRows | None, done: int
     ) -> tuple[VideoScores, ...]:
-        model.check(encoder, features.shape[1])
+        model.check(encoder, features.width)
         scored = []
         for i, video in enumerate(videos):
             span, seconds = index.span(video), index.shot_seconds(video, settings.frame_rate)
@@ -103,7 +101,8 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         own = open_model(file).boundary_model()
         if own.encoder_weights and own.encoder != encoder:  # trained end to end, and so is its encoder
             stores = _feature_stores(own.encoder, file, index, videos, settings, progress)
-            reads = (*features_of(index, stores, videos), colour_of(index, stores))
+            own_features = features_of(index, stores, videos)
+            reads = own_features.encoder, own_features.features, own_features.colour
         else:
             reads = encoder, features, colour
         of_seed = score_videos(own, *reads, (i + 1) * len(videos))
@@ -115,7 +114,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         threshold=threshold,
         settings=settings,
         seeds=seed_spreads(of_seeds),
-        representation=_representation(index, videos, encoder, content) if settings.representation else None,
+        representation=_representation(index, videos, stored) if settings.representation else None,
         notes=tuple(notes),
     )
 
@@ -146,7 +145,7 @@ def _feature_stores(
 ) -> Sequence[Path]:
     """The stores of the features that the model ``path`` reads, computed if there are none yet; ``named`` is its
     encoder as for `encoder_for`, None for any."""
-    if settings.features.suffix.lower() == ".h5":
+    if is_store(settings.features):
         return [settings.features]
     encoder = encoder_for(index, named)
     if stores := find_features(index, encoder, settings.features, videos):
@@ -164,16 +163,16 @@ def _feature_stores(
 def _representation_alone(
     name: str, stores: Sequence[Path], index: Index, videos: Sequence[int], settings: ScoreSettings, notes: list[str]
 ) -> ScoreResult:
-    representation = _representation(index, videos, *features_of(index, stores, videos))
+    representation = _representation(index, videos, features_of(index, stores, videos))
     return ScoreResult(name, (), {}, None, settings, representation=representation, notes=tuple(notes))
 
 
-def _representation(index: Index, videos: Sequence[int], encoder: str, features: Features) -> Representation:
+def _representation(index: Index, videos: Sequence[int], stored: IndexedFeatures) -> Representation:
     rows = index.rows(videos)
     of = index.video_of(rows)
-    scenes = scene_ids(index.targets(rows), of)
+    scenes, features = scene_ids(index.targets(rows), of), stored.features[rows]
     return Representation(
-        encoder,
-        knn_precision(features[rows], scenes, of),
-        tuple(scene_nmi(features[rows], scenes, of, length) for length in SCENE_LENGTHS),
+        stored.encoder,
+        knn_precision(features, scenes, of),
+        tuple(scene_nmi(features, scenes, of, length) for length in SCENE_LENGTHS),
     )

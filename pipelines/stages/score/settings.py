@@ -22,9 +22,9 @@ class ScoreSettings:
     split: str = "test"
     """Videos of this split; ``all`` takes every labelled video."""
     features: Path = Path("data/features")
-    """Feature store of the model's encoder, or the folder in which it is looked for or made."""
-    sound: Path = Path("data/features/sound.h5")
-    """Store of sound (bassl extract-sound), for a model that was fine-tuned with sound."""
+    """Feature store of the model's encoder, or the folder of stores where it is looked for or made."""
+    sound: Path = Path("data/sound")
+    """Folder of sound (bassl extract-sound), for a model that was fine-tuned with sound."""
     threshold: float | None = None
     """A shot with at least this score ends a scene. Default: 0.5 for a model; for a list of scenes, the scenes
     that it lists.
