@@ -130,7 +130,7 @@ def score(
 
 
 def _draw(plot: Path, result: ScoreResult | Comparison | AnnotatorScores) -> None:
-    from pipelines.outputs.figures.precision_recall import save_curves  # start-up time: matplotlib
+    from pipelines.outputs.precision_recall import save_curves  # start-up time: matplotlib
 
     assert not isinstance(result, AnnotatorScores)
     videos = {one.name: one.videos for one in result.parts}

@@ -1,4 +1,4 @@
-"""What all plots share: file formats, style, and atomic writing.
+"""What all plots share: file formats, style, colors, and atomic writing.
 
 Figures are drawn without pyplot, so no display is needed and no global state changes.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -17,13 +17,27 @@ from pipelines.errors import BasslError, check_installed
 from pipelines.files import write_atomically
 
 if TYPE_CHECKING:  # start-up time: matplotlib takes half a second, and a path is checked without it
+    import numpy as np
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from numpy.typing import NDArray
 
 FORMATS = (".png", ".svg", ".pdf")
 _DOTS = 150  # per inch
 _MAX_DOTS = 2**16 - 1  # on a side: matplotlib's limit
 # With a date, equal plots would be different files.
 _METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
+
+# Colors by Okabe and Ito ("Color Universal Design", 2008), safe for color blindness. Shapes or brightness differ too,
+# so that a print in gray is readable.
+BLACK, BLUE, VERMILLION, ORANGE = "#000000", "#0072b2", "#d55e00", "#e69f00"
+GREEN, PURPLE, SKY = "#009e73", "#cc79a7", "#56b4e9"
+SIDES = (BLUE, ORANGE)
+"""Of neighboring scenes: a dark and a light color."""
+COLUMNS = 4
+"""Panels side by side."""
+WIDTH = 10.0
+"""Of a figure, in inches."""
 
 
 def check_plot(path: Path) -> None:
@@ -84,3 +98,28 @@ def save_plot(path: Path, figure: Figure) -> tuple[str, ...]:
     if not missing or kind == "svg":
         return ()
     return (f"{path}: its font has no {' '.join(sorted(missing))}; an .svg leaves the font to the viewer",)
+
+
+def scene_ranges(M: int, ends: Sequence[int] | None) -> list[tuple[int, int]]:
+    """Half-open ranges of the scenes of M shots; none without labels."""
+    if ends is None:
+        return []
+    starts = [0, *(end + 1 for end in ends if end < M - 1)]
+    return list(zip(starts, [*starts[1:], M], strict=True))
+
+
+def aspect(images: Sequence[NDArray[np.uint8]]) -> float:
+    """Height over width of the first image; all images of a video have one size."""
+    height, width = images[0].shape[:2]
+    return float(height / width)
+
+
+def draw_images(panel: Axes, images: Sequence[NDArray[np.uint8]]) -> None:
+    """Draw image i from i to i + 1 on the x axis, with its aspect ratio."""
+    height, gap = aspect(images), 0.03
+    for i, image in enumerate(images):
+        panel.imshow(image, extent=(i + gap, i + 1 - gap, gap, height - gap), interpolation="antialiased")
+    panel.set_xlim(0, len(images))
+    panel.set_ylim(0, height)
+    panel.set_aspect("equal")
+    panel.set_axis_off()

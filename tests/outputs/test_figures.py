@@ -18,7 +18,6 @@ from PIL import Image
 from pipelines.errors import BasslError
 from pipelines.models.bassl import load_bassl_model
 from pipelines.outputs import plots
-from pipelines.outputs.figures.similarity import similarity_figure
 from pipelines.scenes import group_shots, without_short
 from pipelines.stages.build_index import build_index
 from pipelines.stages.figure import (
@@ -31,6 +30,7 @@ from pipelines.stages.figure import (
     draw_pseudo_boundaries,
     draw_similarity,
 )
+from pipelines.stages.figure.similarity import similarity_figure
 from pipelines.stages.score import ScoreSettings, score
 from tests.scored_things import SHAPE, put_csv, put_index, put_pretrained, put_run, put_scenes, scene_list
 from tests.small_stores import jpeg, put_features, put_store, refusal

@@ -7,7 +7,7 @@ from PIL import Image
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import VideoScores
-from pipelines.outputs.figures.precision_recall import save_curves
+from pipelines.outputs.precision_recall import save_curves
 from tests.evaluation.scored_videos import one_video, videos
 from tests.small_stores import refusal
 

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from pipelines.datasets.matching import assign_scene_ends
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.metrics import boundary_match
-from pipelines.outputs.figures.boundaries import PredictedLane, boundary_figure
+from pipelines.outputs.plots import BLUE, SKY, VERMILLION, WIDTH, plot_style, shorten
 from pipelines.scenes import SceneList
 from pipelines.stages.figure.files import check_output, model_names, save_figure
 from pipelines.stages.figure.settings import BoundarySettings, FigureResult
@@ -76,3 +82,101 @@ def _lane(name: str, listed: SceneList, truth: NDArray[np.float64] | None, withi
         note += f", boundary F1 within {within:g} s: {100 * boundary_match(truth, ends, within).f1:.1f}"
     edges = np.array([*(shot.start for shot in listed.shots), listed.shots[-1].end])
     return PredictedLane(name, edges, np.array([shot.score for shot in listed.shots]), ends, threshold, hits, note)
+
+
+@dataclass(frozen=True, eq=False)
+class PredictedLane:
+    """Prediction of one model for a video, on its own N shots."""
+
+    name: str
+    edges: NDArray[np.float64]  # (N + 1,) seconds: starts of the shots, and the end of the last
+    scores: NDArray[np.float64]  # (N,) of a scene end at each shot
+    ends: NDArray[np.float64]  # (L,) seconds of the scene ends, without the end of the video
+    threshold: float | None = None  # a score that ends a scene; None if another rule decided
+    hits: NDArray[np.bool_] | None = None  # (L,) whether a true scene end is near; None without a truth
+    note: str = ""  # a line with its result
+
+
+def boundary_figure(
+    lanes: Sequence[PredictedLane], truth: NDArray[np.float64] | None = None, title: str = ""
+) -> Figure:
+    """Scores and scene ends of several models over one video (appendix, "Predicted scene boundaries"). A score is drawn
+    over its whole shot; ``truth`` (M,), seconds of the true scene ends without the video's end, as lines through all
+    lanes."""
+    length = max(float(lane.edges[-1]) for lane in lanes)
+    heights = ([0.22] if truth is not None else []) + [1.0] * len(lanes)
+    with plot_style():
+        figure = Figure(figsize=(WIDTH, sum(heights) + 0.28 * len(lanes) + 0.9), layout="constrained")
+        panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0].tolist()
+        if title:
+            figure.suptitle(shorten(title, 100), fontsize=10)
+        if truth is not None:
+            _draw_true_scenes(panels[0], truth, length)
+        for panel, lane in zip(panels[-len(lanes) :], lanes, strict=True):
+            for time in () if truth is None else truth.tolist():
+                panel.axvline(time, color="0.35", linestyle=(0, (4, 2)), linewidth=1, zorder=1)
+            panel.stairs(lane.scores, lane.edges, fill=True, color=SKY, alpha=0.6, zorder=0)
+            panel.stairs(lane.scores, lane.edges, color=BLUE, linewidth=0.7, zorder=2)
+            if lane.threshold is not None:
+                panel.axhline(lane.threshold, color=BLUE, linestyle=":", linewidth=1)
+            panel.vlines(lane.ends, 0, 1, color=VERMILLION, linewidth=1.4, zorder=3)
+            hits = np.ones(len(lane.ends), np.bool_) if lane.hits is None else lane.hits
+            for selected, filled in ((hits, True), (~hits, False)):
+                if selected.any():  # a line without points would take space in the layout
+                    panel.plot(lane.ends[selected], np.full(int(selected.sum()), 1.07), **_end_marker(filled))
+            panel.set_ylim(0, 1)
+            panel.set_yticks([0, 0.5, 1])
+            panel.set_ylabel("score", fontsize=8)
+            panel.set_title(shorten(lane.name), loc="left", fontsize=9, pad=13)
+            panel.set_title(lane.note, loc="right", fontsize=8, pad=13)
+        panels[-1].set_xlim(0, length)
+        _set_time_axis(panels[-1], length)
+
+        handles: list[Any] = [
+            Patch(facecolor=SKY, alpha=0.6, edgecolor=BLUE, label="score of the shot"),
+            Line2D([], [], color=BLUE, linestyle=":", linewidth=1, label="threshold"),
+        ]
+        if truth is None:
+            handles.append(Line2D([], [], label="predicted scene end", **_end_marker(True)))
+        else:
+            handles += [
+                Line2D([], [], label="predicted, near a true end", **_end_marker(True)),
+                Line2D([], [], label="predicted, near no true end", **_end_marker(False)),
+                Line2D([], [], color="0.35", linestyle=(0, (4, 2)), linewidth=1, label="true scene end"),
+            ]
+        if all(lane.threshold is None for lane in lanes):
+            del handles[1]
+        figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8)
+    return figure
+
+
+def _end_marker(filled: bool) -> dict[str, Any]:
+    shape = {"marker": "v", "markersize": 6, "linestyle": "", "clip_on": False}
+    return {**shape, "color": VERMILLION, "markerfacecolor": VERMILLION if filled else "white"}
+
+
+def _draw_true_scenes(panel: Axes, truth: NDArray[np.float64], length: float) -> None:
+    edges = [0.0, *(time for time in truth.tolist() if 0 < time < length), length]
+    spans = [(start, end - start) for start, end in pairwise(edges)]
+    for side, colour in enumerate(("0.45", "0.8")):
+        panel.broken_barh(spans[side::2], (0, 1), facecolors=colour)
+    panel.set_ylim(0, 1)
+    panel.set_yticks([])
+    panel.set_ylabel("true\nscenes", rotation=0, ha="right", va="center", fontsize=8)
+    panel.tick_params(bottom=False)
+    panel.spines[:].set_visible(False)
+
+
+def _set_time_axis(panel: Axes, length: float) -> None:
+    """Ticks at round times, as m:ss or h:mm:ss."""
+    steps = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 18000)
+    step = next((step for step in steps if length / step <= 12), steps[-1])
+
+    def label(seconds: float, position: float | None = None) -> str:
+        minutes, rest = divmod(round(seconds), 60)
+        hours, minutes = divmod(minutes, 60)
+        return f"{hours}:{minutes:02}:{rest:02}" if length >= 3600 else f"{minutes}:{rest:02}"
+
+    panel.set_xticks(np.arange(0, length + 1e-9, step))
+    panel.xaxis.set_major_formatter(label)
+    panel.set_xlabel("time", fontsize=8)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.outputs.figures.curves import Curve, curve_figure
+from pipelines.outputs.plots import BLACK, BLUE, COLUMNS, GREEN, ORANGE, PURPLE, SKY, VERMILLION, plot_style, shorten
 from pipelines.stages.figure.files import check_output, model_names, save_figure
 from pipelines.stages.figure.settings import CurveSettings, FigureResult
 from pipelines.training.run_folder import LOG, VALIDATION, read_log
@@ -59,3 +65,54 @@ def _curve(rows: Sequence[Mapping[str, float]], quantity: str, offsets: Mapping[
     steps = sorted(values)
     mean, low, high = (np.array([reduce(values[step]) for step in steps]) for reduce in (np.mean, np.min, np.max))
     return Curve(np.array(steps), mean, low, high)
+
+
+_LINES = (BLUE, VERMILLION, GREEN, PURPLE, BLACK, ORANGE, SKY)
+_DASHES = ("-", "--", "-.", ":")
+_FEW = 20
+"""Curves with at most this many points have markers, because a single point has no line."""
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One quantity of one run."""
+
+    steps: NDArray[np.float64]  # (N,) of training, increasing
+    values: NDArray[np.float64]  # (N,); the mean over seeds
+    low: NDArray[np.float64]  # low, high: (N,) minimum and maximum over seeds
+    high: NDArray[np.float64]
+
+
+def curve_figure(panels: Mapping[str, Mapping[str, Curve]], runs: Sequence[str]) -> Figure:
+    """Training curves by quantity and run: a panel per quantity, a line per run in the order of ``runs``, and a band
+    from minimum to maximum over seeds."""
+    columns = min(len(panels), COLUMNS)
+    rows = -(-len(panels) // columns)
+    longest = max(float(curve.steps[-1]) for curves in panels.values() for curve in curves.values())
+    looks: dict[str, dict[str, Any]] = {
+        run: {"color": _LINES[i % len(_LINES)], "linestyle": _DASHES[i % len(_DASHES)], "linewidth": 1.4}
+        for i, run in enumerate(runs)
+    }
+    with plot_style():
+        figure = Figure(figsize=(max(2.5 * columns, 4.5), 1.9 * rows + 0.5), layout="constrained")
+        for number, (quantity, curves) in enumerate(panels.items()):
+            panel = figure.add_subplot(rows, columns, number + 1)
+            few = max(len(curve.steps) for curve in curves.values()) <= _FEW
+            for run, curve in curves.items():
+                panel.plot(curve.steps, curve.values, marker="o" if few else "", markersize=3, **looks[run])
+                if (curve.low < curve.high).any():
+                    panel.fill_between(
+                        curve.steps, curve.low, curve.high, color=looks[run]["color"], alpha=0.18, linewidth=0
+                    )
+            panel.set_title(shorten(quantity.replace("_", " ")), fontsize=9)
+            panel.set_xlim(0, longest * 1.02)
+            panel.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+            panel.xaxis.set_major_formatter("{x:,.0f}")
+            panel.tick_params(labelsize=8)
+            if number >= len(panels) - columns:
+                panel.set_xlabel("step", fontsize=8)
+        handles = [Line2D([], [], **look) for look in looks.values()]
+        figure.legend(
+            handles, [shorten(run) for run in runs], loc="outside upper center", ncols=min(len(runs), 3), handlelength=3
+        )
+    return figure
