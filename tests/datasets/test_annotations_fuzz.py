@@ -3,6 +3,7 @@
 import json
 import os
 import random
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -153,8 +154,7 @@ def mutated(data: bytes, rng: random.Random, is_json: bool) -> bytes:
 
 def assert_sound(video: VideoAnnotation) -> None:
     """The invariants of a record, written independently."""
-    assert video.video_id
-    assert "/" not in video.video_id
+    assert re.fullmatch(r"[^/]+", video.video_id)
     assert video.video_id.isprintable()
     for ranges in (video.shots, video.shots_seconds, video.scenes_frames, video.scenes_seconds):
         if ranges is not None:
@@ -210,8 +210,6 @@ def test_damaged_label_files_are_refused_or_read_consistently(tmp_path: Path, na
             assert len(message.splitlines()) == 1, (case, data)
             assert message.isprintable(), (case, data)
             assert Path(file).name in message, (case, message, data)
-        except Exception as error:  # pragma: no cover
-            pytest.fail(f"case {case}: {type(error).__name__} for {data[:300]!r}")
         else:
             for video in videos:
                 assert_sound(video)
@@ -260,21 +258,6 @@ def test_missing_files_folders_pipes_and_link_loops_are_refused(tmp_path: Path, 
             else:
                 path.unlink()
             path.write_bytes(text.encode())
-
-
-def test_missing_keyframes_of_a_video_are_reported(tmp_path: Path) -> None:
-    root = put_all(tmp_path, FORMATS["movienet"])
-    rng = random.Random(0)
-    images = [name for name in FORMATS["movienet"].files if name.endswith(".jpg")]
-    for _ in range(100):
-        lost = rng.sample(images, rng.randint(1, len(images)))
-        for name in lost:
-            (root / name).unlink()
-        with pytest.raises(DatasetError, match=r"tt01: (lacks shot_|has (no )?keyframes)") as caught:
-            read_movienet(root)
-        assert str(caught.value).isprintable()
-        for name in lost:
-            (root / name).touch()
 
 
 ODD_NAMES = ["new\nline", os.fsdecode(b"latin\xe9"), "3.45.12\u202fPM", "a\u3000b", "no\xa0break", "a\u200db"]

@@ -58,12 +58,15 @@ def test_a_reversed_video_has_the_same_evidence() -> None:
     np.testing.assert_allclose(back[::-1], there, atol=1e-3)
 
 
-def test_scaling_and_rotating_features_does_not_change_the_evidence() -> None:
+@pytest.mark.parametrize("signed", [True, False])
+def test_scaling_rotating_and_mirroring_features_does_not_change_the_evidence(signed: bool) -> None:
     rng = np.random.default_rng(4)
     features, lengths = rng.normal(size=(70, 20)), rng.uniform(1, 9, size=70)
-    turn = np.linalg.qr(rng.normal(size=(30, 30)))[0][:20]
+    features = features if signed else np.maximum(features, 0)
+    turn = np.linalg.qr(rng.normal(size=(30, 30)))[0][:20]  # into a larger space
     _, expected = cut_evidence(features, lengths)
-    for same in (1e-3 * features, features @ turn):
+    scaled = [(features * scale).astype(np.float32) for scale in (1e-30, 1e-3, 1e3, 1e30)]
+    for same in (*scaled, features @ turn, -features[:, ::-1]):
         np.testing.assert_allclose(cut_evidence(same, lengths)[1], expected, atol=1e-3)
 
 

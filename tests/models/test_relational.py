@@ -82,40 +82,13 @@ def test_tokens_are_the_evidence_padded_with_zeros(N: int, K: int) -> None:
             np.testing.assert_array_equal(read[shot, place], expected)
 
 
-def test_the_scale_of_features_does_not_change_scores(scorer: BoundaryModel) -> None:
-    for signed in (True, False):
-        features, durations = video(40, 12, signed=signed)
-        expected = scorer.score(features, durations)
-        assert np.ptp(expected) > 1e-3
-        for scale in (1e-30, 1e-3, 1000.0, 1e30):
-            np.testing.assert_allclose(scorer.score(features * np.float32(scale), durations), expected, atol=1e-4)
-        np.testing.assert_allclose(scorer.score(features.astype(np.float64), durations), expected, atol=1e-6)
-
-
-def test_a_rotation_of_the_feature_space_does_not_change_scores(scorer: BoundaryModel) -> None:
-    """Rotated, mirrored, embedded in a larger space: the relations between shots are the same."""
-    turn = np.linalg.qr(np.random.default_rng(1).normal(size=(20, 20)))[0][:12].astype(np.float32)
-    for signed in (True, False):
-        features, durations = video(40, 12, signed=signed)
-        expected = scorer.score(features, durations)
-        np.testing.assert_allclose(scorer.score(features @ turn, durations), expected, atol=1e-4)
-        np.testing.assert_allclose(scorer.score(-features[:, ::-1], durations), expected, atol=1e-4)
-
-
 def test_the_order_of_shots_changes_scores(scorer: BoundaryModel) -> None:
     features, durations = video(40, 12)
     shuffled = np.random.default_rng(2).permutation(40)
     assert np.abs(scorer.score(features[shuffled], durations) - scorer.score(features, durations)).max() > 1e-2
 
 
-def test_a_reversed_video_has_the_same_score_at_each_cut(scorer: BoundaryModel) -> None:
-    features, durations = video(25, 8)
-    forward = scorer.logits(features, durations)
-    backward = scorer.logits(features[::-1], durations[::-1])
-    np.testing.assert_allclose(backward[:-1][::-1], forward[:-1], atol=1e-4)
-
-
-def test_logits_are_those_of_the_network_with_neighbours_suppressed() -> None:
+def test_logits_are_the_network_s_with_neighbors_suppressed() -> None:
     tokens = shot_tokens(*video(20, 8))
     one = network()
     with torch.no_grad():

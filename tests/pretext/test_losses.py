@@ -152,7 +152,7 @@ def test_the_nearest_shot_is_found_in_full_precision_under_autocast() -> None:
         assert torch.equal(losses.nearest_other(dense), similarity.argmax(dim=1))
 
 
-def test_the_nearest_shot_is_never_the_centre_itself() -> None:
+def test_the_nearest_shot_is_never_the_center_itself() -> None:
     dense = torch.randn(200, 9, 4)
     nearest = losses.nearest_other(dense)
     assert (nearest != 4).all()
@@ -191,7 +191,7 @@ def test_a_low_temperature_does_not_overflow() -> None:
         assert torch.isfinite(loss(first, -first, 1e-4))
 
 
-# Losses on contextualised shots.
+# Losses on contextualized shots.
 
 
 @pytest.mark.parametrize("variant", ["release", "paper"])
@@ -300,23 +300,20 @@ def test_similarities_softmax_and_errors_are_computed_in_float32(dtype: torch.dt
     first, second = torch.randn(B, D), torch.randn(B, D)
     shots = torch.randn(B, S, D)
     mask = torch.rand(B, S) < 0.5
-    expected = [
-        losses.nt_xent(first, second),
-        losses.info_nce(first, second),
-        losses.shot_scene_matching(shots[:, :2], shots, BOUNDARIES),
-        losses.shotcol(first, shots),
-        losses.masked_shot_modeling(nn.Identity(), shots, 0.5 * shots, mask),
-    ]
-    with torch.autocast("cpu", dtype=dtype):
-        results = [
+
+    def every() -> list[Tensor]:
+        return [
             losses.nt_xent(first, second),
             losses.info_nce(first, second),
             losses.shot_scene_matching(shots[:, :2], shots, BOUNDARIES),
             losses.shotcol(first, shots),
             losses.masked_shot_modeling(nn.Identity(), shots, 0.5 * shots, mask),
         ]
+
+    with torch.autocast("cpu", dtype=dtype):
+        results = every()
     assert [x.dtype for x in results] == [torch.float32] * 5
-    assert results == expected
+    assert results == every()
     # Inputs of half precision lose what they have lost already, nothing more.
     halves = losses.nt_xent(first.to(dtype), second.to(dtype))
     assert halves == losses.nt_xent(first.to(dtype).float(), second.to(dtype).float())

@@ -19,6 +19,7 @@ from pipelines.pretext.pseudo_boundary import (
     random_boundary,
     tslearn_boundary,
 )
+from pipelines.pretext.settings import PseudoBoundary
 
 LENGTHS = range(2, 34)
 
@@ -46,7 +47,7 @@ def uniform(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     return 2 * torch.rand(shape, generator=generator) - 1
 
 
-def quantised(steps: int) -> Callable[[tuple[int, ...], torch.Generator], Tensor]:
+def quantized(steps: int) -> Callable[[tuple[int, ...], torch.Generator], Tensor]:
     def draw(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
         return torch.randint(-steps, steps + 1, shape, generator=generator) / steps
 
@@ -58,7 +59,7 @@ def few_values(shape: tuple[int, ...], generator: torch.Generator) -> Tensor:
     return torch.tensor([0.1, 0.3, 0.7, -0.2, 1.0])[torch.randint(0, 5, shape, generator=generator)]
 
 
-@pytest.mark.parametrize("draw", [uniform, quantised(1), quantised(2), quantised(8), few_values])
+@pytest.mark.parametrize("draw", [uniform, quantized(1), quantized(2), quantized(8), few_values])
 def test_dtw_boundaries_equal_tslearns(
     draw: Callable[[tuple[int, ...], torch.Generator], Tensor], generator: torch.Generator
 ) -> None:
@@ -162,7 +163,7 @@ def mean_by_the_equation(similarity: NDArray[np.float32]) -> int:
 
 def test_the_mean_method_equals_its_equation(generator: torch.Generator) -> None:
     for K in range(1, 17):
-        for draw in (uniform, quantised(1), quantised(4)):
+        for draw in (uniform, quantized(1), quantized(4)):
             similarity = draw((60, 2, 2 * K + 1), generator)
             assert mean_boundary(similarity).tolist() == [mean_by_the_equation(x) for x in similarity.numpy()]
 
@@ -186,7 +187,7 @@ def test_random_boundaries_are_uniform_over_all_shots_but_the_last(generator: to
     assert float(((counts[:16] - 1000.0) ** 2 / 1000).sum()) < 37.7  # chi-square, 15 degrees of freedom, p = 0.001
 
 
-def test_fixed_boundaries_are_at_the_centre() -> None:
+def test_fixed_boundaries_are_at_the_center() -> None:
     assert [int(fixed_boundary(1, S)) for S in (2, 3, 4, 17, 33)] == [0, 1, 2, 8, 16]
 
 
@@ -220,22 +221,24 @@ def test_finding_pseudo_boundaries_has_no_gradients(generator: torch.Generator) 
     assert not end_similarity(slow.requires_grad_(), dense.requires_grad_()).requires_grad
 
 
-def test_missing_arguments_are_named() -> None:
-    slow, dense = torch.rand(2, 2, 4), torch.rand(2, 9, 4)
-    with pytest.raises(ValueError, match="need noise"):
-        discover("random", slow, dense)
-    with pytest.raises(ValueError, match="joined"):
-        discover("synthesized", slow, dense)
-    with pytest.raises(ValueError, match="S >= 2"):
-        discover("dtw", slow, dense[:, :1])
-    with pytest.raises(ValueError, match=r"slow \(B, 2, D\)"):
-        discover("dtw", slow[:, :1], dense)
+@pytest.mark.parametrize(
+    ("method", "slow", "dense", "words"),
+    [
+        ("random", 2, 9, "need noise"),
+        ("synthesized", 2, 9, "joined"),
+        ("dtw", 2, 1, "S >= 2"),
+        ("dtw", 1, 9, r"slow \(B, 2, D\)"),
+    ],
+)
+def test_missing_or_short_arguments_are_refused(method: PseudoBoundary, slow: int, dense: int, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        discover(method, torch.rand(2, slow, 4), torch.rand(2, dense, 4))
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_a_gpu_gives_the_same_boundaries(generator: torch.Generator) -> None:
-    for draw in (uniform, quantised(2), few_values):
+    for draw in (uniform, quantized(2), few_values):
         similarity = draw((4096, 2, 17), generator)
         assert torch.equal(dtw_boundary(similarity.cuda()).cpu(), dtw_boundary(similarity))
     slow, dense = (x.cuda() for x in windows(4096, 17, 128, generator))

@@ -20,7 +20,7 @@ from pipelines.training.settings import AugmentationSettings
 
 SMALL = AugmentationSettings(size=40, kernel_size=9)
 PLAIN = replace(SMALL, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))
-"""Small pictures, not normalised: what torchvision's functions give."""
+"""Small images, not normalized: what torchvision's functions give."""
 LIKELY = 1e-3
 """With fixed seeds a test passes or fails for good; at this level one in a thousand seeds would fail."""
 
@@ -39,8 +39,8 @@ def frames(B: int, height: int = 252, width: int = 448) -> Tensor:
     return torch.tensor([[height, width]]).expand(B, 2)
 
 
-def pictures(B: int, S: int, Q: int, seed: int = 0) -> Tensor:
-    """Noise with smooth parts and grey parts, so that no operation is without effect and no hue without a case."""
+def images(B: int, S: int, Q: int, seed: int = 0) -> Tensor:
+    """Noise with smooth parts and gray parts, so that no operation is without effect and no hue without a case."""
     g = generator(seed)
     noise = torch.randint(0, 256, (B, S, 3, Q, Q), generator=g, dtype=torch.uint8)
     noise[..., : Q // 4, :] = noise[..., :1, : Q // 4, :]
@@ -49,7 +49,7 @@ def pictures(B: int, S: int, Q: int, seed: int = 0) -> Tensor:
 
 
 def unchanged(B: int, S: int, Q: int) -> Augmentations:
-    """The augmentation that only resizes, of square frames of the pictures' own size."""
+    """The augmentation that only resizes, of square frames of the images' own size."""
     return Augmentations(
         frame=torch.tensor([[Q, Q]]).expand(B, 2),
         box=torch.tensor([[0, 0, Q, Q]]).expand(B, 4),
@@ -63,15 +63,15 @@ def unchanged(B: int, S: int, Q: int) -> Augmentations:
     )
 
 
-def one_by_one(pictures: Tensor, drawn: Augmentations, settings: AugmentationSettings) -> Tensor:
-    """The same, each picture by itself with torchvision's functions; frames must have the pictures' own size."""
-    B, S = pictures.shape[:2]
+def one_by_one(images: Tensor, drawn: Augmentations, settings: AugmentationSettings) -> Tensor:
+    """The same, each image by itself with torchvision's functions; frames must have the images' own size."""
+    B, S = images.shape[:2]
     size, taps = [settings.size] * 2, [settings.kernel_size] * 2
     views = torch.empty(B, S, 3, *size)
     for b in range(B):
         top, left, height, width = drawn.box[b].tolist()
         for s in range(S):
-            x = pictures[b, s].float() / 255
+            x = images[b, s].float() / 255
             x = tv.resized_crop(x, top, left, height, width, size, antialias=False)
             x = tv.horizontal_flip(x) if drawn.flip[b] else x
             brightness, contrast, saturation, hue = drawn.factors[b, s].tolist()
@@ -112,7 +112,7 @@ def test_crop_boxes_have_the_distribution_of_torchvision(height: int, width: int
 
 
 @pytest.mark.parametrize(("height", "width"), [(10, 1000), (1001, 9), (7, 300), (1, 1)])
-def test_if_no_crop_box_fits_the_centre_is_used_as_in_torchvision(height: int, width: int) -> None:
+def test_if_no_crop_box_fits_the_center_is_used_as_in_torchvision(height: int, width: int) -> None:
     settings = AugmentationSettings(scale=(0.9, 1.0))
     ours = draw_augmentations(frames(5, height, width), 1, generator(), settings).box
     theirs = transforms.RandomResizedCrop.get_params(torch.empty(1, height, width), [0.9, 1.0], [3 / 4, 4 / 3])
@@ -240,14 +240,14 @@ def test_the_whole_augmentation_equals_torchvision_on_each_image(seed: int) -> N
     B, S, Q = 5, 4, 64
     settings = replace(SMALL, greyscale=0.3, jitter_gate="shot" if seed % 2 else "window", sigma_per="shot")
     drawn = draw_augmentations(frames(B, Q, Q), S, generator(seed), settings)
-    x = pictures(B, S, Q, seed)
+    x = images(B, S, Q, seed)
     torch.testing.assert_close(augment(x, drawn, settings), one_by_one(x, drawn, settings), atol=2e-4, rtol=0)
 
 
 @pytest.mark.parametrize("box", [(0, 0, 64, 64), (3, 10, 40, 40), (5, 0, 21, 30), (63, 63, 1, 1), (20, 1, 1, 60)])
 @pytest.mark.parametrize("flip", [False, True])
 def test_cropping_equals_torchvisions(box: tuple[int, int, int, int], flip: bool) -> None:
-    x = pictures(1, 2, 64)
+    x = images(1, 2, 64)
     drawn = replace(unchanged(1, 2, 64), box=torch.tensor([box]), flip=torch.tensor([flip]))
     torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=3e-5, rtol=0)
 
@@ -255,7 +255,7 @@ def test_cropping_equals_torchvisions(box: tuple[int, int, int, int], flip: bool
 @pytest.mark.parametrize("operation", range(4))
 @pytest.mark.parametrize("strength", [-1.0, -0.3, 0.0, 0.4, 1.0])
 def test_each_colour_operation_equals_torchvisions(operation: int, strength: float) -> None:
-    x = pictures(1, 3, 48)
+    x = images(1, 3, 48)
     factors = torch.tensor([1.0, 1.0, 1.0, 0.0]).repeat(1, 3, 1)
     factors[..., operation] += strength * (0.5 if operation == 3 else 0.9)
     drawn = replace(unchanged(1, 3, 48), factors=factors, jittered=torch.ones(1, 3, dtype=torch.bool))
@@ -264,7 +264,7 @@ def test_each_colour_operation_equals_torchvisions(operation: int, strength: flo
 
 @pytest.mark.parametrize("order", list(permutations(range(4))))
 def test_colour_operations_are_applied_in_the_drawn_order(order: tuple[int, ...]) -> None:
-    x = pictures(1, 1, 48)
+    x = images(1, 1, 48)
     drawn = replace(
         unchanged(1, 1, 48),
         factors=torch.tensor([[[1.8, 0.4, 1.9, 0.3]]]),
@@ -288,7 +288,7 @@ def test_the_hue_change_equals_torchvisions_for_every_colour() -> None:
 
 @pytest.mark.parametrize("sigma", [0.1, 0.4, 1.0, 2.0])
 def test_blur_equals_torchvisions(sigma: float) -> None:
-    x = pictures(2, 2, 48)
+    x = images(2, 2, 48)
     drawn = replace(unchanged(2, 2, 48), blurred=torch.tensor([True, False]), sigma=torch.full((2, 2), sigma))
     torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=3e-5, rtol=0)
 
@@ -301,7 +301,7 @@ def test_the_default_blur_kernel_covers_all_weights_above_float_precision() -> N
 
 
 def test_greyscale_equals_torchvisions() -> None:
-    x = pictures(1, 2, 48)
+    x = images(1, 2, 48)
     drawn = replace(unchanged(1, 2, 48), greyscale=torch.tensor([[False, True]]))
     views = augment(x, drawn, PLAIN)
     torch.testing.assert_close(views, one_by_one(x, drawn, PLAIN), atol=3e-5, rtol=0)
@@ -310,7 +310,7 @@ def test_greyscale_equals_torchvisions() -> None:
 
 def test_a_box_in_the_original_frame_is_mapped_to_the_square() -> None:
     """A frame of 32 x 192 squeezed to 64 x 64: the box in the square is torchvision's where it falls on pixels."""
-    x = pictures(1, 1, 64)
+    x = images(1, 1, 64)
     drawn = replace(unchanged(1, 1, 64), frame=torch.tensor([[32, 192]]), box=torch.tensor([[4, 30, 20, 90]]))
     expected = tv.resized_crop(x[0, 0].float() / 255, 8, 10, 40, 30, [40, 40], antialias=False)
     torch.testing.assert_close(augment(x, drawn, PLAIN)[0, 0], expected, atol=3e-5, rtol=0)
@@ -333,8 +333,8 @@ def test_pixels_outside_the_crop_box_have_no_effect() -> None:
 
 
 def test_shots_of_a_window_differ_only_in_colour() -> None:
-    """Equal pictures without jitter stay equal through crop, flip and blur; with it no two do."""
-    x = pictures(6, 1, 64).expand(6, 4, 3, 64, 64)
+    """Equal images without jitter stay equal through crop, flip and blur; with it no two do."""
+    x = images(6, 1, 64).expand(6, 4, 3, 64, 64)
     drawn = draw_augmentations(frames(6, 200, 300), 4, generator())
     plain = augment(x, replace(drawn, jittered=torch.zeros(6, 4, dtype=torch.bool)), SMALL)
     assert torch.equal(plain, plain[:, :1].expand_as(plain))
@@ -348,14 +348,14 @@ def test_shots_of_a_window_differ_only_in_colour() -> None:
 def test_the_augmentation_of_a_window_does_not_depend_on_other_windows(
     portion: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    x = pictures(5, 4, 48)
+    x = images(5, 4, 48)
     drawn = draw_augmentations(frames(5), 4, generator(), replace(SMALL, greyscale=0.2))
     alone = torch.cat([augment(x[b : b + 1], drawn.part(slice(b, b + 1)), SMALL) for b in range(5)])
     monkeypatch.setattr(augmentation, "_CPU_IMAGES", portion)
     torch.testing.assert_close(augment(x, drawn, SMALL), alone, atol=1e-6, rtol=0)
 
 
-def test_uint8_images_become_normalised_floats() -> None:
+def test_uint8_images_become_normalized_floats() -> None:
     x = torch.zeros(2, 3, 3, 32, 32, dtype=torch.uint8)
     x[1] = 255
     views = augment(x, draw_augmentations(frames(2), 3, generator(), AugmentationSettings(jitter=0.0)))
@@ -368,7 +368,7 @@ def test_uint8_images_become_normalised_floats() -> None:
 
 
 def test_memory_layout_gradient_mode_and_autocast_do_not_change_the_result() -> None:
-    x = pictures(2, 3, 48)
+    x = images(2, 3, 48)
     drawn = draw_augmentations(frames(2), 3, generator())
     expected = augment(x, drawn, SMALL)
     as_loaded = x.permute(0, 1, 3, 4, 2).contiguous().permute(0, 1, 4, 2, 3)
@@ -376,13 +376,13 @@ def test_memory_layout_gradient_mode_and_autocast_do_not_change_the_result() -> 
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(augment(x, drawn, SMALL), expected)
     assert not expected.requires_grad
-    assert torch.equal(x, pictures(2, 3, 48))
+    assert torch.equal(x, images(2, 3, 48))
 
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_gpu_results_equal_cpu_results_without_synchronisation() -> None:
-    x = pictures(40, 17, 64)
+def test_gpu_results_equal_cpu_results_without_synchronization() -> None:
+    x = images(40, 17, 64)
     drawn = draw_augmentations(frames(40), 17, generator(), AugmentationSettings(greyscale=0.2))
     on_device = x.cuda()
     augment(on_device, drawn)
@@ -416,17 +416,28 @@ def test_settings_out_of_range_are_refused(change: dict[str, Any]) -> None:
         AugmentationSettings(**change)
 
 
-def test_inputs_of_wrong_shapes_are_refused() -> None:
+@pytest.mark.parametrize(
+    ("shape", "dtype", "words"),
+    [
+        ((2, 3, 3, 32, 32), torch.float32, "uint8"),
+        ((2, 4, 3, 32, 32), torch.uint8, "2 windows of 3 shots"),
+        ((2, 3, 3, 32, 48), torch.uint8, "shape"),
+    ],
+)
+def test_images_of_another_shape_or_type_are_refused(shape: tuple[int, ...], dtype: torch.dtype, words: str) -> None:
     drawn = draw_augmentations(frames(2), 3, generator())
-    with pytest.raises(ValueError, match="uint8"):
-        augment(torch.zeros(2, 3, 3, 32, 32), drawn)
-    with pytest.raises(ValueError, match="2 windows of 3 shots"):
-        augment(torch.zeros(2, 4, 3, 32, 32, dtype=torch.uint8), drawn)
-    with pytest.raises(ValueError, match="shape"):
-        augment(torch.zeros(2, 3, 3, 32, 48, dtype=torch.uint8), drawn)
-    with pytest.raises(ValueError, match="frame"):
-        draw_augmentations(torch.tensor([[0, 10]]), 3, generator())
-    with pytest.raises(ValueError, match="frame"):
-        plan_augmentations(random_numbers(2, 3, generator()), frames(3))
-    with pytest.raises(ValueError, match="numbers"):
-        plan_augmentations(torch.rand(2, 30), frames(2))
+    with pytest.raises(ValueError, match=words):
+        augment(torch.zeros(shape, dtype=dtype), drawn)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "frame", "words"),
+    [
+        (random_numbers(1, 3, generator()), torch.tensor([[0, 10]]), "frame"),
+        (random_numbers(2, 3, generator()), frames(3), "frame"),
+        (torch.rand(2, 30), frames(2), "numbers"),
+    ],
+)
+def test_numbers_and_frames_that_do_not_fit_are_refused(numbers: Tensor, frame: Tensor, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        plan_augmentations(numbers, frame)

@@ -23,6 +23,7 @@ from pipelines.training.distributed import process_group
 from pipelines.training.launching import check_gpus, errors_to_launcher, launch
 from pipelines.training.machines import LOST_PEER, Machines
 from tests.running import ENVIRONMENT
+from tests.small_stores import refusal
 
 
 def test_an_error_of_training_processes_is_raised_once_and_leaves_the_caller_unchanged(
@@ -34,9 +35,8 @@ def test_an_error_of_training_processes_is_raised_once_and_leaves_the_caller_unc
     environment = dict(os.environ)
     handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
     gone = str(tmp_path / "gone.h5")
-    with pytest.raises(BasslError, match=r"gone\.h5") as refused:
-        launch(Machines(gpus=0, processes=2), ["finetune", "--index", gone, "--init", "none"])
-    assert "\n" not in str(refused.value)
+    command = ["finetune", "--index", gone, "--init", "none"]
+    refusal(lambda: launch(Machines(gpus=0, processes=2), command), "gone.h5", error=BasslError)
     assert dict(os.environ) == environment
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == handlers
     assert not list(temporary.iterdir())
@@ -131,9 +131,8 @@ def test_an_invalid_address_gives_a_one_line_error(
     endpoint: str, node_rank: int | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("torch.distributed.run.run", lambda arguments: pytest.fail("torchrun waits for the host"))
-    with pytest.raises(BasslError, match="--rdzv-endpoint") as refused:
-        launch(Machines(gpus=0, nodes=2, node_rank=node_rank, rdzv_endpoint=endpoint), ["finetune"])
-    assert "\n" not in str(refused.value)
+    machines = Machines(gpus=0, nodes=2, node_rank=node_rank, rdzv_endpoint=endpoint)
+    refusal(lambda: launch(machines, ["finetune"]), "--rdzv-endpoint", error=BasslError)
 
 
 def test_a_host_is_waited_for_until_it_resolves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -164,7 +163,7 @@ def test_machines_that_do_not_meet_give_a_one_line_error(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("settings", "words"),
     [
         ({"gpus": 3, "nodes": 2, "rdzv_endpoint": "a:1"}, "3 GPUs cannot be shared equally by 2 machines"),
         ({"gpus": 4, "nodes": 2}, "--rdzv-endpoint HOST:PORT"),
@@ -174,9 +173,9 @@ def test_machines_that_do_not_meet_give_a_one_line_error(monkeypatch: pytest.Mon
         ({"gpus": -1}, "not negative"),
     ],
 )
-def test_impossible_machine_settings_are_refused(given: dict[str, int | str], words: str) -> None:
+def test_impossible_machine_settings_are_refused(settings: dict[str, int | str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        Machines(**given)  # type: ignore[arg-type]
+        Machines(**settings)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
