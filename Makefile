@@ -69,10 +69,10 @@ default-model: setup
 	$(BIN)/python -m recipes.default_model $(FEATURES)
 
 # Table 1 of the paper, measured: on MovieNet in data/movienet, or on DATA=FOLDER, or on videos that are generated.
-# ROWS=, GPUS= and EPOCHS= are the options of `bassl reproduce`.
+# ROWS=, GPUS=, EPOCHS= and SEEDS= are the options of `bassl reproduce`.
 reproduce-table1: setup
 	$(BIN)/bassl reproduce table1 $(if $(DATA),--data "$(DATA)") $(if $(ROWS),--rows "$(ROWS)") \
-		$(if $(GPUS),--gpus $(GPUS)) $(if $(EPOCHS),--epochs $(EPOCHS))
+		$(if $(GPUS),--gpus $(GPUS)) $(if $(EPOCHS),--epochs $(EPOCHS)) $(if $(SEEDS),--seeds $(SEEDS))
 
 clean:
 	rm -rf demo .mypy_cache .pytest_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""`bassl reproduce`: help, plan, signals, bad input."""
+"""`bassl reproduce`: plan, signals, bad input."""
 
 from __future__ import annotations
 
@@ -10,13 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.command import Bassl
-
-
-def test_help_names_the_tables(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "200")
-    run = bassl("reproduce", "--help")
-    assert run.code == 0
-    assert "table1, table2, table3, table4, nmi, bbc-ovsd" in " ".join(run.out.split())
 
 
 def test_a_plan_prints_commands_and_disk_space_and_runs_nothing(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -46,10 +46,8 @@ class SystemSpec:
     @property
     def name(self) -> str:
         """Name of the folder of its fine-tuning run, without the digest."""
-        if isinstance(self.encoder, str):
-            return f"{self.encoder.lower()}-{self.crn}"
-        encoder_only = not (self.transfers_crn or self.encoder.shots_only)
-        return f"{self.encoder.name}-{'encoder-' * encoder_only}{self.crn}"
+        encoder = self.encoder.lower() if isinstance(self.encoder, str) else self.encoder.name
+        return f"{encoder}-{self.crn}" if self.transfers_crn else f"{encoder}-encoder-{self.crn}"
 
 
 @dataclass(frozen=True)
@@ -100,10 +98,6 @@ def _encoder_row(label: str, encoder: Pretraining | Literal["ImageNet", "Places3
 def _tasks(tasks: str) -> Pretraining:
     words = tuple(tasks.split())
     return BASSL if len(words) == 4 else Pretraining(f"bassl-{'-'.join(words)}", {"tasks": words})
-
-
-def _pseudo_boundary(kind: str) -> Pretraining:
-    return Pretraining(f"bassl-{kind}", {"pseudo_boundary": kind})
 
 
 _COMBINATIONS = (
@@ -163,9 +157,10 @@ ROWS: Mapping[str, tuple[RowSpec, ...]] = {
         for number, tasks in enumerate(_COMBINATIONS.split(", "), start=1)
     ),
     "table4a": (
-        _row("Random", _pretrained(_pseudo_boundary("random")), _AP),
-        _row("Fixed", _pretrained(_pseudo_boundary("fixed")), _AP),
-        _row("Synthesized", _pretrained(_pseudo_boundary("synthesized")), _AP),
+        *(
+            _row(kind.capitalize(), _pretrained(Pretraining(f"bassl-{kind}", {"pseudo_boundary": kind})), _AP)
+            for kind in ("random", "fixed", "synthesized")
+        ),
         _row("DTW (ours)", _pretrained(BASSL), _AP),
     ),
     "table4b": tuple(
