@@ -64,7 +64,7 @@ def mel_filters(bands: int = BANDS, fft: int = FFT, rate: int = RATE) -> Floats:
 
 
 def log_mel(samples: Floats) -> Floats:
-    """Natural logarithm of the energy in each band, (frames, BANDS); frame i covers WINDOW samples from HOP i on.
+    """Natural logarithm of the energy in each band, (frames, BANDS); frame i has WINDOW samples from sample HOP i.
 
     Args:
         samples: (n,) from -1 to 1; an incomplete window at the end is left out.
@@ -88,12 +88,12 @@ def shot_sounds(
     Args:
         path: the video.
         shots: (N, 2) start and end of each shot, in seconds from the video's first frame.
-        progress: called regularly with seconds read and seconds in all.
-        warn: called with one line where the sound is damaged.
+        progress: called regularly with the seconds read and the total.
+        warn: called with one line if the sound is damaged.
 
     Returns:
         (N, 2 BANDS) float32: mean and standard deviation of `log_mel` over the spectrum frames whose middle is in the
-        shot. A shot without sound has the values of silence: the logarithm of FLOOR, and 0.
+        shot. For a shot without sound the values of silence: the logarithm of FLOOR, and 0.
 
     Raises:
         VideoError: one line, for a video that cannot be read or has no sound.
@@ -110,9 +110,9 @@ def shot_sounds(
         progress(min(float(middles[-1]), float(shots[-1, 1])), float(shots[-1, 1]))
     if damage.places:
         warn(f"{path}: its sound is damaged in {damage.places} place(s); what could be read of it was used")
-    heard = counts > 0
+    has_sound = counts > 0
     number = np.maximum(counts, 1)[:, None]
-    mean = np.where(heard[:, None], sums / number, np.log(FLOOR))
+    mean = np.where(has_sound[:, None], sums / number, np.log(FLOOR))
     deviation = np.sqrt(np.maximum(squares / number - (sums / number) ** 2, 0.0))
     return np.concatenate([mean, deviation], axis=1).astype(np.float32)
 
@@ -129,7 +129,7 @@ def has_sound(path: Path) -> bool:
 
 def _spectra(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
     """Blocks of spectrum frames, with the start of each in seconds from the video's first frame."""
-    pieces, count, start = [np.zeros(0)], 0, 0.0  # joined once per block, not piece by piece, to avoid copies
+    pieces, count, start = [np.zeros(0)], 0, 0.0  # joined once per block to avoid copies
     for time, samples in _samples(path, damage):
         if count and abs(time - (start + count / RATE)) > _JUMP:
             if len(values := log_mel(np.concatenate(pieces))):
@@ -152,7 +152,7 @@ def _spectra(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
 def _samples(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
     """Pieces of sound, mono at RATE, with the start of each in seconds from the video's first frame."""
     with open_container(path) as container:
-        video_stream(path, container)  # raises VideoError where there is none
+        video_stream(path, container)  # raises VideoError if there is none
         if not has_sound(path):
             raise VideoError(f"{path}: has no sound")
         stream, first = container.streams.audio[0], 0.0
@@ -171,12 +171,12 @@ def _samples(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
                     assert isinstance(frame, AudioFrame)
                     time = expected if frame.time is None else frame.time + offset
                     back = expected - time if kind and expected - time > CLOCK_NOISE else 0.0  # as in joined recordings
-                    now = frame.format.name, frame.layout.name, frame.sample_rate
-                    if back or kind not in (None, now):  # a resampler takes one kind of sound
+                    new_kind = frame.format.name, frame.layout.name, frame.sample_rate
+                    if back or kind not in (None, new_kind):  # a resampler accepts one kind of sound
                         for piece in resampler.resample(None):
                             yield _place(piece, offset, expected)
                         resampler = av.AudioResampler("fltp", "mono", RATE)
-                    kind, time, offset = now, time + back, offset + back
+                    kind, time, offset = new_kind, time + back, offset + back
                     expected = time + frame.samples / frame.sample_rate
                     for piece in resampler.resample(frame):
                         yield _place(piece, offset, expected)

@@ -365,7 +365,7 @@ NAME_CASES = [
 def test_a_name_goes_to_the_scene_with_most_of_its_frames(
     view: Page, ends: list[int], names: list[tuple[str, int, int]], expected: list[str | None]
 ) -> None:
-    found = view.evaluate(
+    actual = view.evaluate(
         """([ends, names]) => {
             const scenes = ends.map((end, index) => ({ index, start_frame: ends[index - 1] ?? 0, end_frame: end }));
             const given = nameScenes(scenes,
@@ -374,7 +374,7 @@ def test_a_name_goes_to_the_scene_with_most_of_its_frames(
         }""",
         [ends, names],
     )
-    assert found == expected
+    assert actual == expected
 
 
 def test_names_are_kept_when_the_threshold_changes(view: Page) -> None:
@@ -640,8 +640,8 @@ def test_changing_the_threshold_drops_short_scenes_as_regroup_does(gaps: Page, t
     before = saved(gaps, tmp_path).rename(tmp_path / "before.json")
     for threshold in (0.3, 0.65, 0.15):
         slide(gaps, threshold)
-        found = regroup(before, threshold=threshold, drop_short=True)
-        assert covered(saved(gaps, tmp_path)) == [(scene.start_shot, scene.end_shot) for scene in found.scenes]
+        actual = regroup(before, threshold=threshold, drop_short=True)
+        assert covered(saved(gaps, tmp_path)) == [(scene.start_shot, scene.end_shot) for scene in actual.scenes]
     gaps.fill("#min-scene", "99")
     assert gaps.inner_text("#status") == "No scene is 99 seconds or longer."
 

@@ -170,11 +170,11 @@ def test_the_page_groups_shots_by_the_rule_of_predict(view: Page) -> None:
         threshold = round(float(rng.uniform(0.01, 0.99)), int(rng.integers(1, 4))) or 0.5
         threshold = min(max(threshold, 0.01), 0.99)
         cases.append((scores, ends, threshold, float(rng.choice([0.0, 0.5, 2.0, 7.5, 400.0]))))
-    found = view.evaluate(
+    actual = view.evaluate(
         "cases => cases.map(one => chooseSceneEnds(...one))",
         [[scores.tolist(), ends.tolist(), threshold, least] for scores, ends, threshold, least in cases],
     )
-    assert found == [choose_scene_ends(*case) for case in cases]
+    assert actual == [choose_scene_ends(*case) for case in cases]
 
 
 def test_times_are_formatted_as_in_python(view: Page) -> None:
@@ -384,8 +384,8 @@ def test_axe_finds_no_accessibility_problems(browser: Browser, made: Made, schem
 
 
 def faults(page: Page) -> list[str]:
-    found = Axe().run(page).response["violations"]
-    return [f"{one['id']}: {node['target']} {node['failureSummary']}" for one in found for node in one["nodes"]]
+    actual = Axe().run(page).response["violations"]
+    return [f"{one['id']}: {node['target']} {node['failureSummary']}" for one in actual for node in one["nodes"]]
 
 
 def test_the_page_cannot_send_data(browser: Browser, made: Made) -> None:

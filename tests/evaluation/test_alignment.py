@@ -296,14 +296,14 @@ DOUBTED = replace(GUESS, source=THERE, scene_end=np.array([0, 1, -1, 1, 0], np.i
 """Whether a scene ends at 30 is doubtful."""
 
 
-@pytest.mark.parametrize("found", [(20, 40), (20, 30, 40)], ids=["not predicted", "predicted"])
+@pytest.mark.parametrize("predicted_ends", [(20, 40), (20, 30, 40)], ids=["not predicted", "predicted"])
 @pytest.mark.parametrize("how", ["same shots", "shots of the prediction", "shots of the truth"])
-def test_an_ignored_doubtful_end_is_neither_a_miss_nor_a_hit(how: str, found: tuple[int, ...]) -> None:
-    guess = predicted(shots(0, 10, 20, 30, 40, 50), [time // 10 - 1 for time in found])
+def test_an_ignored_doubtful_end_is_neither_a_miss_nor_a_hit(how: str, predicted_ends: tuple[int, ...]) -> None:
+    guess = predicted(shots(0, 10, 20, 30, 40, 50), [time // 10 - 1 for time in predicted_ends])
     if how == "shots of the prediction":
-        guess = predicted(shots(0, 5, 10, 20, 30, 40, 50), [time // 10 for time in found])
+        guess = predicted(shots(0, 5, 10, 20, 30, 40, 50), [time // 10 for time in predicted_ends])
     elif how == "shots of the truth":
-        guess = listed(0, *found, 50, source=HERE)
+        guess = listed(0, *predicted_ends, 50, source=HERE)
     result = align(guess, DOUBTED, tolerance=1.0, doubtful="ignore")
     values = measure([result.video])
     assert result.how == how

@@ -70,20 +70,20 @@ def edl_events(text: str) -> list[list[str]]:
 
 
 def edl_frames(text: str, rate: Fraction) -> Ranges:
-    found = []
+    actual = []
     for _, reel, _, kind, *labels in edl_events(text):
         assert (reel, kind) == ("AX", "C")
         source_in, source_out, record_in, record_out = (edl_frame(label, rate) for label in labels)
         assert (source_in, source_out) == (record_in, record_out)
-        found.append((record_in, record_out))
-    return found
+        actual.append((record_in, record_out))
+    return actual
 
 
 def otio_frames(text: str, rate: Fraction) -> Ranges:
     otio = pytest.importorskip("opentimelineio")
     timeline = otio.adapters.read_from_string(text, "otio_json")
     track = timeline.video_tracks()[0]
-    found = []
+    actual = []
     for clip in track:
         assert clip.source_range.start_time.rate == float(rate)
         here = track.range_of_child(clip)
@@ -92,8 +92,8 @@ def otio_frames(text: str, rate: Fraction) -> Ranges:
         end = here.end_time_exclusive().value
         assert end <= clip.media_reference.available_range.end_time_exclusive().value
         assert here.start_time.value == int(here.start_time.value)
-        found.append((int(here.start_time.value), int(end)))
-    return found
+        actual.append((int(here.start_time.value), int(end)))
+    return actual
 
 
 def fcpxml_frames(text: str, rate: Fraction) -> Ranges:
@@ -106,13 +106,13 @@ def fcpxml_frames(text: str, rate: Fraction) -> Ranges:
     form = root.find("resources/format")
     assert form is not None
     assert seconds(form.attrib["frameDuration"]) == 1 / rate
-    found = []
+    actual = []
     for clip in root.iter("asset-clip"):
         start, length = seconds(clip.attrib["offset"]) * rate, seconds(clip.attrib["duration"]) * rate
         assert start.denominator == length.denominator == 1  # Final Cut Pro refuses what is between two frames
         assert clip.attrib["start"] == clip.attrib["offset"]
-        found.append((int(start), int(start + length)))
-    return found
+        actual.append((int(start), int(start + length)))
+    return actual
 
 
 def fcp7_frames(text: str, rate: Fraction) -> Ranges:
@@ -120,12 +120,12 @@ def fcp7_frames(text: str, rate: Fraction) -> Ranges:
     timebase, ntsc = root.findtext("sequence/rate/timebase"), root.findtext("sequence/rate/ntsc")
     assert timebase is not None
     assert int(timebase) * (Fraction(1000, 1001) if ntsc == "TRUE" else 1) == rate
-    found = []
+    actual = []
     for clip in root.findall("sequence/media/video/track/clipitem"):
         start, end, first, last = (int(clip.findtext(name) or -1) for name in ("start", "end", "in", "out"))
         assert (start, end) == (first, last)
-        found.append((start, end))
-    return found
+        actual.append((start, end))
+    return actual
 
 
 def label_studio_frames(text: str, rate: Fraction) -> Ranges:
@@ -216,9 +216,9 @@ def test_times_are_those_of_scenes_json_and_name_the_same_frames(name: str, vide
     scenes, rate = video
     tolerance, read = TIMED[name]
     for shots in (False, True):
-        found = read(content(scenes, name, shots))
-        assert found == [pytest.approx(times, abs=tolerance + 1e-9) for times in times_of(scenes, shots)]
-        assert [tuple(round(time * rate) for time in times) for times in found] == frames_of(scenes, shots)
+        actual = read(content(scenes, name, shots))
+        assert actual == [pytest.approx(times, abs=tolerance + 1e-9) for times in times_of(scenes, shots)]
+        assert [tuple(round(time * rate) for time in times) for times in actual] == frames_of(scenes, shots)
 
 
 @pytest.mark.parametrize("name", [*COUNTED, *PLACED])
@@ -227,17 +227,17 @@ def test_times_are_those_of_scenes_json_and_name_the_same_frames(name: str, vide
 def test_with_a_variable_rate_lists_count_frames_and_timelines_use_times(name: str, scenes: SceneList) -> None:
     rate = edit_rate(scenes.video.frame_rate)
     for shots in (False, True):
-        found = (COUNTED | PLACED)[name](content(scenes, name, shots), rate)
+        actual = (COUNTED | PLACED)[name](content(scenes, name, shots), rate)
         if name in COUNTED:
-            assert found == frames_of(scenes, shots)
+            assert actual == frames_of(scenes, shots)
             continue
-        assert all(end == start for (_, end), (start, _) in pairwise(found))
-        assert all(start < end for start, end in found)
+        assert all(end == start for (_, end), (start, _) in pairwise(actual))
+        assert all(start < end for start, end in actual)
         ends = [end for _, end in times_of(scenes, shots)]
         # A shot that is shorter than a frame of the timeline takes one all the same, and may push those after it.
         pushed = sum(shot.end - shot.start < 1 / rate for shot in scenes.shots)
         assert all(
-            abs(end / rate - time) * rate <= 0.5 + 1e-6 + pushed for (_, end), time in zip(found, ends, strict=True)
+            abs(end / rate - time) * rate <= 0.5 + 1e-6 + pushed for (_, end), time in zip(actual, ends, strict=True)
         )
 
 
@@ -300,8 +300,8 @@ def test_the_transition_of_a_scene_is_that_of_its_last_shot() -> None:
     comments = [line for line in content(scenes, "edl").splitlines() if "ENDS WITH" in line]
     assert comments == ["* ENDS WITH DISSOLVE: 00:00:01.800 TO 00:00:02.200"]
     clips = json.loads(content(scenes, "otio"))["tracks"]["children"][0]["children"]
-    found = [clip["metadata"]["bassl"].get("transition") for clip in clips]
-    assert [how and how["kind"] for how in found] == ["dissolve", "cut", None]
+    actual = [clip["metadata"]["bassl"].get("transition") for clip in clips]
+    assert [how and how["kind"] for how in actual] == ["dissolve", "cut", None]
 
 
 def test_above_60_frames_per_second_every_second_frame_has_a_label() -> None:
@@ -410,9 +410,9 @@ def test_a_final_cut_pro_project_describes_the_video_for_its_clips(rate: Fractio
         assert Fraction(whole.attrib["duration"][:-1]) * rate == 50
     assert (asset.get("name"), asset.get("start"), asset.get("hasVideo")) == ("video.mp4", "0s", "1")
     assert asset.get("hasAudio") is None
-    assert {found.get("kind") for found in root.iter("media-rep")} == {"original-media"}
-    assert [found.get("name") for found in (event, *event)] == ["video", "video"]
-    assert {found.get("tcFormat") for found in (sequence, *root.iter("asset-clip"))} == {display}
+    assert {actual.get("kind") for actual in root.iter("media-rep")} == {"original-media"}
+    assert [actual.get("name") for actual in (event, *event)] == ["video", "video"]
+    assert {actual.get("tcFormat") for actual in (sequence, *root.iter("asset-clip"))} == {display}
 
 
 @pytest.mark.parametrize("sound", [True, False], ids=["sound", "no sound"])
@@ -428,8 +428,8 @@ def test_final_cut_pro_7_clips_are_linked_to_their_sound_and_the_file(video_with
     for number, (kind, track) in enumerate(zip(kinds, tracks, strict=True)):
         for at, item in enumerate(track.findall("clipitem"), 1):
             places[item.get("id")] = (kind, str(max(1, number)), str(at))
-            found = [item.findtext(tag) for tag in ("enabled", "duration", "rate/timebase", "rate/ntsc")]
-            assert found == ["TRUE", "50", "25", "FALSE"]
+            actual = [item.findtext(tag) for tag in ("enabled", "duration", "rate/timebase", "rate/ntsc")]
+            assert actual == ["TRUE", "50", "25", "FALSE"]
             linked[item.get("id")] = [[part.text for part in link] for link in item.findall("link")]
     assert len(places) == 2 * len(kinds)
     for clip, (_, _, scene) in places.items():

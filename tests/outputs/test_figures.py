@@ -147,8 +147,8 @@ def test_a_window_shows_its_pseudo_boundary_and_its_true_scene_ends(
     panel = drawn[0].axes[0]
     assert np.allclose([line.get_ydata() for line in panel.lines[:2]], similarity, atol=1e-5)
     assert panel.lines[2].get_xdata() == [best + 1, best + 1]
-    found, true = lanes_of(panel)
-    assert found == spans([best], 9)
+    actual, true = lanes_of(panel)
+    assert actual == spans([best], 9)
     assert true == spans([end - first for end in ends if first <= end < first + 9], 9)
     assert f"npz/01, shots {first} to {first + 8}: pseudo-boundary after shot {first + best}" in words(
         tmp_path / "f.svg"

@@ -27,7 +27,7 @@ def resolve_frames(text: str, rate: Fraction) -> list[int]:
     separator = ":" if "NON-DROP" in head else ";"
     label = rf"\d\d:\d\d:\d\d{separator}\d\d"
     first = edl_frame(f"01:00:00{separator}00", rate)
-    found = []
+    actual = []
     for number, event in enumerate(events, start=1):
         match = re.fullmatch(
             rf"(\d{{3,}})  001      V     C        ({label}) ({label}) \2 \3\n"
@@ -37,16 +37,16 @@ def resolve_frames(text: str, rate: Fraction) -> list[int]:
         assert match is not None, event
         start, end = edl_frame(match[2], rate), edl_frame(match[3], rate)
         assert (int(match[1]), end) == (number, start + 1)
-        found.append(start - first)
-    return found
+        actual.append(start - first)
+    return actual
 
 
 def fcpxml_frames(text: str, rate: Fraction) -> list[int]:
     (clip,) = ElementTree.fromstring(text).iter("asset-clip")
     origin = Fraction(clip.attrib["start"][:-1])
-    found = [(Fraction(mark.attrib["start"][:-1]) - origin) * rate for mark in clip.findall("marker")]
-    assert all(frame.denominator == 1 for frame in found)
-    return [int(frame) for frame in found]
+    actual = [(Fraction(mark.attrib["start"][:-1]) - origin) * rate for mark in clip.findall("marker")]
+    assert all(frame.denominator == 1 for frame in actual)
+    return [int(frame) for frame in actual]
 
 
 def fcp7_frames(text: str, rate: Fraction) -> list[int]:
@@ -91,8 +91,8 @@ READERS: dict[str, Callable[[str, Fraction], list[int]]] = {
 def test_a_marker_is_at_the_first_frame_of_each_scene_or_shot(name: str, video: tuple[SceneList, Fraction]) -> None:
     scenes, rate = video
     for shots in (False, True):
-        found = READERS[name](content(scenes, name, shots), rate)
-        assert found == [item.start_frame for item in (scenes.shots if shots else scenes.scenes)]
+        actual = READERS[name](content(scenes, name, shots), rate)
+        assert actual == [item.start_frame for item in (scenes.shots if shots else scenes.scenes)]
 
 
 def test_markers_of_resolve_begin_at_the_timecode_of_the_video() -> None:
@@ -160,8 +160,8 @@ def test_x264_makes_a_key_frame_where_a_scene_begins(tmp_path: Path) -> None:
     command += ["--qpfile", "video.qp", "--scenecut", "0", "-o", "video.mkv", "-"]
     subprocess.run(command, cwd=tmp_path, input=raw, check=True, timeout=60, stderr=subprocess.DEVNULL)
     with av.open(str(tmp_path / "video.mkv")) as container:
-        found = [index for index, frame in enumerate(container.decode(video=0)) if frame.key_frame]
-    assert found == [0, 17, 37]
+        actual = [index for index, frame in enumerate(container.decode(video=0)) if frame.key_frame]
+    assert actual == [0, 17, 37]
 
 
 def test_segments_of_losslesscut_and_activitynet_have_the_times_of_scenes_json() -> None:

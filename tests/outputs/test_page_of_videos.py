@@ -51,11 +51,11 @@ def test_a_scene_shows_its_longest_shot(tmp_path: Path) -> None:
     scenes, given = pages.invented(6), pages.noise(6, 320, 180)
     save_page(tmp_path / "one.html", scenes, given)
     save_index(tmp_path / "index.html", [tmp_path / "one.html"])
-    found = [
+    actual = [
         given["href"] or "" for tag, given in Elements((tmp_path / "index.html").read_text()).found if tag == "image"
     ]
-    assert len(found) == len(scenes.scenes)
-    for scene, address in zip(scenes.scenes, found, strict=True):
+    assert len(actual) == len(scenes.scenes)
+    for scene, address in zip(scenes.scenes, actual, strict=True):
         image = Image.open(BytesIO(b64decode(address.removeprefix("data:image/webp;base64,")))).convert("L")
         shots = scenes.shots[scene.start_shot : scene.end_shot]
         longest = max(shots, key=lambda shot: shot.end - shot.start).index

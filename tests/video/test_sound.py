@@ -101,15 +101,15 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_sound_features_change_where_the_sound_changes(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shots = np.array([[0, 1.2], [1.2, CHANGE], [CHANGE, 4], [4, SECONDS], [SECONDS, 9]])
-    found = sound.shot_sounds(video, shots)
-    assert found.shape == (5, sound.WIDTH)
-    assert found.dtype == np.float32
-    apart = np.linalg.norm(np.diff(found[:, : sound.BANDS], axis=0), axis=1)
+    actual = sound.shot_sounds(video, shots)
+    assert actual.shape == (5, sound.WIDTH)
+    assert actual.dtype == np.float32
+    apart = np.linalg.norm(np.diff(actual[:, : sound.BANDS], axis=0), axis=1)
     assert apart[1] > 5 * max(apart[0], apart[2])
-    assert (found[4, : sound.BANDS] == np.float32(np.log(sound.FLOOR))).all()  # after the end there is silence
-    assert (found[4, sound.BANDS :] == 0).all()
+    assert (actual[4, : sound.BANDS] == np.float32(np.log(sound.FLOOR))).all()  # after the end there is silence
+    assert (actual[4, sound.BANDS :] == 0).all()
     monkeypatch.setattr(sound, "_BLOCK", 7)  # read in small pieces it is the same
-    np.testing.assert_allclose(sound.shot_sounds(video, shots), found, atol=1e-3)
+    np.testing.assert_allclose(sound.shot_sounds(video, shots), actual, atol=1e-3)
 
 
 def test_sound_is_aligned_with_the_video(video: Path, tmp_path: Path) -> None:
@@ -129,8 +129,8 @@ def test_sound_is_aligned_with_a_video_whose_first_frame_is_damaged(tmp_path: Pa
     for packet in range(3, 40):  # of the transport stream, after the tables: the beginning of the first frame
         content[packet * 188 + 60 : packet * 188 + 188] = np.random.default_rng(packet).bytes(128)
     video.write_bytes(content)
-    (found,) = sound.shot_sounds(video, np.array([[0.0, 2.0]]))
-    assert (found[: sound.BANDS] > np.log(sound.FLOOR)).any(), "there is silence only"
+    (actual,) = sound.shot_sounds(video, np.array([[0.0, 2.0]]))
+    assert (actual[: sound.BANDS] > np.log(sound.FLOOR)).any(), "there is silence only"
 
 
 @pytest.mark.parametrize(("rate", "layout"), [(48000, "stereo"), (44100, "mono")])
@@ -143,8 +143,8 @@ def test_sound_features_of_joined_recordings_equal_those_of_each_alone(tmp_path:
     joined = videos.joined([one, two], tmp_path / "joined.ts")
     shots = np.array([[0.5, 2.0], [4.0, 5.5]])  # without the moments when it changes
     expected = np.concatenate([sound.shot_sounds(one, shots), sound.shot_sounds(two, shots)])
-    found = sound.shot_sounds(joined, np.concatenate([shots, shots + SECONDS]))
-    np.testing.assert_allclose(found, expected, atol=0.05)
+    actual = sound.shot_sounds(joined, np.concatenate([shots, shots + SECONDS]))
+    np.testing.assert_allclose(actual, expected, atol=0.05)
 
 
 def index_of(path: Path, *names: str) -> Path:
@@ -191,9 +191,9 @@ def test_a_pipe_counts_as_one_video_that_fails(video: Path, tmp_path: Path) -> N
     settings = with_options(
         SoundSettings, index=index_of(tmp_path / "index.h5", "video", "pipe"), output=tmp_path / "sound"
     )
-    found = {result.video_id: result for result in extract_sound([pipe, video], settings)}
-    assert (found["video"].status, found["pipe"].status) == ("done", "failed")
-    assert found["pipe"].error.startswith(f"{pipe}: is a pipe")
+    actual = {result.video_id: result for result in extract_sound([pipe, video], settings)}
+    assert (actual["video"].status, actual["pipe"].status) == ("done", "failed")
+    assert actual["pipe"].error.startswith(f"{pipe}: is a pipe")
 
 
 def test_a_video_that_is_missing_or_not_in_the_index_gives_one_line(video: Path, tmp_path: Path) -> None:

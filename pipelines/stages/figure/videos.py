@@ -60,23 +60,21 @@ def scene_ends(index: Index, rows: NDArray[np.int64]) -> list[int] | None:
 
 
 def store_of(index: Index, features: Path, named: str | Path | None = None) -> Path:
-    """The store with the features of the only video of an index: ``features`` itself, or that of the encoder of
-    `encoder_for` that the index names, or is in the folder ``features``. Raises BasslError if there is none or more
-    than one."""
+    """The store with the features of the only video of an index: ``features`` itself, or the store of the encoder
+    (`encoder_for`), in the index or in the folder ``features``. Raises BasslError if there is none or more than one."""
     if is_store(features):
         return features
     encoder = encoder_for(index, named)
     (name,) = index.video_ids
-    stores = having([store for one in encoder.split(JOINED) for store in find_features(index, one, features)], name)
-    wanted = f"features of {encoder}"
+    stores = having([store for part in encoder.split(JOINED) for store in find_features(index, part, features)], name)
     if not stores:
         raise StoreError(
-            f"{index.path}: has no {wanted} of {name}, nor has {features}; run `bassl encode`, or name a store with "
-            "--features"
+            f"{index.path}: has no features of {encoder} of {name}, and neither has {features}; run `bassl encode`, or "
+            "give a store with --features"
         )
     if len(stores) > 1:
-        there = ", ".join(map(str, stores))
-        raise StoreError(f"{index.path}: has {wanted} of {name} in {there}; name one with --features")
+        paths = ", ".join(map(str, stores))
+        raise StoreError(f"{index.path}: has features of {encoder} of {name} in {paths}; choose one with --features")
     return stores[0]
 
 

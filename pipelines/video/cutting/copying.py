@@ -22,7 +22,7 @@ from pipelines.scenes import SceneList
 from pipelines.video.cutting.muxing import FAR_SOUND, SAME_TIME, SLACK, CopyWriter, PacketReader, ffmpeg_errors
 from pipelines.video.decoding import check_length, first_time
 
-_NO_TIMES = "so it cannot be copied in pieces; give --exact"
+_NO_TIMES = "so its scenes cannot be copied; give --exact"
 _HINT = " without encoding; give --exact"
 
 
@@ -138,9 +138,7 @@ def _read_frames(source: PacketReader, first: Fraction) -> list[FramePacket]:
             raise VideoError(f"{source.path}: has frames without timestamps, {_NO_TIMES}")
         time = float(packet.pts * packet.time_base - first)
         if time < latest - SLACK:
-            raise VideoError(
-                f"{source.path}: its timestamps restart in the middle, so it cannot be copied in pieces; give --exact"
-            )
+            raise VideoError(f"{source.path}: its timestamps restart in the middle, {_NO_TIMES}")
         latest = max(latest, time)
         # In AVI all tracks begin at zero: sound begins when the first frame is decoded.
         sound = packet.pts if source.kind != "avi" or packet.dts is None else packet.dts
