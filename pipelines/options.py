@@ -157,17 +157,6 @@ def settings_from(settings: type[S], texts: Mapping[str, Any]) -> S:
     return with_options(settings, **values)
 
 
-def values_of(settings: Any) -> dict[str, Any]:
-    """The values of all options that are not None, as plain JSON values by name: the inverse of `settings_from`."""
-    values = {}
-    for option in options_of(type(settings)):
-        holder = getattr(settings, option.group) if option.group else settings
-        value = getattr(holder, option.name)
-        if value is not None:
-            values[option.name] = str(value) if isinstance(value, Path) else value
-    return values
-
-
 def accept_text(settings: Any) -> None:
     """Let the fields of a frozen dataclass that are paths or times be given as text, numbers as those of NumPy, and
     tuples as lists or as one value. For ``__post_init__``: replaces the values of such fields. Raises ValueError for a

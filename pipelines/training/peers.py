@@ -41,9 +41,8 @@ def broadcast_from_rank0(process: Peer, decide: Callable[[], T]) -> T:
             failure, outcome[1] = error, str(error)
     if process.world_size > 1:
         import torch  # optional dependency, not needed by a single process
-        import torch.distributed as dist
 
-        dist.broadcast_object_list(outcome, device=torch.device("cpu"))
+        torch.distributed.broadcast_object_list(outcome, device=torch.device("cpu"))
     if failure is not None:
         raise failure
     if outcome[1] is not None:
@@ -56,7 +55,7 @@ def gather(process: Peer, value: T) -> list[T]:
     """The picklable values of all processes in the order of ranks; all processes get the same list."""
     values: list[Any] = [value] * process.world_size
     if process.world_size > 1:
-        import torch.distributed as dist  # optional dependency, not needed by a single process
+        import torch  # optional dependency, not needed by a single process
 
-        dist.all_gather_object(values, value)
+        torch.distributed.all_gather_object(values, value)
     return values

@@ -143,15 +143,7 @@ def test_the_command_prints_the_scenes_and_writes_them(file: Path, bassl: Bassl)
 
 
 def test_dropping_short_scenes_needs_a_length(file: Path) -> None:
-    refusal(
-        lambda: regroup(file, drop_short=True),
-        "--drop-short",
-        "--min-scene",
-        error=BasslError,
-    )
-    found = read_scene_list(file)
-    replace(found, settings={**found.settings, "drop_short": True}).save(file)
-    assert lengths(regroup(file, threshold=0.5)) == [1, 2, 2, 1], "of an older version"
+    refusal(lambda: regroup(file, drop_short=True), "--drop-short", "--min-scene", error=BasslError)
 
 
 @pytest.mark.parametrize("name", ["nine.edl", "nine.csv"])
