@@ -1,23 +1,62 @@
-"""Training runs: the command line that starts one in other processes, its log, and weights of two runs compared."""
+"""Small training runs: their settings, the command line that starts one, its log, and weights of two compared."""
 
 from __future__ import annotations
 
 import csv
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
 
 import pytest
 import torch
 
-from pipelines.options import options_of
+from pipelines.options import options_of, with_options
 from pipelines.progress import TrainingProgress
-from pipelines.stages.finetune import FinetuneSettings
-from pipelines.stages.pretrain import PretrainSettings
+from pipelines.stages.finetune import FinetuneSettings, finetune
+from pipelines.stages.pretrain import PretrainSettings, pretrain
+from pipelines.training.settings import AugmentationSettings
+from tests.running import ENVIRONMENT
 
 Settings = PretrainSettings | FinetuneSettings
+S = TypeVar("S", PretrainSettings, FinetuneSettings)
+
+SMALL: dict[str, Any] = {"neighbours": 2, "batch": 8, "workers": 0, "device": "cpu", "log_steps": 1}
+KEYFRAMES: dict[str, Any] = {"augmentation": AugmentationSettings(size=32, kernel_size=3), "decoded_size": 40}
+"""Options of pre-training on small keyframes."""
+
+
+def pretraining(index: Path, output: Path, **options: Any) -> PretrainSettings:
+    """Settings of an epoch of pre-training without validation."""
+    own = {"epochs": 1, "width": 16, "heads": 2, "validate_epochs": 0}
+    return with_options(PretrainSettings, **{"index": index, "output": output, **SMALL, **own, **options})
+
+
+def finetuning(index: Path, output: Path, **options: Any) -> FinetuneSettings:
+    """Settings of three epochs of fine-tuning from scratch, of one seed."""
+    own = {
+        "init": "none",
+        "crn": "mlp",
+        "width": 32,
+        "dropout": 0.0,
+        "epochs": 3,
+        "batch": 30,
+        "rate": 3e-3,
+        "seeds": 1,
+    }
+    return with_options(FinetuneSettings, **{"index": index, "output": output, **SMALL, **own, **options})
+
+
+def trained(settings: S, name: str, **options: Any) -> S:
+    """Train with other options in a folder of this name, beside that of the settings; and the settings of this run."""
+    changed = with_options(settings, output=settings.run.output.with_name(name), **options)
+    if isinstance(changed, PretrainSettings):
+        pretrain(changed)
+    else:
+        finetune(changed)
+    return changed
 
 
 def command_of(settings: Settings) -> list[str]:
@@ -33,8 +72,7 @@ def command_of(settings: Settings) -> list[str]:
 
 def train_in_two_processes(settings: Settings) -> None:
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    ended = subprocess.run([*torchrun, *command_of(settings)], env=environment, capture_output=True, text=True)
+    ended = subprocess.run([*torchrun, *command_of(settings)], env=ENVIRONMENT, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import signal
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +16,13 @@ import torch
 from sklearn.metrics import average_precision_score, f1_score
 
 from pipelines.errors import BasslError
+from pipelines.models.bassl import load_bassl_model
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.encoders import load_encoder
 from pipelines.models.networks import NETWORKS, MSLSTMSettings
 from pipelines.models.opening import open_model
 from pipelines.models.threads import one_thread
+from pipelines.models.torch_encoders import torch_encoder
 from pipelines.options import with_options
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
@@ -47,11 +49,20 @@ from pipelines.training.device_rows import DeviceRows
 from pipelines.training.distributed import Process
 from pipelines.training.launching import launch
 from pipelines.training.machines import Machines
-from pipelines.training.settings import AugmentationSettings
 from tests.generated_videos import write_generated_videos
-from tests.labelled_videos import WIDTH, write_labelled_videos, write_relabelled
+from tests.labelled_videos import SPLITS, WIDTH, write_labelled_videos, write_relabelled
 from tests.small_stores import features_in, put_features, refusal
-from tests.training_runs import assert_equal, command_of, left_by, rows_of_log, train_in_two_processes
+from tests.training_runs import (
+    KEYFRAMES,
+    assert_equal,
+    command_of,
+    finetuning,
+    left_by,
+    pretraining,
+    rows_of_log,
+    train_in_two_processes,
+    trained,
+)
 
 HERE = Process(0, 1, torch.device("cpu"))
 
@@ -70,22 +81,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def settings(data: Path, tmp_path: Path) -> FinetuneSettings:
-    return with_options(
-        FinetuneSettings,
-        index=data / "index.h5",
-        output=tmp_path / "runs" / "run",
-        init="none",
-        crn="mlp",
-        neighbours=2,
-        width=32,
-        dropout=0.0,
-        epochs=3,
-        batch=30,
-        rate=3e-3,
-        seeds=2,
-        device="cpu",
-        log_steps=1,
-    )
+    return finetuning(data / "index.h5", tmp_path / "runs" / "run")
 
 
 def videos_of(index: Path) -> LabelledVideos:
@@ -113,19 +109,23 @@ def weights(settings: FinetuneSettings, name: str = "model") -> dict[str, torch.
 
 def test_training_changes_no_random_numbers_of_the_program_that_calls_it(settings: FinetuneSettings) -> None:
     before = torch.random.get_rng_state()
-    finetune(replace(settings, epochs=1, seeds=1))
+    finetune(settings, epochs=1)
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
-@pytest.mark.parametrize("crn", ["transformer", "mlp", "ms-lstm", "relational"])
-def test_every_network_learns_and_its_reported_metrics_can_be_recomputed(settings: FinetuneSettings, crn: Any) -> None:
-    sizes: dict[str, Any] = {
-        "transformer": {"width": 16, "heads": 2, "layers": 1},
-        "mlp": {},
-        "ms-lstm": {"width": 16, "dropout": None},
-        "relational": {"width": 16, "heads": 2, "layers": 1},
-    }[crn]
-    settings = with_options(settings, crn=crn, epochs=8, seeds=1, batch=15, **sizes)
+@pytest.mark.parametrize(
+    ("crn", "sizes"),
+    [
+        ("transformer", {"width": 16, "heads": 2, "layers": 1}),
+        ("mlp", {}),
+        ("ms-lstm", {"width": 16, "dropout": None}),
+        ("relational", {"width": 16, "heads": 2, "layers": 1}),
+    ],
+)
+def test_every_network_learns_and_its_reported_metrics_can_be_recomputed(
+    settings: FinetuneSettings, crn: str, sizes: dict[str, Any]
+) -> None:
+    settings = with_options(settings, crn=crn, epochs=8, batch=15, **sizes)
     result = finetune(settings)
     assert (result.selected_on, result.tested_on, result.stopped) == ("val", "test", False)
     assert result.mean["ap"] > 0.75
@@ -141,17 +141,13 @@ def test_every_network_learns_and_its_reported_metrics_can_be_recomputed(setting
     assert seed["test"]["f1"] == pytest.approx(f1_score(label, apply_calibration(logits, Calibration()) >= 0.5))
     calibrated = apply_calibration(logits, model.calibration)
     assert seed["test"]["f1_calibrated"] == pytest.approx(f1_score(label, calibrated >= 0.5))
-    assert asdict_of(model.calibration) == seed["calibration"]
+    assert asdict(model.calibration) == seed["calibration"]
     assert model.training["test"] == seed["test"]
-
-
-def asdict_of(calibration: Calibration) -> dict[str, float]:
-    return {"slope": calibration.slope, "offset": calibration.offset}
 
 
 def test_a_run_writes_its_models_result_and_logs(settings: FinetuneSettings) -> None:
     states: list[TrainingProgress] = []
-    result = finetune(settings, states.append)
+    result = finetune(settings, states.append, seeds=2)
     content = result_of(settings)
     assert [content[name] for name in ("schema", "version", "encoder", "selected_on", "init", "transfer")] == [
         "bassl.finetune",
@@ -295,19 +291,15 @@ def test_processes_share_an_epoch_that_contains_every_example_once(data: Path, c
 
 
 def test_shots_without_a_label_do_not_affect_training(settings: FinetuneSettings, tmp_path: Path) -> None:
-    settings = replace(settings, seeds=1)
     finetune(settings)
     # A doubtful label where there was none is not learned from if the index says so, and is if it does not.
     label = read_index(settings.index).label.copy()
     label[59] = -1
     ignored = write_relabelled(settings.index, tmp_path / "ignored.h5", label, doubtful="ignore")
-    again = with_options(settings, index=ignored, output=tmp_path / "again")
-    finetune(again)
-    assert_equal(weights(settings), weights(again))
+    assert_equal(weights(settings), weights(trained(settings, "again", index=ignored)))
     counted = write_relabelled(settings.index, tmp_path / "counted.h5", label)
-    more = with_options(settings, index=counted, output=tmp_path / "more")
-    finetune(more)
-    assert any(not torch.equal(value, weights(more)[name]) for name, value in weights(settings).items())
+    more = weights(trained(settings, "more", index=counted))
+    assert any(not torch.equal(value, more[name]) for name, value in weights(settings).items())
 
 
 def test_epochs_of_the_relational_network_have_equally_many_steps_where_doubtful_ends_are_ignored(
@@ -345,71 +337,72 @@ def poisoned(data: Path, folder: Path, video: int) -> Path:
 
 
 def test_the_test_split_does_not_affect_training(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
-    finetune(settings)
-    other = with_options(settings, index=poisoned(data, tmp_path / "poisoned", 4), output=tmp_path / "other")
-    finetune(other)
+    settings = trained(settings, "run", seeds=2)
+    other = trained(settings, "other", index=poisoned(data, tmp_path / "poisoned", 4))
     for seed in (0, 1):
         assert_equal(weights(settings, f"seed-{seed}"), weights(other, f"seed-{seed}"))
     one, two = result_of(settings), result_of(other)
     assert one["chosen_seed"] == two["chosen_seed"]
     for a, b in zip(one["seeds"], two["seeds"], strict=True):
-        assert [a[name] for name in ("epochs", "chosen_epoch", "calibration", "validation")] == [
-            b[name] for name in ("epochs", "chosen_epoch", "calibration", "validation")
-        ]
-        assert a["test"] != b["test"]
+        assert a.pop("test") != b.pop("test")
+        assert a == b
 
 
 def test_the_epoch_is_chosen_on_the_validation_split_or_on_request_on_the_test_split(
     settings: FinetuneSettings, data: Path, tmp_path: Path
 ) -> None:
-    settings = replace(settings, seeds=1, rate=5e-4, epochs=4)
-    finetune(settings)
-    wrong = with_options(settings, index=poisoned(data, tmp_path / "val", 3), output=tmp_path / "wrong")
-    finetune(wrong)
+    settings = trained(settings, "run", rate=5e-4, epochs=4)
+    wrong = trained(settings, "wrong", index=poisoned(data, tmp_path / "val", 3))
     assert result_of(wrong)["seeds"][0]["chosen_epoch"] == 1  # what was learned less was wrong less
     assert result_of(settings)["seeds"][0]["chosen_epoch"] > 1
-    chosen = with_options(
-        settings, select="test", index=poisoned(data, tmp_path / "test", 4), output=tmp_path / "chosen"
-    )
-    result = finetune(chosen)
-    assert result_of(chosen)["seeds"][0]["chosen_epoch"] == 1
-    assert result_of(chosen)["selected_on"] == result.selected_on == "test"
-    assert any("better than it should be" in note for note in result.notes)
-    assert result_of(chosen)["notes"] == list(result.notes)
-
-
-def test_a_split_that_chooses_the_epoch_and_tests_the_model_is_reported(settings: FinetuneSettings) -> None:
-    result = finetune(replace(settings, seeds=1, epochs=1, validate_split="test"))
-    assert any("better than it should be" in note for note in result.notes)
+    on_test = trained(settings, "on-test", select="test", index=poisoned(data, tmp_path / "test", 4))
+    assert result_of(on_test)["seeds"][0]["chosen_epoch"] == 1
+    assert result_of(on_test)["selected_on"] == "test"
+    assert any("better than it should be" in note for note in result_of(on_test)["notes"])
 
 
 def test_select_last_takes_the_last_epoch(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
-    settings = replace(settings, seeds=1, rate=5e-4, epochs=2, select="last", index=poisoned(data, tmp_path / "v", 3))
-    result = finetune(settings)
+    result = finetune(settings, rate=5e-4, epochs=2, select="last", index=poisoned(data, tmp_path / "v", 3))
     assert result_of(settings)["seeds"][0]["chosen_epoch"] == 2
     assert (result.selected_on, result.tested_on) == ("last epoch", "test")
     assert not any("better than it should be" in note for note in result.notes)
 
 
-def test_a_validation_split_that_is_learned_from_chooses_no_epoch_and_is_not_called_unlabelled(
+NOT_VALIDATED = "the last epoch is taken, and scores are not calibrated"
+
+
+@pytest.mark.parametrize(
+    ("splits", "options", "chosen", "notes"),
+    [
+        (SPLITS, {"validate_split": "test"}, ("val", "test"), ["better than it should be"]),
+        (
+            SPLITS,
+            {"splits": ("train", "val")},
+            ("last epoch", "test"),
+            [
+                "the split val is used for training, so it neither selects the epoch nor tests the model",
+                f"no videos to validate on in val: {NOT_VALIDATED}",
+            ],
+        ),
+        ({"a": "train", "b": "train", "c": "test"}, {}, ("last epoch", "test"), [NOT_VALIDATED]),
+        ({"a": "", "b": ""}, {}, ("last epoch", None), ["no video of the index has a split", NOT_VALIDATED]),
+    ],
+)
+def test_splits_that_cannot_choose_an_epoch_or_test_the_model_are_reported(
     settings: FinetuneSettings,
+    tmp_path: Path,
+    splits: dict[str, str],
+    options: dict[str, Any],
+    chosen: tuple[str, str | None],
+    notes: list[str],
 ) -> None:
-    result = finetune(replace(settings, seeds=1, epochs=1, splits=("train", "val")))
-    assert result.notes == (
-        "the split val is used for training, so it neither selects the epoch nor tests the model",
-        "no videos to validate on in val: the last epoch is taken, and scores are not calibrated",
-    )
-
-
-def test_without_a_validation_split_the_last_epoch_is_taken(settings: FinetuneSettings, tmp_path: Path) -> None:
-    splits = {"a": "train", "b": "train", "c": "test"}
-    settings = replace(settings, index=write_labelled_videos(tmp_path, splits=splits))
-    result = finetune(settings)
-    assert result.selected_on == "last epoch"
-    assert any("last epoch is taken" in note for note in result.notes)
-    assert [seed["chosen_epoch"] for seed in result_of(settings)["seeds"]] == [3, 3]
-    assert open_model(settings.run.output).boundary_model().calibration == Calibration()
-    assert result.mean["ap"] > 0
+    result = finetune(settings, index=write_labelled_videos(tmp_path, splits=splits), epochs=2, **options)
+    assert (result.selected_on, result.tested_on) == chosen
+    assert bool(result.mean) == (result.tested_on is not None)
+    assert all(words in note for words, note in zip(notes, result.notes, strict=True))
+    if result.selected_on == "last epoch":
+        assert result_of(settings)["seeds"][0]["chosen_epoch"] == 2
+        assert open_model(settings.run.output).boundary_model().calibration == Calibration()
 
 
 def test_videos_that_are_not_used_need_no_features(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
@@ -420,8 +413,7 @@ def test_videos_that_are_not_used_need_no_features(settings: FinetuneSettings, d
     unused = write_relabelled(settings.index, tmp_path / "index.h5", index.label, splits)
     put_features(tmp_path / "some", "made up", {name: features[name] for name in "abcd"})
     some = with_options(settings, index=unused, features=(tmp_path / "some",), output=tmp_path / "runs" / "some")
-    result = finetune(some)
-    assert result.tested_on == "validation"
+    assert finetune(some).tested_on == "validation"
     assert_equal(weights(some), weights(settings))
     scored = score(some.run.output, None, ScoreSettings(unused, "val", tmp_path / "some", resamples=0))
     assert scored.measures["ap"].pooled == pytest.approx(result_of(some)["seeds"][0]["validation"]["ap"])
@@ -429,41 +421,31 @@ def test_videos_that_are_not_used_need_no_features(settings: FinetuneSettings, d
         score(some.run.output, None, ScoreSettings(unused, "all", tmp_path / "some"))
 
 
-def test_without_splits_all_videos_are_used_for_training(settings: FinetuneSettings, tmp_path: Path) -> None:
-    index = write_labelled_videos(tmp_path, splits={"a": "", "b": ""})
-    result = finetune(replace(settings, index=index, seeds=1))
-    assert (result.mean, result.tested_on, result.selected_on) == ({}, None, "last epoch")
-    assert any("no video of the index has a split" in note for note in result.notes)
-
-
 # The same again
 
 
-def test_the_same_seed_repeats_a_run_and_another_seed_differs(settings: FinetuneSettings, tmp_path: Path) -> None:
-    settings = replace(settings, dropout=0.3)
-    finetune(settings)
-    again = with_options(settings, output=tmp_path / "again")
-    finetune(again)
+def test_the_same_seed_repeats_a_run_and_another_seed_differs(settings: FinetuneSettings) -> None:
+    settings = trained(settings, "run", dropout=0.3, seeds=2)
+    again = trained(settings, "again")
     for seed in (0, 1):
         assert_equal(weights(settings, f"seed-{seed}"), weights(again, f"seed-{seed}"))
     assert result_of(settings)["seeds"] == result_of(again)["seeds"]
-    assert not torch.equal(
-        weights(settings, "seed-0")["layers.0.weight"], weights(settings, "seed-1")["layers.0.weight"]
-    )
+    first, second = (weights(settings, f"seed-{seed}")["layers.0.weight"] for seed in (0, 1))
+    assert not torch.equal(first, second)
     # A seed alone is what it is among others.
-    alone = with_options(settings, seed=1, seeds=1, output=tmp_path / "alone")
-    finetune(alone)
+    alone = trained(settings, "alone", seed=1, seeds=1)
     assert_equal(weights(alone, "seed-1"), weights(settings, "seed-1"))
 
 
-@pytest.mark.parametrize(("crn", "how"), [("relational", "stopped"), ("ms-lstm", "killed")])
+@pytest.mark.parametrize(
+    ("how", "sizes"),
+    [("stopped", {"crn": "relational", "heads": 2}), ("killed", {"crn": "ms-lstm", "dropout": None})],
+)
 def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
-    settings: FinetuneSettings, tmp_path: Path, crn: Any, how: str
+    settings: FinetuneSettings, how: str, sizes: dict[str, Any]
 ) -> None:
-    sizes: dict[str, Any] = {"ms-lstm": {"width": 8, "dropout": None}, "relational": {"width": 8, "heads": 2}}
-    settings = with_options(settings, crn=crn, **sizes.get(crn, {"dropout": 0.3}))
-    whole = with_options(settings, output=tmp_path / "whole")
-    finetune(whole)
+    settings = with_options(settings, width=8, seeds=2, **sizes)
+    whole = trained(settings, "whole")
     steps = len(rows_of_log(whole)) // 2
 
     middle = steps + steps // 2  # of the second seed: in its second epoch
@@ -498,14 +480,14 @@ def test_a_resumed_run_keeps_the_notes_of_finished_seeds(
 
     monkeypatch.setattr(loop, "best_of_seed", noted)
 
-    ended: list[int] = []
+    interrupted = []
 
     def end(state: TrainingProgress) -> None:
-        if state.seed == 2 and state.step and not ended:
-            ended.append(state.step)
+        if state.seed == 2 and state.step and not interrupted:
+            interrupted.append(state.step)
             os.kill(os.getpid(), signal.SIGTERM)
 
-    assert finetune(replace(settings, seeds=2), end).stopped
+    assert finetune(settings, end, seeds=2).stopped
     result = finetune(settings, seeds=2, resume=True)
     assert [note for note in result.notes if "is noted" in note] == ["seed 0 is noted", "seed 1 is noted"]
     assert result_of(settings)["notes"] == list(result.notes)
@@ -513,13 +495,11 @@ def test_a_resumed_run_keeps_the_notes_of_finished_seeds(
 
 @pytest.mark.slow
 def test_two_processes_train_the_same_model_as_one(settings: FinetuneSettings, tmp_path: Path) -> None:
-    one = replace(settings, crn="ms-lstm", width=8, dropout=None, precision="float64", seeds=1)
+    one = trained(settings, "one", crn="ms-lstm", width=8, dropout=None, precision="float64")
     two = with_options(one, output=tmp_path / "two")
-    finetune(one)
     train_in_two_processes(two)
-    for name, tensor in weights(one).items():
-        torch.testing.assert_close(weights(two)[name], tensor, rtol=1e-6, atol=1e-9)
-    losses = [[row["loss"] for row in result_of(each)["seeds"][0]["epochs"]] for each in (one, two)]
+    torch.testing.assert_close(weights(two), weights(one), rtol=1e-6, atol=1e-9)
+    losses = [[row["loss"] for row in result_of(run)["seeds"][0]["epochs"]] for run in (one, two)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-9)
 
 
@@ -536,21 +516,20 @@ def test_a_batch_of_fewer_sequences_than_processes_is_refused(settings: Finetune
 def test_a_non_finite_loss_stops_the_run_and_names_step_and_cause(
     settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = refusal(lambda: finetune(replace(settings, rate=1e30)), "seed 0", "--rate", error=BasslError)
-    assert "step 2 of" in told
-    assert "features are finite" in told or "gradient is not finite" in told
+    line = refusal(lambda: finetune(settings, rate=1e30), "step 2 of seed 0", "--rate", error=BasslError)
+    assert "features are finite" in line or "gradient is not finite" in line
     gather, calls = DeviceRows.gather, []
 
     def broken(videos: DeviceRows, rows: Any, dtype: Any = torch.float32) -> torch.Tensor:
         calls.append(rows)
-        found = gather(videos, rows, dtype)
-        if any(rows.shape == each.shape and np.array_equal(rows, each) for each in calls[3:4]):
-            found[0, 0, 0] = torch.nan
-        return found
+        features = gather(videos, rows, dtype)
+        if calls[3:4] and np.array_equal(rows, calls[3]):
+            features[0, 0, 0] = torch.nan
+        return features
 
     monkeypatch.setattr(DeviceRows, "gather", broken)
-    overwritten = with_options(settings, overwrite=True)
-    refusal(lambda: finetune(overwritten), "step 4 of seed 0", "features are not all finite", error=BasslError)
+    words = ("step 4 of seed 0", "features are not all finite")
+    refusal(lambda: finetune(settings, overwrite=True), *words, error=BasslError)
 
 
 def test_a_non_finite_gradient_is_distinguished_from_a_non_finite_loss(
@@ -559,9 +538,9 @@ def test_a_non_finite_gradient_is_distinguished_from_a_non_finite_loss(
     plain = torch.nn.utils.get_total_norm
     calls: list[int] = []
 
-    def norm(*given: Any, **more: Any) -> torch.Tensor:
+    def norm(*gradients: Any, **options: Any) -> torch.Tensor:
         calls.append(1)
-        return torch.tensor(torch.inf) if len(calls) == 3 else plain(*given, **more)
+        return torch.tensor(torch.inf) if len(calls) == 3 else plain(*gradients, **options)
 
     monkeypatch.setattr(torch.nn.utils, "get_total_norm", norm)
     refusal(lambda: finetune(settings), "step 3 of seed 0", "gradient is not finite", error=BasslError)
@@ -602,22 +581,21 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
 def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
     settings: FinetuneSettings, data: Path, tmp_path: Path
 ) -> None:
-    settings = replace(settings, seeds=1)
+    def refused(*words: str, **options: Any) -> None:
+        refusal(lambda: finetune(settings, **options), *words, error=BasslError)
+
     finetune(settings)
     before = weights(settings)
-    refusal(lambda: finetune(settings), "contains a run", "--resume", "--overwrite", error=BasslError)
-    resumed = with_options(settings, resume=True)
-    refusal(lambda: finetune(replace(resumed, batch=10)), "batch 30, not 10", error=BasslError)
-    other = poisoned(data, tmp_path / "poisoned", 0)
-    refusal(lambda: finetune(replace(resumed, index=other)), "another index", error=BasslError)
-    state = torch.load(settings.run.output / "state.pt", weights_only=True)
-    noted = json.loads(state["settings"])
-    torch.save(
-        state | {"settings": json.dumps(noted | {"keyframes of the index": 1})}, settings.run.output / "state.pt"
-    )
-    refusal(lambda: finetune(resumed), "another index", error=BasslError)
-    (settings.run.output / "state.pt").write_bytes(b"PK nothing")
-    refusal(lambda: finetune(resumed), "state.pt", "is damaged", error=BasslError)
+    refused("contains a run", "--resume", "--overwrite")
+    refused("batch 30, not 10", resume=True, batch=10)
+    refused("another index", resume=True, index=poisoned(data, tmp_path / "poisoned", 0))
+    path = settings.run.output / "state.pt"
+    state = torch.load(path, weights_only=True)
+    identity = json.loads(state["settings"]) | {"keyframes of the index": 1}
+    torch.save(state | {"settings": json.dumps(identity)}, path)
+    refused("another index", resume=True)
+    path.write_bytes(b"PK nothing")
+    refused("state.pt", "is damaged", resume=True)
     finetune(settings, overwrite=True)
     assert_equal(before, weights(settings))
 
@@ -625,7 +603,7 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
 def test_a_folder_with_a_run_is_refused_before_features_are_computed(
     settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "find_encoding", lambda *given: pytest.fail("hours of encoding"))
+    monkeypatch.setattr(loop, "find_encoding", lambda *arguments: pytest.fail("hours of encoding"))
     settings.run.output.mkdir(parents=True)
     (settings.run.output / "result.json").write_text("of a run")
     refusal(lambda: finetune(settings), "contains a run", error=BasslError)
@@ -636,23 +614,14 @@ def test_a_folder_with_a_run_is_refused_before_features_are_computed(
 # From a pre-trained model
 
 
+def pretraining_on_features(data: Path, output: Path, **options: Any) -> PretrainSettings:
+    return pretraining(data / "index.h5", output, features=(data / "features",), batch=50, **options)
+
+
 @pytest.fixture(scope="module")
 def pretrained(data: Path) -> Path:
     """A run on the features: its CRN is a transformer of width 16 with K = 2."""
-    settings = with_options(
-        PretrainSettings,
-        index=data / "index.h5",
-        features=(data / "features",),
-        output=data / "runs" / "pretrain",
-        neighbours=2,
-        epochs=1,
-        batch=50,
-        width=16,
-        layers=1,
-        heads=2,
-        device="cpu",
-        validate_epochs=0,
-    )
+    settings = pretraining_on_features(data, data / "runs" / "pretrain", layers=1)
     with one_thread():
         pretrain(settings)
     return settings.run.output
@@ -660,14 +629,11 @@ def pretrained(data: Path) -> Path:
 
 @pytest.fixture
 def after(settings: FinetuneSettings, data: Path, pretrained: Path) -> FinetuneSettings:
-    return replace(
-        settings, crn="transformer", init=str(pretrained), neighbours=None, width=None, seeds=1, epochs=1, rate=1e-30
-    )
+    options = {"crn": "transformer", "neighbours": None, "width": None, "epochs": 1, "rate": 1e-30}
+    return with_options(settings, init=str(pretrained), **options)
 
 
 def test_the_crn_is_transferred_and_the_head_is_new(after: FinetuneSettings, pretrained: Path) -> None:
-    from pipelines.models.bassl import load_bassl_model
-
     finetune(after)
     began = load_bassl_model(pretrained / "model.safetensors").crn
     ended = weights(after)
@@ -676,8 +642,7 @@ def test_the_crn_is_transferred_and_the_head_is_new(after: FinetuneSettings, pre
     assert (model.shape.neighbors, model.width) == (2, WIDTH)
     assert model.training["transfer"] == "encoder+crn"
     assert model.training["pretraining"]["pretext"]["method"] == "bassl"
-    alone = with_options(after, transfer="encoder", width=16, heads=2, layers=1, neighbours=2, overwrite=True)
-    finetune(alone)
+    alone = trained(after, "alone", transfer="encoder", width=16, heads=2, layers=1, neighbours=2)
     name = "shot_embedding.shot_embedding.weight"
     assert not torch.equal(weights(alone)[f"crn.{name}"], began[name])
     assert result_of(alone)["transfer"] == "encoder"
@@ -690,11 +655,11 @@ def test_the_newest_pre_trained_run_is_found_and_untransferable_parts_are_report
     result = finetune(last)
     assert result.notes[0] == f"starts from {pretrained / 'model.safetensors'}"
     # A fine-tuned run beside it is none to begin with.
-    mlp = with_options(last, crn="mlp", width=16, neighbours=2, output=pretrained.parent / "mlp")
-    assert any("mlp starts from scratch" in note for note in finetune(mlp).notes)
+    mlp = trained(last, "mlp", crn="mlp", width=16, neighbours=2)
+    assert any("mlp starts from scratch" in note for note in result_of(mlp)["notes"])
 
-    def told(*words: str | Path, **changes: Any) -> None:
-        refusal(lambda: finetune(replace(after, **changes)), *words, error=BasslError)
+    def told(*words: str, **options: Any) -> None:
+        refusal(lambda: finetune(after, **options), *words, error=BasslError)
 
     told("use --transfer encoder", crn="mlp", transfer="encoder+crn")
     told("has 2", "--neighbours 3", neighbours=3)
@@ -710,21 +675,12 @@ def test_the_newest_pre_trained_run_is_found_and_untransferable_parts_are_report
 def test_a_pre_training_method_without_a_crn_transfers_only_its_encoder(
     after: FinetuneSettings, data: Path, tmp_path: Path
 ) -> None:
-    simclr = with_options(
-        PretrainSettings,
-        index=data / "index.h5",
-        features=(data / "features",),
-        output=tmp_path / "runs" / "simclr",
-        pretext=PretextSettings(method="simclr-temporal"),
-        epochs=1,
-        batch=50,
-        device="cpu",
-        validate_epochs=0,
-    )
+    pretext = PretextSettings(method="simclr-temporal")
+    simclr = pretraining_on_features(data, tmp_path / "runs" / "simclr", pretext=pretext)
     pretrain(simclr)
-    begun = replace(after, init=str(simclr.run.output), width=16, heads=2)
-    refusal(lambda: finetune(replace(begun, transfer="encoder+crn")), "without a CRN", error=BasslError)
-    assert any("without a CRN" in note for note in finetune(begun).notes)
+    settings = with_options(after, init=str(simclr.run.output), width=16, heads=2)
+    refusal(lambda: finetune(settings, transfer="encoder+crn"), "without a CRN", error=BasslError)
+    assert any("without a CRN" in note for note in finetune(settings).notes)
 
 
 # From keyframes
@@ -740,73 +696,43 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
     label[-1] = NO_LABEL
     write_relabelled(index, index, label)
     with one_thread():
-        pretrain(
-            index=folder / "index.h5",
-            output=folder / "runs" / "pretrain",
-            augmentation=AugmentationSettings(size=32, kernel_size=3),
-            encoder="resnet18",
-            decoded_size=40,
-            neighbours=2,
-            epochs=1,
-            batch=8,
-            width=16,
-            heads=2,
-            workers=0,
-            device="cpu",
-            validate_epochs=0,
-        )
+        pretrain(pretraining(index, folder / "runs" / "pretrain", encoder="resnet18", **KEYFRAMES))
     return folder
 
 
 @pytest.fixture
-def pictures(frames: Path, settings: FinetuneSettings) -> FinetuneSettings:
-    return replace(
-        settings,
-        index=frames / "index.h5",
-        init=str(frames / "runs" / "pretrain"),
-        crn="transformer",
-        feature_folder=frames / "features",
-        neighbours=None,
-        width=None,
-        seeds=1,
-        epochs=1,
-        batch=8,
-        workers=0,
-    )
+def on_keyframes(frames: Path, settings: FinetuneSettings) -> FinetuneSettings:
+    options = {"crn": "transformer", "neighbours": None, "width": None, "epochs": 1, "batch": 8}
+    places = {"index": frames / "index.h5", "feature_folder": frames / "features"}
+    return with_options(settings, init=str(frames / "runs" / "pretrain"), **options, **places)
 
 
-def test_features_are_computed_once_and_the_model_records_their_encoder(pictures: FinetuneSettings) -> None:
-    from pipelines.models.torch_encoders import torch_encoder
-
-    result = finetune(pictures)
+def test_features_are_computed_once_and_the_model_records_their_encoder(on_keyframes: FinetuneSettings) -> None:
+    result = finetune(on_keyframes)
     assert any("computes the features" in note for note in result.notes)
-    (store,) = pictures.feature_folder.iterdir()
-    model = open_model(pictures.run.output).boundary_model()
-    assert store.name == model.encoder == result_of(pictures)["encoder"]
+    (store,) = on_keyframes.feature_folder.iterdir()
+    model = open_model(on_keyframes.run.output).boundary_model()
+    assert store.name == model.encoder == result_of(on_keyframes)["encoder"]
     assert (model.encoder_name, model.keyframes, model.input_size) == ("resnet18", 3, 32)
     assert model.keyframe_facts["keyframes"] == 3
     encoder = torch_encoder("resnet18", model.encoder_weights, "cpu", size=32)
     assert encoder.id == model.encoder
     made = store.stat().st_mtime_ns
-    again = finetune(pictures, overwrite=True)
+    again = finetune(on_keyframes, overwrite=True)
     assert not any("computes the features" in note for note in again.notes)
     assert store.stat().st_mtime_ns == made
 
 
-def test_the_requested_preparation_is_used_for_a_named_encoder(pictures: FinetuneSettings) -> None:
-    named = with_options(pictures, init="none", encoder="efficientnet_lite0", width=16, heads=2, overwrite=True)
+def test_the_requested_preparation_is_used_for_a_named_encoder(on_keyframes: FinetuneSettings) -> None:
     for how in ("squeeze", "centre"):
-        finetune(replace(named, preparation=how))
-        encoder = load_encoder("efficientnet_lite0", "cpu", how=how)
-        assert open_model(named.run.output).boundary_model().encoder == encoder.id
+        named = {"encoder": "efficientnet_lite0", "preparation": how}
+        run = trained(on_keyframes, how, init="none", width=16, heads=2, **named).run.output
+        assert open_model(run).boundary_model().encoder == load_encoder("efficientnet_lite0", "cpu", how=how).id
 
 
 @pytest.mark.slow
-def test_several_processes_share_the_encoding_of_features(pictures: FinetuneSettings, tmp_path: Path) -> None:
-    one = with_options(
-        pictures, feature_folder=tmp_path / "one", output=tmp_path / "run", dropout=0.0, precision="float64"
-    )
-    finetune(one)
+def test_several_processes_share_the_encoding_of_features(on_keyframes: FinetuneSettings, tmp_path: Path) -> None:
+    one = trained(on_keyframes, "run", feature_folder=tmp_path / "one", precision="float64")
     train_in_two_processes(with_options(one, feature_folder=tmp_path / "two", output=tmp_path / "two" / "run"))
     stores = [next(folder.glob("*/*.h5")).read_bytes() for folder in (tmp_path / "one", tmp_path / "two")]
     assert stores[0] == stores[1]
@@ -816,11 +742,8 @@ def test_several_processes_share_the_encoding_of_features(pictures: FinetuneSett
 
 
 @pytest.mark.slow
-def test_end_to_end_training_updates_the_encoder(pictures: FinetuneSettings, tmp_path: Path) -> None:
-    from pipelines.models.bassl import load_bassl_model
-    from pipelines.models.torch_encoders import torch_encoder
-
-    settings = replace(pictures, end_to_end=True, size=32, rate=1e-3, epochs=2)
+def test_end_to_end_training_updates_the_encoder(on_keyframes: FinetuneSettings, tmp_path: Path) -> None:
+    settings = with_options(on_keyframes, end_to_end=True, size=32, rate=1e-3, epochs=2)
     result = finetune(settings)
     assert result.selected_on == "val"
     model = open_model(settings.run.output).boundary_model()
@@ -845,7 +768,7 @@ def test_a_failed_calibration_is_reported_with_its_reason(
 
     monkeypatch.setattr(evaluation, "fit_calibration", fails)
     told: list[str] = []
-    result = finetune(replace(settings, seeds=1), lambda state: told.append(state.note or ""))
+    result = finetune(settings, lambda state: told.append(state.note or ""))
     line = "seed 0: scores are not calibrated (flat)"
     assert told.count(line) == result.notes.count(line) == 1
 

@@ -41,48 +41,33 @@ from pipelines.video.resizing import resize_to_square
 from tests import another_device
 from tests.datasets.annotation_files import put_npz
 from tests.generated_videos import write_generated_videos
+from tests.labelled_videos import write_labelled_videos
 from tests.running import has_lines, soon
 from tests.small_stores import features_in, put_features, refusal
-from tests.training_runs import assert_equal, command_of, left_by, rows_of_log, train_in_two_processes
+from tests.training_runs import (
+    KEYFRAMES,
+    assert_equal,
+    command_of,
+    left_by,
+    pretraining,
+    rows_of_log,
+    train_in_two_processes,
+    trained,
+)
 
 HERE = Process(0, 1, torch.device("cpu"))
 
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index and a feature store of three videos whose scenes have a direction of their own each."""
     folder = tmp_path_factory.mktemp("features")
-    rng = np.random.default_rng(0)
-    features, videos = {}, []
-    for name in ("a", "b", "c"):
-        shots = 60
-        end = np.zeros(shots, np.int8)
-        end[5::6] = 1
-        scene = np.cumsum(np.append(0, end[:-1]))
-        features[name] = (rng.normal(size=(10, 16))[scene] + 0.5 * rng.normal(size=(shots, 16))).astype(np.float32)
-        frames = np.stack([np.arange(shots) * 10, np.arange(shots) * 10 + 10], axis=1)
-        videos.append(IndexedVideo(name, name, frames, frames / 10, end, "train" if name < "c" else "val"))
-    put_features(folder / "features", "made up", features)
-    write_index(folder / "index.h5", videos, {})
-    return folder
+    return write_labelled_videos(folder, splits={"a": "train", "b": "train", "c": "val"}).parent
 
 
 @pytest.fixture
 def settings(data: Path, tmp_path: Path) -> PretrainSettings:
-    return with_options(
-        PretrainSettings,
-        index=data / "index.h5",
-        features=(data / "features",),
-        output=tmp_path / "run",
-        neighbours=3,
-        epochs=2,
-        batch=20,
-        width=32,
-        heads=4,
-        device="cpu",
-        log_steps=1,
-        validate_epochs=0,
-    )
+    sizes = {"neighbours": 3, "epochs": 2, "batch": 20, "width": 32, "heads": 4}
+    return pretraining(data / "index.h5", tmp_path / "run", features=(data / "features",), **sizes)
 
 
 @pytest.fixture(scope="module")
@@ -93,19 +78,8 @@ def videos(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def pixels(videos: Path, settings: PretrainSettings) -> PretrainSettings:
-    return replace(
-        settings,
-        index=videos,
-        features=(),
-        encoder="timm:test_resnet",
-        augmentation=AugmentationSettings(size=32, kernel_size=3),
-        decoded_size=40,
-        neighbours=2,
-        batch=8,
-        epochs=1,
-        workers=0,
-    )
+def pixels(videos: Path, tmp_path: Path) -> PretrainSettings:
+    return pretraining(videos, tmp_path / "run", encoder="timm:test_resnet", width=32, heads=4, **KEYFRAMES)
 
 
 def weights(settings: PretrainSettings) -> dict[str, torch.Tensor]:
@@ -160,11 +134,9 @@ def test_the_model_file_contains_the_trained_parts(settings: PretrainSettings) -
     ids=lambda p: "-".join([p.method, *p.tasks, p.pseudo_boundary, p.variant]),
 )
 def test_every_method_trains_on_features(settings: PretrainSettings, pretext: PretextSettings) -> None:
-    settings = replace(settings, pretext=pretext, epochs=1)
-    result = pretrain(settings)
-    parts = set(result.losses) - {"loss"}
-    expected = set(pretext.tasks) if pretext.has_windows else set()
-    assert parts == expected | ({"simclr"} if "simclr" in pretext.method else set())
+    result = pretrain(settings, pretext=pretext, epochs=1)
+    tasks = {*pretext.tasks} if pretext.has_windows else set()
+    assert set(result.losses) == {"loss", *tasks, *(["simclr"] if "simclr" in pretext.method else [])}
     assert load_bassl_model(result.model).settings.crn is None or pretext.needs_crn
 
 
@@ -173,32 +145,27 @@ def test_every_method_trains_on_features(settings: PretrainSettings, pretext: Pr
 
 def test_the_same_seed_repeats_a_run_and_another_seed_differs(settings: PretrainSettings) -> None:
     pretrain(settings)
-    again = with_options(settings, output=settings.run.output.with_name("again"), overwrite=True)
-    pretrain(again)
-    assert_equal(weights(settings), weights(again))
-    pretrain(again, seed=1)
-    assert not torch.equal(weights(settings)["objective.head_pp.weight"], weights(again)["objective.head_pp.weight"])
+    assert_equal(weights(settings), weights(trained(settings, "again")))
+    other = weights(trained(settings, "other", seed=1))
+    assert not torch.equal(weights(settings)["objective.head_pp.weight"], other["objective.head_pp.weight"])
 
 
 @pytest.mark.slow
 def test_a_killed_run_resumes_bit_for_bit_within_an_epoch(settings: PretrainSettings) -> None:
-    settings = replace(settings, batch=4, epochs=3)
-    whole = with_options(settings, output=settings.run.output.with_name("whole"))
+    settings = with_options(settings, batch=4, epochs=3)
     process = subprocess.Popen([sys.executable, *command_of(settings)], stderr=subprocess.PIPE)
     assert soon(has_lines(settings.run.output / "log.csv", 6), 240)
     process.send_signal(signal.SIGTERM)
     process.communicate(timeout=60)
     assert process.returncode == 143
-    stopped = torch.load(settings.run.output / "state.pt", weights_only=True)["step"]
-    assert 5 <= stopped < 135
+    assert 5 <= torch.load(settings.run.output / "state.pt", weights_only=True)["step"] < 135
     result = pretrain(settings, resume=True)
-    other = pretrain(whole)
+    whole = trained(settings, "whole")
     assert_equal(weights(settings), weights(whole))
-    assert result.losses == other.losses
-    columns = ("step", "loss", "learning_rate")
-    one, two = ([[row[c] for c in columns] for row in rows_of_log(each)] for each in (settings, whole))
+    columns = ("step", "loss", "learning_rate", "ssm", "cgm", "pp", "msm")
+    one, two = ([[row[c] for c in columns] for row in rows_of_log(run)] for run in (settings, whole))
     assert one == two
-    assert pretrain(settings, resume=True).step == 135  # nothing is left to do
+    assert result.step == pretrain(settings, resume=True).step == 135  # nothing is left to do
 
 
 def test_a_non_finite_loss_ends_the_run_and_keeps_the_saved_model(
@@ -206,9 +173,9 @@ def test_a_non_finite_loss_ends_the_run_and_keeps_the_saved_model(
 ) -> None:
     steps: list[int] = []
 
-    def step(*given: Any, **more: Any) -> PretextLoss:
+    def step(*arguments: Any, **options: Any) -> PretextLoss:
         steps.append(1)
-        loss = take_step(*given, **more)
+        loss = take_step(*arguments, **options)
         return loss._replace(total=loss.total * torch.nan) if len(steps) == 11 else loss
 
     monkeypatch.setattr(loop, "take_step", step)
@@ -228,43 +195,31 @@ def test_a_run_killed_before_its_last_model_was_written_writes_it_when_it_is_res
     assert result.model.read_bytes() == whole
 
 
-def test_log_rows_after_the_saved_step_are_removed_on_resume(settings: PretrainSettings) -> None:
-    pretrain(settings)
-    with (settings.run.output / "log.csv").open("a") as file:
-        file.write("19,3,0.1,1,1,1,1,1,1,1\n20,3,0.")
-    pretrain(settings, resume=True)
-    assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 19))
-
-
 def test_a_run_can_be_resumed_only_with_the_same_features_and_shots(
     settings: PretrainSettings, data: Path, tmp_path: Path
 ) -> None:
+    def refused(words: str, **options: Any) -> None:
+        refusal(lambda: pretrain(settings, resume=True, **options), words, error=BasslError)
+
     pretrain(settings)
-    resumed = with_options(settings, resume=True)
     other = tmp_path / "other"
     put_features(other, "other", features_in(data / "features"))
-    refusal(
-        lambda: pretrain(replace(resumed, features=(other,))),
-        "encoder of the features made up, not other",
-        error=BasslError,
-    )
+    refused("encoder of the features made up, not other", features=(other,))
     index = read_index(settings.index)
     videos = [
         IndexedVideo(name, name, index.frames[rows] + 1, index.seconds[rows], index.label[rows], split)
         for name, rows, split in zip(index.video_ids, map(index.span, range(3)), index.splits, strict=True)
     ]
     write_index(tmp_path / "index.h5", videos, {})
-    refusal(lambda: pretrain(replace(resumed, index=tmp_path / "index.h5")), "another index", error=BasslError)
+    refused("another index", index=tmp_path / "index.h5")
 
 
 @pytest.mark.slow
 def test_one_and_two_processes_train_the_same_model_and_can_resume_each_other(settings: PretrainSettings) -> None:
-    one = replace(settings, dropout=0.0, precision="float64")
+    one = trained(settings, "one", dropout=0.0, precision="float64")
     two = with_options(one, output=one.run.output.with_name("two"))
     train_in_two_processes(two)
-    pretrain(one)
-    for name, tensor in weights(one).items():
-        torch.testing.assert_close(weights(two)[name], tensor, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(weights(two), weights(one), rtol=1e-9, atol=1e-12)
     for row, other in zip(rows_of_log(one), rows_of_log(two), strict=True):
         for name in ("loss", "ssm", "cgm", "pp", "msm"):
             assert float(row[name]) == pytest.approx(float(other[name]), rel=1e-6)
@@ -275,8 +230,7 @@ def test_one_and_two_processes_train_the_same_model_and_can_resume_each_other(se
         pretrain(begun, stop)
     train_in_two_processes(with_options(begun, resume=True))
     assert [row["step"] for row in rows_of_log(begun)] == [row["step"] for row in rows_of_log(one)]
-    for name, tensor in weights(one).items():
-        torch.testing.assert_close(weights(begun)[name], tensor, rtol=1e-9, atol=1e-12)
+    torch.testing.assert_close(weights(begun), weights(one), rtol=1e-9, atol=1e-12)
 
 
 def test_processes_use_the_same_random_draws() -> None:
@@ -349,9 +303,9 @@ def test_videos_of_other_splits_need_no_features(settings: PretrainSettings, tmp
     features = features_in(settings.features[0])
     del features["c"]  # of the validation split
     put_features(tmp_path / "some", "made up", features)
-    some = replace(settings, features=(tmp_path / "some",), validate_epochs=1)
+    some = with_options(settings, features=(tmp_path / "some",), validate_epochs=1)
     refusal(lambda: pretrain(some), "no features of c", error=BasslError)
-    pretrain(replace(some, splits=("train",)))
+    pretrain(some, splits=("train",))
     without = weights(some)
     pretrain(settings, splits=("train",), overwrite=True)
     assert_equal(without, weights(settings))
@@ -370,9 +324,9 @@ def test_videos_of_other_splits_need_no_keyframes(pixels: PretrainSettings, vide
         split=tmp_path / "split.json",
         feature_folder=tmp_path / "index",
     )
-    some = replace(pixels, index=output, validate_epochs=1)
-    refusal(lambda: pretrain(some), "no keyframes of npz/bare", "--only-complete", error=BasslError)
-    assert pretrain(replace(some, splits=("train",))).step > 0
+    words = ("no keyframes of npz/bare", "--only-complete")
+    refusal(lambda: pretrain(pixels, index=output, validate_epochs=1), *words, error=BasslError)
+    assert pretrain(pixels, index=output, validate_epochs=1, splits=("train",)).step > 0
 
 
 def test_batches_of_keyframes_do_not_depend_on_the_number_of_workers(videos: Path) -> None:
@@ -393,7 +347,7 @@ def test_batches_of_keyframes_do_not_depend_on_the_number_of_workers(videos: Pat
 
 @pytest.mark.parametrize("method", ["bassl", "simclr-instance", "simclr-temporal", "simclr-nn", "bassl+simclr-nn"])
 def test_every_method_trains_on_keyframes(pixels: PretrainSettings, method: Any) -> None:
-    result = pretrain(replace(pixels, encoder="resnet18", pretext=PretextSettings(method=method)))
+    result = pretrain(pixels, encoder="resnet18", pretext=PretextSettings(method=method))
     model = load_bassl_model(result.model)
     assert model.settings.encoder == "resnet18"
     assert model.encoder["layer4.1.bn2.weight"].abs().max() > 0  # zero at first: it has learned
@@ -402,8 +356,7 @@ def test_every_method_trains_on_keyframes(pixels: PretrainSettings, method: Any)
 
 def test_losses_fall_when_training_on_keyframes(pixels: PretrainSettings) -> None:
     states: list[TrainingProgress] = []
-    settings = replace(pixels, epochs=5, base_rate=10.0, warm_up=0.0)
-    result = pretrain(settings, states.append)
+    result = pretrain(pixels, states.append, epochs=5, base_rate=10.0, warm_up=0.0)
     steps = result.steps // 5
     assert result.losses["loss"] < np.mean([state.losses["loss"] for state in states[:steps]])
 
@@ -411,39 +364,30 @@ def test_losses_fall_when_training_on_keyframes(pixels: PretrainSettings) -> Non
 @pytest.mark.slow
 def test_micro_batches_give_the_gradients_of_the_whole_batch(pixels: PretrainSettings) -> None:
     # A network without batch normalisation, for that is the exception.
-    whole = replace(pixels, encoder="timm:test_vit", augmentation=AugmentationSettings(size=160), precision="float64")
-    whole = replace(whole, batch=16)
-    parts = with_options(whole, output=whole.run.output.with_name("parts"), micro_batch=6)
-    pretrain(whole)
-    pretrain(parts)
-    for name, tensor in weights(whole).items():
-        torch.testing.assert_close(weights(parts)[name], tensor, rtol=1e-7, atol=1e-10)
+    augmentation = AugmentationSettings(size=160)
+    whole = trained(pixels, "whole", encoder="timm:test_vit", augmentation=augmentation, precision="float64", batch=16)
+    parts = trained(whole, "parts", micro_batch=6)
+    torch.testing.assert_close(weights(parts), weights(whole), rtol=1e-7, atol=1e-10)
 
 
 def test_a_frozen_encoder_does_not_change_and_a_run_can_start_from_another_run(pixels: PretrainSettings) -> None:
     first = load_bassl_model(pretrain(pixels).model)
-    then = with_options(
-        pixels,
-        output=pixels.run.output.with_name("then"),
-        init=str(pixels.run.output / "model.safetensors"),
-        freeze_encoder=True,
+    init = str(pixels.run.output / "model.safetensors")
+    second = load_bassl_model(
+        trained(pixels, "second", init=init, freeze_encoder=True).run.output / "model.safetensors"
     )
-    second = load_bassl_model(pretrain(then).model)
     assert_equal(first.encoder, second.encoder)
-    assert not torch.equal(
-        first.crn["shot_embedding.shot_embedding.weight"], second.crn["shot_embedding.shot_embedding.weight"]
-    )
+    name = "shot_embedding.shot_embedding.weight"
+    assert not torch.equal(first.crn[name], second.crn[name])
 
 
 @pytest.mark.slow
 def test_a_resumed_run_on_keyframes_equals_an_uninterrupted_one(pixels: PretrainSettings) -> None:
-    settings = replace(pixels, epochs=2)
+    settings = with_options(pixels, epochs=2)
     with left_by(lambda state: state.step > state.steps // 2) as stop:
         pretrain(settings, stop)
     pretrain(settings, resume=True)
-    whole = with_options(settings, output=settings.run.output.with_name("whole"))
-    pretrain(whole)
-    assert_equal(weights(settings), weights(whole))
+    assert_equal(weights(settings), weights(trained(settings, "whole")))
 
 
 # Validation on keyframes
@@ -520,7 +464,7 @@ def test_validation_holds_few_keyframes_whatever_the_length_of_the_videos(
 
 @pytest.mark.slow
 def test_ctrl_c_stops_reader_processes_and_the_current_step_is_finished(pixels: PretrainSettings) -> None:
-    settings = replace(pixels, workers=2, epochs=1000)
+    settings = with_options(pixels, workers=2, epochs=1000)
     command = [sys.executable, *command_of(settings)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     assert soon(has_lines(settings.run.output / "log.csv", 4), 240)
@@ -537,18 +481,15 @@ def test_a_compiled_run_writes_the_same_files_and_can_be_resumed(
 ) -> None:
     compile_ = torch.compile
     monkeypatch.setattr(torch, "compile", lambda function: compile_(function, backend="eager"))
-    plain = replace(pixels, dropout=0.0, epochs=2, validate_epochs=1)
-    made = with_options(plain, compile=True, output=plain.run.output.with_name("made"))
+    plain = trained(pixels, "plain", dropout=0.0, epochs=2, validate_epochs=1)
+    compiled = with_options(plain, compile=True, output=pixels.run.output)
     with left_by(lambda state: state.step > state.steps // 2) as stop:
-        pretrain(made, stop)
-    result = pretrain(made, resume=True)
-    pretrain(plain)
-    assert weights(made).keys() == weights(plain).keys()
-    for name, tensor in weights(plain).items():
-        torch.testing.assert_close(weights(made)[name], tensor, rtol=1e-3, atol=1e-4)
+        pretrain(compiled, stop)
+    result = pretrain(compiled, resume=True)
+    torch.testing.assert_close(weights(compiled), weights(plain), rtol=1e-3, atol=1e-4)
     assert not any("_orig_mod" in name for name in load_bassl_model(result.model).crn)
     # Either goes on with the other's run.
-    assert pretrain(made, compile=False, resume=True).step == result.step
+    assert pretrain(compiled, compile=False, resume=True).step == result.step
 
 
 # On another device
@@ -561,7 +502,8 @@ def test_a_run_on_another_device_keeps_tensors_there_and_synchronises_only_for_l
     settings: PretrainSettings, pixels: PretrainSettings, monkeypatch: pytest.MonkeyPatch, source: str, method: Any
 ) -> None:
     settings = settings if source == "features" else pixels
-    settings = replace(settings, pretext=PretextSettings(method=method), log_steps=1000, epochs=1, dropout=0.0)
+    pretext = PretextSettings(method=method)
+    settings = with_options(settings, pretext=pretext, log_steps=1000, epochs=1, dropout=0.0)
     here: list[TrainingProgress] = []
     pretrain(settings, here.append)
 
@@ -581,7 +523,7 @@ def test_a_run_on_another_device_keeps_tensors_there_and_synchronises_only_for_l
     monkeypatch.setattr(loop, "save_state", lambda *_: None)  # such tensors cannot be pickled
     there: list[TrainingProgress] = []
     with device:
-        pretrain(with_options(settings, output=settings.run.output.with_name("there")), there.append)
+        pretrain(settings, there.append, output=settings.run.output.with_name("there"))
     assert len(marks) > 1
     assert device.waits[marks[0] : marks[-1]] == []
     assert len(device.waits) > marks[-1]  # the log reads the losses
@@ -593,7 +535,7 @@ def test_a_run_on_another_device_keeps_tensors_there_and_synchronises_only_for_l
 
 def test_impossible_settings_are_refused_in_one_line(settings: PretrainSettings, pixels: PretrainSettings) -> None:
     def told(*words: str, base: PretrainSettings = settings, **changes: Any) -> None:
-        refusal(lambda: pretrain(replace(base, **changes)), *words, error=BasslError)
+        refusal(lambda: pretrain(base, **changes), *words, error=BasslError)
 
     told("180 shots do not fill a batch of 256", batch=256)
     told("splits test", "train, val", splits=("test",))
@@ -618,34 +560,36 @@ def test_impossible_settings_are_refused_in_one_line(settings: PretrainSettings,
 
 
 def test_non_finite_weights_are_not_saved(settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch) -> None:
-    def overflowing(trainer: Any, *given: Any, **named: Any) -> Any:
+    def overflowing(trainer: Any, *arguments: Any, **options: Any) -> Any:
         trainer.model.objective.head_pp.weight.register_hook(lambda gradient: gradient * torch.nan)
-        return take_step(trainer, *given, **named)
+        return take_step(trainer, *arguments, **options)
 
     monkeypatch.setattr(loop, "take_step", overflowing)
-    one_step = replace(settings, batch=180, epochs=1)
-    refusal(lambda: pretrain(one_step), "a weight of step 1 is not finite", error=BasslError)
+    refusal(lambda: pretrain(settings, batch=180, epochs=1), "a weight of step 1 is not finite", error=BasslError)
     assert not (settings.run.output / "state.pt").exists()
 
 
 def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
     settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    def refused(*words: str, resume: bool = True, **options: Any) -> None:
+        refusal(lambda: pretrain(settings, resume=resume, **options), *words, error=BasslError)
+
     pretrain(settings)
-    before = weights(settings)
-    refusal(lambda: pretrain(settings), "contains a run", "--resume", "--overwrite", error=BasslError)
-    refusal(lambda: pretrain(settings, resume=True, batch=10), "batch 20, not 10", error=BasslError)
-    (settings.run.output / "state.pt").write_bytes(b"PK nothing")
-    refusal(lambda: pretrain(settings, resume=True), "state.pt", "is damaged", error=BasslError)
-    with monkeypatch.context() as patched:  # as where another machine has another folder
+    before, state = weights(settings), settings.run.output / "state.pt"
+    refused("contains a run", "--resume", "--overwrite", resume=False)
+    refused("batch 20, not 10", batch=10)
+    state.write_bytes(b"PK nothing")
+    refused("state.pt", "is damaged")
+    with monkeypatch.context() as patched:  # as if another machine had another folder
         patched.setattr(checkpoints, "gather", lambda process, own: [own, False])
-        refusal(lambda: pretrain(settings, resume=True), "not all processes find the same", error=BasslError)
-    (settings.run.output / "state.pt").unlink()
-    (settings.run.output / "state.pt").mkdir()
-    refusal(lambda: pretrain(settings, resume=True), "state.pt: cannot be read", error=BasslError)
-    (settings.run.output / "state.pt").rmdir()
+        refused("not all processes find the same")
+    state.unlink()
+    state.mkdir()
+    refused("state.pt: cannot be read")
+    state.rmdir()
     model = (settings.run.output / "model.safetensors").read_bytes()
-    refusal(lambda: pretrain(settings, resume=True), "has a model but no state.pt", error=BasslError)
+    refused("has a model but no state.pt")
     assert (settings.run.output / "model.safetensors").read_bytes() == model
     pretrain(settings, overwrite=True)
     assert_equal(before, weights(settings))
