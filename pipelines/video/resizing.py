@@ -16,9 +16,9 @@ def resize_to_square(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
 
 
 def resize_and_crop(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:
-    """The centre square of an image (H, W, 3), its shorter side resized to 8/7 of ``size``: (size, size, 3).
+    """The center square of an image (H, W, 3), its shorter side resized to 8/7 of ``size``: (size, size, 3).
 
-    The paper's release at test time (shorter side to 256, bicubic, centre 224), as torchvision does it by Pillow.
+    The paper's release at test time (shorter side to 256, bicubic, center 224), as torchvision does it by Pillow.
     """
     height, width = image.shape[:2]
     shorter = round(size * 256 / 224)

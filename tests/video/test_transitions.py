@@ -96,7 +96,7 @@ def test_consecutive_transitions_are_returned_in_order() -> None:
     assert kinds(video) == ["dissolve", "cut", "fade"]
 
 
-# --- what is none ---------------------------------------------------------------------------------------------------
+# --- changes that are no transitions --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("pixels", [0.3, 1.0, 3.0])
