@@ -63,8 +63,6 @@ def align(
     Raises DatasetError: a source has no scenes, or none in the part of the video that the other covers, its frames
         cannot be converted to seconds, or there is a threshold but the prediction has no scores.
     """
-    if truth.scene_end is None and truth.scenes_frames is None and truth.scenes_seconds is None:
-        raise fault(truth.source, f"has no scenes of {truth.video_id} to compare with")
     if threshold is not None:
         if prediction.scores is None:
             raise fault(prediction.source, "has no scores to apply a threshold to; leave out --threshold")
@@ -72,10 +70,12 @@ def align(
         above[-1] = INSIDE
         prediction = replace(prediction, scene_end=above, scenes_frames=None, scenes_seconds=None)
     for source in (truth, prediction):
-        if source.shots is None and source.scenes_frames is None and source.scenes_seconds is None:
-            raise fault(
-                source.source, f"labels the shots of {source.video_id}, but no shot list says where they are; add it"
-            )
+        if source.scenes_frames is None and source.scenes_seconds is None:
+            name = source.video_id
+            if source.scene_end is None:
+                raise fault(source.source, f"has no scenes of {name} to compare with")
+            if source.shots is None:
+                raise fault(source.source, f"labels the shots of {name}, but no shot list says where they are; add it")
     if (video := _on_same_shots(prediction, truth, frame_rate, doubtful)) is not None:
         if not (prediction.part or truth.part):
             return Alignment(video, "same shots")
@@ -94,8 +94,9 @@ def align(
         how: How = "shots of the prediction"
         matching = _match(true, predicted.shots, tolerance, part)
         labels, decisions = matching.labels, matching.carry(predicted.labels, INSIDE)
-        # The lowest score at ends that the prediction has no shot end for.
-        scores = None if predicted.scores is None else matching.carry(predicted.scores, 0.0)
+        scores = np.full(len(matching.shots), np.nan)
+        if predicted.scores is not None:  # the lowest score at ends without a predicted shot end
+            scores = matching.carry(predicted.scores, 0.0)
     else:
         if true.shots is not None and true.labels is not None:
             how, shots, shot_labels = "shots of the truth", true.shots, true.labels
@@ -105,19 +106,21 @@ def align(
             shot_labels = np.append(np.full(len(shots) - 1, SCENE_END, np.int8), np.int8(INSIDE))
         matching = _match(predicted, shots, tolerance, part)
         labels, decisions = matching.carry(shot_labels, INSIDE), matching.labels
-        scores = None
+        scores = np.full(len(matching.shots), np.nan)
 
     is_known = (labels != DOUBTFUL) | (doubtful == "end")
-    true_ends = predicted_ends = None
+    true_ends = predicted_ends = truth_report = prediction_report = None
     if how == "shots of the prediction":
+        truth_report = matching.report
         true_ends = matching.ends[(matching.end_labels != DOUBTFUL) | (doubtful == "end")]
-    else:  # without those that were matched to doubtful ends
+    else:
+        prediction_report = matching.report
         ignored = matching.shots[(decisions != INSIDE) & ~is_known, 1]
         apart = np.abs(matching.ends.mean(axis=1)[:, None] - ignored).min(axis=1, initial=np.inf)
-        predicted_ends = matching.ends[apart > tolerance]
+        predicted_ends = matching.ends[apart > tolerance]  # without the ends matched to ignored ones
     video = VideoScores(
         labels=(labels != INSIDE).astype(np.uint8),
-        scores=np.full(len(matching.shots), np.nan) if scores is None else scores,
+        scores=scores,
         shots=matching.shots,
         seconds=matching.shots,
         known=is_known if doubtful == "ignore" else None,
@@ -127,14 +130,7 @@ def align(
         pieces=how == "true scenes as shots",
         video=truth.video_id,
     )
-    return Alignment(
-        video,
-        how,
-        truth=matching.report if how == "shots of the prediction" else None,
-        prediction=matching.report if how != "shots of the prediction" else None,
-        lengths=lengths if part is None else None,
-        part=part,
-    )
+    return Alignment(video, how, truth_report, prediction_report, lengths if part is None else None, part)
 
 
 @dataclass(frozen=True)
@@ -152,8 +148,8 @@ class _SceneTimes:
         """The earliest and latest time of each scene end (L, 2), which differ if there is a gap; and its label (L,)."""
         if self.scenes is not None:
             return end_spans(self.scenes), np.full(len(self.scenes), SCENE_END, np.int8)
-        if self.shots is None or self.labels is None:
-            raise fault(self.annotation.source, f"has no scenes of {self.annotation.video_id} to match with shots")
+        assert self.shots is not None
+        assert self.labels is not None
         last_shots = np.flatnonzero(self.labels != INSIDE)
         return end_spans(self.shots)[last_shots], self.labels[last_shots]
 
