@@ -24,11 +24,18 @@ from pipelines.scenes import (
     VideoFacts as VideoFacts,
 )
 from pipelines.settings import (
+    Compute as Compute,
     Grouping as Grouping,
+    Indexed as Indexed,
+    Listed as Listed,
+    Matching as Matching,
     OutputSettings as OutputSettings,
     Parallel as Parallel,
     Reading as Reading,
+    Resampling as Resampling,
     RunSettings as RunSettings,
+    ScoredData as ScoredData,
+    TrainingData as TrainingData,
 )
 from pipelines.stages.baseline import BaselineSettings as BaselineSettings, baseline as baseline
 from pipelines.stages.build_index import (
@@ -48,8 +55,8 @@ from pipelines.stages.extract_sound import (
 )
 from pipelines.stages.figure import (
     BoundarySettings as BoundarySettings,
-    CurveSettings as CurveSettings,
     FigureResult as FigureResult,
+    Legend as Legend,
     PseudoBoundarySettings as PseudoBoundarySettings,
     SimilaritySettings as SimilaritySettings,
     draw_boundaries as draw_boundaries,

@@ -6,12 +6,12 @@ import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
 from typing import Any, TypeVar
 
 import typer
 
 from bassl_cli import console
+from pipelines.options import with_options
 from pipelines.progress import TrainingProgress
 from pipelines.training.interruption import stopped_code
 from pipelines.training.machines import STOPPED, Machines, is_worker
@@ -46,7 +46,7 @@ def train(
 ) -> R | None:
     """Run the public function of a training stage, named as its command, on the machines; its result in the process
     that is to show it, None in the others. Raises what `job` and the stage raise; typer.Exit where it was stopped."""
-    settings = replace(settings, device=machines.device or settings.device)
+    settings = with_options(settings, device=machines.device or settings.compute.device)
     advice = f"continue with --resume --output {settings.run.output}"
     with job(machines, stage.__name__, advice) as shows, console.training_progress(quiet) as progress:
         result: Any = stage(settings, progress)

@@ -32,6 +32,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
+from pipelines.options import with_options
 from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stages.pretrain.data import PretextWindows, Views, make_views, noise_of
 from pipelines.stages.pretrain.start import make_model
@@ -77,9 +78,9 @@ class Images(Dataset[tuple[Tensor, Tensor]]):
 
 def bassl(settings: PretrainSettings, index: Index, process: Process, encoder: Any, order: WindowOrder) -> Work:
     windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.run.seed)
-    source = KeyframeWindows(index, windows.rows, process, settings.workers, settings.decoded_size)
+    source = KeyframeWindows(index, windows.rows, process, settings.compute.workers or 0, settings.decoded_size)
     augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std)
-    dtype = weight_dtype(settings.precision)
+    dtype = weight_dtype(settings.compute.precision)
     for batch in source.batches(order, 0):
         yield (
             make_views(windows, order, batch, process, augmentation=augmentation, dtype=dtype),
@@ -161,7 +162,7 @@ def main() -> None:
     arguments = parser.parse_args()
 
     taps = max(3, arguments.size // 10 // 2 * 2 + 1)
-    settings = replace(
+    settings = with_options(
         defaults,
         index=arguments.index,
         encoder=arguments.encoder,
@@ -181,7 +182,7 @@ def main() -> None:
     with process_group(arguments.device) as process:
         for precision in arguments.precision.split(","):
             for compiled in arguments.compile.split(","):
-                now = replace(settings, precision=precision, compile=compiled == "on")
+                now = with_options(settings, precision=precision, compile=compiled == "on")
                 sources: dict[str, Callable[[Any], Work]] = {
                     "bassl": lambda encoder, now=now: bassl(now, index, process, encoder, order),
                     "random": lambda _, now=now: random(now, process, order),

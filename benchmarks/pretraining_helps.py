@@ -37,7 +37,8 @@ from pipelines.training.settings import AugmentationSettings
 Rows = list[dict[str, Any]]
 
 VIDEO = SyntheticVideoSettings(scenes=14, shots_per_scene=(4, 9), shot_seconds=(0.4, 0.8), width=160, height=90)
-ON_VIDEOS = PretrainSettings(
+ON_VIDEOS = with_options(
+    PretrainSettings,
     epochs=20,
     batch=32,
     base_rate=6.0,
@@ -52,8 +53,18 @@ ON_VIDEOS = PretrainSettings(
     validate_epochs=0,
     log_steps=1,
 )
-AFTER_VIDEOS = FinetuneSettings(
-    epochs=20, batch=32, rate=3e-3, width=64, heads=4, neighbours=4, size=32, seeds=1, device="cpu", workers=1
+AFTER_VIDEOS = with_options(
+    FinetuneSettings,
+    epochs=20,
+    batch=32,
+    rate=3e-3,
+    width=64,
+    heads=4,
+    neighbours=4,
+    size=32,
+    seeds=1,
+    device="cpu",
+    workers=1,
 )
 
 

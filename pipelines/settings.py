@@ -4,16 +4,18 @@ heavy."""
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pipelines.files import STDIO
-from pipelines.options import Seconds, accept_text, check_at_least
+from pipelines.options import Seconds, accept_text, check_at_least, rare
 
 DETECTOR_NAMES = ("transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
 """The detectors of :func:`pipelines.video.detectors.make_detector`."""
+Precision = Literal["auto", "float32", "float64", "bf16", "fp16"]
 LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model of a seed
 
 
@@ -122,14 +124,21 @@ class RunSettings(OutputSettings):
     """Continue the run in the output folder; start one if there is none."""
     seed: int = 0
     """Seed of the random draws; with several training runs, the first one's."""
+    log_steps: int = rare(10)
+    """Steps from one row of the log to the next."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_at_least(self, 0, "seed")
+        check_at_least(self, 1, "log_steps")
         if self.seed > LARGEST_SEED:
             raise ValueError(f"seed must be at most {LARGEST_SEED}, not {self.seed}")
         if self.resume and self.overwrite:
             raise ValueError("a run can be resumed or overwritten, not both")
+
+
+ONLY_TRAINING = ("resume", "seed", "log_steps")
+"""Options of `RunSettings` that a stage without random draws does not have."""
 
 
 @dataclass(frozen=True)
@@ -144,3 +153,107 @@ class Parallel:
     def __post_init__(self) -> None:
         accept_text(self)
         check_at_least(self, 1, "jobs")
+
+
+@dataclass(frozen=True)
+class Matching:
+    """How true scenes are read, and matched with shots and predictions."""
+
+    truth: Path | None = None
+    """True scenes, in any format that `bassl score` reads; or a folder with those of this video among others."""
+    tolerance: Seconds = 1.0
+    """Greatest distance, in seconds, of a true scene end from the end of its shot, if the shots differ."""
+    within: Seconds = 3.0
+    """Greatest distance, in seconds, of a true and a predicted boundary that count as one."""
+    frame_rate: float | None = None
+    """Frames per second of videos and label files that contain frame numbers only."""
+    annotator: int = 0
+    """Number of the BBC annotator whose labels are read."""
+    doubtful: Literal["end", "ignore"] = "end"
+    """MovieNet's label -1: 'end' counts as a scene end, as in the paper's release; 'ignore' leaves it out of training
+    and of all metrics but mIoU, coverage and overflow."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        for name, value in (("tolerance", self.tolerance), ("boundary tolerance", self.within)):
+            if not 0 <= value < math.inf:
+                raise ValueError(f"the {name} must be 0 seconds or more, not {value:g}")
+        if self.frame_rate is not None and not 0 < self.frame_rate <= 1000:
+            raise ValueError(f"{self.frame_rate:g} is not a number of frames per second")
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """Confidence intervals by bootstrap over videos."""
+
+    resamples: int = 1000
+    """Draws of videos for the confidence intervals; 0 for none."""
+    seed: int = 0
+    """Seed of the draws."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        check_at_least(self, 0, "seed")
+        if not 0 <= self.resamples <= 100_000:
+            raise ValueError(f"resamples must be from 0 to 100,000, not {self.resamples:,}")
+
+
+@dataclass(frozen=True)
+class Compute:
+    """What runs where in this process."""
+
+    device: str = "auto"
+    """Where PyTorch runs: auto, cpu, cuda or a numbered GPU such as cuda:1; ONNX encoders run on the CPU."""
+    workers: int | None = None
+    """Threads or processes that read keyframes, for each process of a job."""
+    precision: Precision = rare("auto")
+    """Precision of training; auto is bf16 on a GPU (fp16 if it has no bf16) and float32 on a CPU."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        check_at_least(self, 0, "workers")
+        if re.fullmatch(r"auto|cpu|(cuda|mps|xpu)(:\d+)?", self.device) is None:
+            raise ValueError(f"unknown device {self.device!r}; choose auto, cpu, cuda or a numbered GPU such as cuda:1")
+
+
+@dataclass(frozen=True)
+class Indexed:
+    """Videos of an index."""
+
+    index: Path = Path("data/index.h5")
+    """Index of the videos: their shots, keyframes, labels and splits."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+
+
+@dataclass(frozen=True)
+class TrainingData(Indexed):
+    """Features of an index to learn from."""
+
+    features: tuple[Path, ...] = ()
+    """Feature store, or several of one encoder, with all videos of the index. Default: the index's own, or computed
+    ones."""
+    splits: tuple[str, ...] = ()
+    """Splits of the index to learn from, such as train,val. Default: all videos."""
+
+
+@dataclass(frozen=True)
+class ScoredData(Indexed):
+    """Features of an index for a model to read."""
+
+    features: Path = Path("data/features")
+    """Feature store of the model's encoder, or the folder in which it is looked for."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """What a ``scenes.json`` lists."""
+
+    video: Path | None = None
+    """The video. Default: at the path in the ``scenes.json``, from its folder or absolute."""
+    shots: bool = False
+    """Take the shots instead of the scenes."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)

@@ -24,7 +24,7 @@ def baseline(
     if table is not None:
         check_table(table)
         check_writable(table)
-        check_inputs_kept((table,), (settings.index, *settings.features, *settings.extra))
+        check_inputs_kept((table,), (settings.data.index, *settings.data.features, *settings.extra))
     with console.stage_progress(quiet) as progress:
         result = stage(settings, progress)
     if as_json:

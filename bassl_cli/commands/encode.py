@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import typer
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from bassl_cli.training import job
 from pipelines.errors import BasslError, SomeFailedError
+from pipelines.options import with_options
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.training.machines import SOME_FAILED, Machines, is_worker
 
@@ -25,7 +24,7 @@ def encode(settings: EncodeSettings, machines: Machines, quiet: console.Quiet = 
     """
     if settings.parallel.dask and machines != Machines():
         raise BasslError("--dask encodes on the workers of the cluster; leave --gpus and --processes out")
-    settings = replace(settings, device=machines.device or settings.device)
+    settings = with_options(settings, device=machines.device or settings.compute.device)
     with (
         job(machines, "encode", "run the same command again to continue") as shows,
         console.stage_progress(quiet) as progress,

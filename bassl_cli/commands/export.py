@@ -27,7 +27,7 @@ def export(settings: ExportSettings, files: SceneFiles = [SCENES], quiet: consol
     """
     each = {files[0]: settings}
     if len(files) > 1:
-        if settings.to is None or settings.video is not None:
+        if settings.to is None or settings.listed.video is not None:
             raise BasslError("several files are exported with --to FORMAT, and without --video; -o names a folder")
         if settings.run.output is not None:
             check_names_folder(settings.run.output)
@@ -41,7 +41,9 @@ def export(settings: ExportSettings, files: SceneFiles = [SCENES], quiet: consol
         for warning in result.warnings:
             console.warn(warning)
         if not quiet:
-            console.say(f"{console.count(result.listed, 'shot' if settings.shots else 'scene')}; wrote {result.path}")
+            console.say(
+                f"{console.count(result.listed, 'shot' if settings.listed.shots else 'scene')}; wrote {result.path}"
+            )
 
     if console.try_each(files, export_one):
         raise typer.Exit(1)

@@ -12,8 +12,8 @@ from bassl_cli.options import with_settings
 from bassl_cli.typer_internals import PlainGroup
 from pipelines.stages.figure import (
     BoundarySettings,
-    CurveSettings,
     FigureResult,
+    Legend,
     PseudoBoundarySettings,
     SimilaritySettings,
     draw_boundaries,
@@ -106,7 +106,7 @@ def curves(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN", help="Folders of pretrain or finetune.", show_default=False)
     ],
-    settings: CurveSettings,
+    settings: Legend,
     output: Output = Path("curves.png"),
     quiet: console.Quiet = False,
 ) -> None:

@@ -30,7 +30,7 @@ def save_images(
 
     Examples: bassl save-images scenes.json -n 1 --width 640, bassl save-images out/*.json -o images/
     """
-    if len(files) > 1 and settings.video is not None:
+    if len(files) > 1 and settings.listed.video is not None:
         raise BasslError("--video is for one scenes.json; leave it out for several")
     if len(files) > 1:
         check_several(settings.template, settings.run.output, settings.run.overwrite)

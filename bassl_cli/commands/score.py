@@ -96,7 +96,7 @@ def score(
         if path is not None:
             check(path)
             check_writable(path)
-    check_inputs_kept((table, plot), (subject, truth, *(truths or ()), *(compared or ()), settings.index))
+    check_inputs_kept((table, plot), (subject, truth, *(truths or ()), *(compared or ()), settings.data.index))
     result: ScoreResult | Comparison | AnnotatorScores
     with console.stage_progress(quiet) as progress:
         if compared is not None:

@@ -29,12 +29,6 @@ def named_encoder(identity: str) -> str | None:
     return name if name == DEFAULT_ENCODER or is_published(name) else None
 
 
-def check_device(device: str) -> None:
-    """Check the name of a device; whether the device exists is checked when an encoder is loaded. Raises ValueError."""
-    if re.fullmatch(r"auto|cpu|(cuda|mps|xpu)(:\d+)?", device) is None:
-        raise ValueError(f"unknown device {device!r}; choose auto, cpu, cuda or a numbered GPU such as cuda:1")
-
-
 def check_encoder(encoder: str | Path) -> None:
     """Check that an encoder has a known name or id, or is an existing file or folder. Raises BasslError."""
     if encoder == DEFAULT_ENCODER or is_published(encoder) or named_encoder(str(encoder)) is not None:

@@ -10,7 +10,7 @@ from pipelines.files import STDIO, check_inputs_kept
 from pipelines.options import accept_text, nested
 from pipelines.outputs.exports import FORMATS, export as write_export, format_of
 from pipelines.scenes import NO_VIDEO
-from pipelines.settings import OutputSettings
+from pipelines.settings import Listed, OutputSettings
 from pipelines.video.inputs import video_at
 
 
@@ -23,10 +23,7 @@ class ExportSettings:
     run: OutputSettings = nested(
         OutputSettings(), without=("overwrite",), defaults={"output": "beside the input, with the ending of the format"}
     )
-    video: Path | None = None
-    """The video. Default: at the path in the ``scenes.json``, from its folder or absolute."""
-    shots: bool = False
-    """List the shots instead of the scenes."""
+    listed: Listed = nested(Listed())
 
     def __post_init__(self) -> None:
         accept_text(self)
@@ -73,16 +70,16 @@ def export(file: Path | str, settings: ExportSettings) -> ExportResult:
         name = format_of(output)
     if output is None:
         output = beside(file, name)
-    check_inputs_kept((output,), (file, settings.video))
+    check_inputs_kept((output,), (file, settings.listed.video))
     listed = read_scene_list(file)
-    scenes = with_video(listed, settings.video)
-    if settings.video is not None:
+    scenes = with_video(listed, settings.listed.video)
+    if settings.listed.video is not None:
         from pipelines.video.decoding import check_same_video  # start-up time: PyAV
 
-        check_same_video(settings.video, listed)
-    write_export(scenes, output, name, settings.shots)
+        check_same_video(settings.listed.video, listed)
+    write_export(scenes, output, name, settings.listed.shots)
     missing = FORMATS[name].media and video_at(Path(scenes.video.path), scenes.video) is None
-    warnings = FORMATS[name].warnings(scenes, settings.shots)
+    warnings = FORMATS[name].warnings(scenes, settings.listed.shots)
     if missing:
         warnings += (f"{scenes.video.path}: {NO_VIDEO}; {output} refers to it all the same",)
-    return ExportResult(output, len(scenes.shots if settings.shots else scenes.scenes), warnings)
+    return ExportResult(output, len(scenes.shots if settings.listed.shots else scenes.scenes), warnings)

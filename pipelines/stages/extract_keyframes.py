@@ -19,7 +19,7 @@ from pipelines.options import accept_text, nested, with_options
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import VideoFacts
-from pipelines.settings import DETECTOR_NAMES, Parallel, Reading, RunSettings
+from pipelines.settings import DETECTOR_NAMES, ONLY_TRAINING, Parallel, Reading, RunSettings
 from pipelines.video.inputs import READ_TWICE, find_videos, fingerprint, video_ids
 from pipelines.video.shots import KeyframedShot, ReaderSettings
 from pipelines.video_jobs import VideoTask, run
@@ -32,7 +32,7 @@ if TYPE_CHECKING:  # start-up time: h5py
 class ExtractSettings:
     """How videos are cut into shots and what is kept of each shot."""
 
-    run: RunSettings = nested(RunSettings(Path("data/keyframes")), without=("resume", "seed"))
+    run: RunSettings = nested(RunSettings(Path("data/keyframes")), without=ONLY_TRAINING)
     """Folder of the keyframe stores, one for each video."""
     parallel: Parallel = nested(Parallel(), defaults={"jobs": "one for each core"})
     reading: Reading = nested(Reading(detector="transitions"), without=("shots",))

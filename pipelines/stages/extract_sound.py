@@ -13,7 +13,7 @@ from pipelines.files import check_writable, is_file
 from pipelines.options import accept_text, nested, with_options
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
-from pipelines.settings import Parallel, RunSettings
+from pipelines.settings import ONLY_TRAINING, Indexed, Parallel, RunSettings
 from pipelines.video.inputs import READ_TWICE, find_videos, video_ids
 from pipelines.video_jobs import VideoTask, run
 
@@ -25,9 +25,8 @@ if TYPE_CHECKING:  # start-up time: numpy, h5py
 class SoundSettings:
     """Which videos' sound, and where the features go."""
 
-    index: Path = Path("data/index.h5")
-    """Index of the videos, with their shots."""
-    run: RunSettings = nested(RunSettings(Path("data/sound")), without=("resume", "seed"))
+    data: Indexed = nested(Indexed())
+    run: RunSettings = nested(RunSettings(Path("data/sound")), without=ONLY_TRAINING)
     """Folder of the sound features, one file for each video."""
     parallel: Parallel = nested(Parallel(), without=("dask",), defaults={"jobs": "one for each core"})
 
@@ -61,7 +60,7 @@ def extract_sound(
     from pipelines.stores.index import read_index
 
     videos = find_videos(inputs)
-    index = read_index(settings.index)
+    index = read_index(settings.data.index)
     tasks = [
         VideoTask(video, name, feature_file(settings.run.output, name), settings)
         for video, name in zip(videos, video_ids(videos), strict=True)
@@ -101,7 +100,7 @@ def _extract(task: VideoTask[SoundSettings], report: ReportVideo) -> VideoResult
     from pipelines.stores.index import read_index
     from pipelines.video.sound import SOUND, shot_sounds
 
-    index = read_index(task.settings.index)
+    index = read_index(task.settings.data.index)
     number = index.video_ids.index(task.video_id)
     seconds = index.seconds[index.span(number)]
     if not np.isfinite(seconds).all():

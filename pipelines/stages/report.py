@@ -5,19 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import BasslError, StoreError, VideoError
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable, paths_of
-from pipelines.options import Seconds, accept_text, nested, with_options
+from pipelines.options import accept_text, nested, with_options
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import NO_VIDEO, SceneList
-from pipelines.settings import OutputSettings
-from pipelines.stages.score import ScoreSettings, score
-from pipelines.stages.score.settings import check_frame_rate, check_seconds
+from pipelines.settings import Listed, Matching, OutputSettings
+from pipelines.stages.score import score
 from pipelines.video.inputs import listed_id, video_at
 from pipelines.video.shots import ReaderSettings
 from pipelines.video.video_process import VideoProcess
@@ -35,21 +34,13 @@ class ReportSettings:
         OutputSettings(), without=("overwrite",), defaults={"output": "SCENES.html beside the input"}
     )
     """The page; for several files a folder."""
-    video: Path | None = None
-    """The video. Default: at the path in the ``scenes.json``, from its folder or absolute."""
-    truth: Path | None = None
-    """True scenes, in any format that `bassl score` reads; or a folder with those of this video among others."""
-    tolerance: Seconds = ScoreSettings.tolerance
-    """Greatest distance, in seconds, of a true scene end from the end of its shot."""
-    frame_rate: float | None = None
-    """Frames per second of true scenes whose file does not say."""
+    listed: Listed = nested(Listed(), without=("shots",))
+    matching: Matching = nested(Matching(), without=("within", "annotator", "doubtful"))
     keyframes: Path = Path("data/keyframes")
     """Folder of keyframe stores, from which images are taken if it has the video; else they are read from the video."""
 
     def __post_init__(self) -> None:
         accept_text(self)
-        check_seconds("tolerance", self.tolerance)
-        check_frame_rate(self.frame_rate)
 
 
 def report(
@@ -78,11 +69,11 @@ def report(
     if path.suffix.lower() not in (".html", ".htm"):
         raise BasslError(f"{path}: a page's name ends in .html")
     stored = read_scene_list(file)
-    listed = with_video(stored, settings.video)
+    listed = with_video(stored, settings.listed.video)
     video = video_at(Path(listed.video.path), listed.video)
-    check_inputs_kept((path,), (file, video, settings.truth))
+    check_inputs_kept((path,), (file, video, settings.matching.truth))
     check_writable(path)
-    truth, notes = (None, ()) if settings.truth is None else _truth(file, settings.truth, settings)
+    truth, notes = (None, ()) if settings.matching.truth is None else _truth(file, settings.matching.truth, settings)
     warnings: list[str] = []
     images = _stored_images(listed, settings.keyframes)
     if not images and video is not None:
@@ -128,8 +119,8 @@ def report_videos(
     from pipelines.outputs.page.videos import save_index  # start-up time: Jinja, Pillow
 
     sources = paths_of(files)
-    if settings.video is not None:
-        raise BasslError(f"{settings.video}: is one video, but {len(sources)} files are given")
+    if settings.listed.video is not None:
+        raise BasslError(f"{settings.listed.video}: is one video, but {len(sources)} files are given")
     if settings.run.output is not None:
         check_names_folder(settings.run.output)
     index = index_path(sources, settings)
@@ -169,8 +160,7 @@ def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds,
     from pipelines.datasets.scene_files import read_scenes_json  # start-up time: numpy
     from pipelines.outputs.page import TrueEnds  # start-up time: Jinja, Pillow
 
-    scoring = ScoreSettings(tolerance=settings.tolerance, frame_rate=settings.frame_rate, resamples=0)
-    scored = score(file, truth, scoring)
+    scored = score(file, truth, matching=replace(settings.matching, truth=None), resamples=0)
     ((name, alignment),) = scored.alignments.items()
     shots = read_scenes_json(file)
     assert shots.shots_seconds is not None
@@ -183,7 +173,7 @@ def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds,
         TrueEnds(
             shots=tuple(own[end] for end in ends if end in own),
             elsewhere=tuple(end for end in ends if end not in own),
-            tolerance=settings.tolerance,
+            tolerance=settings.matching.tolerance,
             source=f"{truth.name}, {name}" if truth.is_dir() else truth.name,
         ),
         scored.notes,

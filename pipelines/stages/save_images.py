@@ -15,7 +15,7 @@ from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import check_template, file_names, padded_number
 from pipelines.progress import ReportProgress
 from pipelines.scenes import NO_VIDEO, SceneList, Shot, timecode
-from pipelines.settings import OutputSettings
+from pipelines.settings import Listed, OutputSettings
 from pipelines.video.inputs import listed_id, video_at
 
 _NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")
@@ -32,10 +32,9 @@ class ImageSettings:
 
     run: OutputSettings = nested(OutputSettings(), defaults={"output": "VIDEO-images in the current folder"})
     """Folder of the images."""
+    listed: Listed = nested(Listed())
     images: int = 3
     """Images of each scene."""
-    shots: bool = False
-    """Images of each shot instead."""
     sprite: bool = False
     """Save all in one image (each 160 pixels wide, unless --width or --height is given), and a WebVTT file with their
     times and places, for the thumbnails that video players show above the timeline."""
@@ -51,8 +50,6 @@ class ImageSettings:
     """Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $SHOT_NUMBER, $IMAGE_NUMBER and
     $TIMECODE. Default: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER, or with shot and $SHOT_NUMBER; of a sprite
     $VIDEO_NAME-thumbnails."""
-    video: Path | None = None
-    """The video. Default: at the path in the ``scenes.json``, from its folder or absolute."""
 
     def __post_init__(self) -> None:
         accept_text(self)
@@ -70,7 +67,7 @@ class ImageSettings:
         """The name of each file."""
         if self.sprite:
             return self.filename or "$VIDEO_NAME-thumbnails"
-        unit = "shot-$SHOT_NUMBER" if self.shots else "scene-$SCENE_NUMBER"
+        unit = "shot-$SHOT_NUMBER" if self.listed.shots else "scene-$SCENE_NUMBER"
         return self.filename or f"$VIDEO_NAME-{unit}-$IMAGE_NUMBER"
 
     def size(self, width: int, height: int) -> tuple[int, int]:
@@ -131,7 +128,7 @@ def save_images(
     from pipelines.video.stills import StillReader  # start-up time: PyAV, OpenCV
 
     listed = read_scene_list(Path(file))
-    scenes = with_video(listed, settings.video)
+    scenes = with_video(listed, settings.listed.video)
     video = video_at(Path(scenes.video.path), scenes.video)
     if video is None:
         raise BasslError(f"{scenes.video.path}: {NO_VIDEO}")
@@ -183,7 +180,7 @@ def _names(scenes: SceneList, settings: ImageSettings, name: str, chosen: Sequen
         }
         for one in chosen
     ]
-    needed = f"${'SHOT' if settings.shots else 'SCENE'}_NUMBER and $IMAGE_NUMBER"
+    needed = f"${'SHOT' if settings.listed.shots else 'SCENE'}_NUMBER and $IMAGE_NUMBER"
     return file_names(settings.template, rows, f".{settings.format}", needed)
 
 
@@ -207,7 +204,7 @@ def _chosen(scenes: SceneList, settings: ImageSettings) -> Iterator[_Chosen]:
     """The images, in order of time."""
     for scene in scenes.scenes:
         shots = scenes.shots[scene.start_shot : scene.end_shot]
-        for group in [(shot,) for shot in shots] if settings.shots else [shots]:
+        for group in [(shot,) for shot in shots] if settings.listed.shots else [shots]:
             clear = [_clear_frames(scenes, shot) for shot in group]
             count = sum(end - start for start, end in clear)
             part = (group[-1].end - group[0].start) / settings.images

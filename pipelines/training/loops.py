@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from pipelines.errors import BasslError, first_line
 from pipelines.pretext.settings import Variant
-from pipelines.training.settings import Precision
+from pipelines.settings import Precision
 
 # Each random draw has a seed of its own: a function of the run's seed, the purpose, and the epoch or step.
 # Do not change their values: resumed runs depend on them.

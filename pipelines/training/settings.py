@@ -9,8 +9,6 @@ from typing import Literal
 from pipelines.options import NO_OPTION, accept_text
 
 LARGEST_RATE = 1e30  # float32 has no room for much larger steps
-LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model of a seed
-Precision = Literal["auto", "float32", "float64", "bf16", "fp16"]
 
 
 @dataclass(frozen=True)

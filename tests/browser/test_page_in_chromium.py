@@ -19,7 +19,7 @@ from pipelines.models.scene_ends import choose_scene_ends
 from pipelines.outputs.exports import export
 from pipelines.outputs.page import TrueEnds, save_page
 from pipelines.scenes import group_shots, timecode
-from pipelines.stages.score import ScoreSettings, score
+from pipelines.stages.score import score
 from tests import pages, videos
 from tests.browser.opening import (
     Made,
@@ -293,7 +293,7 @@ def test_corrections_are_saved_in_a_valid_scenes_json(view: Page, made: Made, tm
     assert labels is not None
     assert np.flatnonzero(labels).tolist() == [1, 4, 5, 6]
     made.scenes.save(tmp_path / "found.json")
-    measured = score(tmp_path / "found.json", file, ScoreSettings(resamples=0))
+    measured = score(tmp_path / "found.json", file, resamples=0)
     assert measured.measures["precision"].pooled == pytest.approx(3 / 4)  # 1, 4 and 6 of 1, 3, 4 and 6
     export(read_scene_list(file), tmp_path / "scenes.vtt")
     assert "<b>" not in (tmp_path / "scenes.vtt").read_text()

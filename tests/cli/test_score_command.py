@@ -170,7 +170,7 @@ def test_results_are_shown_where_they_have_no_curves_to_plot(bassl: Bassl, home:
     store = home / "features" / f"npz-{WIDTH}d"
     run = bassl("score", store, "--representation", *on_index, "--plot", "x.png")
     assert (run.code, "kNN precision at 1" in run.out) == (2, True)
-    assert f"{store.name}: only its features are scored, and they have no curves to plot" in run.err
+    assert f"{store.name}: only its features were scored, which have no curves to plot" in run.err
     put_scenes(Path("a.json"))
     put_csv(Path("t.csv"), 0, 20, 50)
     run = bassl("score", "t.csv", "a.json", "--plot", "t.png")

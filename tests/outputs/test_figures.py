@@ -17,12 +17,13 @@ from PIL import Image
 
 from pipelines.errors import BasslError
 from pipelines.models.bassl import load_bassl_model
+from pipelines.options import with_options
 from pipelines.outputs import plots
 from pipelines.scenes import group_shots, without_short
 from pipelines.stages.build_index import build_index
 from pipelines.stages.figure import (
     BoundarySettings,
-    CurveSettings,
+    Legend,
     PseudoBoundarySettings,
     SimilaritySettings,
     draw_boundaries,
@@ -31,7 +32,7 @@ from pipelines.stages.figure import (
     draw_similarity,
 )
 from pipelines.stages.figure.similarity import similarity_figure
-from pipelines.stages.score import ScoreSettings, score
+from pipelines.stages.score import score
 from tests.scored_things import SHAPE, put_csv, put_index, put_pretrained, put_run, put_scenes, scene_list
 from tests.small_stores import jpeg, put_features, put_store, refusal
 
@@ -85,7 +86,7 @@ def test_similarities_use_stored_features_or_contextualised_shots(
 ) -> None:
     (store,) = (indexed / "features").iterdir()
     model = indexed / "pretrained.safetensors"
-    settings = SimilaritySettings(**settings_of(indexed, video="npz/02", first=9, shots=12))
+    settings = with_options(SimilaritySettings, **settings_of(indexed, video="npz/02", first=9, shots=12))
     assert draw_similarity([store, model], tmp_path / "f.png", settings).warnings == ()
 
     features, ends = video(indexed, 2)
@@ -137,7 +138,7 @@ def spans(ends: list[int], length: int) -> list[tuple[float, float]]:
 def test_a_window_shows_its_pseudo_boundary_and_its_true_scene_ends(
     indexed: Path, tmp_path: Path, drawn: list[Figure], centre: int, first: int
 ) -> None:
-    settings = PseudoBoundarySettings(**settings_of(indexed, neighbours=4))
+    settings = with_options(PseudoBoundarySettings, **settings_of(indexed, neighbours=4))
     draw_pseudo_boundaries([f"npz/01:{centre}"], tmp_path / "f.svg", settings)
     features, ends = video(indexed, 1)
     similarity = cosines(features[first : first + 9])[[0, -1]]
@@ -159,7 +160,7 @@ def test_sampled_windows_contain_a_scene_end_and_depend_on_the_seed(
     indexed: Path, tmp_path: Path, drawn: list[Figure]
 ) -> None:
     for seed in (0, 0, 1):
-        settings = PseudoBoundarySettings(**settings_of(indexed, neighbours=2, windows=3, seed=seed))
+        settings = with_options(PseudoBoundarySettings, **settings_of(indexed, neighbours=2, windows=3, seed=seed))
         draw_pseudo_boundaries([], tmp_path / "f.png", settings)
     titles = [[panel.get_title(loc="left") for panel in figure.axes] for figure in drawn]
     assert len(set(titles[0])) == 3
@@ -182,7 +183,7 @@ def test_keyframes_are_drawn_in_order_and_the_pseudo_boundary_is_framed(
     with_keyframes: Path, drawn: list[Figure]
 ) -> None:
     store = with_keyframes / "features" / "made-up"
-    settings = PseudoBoundarySettings(**settings_of(with_keyframes, features=store, neighbours=3))
+    settings = with_options(PseudoBoundarySettings, **settings_of(with_keyframes, features=store, neighbours=3))
     draw_pseudo_boundaries(["video:5"], with_keyframes / "f.png", settings)
     panel = drawn[0].axes[0]
     assert len(panel.images) == 7
@@ -199,7 +200,7 @@ def test_keyframes_are_drawn_in_order_and_the_pseudo_boundary_is_framed(
 
 
 def test_similarities_are_drawn_below_the_keyframes(with_keyframes: Path, drawn: list[Figure]) -> None:
-    settings = SimilaritySettings(**settings_of(with_keyframes, shots=8))
+    settings = with_options(SimilaritySettings, **settings_of(with_keyframes, shots=8))
     draw_similarity([with_keyframes / "features" / "made-up"], with_keyframes / "f.png", settings)
     strip, matrix = drawn[0].axes[:2]
     assert len(strip.images) == 8
@@ -216,7 +217,7 @@ def test_each_lane_shows_its_own_shots_scores_and_scene_ends_by_time(tmp_path: P
     second = tmp_path / "b.json"
     scene_list((0, 15, 22.5, 45, 50), [0, 1], (0.7, 0.8, 0.2, 0.4)).save(second)
     truth = put_csv(tmp_path / "t.csv", 0, 21, 30, 50)
-    settings = BoundarySettings(truth=truth, within=2.0, labels=("one", "two"))
+    settings = with_options(BoundarySettings, truth=truth, within=2.0, labels=("one", "two"))
     draw_boundaries([first, second], tmp_path / "f.svg", settings)
 
     true, one, two = drawn[0].axes
@@ -247,9 +248,9 @@ def test_f1_of_scenes_without_short_ones_equals_that_of_score(tmp_path: Path, dr
     kept = without_short(whole.scenes, 10.0)  # 0 to 60, and 63 to 120
     replace(whole, scenes=kept, settings={"drop_short": True}).save(tmp_path / "a.json")
     truth = put_csv(tmp_path / "t.csv", 0, 60, 63, 120, 122)
-    scored = score(tmp_path / "a.json", truth, ScoreSettings(within=1.0, resamples=0))
+    scored = score(tmp_path / "a.json", truth, within=1.0, resamples=0)
     assert scored.measures["boundary_f1"].pooled == 1.0
-    draw_boundaries([tmp_path / "a.json"], tmp_path / "f.svg", BoundarySettings(truth=truth, within=1.0))
+    draw_boundaries([tmp_path / "a.json"], tmp_path / "f.svg", with_options(BoundarySettings, truth=truth, within=1.0))
     assert "boundary F1 within 1 s: 100.0" in words(tmp_path / "f.svg")
     assert [path.vertices[0, 0] for path in drawn[0].axes[1].collections[0].get_paths()] == [60, 63, 120]
 
@@ -262,7 +263,7 @@ def test_drawing_a_part_of_the_video_does_not_change_the_metrics(tmp_path: Path,
     settings = {"start": 60.0, "end": None}
     replace(whole, shots=shots, scenes=group_shots(shots, [0, 1]), settings=settings).save(tmp_path / "part.json")
     truth = put_csv(tmp_path / "t.csv", 0, 30, 90, 120)
-    settings_of_figure = BoundarySettings(truth=truth, within=1.0)
+    settings_of_figure = with_options(BoundarySettings, truth=truth, within=1.0)
     draw_boundaries([tmp_path / f"{name}.json" for name in order.split()], tmp_path / "f.svg", settings_of_figure)
     assert words(tmp_path / "f.svg").count("boundary F1 within 1 s: 100.0") == 2
 
@@ -281,8 +282,8 @@ def test_one_thing_to_draw_needs_no_list(tmp_path: Path, indexed: Path, with_key
     log = put_logs(tmp_path / "run", "step,epoch,loss\n1,1,2\n2,1,1\n")
     scenes = put_scenes(tmp_path / "a.json")
     store = with_keyframes / "features" / "made-up"
-    videos = SimilaritySettings(**settings_of(with_keyframes, video="video", shots=10))
-    parts = PseudoBoundarySettings(**settings_of(indexed))
+    videos = with_options(SimilaritySettings, **settings_of(with_keyframes, video="video", shots=10))
+    parts = with_options(PseudoBoundarySettings, **settings_of(indexed))
     for draw in (
         lambda out, as_given: draw_curves(as_given(log), out),
         lambda out, as_given: draw_boundaries(as_given(scenes), out),
@@ -363,13 +364,13 @@ def test_curves_are_the_columns_of_the_logs_and_seeds_share_a_line(tmp_path: Pat
 def test_names_are_drawn_literally(tmp_path: Path) -> None:
     names = ("$x^$ & <b>", "_hidden", "two\nlines\x01", "long " * 40)
     runs = [put_logs(tmp_path / str(i), "step,epoch,loss\n1,1,2\n") for i in range(4)]
-    draw_curves(runs, tmp_path / "f.svg", CurveSettings(names))
+    draw_curves(runs, tmp_path / "f.svg", Legend(names))
     texts = [text for text in words(tmp_path / "f.svg").splitlines() if text.strip()]
     assert {"$x^$ & <b>", "_hidden", "two lines�"} <= set(texts)
     assert max(map(len, texts)) < 60
-    (warning,) = draw_curves(runs[:1], tmp_path / "f.png", CurveSettings(("映画",))).warnings
+    (warning,) = draw_curves(runs[:1], tmp_path / "f.png", Legend(("映画",))).warnings
     assert "no 映 画" in warning
-    assert draw_curves(runs[:1], tmp_path / "g.svg", CurveSettings(("映画",))).warnings == ()
+    assert draw_curves(runs[:1], tmp_path / "g.svg", Legend(("映画",))).warnings == ()
 
 
 def test_a_figure_does_not_depend_on_matplotlibrc(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -400,7 +401,7 @@ def test_invalid_settings_are_refused_on_construction() -> None:
         "'random'",
         error=ValueError,
     )
-    refusal(lambda: BoundarySettings(within=-1.0), "tolerance", error=ValueError)
+    refusal(lambda: with_options(BoundarySettings, within=-1.0), "tolerance", error=ValueError)
 
 
 def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp_path: Path) -> None:
@@ -418,11 +419,13 @@ def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp
     put_features(wide, "wide", {"npz/00": np.ones((30, 9), np.float32)})
 
     def similar(*models: Path, **more: Any) -> Callable[[], object]:
-        settings = SimilaritySettings(**settings_of(indexed, **{"video": "npz/00", **more}))
+        settings = with_options(SimilaritySettings, **settings_of(indexed, **{"video": "npz/00", **more}))
         return lambda: draw_similarity(models, out, settings)
 
     def divided(*windows: str, **more: Any) -> Callable[[], object]:
-        return lambda: draw_pseudo_boundaries(windows, out, PseudoBoundarySettings(**settings_of(indexed, **more)))
+        return lambda: draw_pseudo_boundaries(
+            windows, out, with_options(PseudoBoundarySettings, **settings_of(indexed, **more))
+        )
 
     for draw, parts in (
         (similar(store, video="npz/0O"), ("no video 'npz/0O'", "did you mean npz/0")),
@@ -445,7 +448,10 @@ def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp
         (lambda: plots.save_plot(out, Figure(figsize=(4, 500))), ("too much to draw",)),
         (divided("npz/00:3", features=other), ("other", "has no features of npz/00")),
         (lambda: draw_boundaries([tmp_path / "no.json"], out), ("no.json",)),
-        (lambda: draw_boundaries([scenes], out, BoundarySettings(truth=tmp_path / "t.csv")), ("t.csv", "no such")),
+        (
+            lambda: draw_boundaries([scenes], out, with_options(BoundarySettings, truth=tmp_path / "t.csv")),
+            ("t.csv", "no such"),
+        ),
         (lambda: draw_curves([tmp_path / "none"], out), ("none", "no such folder")),
         (lambda: draw_curves([indexed], out), ("contains no log.csv",)),
         (lambda: draw_curves([empty], out), ("log.csv", "no rows yet")),

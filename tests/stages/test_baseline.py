@@ -32,7 +32,7 @@ def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_scores_and_scenes_are_those_of_the_system(index: Path) -> None:
-    result = baseline(BaselineSettings("graph-cut", index))
+    result = baseline(system="graph-cut", index=index)
     (note,) = result.notes
     assert note.startswith("settings chosen on 4 videos: threshold ")
     opened = read_index(index)
@@ -54,7 +54,7 @@ def test_test_labels_do_not_affect_the_chosen_settings(index: Path, tmp_path: Pa
     label[own] = np.roll(label[own], 2)
     other = write_relabelled(index, tmp_path / "index.h5", label)
     for system in ("dp", "siamese"):
-        one, two = (baseline(BaselineSettings(system, path, seeds=1)) for path in (index, other))
+        one, two = (baseline(system=system, index=path, seeds=1) for path in (index, other))
         assert one.notes == two.notes
         np.testing.assert_array_equal(one.videos[0].scores, two.videos[0].scores)
         assert one.measures["f1"].value != two.measures["f1"].value
@@ -62,8 +62,8 @@ def test_test_labels_do_not_affect_the_chosen_settings(index: Path, tmp_path: Pa
 
 @pytest.mark.parametrize("system", ["dp", "siamese"])
 def test_the_scored_split_is_not_used_for_training(index: Path, system: str) -> None:
-    settings = BaselineSettings(system, index, split="val", seeds=1)
-    one, other = baseline(settings), baseline(replace(settings, splits=("train",)))
+    settings = with_options(BaselineSettings, system=system, index=index, split="val", seeds=1)
+    one, other = baseline(settings), baseline(settings, splits=("train",))
     assert [video.video for video in one.videos] == ["d"]
     assert one.notes == other.notes
     np.testing.assert_array_equal(one.videos[0].scores, other.videos[0].scores)
@@ -78,7 +78,7 @@ def test_systems_with_networks_report_seeds_and_accept_further_feature_sets(inde
         for name, marks in zip(opened.video_ids, ends, strict=True)
     }
     put_features(tmp_path / "sound", "sound", sound)
-    settings = BaselineSettings("lgss", index, seeds=2)
+    settings = with_options(BaselineSettings, system="lgss", index=index, seeds=2)
     alone, both = (baseline(one) for one in (settings, replace(settings, extra=(tmp_path / "sound",))))
     assert set(alone.seeds["ap"].values) == {0, 1}
     assert (both.videos[0].scores != alone.videos[0].scores).any()
@@ -91,16 +91,20 @@ def test_systems_with_networks_report_seeds_and_accept_further_feature_sets(inde
 
 def test_unusable_settings_give_a_one_line_error(index: Path) -> None:
     def run(**changes: object) -> object:
-        return baseline(BaselineSettings(index=index), **changes)  # type: ignore[arg-type]
+        return baseline(index=index, **changes)  # type: ignore[arg-type]
 
     refusal(lambda: run(system="lstm"), "lstm", *SYSTEMS, error=BasslError)
     refusal(lambda: run(split="none"), "'none'", "test, train, val", error=BasslError)
     refusal(lambda: run(system="siamese", splits=("val",)), "two labelled videos", error=BasslError)
-    assert baseline(BaselineSettings(index=index, splits=())).notes[0].endswith("defaults")
+    assert baseline(index=index, splits=()).notes[0].endswith("defaults")
 
 
 def test_more_resamples_than_can_be_drawn_are_refused_before_any_work() -> None:
-    refusal(lambda: BaselineSettings(resamples=100_001), "resamples must be from 0 to 100,000", error=ValueError)
+    refusal(
+        lambda: with_options(BaselineSettings, resamples=100_001),
+        "resamples must be from 0 to 100,000",
+        error=ValueError,
+    )
 
 
 def test_features_of_encode_are_found_and_otherwise_encode_is_suggested(bassl: Bassl, tmp_path: Path) -> None:
@@ -131,7 +135,7 @@ def test_a_store_must_be_named_where_the_index_has_features_of_several_encoders(
     (features,) = opened.features.values()
     both = {"made up": features, "other": features}
     write_relabelled(index, tmp_path / "index.h5", opened.label, features=both)
-    settings: Any = BaselineSettings(index=tmp_path / "index.h5")
+    settings: Any = with_options(BaselineSettings, index=tmp_path / "index.h5")
     if stage is finetune:
         settings = with_options(
             FinetuneSettings, index=tmp_path / "index.h5", init="none", output=tmp_path / "run", device="cpu"
@@ -144,9 +148,7 @@ def test_the_command_prints_the_same_result_as_the_stage(bassl: Bassl, index: Pa
     assert run.code == 0
     content: object = plain(run.out)
     assert isinstance(content, dict)
-    assert content["metrics"]["ap"]["pooled"] == pytest.approx(
-        baseline(BaselineSettings("dp", index)).measures["ap"].value
-    )
+    assert content["metrics"]["ap"]["pooled"] == pytest.approx(baseline(system="dp", index=index).measures["ap"].value)
     assert Path("dp.md").read_text().startswith("| metric ")
     refused = bassl("baseline", "lstm", "--index", index)
     assert (refused.code, refused.out) == (2, "")

@@ -146,7 +146,7 @@ def test_an_imported_checkpoint_gives_the_features_of_the_releases_own_pipeline(
         expected = network.eval()(torch.stack(tensors)).numpy()
     build_index([tmp_path / "movienet"], output=tmp_path / "index.h5")
     settings = settings_of(tmp_path / "index.h5", encoder=tmp_path / "run")
-    features = rows_of(settings.index, encode_shots(settings))
+    features = rows_of(settings.data.index, encode_shots(settings))
     # What all shots share would hide what tells them apart.
     for found, wanted in zip(features - features.mean(axis=0), expected - expected.mean(axis=0), strict=True):
         assert found @ wanted / np.linalg.norm(found) / np.linalg.norm(wanted) >= 0.999
@@ -246,7 +246,7 @@ def test_a_killed_run_continues_and_gives_the_same_store(index: Path) -> None:
     assert done.name == "a.h5"
     done.with_name(".b.h5.12345678.partial").write_text("half")
     assert shots_encoded(settings) == 5
-    undisturbed = encode_shots(with_options(settings, output=index.parent / "undisturbed"))
+    undisturbed = encode_shots(settings, output=index.parent / "undisturbed")
     assert contents(done.parent) == contents(undisturbed)
 
 
@@ -292,8 +292,8 @@ def test_only_selected_videos_are_encoded_and_need_keyframes(tmp_path: Path, enc
     build_index([root], output=tmp_path / "index.h5")
     settings = settings_of(tmp_path / "index.h5")
     refusal(lambda: encode_shots(settings), "no keyframes of tt04", "--only-complete")
-    index = read_index(settings.index)
-    labelled = encode_shots(with_options(settings, labelled=True))
+    index = read_index(settings.data.index)
+    labelled = encode_shots(settings, labelled=True)
     assert list(features_in(labelled)) == ["tt01", "tt02"] == [index.video_ids[v] for v in (0, 1)]
     assert find_features(index, encoder.id, settings.run.output) == ()
     assert find_features(index, encoder.id, settings.run.output, [0, 1]) == (labelled,)
@@ -345,13 +345,13 @@ def test_paths_can_be_given_as_text() -> None:
     assert with_options(EncodeSettings, index="index.h5", encoder="resnet50", output="store") == with_options(
         EncodeSettings, index=Path("index.h5"), encoder="resnet50", output=Path("store")
     )
-    assert PretrainSettings(features="a.h5") == PretrainSettings(features=(Path("a.h5"),))
+    assert with_options(PretrainSettings, features="a.h5") == with_options(PretrainSettings, features=(Path("a.h5"),))
     assert with_options(FinetuneSettings, output="run") == with_options(FinetuneSettings, output=Path("run"))
 
 
 def test_invalid_settings_are_refused() -> None:
     with pytest.raises(ValueError, match="workers must be at least 1, not 0"):
-        EncodeSettings(workers=0)
+        with_options(EncodeSettings, workers=0)
 
 
 def test_keyframe_settings_of_an_index_are_known_if_all_stores_agree(tmp_path: Path, video: Path) -> None:

@@ -42,7 +42,7 @@ from pipelines.stages.finetune.features import Encoding, FrozenEncoder
 from pipelines.stages.finetune.start import PretrainedSource
 from pipelines.stages.finetune.task import FeatureTask
 from pipelines.stages.pretrain import PretrainSettings, pretrain
-from pipelines.stages.score import ScoreSettings, score
+from pipelines.stages.score import score
 from pipelines.stores.features import features_of
 from pipelines.stores.index import NO_LABEL, read_index
 from pipelines.training.device_rows import DeviceRows
@@ -129,7 +129,7 @@ def test_every_network_learns_and_its_reported_metrics_can_be_recomputed(
     result = finetune(settings)
     assert (result.selected_on, result.tested_on, result.stopped) == ("val", "test", False)
     assert result.mean["ap"] > 0.75
-    videos = videos_of(settings.index)
+    videos = videos_of(settings.data.index)
     model = open_model(settings.run.output).boundary_model()
     assert (model.crn, model.encoder, model.encoder_name) == (crn, "made up", None)
     span = videos.index.span(4)  # the video to test on
@@ -293,11 +293,11 @@ def test_processes_share_an_epoch_that_contains_every_example_once(data: Path, c
 def test_shots_without_a_label_do_not_affect_training(settings: FinetuneSettings, tmp_path: Path) -> None:
     finetune(settings)
     # A doubtful label where there was none is not learned from if the index says so, and is if it does not.
-    label = read_index(settings.index).label.copy()
+    label = read_index(settings.data.index).label.copy()
     label[59] = -1
-    ignored = write_relabelled(settings.index, tmp_path / "ignored.h5", label, doubtful="ignore")
+    ignored = write_relabelled(settings.data.index, tmp_path / "ignored.h5", label, doubtful="ignore")
     assert_equal(weights(settings), weights(trained(settings, "again", index=ignored)))
-    counted = write_relabelled(settings.index, tmp_path / "counted.h5", label)
+    counted = write_relabelled(settings.data.index, tmp_path / "counted.h5", label)
     more = weights(trained(settings, "more", index=counted))
     assert any(not torch.equal(value, more[name]) for name, value in weights(settings).items())
 
@@ -306,11 +306,11 @@ def test_epochs_of_the_relational_network_have_equally_many_steps_where_doubtful
     settings: FinetuneSettings, tmp_path: Path
 ) -> None:
     # A scene in another place ends for certain: such a view of a video has more labels than the video.
-    label = read_index(settings.index).label.copy()
+    label = read_index(settings.data.index).label.copy()
     label[label == 1] = -1
     label[[5, 65, 125]] = 1
-    index = read_index(write_relabelled(settings.index, tmp_path / "index.h5", label, doubtful="ignore"))
-    videos = videos_of(settings.index)
+    index = read_index(write_relabelled(settings.data.index, tmp_path / "index.h5", label, doubtful="ignore"))
+    videos = videos_of(settings.data.index)
     encoding = Encoding(videos.features, FrozenEncoder("made up", None), None)
     settings = replace(settings, crn="relational", width=None, dropout=None, batch=8)
     split = Split([0, 1, 2], [], [], "last epoch")
@@ -408,17 +408,17 @@ def test_splits_that_cannot_choose_an_epoch_or_test_the_model_are_reported(
 def test_videos_that_are_not_used_need_no_features(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
     finetune(settings)
     features = features_in(data / "features")
-    index = read_index(settings.index)
+    index = read_index(settings.data.index)
     splits = ["" if name == "e" else split for name, split in zip(index.video_ids, index.splits, strict=True)]
-    unused = write_relabelled(settings.index, tmp_path / "index.h5", index.label, splits)
+    unused = write_relabelled(settings.data.index, tmp_path / "index.h5", index.label, splits)
     put_features(tmp_path / "some", "made up", {name: features[name] for name in "abcd"})
     some = with_options(settings, index=unused, features=(tmp_path / "some",), output=tmp_path / "runs" / "some")
     assert finetune(some).tested_on == "validation"
     assert_equal(weights(some), weights(settings))
-    scored = score(some.run.output, None, ScoreSettings(unused, "val", tmp_path / "some", resamples=0))
+    scored = score(some.run.output, None, index=unused, split="val", features=tmp_path / "some", resamples=0)
     assert scored.measures["ap"].pooled == pytest.approx(result_of(some)["seeds"][0]["validation"]["ap"])
     with pytest.raises(BasslError, match="no features of e"):
-        score(some.run.output, None, ScoreSettings(unused, "all", tmp_path / "some"))
+        score(some.run.output, None, index=unused, split="all", features=tmp_path / "some")
 
 
 # The same again
@@ -558,7 +558,6 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
     told("no such", index=tmp_path / "none.h5")
     told("has no features of", features=(write_labelled_videos(tmp_path, splits={"x": ""}).parent / "features",))
     told("which --select test needs", select="test", test_split="tset")
-    told("auto, cpu or cuda", device="tpu")
     told("the ms-lstm has none", crn="ms-lstm")
     told("cannot be shared", crn="transformer", heads=5)
     for changes in (
@@ -567,6 +566,7 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
         {"rate": 1e300},
         {"seed": 10**18},
         {"dropout": 1.0},
+        {"device": "tpu"},
         {"crn": "lstm"},
         {"select": "train"},
         {"resume": True, "overwrite": True},

@@ -120,7 +120,9 @@ def run(settings: FinetuneSettings) -> Path:
 
 def test_a_model_with_sound_finds_scenes_that_only_sound_marks(run: Path, settings: FinetuneSettings) -> None:
     assert settings.sound is not None
-    scoring = ScoreSettings(settings.index, features=settings.feature_folder, sound=settings.sound, device="cpu")
+    scoring = with_options(
+        ScoreSettings, index=settings.data.index, features=settings.feature_folder, sound=settings.sound, device="cpu"
+    )
     heard = score(run, settings=scoring).measures["ap"].pooled
     with one_thread():
         finetune(settings, sound=None, output=run.parent / "deaf")
@@ -133,7 +135,7 @@ def test_a_model_with_sound_finds_scenes_that_only_sound_marks(run: Path, settin
 
 def test_predict_reads_the_sound_of_the_video(run: Path, library: Path) -> None:
     """For a video that was not used in training, with the same scores as `score`."""
-    model = SceneModel(PredictSettings(model=run, device="cpu"))
+    model = SceneModel(with_options(PredictSettings, model=run, device="cpu"))
     found = model.predict(library / "videos" / "d.mkv")
     labels = np.isin(np.arange(SHOTS), ENDS["d"]).astype(np.uint8)
     assert len(found.shots) == SHOTS
@@ -146,7 +148,7 @@ def test_a_video_without_sound_counts_as_silent_with_a_warning(run: Path, tmp_pa
     video = videos.write_video(
         tmp_path / "mute.mp4", videos.pictures(4 * SHOT, cuts, 64, 48, numbered=False), rate=RATE
     )
-    found = SceneModel(PredictSettings(model=run, device="cpu")).predict(video)
+    found = SceneModel(with_options(PredictSettings, model=run, device="cpu")).predict(video)
     assert len(found.shots) == 4
     assert found.warnings == (f"{video}: has no sound, which its model reads; its shots count as silent",)
 
@@ -154,7 +156,13 @@ def test_a_video_without_sound_counts_as_silent_with_a_warning(run: Path, tmp_pa
 def test_videos_missing_in_the_sound_store_count_as_silent_and_other_shots_are_refused(
     run: Path, settings: FinetuneSettings, tmp_path: Path
 ) -> None:
-    scoring = ScoreSettings(settings.index, features=settings.feature_folder, sound=tmp_path / "some", device="cpu")
+    scoring = with_options(
+        ScoreSettings,
+        index=settings.data.index,
+        features=settings.feature_folder,
+        sound=tmp_path / "some",
+        device="cpu",
+    )
     tuning = with_options(settings, sound=scoring.sound, output=tmp_path / "run")
     refusal(lambda: score(run, settings=scoring), scoring.sound, "no such folder of sound")
     put_features(scoring.sound, sound.SOUND, {"other": silent(3)}, {"other": 1})

@@ -55,7 +55,7 @@ needs_model = pytest.mark.skipif(not BUILT_IN.exists(), reason="the model in the
 
 @pytest.fixture(scope="module")
 def result(video: Path, model: Path) -> SceneList:
-    return predict(video, PredictSettings(model=model, device="cpu"))
+    return predict(video, model=model, device="cpu")
 
 
 def test_predict_returns_a_typed_scene_list(result: SceneList) -> None:
@@ -80,7 +80,7 @@ def test_shots_and_scenes_cover_the_video(result: SceneList) -> None:
 
 
 def test_predicting_twice_gives_the_same_result(video: Path, model: Path, result: SceneList) -> None:
-    assert predict(str(video), PredictSettings(model=model, device="cpu")) == result
+    assert predict(str(video), model=model, device="cpu") == result
 
 
 def test_the_saved_scenes_json_is_valid_and_complete(result: SceneList, tmp_path: Path) -> None:
@@ -347,7 +347,7 @@ def test_predict_gives_the_same_scores_as_the_separate_stages(
     synthetic_video: tuple[Path, SyntheticVideo], staged: Path, tmp_path: Path, crn: str
 ) -> None:
     run = put_run(tmp_path / "run", read_index(staged), crn)
-    result = predict(synthetic_video[0], PredictSettings(model=run, device="cpu"))
+    result = predict(synthetic_video[0], model=run, device="cpu")
     expected = as_score_sees_it(run, staged)
     assert len(expected) > 20
     assert np.ptp(expected) > 0.01
@@ -396,7 +396,7 @@ def test_the_recorded_keyframe_settings_affect_the_scores(
     index = read_index(staged)
     facts = {name: value for name, value in keyframe_facts(index).items() if name != missing}
     run = put_run(tmp_path / "run", index, keyframe_facts=facts)
-    result = predict(synthetic_video[0], PredictSettings(model=run, device="cpu"))
+    result = predict(synthetic_video[0], model=run, device="cpu")
     difference = np.abs(as_score_sees_it(run, staged) - [shot.score for shot in result.shots])
     assert difference.max() > 1e-3
 
@@ -419,20 +419,20 @@ def test_a_pre_trained_encoder_is_stored_in_the_model_file(video: Path, tmp_path
         encoder_weights=weights,
         input_size=224,
     )
-    result = predict(video, PredictSettings(model=run, device="cpu"))
+    result = predict(video, model=run, device="cpu")
     expected = as_score_sees_it(run, tmp_path / "index.h5", pretrained)
     np.testing.assert_allclose([shot.score for shot in result.shots], expected, rtol=0, atol=1e-5)
     assert result.settings["encoder_id"] == torch_encoder("resnet18", weights, "cpu").id
     # By that name, the published weights would be meant.
     with pytest.raises(BasslError, match=r"was trained on features of resnet18-.* cannot read those of resnet18;"):
-        predict(video, PredictSettings(model=run, encoder="resnet18", device="cpu"))
+        predict(video, model=run, encoder="resnet18", device="cpu")
 
 
 def test_a_relational_model_reads_any_encoder(video: Path, model: Path, tmp_path: Path) -> None:
     torch.manual_seed(1)
     weights = trainable_encoder("resnet18", pretrained=False).network.state_dict()
     save_bassl_model(tmp_path / "model.safetensors", BasslWeights(BasslSettings("resnet18", None), weights, {}, {}))
-    result = predict(video, PredictSettings(model=model, encoder=str(tmp_path), device="cpu"))
+    result = predict(video, model=model, encoder=str(tmp_path), device="cpu")
     assert result.settings["encoder_id"] == load_encoder(tmp_path, "cpu").id
 
 
@@ -462,7 +462,7 @@ def test_a_model_with_another_encoder_is_an_error(video: Path, staged: Path, tmp
             changes["network"] = build_network("mlp", changes["shape"])
         put_run(tmp_path, index, **changes)
         with pytest.raises(BasslError, match=words) as caught:
-            predict(video, PredictSettings(model=tmp_path, encoder=encoder, device="cpu"))
+            predict(video, model=tmp_path, encoder=encoder, device="cpu")
         assert "\n" not in str(caught.value)
         assert str(tmp_path) in str(caught.value)
 
@@ -471,7 +471,7 @@ def test_encoder_weights_that_differ_from_training_are_refused(video: Path, stag
     weights = trainable_encoder("resnet18", pretrained=False).network.state_dict()
     run = put_run(tmp_path, read_index(staged), encoder_weights=weights, encoder_name="resnet18", input_size=64)
     with pytest.raises(StoreError, match=r"was trained on features of efficientnet_lite0-.*, but its .* is resnet18-"):
-        predict(video, PredictSettings(model=run, device="cpu"))
+        predict(video, model=run, device="cpu")
 
 
 def test_a_model_that_is_only_pre_trained_is_refused_with_a_hint(video: Path, tmp_path: Path) -> None:
@@ -504,7 +504,7 @@ def test_each_video_gets_a_file_and_a_bad_video_fails_alone(
 ) -> None:
     told: list[VideoProgress] = []
     counts: list[int] = []
-    settings = PredictSettings(model=model, device="cpu")
+    settings = with_options(PredictSettings, model=model, device="cpu")
     results = predict_videos([library], tmp_path / "out", settings, progress=told.append, on_start=counts.append)
     assert statuses(results) == {"videos_a.json": "done", "b_a.json": "done", "cut.json": "failed"}
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["b_a.json", "videos_a.json"]
@@ -552,7 +552,7 @@ def test_a_cluster_gives_the_same_scenes_though_a_worker_is_killed(
     encoder = write_network(
         Path("means.onnx"), shape=("B", 3, 32, 32), metadata={"mean": "[0, 0, 0]", "std": "[1, 1, 1]"}
     )
-    settings = PredictSettings(model=model, encoder=str(encoder), device="cpu")
+    settings = with_options(PredictSettings, model=model, encoder=str(encoder), device="cpu")
     for name in ("c", "d"):
         shutil.copy(library / "a.mp4", library / f"{name}.mp4")
     predict_videos([library], Path("alone"), settings)
@@ -569,7 +569,7 @@ def test_a_cluster_gives_the_same_scenes_though_a_worker_is_killed(
 
 
 def test_a_result_is_kept_unless_it_was_made_with_other_settings(library: Path, model: Path, tmp_path: Path) -> None:
-    settings = PredictSettings(model=model, device="cpu")
+    settings = with_options(PredictSettings, model=model, device="cpu")
     output = tmp_path / "out"
 
     def run(**changes: Any) -> list[VideoResult]:
@@ -592,7 +592,7 @@ def test_a_result_is_kept_unless_it_was_made_with_other_settings(library: Path, 
 
 
 def test_a_result_is_kept_only_for_its_own_video(video: Path, model: Path, tmp_path: Path) -> None:
-    settings = PredictSettings(model=model, device="cpu")
+    settings = with_options(PredictSettings, model=model, device="cpu")
     (tmp_path / "d").mkdir()
     copy = shutil.copy(video, tmp_path / "d" / "video.mp4")
     predict_videos([video], tmp_path / "out", settings)

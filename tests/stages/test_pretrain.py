@@ -113,9 +113,9 @@ def test_the_model_file_contains_the_trained_parts(settings: PretrainSettings) -
     crn = model.build_crn()
     assert (crn.settings.neighbors, crn.settings.input_width, crn.settings.hidden) == (3, 16, 128)
     assert model.training["pretext"]["method"] == "bassl"
-    index = read_index(settings.index)
+    index = read_index(settings.data.index)
     assert model.training["data"] == {
-        "path": str(settings.index),
+        "path": str(settings.data.index),
         "videos": len(index.video_ids),
         "shots": len(index.label),
     }
@@ -205,7 +205,7 @@ def test_a_run_can_be_resumed_only_with_the_same_features_and_shots(
     other = tmp_path / "other"
     put_features(other, "other", features_in(data / "features"))
     refused("encoder of the features made up, not other", features=(other,))
-    index = read_index(settings.index)
+    index = read_index(settings.data.index)
     videos = [
         IndexedVideo(name, name, index.frames[rows] + 1, index.seconds[rows], index.label[rows], split)
         for name, rows, split in zip(index.video_ids, map(index.span, range(3)), index.splits, strict=True)
@@ -300,7 +300,7 @@ def test_synthesized_windows_join_only_training_videos(data: Path) -> None:
 
 
 def test_videos_of_other_splits_need_no_features(settings: PretrainSettings, tmp_path: Path) -> None:
-    features = features_in(settings.features[0])
+    features = features_in(settings.data.features[0])
     del features["c"]  # of the validation split
     put_features(tmp_path / "some", "made up", features)
     some = with_options(settings, features=(tmp_path / "some",), validate_epochs=1)
@@ -395,7 +395,7 @@ def test_a_resumed_run_on_keyframes_equals_an_uninterrupted_one(pixels: Pretrain
 
 @pytest.mark.parametrize("workers", [0, 2])
 def test_validation_scores_keyframes(pixels: PretrainSettings, videos: Path, workers: int) -> None:
-    settings = replace(pixels, encoder="resnet18", freeze_encoder=True, validate_epochs=1, workers=workers)
+    settings = with_options(pixels, encoder="resnet18", freeze_encoder=True, validate_epochs=1, workers=workers)
     result = pretrain(settings)
     assert [int(row["epoch"]) for row in rows_of_log(settings, "validation.csv")] == [1]
     assert 0 <= result.validation["ap_pp"] <= 1
@@ -539,7 +539,7 @@ def test_impossible_settings_are_refused_in_one_line(settings: PretrainSettings,
 
     told("180 shots do not fill a batch of 256", batch=256)
     told("splits test", "train, val", splits=("test",))
-    told("no features of", index=pixels.index)
+    told("no features of", index=pixels.data.index)
     told("no keyframes", features=())
     told("no encoder 'vgg'", base=pixels, encoder="vgg")
     told("--init imagenet", init="imagenet")

@@ -19,10 +19,11 @@ from PIL import Image
 
 from pipelines.datasets.scene_list import read_scene_list
 from pipelines.errors import BasslError
+from pipelines.options import with_options
 from pipelines.scenes import SceneList
 from pipelines.stages.predict import PredictSettings, predict_videos
 from pipelines.stages.report import ReportSettings, report, report_videos
-from pipelines.stages.score import ScoreSettings, score
+from pipelines.stages.score import score
 from pipelines.stores.keyframes import StoredShot, write_keyframes
 from pipelines.video.inputs import video_at
 from tests import pages, videos
@@ -119,7 +120,7 @@ def test_a_named_video_of_another_length_is_refused_also_with_a_keyframe_store(
     replace(made[1], video=replace(made[1].video, id="video")).save("scenes.json")
     other = videos.write_video(Path("other.mp4"), videos.pictures(240))
     with pytest.raises(BasslError, match=r"other\.mp4: has 10\.0 s, but the scenes are of a video with"):
-        report("scenes.json", ReportSettings(video=other))
+        report("scenes.json", video=other)
     assert not Path("scenes.html").exists()
 
 
@@ -167,16 +168,16 @@ def test_scenes_from_stdin_get_images_from_the_video(place: Path) -> None:
 def test_true_scene_ends_are_placed_as_score_does(place: Path) -> None:
     # Ends at 0.5 s and 1.3 s are near shots 0 and 1, one at 3.0 s is inside shot 4, the last is the video's own.
     Path("truth.csv").write_text("start,end\n0,0.5\n0.5,1.3\n1.3,3.0\n3.0,5\n")
-    how = ReportSettings(truth=Path("truth.csv"), tolerance=0.2)
+    how = with_options(ReportSettings, truth=Path("truth.csv"), tolerance=0.2)
     result = report("scenes.json", how)
     truth = data_of(result.output)["truth"]
     assert truth == {"shots": [0, 1], "elsewhere": [3.0], "tolerance": 0.2, "source": "truth.csv"}
     assert "2 of 3 true scene ends matched" in result.notes[0]
-    measured = score("scenes.json", "truth.csv", ScoreSettings(tolerance=0.2, resamples=0)).measures
+    measured = score("scenes.json", "truth.csv", tolerance=0.2, resamples=0).measures
     assert measured["recall"].pooled == pytest.approx(1 / 3)
     Path("truths").mkdir()
     shutil.copy("scenes.json", "truths/video.json")
-    same = report("scenes.json", ReportSettings(truth=Path("truths")))
+    same = report("scenes.json", truth=Path("truths"))
     assert data_of(same.output)["truth"]["shots"] == [1, 3, 4, 6]
 
 

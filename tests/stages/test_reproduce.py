@@ -27,7 +27,8 @@ from pipelines.errors import BasslError
 from pipelines.evaluation import paper_tables
 from pipelines.models import encoders, torch_encoders
 from pipelines.models.threads import one_thread
-from pipelines.stages.baseline import BaselineSettings, baseline
+from pipelines.options import with_options
+from pipelines.stages.baseline import baseline
 from pipelines.stages.reproduce import (
     ReproduceResult,
     ReproduceSettings,
@@ -200,7 +201,7 @@ def test_table_numbers_equal_the_results_of_the_commands(table1: Table1) -> None
     assert (first["label"], first["paper"]["AP"]) == ("BaSSL (40 epochs)", {"mean": 57.4, "deviation": 0.08})
     stores = tuple(sorted(work.glob("features-*/*")))
     (index,) = work.glob("bbc-to-ovsd-*.h5")
-    again = baseline(BaselineSettings("grouping", index, stores, frame_rate=25.0))
+    again = baseline(system="grouping", index=index, features=stores, frame_rate=25.0)
     assert row_of(result, "Grouping").cells["AP"].values == (again.measures["ap"].value,)
     assert len(again.videos) == 4
 
@@ -275,7 +276,7 @@ def test_overwriting_runs_each_step_of_the_rows_once(sets: Path, tmp_path: Path,
     first = reproduce(settings, options=RECIPE)
     ran = [*commands]
     assert ran == ["build-index", "build-index", "pretrain", "finetune"]
-    again = reproduce(replace(settings, overwrite=True), options=RECIPE)
+    again = reproduce(with_options(settings, overwrite=True), options=RECIPE)
     assert commands == 2 * ran
     assert row_of(again, "10", 2).cells == row_of(first, "10", 2).cells
 
@@ -368,7 +369,7 @@ def test_an_interrupted_table_continues_to_the_same_numbers(
     monkeypatch.setattr(steps, "run_command", run_here)
     result = reproduce(settings, options=RECIPE)
     assert not result.stopped
-    uninterrupted = reproduce(replace(settings, output=tmp_path / "other"), options=RECIPE)
+    uninterrupted = reproduce(with_options(settings, output=tmp_path / "other"), options=RECIPE)
     assert row_of(result, "8", 1).cells == row_of(uninterrupted, "8", 1).cells
 
 

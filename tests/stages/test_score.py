@@ -35,7 +35,7 @@ from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots
 from tests.scored_things import SHAPE, WIDTH, model, plain, put_csv, put_index, put_pretrained, put_run, put_scenes
 from tests.small_stores import put_store, refusal
 
-QUICK = ScoreSettings(resamples=20)
+QUICK = with_options(ScoreSettings, resamples=20)
 SMALL = {"init": "none", "crn": "mlp", "width": 8, "epochs": 1, "batch": 4, "seeds": 1, "device": "cpu"}
 
 
@@ -50,7 +50,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def settings(home: Path) -> ScoreSettings:
-    return replace(QUICK, index=home / "index.h5", features=home / "nowhere")
+    return with_options(QUICK, index=home / "index.h5", features=home / "nowhere")
 
 
 def put_labelled(folder: Path, images: int = 3) -> Path:
@@ -69,7 +69,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def on_labelled(labelled: Path, tmp_path: Path) -> ScoreSettings:
-    return replace(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
+    return with_options(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
 
 
 def tiny_encoder() -> tuple[str, dict[str, torch.Tensor]]:
@@ -82,7 +82,7 @@ def tiny_encoder() -> tuple[str, dict[str, torch.Tensor]]:
 
 
 def test_a_run_is_scored_on_a_split(home: Path, settings: ScoreSettings) -> None:
-    result = score(home / "run", settings=replace(settings, frame_rate=25.0))
+    result = score(home / "run", settings=with_options(settings, frame_rate=25.0))
     assert len(result.videos) == 3
     assert list(result.measures) == list(METRICS)
     scorer = open_model(home / "run").boundary_model()
@@ -142,9 +142,9 @@ def test_videos_without_times_are_reported(home: Path, settings: ScoreSettings) 
 
 
 def test_the_threshold_setting_decides_predicted_scene_ends(home: Path, settings: ScoreSettings) -> None:
-    everything = score(home / "run", settings=with_options(settings, threshold=0.0))
+    everything = score(home / "run", settings=with_options(settings, threshold=1e-9))
     assert everything.measures["recall"].pooled == 1.0
-    assert score(home / "run", settings=with_options(settings, threshold=1.0)).measures["recall"].pooled == 0.0
+    assert score(home / "run", settings=with_options(settings, threshold=1 - 1e-9)).measures["recall"].pooled == 0.0
 
 
 def test_a_pretrained_model_is_scored_by_its_pseudo_boundary_head(home: Path, settings: ScoreSettings) -> None:
@@ -183,7 +183,7 @@ def test_a_model_of_another_encoder_is_refused(home: Path, tmp_path: Path, setti
     save_boundary_model(path, model(encoder="other-8d"))
     refusal(lambda: score(path, settings=settings), "other-8d", "--features", error=BasslError)
     store = home / "features" / f"npz-{WIDTH}d"
-    refusal(lambda: score(path, settings=replace(settings, features=store)), "other-8d", error=BasslError)
+    refusal(lambda: score(path, settings=with_options(settings, features=store)), "other-8d", error=BasslError)
 
 
 def test_missing_features_are_computed(on_labelled: ScoreSettings, tmp_path: Path) -> None:
@@ -218,7 +218,7 @@ def test_missing_features_are_computed_with_the_preparation_of_the_model(
 def test_scoring_a_run_on_its_training_videos_is_reported_first(labelled: Path, tmp_path: Path) -> None:
     store = encode_shots(index=labelled, output=tmp_path / "features", device="cpu")
     finetune(index=labelled, features=(store,), output=tmp_path / "run", **SMALL)  # type: ignore[arg-type]
-    settings = replace(QUICK, index=labelled, split="all", features=store)
+    settings = with_options(QUICK, index=labelled, split="all", features=store)
     first, *_ = score(tmp_path / "run", settings=settings).notes
     assert first.startswith(f"{tmp_path / 'run'} learned from 2 of these 2 videos")
 
@@ -241,7 +241,7 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
     )
     save_boundary_model(tmp_path / "m.safetensors", tuned)
     assert len(score(tmp_path / "m.safetensors", settings=on_labelled).videos) == 2
-    assert [store.name for store in on_labelled.features.iterdir()] == [encoder.id]
+    assert [store.name for store in on_labelled.data.features.iterdir()] == [encoder.id]
     other = tmp_path / "other.safetensors"
     of_five = torch_encoder(name, weights, "cpu", keyframes=5, size=32, how=how)
     save_boundary_model(other, replace(tuned, encoder=of_five.id, keyframes=5))
@@ -273,7 +273,7 @@ def test_each_seed_of_an_end_to_end_run_is_scored_with_its_own_encoder(
     result = score(tmp_path / "run", settings=on_labelled)
     alone = [score(tmp_path / "run" / f"seed-{seed}.safetensors", settings=on_labelled) for seed in (0, 1)]
     assert result.seeds["ap"].values == {seed: one.measures["ap"].value for seed, one in enumerate(alone)}
-    assert len(list(on_labelled.features.iterdir())) == 2
+    assert len(list(on_labelled.data.features.iterdir())) == 2
 
 
 @pytest.fixture
@@ -285,7 +285,7 @@ def single(on_labelled: ScoreSettings, tmp_path: Path, monkeypatch: pytest.Monke
         return trainable_encoder(name, pretrained=False, **more)
 
     monkeypatch.setattr(torch_encoders, "trainable_encoder", published)
-    return replace(on_labelled, index=put_labelled(tmp_path, images=1))
+    return with_options(on_labelled, index=put_labelled(tmp_path, images=1))
 
 
 @pytest.mark.parametrize(("head", "own"), [("head_sbd", True), ("head_pp", False)], ids=["own encoder", "name alone"])
@@ -300,7 +300,7 @@ def test_an_imported_model_is_scored_on_one_keyframe_per_shot(
     content = BasslWeights(BasslSettings(name, shape), weights if own else {}, network.crn.state_dict(), heads)
     save_bassl_model(tmp_path / "m.safetensors", content)
     assert [video.video for video in score(tmp_path / "m.safetensors", settings=single).videos] == ["a", "b"]
-    (store,) = single.features.iterdir()
+    (store,) = single.data.features.iterdir()
     assert store.name != encoder.id, "features of one keyframe a shot are not those of three"
 
 
@@ -312,7 +312,7 @@ def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(
     save_bassl_model(path, BasslWeights(BasslSettings(name, None), dict(weights), {}, {}))
     refusal(lambda: score(path, settings=on_labelled), path, "--representation", error=BasslError)
     result = score(path, settings=replace(on_labelled, representation=True))
-    (store,) = on_labelled.features.iterdir()
+    (store,) = on_labelled.data.features.iterdir()
     assert result.measures == {}
     # As text: NMI is nan, as these videos have no scenes long enough, and nan differs from itself.
     again = score(store, settings=replace(on_labelled, representation=True))
@@ -348,7 +348,7 @@ def test_missing_files_and_splits_are_refused(
     ids=["threshold", "tolerance", "within", "frame rate", "resamples", "too many resamples", "seed", "doubtful"],
 )
 def test_invalid_settings_are_refused_on_construction(change: dict[str, object], words: list[str]) -> None:
-    refusal(lambda: ScoreSettings(**change), *words, error=ValueError)  # type: ignore[arg-type]
+    refusal(lambda: with_options(ScoreSettings, **change), *words, error=ValueError)  # type: ignore[arg-type]
 
 
 def test_a_file_that_is_not_a_model_is_refused(home: Path, tmp_path: Path, settings: ScoreSettings) -> None:
@@ -363,7 +363,7 @@ def test_a_file_that_is_not_a_model_is_refused(home: Path, tmp_path: Path, setti
 def test_an_index_without_labels_is_refused(tmp_path: Path) -> None:
     put_store(tmp_path / "keyframes" / "a.h5")
     build_index([tmp_path / "keyframes"], output=tmp_path / "index.h5")
-    settings = replace(QUICK, index=tmp_path / "index.h5", split="all")
+    settings = with_options(QUICK, index=tmp_path / "index.h5", split="all")
     refusal(lambda: score("default", settings=settings), "labels", error=BasslError)
 
 
@@ -371,7 +371,7 @@ def test_scoring_the_built_in_model_on_its_training_videos_is_reported_first(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_index(tmp_path)
-    settings = replace(QUICK, index=tmp_path / "index.h5", split="all")
+    settings = with_options(QUICK, index=tmp_path / "index.h5", split="all")
     known = read_index(tmp_path / "index.h5").video_ids[:2]
     assert not any("learned from" in note for note in score("default", settings=settings).notes)
     model = replace(open_model().boundary_model(), training={"trained_on": known})
@@ -391,7 +391,7 @@ def test_a_scenes_json_is_scored_against_a_csv(tmp_path: Path) -> None:
     (note,) = result.notes
     assert "1 of 2 true scene ends matched to ends of the prediction's shots, 0.50 s away on average" in note
     assert "1 had no match within the tolerance" in note
-    assert score(guess, truth, replace(QUICK, threshold=0.95)).measures["recall"].pooled == 0.0
+    assert score(guess, truth, QUICK, threshold=0.95).measures["recall"].pooled == 0.0
 
 
 def test_a_scenes_json_against_itself_is_perfect(tmp_path: Path) -> None:
@@ -519,7 +519,7 @@ def test_lists_that_cannot_be_scored_are_refused(tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text('{"schema": "other"}')
     refusal(lambda: score(tmp_path / "bad.json", guess), "bad.json", error=BasslError)
     csv = put_csv(tmp_path / "t.csv", 0, 20, 50)
-    refusal(lambda: score(csv, guess, replace(QUICK, threshold=0.4)), "no scores", error=BasslError)
+    refusal(lambda: score(csv, guess, QUICK, threshold=0.4), "no scores", error=BasslError)
 
 
 def test_a_score_result_converts_to_plain_json(tmp_path: Path) -> None:

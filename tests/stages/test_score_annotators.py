@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import BasslError
+from pipelines.options import with_options
 from pipelines.stages.score import ScoreSettings, score
 from pipelines.stages.score.lists import score_annotators
 from tests.command import Bassl
 from tests.scored_things import plain, put_csv, put_scenes
 from tests.small_stores import refusal
 
-QUICK = ScoreSettings(resamples=0)
+QUICK = with_options(ScoreSettings, resamples=0)
 
 
 @pytest.fixture

@@ -167,7 +167,7 @@ def test_sound_is_stored_once_for_each_video(video: Path, tmp_path: Path) -> Non
     expected = sound.shot_sounds(video, np.array([[0, 2.5], [2.5, 6.0]]))
     np.testing.assert_array_equal(stored.features[np.arange(2)], expected)
     assert [result.status for result in extract_sound([video], settings)] == ["kept"]
-    assert [result.status for result in extract_sound([video], with_options(settings, overwrite=True))] == ["done"]
+    assert [result.status for result in extract_sound([video], settings, overwrite=True)] == ["done"]
 
 
 def test_an_interrupt_keeps_finished_videos_and_does_not_wait_for_others(video: Path, tmp_path: Path) -> None:

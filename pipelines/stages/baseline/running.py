@@ -18,6 +18,7 @@ from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import VideoScores
 from pipelines.models.index_encoders import encoder_for
 from pipelines.progress import ReportProgress
+from pipelines.settings import ScoredData
 from pipelines.stages.baseline.settings import BaselineSettings
 from pipelines.stages.encode import EncodeSettings
 from pipelines.stages.score import ScoreResult, ScoreSettings
@@ -48,19 +49,19 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
     if settings.extra and not system.several:
         names = ", ".join(name for name, other in SYSTEMS.items() if other.several)
         raise BasslError(f"{settings.system} takes one feature set; leave --extra out, or use {names}")
-    index = read_index(settings.index)
+    index = read_index(settings.data.index)
     if not index.videos_of((settings.split,), labelled=True):
         splits = ", ".join(sorted({split for split in index.splits if split})) or "none"
         raise BasslError(
-            f"{settings.index}: no video of the split {settings.split!r} has labels (splits: {splits}); name another "
-            "with --split, or draw splits with `bassl build-index --split`"
+            f"{settings.data.index}: no video of the split {settings.split!r} has labels (splits: {splits}); name "
+            "another with --split, or draw splits with `bassl build-index --split`"
         )
     sets = _feature_sets(settings, index)
     videos = _videos(settings, index, sets, (settings.split,))
     # the videos to score are never trained on
-    training = _videos(settings, index, sets, [split for split in settings.splits if split != settings.split])
+    training = _videos(settings, index, sets, [split for split in settings.data.splits if split != settings.split])
     if system.learn is not None and len(training) < 2:
-        raise BasslError(f"{settings.index}: {settings.system} needs two labelled videos to learn from")
+        raise BasslError(f"{settings.data.index}: {settings.system} needs two labelled videos to learn from")
 
     notes: tuple[str, ...] = ()
     best: dict[str, Any] = {}
@@ -81,13 +82,16 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
             progress("finding scenes", i, runs * len(videos))
         scored.append(tuple(scores))
     scoring = ScoreSettings(
-        settings.index, settings.split, frame_rate=settings.frame_rate, resamples=settings.resamples
+        ScoredData(settings.data.index),
+        settings.split,
+        matching=settings.matching,
+        resampling=settings.resampling,
     )
     of_seeds = {seed: measure(scores, resamples=0) for seed, scores in enumerate(scored)} if runs > 1 else {}
     return ScoreResult(
         name=settings.system,
         videos=scored[0],
-        measures=measure(scored[0], resamples=settings.resamples),
+        measures=measure(scored[0], resamples=settings.resampling.resamples),
         threshold=None,
         settings=scoring,
         seeds=seed_spreads(of_seeds),
@@ -140,8 +144,8 @@ def _scores(video: BaselineVideo, scenes: Segmentation) -> VideoScores:
 
 def _feature_sets(settings: BaselineSettings, index: Index) -> list[ShotRows]:
     """The feature sets in the rows of the index, (T, D_m) each."""
-    used = index.videos_of((settings.split, *settings.splits), labelled=True)
-    stores = settings.features or _own_stores(index, used)
+    used = index.videos_of((settings.split, *settings.data.splits), labelled=True)
+    stores = settings.data.features or _own_stores(index, used)
     return [features_of(index, some, used).features for some in (stores, *([store] for store in settings.extra))]
 
 
@@ -162,9 +166,9 @@ def _videos(
         span = index.span(video)
         if split not in splits or not index.usable[span].any():
             continue
-        times = index.times(video, settings.frame_rate)
+        times = index.times(video, settings.matching.frame_rate)
         if times is None:
-            raise BasslError(f"{settings.index}: {name} has no times in seconds; --frame-rate gives them")
+            raise BasslError(f"{settings.data.index}: {name} has no times in seconds; --frame-rate gives them")
         labels = index.targets(index.rows([video])).astype(np.uint8)
         labels[-1] = 0  # the video's end is not a scene end to predict
         features = tuple(one[span] for one in sets)

@@ -49,8 +49,8 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
         raise BasslError(f"nothing to index: no video is complete ({name}: {why})")
     if not videos:
         raise BasslError("nothing to index: name folders of keyframe stores, MovieNet, BBC, OVSD or .npz features")
-    if settings.frame_rate is not None:
-        videos = [_add_times(video, settings.frame_rate) for video in videos]
+    if settings.matching.frame_rate is not None:
+        videos = [_add_times(video, settings.matching.frame_rate) for video in videos]
     videos, matches, notes = _label(videos, settings)
     expected: Iterable[str] = SPLITS if any(video.split for video in videos) else ()
     if isinstance(settings.split, Path):
@@ -67,11 +67,12 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
     recorded = {
         "split": str(settings.split) if isinstance(settings.split, Path) else settings.split,
         "seed": settings.run.seed,
-        "tolerance": settings.tolerance,
-        "annotator": settings.annotator,
+        "tolerance": settings.matching.tolerance,
+        "annotator": settings.matching.annotator,
     }
     stores = {name: store_path(settings.feature_folder, name) for name in features}
-    index = joined(settings.run.output, videos, recorded, settings.doubtful, stores)  # raises before a file is replaced
+    # raises before a file is replaced
+    index = joined(settings.run.output, videos, recorded, settings.matching.doubtful, stores)
     for name, encodings in features.items():
         _check_widths(stores[name], encodings, colour)
         if not settings.run.overwrite:
@@ -131,7 +132,7 @@ def _label(
     known = {video.video_id for video in videos}
     records: dict[str, VideoAnnotation] = {}
     for path in settings.labels:
-        for record in read_annotations(path, settings.annotator, settings.frame_rate):
+        for record in read_annotations(path, settings.matching.annotator, settings.matching.frame_rate):
             record = _named_with_folder(record, known)
             if record.video_id in records:
                 first = records[record.video_id].source
@@ -145,7 +146,9 @@ def _label(
         record = records.pop(video.video_id)
         if not np.isfinite(video.seconds).all():
             raise DatasetError(f"{video.source}: has no times in seconds, so {record.source} cannot be matched to it")
-        label, matches[video.video_id] = match_annotation(record, video.frames, video.seconds, settings.tolerance)
+        label, matches[video.video_id] = match_annotation(
+            record, video.frames, video.seconds, settings.matching.tolerance
+        )
         labelled.append(replace(video, label=label, split=record.split or video.split))
     notes = [
         f"{name}: {match.outside} of {match.outside + match.scene_ends + match.at_video_end} labelled scene ends are "

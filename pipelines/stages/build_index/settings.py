@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from pipelines.options import accept_text, check_at_least, nested
-from pipelines.settings import RunSettings
+from pipelines.options import accept_text, nested
+from pipelines.settings import Matching, RunSettings
 
 if TYPE_CHECKING:  # start-up time: numpy and h5py
     from pipelines.datasets.matching import MatchReport
@@ -20,35 +19,25 @@ if TYPE_CHECKING:  # start-up time: numpy and h5py
 class IndexSettings:
     """What goes into an index and how."""
 
-    run: RunSettings = nested(RunSettings(Path("data/index.h5")), without=("resume",))
+    run: RunSettings = nested(RunSettings(Path("data/index.h5")), without=("resume", "log_steps"))
     """The index; seed of the draw of splits. Overwriting replaces the feature stores of its .npz files too."""
     labels: tuple[Path, ...] = ()
     """Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV or chapters."""
     split: str | tuple[float, ...] | Path | None = None
     """Draw splits by video: 0.6,0.2,0.2 are the shares of train, val and test; or a JSON file with the video ids of
     each split. Default: the splits of the sources."""
-    doubtful: Literal["end", "ignore"] = "end"
-    """MovieNet's label -1: 'end' counts as a scene end, as in the paper's release; 'ignore' leaves it out of training
-    and scoring."""
-    tolerance: float = 1.0
-    """Greatest distance, in seconds, of a labelled scene end from the end of its shot."""
-    annotator: int = 0
-    """Number of the BBC annotator whose labels are read."""
+    matching: Matching = nested(Matching(), without=("truth", "within"))
+    """How labels are read and matched with the shots."""
     feature_folder: Path = Path("data/features")
     """Folder of the feature stores that are made from .npz sources, one per source folder."""
     pack: Path | None = None
     """Folder of keyframe stores to pack folders of JPEG files into. Default: none, they are read in place."""
     only_complete: bool = False
     """Leave out videos without keyframes or features, and those whose files are damaged or contradict each other."""
-    frame_rate: float | None = None
-    """Frames per second of videos of which the sources have frames only, such as .npz features."""
 
     def __post_init__(self) -> None:
         accept_text(self)
         object.__setattr__(self, "split", _split(self.split))
-        check_at_least(self, 0, "tolerance")
-        if self.frame_rate is not None and not 0 < self.frame_rate < math.inf:
-            raise ValueError(f"frame_rate must be above 0, not {self.frame_rate}")
 
 
 def _split(split: str | Sequence[float] | Path | None) -> tuple[float, ...] | Path | None:

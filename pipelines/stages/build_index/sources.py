@@ -73,7 +73,7 @@ def read_source(source: Path, settings: IndexSettings) -> Source:
         return _from_features(source, left_out if settings.only_complete else None)
     else:
         try:
-            records = read_annotations(source, settings.annotator, settings.frame_rate)
+            records = read_annotations(source, settings.matching.annotator, settings.matching.frame_rate)
         except DatasetError as error:
             if not any(path.suffix.lower() in VIDEO_ENDINGS for path in (source, *source.glob("*"))):
                 raise

@@ -57,7 +57,7 @@ def encode_shots(
     from pipelines.stages.encode.encoding import encode  # start-up time: OpenCV
 
     report = progress or (lambda doing, done, total: None)
-    device = "cpu" if settings.parallel.dask else settings.device  # with Dask only the encoder's id is needed
+    device = "cpu" if settings.parallel.dask else settings.compute.device  # with Dask only the encoder's id is needed
     if process is None and not in_group():
         return encode(settings, device, report, Peer(0, 1), videos)
     from pipelines.training.distributed import process_group  # optional dependency: torch

@@ -33,10 +33,10 @@ def encode(
 ) -> Path:
     """Make a feature store; see :func:`pipelines.stages.encode.encode_shots`. ``device`` is where this process
     encodes; ``report`` is called in the first one only."""
-    index = read_index(settings.index)
+    index = read_index(settings.data.index)
     used = index.videos_of(labelled=settings.labelled) if used is None else used
     if not used:
-        raise StoreError(f"{settings.index}: has no labelled videos; leave --labelled out")
+        raise StoreError(f"{settings.data.index}: has no labelled videos; leave --labelled out")
     index.check_keyframes(used)
     encoder = _open_encoder(settings, index, device)
     store = store_path(settings.run.output, encoder.id)
@@ -57,7 +57,7 @@ def encode(
             report("encoding", before + state.done, total)
 
     def encode_here(task: VideoTask[EncodeSettings], read: ReportVideo) -> VideoResult:
-        return _encode_video(index, encoder, task, settings.workers or cores() // process.world_size or 1, read)
+        return _encode_video(index, encoder, task, settings.compute.workers or cores() // process.world_size or 1, read)
 
     tasks = []
     for video in own:
@@ -103,11 +103,11 @@ def _missing(
 
 def _encode_on_worker(encoder_id: str, task: VideoTask[EncodeSettings], report: ReportVideo) -> VideoResult:
     """Encode the video of a task; runs in a child process of a Dask worker."""
-    index = read_index(task.settings.index)
-    encoder = _open_encoder(task.settings, index, task.settings.device)
+    index = read_index(task.settings.data.index)
+    encoder = _open_encoder(task.settings, index, task.settings.compute.device)
     if encoder.id != encoder_id:
         raise BasslError(f"{task.video_id}: the worker has {encoder.id}, not {encoder_id}")
-    return _encode_video(index, encoder, task, task.settings.workers or 1, report)
+    return _encode_video(index, encoder, task, task.settings.compute.workers or 1, report)
 
 
 def _encode_video(

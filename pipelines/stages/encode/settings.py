@@ -6,30 +6,28 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from pipelines.models.encoder_options import EncoderOptions, check_device
+from pipelines.models.encoder_options import EncoderOptions
 from pipelines.options import RARE, accept_text, check_at_least, nested
-from pipelines.settings import Parallel, RunSettings
+from pipelines.settings import ONLY_TRAINING, Compute, Indexed, Parallel, RunSettings
 
 
 @dataclass(frozen=True)
 class EncodeSettings:
     """Which shots are encoded, and by which encoder."""
 
-    index: Path = Path("data/index.h5")
-    """Index of the videos; they need keyframes."""
+    data: Indexed = nested(Indexed())
+    """Videos; they need keyframes."""
     encoder: str | Path = "efficientnet_lite0"
     """Shot encoder: efficientnet_lite0, an ONNX file of an image network, resnet18 to resnet152 or timm:NAME (ImageNet
     weights), or the path of a pre-trained run or model file."""
-    run: RunSettings = nested(RunSettings(Path("data/features")), without=("resume", "seed"))
+    run: RunSettings = nested(RunSettings(Path("data/features")), without=ONLY_TRAINING)
     """Folder of the feature stores, a folder for each encoder."""
     parallel: Parallel = nested(Parallel(), without=("jobs",))
     labelled: bool = False
     """Only videos with labels: all that fine-tuning, scoring and baselines read."""
-    workers: int | None = None
-    """Threads that read, decode and encode, for each process. Default: the cores are shared out; one with
-    --dask."""
-    device: str = "auto"
-    """Where an encoder of torch runs: auto, cpu or cuda; ONNX encoders run on the CPU."""
+    compute: Compute = nested(
+        Compute(), without=("precision",), defaults={"workers": "the cores are shared out; one with --dask"}
+    )
     preparation: Literal["centre", "squeeze"] | None = None
     """How a keyframe becomes the encoder's square input: centre, shorter side to 8/7 of it and the centre cut out, or
     squeeze, the whole frame. Default: centre for a pre-trained or imported encoder (release), else squeeze."""
@@ -38,5 +36,4 @@ class EncodeSettings:
 
     def __post_init__(self) -> None:
         accept_text(self)
-        check_device(self.device)
-        check_at_least(self, 1, "workers")
+        check_at_least(self.compute, 1, "workers")

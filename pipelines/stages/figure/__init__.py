@@ -9,16 +9,16 @@ from pipelines.errors import explain_missing_extra
 from pipelines.files import paths_of
 from pipelines.stages.figure.settings import (
     BoundarySettings,
-    CurveSettings,
     FigureResult,
+    Legend,
     PseudoBoundarySettings,
     SimilaritySettings,
 )
 
 __all__ = [
     "BoundarySettings",
-    "CurveSettings",
     "FigureResult",
+    "Legend",
     "PseudoBoundarySettings",
     "SimilaritySettings",
     "draw_boundaries",
@@ -72,7 +72,7 @@ def draw_boundaries(
 
 @explain_missing_extra("draw_curves")
 def draw_curves(
-    runs: Path | str | Sequence[Path | str], output: Path | str, settings: CurveSettings = CurveSettings()
+    runs: Path | str | Sequence[Path | str], output: Path | str, settings: Legend = Legend()
 ) -> FigureResult:
     """Draw losses, learning rate and validation measures from the logs of run folders, finished or not, one panel per
     quantity. The seeds of a fine-tuned run are one line, their mean, with a band from minimum to maximum. Raises

@@ -23,20 +23,23 @@ from pipelines.outputs.plots import BLUE, SKY, VERMILLION, WIDTH, plot_style, sh
 from pipelines.scenes import SceneList
 from pipelines.stages.figure.files import check_output, model_names, save_figure
 from pipelines.stages.figure.settings import BoundarySettings, FigureResult
-from pipelines.stages.score import ScoreSettings, score
+from pipelines.stages.score import score
 
 
 def boundaries(files: Sequence[Path], output: Path, settings: BoundarySettings) -> FigureResult:
     """Draw the figure, see :func:`pipelines.stages.figure.draw_boundaries`."""
-    check_output(output, (*files, settings.truth))
+    check_output(output, (*files, settings.matching.truth))
     if not files:
         raise BasslError("nothing to draw: name a scenes.json")
-    names = model_names(files, settings.labels)
+    names = model_names(files, settings.legend.labels)
     predictions = [read_scene_list(file) for file in files]
     # One truth per file, because some may cover only a part of the video.
-    truths = [None if settings.truth is None else _true_ends(file, settings.truth, settings) for file in files]
-    lanes = [_lane(*lane, settings.within) for lane in zip(names, predictions, truths, strict=True)]
-    middles = [truth.mean(axis=1) for truth in truths if truth is not None]
+    truths = [
+        None if settings.matching.truth is None else _true_ends(file, settings.matching.truth, settings)
+        for file in files
+    ]
+    lanes = [_lane(*lane, settings.matching.within) for lane in zip(names, predictions, truths, strict=True)]
+    middles = [ends.mean(axis=1) for ends in truths if ends is not None]
     true_times = np.unique(np.concatenate(middles)) if middles else None
     title = Path(predictions[0].video.path).name
     result = save_figure(output, boundary_figure(lanes, true_times, title))
@@ -55,10 +58,7 @@ def boundaries(files: Sequence[Path], output: Path, settings: BoundarySettings) 
 
 def _true_ends(file: Path, truth: Path, settings: BoundarySettings) -> NDArray[np.float64]:
     """(M, 2) the earliest and latest second of each true scene end, as `bassl score` reads them."""
-    scoring = ScoreSettings(
-        within=settings.within, frame_rate=settings.frame_rate, annotator=settings.annotator, resamples=0
-    )
-    (video,) = score(file, truth, scoring).videos
+    (video,) = score(file, truth, matching=replace(settings.matching, truth=None), resamples=0).videos
     if video.true_ends is not None:
         return video.true_ends
     assert video.seconds is not None  # a scenes.json has them

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError
 from pipelines.outputs.plots import BLACK, BLUE, COLUMNS, GREEN, ORANGE, PURPLE, SKY, VERMILLION, plot_style, shorten
 from pipelines.stages.figure.files import check_output, model_names, save_figure
-from pipelines.stages.figure.settings import CurveSettings, FigureResult
+from pipelines.stages.figure.settings import FigureResult, Legend
 from pipelines.training.run_folder import LOG, VALIDATION, read_log
 
 _POSITIONS = ("step", "epoch", "seed")
 _SPEEDS = ("windows_per_second", "shots_per_second", "waiting")
 
 
-def curves(runs: Sequence[Path], output: Path, settings: CurveSettings) -> FigureResult:
+def curves(runs: Sequence[Path], output: Path, settings: Legend) -> FigureResult:
     """Draw the figure, see :func:`pipelines.stages.figure.draw_curves`."""
     check_output(output, runs)
     if not runs:

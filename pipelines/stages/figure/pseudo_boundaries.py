@@ -25,8 +25,8 @@ from pipelines.stores.index import Index, read_index, window_rows
 
 def pseudo_boundaries(windows: Sequence[str], output: Path, settings: PseudoBoundarySettings) -> FigureResult:
     """Draw the figure, see :func:`pipelines.stages.figure.draw_pseudo_boundaries`."""
-    check_output(output, (settings.index, settings.features))
-    index = read_index(settings.index)
+    check_output(output, (settings.data.index, settings.data.features))
+    index = read_index(settings.data.index)
     centers = [_center(index, window) for window in windows] or _sample_windows(index, settings)
     return save_figure(output, pseudo_boundary_figure([_divide_window(index, *center, settings) for center in centers]))
 
@@ -76,7 +76,7 @@ def _divide_window(index: Index, video: int, shot: int, settings: PseudoBoundary
     if N < S:
         raise BasslError(f"{index.path}: {name} has {N} shots, fewer than a window of {S}; lower --neighbours")
     (rows,) = window_rows(index.first_row, np.array([shot]), settings.neighbours, "shift")
-    store = store_of(index, settings.features)
+    store = store_of(index, settings.data.features)
     dense = torch.from_numpy(features_of(index, [store]).features[rows].astype(np.float32))[None]
     slow = dense[:, [0, -1]]
     boundary = int(discover(settings.method, slow, dense)[0])

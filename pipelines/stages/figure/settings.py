@@ -5,31 +5,37 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.options import accept_text, check_at_least
+from pipelines.options import accept_text, check_at_least, nested
 from pipelines.pretext.settings import PseudoBoundary
-from pipelines.stages.score import ScoreSettings
-from pipelines.stages.score.settings import check_frame_rate, check_seconds
+from pipelines.settings import Matching, ScoredData
 
 METHODS: tuple[PseudoBoundary, ...] = ("dtw", "mean", "dtw-tslearn")
 """Ways to find a pseudo-boundary that read the window; the others of Table 4a are random or know the truth."""
 
 
 @dataclass(frozen=True)
+class Legend:
+    """How models or runs are called in a figure."""
+
+    labels: tuple[str, ...] = ()
+    """Names of the models or runs, in their order; repeat it. Default: names of their files."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+
+
+@dataclass(frozen=True)
 class SimilaritySettings:
     """Which shots, and how they are drawn."""
 
-    index: Path = Path("data/index.h5")
-    """Index of the video: its shots, labels and keyframes."""
+    data: ScoredData = nested(ScoredData())
+    legend: Legend = nested(Legend())
     video: str | None = None
     """Id of the video. Default: the only one of the index."""
     first: int = 0
     """Number of the first shot, counted from 0."""
     shots: int = 16
     """How many shots (appendix: 16)."""
-    features: Path = Path("data/features")
-    """For runs: feature store of their encoder, or the folder where it is looked for."""
-    labels: tuple[str, ...] = ()
-    """Names of the models, in their order; repeat it. Default: names of their files."""
     own_scale: bool = False
     """A colour scale for each matrix; else all share one, and colours can be compared."""
 
@@ -42,10 +48,7 @@ class SimilaritySettings:
 class PseudoBoundarySettings:
     """Which windows, and how they are divided."""
 
-    index: Path = Path("data/index.h5")
-    """Index of the videos: their shots, labels and keyframes."""
-    features: Path = Path("data/features")
-    """Feature store, or the folder where one that has the videos is looked for, after those that the index names."""
+    data: ScoredData = nested(ScoredData())
     windows: int = 4
     """Number of windows to sample, of those with a true scene end in them, if none are named."""
     seed: int = 0
@@ -67,29 +70,11 @@ class PseudoBoundarySettings:
 class BoundarySettings:
     """What predictions are compared with."""
 
-    truth: Path | None = None
-    """True scenes, in any format that `bassl score` reads; or a folder with those of this video among others."""
-    within: float = ScoreSettings.within
-    """Greatest distance, in seconds, of a true and a predicted boundary that count as one."""
-    frame_rate: float | None = None
-    """Frames per second of true scenes whose file does not say."""
-    annotator: int = ScoreSettings.annotator
-    """Number of the BBC annotator whose labels are read."""
-    labels: tuple[str, ...] = ()
-    """Names of the models, in their order; repeat it. Default: names of their files."""
+    matching: Matching = nested(Matching(), without=("tolerance", "doubtful"))
+    legend: Legend = nested(Legend())
 
     def __post_init__(self) -> None:
         accept_text(self)
-        check_seconds("boundary tolerance", self.within)
-        check_frame_rate(self.frame_rate)
-
-
-@dataclass(frozen=True)
-class CurveSettings:
-    """How runs are drawn."""
-
-    labels: tuple[str, ...] = ()
-    """Names of the runs, in their order; repeat it. Default: names of their folders."""
 
 
 @dataclass(frozen=True)

@@ -32,15 +32,15 @@ _WINDOWS_AT_A_TIME = 256
 
 def similarity(models: Sequence[Path], output: Path, settings: SimilaritySettings) -> FigureResult:
     """Draw the figure, see :func:`pipelines.stages.figure.draw_similarity`."""
-    check_output(output, (*models, settings.index, settings.features))
+    check_output(output, (*models, settings.data.index, settings.data.features))
     if not models:
         raise BasslError("nothing to draw: give a feature store or a run")
-    names = model_names(models, settings.labels)
-    index = select_by_id(settings.index, settings.video)
+    names = model_names(models, settings.legend.labels)
+    index = select_by_id(settings.data.index, settings.video)
     (name,) = index.video_ids
     rows = _rows(index, settings.first, settings.shots)
     matrices = {
-        label: _cosines(_representation(index, model, settings.features)[rows])
+        label: _cosines(_representation(index, model, settings.data.features)[rows])
         for label, model in zip(names, models, strict=True)
     }
     ends = scene_ends(index, rows)

@@ -65,14 +65,14 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
         return 0 < ends < shots
 
     if any(index.splits):
-        train, val, test = of(settings.splits), of([settings.validate_split]), of([settings.test_split])
+        train, val, test = of(settings.data.splits), of([settings.validate_split]), of([settings.test_split])
     else:
         train, val, test = [i for i in range(len(index.splits)) if counts[i][0]], [], []
         report("no video of the index has a split: all labelled videos are used for training")
     if not both_classes(train):
         there = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
         raise BasslError(
-            f"{settings.index}: has no videos with scene ends and other shots in {', '.join(settings.splits)} "
+            f"{index.path}: has no videos with scene ends and other shots in {', '.join(settings.data.splits)} "
             f"(it has {there}); label them, or name other splits with --splits"
         )
     for name, videos in ((settings.validate_split, val), (settings.test_split, test)):
@@ -83,7 +83,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
             videos.clear()
     if settings.select == "test" and not test:
         test_split = settings.test_split
-        raise BasslError(f"{settings.index}: has no labelled videos in {test_split}, which --select test needs")
+        raise BasslError(f"{settings.data.index}: has no labelled videos in {test_split}, which --select test needs")
     if settings.select == "val" and not val:
         split = settings.validate_split
         report(f"no videos to validate on in {split}: the last epoch is taken, and scores are not calibrated")

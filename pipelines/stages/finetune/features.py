@@ -15,7 +15,7 @@ from pipelines.models.encoders import encoder_of_id
 from pipelines.models.index_encoders import encoder_for
 from pipelines.models.shot_encoder import KEYFRAMES, Preparation
 from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
-from pipelines.settings import RunSettings
+from pipelines.settings import Compute, Indexed, RunSettings
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import PretrainedSource, Report
@@ -60,9 +60,9 @@ def find_encoding(
     computed now. Raises BasslError where they are not there and cannot be made, or are not those of the model to begin
     with."""
     own = _encoder_of(start, index, settings)
-    if settings.features:
-        stored = features_of(index, settings.features, videos)
-        _check_encoder(stored.encoder, start, own, settings.features)
+    if settings.data.features:
+        stored = features_of(index, settings.data.features, videos)
+        _check_encoder(stored.encoder, start, own, settings.data.features)
         encoder = own or FrozenEncoder(stored.encoder, named_encoder(stored.encoder))
         return Encoding(stored.features, encoder, stored.colour)
     source: str | Path | None = start.path
@@ -78,11 +78,10 @@ def find_encoding(
         assert source is not None
         report(f"computes the features of the labelled videos once, into {settings.feature_folder}")
         encoding = EncodeSettings(
-            settings.index,
+            Indexed(settings.data.index),
             source,
             RunSettings(settings.feature_folder),
-            workers=settings.workers or None,
-            device=settings.device,
+            compute=Compute(settings.compute.device, settings.compute.workers or None),
             preparation=how,
         )
         stores = (encode_shots(encoding, process=process, videos=videos),)

@@ -74,7 +74,7 @@ class KeyframeTask:
         self.settings, self.index, self.start, self.process = settings, index, start, process
         self.targets = index.targets(np.arange(len(index.label)))
         self.durations = durations_of(index)
-        self.dtype = weight_dtype(settings.precision)
+        self.dtype = weight_dtype(settings.compute.precision)
         self.encoder, self.pretrained = _encoder_to_train(settings, start)
         first = self._new_encoder()
         colours = (first.mean, first.std)
@@ -106,7 +106,7 @@ class KeyframeTask:
     def batches(self, *, epochs: int, seed: int, step: int) -> Iterator[LabelledBatch]:
         order = WindowOrder(self.rows, self.batch, epochs, seed)
         rows = partial(clipped_windows, self.index.first_row, self.shape.neighbors)
-        source = KeyframeWindows(self.index, rows, self.process, self.settings.workers, self.settings.size)
+        source = KeyframeWindows(self.index, rows, self.process, self.settings.compute.workers or 0, self.settings.size)
         own = self.process.share(self.batch)
         for (_, _, centres), read in zip(order.centres(step), source.batches(order, step), strict=True):
             weights = loss_weights(self.targets[centres], self.index.usable[centres], self.settings.loss)[own]

@@ -106,10 +106,10 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
         report(TrainingProgress(note=line, warning=warning))
 
     warn = partial(note, warning=True)
-    index = read_index(settings.index)
+    index = read_index(settings.data.index)
     split = split_videos(settings, index, warn)
     start = find_pretrained_source(settings, note)
-    with process_group(settings.device) as process, limits_in_one_line("use a smaller --batch or --width"):
+    with process_group(settings.compute.device) as process, limits_in_one_line("use a smaller --batch or --width"):
         # Check before hours of encoding, in the first process, because only that one writes there.
         broadcast_from_rank0(
             process, lambda: check_run_folder(settings.run.output, settings.run.resume, settings.run.overwrite)
@@ -183,7 +183,7 @@ def _new_learner(job: FinetuneJob, seed: int) -> Learner:
     torch.manual_seed(torch_seed(seed, 0))
     network = job.task.new_network()
     trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
-    autocast, scaler = mixed_precision(job.settings.precision, job.process.device)
+    autocast, scaler = mixed_precision(job.settings.compute.precision, job.process.device)
     # Without weight decay AdamW (Loshchilov & Hutter 2019) is Adam (Kingma & Ba 2015), as in appendix A.
     optimizer = torch.optim.AdamW(trained, lr=1.0, weight_decay=job.hyperparameters.weight_decay)
     return Learner(network, optimizer, scaler, autocast)
@@ -208,7 +208,7 @@ def _train(
         unchecked.append(take_step(learner, batch, rate=rate, clip=hyperparameters.clip, process=process))
         ends_epoch = learner.step % job.task.epoch_steps == 0
         stopped = any_process(process, bool(job.signals)) and learner.step < job.steps
-        if not (learner.step % settings.log_steps == 0 or ends_epoch or stopped):
+        if not (learner.step % settings.run.log_steps == 0 or ends_epoch or stopped):
             continue
         recent, fault = finite_losses(learner, unchecked, process)  # the only wait for the device
         if fault is not None:
@@ -289,7 +289,7 @@ def _write_result(
         "settings": plain_settings(settings),
         "recipe": asdict(job.hyperparameters),
         "index": {
-            "path": str(settings.index),
+            "path": str(settings.data.index),
             **{part: dict(zip(names, numbers, strict=True)) for part, numbers in counts.items()},
         },
         "init": str(start.path) if start.path is not None else None,

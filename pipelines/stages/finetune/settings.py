@@ -8,8 +8,8 @@ from typing import Literal
 
 from pipelines.models.networks import CRN
 from pipelines.options import accept_text, check_at_least, nested, rare
-from pipelines.settings import RunSettings
-from pipelines.training.settings import LARGEST_RATE, Precision
+from pipelines.settings import Compute, RunSettings, TrainingData
+from pipelines.training.settings import LARGEST_RATE
 
 
 @dataclass(frozen=True)
@@ -39,11 +39,8 @@ RELATIONAL = Hyperparameters(epochs=20, batch=128, rate=2e-3, weight_decay=1.0, 
 class FinetuneSettings:
     """Everything that decides a fine-tuning run. Values are the paper's (appendix A) unless stated otherwise."""
 
-    index: Path = Path("data/index.h5")
-    """Index of the videos, with labels."""
-    features: tuple[Path, ...] = ()
-    """Feature store, or several of one encoder, with all videos of the index. Default: the index's own, or
-    computed ones."""
+    data: TrainingData = nested(TrainingData(splits=("train",)))
+    """Index with labels; all labelled videos if no video has a split."""
     sound: Path | None = None
     """Store of sound (bassl extract-sound) to learn from too: transformer, mlp and ms-lstm. The model then reads the
     sound of videos that it scores; a video without sound counts as silent."""
@@ -62,13 +59,12 @@ class FinetuneSettings:
     pre-trained one (release), squeeze for others."""
     feature_folder: Path = rare(Path("data/features"))
     """Folder of the feature stores that are computed here, one for each encoder."""
+    compute: Compute = nested(Compute(workers=4))
     crn: CRN = "transformer"
     """Network that reads the shots' features in their context."""
-    splits: tuple[str, ...] = ("train",)
-    """Splits of the index to learn from. All labelled videos, where no video has a split."""
-    validate_split: str = "val"
+    validate_split: str = rare("val")
     """Split to choose the epoch on, and to calibrate on."""
-    test_split: str = "test"
+    test_split: str = rare("test")
     """Split to test on, once, at the end."""
     select: Literal["val", "test", "last"] = "val"
     """What the epoch is chosen on: val; last takes the last one, as the release does; test, which gives an
@@ -101,25 +97,16 @@ class FinetuneSettings:
     """Also train the shot encoder, from keyframes (transformer and mlp)."""
     size: int = rare(224)
     """Side of the keyframes that the encoder reads, with end-to-end."""
-    precision: Precision = rare("auto")
-    """Precision of training; auto is bf16 on a GPU (fp16 where it has no bf16) and float32 on a CPU."""
-    workers: int = 4
-    """Processes that read keyframes, for each process that trains."""
-    device: str = "auto"
-    """Where to train: auto, cpu or cuda."""
-    log_steps: int = rare(10)
-    """Steps from one row of the log to the next."""
 
     def __post_init__(self) -> None:
         accept_text(self)
         check_at_least(self, 1, "seeds", "epochs", "batch", "neighbours", "width", "layers", "heads", "sequence")
-        check_at_least(self, 1, "size", "log_steps")
-        check_at_least(self, 0, "workers")
+        check_at_least(self, 1, "size")
         if self.rate is not None and not 0 < self.rate <= LARGEST_RATE:
             raise ValueError(f"rate must be above 0 and at most {LARGEST_RATE:g}, not {self.rate}")
         if self.dropout is not None and not 0 <= self.dropout < 1:
             raise ValueError(f"dropout must be in 0 to 1, not {self.dropout}")
-        if self.end_to_end and self.features:
+        if self.end_to_end and self.data.features:
             raise ValueError("end_to_end trains the encoder from keyframes; leave features out")
         if self.end_to_end and self.preparation == "centre":
             raise ValueError("end_to_end squeezes keyframes; leave preparation out")

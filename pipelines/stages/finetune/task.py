@@ -46,7 +46,7 @@ class FeatureTask:
         self.index, self.encoder, self.start_digest = index, encoding.encoder.id, digest_of(start)
         self._start, self._frozen, self._process = start, encoding.encoder, process
         self._sound = encoding.sound
-        self._crn, self._loss, self._dtype = settings.crn, settings.loss, weight_dtype(settings.precision)
+        self._crn, self._loss, self._dtype = settings.crn, settings.loss, weight_dtype(settings.compute.precision)
         self._shape = shape_for(settings, start, encoding.features.width)
         self._videos = labelled_videos(index, encoding.features, process.device, encoding.colour)
         self._keyframe_facts = known_keyframe_facts(index)

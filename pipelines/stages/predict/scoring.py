@@ -116,7 +116,7 @@ def score_shots(loaded: LoadedModel, video: EncodedVideo) -> list[float]:
 
 
 def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> ShotEncoder:
-    wanted, device, keyframes = settings.encoder, settings.device, model.keyframes or KEYFRAMES
+    wanted, device, keyframes = settings.encoder, settings.compute.device, model.keyframes or KEYFRAMES
     refusal = f"{file}: was trained on features of {model.encoder} and cannot read those of"
     if model.encoder is None or (wanted is not None and wanted.lower().endswith(".onnx")):
         encoder = load_encoder(wanted or DEFAULT_ENCODER, device, keyframes, options=settings.encoder_options)

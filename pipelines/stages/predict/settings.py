@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.models.encoder_options import EncoderOptions, check_device, check_encoder
+from pipelines.models.encoder_options import EncoderOptions, check_encoder
 from pipelines.options import accept_text, nested
-from pipelines.settings import Grouping, Reading
+from pipelines.settings import Compute, Grouping, Reading
 
 
 @dataclass(frozen=True)
@@ -27,8 +27,7 @@ class PredictSettings:
     """A fine-tuned run or model file. Default: the built-in model."""
     grouping: Grouping = nested(Grouping())
     """Which scenes the scores make."""
-    device: str = "auto"
-    """Where an encoder of torch runs: auto, cpu, cuda, ...; ONNX encoders run on the CPU."""
+    compute: Compute = nested(Compute(), without=("workers", "precision"))
     encoder_options: EncoderOptions = nested(EncoderOptions(), rare=True)
     """For an ONNX file, what its metadata do not say."""
 
@@ -37,4 +36,3 @@ class PredictSettings:
         object.__setattr__(self, "encoder", None if self.encoder is None else str(self.encoder))
         if self.encoder is not None:
             check_encoder(self.encoder)
-        check_device(self.device)

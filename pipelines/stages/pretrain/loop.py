@@ -44,7 +44,7 @@ Report = Callable[[TrainingProgress], None]
 def run(settings: PretrainSettings, report: Report) -> PretrainResult:
     """Pre-train a model; see :func:`pipelines.stages.pretrain.pretrain`."""
     with (
-        process_group(settings.device) as process,
+        process_group(settings.compute.device) as process,
         stop_signals() as signals,
         limits_in_one_line(FEWER_WINDOWS),
         ExitStack() as held,
@@ -78,17 +78,17 @@ class EpochLosses:
 def _train(
     settings: PretrainSettings, process: Process, report: Report, signals: list[int], held: ExitStack
 ) -> PretrainResult:
-    index = read_index(settings.index)
+    index = read_index(settings.data.index)
     order = window_order(settings, index, process.world_size)
     windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.run.seed, order.rows)
     videos = labelled_videos(index, settings.validate_split, available(settings, index))
-    learned = index.videos_of(settings.splits or None)
+    learned = index.videos_of(settings.data.splits or None)
     source = open_source(settings, index, sorted({*learned, *videos.numbers}), windows, process)
     features = source if isinstance(source, FeatureWindows) else None
     encoder, model = make_model(settings, features, process)
     augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std) if encoder else None
     identity = identity_of(settings, index, features)
-    data = {"path": str(settings.index), "videos": len(learned), "shots": len(order.rows)}
+    data = {"path": str(settings.data.index), "videos": len(learned), "shots": len(order.rows)}
     folder = open_run_folder(settings.run.output, settings.run.resume, settings.run.overwrite)
     broadcast_from_rank0(process, lambda: held.enter_context(folder))
 
@@ -110,7 +110,7 @@ def _train(
     if step == order.steps:  # killed after its last state was saved and before its model was
         save()
     stopped = False
-    dtype = weight_dtype(settings.precision)
+    dtype = weight_dtype(settings.compute.precision)
     with RunLog(settings.run.output if process.is_first else None, step) as log:
         model.train()
         batches, throughput = source.batches(order, step), Throughput()
@@ -131,7 +131,7 @@ def _train(
             ends_epoch = step % order.epoch_steps == 0
             stopped = any_process(process, bool(signals)) and step < order.steps
             state = TrainingProgress(step, order.steps, batch.epoch + 1, settings.epochs)
-            if step % settings.log_steps == 0 or ends_epoch or stopped:
+            if step % settings.run.log_steps == 0 or ends_epoch or stopped:
                 recent = losses.of_last_step()  # the only wait for the device
                 weights = torch.nn.utils.get_total_norm(
                     list(model.parameters())

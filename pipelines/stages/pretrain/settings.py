@@ -7,27 +7,24 @@ from pathlib import Path
 
 from pipelines.options import RARE, accept_text, check_at_least, nested, rare
 from pipelines.pretext.settings import PretextSettings, Variant
-from pipelines.settings import RunSettings
-from pipelines.training.settings import LARGEST_RATE, AugmentationSettings, Precision
+from pipelines.settings import Compute, RunSettings, TrainingData
+from pipelines.training.settings import LARGEST_RATE, AugmentationSettings
 
 
 @dataclass(frozen=True)
 class PretrainSettings:
     """Everything that decides a pre-training run. Values are the paper's (appendix A) unless stated otherwise."""
 
-    index: Path = Path("data/index.h5")
-    """Index of the videos to learn from; their labels are used for validation only."""
-    features: tuple[Path, ...] = ()
-    """Feature store, or several of one encoder, with all videos of the index: trains the CRN and the heads on a frozen
-    encoder. Default: none, it learns from keyframes."""
+    data: TrainingData = nested(TrainingData(), defaults={"features": "none, it learns from keyframes"})
+    """Videos to learn from; their labels are used for validation only. With features, the CRN and the heads are trained
+    on a frozen encoder."""
+    compute: Compute = nested(Compute(workers=4))
     run: RunSettings = nested(RunSettings(Path("runs/pretrain")))
     """Folder of the model, the state to resume from and the logs."""
     pretext: PretextSettings = field(default_factory=PretextSettings)
     """Method, tasks, pseudo-boundaries, temperature, masking rate."""
     augmentation: AugmentationSettings = field(default_factory=AugmentationSettings, metadata=RARE)
     """Augmentation of keyframes; its mean and deviation are those that the encoder expects."""
-    splits: tuple[str, ...] = ()
-    """Splits of the index to learn from, such as train,val. Default: all videos."""
     neighbours: int = 8
     """K, shots on each side of the centre (section 4.1)."""
     epochs: int = 10
@@ -64,18 +61,10 @@ class PretrainSettings:
     """Attention heads of the CRN, A."""
     dropout: float = rare(0.1)
     """Dropout in the CRN."""
-    precision: Precision = "auto"
-    """Precision of training; auto is bf16 on a GPU (fp16 where it has no bf16) and float32 on a CPU."""
     compile: bool = rare(False)
     """Compile the encoder and the CRN with torch.compile: minutes at the start, for faster steps."""
-    workers: int = 4
-    """Processes that read keyframes, for each process that trains."""
     decoded_size: int = rare(256)
     """Side of the square that keyframes are resized to before augmentation."""
-    device: str = "auto"
-    """Where to train: auto, cpu or cuda."""
-    log_steps: int = rare(10)
-    """Steps from one row of the log to the next."""
     validate_split: str = rare("val")
     """Labelled videos to validate on; all labelled ones where this split has none."""
     validate_epochs: int = rare(1)
@@ -83,8 +72,8 @@ class PretrainSettings:
 
     def __post_init__(self) -> None:
         accept_text(self)
-        check_at_least(self, 1, "neighbours", "epochs", "width", "layers", "heads", "decoded_size", "log_steps")
-        check_at_least(self, 0, "micro_batch", "momentum", "weight_decay", "warm_up", "workers")
+        check_at_least(self, 1, "neighbours", "epochs", "width", "layers", "heads", "decoded_size")
+        check_at_least(self, 0, "micro_batch", "momentum", "weight_decay", "warm_up")
         check_at_least(self, 0, "validate_epochs")
         if self.batch < 2:
             raise ValueError(
@@ -96,11 +85,11 @@ class PretrainSettings:
             raise ValueError("warm_up must be at most 1, and dropout in 0 to 1")
         if self.width % self.heads:
             raise ValueError(f"a width of {self.width} cannot be shared among {self.heads} attention heads")
-        if self.features and self.pretext.method == "simclr-instance":
+        if self.data.features and self.pretext.method == "simclr-instance":
             raise ValueError(
                 "simclr-instance compares two augmentations of a shot, and features have none; use keyframes"
             )
-        if self.features and (self.micro_batch or self.freeze_encoder):
+        if self.data.features and (self.micro_batch or self.freeze_encoder):
             raise ValueError("micro_batch and freeze_encoder are for keyframes; with features no encoder runs")
 
     @property

@@ -32,14 +32,14 @@ def window_order(settings: PretrainSettings, index: Index, world_size: int) -> W
     or the number of processes."""
     if settings.batch % world_size:
         raise BasslError(f"a batch of {settings.batch} cannot be shared equally by {world_size} processes")
-    rows = index.rows_of(settings.splits or None)
+    rows = index.rows_of(settings.data.splits or None)
     if not len(rows):
         there = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
-        raise BasslError(f"{index.path}: has no shots of the splits {', '.join(settings.splits)}; it has {there}")
+        raise BasslError(f"{index.path}: has no shots of the splits {', '.join(settings.data.splits)}; it has {there}")
     order = WindowOrder(rows, settings.batch, settings.epochs, settings.run.seed)
     if not order.epoch_steps:
         raise BasslError(f"{index.path}: {len(rows)} shots do not fill a batch of {settings.batch}; lower --batch")
-    if settings.pretext.pseudo_boundary == "synthesized" and len(index.videos_of(settings.splits or None)) < 2:
+    if settings.pretext.pseudo_boundary == "synthesized" and len(index.videos_of(settings.data.splits or None)) < 2:
         raise BasslError(f"{index.path}: synthesized pseudo-boundaries need at least two videos")
     return order
 
@@ -48,10 +48,10 @@ def open_source(
     settings: PretrainSettings, index: Index, videos: Sequence[int], windows: PretextWindows, process: Process
 ) -> FeatureWindows | KeyframeWindows:
     """The source of the shots of ``videos``: feature stores if the settings name any, else keyframes."""
-    if settings.features:
-        return FeatureWindows(index, settings.features, windows, process, videos)
+    if settings.data.features:
+        return FeatureWindows(index, settings.data.features, windows, process, videos)
     index.check_keyframes(videos)
-    return KeyframeWindows(index, windows.rows, process, settings.workers, settings.decoded_size)
+    return KeyframeWindows(index, windows.rows, process, settings.compute.workers or 0, settings.decoded_size)
 
 
 def make_model(
@@ -90,7 +90,7 @@ def make_model(
         _load_weights(model, opened.file, opened.weights)
     if process.device.type == "cuda" and process.world_size > 1 and encoder is not None:
         model.synchronise_norms()
-    model.to(process.device, weight_dtype(settings.precision))
+    model.to(process.device, weight_dtype(settings.compute.precision))
     if encoder is not None:
         model.to(memory_format=torch.channels_last)
     return encoder, model

@@ -51,7 +51,7 @@ class Trainer:
 def make_trainer(settings: PretrainSettings, model: PretrainModel, process: Process) -> Trainer:
     """The optimizer, DDP and compilation for a model on its device, as the settings say. Raises BasslError for a
     precision that the device lacks."""
-    autocast, scaler = mixed_precision(settings.precision, process.device)
+    autocast, scaler = mixed_precision(settings.compute.precision, process.device)
     optimizer = make_lars(model, settings.momentum, settings.weight_decay, settings.trust, settings.lars_exclude)
     if settings.compile:
         model.compile_networks()

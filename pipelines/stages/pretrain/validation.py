@@ -43,9 +43,9 @@ class LabelledVideos:
 
 def available(settings: PretrainSettings, index: Index) -> set[int]:
     """The videos with keyframes, or with features in the stores of the settings."""
-    if not settings.features:
+    if not settings.data.features:
         return {video for video, place in enumerate(index.keyframe_sources) if place is not None}
-    return {video for video, name in enumerate(index.video_ids) if having(settings.features, name)}
+    return {video for video, name in enumerate(index.video_ids) if having(settings.data.features, name)}
 
 
 def labelled_videos(index: Index, split: str, available: Collection[int]) -> LabelledVideos:

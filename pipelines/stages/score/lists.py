@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_video
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.alignment import Alignment, align
+from pipelines.options import with_options
 from pipelines.scenes import timecode
 from pipelines.stages.score.measuring import measures_of
 from pipelines.stages.score.result import AnnotatorScores, ScoreResult
@@ -42,8 +42,8 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
     return ScoreResult(
         name=str(subject),
         videos=videos,
-        measures=measures_of(videos, settings.threshold, settings),
-        threshold=settings.threshold,
+        measures=measures_of(videos, settings.grouping.threshold, settings),
+        threshold=settings.grouping.threshold,
         settings=settings,
         alignments=alignments,
         problems=tuple(problems),
@@ -59,7 +59,7 @@ def score_annotators(subject: Path, truths: Sequence[Path], settings: ScoreSetti
     if len(set(names)) < max(2, len(names)):
         raise BasslError(f"{names[-1]}: name two truths or more, each once")
     scores = {name: score_lists(subject, Path(name), settings) for name in names}
-    listed = replace(settings, threshold=None)  # a list of scenes ends scenes where it says so
+    listed = with_options(settings, threshold=None)  # a list of scenes ends scenes where it says so
     between = {(one, other): score_lists(Path(one), Path(other), listed) for one, other in permutations(names, 2)}
     return AnnotatorScores(scores, between)
 
@@ -67,19 +67,20 @@ def score_annotators(subject: Path, truths: Sequence[Path], settings: ScoreSetti
 def _read(path: Path, settings: ScoreSettings) -> tuple[dict[str, VideoAnnotation], list[str]]:
     """The scenes of a file or of each of a folder, by video, and a line for each that cannot be read."""
     if path.is_dir():
-        return read_scenes_of_folder(path, settings.annotator, settings.frame_rate)
-    record = read_scenes_of_video(path, settings.frame_rate)
+        return read_scenes_of_folder(path, settings.matching.annotator, settings.matching.frame_rate)
+    record = read_scenes_of_video(path, settings.matching.frame_rate)
     return {record.video_id: record}, []
 
 
 def _align(
     pairs: Sequence[tuple[VideoAnnotation, VideoAnnotation]], settings: ScoreSettings, problems: list[str], alone: bool
 ) -> dict[str, Alignment]:
-    alignments = {}
+    alignments, matching = {}, settings.matching
     for guess, true in pairs:
         try:
+            threshold = settings.grouping.threshold
             alignments[true.video_id] = align(
-                guess, true, settings.tolerance, settings.threshold, settings.frame_rate, settings.doubtful
+                guess, true, matching.tolerance, threshold, matching.frame_rate, matching.doubtful
             )
         except BasslError as error:
             if alone:

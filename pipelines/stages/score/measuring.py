@@ -18,7 +18,13 @@ THRESHOLD = 0.5
 
 def measures_of(videos: Sequence[VideoScores], threshold: float | None, settings: ScoreSettings) -> dict[str, Measure]:
     """All metrics of some videos; a threshold of None is `THRESHOLD`."""
-    return bootstrap.measure(videos, _or_default(threshold), settings.within, settings.resamples, settings.seed)
+    return bootstrap.measure(
+        videos,
+        _or_default(threshold),
+        settings.matching.within,
+        settings.resampling.resamples,
+        settings.resampling.seed,
+    )
 
 
 def _or_default(threshold: float | None) -> float:
@@ -40,7 +46,12 @@ def difference(first: ScoreResult, second: ScoreResult, settings: ScoreSettings)
     one, other = _keep_videos(first, common, second.name, settings), _keep_videos(second, common, first.name, settings)
     thresholds = _or_default(one.threshold), _or_default(other.threshold)
     measures = bootstrap.compare(
-        one.videos, other.videos, thresholds, settings.within, settings.resamples, settings.seed
+        one.videos,
+        other.videos,
+        thresholds,
+        settings.matching.within,
+        settings.resampling.resamples,
+        settings.resampling.seed,
     )
     return Comparison(one, other, measures)
 

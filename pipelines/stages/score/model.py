@@ -15,8 +15,9 @@ from pipelines.models.boundary import BoundaryModel
 from pipelines.models.index_encoders import encoder_for
 from pipelines.models.opening import open_model
 from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
+from pipelines.options import with_options
 from pipelines.progress import ReportProgress
-from pipelines.settings import RunSettings
+from pipelines.settings import Indexed, RunSettings
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.score.measuring import THRESHOLD, measures_of
 from pipelines.stages.score.result import Representation, ScoreResult, seed_spreads
@@ -33,7 +34,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     path = Path(subject)
     if path.suffix.lower() in (".json", ".csv"):
         raise BasslError(f"{path}: is a list of scenes; name the truth behind it")
-    index = read_index(settings.index)
+    index = read_index(settings.data.index)
     videos, notes = _labelled_videos(index, settings.split)
     if is_store(path):
         if not settings.representation:
@@ -72,7 +73,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         if missing:
             notes.append(missing_note(settings.sound, missing, len(videos)))
         features = RowsWithSound(features, sounds)
-    threshold = THRESHOLD if settings.threshold is None else settings.threshold
+    threshold = THRESHOLD if settings.grouping.threshold is None else settings.grouping.threshold
     seeds = seed_files(opened.path)
     if len(seeds) == 1:  # the run's own model
         seeds = {}
@@ -84,9 +85,9 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         model.check(encoder, features.width)
         scored = []
         for i, video in enumerate(videos):
-            span, seconds = index.span(video), index.shot_seconds(video, settings.frame_rate)
+            span, seconds = index.span(video), index.shot_seconds(video, settings.matching.frame_rate)
             scores = model.score(features[span], seconds, None if colour is None else colour[span])
-            scored.append(video_scores(index, video, scores, settings.frame_rate))
+            scored.append(video_scores(index, video, scores, settings.matching.frame_rate))
             progress("scoring", (done + i + 1) / models, len(videos))
         return tuple(scored)
 
@@ -106,7 +107,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         else:
             reads = encoder, features, colour
         of_seed = score_videos(own, *reads, (i + 1) * len(videos))
-        of_seeds[seed] = measures_of(of_seed, threshold, replace(settings, resamples=0))
+        of_seeds[seed] = measures_of(of_seed, threshold, with_options(settings, resamples=0))
     return ScoreResult(
         name=str(subject),
         videos=scored,
@@ -145,10 +146,10 @@ def _feature_stores(
 ) -> Sequence[Path]:
     """The stores of the features that the model ``path`` reads, computed if there are none yet; ``named`` is its
     encoder as for `encoder_for`, None for any."""
-    if is_store(settings.features):
-        return [settings.features]
+    if is_store(settings.data.features):
+        return [settings.data.features]
     encoder = encoder_for(index, named)
-    if stores := find_features(index, encoder, settings.features, videos):
+    if stores := find_features(index, encoder, settings.data.features, videos):
         return stores
     if not index.keyframes:
         raise BasslError(
@@ -156,7 +157,7 @@ def _feature_stores(
             "`bassl extract-keyframes` and `bassl encode`, or name a store with --features"
         )
     source = EncodeSettings().encoder if named is None else path
-    making = EncodeSettings(settings.index, source, RunSettings(settings.features), device=settings.device)
+    making = EncodeSettings(Indexed(index.path), source, RunSettings(settings.data.features), compute=settings.compute)
     return [encode_shots(making, progress, videos=videos)]
 
 

@@ -98,8 +98,8 @@ class ScoreResult:
             "shots": self.shots,
             "scene_ends": self.scene_ends,
             "threshold": self.threshold,
-            "within": self.settings.within,
-            "resamples": self.settings.resamples,
+            "within": self.settings.matching.within,
+            "resamples": self.settings.resampling.resamples,
             "confidence": CONFIDENCE,
             "metrics": flatten(self.measures),
             "seeds": {
@@ -114,7 +114,7 @@ class ScoreResult:
             "notes": list(self.notes),
         }
         if self.alignments:
-            content["tolerance"] = self.settings.tolerance
+            content["tolerance"] = self.settings.matching.tolerance
             content["matching"] = {video: _matching(one) for video, one in self.alignments.items()}
         if self.representation is not None:
             content["representation"] = {
