@@ -41,7 +41,7 @@ SURROUNDINGS = 64  # shots on either side whose mean is the mean of the surround
 Z_LIMIT = 6.0
 """z-scores are clipped here. Real videos stay within five; a video of nearly identical shots would go far beyond."""
 TYPICAL_COSINE = 0.2
-"""Weights of the graph are made of similarities with this root mean square, about that of VGG19 on videos. Features of
+"""Similarities are scaled to this root mean square for graphs, about the value of VGG19 on videos. Features of
 another encoder may lie closer together; a normalised cut should not depend on it."""
 COST_FLOOR = 0.03  # added to a normalised cut before its logarithm is taken: smaller costs hardly differ
 
@@ -53,7 +53,7 @@ DECAYS = (10.0, 40.0)
 """d: how slowly the weight of an edge falls with time; 20 is the value of Rasheed and Shah 2005. Two shots that lie
 sqrt(d) standard deviations of the shots' lengths apart have a weight of 1/e."""
 MASSES = (0.0, 0.5)  # a shot counts as this power of its length
-LOCAL_SIDES = (4, 8, 16)  # shots on either side in local normalised cuts, beside those of the whole video
+LOCAL_SIDES = (4, 8, 16)  # shots on either side in local normalised cuts, beside cuts of the whole video
 INDEX_SCALES = (4.0, 8.0)  # of graphs whose weights fall with the number of shots in between, not with time
 CONTRAST_SIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 RECURRENCE_SIDES = (2, 3, 4, 6, 8, 12, 16)
@@ -279,9 +279,9 @@ def cut_costs(sums: BlockSums) -> Floats:
         hits = np.flatnonzero(values == least)
         hits = hits[np.append(True, part[hits[1:]] != part[hits[:-1]])]  # the first of equals in each part
         costs.flat[cuts[hits]] = reached[hits]
-        chosen = cuts[hits][part]
-        left, rest = cuts < chosen, cuts != chosen
-        start, end = np.where(left, start, chosen + 1)[rest], np.where(left, chosen + 1, end)[rest]
+        cut = cuts[hits][part]
+        left, rest = cuts < cut, cuts != cut
+        start, end = np.where(left, start, cut + 1)[rest], np.where(left, cut + 1, end)[rest]
         cuts, reached = cuts[rest], reached[rest]
     return costs[:, : N - 1]
 
@@ -291,7 +291,7 @@ def cut_costs(sums: BlockSums) -> Floats:
 
 class ShotGraphs:
     """Graphs of the shots of a video: weights of edges rise with similarity and fall with the distance between shots.
-    `known` is False if all pairs of shots are equally similar: all similarities are then taken as 1."""
+    `differ` is False if all pairs of shots are equally similar: all similarities then count as 1."""
 
     def __init__(self, band: Floats, lengths: Floats) -> None:
         """`band`: (N, reach + 1), similarities of shots i and i + k. `lengths`: (N,), above 0, their mean 1."""
@@ -299,9 +299,9 @@ class ShotGraphs:
         exists = pairs_exist(N, reach)
         # With the mean subtracted, two shots are always opposite each other, and equal shots are zero: no information.
         spread = float(np.sqrt((band[:, 1:][exists[:, 1:]] ** 2).mean())) if N > 2 else 0.0
-        self.known = spread > 1e-6
-        self._alike = np.clip(band * (TYPICAL_COSINE / spread), 0.0, 1.0) if self.known else exists.astype(np.float64)
-        self._alike[:, 0] = 1.0  # a shot is its own neighbour
+        self.differ = spread > 1e-6
+        self._alike = np.clip(band * (TYPICAL_COSINE / spread), 0.0, 1.0) if self.differ else exists.astype(np.float64)
+        self._alike[:, 0] = 1.0  # a shot is its own neighbor
         self._lengths, self._apart = lengths, np.arange(reach + 1)
         self._other = np.minimum(np.arange(N)[:, None] + self._apart, N - 1)
         middle = np.cumsum(lengths) - lengths / 2
@@ -334,7 +334,7 @@ def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
             around = np.maximum(cut - side, 0), cut, np.minimum(cut + side, sums.shots)
             costs[f"local cost {name}{of}"] = sums.normalised_cut(*(first + at for at in around))
     return {
-        name: np.log((cost if graphs.known else np.ones_like(cost)) + COST_FLOOR) + 1 for name, cost in costs.items()
+        name: np.log((cost if graphs.differ else np.ones_like(cost)) + COST_FLOOR) + 1 for name, cost in costs.items()
     }
 
 
@@ -375,7 +375,7 @@ def _scene_worths(unit: NDArray[np.float32], band: Floats, lengths: Floats) -> d
 class SideMeans(NamedTuple):
     """Mean similarity of the shots around each cut of a video, (N - 1,) each."""
 
-    left: Floats  # of the pairs of different shots before the cut; 0 where there is one shot only
+    left: Floats  # of the pairs of different shots before the cut; 0 for a single shot
     right: Floats  # the same after it
     across: Floats  # of the pairs with a shot on either side
 
@@ -402,17 +402,17 @@ def side_means(sums: BlockSums, side: int) -> SideMeans:
 def _similarity_evidence(z: Floats) -> dict[str, Floats]:
     """Contrast, recurrence and links, from z-scores of similarities."""
     N, reach = len(z), z.shape[1] - 1
-    found: dict[str, Floats] = {}
+    evidence: dict[str, Floats] = {}
     cut = np.arange(1, N)
 
     sums = BlockSums(z)
     for side in CONTRAST_SIDES:
         means = side_means(sums, side)
-        found[f"across {side}"] = means.across
+        evidence[f"across {side}"] = means.across
         if side > 1:
-            found[f"contrast {side}"] = means.contrast
-            found[f"less alike side {side}"] = np.minimum(means.left, means.right)
-            found[f"more alike side {side}"] = np.maximum(means.left, means.right)
+            evidence[f"contrast {side}"] = means.contrast
+            evidence[f"less alike side {side}"] = np.minimum(means.left, means.right)
+            evidence[f"more alike side {side}"] = np.maximum(means.left, means.right)
 
     widest = np.arange(max(RECURRENCE_SIDES))
     before, after = cut[:, None] - 1 - widest, cut[:, None] + widest
@@ -421,20 +421,20 @@ def _similarity_evidence(z: Floats) -> dict[str, Floats]:
     for side in RECURRENCE_SIDES:
         box = facing[:, :side, :side]
         best_after, best_before = box.max(axis=2), box.max(axis=1)
-        found[f"closest pair {side}"] = best_after.max(axis=1)
+        evidence[f"closest pair {side}"] = best_after.max(axis=1)
         ranked = np.partition(box.reshape(N - 1, side * side), side * side - side, axis=1)
-        found[f"closest pairs {side}"] = ranked[:, side * side - side :].mean(axis=1)
-        again, known = (np.maximum(best, -Z_LIMIT / 2).mean(axis=1) for best in (best_after, best_before))
-        found[f"less taken up {side}"] = np.minimum(again, known)
-        found[f"more taken up {side}"] = np.maximum(again, known)
+        evidence[f"closest pairs {side}"] = ranked[:, side * side - side :].mean(axis=1)
+        after_cut, before_cut = (np.maximum(best, -Z_LIMIT / 2).mean(axis=1) for best in (best_after, best_before))
+        evidence[f"less taken up {side}"] = np.minimum(after_cut, before_cut)
+        evidence[f"more taken up {side}"] = np.maximum(after_cut, before_cut)
 
     apart = np.arange(reach + 1)
     for far in LINK_REACHES:
         linked = BlockSums(*(((z > strength) & (apart <= far)).astype(np.float64) for strength in LINK_STRENGTHS))
         for strength, severed in zip(LINK_STRENGTHS, linked.severed, strict=True):
-            found[f"links {far} from {strength:g}"] = np.log1p(severed)
-        found[f"nearest {far}"] = np.log1p(_links_to_nearest(z, far))
-    return found
+            evidence[f"links {far} from {strength:g}"] = np.log1p(severed)
+        evidence[f"nearest {far}"] = np.log1p(_links_to_nearest(z, far))
+    return evidence
 
 
 def _links_to_nearest(z: Floats, far: int) -> Floats:

@@ -55,10 +55,10 @@ def choose_scene_ends(
     allowed[-1] = True  # a video shorter than the minimum is one scene
     if scenes is None:
         return _best_ends(gains, before, allowed)
-    chosen = _best_ends_of_number(gains, before, allowed, scenes)
-    if chosen is None:
+    shots_of_ends = _best_ends_of_number(gains, before, allowed, scenes)
+    if shots_of_ends is None:
         raise BasslError(f"the video cannot be divided into {scenes} scenes of at least {min_scene:g} seconds")
-    return chosen
+    return shots_of_ends
 
 
 def _best_ends(gains: NDArray[np.float64], before: NDArray[np.intp], allowed: NDArray[np.bool_]) -> list[int]:
@@ -74,10 +74,10 @@ def _best_ends(gains: NDArray[np.float64], before: NDArray[np.intp], allowed: ND
             best[i], previous[i] = running[before[i]] + gains[i], running_at[before[i]]
         better = best[i] > running[i]
         running[i + 1], running_at[i + 1] = (best[i], i) if better else (running[i], running_at[i])
-    chosen = [shots - 1]
-    while previous[chosen[-1]] >= 0:
-        chosen.append(int(previous[chosen[-1]]))
-    return chosen[::-1]
+    backwards = [shots - 1]
+    while previous[backwards[-1]] >= 0:
+        backwards.append(int(previous[backwards[-1]]))
+    return backwards[::-1]
 
 
 def _best_ends_of_number(
@@ -95,10 +95,10 @@ def _best_ends_of_number(
         best = prefix[before] + gains
     if best[-1] == -np.inf:
         return None
-    chosen = [shots - 1]
+    backwards = [shots - 1]
     for at in reversed(table):
-        chosen.append(int(at[chosen[-1]]))
-    return chosen[::-1]
+        backwards.append(int(at[backwards[-1]]))
+    return backwards[::-1]
 
 
 def _logit(probability: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -8,8 +8,8 @@ the links of a range of shots that stay inside it (normalised association, Shi a
 likelihood of each of its shots given the others (of a Chinese restaurant process with a kernel), and the likelihood of
 all its shots under a common mean (a Gaussian with random effects on principal axes).
 
-A worth is a table (L, N): `[m - 1, j]` is that of the m shots that end with shot j. Entries of ranges that would begin
-before the video are finite and never read.
+A worth is a table (L, N): `[m - 1, j]` is the worth of the m shots that end with shot j. Entries of ranges that would
+begin before the video are finite and never used.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def posterior_log_odds(worth: Floats) -> Floats:
         greatest = values.max(axis=0)
         sums[L + n] = greatest + np.log(np.exp(values - greatest).sum(axis=0))
     before, after = sums[:, :B], sums[:, B:]
-    # Where an end is nearly certain, rounding may make the sum through it greater than the total.
+    # For a nearly certain end, rounding may make the sum through it greater than the total.
     logs = np.minimum(before[L + 1 : L + N] + after[L + 1 : L + N][::-1] - before[L + N], -1e-9)
     return np.asarray(np.clip(logs - np.log(-np.expm1(logs)), -ODDS_LIMIT, ODDS_LIMIT).T)
 
@@ -50,7 +50,7 @@ def posterior_log_odds(worth: Floats) -> Floats:
 
 def association(weights: Floats, longest: int) -> Floats:
     """Share of the links of each range of shots that stay inside it, (L, N), between 0 and 1, from the weights (N,
-    reach + 1) between shots i and i + k of a graph (k = 0: of a shot with itself); 0 where there is no shot."""
+    reach + 1) between shots i and i + k of a graph (k = 0: of a shot with itself); 0 if there is no shot i + k."""
     N, reach = len(weights), weights.shape[1] - 1
     degree = weights[:, 0].copy()
     for k in range(1, min(reach, N - 1) + 1):
@@ -67,7 +67,7 @@ def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest
     The likelihood of a shot is the mean of its kernel to the others and to some background shots, for which it is 1.
 
     Args:
-        kernels: (B, N, reach + 1), kernel of shots i and i + k, its mean over pairs 1; 0 where there is no such shot.
+        kernels: (B, N, reach + 1), kernel of shots i and i + k, its mean over pairs 1; 0 if there is no shot i + k.
         backgrounds: (B,) number of background shots, which stand for the whole video; above 0.
         longest: L.
     Returns: (B, L, N). O(B N L^2) operations of some nanoseconds, the slowest part of this module.
@@ -109,8 +109,8 @@ def common_mean(parts: Floats, scales: Sequence[Floats], ratios: Sequence[float]
     d, m = parts.shape[1], np.arange(1.0, longest + 1)[:, None]
     sums = range_sums(parts, longest)
     sums *= sums
-    found = np.empty((len(scales), len(ratios), longest, len(parts)))
-    for scale, tables in zip(scales, found, strict=True):
+    likelihoods = np.empty((len(scales), len(ratios), longest, len(parts)))
+    for scale, tables in zip(scales, likelihoods, strict=True):
         precision = 1 / scale**2
         squares, of_sums = range_sums(parts**2 @ precision, longest), sums @ precision
         for ratio, table in zip(ratios, tables, strict=True):
@@ -118,14 +118,14 @@ def common_mean(parts: Floats, scales: Sequence[Floats], ratios: Sequence[float]
             spread = within + m * between
             distance = (squares - of_sums * (between / spread)) / within
             table[:] = (squares - distance - d * ((m - 1) * np.log(within) + np.log(spread))) / 2
-    return found
+    return likelihoods
 
 
 # --- sums that worths are made of -------------------------------------------------------------------------------------
 
 
 def range_sums(x: Floats, longest: int) -> Floats:
-    """Sums over the shots of each range, (N, ...) to (L, N, ...); 0 where it would begin before the video."""
+    """Sums over the shots of each range, (N, ...) to (L, N, ...); 0 if it would begin before the video."""
     N = len(x)
     upto = np.concatenate([np.zeros((1, *x.shape[1:])), np.cumsum(x, axis=0)])
     sums = np.zeros((longest, *x.shape))
@@ -135,9 +135,9 @@ def range_sums(x: Floats, longest: int) -> Floats:
 
 
 def pair_sums(band: Floats, longest: int) -> Floats:
-    """Sums over the pairs of different shots of each range, (L, N); 0 where it would begin before the video.
+    """Sums over the pairs of different shots of each range, (L, N); 0 if it would begin before the video.
 
-    `band`: (N, reach + 1), reach >= 1, of shots i and i + k; 0 where there is no such shot, and beyond the reach.
+    `band`: (N, reach + 1), reach >= 1, of shots i and i + k; 0 if there is no shot i + k, and beyond the reach.
     """
     N, reach = len(band), band.shape[1] - 1
     onwards = np.cumsum(band[:, 1:], axis=1)

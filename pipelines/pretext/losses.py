@@ -32,7 +32,7 @@ def at(shots: Tensor, index: Tensor) -> Tensor:
 
 
 def nt_xent(first: Tensor, second: Tensor, temperature: float = 0.1) -> Tensor:
-    """NT-Xent (Chen et al., 2020): each of 2B vectors is matched with its partner among those of the global batch.
+    """NT-Xent (Chen et al., 2020): each of 2B vectors is matched with its partner among all of the global batch.
 
     For all vectors z of both kinds and all processes, the mean over i of
     ``-log(exp(sim(z_i, z_p(i)) / t) / sum over j != i of exp(sim(z_i, z_j) / t))``, with sim the cosine.

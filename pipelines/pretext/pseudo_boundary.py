@@ -53,7 +53,7 @@ def dtw_boundary(similarity: Tensor) -> Tensor:
 
     Sums are exact, so that ties are the same on every device and in any order of summation: costs from float32 cosines
     are multiples of 2^-24 and are summed as integers. (Costs of any other origin are rounded to such multiples, and may
-    then tie where they do not for tslearn.)
+    then tie even if they do not for tslearn.)
 
     `similarity`: (B, 2, S) float32 cosines, finite.
     """

@@ -1,4 +1,4 @@
-"""Videos that the relational network learns from, and random variations of them (data augmentation)."""
+"""Training videos of the relational network, and random variations of them (data augmentation)."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-# Of fine-tuning; the built-in model is fitted to the videos as they are.
-VIEWS = 4  # forms of each video that are learned from: the video itself, and variations of it
-_REORDERED_SHARE = 0.5  # of the variations: their scenes are put in a random order
-# In a variation, non-negative features are raised to a random power from this range. It changes how alike shots look,
-# as another encoder would.
+# For fine-tuning; the built-in model is fitted to the original videos.
+VIEWS = 4  # forms of each video: the video itself, and variations of it
+_REORDERED_SHARE = 0.5  # share of variations whose scenes are put in a random order
+# In a variation, non-negative features are raised to a random power from this range, which changes the similarity of
+# shots as another encoder would.
 _POWERS = (0.5, 1.25)
 
 
@@ -22,9 +22,9 @@ class LabelledVideo:
     features: NDArray[np.float32]
     durations: NDArray[np.float64]  # (N,) in seconds
     scene_end: NDArray[np.uint8]  # (N,)
-    # (N,) False where `scene_end` is a guess instead of a label, and not to be learned; None: all are labels
+    # (N,) False for a guess in `scene_end`, which is not learned; None: all are labels
     known: NDArray[np.bool_] | None = None
-    colour: NDArray[np.float32] | None = None  # (N, H) hue histograms; None where they are not known
+    colour: NDArray[np.float32] | None = None  # (N, H) hue histograms; None if unknown
 
 
 def reorder_scenes(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
@@ -35,7 +35,7 @@ def reorder_scenes(video: LabelledVideo, generator: np.random.Generator) -> Labe
     ends = np.append(scene[order][1:] != scene[order][:-1], video.scene_end[-1] == 1).astype(np.uint8)
     known = None
     if video.known is not None:
-        # Where two scenes were put together there is an end for certain.
+        # Where two scenes were joined, there certainly is an end.
         known = np.append((video.known[order] | (ends == 1))[:-1], video.known[-1])
     colour = None if video.colour is None else video.colour[order]
     return LabelledVideo(video.features[order], video.durations[order], ends, known, colour)
@@ -44,7 +44,7 @@ def reorder_scenes(video: LabelledVideo, generator: np.random.Generator) -> Labe
 def vary(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
     """A random variation of a video: its scenes reordered, its features raised to a power.
 
-    It is not reversed: the evidence at each cut would be the same, and the network reads in both directions.
+    It is not reversed: the evidence at each cut would be the same, and the network is symmetric in time.
     """
     if generator.random() < _REORDERED_SHARE:
         video = reorder_scenes(video, generator)
