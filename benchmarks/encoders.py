@@ -39,11 +39,10 @@ from pipelines.datasets.synthetic import SyntheticVideo, SyntheticVideoSettings,
 from pipelines.evaluation.bootstrap import compare, measure
 from pipelines.evaluation.metrics import VideoScores
 from pipelines.files import write_atomically
-from pipelines.models.colour import shot_colour
 from pipelines.models.cut_evidence import similarity_band, unit_features
 from pipelines.models.encoders import load_encoder
 from pipelines.models.opening import open_model
-from pipelines.models.shot_encoder import KEYFRAMES, ShotEncoder
+from pipelines.models.shot_encoder import KEYFRAMES, ShotEncoder, shot_colour
 from pipelines.models.torch_encoders import TorchEncoder
 from pipelines.options import with_options
 from pipelines.video.reader import VideoReader

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from pipelines.baselines.segmentation import Features, Floats, Labelled, centre
 from pipelines.models.ms_lstm import MSLSTM
 from pipelines.models.networks import MSLSTMSettings
-from pipelines.models.threads import one_thread
-from pipelines.models.torch_networks import sequence_starts, sequence_windows
+from pipelines.models.torch_networks import one_thread, sequence_starts, sequence_windows
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipelines.baselines.segmentation import Floats, Labelled, unit_rows
-from pipelines.models.threads import one_thread
+from pipelines.models.torch_networks import one_thread
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,7 @@ class BoundaryModel:
         Args:
             features: (N, D_e) encodings of the shots of one whole video, in order, N >= 1.
             durations: (N,) lengths of the shots in seconds. Only `relational` uses them, and the colour.
-            colour: (N, H) hue histograms of the shots (`pipelines.models.colour`); None if unknown.
+            colour: (N, H) hue histograms of the shots (`pipelines.models.shot_encoder`); None if unknown.
         Returns: (N,) scores between 0 and 1; 0.5 is the operating point.
         Raises ValueError: shapes do not fit each other or the model.
         """

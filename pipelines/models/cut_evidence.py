@@ -83,7 +83,7 @@ def cut_evidence(
         features: (N, D) encodings of the shots, in order; finite, N, D >= 1.
         durations: (N,) lengths of the shots in seconds; finite, not negative. A zero (a last frame without a length)
             counts as the shortest length in the video.
-        colour: (N, H) hue histograms of the shots (`pipelines.models.colour`); finite, not negative. None, or rows of
+        colour: (N, H) hue histograms of the shots; finite, not negative. None, or rows of
             zeros only, if unknown.
     Returns: Names of F kinds of evidence, and (N - 1, F): row i is about the cut between shots i and i + 1. Every
         number is finite and, for real videos, of the order of one.

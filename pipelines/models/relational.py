@@ -43,7 +43,7 @@ def shot_tokens(
     Args:
         features: (N, D), any D.
         durations: (N,) in seconds. A zero (a last frame without a length) counts as the shortest in the video.
-        colour: (N, H) hue histograms (`pipelines.models.colour`); None, or rows of zeros only, if unknown.
+        colour: (N, H) hue histograms (`pipelines.models.shot_encoder`); None, or rows of zeros only, if unknown.
     Returns: (N, F).
     Raises ValueError: shapes do not fit, there is no shot, or a value is not finite or a duration is negative.
     """

@@ -18,11 +18,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+import cv2
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.models.colour import shot_colour
 from pipelines.video.resizing import resize_and_crop, resize_to_square
 
 Item = TypeVar("Item")
@@ -124,7 +124,7 @@ def encode_groups(
         groups: each of at most ``encoder.shots_at_a_time`` shots; read as threads become free.
         images_of: the keyframes of a group's shots, (H, W, 3) uint8 RGB; called in the threads.
         threads: their number.
-    Yields: a group, its features (B, D_e) and its hue histograms (B, 180), see `pipelines.models.colour`.
+    Yields: a group, its features (B, D_e) and its hue histograms (B, 180), see `pipelines.models.shot_encoder`.
     """
 
     def encode(group: Item) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -169,3 +169,19 @@ def encoder_id(name: str, weights: Iterable[bytes], preprocessing: Mapping[str, 
     for part in weights:
         digest.update(part)
     return f"{re.sub(r'[^A-Za-z0-9_.]+', '-', name)}-{digest.hexdigest()[:12]}"
+
+
+HUES = 180  # bins: OpenCV's hue of 8-bit images counts in steps of two degrees
+
+
+def hue_histogram(image: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Share of the pixels of an image (H, W, 3), RGB, at each hue, (HUES,), of sum 1. Every pixel counts once, whatever
+    its saturation; gray has the hue 0, as in OpenCV."""
+    counts = cv2.calcHist([cv2.cvtColor(image, cv2.COLOR_RGB2HSV)], [0], None, [HUES], [0, HUES])
+    height, width = image.shape[:2]
+    return np.asarray(counts.ravel() / (height * width), dtype=np.float32)
+
+
+def shot_colour(keyframes: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+    """The hue histogram (HUES,) of the middle keyframe of a shot; if there are two, of the later one."""
+    return hue_histogram(keyframes[len(keyframes) // 2])

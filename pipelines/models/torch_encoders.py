@@ -17,7 +17,7 @@ from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.models.encoder_options import INPUT_SIZE
 from pipelines.models.image_networks import Colour, trainable_encoder
 from pipelines.models.shot_encoder import KEYFRAMES, Preparation, ShotEncoder, encoder_id, preparation
-from pipelines.models.threads import one_thread
+from pipelines.models.torch_networks import one_thread
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

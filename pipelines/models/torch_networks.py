@@ -5,7 +5,8 @@ Windows are clipped at a video's edges, as in the fine-tuning of the paper's rel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
@@ -111,3 +112,17 @@ def _on_device(features: Numbers, network: nn.Module) -> tuple[Tensor, torch.dty
     parameter = next(network.parameters())
     # float16 features are converted after they are gathered, which halves the memory for a long video.
     return torch.from_numpy(np.ascontiguousarray(features)).to(parameter.device), parameter.dtype
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Limit PyTorch to one thread in the block.
+
+    With more threads, sums have another order and results differ in their last digits; small networks gain little.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)

@@ -5,7 +5,7 @@ Layout of a file (schema ``bassl.features``, version 1), for a video of N shots:
 =============  =================  =============================================================================
 ``features``   (N, D_e) float     float16 or float32, contiguous in the file
 ``colour``     (N, 180) float32   hue histogram of each shot's middle keyframe, sum 1
-                                  (:mod:`pipelines.models.colour`); absent if unknown
+                                  (:mod:`pipelines.models.shot_encoder`); absent if unknown
 ``encoder``    attribute          id of the encoder
 ``video_id``   attribute          id of the video, which may differ from the name of the file
 ``crc32``      attribute          checksum of ``features``

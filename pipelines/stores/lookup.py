@@ -29,7 +29,7 @@ def find_features(index: Index, encoder: str, folder: Path, used: Sequence[int] 
     """The feature stores of an index, for :func:`pipelines.stores.features.features_of`; empty if there is none for an
     encoder.
 
-    ``encoder`` is an id, or several joined by `JOINED` (see `pipelines.models.index_encoders.encoder_for`). A store
+    ``encoder`` is an id, or several joined by `JOINED` (see `pipelines.models.encoders.encoder_for`). A store
     that the index names comes before ``<folder>/<encoder id>/``, which is taken only if it has all ``used`` videos
     (None: all of the index), encoded from the same shots and keyframes;
     :func:`pipelines.stages.encode.encode_shots` adds what is missing there.

@@ -7,8 +7,8 @@ from typing import Any, Protocol
 
 from pipelines.errors import BasslError, check_installed
 from pipelines.settings import DETECTOR_NAMES
-from pipelines.video.adaptive import AdaptiveCuts
 from pipelines.video.frames import RGBImage
+from pipelines.video.pyscenedetect import AdaptiveCuts
 from pipelines.video.shots import Boundary
 from pipelines.video.transitions import TransitionDetector
 

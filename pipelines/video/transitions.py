@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.video.adaptive import AdaptiveCuts
 from pipelines.video.frames import RGBImage
 from pipelines.video.mixtures import CELLS, COLUMNS, LONGEST, ROWS, Floats, Samples, Window, frame_descriptors, windows
+from pipelines.video.pyscenedetect import AdaptiveCuts
 from pipelines.video.shots import Boundary
 
 _SAMPLES_PER_SECOND = 30.0  # of videos with more frames per second, every second frame is sampled, every third, ...

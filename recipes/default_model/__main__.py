@@ -15,7 +15,7 @@ from pipelines.errors import BasslError
 from pipelines.files import write_atomically
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.opening import BUILT_IN
-from pipelines.models.threads import one_thread
+from pipelines.models.torch_networks import one_thread
 from recipes.default_model.card import model_card, training_facts
 from recipes.default_model.fitting import DRAWS, FOLDS, UNCHANGED, Report, fit, prepare
 from recipes.default_model.study import Study, measure

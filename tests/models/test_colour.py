@@ -7,7 +7,7 @@ import colorsys
 import numpy as np
 import pytest
 
-from pipelines.models.colour import HUES, hue_histogram, shot_colour
+from pipelines.models.shot_encoder import HUES, hue_histogram, shot_colour
 
 
 def test_a_histogram_counts_the_hues_of_all_pixels_in_steps_of_two_degrees() -> None:

@@ -21,8 +21,8 @@ from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.encoders import load_encoder
 from pipelines.models.networks import NETWORKS, MSLSTMSettings
 from pipelines.models.opening import open_model
-from pipelines.models.threads import one_thread
 from pipelines.models.torch_encoders import torch_encoder
+from pipelines.models.torch_networks import one_thread
 from pipelines.options import with_options
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress

@@ -29,8 +29,7 @@ from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import build_index
 from pipelines.stages.pretrain import PretrainSettings, loop, pretrain, validation as pretrain_validation
 from pipelines.stages.pretrain.data import PretextWindows, noise_of
-from pipelines.stages.pretrain.model import PretrainModel
-from pipelines.stages.pretrain.step import make_trainer, take_step
+from pipelines.stages.pretrain.model import PretrainModel, make_trainer, take_step
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
 from pipelines.stores.jpeg import from_jpeg
 from pipelines.training import checkpoints

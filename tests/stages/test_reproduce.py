@@ -26,7 +26,7 @@ from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
 from pipelines.errors import BasslError
 from pipelines.evaluation import paper_tables
 from pipelines.models import encoders, torch_encoders
-from pipelines.models.threads import one_thread
+from pipelines.models.torch_networks import one_thread
 from pipelines.options import with_options
 from pipelines.stages.baseline import baseline
 from pipelines.stages.reproduce import (

@@ -13,8 +13,7 @@ from collections.abc import Sequence
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from pipelines.outputs.exports.segments import segments_of
-from pipelines.outputs.exports.xml import add_element, add_texts, document
+from pipelines.outputs.exports.segments import add_element, add_texts, document, segments_of
 from pipelines.scenes import SceneList, timecode
 
 

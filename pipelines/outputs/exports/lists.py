@@ -9,10 +9,9 @@ from pathlib import PureWindowsPath
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from pipelines.outputs.exports.segments import segments_of
+from pipelines.outputs.exports.segments import add_element, add_texts, document, segments_of
 from pipelines.outputs.exports.timecode import edit_rate
 from pipelines.outputs.exports.timeline import timeline_frames
-from pipelines.outputs.exports.xml import add_element, add_texts, document
 from pipelines.outputs.tables import no_formula
 from pipelines.scenes import SceneList, entry, timecode
 

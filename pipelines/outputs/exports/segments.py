@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PureWindowsPath
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
 from pipelines.scenes import Scene, SceneList, Shot, Transition
 
@@ -58,3 +61,24 @@ def one_line(text: str) -> str:
         return "\ufffd" if category == "Cs" or ord(character) & 0xFFFE == 0xFFFE else character
 
     return "".join(map(safe, text)).strip()
+
+
+def add_element(parent: Element, tag: str, text: object = None, **attributes: str) -> Element:
+    """Add an element to ``parent``, with text unless it is None."""
+    element = ElementTree.SubElement(parent, tag, attributes)
+    if text is not None:
+        element.text = str(text)
+    return element
+
+
+def add_texts(parent: Element, texts: Mapping[str, object]) -> None:
+    """Add elements with these texts, by tag, to ``parent``."""
+    for tag, text in texts.items():
+        add_element(parent, tag, text)
+
+
+def document(root: Element, doctype: str = "") -> str:
+    """The document of a root element, indented."""
+    ElementTree.indent(root)
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n' + f"<!DOCTYPE {doctype}>\n" * bool(doctype)
+    return f"{head}{ElementTree.tostring(root, encoding='unicode')}\n"

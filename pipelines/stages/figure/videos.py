@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, StoreError, count
-from pipelines.models.index_encoders import encoder_for
+from pipelines.models.encoders import encoder_for
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.lookup import JOINED, find_features, having, is_store
 

@@ -11,8 +11,7 @@ from torch import Tensor
 
 from pipelines.errors import BasslError
 from pipelines.models.encoder_options import is_published, named_encoder
-from pipelines.models.encoders import encoder_of_id
-from pipelines.models.index_encoders import encoder_for
+from pipelines.models.encoders import encoder_for, encoder_of_id
 from pipelines.models.shot_encoder import KEYFRAMES, Preparation
 from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
 from pipelines.settings import Compute, Indexed, RunSettings

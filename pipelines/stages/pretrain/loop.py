@@ -18,9 +18,9 @@ from pipelines.pretext.gather import mean_over_processes
 from pipelines.pretext.objective import PretextLoss
 from pipelines.progress import TrainingProgress
 from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, make_views, noise_of
+from pipelines.stages.pretrain.model import make_trainer, take_step
 from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 from pipelines.stages.pretrain.start import identity_of, make_model, model_weights, open_source, window_order
-from pipelines.stages.pretrain.step import make_trainer, take_step
 from pipelines.stages.pretrain.validation import available, labelled_videos, validate
 from pipelines.stores.index import read_index
 from pipelines.training.checkpoints import load_state, save_state

@@ -19,8 +19,8 @@ from pipelines.evaluation.metrics import average_precision
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.image_networks import TrainableEncoder
 from pipelines.stages.pretrain.data import FeatureWindows
+from pipelines.stages.pretrain.model import Trainer
 from pipelines.stages.pretrain.settings import PretrainSettings
-from pipelines.stages.pretrain.step import Trainer
 from pipelines.stores.index import NO_LABEL, Index, window_rows
 from pipelines.stores.lookup import having
 from pipelines.training.distributed import send
