@@ -1,4 +1,4 @@
-"""``bassl build-index``: sources of shots, keyframes and labels in, one index out."""
+"""``bassl build-index``: one index from sources of shots, keyframes and labels."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def build_index(
         if match.unmatched and not quiet:
             times = ", ".join(f"{time:.1f}" for time in match.unmatched[:5])
             console.warn(
-                f"{video}: {len(match.unmatched)} of {match.scene_ends} scene ends found no shot end within the "
+                f"{video}: {len(match.unmatched)} of {match.scene_ends} scene ends have no shot end within the "
                 f"tolerance (at {times}{', ...' if len(match.unmatched) > 5 else ''} s)"
             )
     if as_json:

@@ -58,7 +58,7 @@ def test_build_index_finds_the_output_of_extract_keyframes(run: Bassl) -> None:
     assert shown.out == done.out
     assert shown.err == "".join(done.err.splitlines(keepends=True)[:2])
     Path("data/keyframes/video.h5").unlink()
-    assert "note: 1 of 1 videos have keyframes that are not there any more: video" in run("--show").err
+    assert "note: 1 of 1 videos have keyframes that no longer exist: video" in run("--show").err
     put_store("data/keyframes/other.h5")
     assert run("--overwrite").code == 0
     assert read_index(Path("data/index.h5")).video_ids == ("other",)
@@ -107,7 +107,7 @@ def test_the_matching_of_labels_is_reported(run: Bassl) -> None:
     done = run("stores", "--labels", "labels", "--tolerance", 0.5)
     assert table(done)[1][:5] == ["none", "1", "1", "2", "5"]
     assert done.err.splitlines() == [
-        "warning: video: 1 of 2 scene ends found no shot end within the tolerance (at 6.9 s)",
+        "warning: video: 1 of 2 scene ends have no shot end within the tolerance (at 6.9 s)",
         "note: 1 labelled video is not among the sources: nobody",
         "note: 1 of 1 videos have no split: video",
         "labels: 1 of 2 scene ends matched, 0.20 s away on average",

@@ -161,8 +161,8 @@ def test_the_keyframe_store_of_a_video_called_index_is_not_taken_for_an_index() 
 def test_two_stores_of_one_video_are_noted() -> None:
     put_store("stores/b.h5")
     shutil.copy(put_store("stores/a.h5"), "stores/c.h5")
-    (note,) = (note for note in build("stores").notes if "of one video" in note)
-    assert note.startswith("a and c are of one video")
+    (note,) = (note for note in build("stores").notes if "the same video" in note)
+    assert note.startswith("a and c are the same video")
 
 
 def test_movienet_is_read_from_its_annotation_lists() -> None:
@@ -452,8 +452,8 @@ def test_missing_keyframe_and_feature_files_are_reported() -> None:
     Path("stores/a.h5").unlink()
     shutil.rmtree("data/features")
     notes = missing(index)
-    assert "1 of 2 videos have keyframes that are not there any more: a" in notes
-    assert any(note.startswith("features vgg-4d are not there any more: ") for note in notes)
+    assert "1 of 2 videos have keyframes that no longer exist: a" in notes
+    assert any(note.startswith("features vgg-4d no longer exist: ") for note in notes)
 
 
 def test_an_index_that_is_built_again_has_the_same_bytes() -> None:
@@ -525,11 +525,11 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("no", {}, ("no: no such file",)),
     ("videos/video.mp4", {}, ("videos/video.mp4", VIDEOS)),
     ("videos", {}, ("videos", VIDEOS)),
-    ("data", NEW, ("data: holds an index", STORES)),
+    ("data", NEW, ("data: contains an index", STORES)),
     ("data/index.h5", NEW, ("bassl.index", "bassl.keyframes")),
-    ("movienet/scene318", {}, ("is a part of MovieNet; name the whole, ", "/movienet")),
-    ("movienet/scene318/label318", {}, ("is a part of MovieNet; name the whole, ", "/movienet")),
-    ("movienet/240P_frames", {}, ("is a part of MovieNet; name the whole, ", "/movienet")),
+    ("movienet/scene318", {}, ("is a part of MovieNet; give the whole data set, ", "/movienet")),
+    ("movienet/scene318/label318", {}, ("is a part of MovieNet; give the whole data set, ", "/movienet")),
+    ("movienet/240P_frames", {}, ("is a part of MovieNet; give the whole data set, ", "/movienet")),
     ("shots", {"only_complete": True}, ("no video is complete", "has no keyframes")),
     (STORES, {"overwrite": False}, ("data/index.h5", "--overwrite")),
     ("x/video.h5 y/video.h5", {}, ("'video'", "x/video.h5", "y/video.h5")),
@@ -544,7 +544,7 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("ovsd", {"labels": "02.csv"}, ("02_scenes.txt", "no times in seconds", "02.csv")),
     ("x/video.csv", {}, ("x/video.csv", "--labels")),
     (STORES, {"split": "splits0.json"}, ("splits0.json: ", "two splits")),
-    (STORES, {"split": "splits1.json"}, ("splits1.json: ", "names x")),
+    (STORES, {"split": "splits1.json"}, ("splits1.json: ", "lists x")),
     (STORES, {"split": "splits2.json"}, ("splits2.json: ", "for each split")),
     (STORES, {"split": "splits3.json"}, ("splits3.json: ", "for each split")),
     (STORES, {"split": "splits4.json"}, ("splits4.json",)),

@@ -1,4 +1,4 @@
-"""Building the index of all shots of all videos: the sources of shots, keyframes and labels in, one file out."""
+"""Building the index of all shots of all videos from sources of shots, keyframes and labels."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ def build_index(
     """Build the index of all shots of all videos.
 
     A source is a folder of keyframe stores or one store, MovieNet's folder, BBC's, OVSD's, a folder of ``.npz`` with
-    features, shots and labels, or ``scenes.json`` files. The kind is detected from the files. Raises BasslError for a
-    source that is none, files that are damaged or contradict each other, or an index that already exists.
+    features, shots and labels, or a ``scenes.json``; its kind is detected from the files.
+
+    Raises:
+        BasslError: one line, for a source of another kind, damaged or contradictory files, or an existing index.
     """
     settings = with_options(settings, **options)
     from pipelines.stages.build_index import building  # start-up time: numpy and h5py
@@ -29,7 +31,7 @@ def build_index(
 
 
 def describe_index(path: Path | str) -> IndexReport:
-    """The statistics of an index, and what it lacks. Raises StoreError if the file is not an index, or is damaged."""
+    """Statistics of an index, and notes on what is missing. Raises StoreError if it is damaged or not an index."""
     from pipelines.stages.build_index import building  # start-up time: numpy and h5py
 
     return building.describe(Path(path))

@@ -28,42 +28,39 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
     """See :func:`pipelines.stages.build_index.build_index`."""
     check_writable(settings.run.output)
     if settings.run.output.exists() and not settings.run.overwrite:
-        raise BasslError(f"{settings.run.output}: already exists; --overwrite makes it again")
-    read = [file for source in sources for file in (source, *source.glob("*.h5")) if file.is_file()]
-    listed = settings.split if isinstance(settings.split, Path) else None
-    check_inputs_kept((settings.run.output,), (*read, *settings.labels, listed))
+        raise BasslError(f"{settings.run.output}: already exists; replace it with --overwrite")
+    files = [file for source in sources for file in (source, *source.glob("*.h5")) if file.is_file()]
+    split_file = settings.split if isinstance(settings.split, Path) else None
+    check_inputs_kept((settings.run.output,), (*files, *settings.labels, split_file))
     videos: list[IndexedVideo] = []
-    features: dict[str, dict[str, NDArray[np.float32]]] = {}
-    colour: dict[str, NDArray[np.float32]] = {}
-    left_out: dict[str, str] = {}
-    for source in sources:
-        found = read_source(source, settings)
-        videos += found.videos
-        left_out |= found.left_out
-        colour |= found.colour
-        if found.features:
-            name = f"{safe_id(source.resolve().name)}-{next(iter(found.features.values())).shape[1]}d"
-            features.setdefault(name, {}).update(found.features)
-    if left_out and not videos:
-        name, why = next(iter(left_out.items()))
-        raise BasslError(f"nothing to index: no video is complete ({name}: {why})")
+    features: dict[str, dict[str, NDArray[np.float32]]] = {}  # by name of the store, then by video
+    color: dict[str, NDArray[np.float32]] = {}
+    incomplete: dict[str, str] = {}
+    for path in sources:
+        source = read_source(path, settings)
+        videos += source.videos
+        incomplete |= source.incomplete
+        color |= source.color
+        if source.features:
+            name = f"{safe_id(path.resolve().name)}-{next(iter(source.features.values())).shape[1]}d"
+            features.setdefault(name, {}).update(source.features)
+    if incomplete and not videos:
+        name, reason = next(iter(incomplete.items()))
+        raise BasslError(f"nothing to index: no video is complete ({name}: {reason})")
     if not videos:
         raise BasslError("nothing to index: name folders of keyframe stores, MovieNet, BBC, OVSD or .npz features")
     if settings.matching.frame_rate is not None:
         videos = [_add_times(video, settings.matching.frame_rate) for video in videos]
     videos, matches, notes = _label(videos, settings)
-    expected: Iterable[str] = SPLITS if any(video.split for video in videos) else ()
+    splits: Iterable[str] = SPLITS if any(video.split for video in videos) else ()
     if isinstance(settings.split, Path):
-        videos, expected = _listed_splits(videos, settings.split, left_out)
+        videos, splits = _listed_splits(videos, settings.split, incomplete)
     elif isinstance(settings.split, tuple):
         videos = _drawn_splits(videos, settings.split, settings.run.seed)
-        expected = [name for name, share in zip(_names(settings.split), settings.split, strict=True) if share]
-    empty = [name for name in expected if name not in {video.split for video in videos}]
-    for origin in sorted({video.made_of for video in videos} - {""}):
-        same = [video.video_id for video in videos if video.made_of == origin]
-        if len(same) > 1:
-            notes.append(f"{' and '.join(same)} are of one video; delete all but one, or it may be in two splits")
-    notes += [f"no video is in the split {name}" for name in empty] + _reasons(left_out, len(videos))
+        splits = [name for name, share in zip(_names(settings.split), settings.split, strict=True) if share]
+    notes += _twins(videos)
+    notes += [f"no video is in the split {name}" for name in splits if name not in {video.split for video in videos}]
+    notes += _reasons(incomplete, len(videos))
     recorded = {
         "split": str(settings.split) if isinstance(settings.split, Path) else settings.split,
         "seed": settings.run.seed,
@@ -74,28 +71,41 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
     # raises before a file is replaced
     index = joined(settings.run.output, videos, recorded, settings.matching.doubtful, stores)
     for name, encodings in features.items():
-        _check_widths(stores[name], encodings, colour)
+        _check_widths(stores[name], encodings, color)
         if not settings.run.overwrite:
             _check_kept(stores[name], encodings)
         for video_id, values in encodings.items():
-            write_features(stores[name], name, video_id, values, colour=colour.get(video_id))
+            write_features(stores[name], name, video_id, values, colour=color.get(video_id))
     save_index(index)
     return describe(settings.run.output, matches, notes)
 
 
+def _twins(videos: Sequence[IndexedVideo]) -> list[str]:
+    """A note for each video file that several of the videos were made from."""
+    by_file: dict[str, list[str]] = {}
+    for video in videos:
+        if video.made_of:
+            by_file.setdefault(video.made_of, []).append(video.video_id)
+    return [
+        f"{' and '.join(names)} are the same video; delete all but one, or it may be in two splits"
+        for _, names in sorted(by_file.items())
+        if len(names) > 1
+    ]
+
+
 def _check_widths(
-    store: Path, features: Mapping[str, NDArray[np.float32]], colour: Mapping[str, NDArray[np.float32]]
+    store: Path, features: Mapping[str, NDArray[np.float32]], color: Mapping[str, NDArray[np.float32]]
 ) -> None:
-    """Check that the features of a store, and their colour, are of one width each. Raises DatasetError."""
-    hues = {name: values for name, values in colour.items() if name in features}
-    for what, arrays in (("features", features), ("colour", hues)):
+    """Check that all features of a store have one width, and all color of its videos. Raises DatasetError."""
+    histograms = {name: values for name, values in color.items() if name in features}
+    for what, arrays in (("features", features), ("color", histograms)):
         widths = sorted({values.shape[1] for values in arrays.values()})
         if len(widths) > 1:
             raise fault(store, f"{what} of different widths cannot be one store: {' and '.join(map(str, widths))}")
 
 
 def _check_kept(store: Path, features: Mapping[str, NDArray[np.float32]]) -> None:
-    """Check that the files of a store have these features: another index may use them. Raises BasslError."""
+    """Check that existing files of a store have these features, as another index may use them. Raises BasslError."""
     for name, values in features.items():
         path = feature_file(store, name)
         if path.exists() and not np.array_equal(open_features(path).features, values):
@@ -103,23 +113,23 @@ def _check_kept(store: Path, features: Mapping[str, NDArray[np.float32]]) -> Non
 
 
 def _add_times(video: IndexedVideo, frame_rate: float) -> IndexedVideo:
-    """The video with times of its frames, where it has neither times nor a frame rate."""
+    """The video with times by this frame rate, if it has neither times nor a frame rate of its own."""
     if not np.isnan(video.frame_rate) or np.isfinite(video.seconds).all():
         return video
     return replace(video, seconds=video.frames / frame_rate, frame_rate=frame_rate)
 
 
-def _reasons(left_out: Mapping[str, str], kept: int) -> list[str]:
-    """Lines on the videos that were left out: one for those without keyframes, one for each that is damaged."""
-    if not left_out:
+def _reasons(incomplete: Mapping[str, str], complete: int) -> list[str]:
+    """Notes on the videos that were left out: one for those without keyframes, one for each damaged video."""
+    if not incomplete:
         return []
-    damaged = [f"{name} is left out: {why}" for name, why in sorted(left_out.items()) if why != INCOMPLETE]
-    named = f"{len(left_out)} of {len(left_out) + kept} videos are left out"
-    return [f"{named}, {len(left_out) - len(damaged)} of them because they have no keyframes or features", *damaged]
+    damaged = [f"{name} is left out: {reason}" for name, reason in sorted(incomplete.items()) if reason != INCOMPLETE]
+    count = f"{len(incomplete)} of {len(incomplete) + complete} videos are left out"
+    return [f"{count}, {len(incomplete) - len(damaged)} of them because they have no keyframes or features", *damaged]
 
 
 def describe(path: Path, matches: Mapping[str, MatchReport] = {}, notes: Sequence[str] = ()) -> IndexReport:
-    """The report on an index, with what is known of how it was built."""
+    """The report on an index; matches and notes are from building it."""
     index = read_index(path)
     return IndexReport(index, tuple(statistics(index)), matches, (*notes, *missing(index)))
 
@@ -127,13 +137,12 @@ def describe(path: Path, matches: Mapping[str, MatchReport] = {}, notes: Sequenc
 def _label(
     videos: list[IndexedVideo], settings: IndexSettings
 ) -> tuple[list[IndexedVideo], dict[str, MatchReport], list[str]]:
-    """The videos with the labels of the label files, how these were matched to shots, and notes."""
-
-    known = {video.video_id for video in videos}
+    """The videos with the labels of the label files, how the labels were matched to shots, and notes."""
+    video_ids = {video.video_id for video in videos}
     records: dict[str, VideoAnnotation] = {}
     for path in settings.labels:
         for record in read_annotations(path, settings.matching.annotator, settings.matching.frame_rate):
-            record = _named_with_folder(record, known)
+            record = _with_video_id(record, video_ids)
             if record.video_id in records:
                 first = records[record.video_id].source
                 raise DatasetError(f"{record.source}: labels {record.video_id}, which {first} labels too")
@@ -163,79 +172,78 @@ def _label(
     return labelled, matches, notes
 
 
-def _named_with_folder(record: VideoAnnotation, known: Set[str]) -> VideoAnnotation:
-    """Labels with the id of their video: where videos share a name, stores have those of the folders in front of it."""
+def _with_video_id(record: VideoAnnotation, video_ids: Set[str]) -> VideoAnnotation:
+    """Labels with the id of their video: ids of videos with one name begin with the names of their folders."""
     parts = record.source.resolve().parent.parts[1:]
     longer = (safe_id("_".join((*parts[-depth:], record.video_id))) for depth in range(1, len(parts) + 1))
     full = safe_id(record.source.stem)  # of a video that is itself called "..._scenes"
-    name = next((name for name in (record.video_id, full, *longer) if name in known), record.video_id)
+    name = next((name for name in (record.video_id, full, *longer) if name in video_ids), record.video_id)
     return replace(record, video_id=name)
 
 
 def _listed_splits(
-    videos: list[IndexedVideo], path: Path, left_out: Collection[str]
+    videos: list[IndexedVideo], path: Path, incomplete: Collection[str]
 ) -> tuple[list[IndexedVideo], list[str]]:
-    """The videos with the splits that a JSON file lists them in, none for videos that it does not list; and the names
-    of these splits. The file may list videos that were left out."""
+    """The videos with their splits in a JSON file (none for a video that it does not list), and the splits' names. The
+    file may list videos that were left out."""
     content = read_json(path)
     if not isinstance(content, dict) or not all(
         isinstance(names, list) and all(isinstance(name, str) for name in names) for names in content.values()
     ):
-        raise fault(path, 'is not a list of video ids for each split, such as {"train": [...], "val": [...]}')
+        raise fault(path, 'has no list of video ids for each split, such as {"train": [...], "val": [...]}')
     split_of: dict[str, str] = {}
     for split, names in content.items():
         for name in names:
             if split_of.setdefault(name, split) != split:
                 raise DatasetError(f"{path}: {name} is in two splits, {split_of[name]} and {split}")
-    unknown = sorted(split_of.keys() - {video.video_id for video in videos} - set(left_out))
+    unknown = sorted(split_of.keys() - {video.video_id for video in videos} - set(incomplete))
     if unknown:
-        raise DatasetError(f"{path}: names {unknown[0]}, which is not among the videos")
+        raise DatasetError(f"{path}: lists {unknown[0]}, which is not among the videos")
     return [replace(video, split=split_of.get(video.video_id, "")) for video in videos], list(content)
 
 
 def _drawn_splits(videos: list[IndexedVideo], shares: tuple[float, ...], seed: int) -> list[IndexedVideo]:
-    """The videos with splits drawn by video, so that the shots of one video are never in two splits."""
+    """The videos with drawn splits. Whole videos are drawn, so that the shots of a video are never in two splits."""
     names = _names(shares)
     videos = sorted(videos, key=lambda video: video.video_id)
     order = np.random.default_rng(seed).permutation(len(videos))
     bounds = np.round(np.cumsum(shares) * len(videos)).astype(int)
-    part = np.searchsorted(bounds, np.arange(len(videos)), side="right")
-    drawn = dict(zip(order.tolist(), part.tolist(), strict=True))
-    return [replace(video, split=names[min(drawn[i], len(names) - 1)]) for i, video in enumerate(videos)]
+    parts = np.searchsorted(bounds, np.arange(len(videos)), side="right")
+    part_of = dict(zip(order.tolist(), parts.tolist(), strict=True))
+    return [replace(video, split=names[min(part_of[i], len(names) - 1)]) for i, video in enumerate(videos)]
 
 
 def _names(shares: tuple[float, ...]) -> tuple[str, ...]:
     return SPLITS if len(shares) == 3 else ("train", "test")
 
 
-# --- what an index holds and lacks -----------------------------------------------------------------------------------
+# --- what an index contains ------------------------------------------------------------------------------------------
 
 
 def missing(index: Index) -> list[str]:
-    """Lines about what an index lacks: keyframes, labels, splits, times, or files that are not where it says."""
+    """Notes on what is missing: keyframes, labels, splits, times, or files that the index refers to."""
     spans = [index.span(video) for video in range(len(index.video_ids))]
-    lacking = {
+    without = {
         "no keyframes": [v for v, store in enumerate(index.keyframe_sources) if store is None],
-        "keyframes that are not there any more": [
-            v for v, s in enumerate(index.keyframe_sources) if s and not s.exists()
-        ],
+        "keyframes that no longer exist": [v for v, s in enumerate(index.keyframe_sources) if s and not s.exists()],
         "no labels": [v for v, span in enumerate(spans) if np.all(index.label[span] == NO_LABEL)],
         "no split": [v for v, split in enumerate(index.splits) if not split],
         "no times in seconds": [v for v, span in enumerate(spans) if np.isnan(index.seconds[span.start, 0])],
     }
     notes = []
-    for what, videos in lacking.items():
+    for what, videos in without.items():
         if videos:
             names = ", ".join(index.video_ids[v] for v in videos[:3]) + (", ..." if len(videos) > 3 else "")
             notes.append(f"{len(videos)} of {len(index.video_ids)} videos have {what}: {names}")
-    gone = {name: path for name, path in index.features.items() if not path.exists()}
-    return notes + [f"features {name} are not there any more: {path}" for name, path in gone.items()]
+    return notes + [
+        f"features {name} no longer exist: {path}" for name, path in index.features.items() if not path.exists()
+    ]
 
 
 def statistics(index: Index) -> list[SplitStatistics]:
-    """What each split holds, in the order train, val, test, others; then all together where there are several."""
-    known = [split for split in SPLITS if split in index.splits]
-    splits = [*known, *sorted({*index.splits} - {*known})]
+    """Counts of each split: train, val, test, others; and then of all, if there are several."""
+    usual = [split for split in SPLITS if split in index.splits]
+    splits = [*usual, *sorted({*index.splits} - {*usual})]
     return [_statistics(index, split) for split in (splits if len(splits) == 1 else (*splits, None))]
 
 

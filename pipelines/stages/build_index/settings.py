@@ -1,4 +1,4 @@
-"""Settings of building an index, and what it returns. Imports nothing heavy."""
+"""Settings and result of building an index. Imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class IndexSettings:
     matching: Matching = nested(Matching(), without=("truth", "within"))
     """How labels are read and matched with the shots."""
     feature_folder: Path = Path("data/features")
-    """Folder of the feature stores that are made from .npz sources, one per source folder."""
+    """Folder for the features of .npz sources: one feature store per source folder."""
     pack: Path | None = None
-    """Folder of keyframe stores to pack folders of JPEG files into. Default: none, they are read in place."""
+    """Folder for keyframe stores that folders of JPEG files are packed into. Default: JPEG files are read in place."""
     only_complete: bool = False
-    """Leave out videos without keyframes or features, and those whose files are damaged or contradict each other."""
+    """Leave out videos without keyframes or features, or with damaged or contradictory files."""
 
     def __post_init__(self) -> None:
         accept_text(self)
@@ -57,7 +57,7 @@ def _split(split: str | Sequence[float] | Path | None) -> tuple[float, ...] | Pa
 
 @dataclass(frozen=True)
 class SplitStatistics:
-    """What one split of an index holds, a row of the paper's table of data sets."""
+    """Counts of one split of an index: a row of the paper's table of data sets."""
 
     split: str
     """Its name; ``none`` for videos without one, ``all`` for the sum."""
@@ -68,7 +68,7 @@ class SplitStatistics:
     """Of the labelled videos."""
     shots: int
     hours: float | None
-    """None where the times of a video are not known."""
+    """None if the times of a video are unknown."""
 
 
 @dataclass(frozen=True)
@@ -77,5 +77,5 @@ class IndexReport:
 
     index: Index
     splits: tuple[SplitStatistics, ...]
-    matches: Mapping[str, MatchReport]  # how labels of other shots were matched to the shots of the index, by video
-    notes: tuple[str, ...]  # one line each on what is missing or was left out
+    matches: Mapping[str, MatchReport]  # by video: how labels of other shots were matched to the shots of the index
+    notes: tuple[str, ...]  # a line for each thing that is missing or was left out

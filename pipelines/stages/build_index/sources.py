@@ -1,4 +1,4 @@
-"""Reading a source of an index: keyframe stores, MovieNet, BBC, OVSD, features with labels, or scene lists."""
+"""Reading the sources of an index: keyframe stores, MovieNet, BBC, OVSD, features with labels, or scene lists."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ INCOMPLETE = "has no keyframes or features"
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """The videos of a source, and by video id the features and colour that it has."""
+    """Videos of a source; its features and color by video id."""
 
     videos: list[IndexedVideo]
     features: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
-    colour: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
-    left_out: Mapping[str, str] = field(default_factory=dict)  # videos that are not complete, and why
+    color: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
+    incomplete: Mapping[str, str] = field(default_factory=dict)  # videos that were left out, and why
 
 
 def read_source(source: Path, settings: IndexSettings) -> Source:
-    """Read a source of any kind. Raises DatasetError for one of no known kind, or damaged; with ``only_complete`` a
-    damaged video is left out instead."""
+    """Read a source of any kind; with ``only_complete``, damaged videos are left out. Raises BasslError for an
+    unsupported kind of source, or a damaged one."""
     if not source.exists():
         raise DatasetError(f"{source}: no such file or folder")
     stores = [source] if source.suffix == ".h5" else sorted(source.glob("[!.]*.h5"))
-    if source / "index.h5" in stores and (source / "keyframes").is_dir():  # else it is of a video called index
-        raise fault(source, f"holds an index; name its folder of keyframe stores, such as {source / 'keyframes'}")
+    if source / "index.h5" in stores and (source / "keyframes").is_dir():  # without it: a video called index
+        raise fault(source, f"contains an index; give its folder of keyframe stores, such as {source / 'keyframes'}")
     if source.is_dir() and (whole := movienet_of_part(source)) is not None:
-        raise DatasetError(f"{source}: is a part of MovieNet; name the whole, {whole}")
-    left_out: dict[str, str] = {}
+        raise DatasetError(f"{source}: is a part of MovieNet; give the whole data set, {whole}")
+    incomplete: dict[str, str] = {}
 
     def complete(read: Callable[[Item], IndexedVideo], items: Iterable[tuple[str, Item]]) -> Source:
         videos = []
@@ -61,16 +61,16 @@ def read_source(source: Path, settings: IndexSettings) -> Source:
             except BasslError as error:
                 if not settings.only_complete:
                     raise
-                left_out[name] = str(error)
-        return Source(videos, left_out=left_out)
+                incomplete[name] = str(error)
+        return Source(videos, incomplete=incomplete)
 
     if stores:
         return complete(_from_store, ((path.stem, path) for path in stores))
     # MovieNet first: a search for files in it would visit five million.
     if is_movienet(source):
-        records = read_movienet(source, left_out if settings.only_complete else None)
+        records = read_movienet(source, incomplete if settings.only_complete else None)
     elif next(shot_feature_files(source), None) is not None:
-        return _from_features(source, left_out if settings.only_complete else None)
+        return _from_features(source, incomplete if settings.only_complete else None)
     else:
         try:
             records = read_annotations(source, settings.matching.annotator, settings.matching.frame_rate)
@@ -84,8 +84,8 @@ def read_source(source: Path, settings: IndexSettings) -> Source:
 def _from_store(path: Path) -> IndexedVideo:
     store = read_keyframes(path)
     shots, images = store.keyframes.shape
-    # (N, N_k + 1): where the shot's JPEGs begin, and where the last one ends.
-    places = np.arange(shots)[:, None] * images + np.arange(images + 1)
+    # (N, N_k + 1): the starts of the JPEGs of each shot, and the end of the last one.
+    bounds = np.arange(shots)[:, None] * images + np.arange(images + 1)
     return IndexedVideo(
         video_id=store.video_id,
         source=str(path),
@@ -95,14 +95,14 @@ def _from_store(path: Path) -> IndexedVideo:
         frame_rate=store.video.frame_rate,
         keyframe_source=path,
         keyframes=images,
-        jpeg=store.jpeg_offsets[places],
+        jpeg=store.jpeg_offsets[bounds],
         jpeg_crc32=store.jpeg_crc32.reshape(shots, images),
         made_of=store.source["sha256"],
     )
 
 
-def _from_features(source: Path, left_out: dict[str, str] | None) -> Source:
-    records = read_shot_feature_folder(source, left_out)
+def _from_features(source: Path, incomplete: dict[str, str] | None) -> Source:
+    records = read_shot_feature_folder(source, incomplete)
     videos = [
         IndexedVideo(
             video_id=record.video_id,
@@ -119,15 +119,15 @@ def _from_features(source: Path, left_out: dict[str, str] | None) -> Source:
         videos,
         {record.video_id: record.features for record in records},
         {record.video_id: record.colour for record in records if record.colour is not None},
-        left_out or {},
+        incomplete or {},
     )
 
 
 def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> IndexedVideo:
     shots = record.number_of_shots
     if shots is None:
-        what = f"labels times of {record.video_id}, not its shots"
-        raise fault(record.source, f"{what}; extract its keyframes and give this file with --labels")
+        problem = f"has labels of {record.video_id}, but not its shots"
+        raise fault(record.source, f"{problem}; extract keyframes of the video, and give this file with --labels")
     jpegs = record.keyframes
     # MovieNet's videos without a shot list have keyframes only: each shot then counts as one frame.
     frames = record.shots if record.shots is not None else np.arange(shots)[:, None] + np.arange(2)
@@ -152,11 +152,11 @@ def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> Indexe
 
 
 def _pack(video: IndexedVideo, jpegs: KeyframeFolder, settings: IndexSettings) -> IndexedVideo:
-    """The video with its JPEG files copied into a keyframe store, as they are."""
+    """The video with its JPEG files copied into a keyframe store without encoding them again."""
     assert settings.pack is not None
     path = settings.pack / f"{video.video_id}.h5"
     if settings.run.overwrite or not path.exists():
-        # A packed video's keyframes are those of MovieNet, at 1/4, 1/2 and 3/4; a store needs times, too.
+        # MovieNet's keyframes are at 1/4, 1/2 and 3/4 of a shot. A store needs times, too.
         seconds = video.seconds if np.isfinite(video.seconds).all() else video.frames.astype(np.float64)
         count = jpegs.images
         shots = (
@@ -182,7 +182,7 @@ def _pack(video: IndexedVideo, jpegs: KeyframeFolder, settings: IndexSettings) -
         )
     packed = _from_store(path)
     if packed.keyframes != video.keyframes or not np.array_equal(packed.frames, video.frames):
-        raise DatasetError(f"{path}: has other shots or keyframes than {video.source}; --overwrite makes it again")
+        raise DatasetError(f"{path}: has other shots or keyframes than {video.source}; replace it with --overwrite")
     return replace(video, keyframe_source=path, jpeg=packed.jpeg, jpeg_crc32=packed.jpeg_crc32)
 
 
@@ -191,4 +191,4 @@ def _image_size(file: Path) -> tuple[int, int]:
         with Image.open(file) as image:
             return image.size
     except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-        raise DatasetError(f"{file}: is not a JPEG that can be read") from error
+        raise DatasetError(f"{file}: cannot be read as a JPEG") from error
