@@ -36,16 +36,8 @@ def pretraining(index: Path, output: Path, **options: Any) -> PretrainSettings:
 
 def finetuning(index: Path, output: Path, **options: Any) -> FinetuneSettings:
     """Settings of three epochs of fine-tuning from scratch, of one seed."""
-    own = {
-        "init": "none",
-        "crn": "mlp",
-        "width": 32,
-        "dropout": 0.0,
-        "epochs": 3,
-        "batch": 30,
-        "rate": 3e-3,
-        "seeds": 1,
-    }
+    start = {"init": "none", "crn": "mlp", "width": 32, "dropout": 0.0}
+    own = {**start, "epochs": 3, "batch": 30, "rate": 3e-3, "seeds": 1}
     return with_options(FinetuneSettings, **{"index": index, "output": output, **SMALL, **own, **options})
 
 

@@ -29,6 +29,7 @@ from pipelines.stages.score import ScoreSettings, score
 from pipelines.video import sound
 from tests import videos
 from tests.small_stores import put_features, refusal
+from tests.training_runs import finetuning
 
 RATE, SHOT, SHOTS, TONES = 10, 10, 24, 16000  # frames per second, frames of a shot, shots of a video, samples a second
 ENDS = {
@@ -91,24 +92,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def settings(library: Path) -> FinetuneSettings:
-    return with_options(
-        FinetuneSettings,
-        index=library / "index.h5",
-        sound=library / "sound",
-        output=library / "runs" / "heard",
-        feature_folder=library / "features",
-        init="none",
-        crn="mlp",
-        neighbours=1,
-        width=32,
-        epochs=20,
-        batch=12,
-        rate=2e-3,
-        seeds=1,
-        select="last",  # one video of 24 shots is too few to select an epoch on
-        workers=0,
-        device="cpu",
-    )
+    stores = {"sound": library / "sound", "feature_folder": library / "features"}
+    sizes = {"neighbours": 1, "epochs": 20, "batch": 12, "rate": 2e-3, "dropout": None}
+    # One video of 24 shots is too few to select an epoch on.
+    return finetuning(library / "index.h5", library / "runs" / "heard", select="last", **stores, **sizes)
 
 
 @pytest.fixture(scope="module")

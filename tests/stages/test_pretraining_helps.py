@@ -9,9 +9,9 @@ import pytest
 from pipelines.options import with_options
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings, finetune
-from pipelines.stages.pretrain import PretrainSettings, pretrain
-from pipelines.training.settings import AugmentationSettings
+from pipelines.stages.pretrain import pretrain
 from tests.generated_videos import write_generated_videos
+from tests.training_runs import KEYFRAMES, pretraining
 
 SPLITS = {seed: ("train", "train", "train", "val", "test", "test")[seed % 6] for seed in range(12)}
 
@@ -21,25 +21,9 @@ SPLITS = {seed: ("train", "train", "train", "val", "test", "test")[seed % 6] for
 @pytest.mark.parametrize("seed", [0, 1])
 def test_pre_training_on_generated_videos_beats_none(tmp_path: Path, seed: int) -> None:
     index = write_generated_videos(tmp_path, SPLITS, scenes=12, shots_per_scene=(4, 8))
-    settings = with_options(
-        PretrainSettings,
-        index=index,
-        output=tmp_path / "bassl",
-        encoder="timm:test_resnet",
-        neighbours=4,
-        epochs=8,
-        batch=32,
-        base_rate=6.0,
-        width=64,
-        heads=4,
-        augmentation=AugmentationSettings(size=32, kernel_size=3),
-        decoded_size=36,
-        workers=0,
-        seed=seed,
-        device="cpu",
-        log_steps=1,
-        validate_epochs=0,
-    )
+    sizes = {"neighbours": 4, "batch": 32, "width": 64, "heads": 4}
+    keyframes = {**KEYFRAMES, "decoded_size": 36, "encoder": "timm:test_resnet"}
+    settings = pretraining(index, tmp_path / "bassl", epochs=8, base_rate=6.0, seed=seed, **sizes, **keyframes)
     states: list[TrainingProgress] = []
     result = pretrain(settings, states.append)
     epoch = states[: result.steps // settings.epochs]
@@ -51,12 +35,9 @@ def test_pre_training_on_generated_videos_beats_none(tmp_path: Path, seed: int) 
     after = with_options(
         FinetuneSettings,
         index=index,
-        neighbours=4,
         epochs=20,
-        batch=32,
         rate=3e-3,
-        width=64,
-        heads=4,
+        **sizes,
         size=32,
         seeds=1,
         seed=seed,
@@ -64,8 +45,8 @@ def test_pre_training_on_generated_videos_beats_none(tmp_path: Path, seed: int) 
         workers=0,
         feature_folder=tmp_path / "features",
     )
-    found = {
+    precision = {
         run.name: finetune(after, init=str(run), transfer=transfer, output=tmp_path / f"after-{run.name}").mean["ap"]
         for run, transfer in ((nothing.run.output, "encoder"), (settings.run.output, "encoder+crn"))
     }
-    assert found["bassl"] > found["nothing"] + 0.1, found
+    assert precision["bassl"] > precision["nothing"] + 0.1, precision
