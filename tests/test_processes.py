@@ -17,7 +17,7 @@ from pipelines import errors, processes
 from pipelines.processes import Child, Send, end_ahead, start_ahead
 from tests.running import alive, soon
 
-# --- what children are given to do ------------------------------------------------------------------------------------
+# --- work of children ------------------------------------------------------------------------------------------------
 
 
 def answer(task: dict[str, Any], send: Send) -> None:
@@ -47,7 +47,7 @@ def crash(task: dict[str, Any], send: Send) -> None:
 
 
 def die_in_a_message(task: dict[str, Any], send: Send) -> None:
-    # By hand: a head that promises more than comes.
+    # A message that promises more bytes than it sends.
     message = pickle.dumps(("shot", None))
     whole = struct.pack("<QQ", len(message), 100) + message + b"x" * 50
     os.write(_channel(), whole[: task["cut"]])
@@ -85,10 +85,7 @@ def _is_pipe(fd: int) -> bool:
 
 
 def messages(child: Child) -> list[tuple[str, dict[str, Any], bytes]]:
-    found = []
-    while (message := child.receive()) is not None:
-        found.append(message)
-    return found
+    return list(iter(child.receive, None))
 
 
 def test_a_child_process_gets_its_task_and_sends_messages_with_raw_bytes() -> None:
@@ -217,7 +214,7 @@ def test_a_child_process_ends_when_its_parent_is_killed(work: str) -> None:
     assert alive(pid)
     parent.kill()
     assert soon(lambda: not alive(pid))
-    assert parent.communicate()[1] == b""  # not even a word on the terminal that it shared with its parent
+    assert parent.communicate()[1] == b""  # nothing on the terminal that it shared with its parent
 
 
 def test_modules_in_the_current_folder_do_not_shadow_the_package(

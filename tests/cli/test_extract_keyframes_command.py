@@ -97,32 +97,13 @@ def test_json_is_the_only_output_on_stdout(bassl: Bassl) -> None:
     assert bad["error"].startswith("movies/bad.mp4: ")
 
 
-def test_stores_with_the_same_settings_are_kept_and_other_settings_give_a_one_line_error(bassl: Bassl) -> None:
-    run = bassl("movies/one.mp4", "--keyframes", 1, "--lines", 48, "--quality", 70, "--detector", "content", "-j", 1)
-    assert run.code == 0
-    run = bassl("movies/one.mp4", "-q")
-    assert (run.code, len(run.err.splitlines())) == (1, 1)
-    assert run.err.startswith("bassl: data/keyframes/one.h5: was made with other settings (detector content and not ")
-    assert bassl("movies/one.mp4", "-q", "--overwrite").code == 0
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["none.mp4"], "bassl: none.mp4: no such file"),
-        (["movies/*.flv"], "bassl: movies/*.flv: no such file"),
-        (["empty"], "bassl: empty: contains no videos"),
-        (["movies", "--detector", "none"], "bassl: unknown shot detector 'none'; "),
-        (["movies", "--quality", "0"], "bassl: JPEG quality goes from 1 to 100, not 0"),
-        (["movies", "-o", "movies/bad.mp4"], "bassl: movies/bad.mp4/bad.h5: its folder cannot be made (file exists)"),
-    ],
-)
-def test_unusable_input_gives_one_line_and_exit_code_2(bassl: Bassl, arguments: list[str], message: str) -> None:
-    Path("empty").mkdir()
-    run = bassl(*arguments)
-    assert (run.code, run.out) == (2, "")
-    assert run.err.startswith(message)
-    assert len(run.err.splitlines()) == 1
+def test_unusable_input_gives_one_line_and_exit_code_2(bassl: Bassl) -> None:
+    for arguments, message in (
+        (["none.mp4"], "none.mp4: no such file"),
+        (["movies", "--quality", 0, "--detector", "content", "-j", 1], "JPEG quality goes from 1 to 100, not 0"),
+    ):
+        run = bassl(*arguments)
+        assert (run.code, run.out, run.err) == (2, "", f"bassl: {message}\n")
     assert not Path("data").exists()
 
 
