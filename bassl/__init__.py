@@ -12,7 +12,12 @@ A name is imported when it is first used, so that ``import bassl`` is instant; `
     for video in videos:
         model.predict(video).save(video.with_suffix(".scenes.json"))
 
-Each command of ``bassl`` is a function here, with its settings and its result. An error that a user can cause raises
+Each command of ``bassl`` is a function here, with its settings and its result. Options have the same names as on the
+command line and may be passed by name to every function with settings, wherever they are nested in these::
+
+    bassl.finetune(index="data/index.h5", output="runs/mine", epochs=5)
+
+An error that a user can cause raises
 `BasslError`, or `ValueError` for settings with bad values; its message is one line.
 """
 

@@ -22,9 +22,9 @@ _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: 
 _WORDS[Time] = "seconds or a timecode"
 
 
-def read(given: Path | None) -> tuple[Path, str] | None:
-    """Path and text of the file that is given, or of the nearest one in the working folder and those above it; None
-    where there is none. Raises BasslError for a file that cannot be read."""
+def read(file: Path | None) -> tuple[Path, str] | None:
+    """Path and text of the file, or if it is None of the nearest one in the working folder and the folders above it;
+    None if there is none. Raises BasslError for a file that cannot be read."""
     if is_worker() and _READ in os.environ:
         name, _, text = os.environ[_READ].partition("\n")
         return (Path(name), text) if name else None
@@ -32,7 +32,7 @@ def read(given: Path | None) -> tuple[Path, str] | None:
         here = Path.cwd()
     except FileNotFoundError as error:
         raise BasslError("the working folder does not exist any more; change to another") from error
-    path = given or next((path for each in (here, *here.parents) if (path := each / NAME).is_file()), None)
+    path = file or next((path for folder in (here, *here.parents) if (path := folder / NAME).is_file()), None)
     try:
         text = path.read_text(encoding="utf-8") if path else ""
     except OSError as error:
@@ -46,8 +46,8 @@ def read(given: Path | None) -> tuple[Path, str] | None:
 
 
 def apply(path: Path, text: str, commands: Mapping[str, Any], name: str) -> bool:
-    """Set the defaults of a command's options from the file; return whether the file has a table for the command. Of
-    the tables of other commands only the names are checked. Raises BasslError, one line with file and key, for a file
+    """Set the defaults of a command's options from the file; return whether the file has a table for the command. For
+    other commands only the name of the table is checked. Raises BasslError, one line with file and key, for a file
     that is not TOML, for unknown keys and for values that do not fit."""
     try:
         tables = tomllib.loads(text)
@@ -74,17 +74,19 @@ def _apply(path: Path, name: str, table: Mapping[str, Any], command: Any) -> Non
         option = options[word]
         kind, many, choices = command.callback.kinds[option.name]
         together = option.nargs > 1  # such as --compare A B
-        each = value if many and isinstance(value, list) else [value]
-        if together and len(each) != option.nargs:
+        values = value if many and isinstance(value, list) else [value]
+        if together and len(values) != option.nargs:
             raise BasslError(f"{path}: [{name}] {key}: must be a list of {option.nargs}")
-        for one in each:
-            if not _fits(one, kind):
-                raise BasslError(f"{path}: [{name}] {key}: must be {'a list, each ' * many}{_WORDS[kind]}, not {one!r}")
-            if choices and one not in choices:
-                raise BasslError(f"{path}: [{name}] {key}: must be one of {', '.join(choices)}, not {one!r}")
+        for item in values:
+            if not _fits(item, kind):
+                raise BasslError(
+                    f"{path}: [{name}] {key}: must be {'a list, each ' * many}{_WORDS[kind]}, not {item!r}"
+                )
+            if choices and item not in choices:
+                raise BasslError(f"{path}: [{name}] {key}: must be one of {', '.join(choices)}, not {item!r}")
         if kind in (str, Path):
-            each = [_resolve(path.absolute().parent, one, kind) for one in each]
-        set_default(option, each, many, word)
+            values = [_resolve(path.absolute().parent, item, kind) for item in values]
+        set_default(option, values, many, word)
 
 
 def _fits(value: object, kind: type) -> bool:

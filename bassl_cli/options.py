@@ -57,7 +57,7 @@ HelpAll = Annotated[
 
 
 def _argument(option: Option, metavar: str | None, several: bool) -> inspect.Parameter:
-    """The argument of a command for a field of its settings; it must be given, unless it is a path with a default."""
+    """The argument of a command for a field of its settings; required, unless it is a path with a default."""
     default = None if several else option.shown
     if option.kind is not Path or default is None:
         default = inspect.Parameter.empty
@@ -109,13 +109,13 @@ def with_settings(
     notes: str = "",
 ) -> Callable[[Command], Command]:
     """Replace each parameter of a command that is a settings dataclass by its options, and add ``--debug``, and
-    ``--help-all`` where some of the options are rare.
+    ``--help-all`` if some of the options are rare.
 
-    The command is called with the settings made of them. An option that is not given leaves the default of its field;
-    where that is None, the rest of the field's docstring after "Default:" is shown as the default. ``flags`` has,
+    The command is called with the settings. An option that is left out has the default of its field; if that is None,
+    ``--help`` shows what the field's docstring says after "Default:". ``flags`` has,
     by field, options that are not ``--FIELD``, such as ``--output -o``; ``metavars`` placeholders of values in
-    ``--help``. Fields in ``arguments`` are arguments and not options; they must be given, unless they are paths with a
-    default. Those in ``repeated`` have several values, given by repeating the option, not with commas. ``panels`` are
+    ``--help``. Fields in ``arguments`` are arguments and not options, required unless they are paths with a
+    default. Options in ``repeated`` have several values by repeating the option, not with commas. ``panels`` are
     headings in ``--help``, by the name of a parameter, or of a field that is itself a settings dataclass. ``notes`` are
     appended to the help. The command raises BasslError for values that the settings refuse.
     """
@@ -149,17 +149,17 @@ def with_settings(
         if any(option.rare for kind in settings.values() for option in options_of(kind)):
             parameters.append(_keyword("help_all", HelpAll, False))
 
-        def run(debug: bool, help_all: bool = False, **given: Any) -> None:
-            made: dict[str, Any] = {}
+        def run(debug: bool, help_all: bool = False, **values: Any) -> None:
+            groups: dict[str, Any] = {}
             for name, kind in settings.items():
-                values = {option.name: given.pop(option.name) for option in options_of(kind)}
+                own = {option.name: values.pop(option.name) for option in options_of(kind)}
                 try:
-                    made[name] = settings_from(kind, {key: value for key, value in values.items() if value is not None})
+                    groups[name] = settings_from(kind, {key: value for key, value in own.items() if value is not None})
                 except ValueError as error:
                     raise BasslError(str(error)) from error
             try:
                 raise_on_sigint()
-                command(**given, **made)
+                command(**values, **groups)
             except BaseException as error:
                 if not is_interrupt(error):
                     raise

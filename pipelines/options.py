@@ -34,7 +34,7 @@ class Time(float):
 
 
 Seconds = Annotated[float, Time]
-"""The type of a field that is a time, which may be given as seconds or as a timecode."""
+"""The type of a field that is a time: seconds, or a text with seconds or a timecode."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +45,8 @@ class Option:
     group: str  # name of the field of the outer dataclass that holds this one; empty for fields of the outer one
     # bool, int, float, str, Path or Time: the type of the value, or of each value of a tuple; the first type of a union
     kind: type
-    many: bool  # whether the value is a tuple, given with commas
-    default: Any  # None where there is none
+    many: bool  # whether the value is a tuple, on the command line with commas
+    default: Any  # None if there is none
     help: str  # the first paragraph of the field's docstring
     choices: tuple[str, ...]  # the values of a Literal
     rare: bool = False  # whether only ``--help-all`` shows it
@@ -113,7 +113,7 @@ def options_of(settings: Any, group: str = "", within: Any = None) -> tuple[Opti
 
 
 def default_of(one: Any) -> Any:
-    """The default of a field; None where there is none."""
+    """The default of a field; None if there is none."""
     if one.default_factory is not MISSING:
         return one.default_factory()
     return None if one.default is MISSING else one.default
@@ -158,8 +158,8 @@ def settings_from(settings: type[S], texts: Mapping[str, Any]) -> S:
 
 
 def accept_text(settings: Any) -> None:
-    """Let the fields of a frozen dataclass that are paths or times be given as text, numbers as those of NumPy, and
-    tuples as lists or as one value. For ``__post_init__``: replaces the values of such fields. Raises ValueError for a
+    """Accept text for the paths and times of a frozen dataclass, NumPy's numbers, and lists or single values for
+    tuples. For ``__post_init__``: replaces the values of such fields. Raises ValueError for a
     value that is not of the field's type, or that a Literal does not list."""
     hints = typing.get_type_hints(type(settings), include_extras=True)
     for one in fields(settings):
@@ -207,7 +207,7 @@ def _of_kind(kind: type, value: Any, name: str) -> Any:
 
 
 def check_at_least(settings: Any, least: float, *names: str) -> None:
-    """Raises ValueError, one line, for a field below ``least`` or NaN; None is a field that is not given."""
+    """Raises ValueError, one line, for a field below ``least`` or NaN; None is accepted."""
     for name in names:
         value = getattr(settings, name)
         if value is not None and not value >= least:
@@ -231,7 +231,7 @@ def kind_of(hint: Any) -> tuple[type, bool, tuple[str, ...]]:
     if origin is typing.Literal:
         return str, False, inner
     if hint not in (bool, int, float, str, Path):
-        raise TypeError(f"no option can be made of {hint}")
+        raise TypeError(f"{hint} cannot be an option")
     return hint, False, ()
 
 

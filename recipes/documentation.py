@@ -21,6 +21,7 @@ from typing import Any
 
 import bassl
 from bassl_cli import app
+from pipelines import settings as shared_settings
 from pipelines.datasets.synthetic import SyntheticVideoSettings, truth_path, write_video
 from pipelines.options import field_texts
 
@@ -49,7 +50,8 @@ def api_page() -> str:
         elif issubclass(thing, Exception):
             groups["Errors"].append(f"### `{name}({thing.__base__.__name__})`\n\n{_text(thing)}")
         else:
-            kind = "Settings" if name.endswith(("Settings", "Options")) else "Results and data"
+            is_setting = name.endswith(("Settings", "Options")) or thing.__module__ == shared_settings.__name__
+            kind = "Settings" if is_setting else "Results and data"
             groups[kind].append(_class(name, thing))
     parts = [_HEAD]
     for heading, entries in groups.items():

@@ -18,7 +18,7 @@ if TYPE_CHECKING:  # optional dependency: torch
 def import_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
     """Write the model file of a checkpoint of the paper's authors, pre-trained or fine-tuned, or of a ResNet-50 such as
     that of Places365; its weights. No code in it is run; one whose reading would run code is refused.
-    Unless given, ``output`` is ``runs/NAME/model.safetensors``. Raises BasslError for a file that is not such
+    The default of ``output`` is ``runs/NAME/model.safetensors``. Raises BasslError for a file that is not such
     checkpoint, or an output that exists or cannot be written."""
     file = Path(file)
     output = model_path(file) if output is None else Path(output)
@@ -35,9 +35,9 @@ def import_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
 
 @explain_missing_extra("export_checkpoint")
 def export_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
-    """Write a pre-trained model, its file or run folder, in the layout of the paper's release; its weights. Unless
-    given, ``output`` has the name of the model with the ending ``.ckpt``. Raises BasslError for a model that the layout
-    cannot hold, or an output that exists or cannot be written."""
+    """Write a pre-trained model, its file or run folder, in the layout of the paper's release; its weights. The
+    default of ``output`` is the name of the model with the extension ``.ckpt``. Raises BasslError for a model that does
+    not fit the layout, or an output that exists or cannot be written."""
     file = Path(file)
     output = checkpoint_path(file) if output is None else Path(output)
     file = model_file(file)

@@ -22,14 +22,14 @@ from pipelines.training.run_folder import LOG, RESULT, VALIDATION, read_log
 class ListedModel:
     """A model, or a file that should be one."""
 
-    path: Path  # run folder or file, to be given to ``bassl predict --model`` or ``bassl finetune --init``
+    path: Path  # run folder or file, for ``bassl predict --model`` or ``bassl finetune --init``
     # ``built-in``, ``pre-trained``, ``fine-tuned``, ``imported``, ``unfinished`` or ``damaged``
     stage: Literal["built-in", "pre-trained", "fine-tuned", "imported", "unfinished", "damaged"]
     method: str = ""  # the contextual relation network of a model that scores videos; how another one was pre-trained
     encoder: str = ""  # whose features it reads; ``any encoder`` for some relational models
     data: str = ""  # what it was trained on, in a line
     trained: str = ""  # for how long, in a line
-    # measures between 0 and 1, each the mean over seeds where there are several
+    # measures between 0 and 1, each the mean if there are several seeds
     scores: Mapping[str, float] = field(default_factory=dict)
     deviations: Mapping[str, float] = field(default_factory=dict)  # over seeds, of those of the scores that have one
     scored_on: str = ""  # what the scores are of, such as ``test``; empty without scores
@@ -38,7 +38,7 @@ class ListedModel:
 
 def list_models(runs: Path | str = "runs") -> list[ListedModel]:
     """The built-in model, then those in a folder of runs, which need not exist, and its subfolders, in the order of
-    their paths. Raises BasslError where it is not a folder or cannot be read."""
+    their paths. Raises BasslError if it is not a folder or cannot be read."""
     runs = Path(runs)
     if runs.exists() and not runs.is_dir():
         raise BasslError(f"{runs}: is a file; name the folder of the runs")
@@ -63,7 +63,7 @@ def _list_model(path: Path, read: Callable[[Path], ListedModel]) -> ListedModel:
         return ListedModel(path, "damaged", error=str(error))
     except (LookupError, ArithmeticError, TypeError, ValueError, AttributeError, OSError, RecursionError) as error:
         # A header or a result that this program did not write so.
-        message = f"{path}: says nothing that can be read of how it was made ({error!r})"
+        message = f"{path}: its facts on training cannot be read ({error!r})"
         return ListedModel(path, "damaged", error=message)
 
 

@@ -36,7 +36,7 @@ class ImageSettings:
     images: int = 3
     """Images of each scene."""
     sprite: bool = False
-    """Save all in one image (each 160 pixels wide, unless --width or --height is given), and a WebVTT file with their
+    """Save all in one image (each 160 pixels wide, without --width or --height), and a WebVTT file with their
     times and places, for the thumbnails that video players show above the timeline."""
     format: Literal["jpg", "png", "webp"] = "jpg"
     """Format of the images."""
@@ -71,17 +71,19 @@ class ImageSettings:
         return self.filename or f"$VIDEO_NAME-{unit}-$IMAGE_NUMBER"
 
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """(width, height) of the images of a video of this size. Raises BasslError where the format cannot have
-        them."""
-        wanted = self.width or (_SPRITE_WIDTH if self.sprite and self.height is None else None)
-        if wanted is None:
-            made = max(1, round(width * (self.height or height) / height)), self.height or height
+        """(width, height) of the images of a video of this size. Raises BasslError if it is too large for the
+        format."""
+        own = self.width or (_SPRITE_WIDTH if self.sprite and self.height is None else None)
+        if own is None:
+            size = max(1, round(width * (self.height or height) / height)), self.height or height
         else:
-            made = wanted, self.height or max(1, round(height * wanted / width))
-        if max(made) > (most := _LONGEST[self.format]):
-            size = f"{made[0]} x {made[1]} pixels"
-            raise BasslError(f"images would have {size}, and the most is {most}; give a smaller --width or --height")
-        return made
+            size = own, self.height or max(1, round(height * own / width))
+        if max(size) > (limit := _LONGEST[self.format]):
+            raise BasslError(
+                f"images would have {size[0]} x {size[1]} pixels, but the limit is {limit}; "
+                "choose a smaller --width or --height"
+            )
+        return size
 
 
 @dataclass(frozen=True)

@@ -192,11 +192,11 @@ def test_unfinished_runs_imported_models_and_copies_of_the_built_in_model_are_li
         ("cut short", "not a safetensors file, or truncated"),
         ("no model", "not a safetensors file, or truncated"),
         ("another kind", "kind 'something', which this bassl does not know"),
-        ("strange header", "says nothing that can be read of how it was made"),
-        ("strange result", "says nothing that can be read of how it was made"),
-        ("result without seeds", "says nothing that can be read of how it was made"),
+        ("strange header", "its facts on training cannot be read"),
+        ("strange result", "its facts on training cannot be read"),
+        ("result without seeds", "its facts on training cannot be read"),
         ("nested settings", "its settings cannot be read"),
-        ("huge number", "says nothing that can be read of how it was made"),
+        ("huge number", "its facts on training cannot be read"),
     ],
 )
 def test_a_damaged_model_gives_one_line_and_the_others_are_listed(tmp_path: Path, what: str, words: str) -> None:

@@ -241,7 +241,7 @@ def test_an_image_too_large_for_its_format_is_refused(movie: Path, tmp_path: Pat
     scenes_of(movie).save(tmp_path / "scenes.json")
     settings = with_options(ImageSettings, output=tmp_path / "out", images=1, format="webp", height=16000)
     with pytest.raises(
-        BasslError, match=r"26667 x 16000 pixels, and the most is 16383; give a smaller --width or --height"
+        BasslError, match=r"26667 x 16000 pixels, but the limit is 16383; choose a smaller --width or --height"
     ):
         save_images(tmp_path / "scenes.json", settings)
     assert not list((tmp_path / "out").glob("*"))

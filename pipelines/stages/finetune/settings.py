@@ -52,7 +52,7 @@ class FinetuneSettings:
     transfer: Literal["encoder", "encoder+crn"] | None = None
     """What to transfer from it: encoder (the paper's M6) or encoder+crn (M7). Default: all that fits."""
     encoder: str | None = None
-    """Shot encoder where there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Default: that of
+    """Shot encoder if there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Default: that of
     the index's features, or efficientnet_lite0."""
     preparation: Literal["centre", "squeeze"] | None = rare(None)
     """How a keyframe becomes the input of the encoder: centre or squeeze, see bassl encode. Default: centre for a

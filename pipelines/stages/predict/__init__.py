@@ -1,7 +1,7 @@
 """A video in, its scenes out: shots, keyframes, encodings, scores and scenes in one pass, in memory.
 
-A model that was fine-tuned here says how its keyframes were made and which encoder read them, and a video is then read
-just so: the scores are those that the stages one by one would give (keyframe store, feature store, model).
+The header of a model that was fine-tuned here has the settings of its keyframes and its encoder. A video is read the
+same way, so the scores are the same as from keyframe store, feature store and model, stage by stage.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from pipelines.models.opening import OpenedModel, open_model
 from pipelines.options import with_options
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneList, Shot
-from pipelines.settings import VIDEO_OPTIONS, Reading
+from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.video.inputs import fingerprint, safe_id
 from pipelines.video.shots import KeyframedShot, ReaderSettings
@@ -23,8 +23,6 @@ from pipelines.video.video_process import VideoProcess
 
 if TYPE_CHECKING:  # start-up time: OpenCV, and torch for most models
     from pipelines.stages.predict.scoring import LoadedModel
-
-DEFAULT_DETECTOR = "transitions"
 
 
 class SceneModel:
@@ -129,26 +127,29 @@ class SceneModel:
         return load(self._opened, self.settings)
 
 
-def _reader_settings(opened: OpenedModel, settings: Reading) -> ReaderSettings:
-    """How videos are read: like the keyframes that the model was trained on, unless the settings say otherwise. Raises
-    StoreError, one line, for a header that does not say it."""
-    made, keyframes = opened.header.get("pictures", {}), opened.header.get("keyframes")
-    lines = made.get("lines") if isinstance(made, dict) else made
-    detector = made.get("detector") if isinstance(made, dict) else made
-    if not (isinstance(lines, int | None) and isinstance(detector, str | None) and isinstance(keyframes, int | None)):
+def _reader_settings(opened: OpenedModel, reading: Reading) -> ReaderSettings:
+    """How videos are read: like the keyframes that the model was trained on, unless the settings differ. Raises
+    StoreError, one line, for a header without these facts."""
+    facts, keyframes = opened.header.get("pictures", {}), opened.header.get("keyframes")
+    if not (
+        isinstance(facts, dict)
+        and isinstance(facts.get("lines"), int | None)
+        and isinstance(facts.get("detector"), str | None)
+        and isinstance(keyframes, int | None)
+    ):
         raise StoreError(
-            f"{opened.file}: does not say how its keyframes were made: {made}; train or download the model again"
+            f"{opened.file}: does not say how its keyframes were made: {facts}; train or download the model again"
         )
-    chosen = ReaderSettings(
-        settings.detector or detector or DEFAULT_DETECTOR,
-        settings.detector_threshold,
-        settings.min_shot,
-        settings.shots,
-        start=settings.part[0],
-        end=settings.part[1],
+    start, end = reading.part
+    own = ReaderSettings(
+        reading.detector or facts.get("detector") or DETECTOR_NAMES[0],
+        reading.detector_threshold,
+        reading.min_shot,
+        reading.shots,
+        start=start,
+        end=end,
     )
-    given = {name: value for name, value in (("lines", lines), ("keyframes", keyframes)) if value is not None}
-    if isinstance(made, dict) and chosen.detector == detector:  # options of the model's own detector
-        names = ("detector_threshold", "min_shot")
-        given |= {name: made[name] for name in names if name in made and getattr(settings, name) is None}
-    return replace(chosen, **given)  # type: ignore[arg-type]
+    values: dict[str, Any] = {"lines": facts.get("lines"), "keyframes": keyframes}
+    if own.detector == facts.get("detector"):  # options of the model's own detector
+        values |= {name: facts.get(name) for name in ("detector_threshold", "min_shot") if getattr(own, name) is None}
+    return replace(own, **{name: value for name, value in values.items() if value is not None})
