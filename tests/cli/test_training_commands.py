@@ -77,6 +77,12 @@ def test_with_quiet_the_result_is_only_in_its_file(bassl: Bassl) -> None:
     assert Path("run/result.json").exists()
 
 
+def test_with_json_finetune_prints_the_content_of_its_result_file(bassl: Bassl) -> None:
+    code, out, _ = bassl(*FINETUNE.split(), "--json")
+    assert code == 0
+    assert json.loads(out) == json.loads(Path("run/result.json").read_text())
+
+
 @pytest.mark.parametrize(
     ("command", "words"),
     [
