@@ -30,7 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
-from pipelines.stores.hdf5 import create_store, open_store, read_array
+from pipelines.stores.hdf5 import create_store, open_store
 from pipelines.stores.index import Index
 from pipelines.stores.shot_rows import ShotRows
 from pipelines.video.inputs import safe_id
@@ -104,7 +104,7 @@ def open_features(path: Path, verify: bool = True) -> VideoFeatures:
             raise StoreError(f"{path}: is damaged: its encoder or its video has no name")
         features = _mapped(path, file, "features")
         colour = _mapped(path, file, "colour") if "colour" in file else None
-        if not features.size or (colour is not None and len(colour) != len(features)):
+        if colour is not None and len(colour) != len(features):
             raise StoreError(f"{path}: is damaged: its features do not fit its colour")
         if verify and zlib.crc32(features.data) != crc32:
             raise StoreError(f"{path}: is damaged: its features do not fit their checksum")
@@ -114,11 +114,11 @@ def open_features(path: Path, verify: bool = True) -> VideoFeatures:
 
 
 def _mapped(path: Path, file: h5py.File, name: str) -> NDArray[np.floating[Any]]:
-    """A data set of floats (N, D), mapped from the file if it is contiguous there."""
-    data = file.get(name)
-    start = data.id.get_offset() if isinstance(data, h5py.Dataset) and data.chunks is None else None
-    if start is None or data.ndim != 2 or data.dtype.kind != "f" or data.size == 0:
-        return read_array(file, name, "f", 2)
+    """A data set of floats (N, D), mapped from the file. Raises StoreError if it is not contiguous there."""
+    data = file[name]
+    start = data.id.get_offset()
+    if start is None or data.ndim != 2 or data.dtype.kind != "f":
+        raise StoreError(f"{path}: is damaged: {name!r} is not (N, D) contiguous floats")
     # Copy on write: PyTorch warns about read-only arrays, and the file must not change.
     return np.asarray(np.memmap(path, data.dtype, "c", start, data.shape))
 

@@ -57,7 +57,7 @@ def create_store(path: Path, schema: str, version: int, unsealed: Collection[str
 
 @contextmanager
 def open_store(path: Path, schema: str, version: int, remedy: str, missing: str | None = None) -> Iterator[h5py.File]:
-    """Open an HDF5 file that :func:`create_store` made, for reading. Raises StoreError where it is missing, not HDF5,
+    """Open an HDF5 file that :func:`create_store` made, for reading. Raises StoreError if it is missing, not HDF5,
     truncated, or of another schema or version, or what the block reads is missing or damaged; the message ends with
     ``remedy``, what to run, or for a missing file with ``missing``."""
     try:
@@ -178,7 +178,7 @@ def _broken_seal(path: Path) -> str | None:
 
 def read_array(file: h5py.File, name: str, kind: str, dimensions: int) -> NDArray[Any]:
     """Read a data set as an array. ``kind`` are the expected NumPy kinds, such as ``"i"`` or ``"iu"``. Raises
-    StoreError where it is missing, or of another kind or number of dimensions."""
+    StoreError if it is missing, or of another kind or number of dimensions."""
     if name not in file or not isinstance(file[name], h5py.Dataset):
         raise StoreError(f"{file.filename}: is damaged: it has no data set {name!r}")
     data = file[name]
@@ -188,14 +188,14 @@ def read_array(file: h5py.File, name: str, kind: str, dimensions: int) -> NDArra
 
 
 def read_strings(file: h5py.File, name: str) -> list[str]:
-    """Read a data set of UTF-8 strings. Raises StoreError: it is missing."""
+    """Read a data set of UTF-8 strings. Raises StoreError if it is missing."""
     if name not in file or not isinstance(file[name], h5py.Dataset):
         raise StoreError(f"{file.filename}: is damaged: it has no data set {name!r}")
     return [str(value) for value in file[name].asstr("utf-8")[...]]
 
 
 def read_json_attribute(file: h5py.File, name: str) -> dict[str, Any]:
-    """Read an attribute that holds a JSON object. Raises StoreError: it holds another JSON value."""
+    """Read an attribute that is a JSON object. Raises StoreError for another JSON value."""
     value = json.loads(file.attrs[name])
     if not isinstance(value, dict):
         raise StoreError(f"{file.filename}: is damaged: its attribute {name!r} is not an object")

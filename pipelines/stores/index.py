@@ -2,18 +2,18 @@
 
 A window of the paper is a row number and 2K+1 offsets; windows are computed for any K, not stored.
 
-Layout (schema ``bassl.index``, version 1), for V videos, T shots, N_k keyframes per shot (0 where there are none):
+Layout (schema ``bassl.index``, version 1), for V videos, T shots, N_k keyframes per shot (0 without keyframes):
 
 ======================  =====================  ==========================================================
 ``videos/id``           (V,) string            sorted
 ``videos/first_row``    (V + 1,) int64         row of each video's first shot; the last is T
 ``videos/split``        (V,) string            ``train``, ``val``, ``test``, another name, or empty
-``videos/frame_rate``   (V,) float64           NaN where it is not known
+``videos/frame_rate``   (V,) float64           NaN if unknown
 ``videos/source``       (V,) string            where shots and labels came from
 ``videos/keyframes``    (V,) string            keyframe store or folder of JPEG files, relative to the
-                                               index; empty where there are none
+                                               index; empty if there are none
 ``shots/frames``        (T, 2) int32           half-open
-``shots/seconds``       (T, 2) float64         half-open; NaN where no frame rate is known
+``shots/seconds``       (T, 2) float64         half-open; NaN if the frame rate is unknown
 ``shots/label``         (T,) int8              1 scene end, 0 not, -1 doubtful end, -128 no label
 ``shots/jpeg``          (T, N_k + 1) int64     positions of its JPEGs in the store; 0 for JPEG folders
 ``shots/jpeg_crc32``    (T, N_k) uint32        their checksums; 0 for JPEG folders
@@ -44,7 +44,7 @@ from pipelines.stores.hdf5 import create_store, open_store, read_array, read_jso
 SCHEMA = "bassl.index"
 VERSION = 1
 NO_LABEL = -128
-ASSUMED_FRAME_RATE = 25.0  # where a file has none: that of European television, as of most videos of BBC and OVSD
+ASSUMED_FRAME_RATE = 25.0  # if a file has none: European television's, as in most videos of BBC and OVSD
 MAX_FRAME = 2**31 - 1
 _REMEDY = "run `bassl build-index --overwrite`"
 _MISSING = "run `bassl build-index`, or name one with --index"
@@ -105,7 +105,7 @@ class Index:
         return np.concatenate([np.zeros(0, np.int64), *(np.arange(span.start, span.stop) for span in spans)])
 
     def times(self, video: int, frame_rate: float | None = None) -> NDArray[np.float64] | None:
-        """(N, 2) half-open ranges in seconds of a video's shots; where the index does not have all of them, frames over
+        """(N, 2) half-open ranges in seconds of a video's shots; if the index lacks some of them, frames over
         ``frame_rate``, or None without it."""
         seconds = self.seconds[self.span(video)]
         if np.isfinite(seconds).all():
@@ -146,7 +146,7 @@ class Index:
         return [int(video) for video in np.unique(self.video_of(self.rows_of(splits, labelled)))]
 
     def check_keyframes(self, videos: Iterable[int]) -> None:
-        """Raise StoreError where one of these videos has no keyframes."""
+        """Raise StoreError if one of these videos has no keyframes."""
         lacking = [
             self.video_ids[video] for video in videos if self.keyframe_sources[video] is None or not self.keyframes
         ]
@@ -167,7 +167,7 @@ def window_rows(
     first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbours: int, edge: Literal["shift", "clip"]
 ) -> NDArray[np.int64]:
     """The rows (B, 2K + 1) of the windows around the centre shots ``rows`` (B,), each window within one video.
-    ``first_row`` (V + 1,) is that of an :class:`Index`, ``neighbours`` K. At a video's edge, as in the paper's release,
+    ``first_row`` (V + 1,) as in an :class:`Index`, ``neighbours`` K. At a video's edge, as in the paper's release,
     ``shift`` moves the window inside (pre-training), and ``clip`` repeats the first or last shot (fine-tuning). A video
     shorter than a window is always clipped. Raises IndexError for rows that are not in the index."""
     if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < first_row[-1]:
@@ -195,7 +195,7 @@ def write_index(
 
 
 def save_index(index: Index) -> None:
-    """Write an index of :func:`joined`. Raises BasslError where its path cannot be written."""
+    """Write an index of :func:`joined`. Raises BasslError if its path cannot be written."""
     path, home = index.path, index.path.parent
     texts = {
         "id": index.video_ids,
@@ -271,7 +271,7 @@ def joined(
 def read_index(path: Path) -> Index:
     """Open an index and check it. Raises StoreError for a file that is missing, damaged, contradictory or no index."""
     with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
-        home = path.resolve().parent  # behind a link, stores are found from where the index lies
+        home = path.resolve().parent  # stores are relative to the index itself, not to a link to it
         keyframe_sources = read_strings(file, "videos/keyframes")
         index = Index(
             path=path,
@@ -297,7 +297,7 @@ def read_index(path: Path) -> Index:
 
 def fixed_length(texts: Sequence[str], path: Path) -> NDArray[Any]:
     """Texts as UTF-8 of one length: strings of variable length would make a file depend on memory addresses. Raises
-    StoreError for a name that is not text, such as that of a file in another encoding."""
+    StoreError for a name that is not text, such as a file name in another encoding."""
     try:
         encoded = [text.encode() for text in texts]
     except UnicodeEncodeError as error:
@@ -317,7 +317,7 @@ def _absolute(name: str, home: Path) -> Path:
 def _fault(index: Index) -> str | None:
     videos, rows = len(index.video_ids), len(index.label)
     if videos == 0 or rows == 0:
-        return "it holds no shots"
+        return "it has no shots"
     per_video = (index.splits, index.sources, index.keyframe_sources, index.frame_rates)
     if any(len(values) != videos for values in per_video) or len(index.first_row) != videos + 1:
         return "its tables of videos have different lengths"

@@ -12,7 +12,7 @@ Layout (schema ``bassl.keyframes``, version 1), for N shots of N_k keyframes:
 attributes          JSON                ``video`` (facts), ``source`` (the video), ``settings``
 ==================  ==================  ==================================================================
 
-and, where the shot detector says how shots end, ``transitions/kind`` (N,) bytes, empty where it does not say,
+and, if the shot detector says how shots end, ``transitions/kind`` (N,) bytes, empty if unknown,
 ``transitions/frames`` (N, 2) int64 and ``transitions/seconds`` (N, 2) float64, half-open ranges.
 
 Because ``jpeg`` is contiguous, the keyframes of a window are one byte range of the file, and a loader reads them with
@@ -60,7 +60,7 @@ class KeyframeStore:
     video: VideoFacts  # size, length and frame rate of the video
     source: Mapping[str, Any]  # ``name``, ``bytes``, ``sha256`` and ``fingerprint`` of the video
     settings: Mapping[str, Any]  # with which the store was made
-    transitions: tuple[Transition | None, ...]  # N, how each shot ends; None where that is not known
+    transitions: tuple[Transition | None, ...]  # N, how each shot ends; None if unknown
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ def write_keyframes(
 ) -> int:
     """Write a store from an iterable of shots in order of time; their number. Memory does not grow with the size of the
     JPEGs. ``describe`` is called after the last shot and returns the facts about the video and the description of its
-    file. Raises BasslError where the path cannot be written, and what ``shots`` and ``describe`` raise."""
+    file. Raises BasslError if the path cannot be written, and what ``shots`` and ``describe`` raise."""
     stored: list[StoredShot] = []  # without their JPEGs
     lengths: list[int] = []
     checksums: list[int] = []
@@ -102,10 +102,10 @@ def write_keyframes(
         file["shots/seconds"] = np.array([shot.seconds for shot in stored], np.float64)
         file["shots/keyframes"] = np.array([shot.keyframes for shot in stored], np.int64)
         if any(shot.transition for shot in stored):
-            known = [shot.transition or Transition("", 0, 0, 0.0, 0.0) for shot in stored]
-            file["transitions/kind"] = np.array([how.kind for how in known], "S")
-            file["transitions/frames"] = np.array([(how.start_frame, how.end_frame) for how in known], np.int64)
-            file["transitions/seconds"] = np.array([(how.start, how.end) for how in known], np.float64)
+            ends = [shot.transition or Transition("", 0, 0, 0.0, 0.0) for shot in stored]
+            file["transitions/kind"] = np.array([end.kind for end in ends], "S")
+            file["transitions/frames"] = np.array([(end.start_frame, end.end_frame) for end in ends], np.int64)
+            file["transitions/seconds"] = np.array([(end.start, end.end) for end in ends], np.float64)
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         file["jpeg_offsets"] = offsets
         file["jpeg_crc32"] = np.array(checksums, np.uint32)
@@ -147,7 +147,7 @@ def read_keyframes(path: Path) -> KeyframeStore:
 
 
 def read_keyframe_jpegs(store: KeyframeStore, position: int) -> list[bytes]:
-    """One keyframe of each shot as it is stored, that at ``position`` (0 to N_k - 1). Raises StoreError where the file
+    """The keyframe at ``position`` (0 to N_k - 1) of each shot, as it is stored. Raises StoreError if the file
     has changed since it was opened, or a keyframe is damaged."""
     count = store.keyframes.shape[1]
     jpegs = []
@@ -187,7 +187,7 @@ def _fault(store: KeyframeStore, start: int, size: int) -> str | None:
         return f"it has {len(store.jpeg_offsets) - 1} images for {store.keyframes.size} keyframes"
     offsets = store.jpeg_offsets
     if offsets[0] != start or offsets[-1] != start + size or np.any(np.diff(offsets) <= 0):
-        return "the positions of its images do not rise to their end"
+        return "the positions of its images are not in order"
     starts, ends = store.frames.T
     if np.any(ends <= starts) or np.any(starts[1:] < ends[:-1]) or starts[0] < 0:
         return "its shots are empty, out of order or overlap"
@@ -200,12 +200,12 @@ def _fault(store: KeyframeStore, start: int, size: int) -> str | None:
     video, source = store.video, store.source
     numbers = (video.width, video.height, video.frames, video.duration, video.frame_rate)
     if not all(isinstance(number, int | float) and 0 < number < float("inf") for number in numbers):
-        return "what it says of its video is not a set of numbers"
+        return "the facts about its video are not numbers"
     texts = source.get("name"), source.get("sha256")
     if not isinstance(source.get("bytes"), int) or not all(isinstance(text, str) for text in texts):
-        return "it does not say of which file it was made"
+        return "its source file is not described"
     if store.frames[-1, 1] > video.frames:
         return f"its shots end at frame {store.frames[-1, 1]} of a video of {video.frames}"
     if store.settings.get("keyframes") != store.keyframes.shape[1]:
-        return f"it has {store.keyframes.shape[1]} keyframes per shot where its settings say otherwise"
+        return f"it has {store.keyframes.shape[1]} keyframes per shot, unlike its settings"
     return None

@@ -126,9 +126,9 @@ NOT_FINITE = np.full((30, 6), np.nan, np.float16)
     ("changes", "words"),
     [
         ({"features": None}, "features"),
-        ({"features": np.zeros((30, 6), np.int16)}, "int16"),
-        ({"features": np.zeros(30, np.float16)}, "1 dimension"),
-        ({"features": np.zeros((0, 6), np.float16)}, "do not fit"),
+        ({"features": np.zeros((30, 6), np.int16)}, "contiguous floats"),
+        ({"features": np.zeros(30, np.float16)}, "contiguous floats"),
+        ({"features": np.zeros((0, 6), np.float16)}, "contiguous floats"),
         ({"features": np.zeros((30, 6), np.float16)}, "checksum"),
         ({"features": np.zeros((29, 6), np.float16)}, "checksum"),
         ({"features": NOT_FINITE, "@crc32": np.uint32(zlib.crc32(NOT_FINITE.data))}, "not finite"),

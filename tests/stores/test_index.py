@@ -233,7 +233,7 @@ CONTRADICTIONS: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "no shots": (
         {"frames": np.zeros((0, 2), int), "seconds": np.zeros((0, 2)), "label": np.zeros(0, np.int8)},
-        "it holds no shots",
+        "it has no shots",
     ),
 }
 

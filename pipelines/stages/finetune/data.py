@@ -53,8 +53,8 @@ class Split:
 
 
 def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str], None]) -> Split:
-    """Divide the labelled videos into those to learn from, to validate on and to test on. Raises BasslError where there
-    is nothing to learn from, or nothing to choose on as the settings want it."""
+    """Divide the labelled videos into videos to learn from, to validate on and to test on. Raises BasslError if there
+    is nothing to learn from, or no video of the split that the settings select the epoch on."""
     counts = [labelled_shots(index, [video]) for video in range(len(index.video_ids))]
 
     def of(splits: Sequence[str]) -> list[int]:

@@ -31,10 +31,10 @@ class FrozenEncoder:
     """The encoder of the features, as `BoundaryModel` remembers it."""
 
     id: str
-    name: str | None  # by which it is known, None where it has none
-    # of a pre-trained model; empty where the name says which they are
+    name: str | None  # on the command line; None if it has none
+    # of a pre-trained model; empty if the name implies them
     weights: Mapping[str, Tensor] = field(default_factory=dict)
-    input_size: int | None = None  # side of its input, where it has weights
+    input_size: int | None = None  # side of its input, if it has weights
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +55,9 @@ def find_encoding(
     process: Process,
     report: Report,
 ) -> Encoding:
-    """The features of these videos: of the stores that are named, else of the index or the feature folder, else
-    computed now. Raises BasslError where they are not there and cannot be made, or are not those of the model to begin
-    with."""
+    """The features of these videos: from the stores that the settings name, else from the index or the feature folder,
+    else computed now. Raises BasslError if they are missing and cannot be computed, or are of another encoder than the
+    pre-trained model's."""
     own = _encoder_of(start, index, settings)
     if settings.data.features:
         stored = features_of(index, settings.data.features, videos)
@@ -90,7 +90,7 @@ def find_encoding(
 
 def join_sound(encoding: Encoding, index: Index, store: Path, videos: Sequence[int], report: Report) -> Encoding:
     """Features joined with the sound of a store. Raises StoreError as `pipelines.models.sound.stored_sound`, and
-    BasslError where the store has none of the videos."""
+    BasslError if the store has none of the videos."""
     sounds, missing = stored_sound(index, store, videos)
     if len(missing) == len(videos):
         raise BasslError(f"{store}: has no sound of the videos of {index.path}; run `bassl extract-sound` on them")
@@ -100,7 +100,7 @@ def join_sound(encoding: Encoding, index: Index, store: Path, videos: Sequence[i
 
 
 def known_keyframe_facts(index: Index) -> Mapping[str, Any]:
-    """How the keyframes of an index were made; empty where they are not there any more."""
+    """How the keyframes of an index were made; empty if they are missing."""
     try:
         return keyframe_facts(index)
     except BasslError:  # features without their keyframes are enough to learn from
@@ -108,7 +108,7 @@ def known_keyframe_facts(index: Index) -> Mapping[str, Any]:
 
 
 def _encoder_of(start: PretrainedSource, index: Index, settings: FinetuneSettings) -> FrozenEncoder | None:
-    """The encoder in the pre-trained model; None where it has none of its own."""
+    """The encoder in the pre-trained model; None if it has none of its own."""
     if start.weights is None or not start.weights.encoder or start.path is None:
         return None
     identity = encoder_for(index, start.path, settings.preparation)
@@ -120,7 +120,7 @@ def _check_encoder(made_by: str, start: PretrainedSource, own: FrozenEncoder | N
     if start.weights is None:
         return
     wanted = start.weights.settings.encoder if own is None else own.id
-    # A name alone stands for the weights that are known by it.
+    # A name alone stands for its published weights.
     if made_by == wanted or (own is None and wanted is not None and named_encoder(made_by) == wanted):
         return
     raise BasslError(
@@ -130,12 +130,12 @@ def _check_encoder(made_by: str, start: PretrainedSource, own: FrozenEncoder | N
 
 
 def _computable(encoder: FrozenEncoder, index: Index, start: PretrainedSource) -> tuple[str, Preparation]:
-    """The name by which an encoder is loaded, and how images are prepared for it. Raises BasslError where it has no
-    name, or that name stands for another encoder here."""
+    """The name by which an encoder is loaded, and how images are prepared for it. Raises BasslError if it has no
+    name, or the name stands for another encoder here."""
     if encoder.name is None:
         raise BasslError(
             f"{index.path}: has no features of {encoder.id}, and they cannot be computed here; "
-            "run `bassl encode` where their encoder is, or name their store with --features"
+            "run `bassl encode` on a machine that has the encoder, or name their store with --features"
         )
     found = encoder_of_id(encoder.id, "cpu", index.keyframes or KEYFRAMES, str(start.path or index.path))
     return encoder.name, found.preparation

@@ -54,7 +54,7 @@ class PretextWindows:
         return self.pretext.slow_positions(2 * self.neighbours + 1)
 
     def rows(self, epoch: int, centres: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-        """(B, T) rows of the windows around the centres, and (B,) where they are joined, for synthesized ones. T is
+        """(B, T) rows of the windows around the centers, and (B,) positions of the joins of synthesized windows. T is
         2K+1; for SimCLR (instance) 1, the shot itself; for SimCLR (temporal) 2, a shot and another one near it."""
         windows = window_rows(self.first_row, centres, self.neighbours, "shift")
         if self.pretext.method == "simclr-instance":
@@ -78,7 +78,7 @@ class PretextWindows:
 
 
 def noise_of(order: WindowOrder, step: int, shots: int, process: Process) -> Tensor:
-    """The random draws of the pretext tasks in a step: this process's part of those of the global batch."""
+    """The random draws of the pretext tasks in a step: this process's part of the global batch."""
     generator = torch.Generator().manual_seed(torch_seed(order.seed, PRETEXT_NOISE, step))
     return send(draw_noise(order.batch, shots, generator)[process.share(order.batch)], process.device)
 
