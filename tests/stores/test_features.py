@@ -128,7 +128,7 @@ NOT_FINITE = np.full((30, 6), np.nan, np.float16)
         ({"features": None}, "features"),
         ({"features": np.zeros((30, 6), np.int16)}, "contiguous floats"),
         ({"features": np.zeros(30, np.float16)}, "contiguous floats"),
-        ({"features": np.zeros((0, 6), np.float16)}, "contiguous floats"),
+        ({"features": np.zeros((0, 6), np.float16)}, "checksum"),
         ({"features": np.zeros((30, 6), np.float16)}, "checksum"),
         ({"features": np.zeros((29, 6), np.float16)}, "checksum"),
         ({"features": NOT_FINITE, "@crc32": np.uint32(zlib.crc32(NOT_FINITE.data))}, "not finite"),
