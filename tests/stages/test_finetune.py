@@ -26,7 +26,7 @@ from pipelines.models.torch_networks import one_thread
 from pipelines.options import with_options
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
-from pipelines.stages.finetune import FinetuneSettings, evaluation, finetune, loop
+from pipelines.stages.finetune import FinetuneSettings, finetune, learner, loop
 from pipelines.stages.finetune.data import (
     EPOCHS,
     LabelledVideos,
@@ -37,10 +37,10 @@ from pipelines.stages.finetune.data import (
     weighted_cross_entropy,
     window_epoch,
 )
-from pipelines.stages.finetune.evaluation import summary_of
 from pipelines.stages.finetune.features import Encoding, FrozenEncoder
+from pipelines.stages.finetune.learner import summary_of
 from pipelines.stages.finetune.start import PretrainedSource
-from pipelines.stages.finetune.task import FeatureTask
+from pipelines.stages.finetune.tasks import FeatureTask
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.score import score
 from pipelines.stores.features import features_of
@@ -766,7 +766,7 @@ def test_a_failed_calibration_is_reported_with_its_reason(
     def fails(*_: object) -> None:
         raise ValueError("flat")
 
-    monkeypatch.setattr(evaluation, "fit_calibration", fails)
+    monkeypatch.setattr(learner, "fit_calibration", fails)
     told: list[str] = []
     result = finetune(settings, lambda state: told.append(state.note or ""))
     line = "seed 0: scores are not calibrated (flat)"

@@ -32,7 +32,7 @@ from pipelines.stages.pretrain.data import PretextWindows, noise_of
 from pipelines.stages.pretrain.model import PretrainModel, make_trainer, take_step
 from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
 from pipelines.stores.jpeg import from_jpeg
-from pipelines.training import checkpoints
+from pipelines.training import loops
 from pipelines.training.distributed import Process
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder, read_ahead
 from pipelines.training.settings import AugmentationSettings
@@ -581,7 +581,7 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
     state.write_bytes(b"PK nothing")
     refused("state.pt", "is damaged")
     with monkeypatch.context() as patched:  # as if another machine had another folder
-        patched.setattr(checkpoints, "gather", lambda process, own: [own, False])
+        patched.setattr(loops, "gather", lambda process, own: [own, False])
         refused("not all processes find the same")
     state.unlink()
     state.mkdir()

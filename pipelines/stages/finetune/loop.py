@@ -21,15 +21,20 @@ from pipelines.models.calibration import Calibration
 from pipelines.models.opening import MODEL
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune.data import Split, labelled_shots, split_videos
-from pipelines.stages.finetune.evaluation import best_of_seed, end_epoch, summary_of
 from pipelines.stages.finetune.features import find_encoding, join_sound
-from pipelines.stages.finetune.keyframes import KeyframeTask
+from pipelines.stages.finetune.learner import (
+    Learner,
+    best_of_seed,
+    end_epoch,
+    finite_losses,
+    not_finite_error,
+    summary_of,
+    take_step,
+)
 from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings, Hyperparameters
 from pipelines.stages.finetune.start import PretrainedSource, find_pretrained_source
-from pipelines.stages.finetune.step import Learner, finite_losses, not_finite_error, take_step
-from pipelines.stages.finetune.task import FeatureTask, FinetuneTask
+from pipelines.stages.finetune.tasks import FeatureTask, FinetuneTask, KeyframeTask
 from pipelines.stores.index import read_index
-from pipelines.training.checkpoints import load_state, save_state
 from pipelines.training.distributed import Process, any_process, process_group
 from pipelines.training.interruption import stop_signals
 from pipelines.training.loops import (
@@ -37,7 +42,9 @@ from pipelines.training.loops import (
     Throughput,
     learning_rate,
     limits_in_one_line,
+    load_state,
     mixed_precision,
+    save_state,
     torch_seed,
 )
 from pipelines.training.peers import broadcast_from_rank0

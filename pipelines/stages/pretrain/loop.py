@@ -23,7 +23,6 @@ from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 from pipelines.stages.pretrain.start import identity_of, make_model, model_weights, open_source, window_order
 from pipelines.stages.pretrain.validation import available, labelled_videos, validate
 from pipelines.stores.index import read_index
-from pipelines.training.checkpoints import load_state, save_state
 from pipelines.training.distributed import Process, any_process, process_group
 from pipelines.training.interruption import stop_signals
 from pipelines.training.loops import (
@@ -32,6 +31,8 @@ from pipelines.training.loops import (
     Throughput,
     learning_rate,
     limits_in_one_line,
+    load_state,
+    save_state,
     torch_seed,
     weight_dtype,
 )

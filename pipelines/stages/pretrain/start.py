@@ -20,10 +20,9 @@ from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows
 from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stages.pretrain.settings import PretrainSettings
 from pipelines.stores.index import Index
-from pipelines.training.checkpoints import plain_weights
 from pipelines.training.distributed import Process
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
-from pipelines.training.loops import weight_dtype
+from pipelines.training.loops import plain_weights, weight_dtype
 from pipelines.training.run_folder import plain_settings
 
 

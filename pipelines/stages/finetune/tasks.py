@@ -1,7 +1,7 @@
-"""End-to-end fine-tuning: the shot encoder is trained too, from keyframes.
+"""The data and network of fine-tuning: from features of a frozen encoder, or end to end from keyframes.
 
-In training, a shot is one of its keyframes, drawn at random as in pre-training. Videos are scored with the mean
-encoding of all keyframes of a shot (appendix A). There is no augmentation.
+End to end, a shot is one of its keyframes in training, drawn at random as in pre-training. Videos are scored with the
+mean encoding of all keyframes of a shot (appendix A). There is no augmentation.
 """
 
 from __future__ import annotations
@@ -21,17 +21,27 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import Calibration
 from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
+from pipelines.models.networks import NETWORKS, MSLSTMSettings
 from pipelines.models.torch_encoders import torch_encoder
 from pipelines.models.torch_networks import build_network
-from pipelines.stages.finetune.data import LabelledBatch, Split, durations_of, loss_weights
-from pipelines.stages.finetune.features import known_keyframe_facts
+from pipelines.stages.finetune.data import (
+    EPOCHS,
+    Epoch,
+    LabelledBatch,
+    Split,
+    batches,
+    durations_of,
+    labelled_videos,
+    loss_weights,
+    video_logits,
+)
+from pipelines.stages.finetune.features import Encoding, known_keyframe_facts
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import PretrainedSource, as_bytes, digest_of, shape_for, transfer_crn
 from pipelines.stores.index import Index, window_rows
-from pipelines.training.checkpoints import plain_weights
 from pipelines.training.distributed import Process, synchronised_norms
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
-from pipelines.training.loops import weight_dtype
+from pipelines.training.loops import plain_weights, weight_dtype
 from pipelines.video.resizing import resize_to_square
 
 _SHOTS_AT_A_TIME = 16
@@ -181,3 +191,85 @@ def _encoder_to_train(settings: FinetuneSettings, start: PretrainedSource) -> tu
     if name is None or not start.weights.encoder:
         raise BasslError(f"{start.path}: has no shot encoder to train; leave --end-to-end out")
     return name, start.weights.encoder
+
+
+class FeatureTask:
+    """Features of labelled videos, the videos to train on, and a kind of network. Raises BasslError for impossible
+    sizes, or a batch too small for the number of processes."""
+
+    index: Index
+    encoder: str  # id of the shot encoder; in `KeyframeTask` its name
+    start_digest: int  # checksum of the initial weights; 0 if they are random
+    epoch_steps: int  # steps in an epoch
+    shots_in_step: float  # mean number of shots in a step, over all processes
+
+    def __init__(
+        self,
+        settings: FinetuneSettings,
+        index: Index,
+        split: Split,
+        start: PretrainedSource,
+        encoding: Encoding,
+        process: Process,
+    ) -> None:
+        self.index, self.encoder, self.start_digest = index, encoding.encoder.id, digest_of(start)
+        self._start, self._frozen, self._process = start, encoding.encoder, process
+        self._sound = encoding.sound
+        self._crn, self._loss, self._dtype = settings.crn, settings.loss, weight_dtype(settings.compute.precision)
+        self._shape = shape_for(settings, start, encoding.features.width)
+        self._videos = labelled_videos(index, encoding.features, process.device, encoding.colour)
+        self._keyframe_facts = known_keyframe_facts(index)
+        self._train, batch = split.train, settings.hyperparameters(start.transfer == "encoder+crn").batch
+        # A batch counts shots; the MS-LSTM's examples are sequences of them.
+        shots = self._shape.sequence if isinstance(self._shape, MSLSTMSettings) else 1
+        # The first epoch decides for all: views of a video may have a few more labels than the video itself.
+        examples = len(self._epoch(0, 0).targets)
+        self.epoch_steps = -(-examples // max(1, batch // shots))
+        if examples // self.epoch_steps < process.world_size:
+            raise BasslError(
+                f"a batch of {batch} is too small for {process.world_size} processes; use a larger --batch"
+            )
+        self.shots_in_step = int(index.usable[index.rows(split.train)].sum()) / self.epoch_steps
+
+    def new_network(self) -> nn.Module:
+        """A network to train, on its device; new weights are drawn from torch's generator."""
+        network = build_network(self._crn, self._shape)
+        transfer_crn(self._start, network)
+        return network.to(self._process.device, self._dtype)
+
+    def batches(self, *, epochs: int, seed: int, step: int) -> Iterator[LabelledBatch]:
+        """This process's batches, from a step of the whole training on."""
+        steps = self.epoch_steps
+        for epoch in range(step // steps, epochs):
+            examples, first = self._epoch(seed, epoch), max(0, step - epoch * steps)
+            yield from batches(
+                examples, steps, seed=seed, number=epoch, first=first, loss=self._loss, process=self._process
+            )
+
+    def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:
+        """Logits of whole videos, (N,) each. Leaves the network in evaluation mode."""
+        return video_logits(self.model(network, Calibration(), {}), self._videos, videos)
+
+    def model(self, network: nn.Module, calibration: Calibration, training: Mapping[str, Any]) -> BoundaryModel:
+        """The trained model, to be saved."""
+        return BoundaryModel(
+            crn=self._crn,
+            network=network,
+            shape=self._shape,
+            calibration=calibration,
+            encoder=self.encoder,
+            encoder_name=self._frozen.name,
+            encoder_weights=self._frozen.weights,
+            keyframes=self.index.keyframes or None,
+            input_size=self._frozen.input_size,
+            sound=self._sound,
+            keyframe_facts=self._keyframe_facts,
+            training=training,
+        )
+
+    def _epoch(self, seed: int, epoch: int) -> Epoch:
+        return EPOCHS[NETWORKS[self._crn].reads](self._videos, self._train, self._shape, self._dtype, seed, epoch)
+
+
+FinetuneTask = FeatureTask | KeyframeTask
+"""The data and network of fine-tuning; both classes have the same methods."""
