@@ -29,10 +29,10 @@ _UNITS = {"scoring": "video", "encoding": "shot", "saving": "image"}
 """What a stage counts, by what it is doing."""
 
 
-def _set_debug(wanted: bool) -> bool:
-    if wanted:
+def _set_debug(debug: bool) -> bool:
+    if debug:
         os.environ[_DEBUG] = "1"
-    return wanted
+    return debug
 
 
 def debugging() -> bool:

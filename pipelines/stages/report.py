@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # start-up time: Jinja, Pillow
 
 @dataclass(frozen=True)
 class ReportSettings:
-    """What a page shows, and where it is written."""
+    """Content and path of a page."""
 
     run: OutputSettings = nested(
         OutputSettings(), without=("overwrite",), defaults={"output": "SCENES.html beside the input"}

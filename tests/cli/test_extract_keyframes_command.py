@@ -21,7 +21,7 @@ from tests.running import ENVIRONMENT, alive, children_of, soon
 @pytest.fixture(scope="module")
 def movies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two videos and a file that is not a video; not to be changed."""
-    folder = tmp_path_factory.mktemp("given") / "movies"
+    folder = tmp_path_factory.mktemp("movies") / "movies"
     (folder / "more").mkdir(parents=True)
     videos.write_video(folder / "one.mp4", videos.pictures(70, (20, 45)), rate=12)
     videos.write_video(folder / "more" / "My video.mkv", videos.pictures(60, (30,)), rate=12)

@@ -87,7 +87,7 @@ def test_quiet_prints_nothing_but_the_json_that_is_asked_for(bassl: Bassl, video
 def test_shots_come_from_an_earlier_scenes_json(bassl: Bassl, video: Path, model: Path) -> None:
     first = bassl("predict", video, "--model", model, "--json", "-o", "first.json")
     again = bassl("predict", video, "--model", model, "--json", "--shots", "first.json")
-    # How a shot ends was seen by the detector; a list says where.
+    # Only a detector sees how a shot ends; a list contains where it ends.
     expected = [{k: v for k, v in shot.items() if k != "transition"} for shot in json.loads(first.out)["shots"]]
     assert json.loads(again.out)["shots"] == expected
 
@@ -354,7 +354,7 @@ def test_predict_writes_nothing_but_its_results(video: Path, model: Path, tmp_pa
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     work.mkdir()
-    # ONNX Runtime sends no telemetry where one of these is set
+    # ONNX Runtime sends no telemetry if one of these is set
     environment = {key: value for key, value in ENVIRONMENT.items() if key not in ("CI", "ORT_DISABLE_TELEMETRY")}
     environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
     command = [sys.executable, "-m", "bassl_cli", "predict", video, "--model", model, "--report", "-o", "s.json"]
@@ -365,8 +365,8 @@ def test_predict_writes_nothing_but_its_results(video: Path, model: Path, tmp_pa
 
 def test_closed_standard_streams_do_not_change_the_result(video: Path, model: Path, tmp_path: Path) -> None:
     command = f'exec "{sys.executable}" -m bassl_cli "$@" <&- >&- 2>&-'
-    given = ["predict", video, "--model", model, "-o", "all.json"]
-    ran = subprocess.run(["sh", "-c", command, "sh", *given], cwd=tmp_path, env=ENVIRONMENT)
+    arguments = ["predict", video, "--model", model, "-o", "all.json"]
+    ran = subprocess.run(["sh", "-c", command, "sh", *arguments], cwd=tmp_path, env=ENVIRONMENT)
     assert ran.returncode == 0
     jsonschema.validate(json.loads((tmp_path / "all.json").read_text()), SCHEMA)
 

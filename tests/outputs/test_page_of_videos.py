@@ -25,11 +25,11 @@ def test_a_strip_has_the_scenes_of_a_video_at_their_times(tmp_path: Path) -> Non
     save_page(tmp_path / "two: #2.html", pages.invented(6, seed=1, name="two.mp4"))
     save_index(tmp_path / "index.html", [tmp_path / "one.html", tmp_path / "two: #2.html"])
     elements = Elements((tmp_path / "index.html").read_text())
-    links = [given["href"] for tag, given in elements.found if tag == "a"]
+    links = [attributes["href"] for tag, attributes in elements.found if tag == "a"]
     count = len(scenes.scenes)
     assert links[: count + 1] == ["./one.html", *(f"./one.html#scene-{i}" for i in range(1, count + 1))]
     assert links[count + 1] == "./two%3A%20%232.html"
-    strips = [given for tag, given in elements.found if tag == "rect"]
+    strips = [attributes for tag, attributes in elements.found if tag == "rect"]
     for scene, band in zip(scenes.scenes, strips, strict=False):
         assert float(band["x"] or "") == pytest.approx(1200 * scene.start / scenes.video.duration, abs=0.01)
     assert f"Scene 1, 00:00:00.000 – {scenes.scenes[0].end_timecode}" in elements.texts["title"]
@@ -48,11 +48,13 @@ def test_the_total_length_may_exceed_100_hours(tmp_path: Path) -> None:
 
 
 def test_a_scene_shows_its_longest_shot(tmp_path: Path) -> None:
-    scenes, given = pages.invented(6), pages.noise(6, 320, 180)
-    save_page(tmp_path / "one.html", scenes, given)
+    scenes, images = pages.invented(6), pages.noise(6, 320, 180)
+    save_page(tmp_path / "one.html", scenes, images)
     save_index(tmp_path / "index.html", [tmp_path / "one.html"])
     actual = [
-        given["href"] or "" for tag, given in Elements((tmp_path / "index.html").read_text()).found if tag == "image"
+        attributes["href"] or ""
+        for tag, attributes in Elements((tmp_path / "index.html").read_text()).found
+        if tag == "image"
     ]
     assert len(actual) == len(scenes.scenes)
     for scene, address in zip(scenes.scenes, actual, strict=True):
@@ -62,7 +64,7 @@ def test_a_scene_shows_its_longest_shot(tmp_path: Path) -> None:
         # Noise of no two images is alike, also when they are small.
         distances = [
             sum(abs(a - b) for a, b in zip(image.tobytes(), other.tobytes(), strict=True))
-            for other in (Image.open(BytesIO(one)).convert("L").resize(image.size) for one in given)
+            for other in (Image.open(BytesIO(one)).convert("L").resize(image.size) for one in images)
         ]
         assert distances.index(min(distances)) == longest
 
@@ -77,8 +79,8 @@ def test_names_are_shown_as_text_only_and_nothing_is_fetched(tmp_path: Path) -> 
         save_index(tmp_path / "index.html", [tmp_path / f"{name}.html"])
         elements = Elements((tmp_path / "index.html").read_text("utf-8"))
         kinds.append([tag for tag, _ in elements.found])
-        assert not any(key.startswith("on") for _, given in elements.found for key in given)
-        (policy,) = [given["content"] or "" for _, given in elements.found if given.get("http-equiv")]
+        assert not any(key.startswith("on") for _, attributes in elements.found for key in attributes)
+        (policy,) = [attributes["content"] or "" for _, attributes in elements.found if attributes.get("http-equiv")]
         style = b64encode(sha256(elements.texts["style"].encode()).digest()).decode()
         assert policy.split("; ")[:3] == ["default-src 'none'", f"style-src 'sha256-{style}'", "img-src data:"]
     assert kinds[0] == kinds[1]

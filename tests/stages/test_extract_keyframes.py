@@ -138,7 +138,7 @@ def test_a_store_does_not_depend_on_the_number_of_workers_or_the_path_of_the_vid
 def test_the_store_of_a_damaged_video_does_not_depend_on_the_number_of_threads(
     tmp_path: Path, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What FFmpeg paints where data are lost depends on the threads that decode: such a video is read again with
+    """FFmpeg fills in lost data differently for each number of decoding threads: such a video is read again with
     one."""
     options = {"crf": "20", "preset": "medium"}
     video = videos.write_video(tmp_path / "a.ts", videos.pictures(60, (20, 40), 720, 480), rate=12, options=options)
@@ -421,9 +421,9 @@ def test_a_run_killed_at_any_moment_continues_to_the_same_bytes(tmp_path: Path) 
         run.kill()
         run.wait()
         assert all(soon(lambda child=child: not alive(child)) for child in children)
-        found = checksums(output)
-        assert {name: found[name] for name in found if name.endswith(".h5")}.items() <= undisturbed.items()
-        halves += sum(name.endswith(".partial") for name in found)
+        files = checksums(output)
+        assert {name: files[name] for name in files if name.endswith(".h5")}.items() <= undisturbed.items()
+        halves += sum(name.endswith(".partial") for name in files)
         for path in sorted(output.glob("*.h5"))[1:]:  # so that there is something to do each time
             path.unlink()
     assert halves > 0

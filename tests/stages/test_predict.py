@@ -500,8 +500,8 @@ def test_each_video_gets_a_file_and_a_bad_video_fails_alone(
     assert "\n" not in failed.error
     written = json.loads(first.output.read_text())
     jsonschema.validate(written, SCHEMA)
-    found = {key: written["video"][key] for key in ("path", "relative_path")}
-    assert written == result.to_dict() | {"video": entry(result.video) | found | {"id": "videos_a"}}
+    paths = {key: written["video"][key] for key in ("path", "relative_path")}
+    assert written == result.to_dict() | {"video": entry(result.video) | paths | {"id": "videos_a"}}
     assert json.loads(other.output.read_text())["video"]["id"] == "b_a"
 
 
@@ -662,9 +662,9 @@ def test_videos_can_be_given_as_any_object_that_names_a_file(video: Path, model:
         def __fspath__(self) -> str:
             return str(video)
 
-    given: Any = Upload()
-    (done,) = predict_videos(given, tmp_path, model=model)
-    assert done.scenes == len(predict(given, model=model).scenes)
+    upload: Any = Upload()
+    (done,) = predict_videos(upload, tmp_path, model=model)
+    assert done.scenes == len(predict(upload, model=model).scenes)
 
 
 def test_scenes_that_are_corrected_while_the_video_is_read_are_not_overwritten(

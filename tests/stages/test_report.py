@@ -136,8 +136,8 @@ def test_a_scenes_json_saved_by_the_page_finds_the_video_after_moving_the_folder
 
 def test_scenes_from_stdin_get_images_from_the_video(place: Path) -> None:
     command = [sys.executable, "-m", "bassl_cli", "report", "-", "--video", "video.mp4", "-o", "piped.html"]
-    given = (place / "scenes.json").read_bytes()
-    subprocess.run(command, cwd=place, input=given, capture_output=True, check=True, timeout=60)
+    scenes = (place / "scenes.json").read_bytes()
+    subprocess.run(command, cwd=place, input=scenes, capture_output=True, check=True, timeout=60)
     report("scenes.json", output=Path("read.html"))
     assert data_of(place / "piped.html")["images"] == data_of(place / "read.html")["images"] is not None
     assert data_of(place / "piped.html")["save_as"] == "scenes.json"
@@ -242,7 +242,7 @@ def test_a_page_of_another_program_is_not_taken_for_that_of_a_video_that_fails(p
 def linked(index: Path) -> list[str | None]:
     """The pages that an index links, by the names of their videos."""
     return [
-        given["href"] for tag, given in Elements(index.read_text()).found if tag == "a" and "aria-label" not in given
+        names["href"] for tag, names in Elements(index.read_text()).found if tag == "a" and "aria-label" not in names
     ]
 
 

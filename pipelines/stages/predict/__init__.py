@@ -106,7 +106,7 @@ def predict_file(
     **options: Any,
 ) -> SceneList:
     """Find the scenes of a video, as :func:`predict` does, and write them. ``video``, ``settings``, ``progress`` and
-    ``options`` are those of :func:`predict`.
+    ``options`` mean the same as for :func:`predict`.
 
     Args:
         output: file to write, its format by its ending: ``scenes.json`` for ``.json``, else an export; None for none.
@@ -116,7 +116,7 @@ def predict_file(
 
     Raises:
         BasslError: one line, as :func:`predict`, and for a file that cannot be written, is read, or is named twice;
-            before the video is read where that is known.
+            before the video is read if possible.
         ValueError: as :func:`predict`.
     """
     find_videos([video])
@@ -151,18 +151,18 @@ def predict_videos(
     on_start: Callable[[int], None] | None = None,
     **options: Any,
 ) -> list[VideoResult]:
-    """Find the scenes of videos, each into a file of its own.
+    """Find the scenes of videos, each into its own file.
 
     A video whose file already exists, made from the same video with the same settings and model, is not done again.
-    ``settings`` and ``options`` are those of :func:`predict`.
+    ``settings`` and ``options`` mean the same as for :func:`predict`.
 
     Args:
         inputs: files, folders and glob patterns.
         output: folder of the files, ``<video id>.json``, with ids as `bassl extract-keyframes` gives them.
-        overwrite: do again what is done.
+        overwrite: process finished videos again.
         storyboards: folder of PNG files, ``<video id>.png``.
         pages: also write ``<video id>.html`` there, a page to view and correct the scenes.
-        jobs: videos at a time; None is as many as cores and memory allow. More than one have a process each.
+        jobs: videos at a time; None is as many as cores and memory allow. If more than one, each has its own process.
         dask: address of a Dask scheduler whose workers process the videos; they must see the same files.
         progress: called with the progress and the result of each video.
         on_start: called with the number of videos.

@@ -1,0 +1,56 @@
+"""Many videos: the same results in order, in this process and in children; what fails, fails alone."""
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import BasslError
+from pipelines.progress import ReportVideo, VideoProgress, VideoResult
+from pipelines.video_jobs import VideoTask, run
+
+Task = VideoTask[None]
+NAMES = ("slow", "kept", "damaged", "refused", "fast")
+
+
+def measure(task: Task, report: ReportVideo) -> VideoResult:
+    if task.video_id == "damaged":
+        raise BasslError(f"{task.video}: is damaged")
+    for frames in range(1, 1000 if task.video_id == "slow" else 2):
+        report(VideoProgress(task.video_id, frames / 24, frames=frames))
+    return task.result(frames=frames, warnings=("dark",))
+
+
+def stumble(task: Task, report: ReportVideo) -> VideoResult:
+    raise ZeroDivisionError("a bug")
+
+
+def existing(task: Task) -> VideoResult | None:
+    if task.video_id == "refused":
+        raise BasslError(f"{task.output}: was made with other settings")
+    return task.result("kept", frames=7) if task.video_id == "kept" else None
+
+
+@pytest.mark.parametrize("jobs", [None, 1, 3])
+def test_results_are_in_order_and_reported_once_wherever_the_videos_are_processed(
+    tmp_path: Path, jobs: int | None
+) -> None:
+    tasks = [Task(Path(f"{name}.mp4"), name, tmp_path / f"{name}.h5", None) for name in NAMES]
+    states: list[VideoProgress] = []
+    counts: list[int] = []
+    results = run(tasks, measure, existing=existing, jobs=jobs, progress=states.append, on_start=counts.append)
+    assert results == [
+        tasks[0].result(frames=999, warnings=("dark",)),
+        tasks[1].result("kept", frames=7),
+        tasks[2].failed("damaged.mp4: is damaged"),
+        tasks[3].failed(f"{tmp_path}/refused.h5: was made with other settings"),
+        tasks[4].result(frames=1, warnings=("dark",)),
+    ]
+    assert counts == [5]
+    assert sorted(state.video_id for state in states if state.result) == sorted(NAMES)
+    assert [state.frames for state in states if state.video_id == "slow"] == [*range(1, 1000), 0]
+
+
+def test_a_bug_in_a_child_process_fails_one_video_in_one_line(tmp_path: Path) -> None:
+    task = Task(Path("a.mp4"), "a", tmp_path / "a.h5", None)
+    (result,) = run([task], stumble, jobs=1)
+    assert result.error.startswith("a.mp4: cannot be read (unexpected ZeroDivisionError in test_video_jobs.py, line ")
