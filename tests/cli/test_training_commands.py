@@ -38,7 +38,9 @@ def start(command: str) -> subprocess.Popen[str]:
     """A job that would not end by itself, after its tenth step."""
     endless = [sys.executable, "-m", "bassl_cli", *command.split(), "--epochs", "100000"]
     job = subprocess.Popen(endless, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
-    assert soon(has_lines(Path("run/log.csv"), 11), 240)
+    ten_steps = has_lines(Path("run/log.csv"), 11)
+    assert soon(lambda: ten_steps() or job.poll() is not None, 240)
+    assert job.poll() is None, job.communicate()[1]
     return job
 
 

@@ -547,6 +547,7 @@ def test_impossible_settings_are_refused_in_one_line(settings: PretrainSettings,
     for changes in (
         {"batch": 1},
         {"epochs": 0},
+        {"device": "tpu"},
         {"resume": True, "overwrite": True},
         {"width": 30},
         {"micro_batch": 2},
