@@ -17,18 +17,16 @@ _LONGEST_FRAME = 10.0  # seconds: some recorders write a huge duration for the l
 class FrameClock:
     """The times of a video's frames, in seconds from its first frame, strictly increasing.
 
-    - Without a timestamp, a frame begins when the one before it ends.
+    - A frame without a timestamp begins when the one before it ends.
     - A frame lasts for the duration in its packet, or for the nominal duration if that is missing or implausible.
     - If timestamps repeat or step back a little, the frame follows the one before it after the nominal duration.
     - If they step back by more than :data:`CLOCK_NOISE`, as in joined recordings, they start a new clock, and time
-      continues. But if they soon continue on the old clock, only some frames were out of order, as in damaged videos,
-      and so does time.
+      continues. But if they soon continue on the old clock, only some frames were out of order, as in damaged videos.
 
     Args:
         tick: unit of timestamps and durations, in seconds.
         nominal: seconds from frame to frame at the nominal rate.
-        first: seconds on the file's clock of the video's first frame; None: the first timestamp. Give it if the frames
-            begin within the video.
+        first: seconds on the file's clock of the video's first frame; None: the first timestamp.
     """
 
     def __init__(self, tick: Fraction, nominal: float, first: float | None = None) -> None:
@@ -42,7 +40,7 @@ class FrameClock:
 
     def advance(self, timestamp: int | None, duration: int) -> float:
         """The time of the next frame, from its presentation timestamp and duration in ticks."""
-        time = self._following() if timestamp is None else self._time_at(timestamp)
+        time = self.end if timestamp is None else self._time_at(timestamp)
         length = duration * self._tick_seconds
         self._last, self._length = time, length if 0 < length <= _LONGEST_FRAME else self._nominal
         return time
@@ -50,9 +48,6 @@ class FrameClock:
     @property
     def end(self) -> float:
         """Time at which the newest frame ends; 0 before the first frame."""
-        return self._following()
-
-    def _following(self) -> float:
         return round(self._last + self._length, 6)
 
     def _time_at(self, timestamp: int) -> float:
@@ -91,13 +86,8 @@ class ForwardJumps:
         self._end_of: dict[int, float] = {}
 
     def shift(self, stream: int, stamp: float, duration: float) -> float:
-        """Seconds to subtract from the timestamps of the next packet of a stream.
-
-        Args:
-            stream: index of the stream.
-            stamp: decoding timestamp in seconds on the file's clock.
-            duration: of the packet, in seconds.
-        """
+        """Seconds to subtract from the timestamps of the next packet of a stream, from its decoding timestamp and
+        duration in seconds."""
         shift, end = self._shift_of.get(stream, 0.0), self._end_of.get(stream)
         if end is not None and stamp - shift - end > self._longest:
             # The shift of another stream, if it fits, so that sound stays with its frames.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Generator, Iterator
-from contextlib import closing, suppress
+from contextlib import ExitStack, closing, suppress
 from fractions import Fraction
 from itertools import chain, islice
 from pathlib import Path
@@ -41,9 +41,7 @@ class VideoDecoder:
     """An open video: iterate :meth:`frames` once, then read :attr:`facts` and :attr:`warnings`.
 
     Attributes:
-        container, stream: of PyAV.
         kind: the first name of its demuxer: ``mov`` for MP4 and related formats.
-        width, height: in pixels, according to the container.
         batch_size: maximum number of frames that :meth:`frames` transforms together.
         exact: after decoding, whether the frames are certainly the same as with one thread.
         declared_duration: seconds according to the container, or None.
@@ -54,9 +52,7 @@ class VideoDecoder:
     def __init__(
         self, path: Path, threads: int | None = None, start: float | None = None, end: float | None = None
     ) -> None:
-        """Open ``path``.
-
-        Args:
+        """Args:
             path: the video file.
             threads: maximum number of decoding threads; None: the number of cores. Never more than four.
             start: seconds from the video's first frame to the first frame to yield; None: the beginning.
@@ -181,7 +177,6 @@ class VideoDecoder:
         return transform_with_timestamps
 
     def _no_frames(self, count: int, end: float) -> VideoError:
-        """The error for a video or part of which no frame was yielded: it has ``count`` frames up to second ``end``."""
         if 0 < end <= self._start:
             return VideoError(f"{self.path}: ends at {end:.3f} s, and the part to read begins at {self._start:g} s")
         if count == 0:
@@ -191,13 +186,8 @@ class VideoDecoder:
         return VideoError(f"{self.path}: has no frame between {self._start:g} s and {self._end:g} s")
 
     def _add_warnings(self, damaged_places: int, end: float | None, first: float) -> None:
-        """Warn of damage, jumps and a missing end.
-
-        Args:
-            damaged_places: number of them.
-            end: seconds at which the video ends; None if it was not read to its end.
-            first: seconds on the file's clock of the first frame.
-        """
+        """Warn of damage, jumps and a missing end. ``end`` is None if the video was not read to its end; ``first`` is
+        the time of the first frame on the file's clock."""
         if damaged_places:
             self.warnings.append(f"{self.path}: is damaged in {damaged_places} place(s); what could be read was used")
         jumped = sum(self._jumps)
@@ -216,10 +206,9 @@ class VideoDecoder:
     def _skip(self) -> tuple[int, float | None]:
         """Skip the packets before the last point up to the start of the part at which a decoder can begin.
 
-        Returns:
-            the number of frames skipped, and the time of the video's first frame in seconds on the file's clock; 0 and
-            None if the video has to be decoded from its beginning: in formats whose frames may refer to any earlier
-            one, and if times depend on all frames before, as in joined recordings.
+        Returns the number of frames skipped, and the time of the video's first frame in seconds on the file's clock; 0
+        and None if the video has to be decoded from its beginning: in formats whose frames may refer to any earlier
+        one, and if times depend on all frames before, as in joined recordings.
         """
         is_restart = restart_test(self.stream)
         if is_restart is None and self.stream.codec_context.codec.intra_only:
@@ -262,8 +251,7 @@ class VideoDecoder:
         return None
 
     def _skip_by_reading(self, time: float, tick: float, is_restart: RestartTest) -> int:
-        """Read the file up to a time without decoding, to count the packets to skip. Returns the number of frames
-        skipped."""
+        """Read the file up to a time without decoding, to count the packets to skip. Returns the number of frames."""
         frames = frames_before = packets_before = 0
         latest = -math.inf
         # An error of FFmpeg means that the file is damaged here; decoding will report it.
@@ -293,9 +281,9 @@ class VideoDecoder:
             decoder.thread_type, decoder.thread_count = "AUTO", self._threads
             yield from chain.from_iterable(decode(packets, decoder, transform, damage, self.batch_size))
             return
-        others = [open_container(self.path) for _ in range(1, self._threads)]
-        try:
+        with ExitStack() as stack:
             # Opened the same way, so that all decoders have the same stream parameters.
+            others = [stack.enter_context(open_container(self.path)) for _ in range(1, self._threads)]
             decoders = [decoder, *(video_stream(self.path, other).codec_context for other in others)]
             for decoder in decoders:
                 decoder.thread_count = 1
@@ -303,9 +291,6 @@ class VideoDecoder:
             with closing(iter(runs)) as results:
                 yield from results
             self.exact = runs.exact
-        finally:
-            for other in others:
-                other.close()
 
     def _packets(self, damage: Damage) -> Iterator[Packet[VideoStream]]:
         try:
@@ -319,12 +304,8 @@ class VideoDecoder:
 def first_time(video: Path, consequence: str) -> Fraction:
     """Presentation time of the first frame that can be decoded, in seconds on the file's clock.
 
-    Args:
-        video: the file.
-        consequence: of frames without timestamps, for the error.
-
     Raises:
-        VideoError: no frame can be decoded, or the first has no timestamp.
+        VideoError: no frame can be decoded, or the first has no timestamp, with this consequence.
     """
     with VideoDecoder(video, threads=1) as decoder:
         for _, _, frame in decoder.frames(lambda frames: [next(frames)]):
@@ -362,8 +343,7 @@ def declared_length(video: Path) -> float | None:
 
 
 def check_length(video: Path, length: float, scenes: SceneList) -> None:
-    """Raises VideoError if a video of ``length`` seconds is not the video of the scenes, or is shorter than their
-    part."""
+    """Raises VideoError if a video of ``length`` seconds is not the scenes' video, or is shorter than their part."""
     expected = scenes.video.duration
     difference = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)
     if abs(difference) > max(1.0, 0.02 * expected):

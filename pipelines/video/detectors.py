@@ -8,9 +8,8 @@ from typing import Any, Protocol
 from pipelines.errors import BasslError, check_installed
 from pipelines.settings import DETECTOR_NAMES
 from pipelines.video.frames import RGBImage
-from pipelines.video.pyscenedetect import AdaptiveCuts
 from pipelines.video.shots import Boundary
-from pipelines.video.transitions import TransitionDetector
+from pipelines.video.transitions import AdaptiveCuts, TransitionDetector
 
 # PySceneDetect's default minimum length of a shot, so that a flash is not two cuts.
 MIN_SHOT_SECONDS = 0.6
@@ -65,6 +64,8 @@ def make_detector(
         from pipelines.video.transnetv2 import TransNetV2Cuts  # optional dependency, and start-up time: torch
 
         return TransNetV2Cuts(shortest, threshold)
-    from pipelines.video.pyscenedetect import pyscenedetect  # start-up time: scenedetect
+    from pipelines.video.pyscenedetect import PARAMETERS, PySceneDetectCuts  # start-up time: scenedetect
 
-    return pyscenedetect(name, frame_rate, shortest, threshold)
+    detector, parameters = PARAMETERS[name]
+    own = {} if threshold is None else {"threshold": threshold}
+    return PySceneDetectCuts(detector(**parameters | own, min_scene_len=shortest), frame_rate, shortest)

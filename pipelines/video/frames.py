@@ -49,9 +49,7 @@ class YUVImage(NamedTuple):
 
 class FrameReader:
     """Converts decoded frames to images whose shorter side has at least ``lines`` pixels, as far as the video's has.
-
-    Thread-safe once it has read the video's first frame.
-    """
+    Thread-safe once it has read the video's first frame."""
 
     def __init__(self, lines: int) -> None:
         self.lines = lines
@@ -139,11 +137,9 @@ def small_rgb(images: Iterable[YUVImage], long_side: int, most: int) -> RGBImage
 
 
 def rgb(image: YUVImage, size: tuple[int, int] | None = None) -> RGBImage:
-    """The image in RGB, (H, W, 3) uint8, resized to (width, height) if ``size`` is not None.
-
-    It is resized first: the planes have half as many samples as an RGB image.
-    """
+    """The image in RGB, (H, W, 3) uint8, resized to (width, height) if ``size`` is not None."""
     height, width = image.y.shape
+    # Resized first: the planes have half as many samples as an RGB image.
     planes = [_resize(plane, size or (width, height)) for plane in (image.y, image.u, image.v)]
     return np.asarray(cv2.transform(cv2.merge(planes), image.to_rgb), np.uint8)
 
@@ -184,8 +180,7 @@ def _resize(plane: Plane, size: tuple[int, int]) -> Plane:
 def _halve(plane: Plane, half: Plane | None = None) -> Plane:
     """The plane at half its size, written to ``half`` if that is not None."""
     height, width = plane.shape
-    if half is None:
-        half = np.empty(_half(plane.shape), np.uint8)
+    half = np.empty(_half(plane.shape), np.uint8) if half is None else half
     # OpenCV's vectorized 2 x 2 mean needs even sizes; an odd last row or column is left out.
     if (height % 2 and height > 1) or (width % 2 and width > 1):
         plane = plane[: max(1, height // 2 * 2), : max(1, width // 2 * 2)]

@@ -59,9 +59,6 @@ _FLAT, _CONTRAST = 2.5, 6.0
 _PIECED, _SWEEP = 0.05, 0.75
 
 
-# --- descriptors of frames ------------------------------------------------------------------------------------------
-
-
 def frame_descriptors(images: RGBImage) -> Floats:
     """Descriptors of images (N, H, W, 3) uint8 RGB, each independent of the others.
 
@@ -104,15 +101,10 @@ def _sums_of_columns(width: int) -> Floats:
     return np.kron(_overlaps(width, COLUMNS).T, np.eye(3, dtype=np.float32))
 
 
-# --- windows --------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Window:
-    """Samples in which one image goes over to another: from the last one of the first image to the first of the other.
-
-    ``kind`` is ``dissolve``, ``wipe``, ``out`` or ``in``: the last two go to and come from an image of one color.
-    """
+    """Samples from the last one of an image to the first one of another. ``kind`` is ``dissolve``, ``wipe``, ``out`` or
+    ``in``: the last two go to and come from an image of one color."""
 
     kind: str
     start: int
@@ -150,20 +142,16 @@ class Candidates:
     between: Indices  # (K, 7), samples between start and end
     pace: Floats  # (K, 7), where these lie: 0 at the start, 1 at the end
 
-    def __len__(self) -> int:
-        return len(self.start)
-
     def __getitem__(self, rows: Indices) -> Candidates:
         return Candidates(self.start[rows], self.end[rows], self.between[rows], self.pace[rows])
 
 
 def windows(samples: Samples, newest: int) -> list[Window]:
-    """Candidates for a dissolve, a wipe or half a fade, among windows that end within the newest samples; they may
-    overlap."""
+    """The windows that end within the newest samples and may be a dissolve, a wipe or half a fade; they may overlap."""
     candidates = all_candidates(len(samples.cells), newest)
     for test in (ends_differ, middle_is_mixed, ends_are_unlike):  # the first two reject most, at little cost
         candidates = candidates[np.flatnonzero(test(samples, candidates))]
-        if not len(candidates):
+        if not candidates.start.size:
             return []
     weight, off = weights(samples, candidates, candidates.between)
     mixture = mixture_cost(samples, candidates, weight, off)
@@ -227,7 +215,7 @@ def changes_everywhere(samples: Samples, candidates: Candidates) -> Flags:
 
 
 def mixture_cost(samples: Samples, candidates: Candidates, weight: Floats, off: Floats) -> Floats:
-    """Deviation of each window from a dissolve or half a fade, (K,): below 1 is one."""
+    """Deviation of each window from a dissolve or half a fade, (K,); below 1: it is one."""
     alike = np.maximum(likeness(samples, candidates), 0)
     cost = unevenness(candidates, weight) ** 2 + (off.mean(1) / _OFF_LINE) ** 2 + (alike / _CORRELATION) ** 2
     rows = np.flatnonzero((cost < _MIXTURE_LIMIT) & ~is_fade(samples, candidates))
@@ -236,7 +224,7 @@ def mixture_cost(samples: Samples, candidates: Candidates, weight: Floats, off: 
 
 
 def wipe_cost(samples: Samples, candidates: Candidates, weight: Floats, off: Floats) -> Floats:
-    """Deviation of each window from a wipe, (K,): below 1 is one."""
+    """Deviation of each window from a wipe, (K,); below 1: it is one."""
     pieced = np.abs(off - weight * (1 - weight)).mean(1) / _PIECED
     cost = np.maximum(unevenness(candidates, weight), pieced)
     cost[is_fade(samples, candidates)] = np.inf
@@ -260,16 +248,11 @@ def likeness(samples: Samples, candidates: Candidates) -> Floats:
 
 
 def weights(samples: Samples, candidates: Candidates, between: Indices) -> tuple[Floats, Floats]:
-    """Where samples lie relative to the line through the ends of each window.
-
-    Args:
-        samples: with ends that differ.
-        candidates: K windows.
-        between: (K, n) samples.
+    """Where the samples ``between`` (K, n) lie relative to the line through the ends of each window, which differ.
 
     Returns:
-        weight: (K, n), the nearest place on the line, 0 at the start and 1 at the end.
-        off: (K, n), the squared distance from there, relative to the squared distance of start and end.
+        weight (K, n), the nearest place on the line, 0 at the start and 1 at the end; and the squared distance from it
+        (K, n), relative to the squared distance of the ends.
     """
     square = np.diagonal(samples.products)
     s, e = candidates.start[:, None], candidates.end[:, None]
@@ -289,13 +272,8 @@ def layers(energy: Floats, candidates: Candidates, weight: Floats) -> Floats:
 
 
 def correlation(energy: Floats, candidates: Candidates, weight: Floats) -> Floats:
-    """rho of each window in each block, (K, blocks), by least squares over the samples between its ends.
-
-    Args:
-        energy: (M, blocks) of all samples, above 0.
-        candidates: K windows.
-        weight: (K, n), the share of the end in each sample between.
-    """
+    """rho of each window in each block, (K, blocks), by least squares over the samples between its ends, from the
+    energy of all samples (M, blocks), above 0, and the share of the end in each sample between, (K, n)."""
     a = np.clip(weight, 0, 1)[:, :, None]
     before, after = energy[candidates.start][:, None], energy[candidates.end][:, None]
     alone = (1 - a) ** 2 * before + a * a * after

@@ -6,12 +6,15 @@ from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from av.video.frame import VideoFrame
 
+from pipelines.processes import Send
 from pipelines.scenes import Transition, VideoFacts
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.detectors import ShotDetector, make_detector
@@ -47,7 +50,7 @@ class VideoReader:
     ) -> None:
         """Args:
             path: the video.
-            settings: detector and keyframes.
+            settings: see :class:`ReaderSettings`.
             progress: called regularly with (seconds read, seconds in total or None).
 
         Raises:
@@ -167,6 +170,18 @@ class VideoReader:
         if self._video.rotation % 2:
             width, height, aspect = height, width, 1.0 / aspect
         return upright(image, shown_size(width, height, aspect, self.settings.lines), self._video.rotation)
+
+
+def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
+    """Read a video in the child process of a :class:`pipelines.video.video_process.VideoProcess`: send each shot as it
+    is found, the progress, and the video's facts and warnings at the end."""
+    reader = VideoReader(*task, lambda done, total: send("progress", (done, total)))
+    for shot in reader:
+        # Images as raw bytes: the parent receives them before it has imported NumPy.
+        shape = (len(shot.keyframes), *shot.keyframes[0].shape)
+        images = [np.ascontiguousarray(image).data for image in shot.keyframes]
+        send("shot", (replace(shot, keyframes=()), shape), images)
+    send("end", (reader.facts, reader.warnings))
 
 
 def keyframe_indices(start: int, end: int, count: int) -> list[int]:

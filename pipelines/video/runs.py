@@ -112,9 +112,11 @@ class ParallelDecoder(Generic[Result]):
     ``transform`` runs in these threads. The video's first batch is finished before any other starts, so that
     ``transform`` may depend on the first frame.
 
-    Attributes:
-        exact: afterwards, whether a single decoder certainly returns the same frames: there was one run, or each
-            packet of each run became one frame.
+    Args:
+        packets, transform, damage, batch_size: as for :func:`decode`.
+        decoders: not yet used.
+        is_restart: from :func:`restart_test`.
+        queue_limit: maximum number of results of one run that are held ready.
     """
 
     def __init__(
@@ -127,12 +129,6 @@ class ParallelDecoder(Generic[Result]):
         batch_size: int,
         queue_limit: int,
     ) -> None:
-        """Args:
-        packets, transform, damage, batch_size: as for :func:`decode`.
-        decoders: not yet used.
-        is_restart: from :func:`restart_test`.
-        queue_limit: maximum number of results of one run that are held ready.
-        """
         self._packets = packets
         self._is_restart = is_restart
         self._transform = transform
@@ -150,6 +146,8 @@ class ParallelDecoder(Generic[Result]):
 
     @property
     def exact(self) -> bool:
+        """Afterwards, whether a single decoder certainly returns the same frames: there was one run, or each packet of
+        each run became one frame."""
         return self._count == 1 or not self._uneven
 
     def __iter__(self) -> Generator[Result, None, None]:
@@ -245,13 +243,20 @@ class ParallelDecoder(Generic[Result]):
 
 
 def _read_ahead(packets: Iterator[Packet[VideoStream]]) -> Iterator[Packet[VideoStream]]:
-    """The packets that may be read ahead."""
     size = 0
     for packet in islice(packets, _LONGEST_RUN):
         yield packet
         size += packet.size
         if size >= _LARGEST_RUN:
             return
+
+
+# By codec: where its header has the size of length prefixes, and whether a unit that begins with three bytes is an IDR
+# picture. With HEVC's no_output_of_prior_pics_flag (64), pictures before it that were not yet shown are discarded.
+_IDR_UNITS: dict[str, tuple[int, Callable[[bytes], bool]]] = {
+    "h264": (4, lambda unit: unit[0] & 31 == 5),
+    "hevc": (21, lambda unit: unit[0] >> 1 & 63 in (19, 20) and not unit[2] & 64),
+}
 
 
 def restart_test(stream: VideoStream) -> RestartTest | None:
@@ -264,16 +269,15 @@ def restart_test(stream: VideoStream) -> RestartTest | None:
     codec = stream.codec_context.name
     if codec in ("vp9", "av1", "libdav1d"):
         return lambda packet: packet.is_keyframe
-    if codec not in ("h264", "hevc"):
+    if codec not in _IDR_UNITS:
         return None
     header = stream.codec_context.extradata or b""
-    length_at = 4 if codec == "h264" else 21
+    length_at, is_idr = _IDR_UNITS[codec]
     # avcC and hvcC begin with their version, 1; units then have a length prefix, otherwise a start code.
     width = (header[length_at] & 3) + 1 if len(header) > length_at and header[0] == 1 else None
-    is_idr = _is_idr_of_h264 if codec == "h264" else _is_idr_of_hevc
 
     def is_restart(packet: Packet[VideoStream]) -> bool:
-        return packet.is_keyframe and any(is_idr(unit) for unit in _units(bytes(packet), width))
+        return packet.is_keyframe and any(len(u) == 3 and is_idr(u) for u in _units(bytes(packet), width))
 
     return is_restart
 
@@ -289,12 +293,3 @@ def _units(data: bytes, width: int | None) -> Iterator[bytes]:
         start = at + width
         yield data[start : start + 3]
         at = start + int.from_bytes(data[at:start], "big")
-
-
-def _is_idr_of_h264(unit: bytes) -> bool:
-    return len(unit) == 3 and unit[0] & 31 == 5
-
-
-def _is_idr_of_hevc(unit: bytes) -> bool:
-    # The second bit of the slice header (no_output_of_prior_pics_flag): undisplayed pictures are discarded.
-    return len(unit) == 3 and unit[0] >> 1 & 63 in (19, 20) and not unit[2] & 64

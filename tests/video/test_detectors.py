@@ -18,9 +18,10 @@ from scenedetect.detectors import AdaptiveDetector
 from pipelines.errors import BasslError, DatasetError
 from pipelines.settings import DETECTOR_NAMES
 from pipelines.video.detectors import MIN_SHOT_SECONDS, ShotDetector, make_detector
-from pipelines.video.pyscenedetect import PARAMETERS, AdaptiveCuts, PySceneDetectCuts
+from pipelines.video.pyscenedetect import PARAMETERS, PySceneDetectCuts
 from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary
+from pipelines.video.transitions import AdaptiveCuts
 from tests import videos
 from tests.videos import CUTS
 

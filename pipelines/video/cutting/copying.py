@@ -38,18 +38,12 @@ class FramePacket(NamedTuple):
 class ClipRange:
     """The packets of a clip. Times are in seconds from the video's first frame."""
 
-    first: int
-    """Its first packet of the video stream, counted in file order."""
-    last: int
-    """Its last packet of the video stream."""
-    start: float
-    """When the frame of the first packet is shown."""
-    sound_start: float
-    """When its sound begins."""
-    end: float
-    """When its scene ends."""
-    late: float
-    """Seconds after ``end`` at which its last frame ends."""
+    first: int  # its first packet of the video stream, counted in file order
+    last: int  # its last packet of the video stream
+    start: float  # when the frame of the first packet is shown
+    sound_start: float  # when its sound begins
+    end: float  # when its scene ends
+    late: float  # seconds after `end` at which its last frame ends
 
 
 def plan_clips(
@@ -60,7 +54,7 @@ def plan_clips(
     Args:
         frames: the packets of the video stream in file order.
         spans: start and end of each scene in seconds, both in ascending order; scenes may overlap.
-        frame_rate: for the duration of a clip's last frame.
+        frame_rate: for the length of a clip's last frame.
     """
     by_time = sorted(range(len(frames)), key=lambda number: frames[number].time)
     times = [frames[number].time for number in by_time]

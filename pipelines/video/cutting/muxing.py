@@ -81,11 +81,8 @@ class PacketReader(VideoDecoder):
 
 
 class CopyWriter:
-    """Writes a copy: packets unchanged, with timestamps relative to ``start``.
-
-    Subtitles that the format does not support are left out. Only a copy of the ``whole`` video keeps its start
-    timecode.
-    """
+    """Writes a copy: packets unchanged, with timestamps relative to ``start``. Subtitles that the format does not
+    support are left out. Only a copy of the ``whole`` video keeps its start timecode."""
 
     def __init__(
         self, path: Path, source: PacketReader, tracks: Sequence[Stream], start: Fraction, whole: bool = False
@@ -145,7 +142,6 @@ class CopyWriter:
         self._container.set_chapters(chapters)
 
     def attach(self, attachment: AttachmentStream) -> None:
-        """Copy an attached file, such as a font."""
         name = attachment.name or f"attachment-{attachment.index}"
         self._container.add_attachment(name, attachment.mimetype or "application/octet-stream", attachment.data)
 
@@ -154,7 +150,6 @@ class CopyWriter:
 
 
 def copied_tags(metadata: Mapping[str, str]) -> dict[str, str]:
-    """The tags that a copy keeps."""
     return {
         key: value for key, value in metadata.items() if key not in _DROPPED_TAGS and not key.startswith("_STATISTICS")
     }
