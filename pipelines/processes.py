@@ -19,8 +19,11 @@ import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from dataclasses import is_dataclass
+from fractions import Fraction
 from importlib import import_module
-from pathlib import Path
+from io import BytesIO
+from pathlib import Path, PosixPath, WindowsPath
 from threading import Thread
 from typing import IO, Any, Protocol
 
@@ -132,6 +135,20 @@ def _end(process: subprocess.Popen[bytes]) -> None:
                 pipe.close()
 
 
+class _MessageUnpickler(pickle.Unpickler):
+    """Reads messages of a child, which may have decoded a hostile file: only plain data and our own records, so that
+    none can run code."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        """A class by its name. Raises UnpicklingError for anything but paths, fractions, our dataclasses and errors."""
+        found = super().find_class(module, name)
+        is_plain = found in (Path, PosixPath, WindowsPath, Fraction)
+        is_own = module.startswith("pipelines.") and isinstance(found, type)
+        if is_plain or (is_own and (is_dataclass(found) or issubclass(found, BasslError))):
+            return found
+        raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a message")
+
+
 class Child:
     """A running child process.
 
@@ -164,7 +181,10 @@ class Child:
         message, payload = self._read(size), self._read(payload_size)
         if message is None or payload is None:  # it died while sending
             return None
-        kind, content = pickle.loads(message)
+        try:
+            kind, content = _MessageUnpickler(BytesIO(message)).load()
+        except pickle.UnpicklingError as error:
+            raise UnexpectedError(f"it sent an invalid message: {first_line(error)}") from error
         if kind == "error":
             raise content
         return kind, content, payload

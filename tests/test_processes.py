@@ -54,6 +54,15 @@ def die_in_a_message(task: dict[str, Any], send: Send) -> None:
     os._exit(0)
 
 
+class Command:
+    def __reduce__(self) -> tuple[Callable[[str], int], tuple[str]]:
+        return os.system, ("touch attacked",)
+
+
+def attack(task: dict[str, Any], send: Send) -> None:
+    send("result", Command())
+
+
 def wait_for_ever(task: dict[str, Any], send: Send) -> None:
     send("ready", {"pid": os.getpid()})
     time.sleep(600)
@@ -183,6 +192,15 @@ def test_a_truncated_message_is_dropped(cut: int) -> None:
     child = Child(die_in_a_message, {"cut": cut})
     assert child.receive() is None
     child.kill()
+
+
+def test_a_message_that_would_run_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    child = Child(attack, {})
+    with pytest.raises(errors.UnexpectedError, match=r"invalid message: (posix|nt)\.system is not allowed"):
+        child.receive()
+    child.kill()
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("work", [wait_for_ever, send_for_ever])
