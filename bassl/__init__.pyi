@@ -1,5 +1,5 @@
 from pipelines import __version__ as __version__
-from pipelines.datasets.scene_list import read_scene_list as read_scene_list
+from pipelines.datasets.scene_files import read_scene_list as read_scene_list
 from pipelines.errors import (
     BasslError as BasslError,
     BasslWarning as BasslWarning,

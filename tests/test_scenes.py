@@ -10,7 +10,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from pipelines.datasets.scene_list import read_scene_list, with_video
+from pipelines.datasets.scene_files import read_scene_list, with_video
 from pipelines.errors import BasslError
 from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots, timecode
 from pipelines.video.inputs import fingerprint

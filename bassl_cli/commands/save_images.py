@@ -39,7 +39,7 @@ def save_images(
 
     def save(file: Path) -> None:
         if len(files) > 1:
-            from pipelines.datasets.scene_list import read_scene_list  # start-up time: NumPy
+            from pipelines.datasets.scene_files import read_scene_list  # start-up time: NumPy
 
             video = read_scene_list(file).video
             if (other := done.setdefault(listed_id(video, PureWindowsPath(video.path)), file)) != file:

@@ -94,7 +94,7 @@ def _read(video: Path | None, file: Path) -> tuple[Path, SceneList]:
     if file != STDIO and not file.exists():
         raise BasslError(f"{file}: no such file; make it with: bassl predict {video or 'VIDEO'} -o {file}")
 
-    from pipelines.datasets.scene_list import read_scene_list  # start-up time: numpy
+    from pipelines.datasets.scene_files import read_scene_list  # start-up time: numpy
 
     scenes = read_scene_list(file)
     path = video or video_at(Path(scenes.video.path), scenes.video)

@@ -26,13 +26,11 @@ from pipelines.datasets.annotations import (
     read_inclusive_ranges,
 )
 from pipelines.datasets.parsing import (
-    as_int,
-    as_list,
-    as_text,
+    at,
+    checked,
     fault,
     listed_files,
     listed_names,
-    member,
     parse_int,
     parse_json,
     quote,
@@ -120,8 +118,8 @@ def read_movienet_splits(root: Path) -> dict[str, str]:
     content = read_json(path)
     splits: dict[str, str] = {}
     for split in SPLITS:  # the file has other keys too
-        for video_id in as_list(member(content, split, "the file", path), f"the list of videos of {split}", path):
-            video_id = as_text(video_id, f"the id of a video of {split}", path)
+        for video_id in at(list, content, split, "the file", path):
+            video_id = checked(str, video_id, f"the id of a video of {split}", path)
             if video_id in splits:
                 raise fault(path, f"lists the video {quote(video_id)} in {splits[video_id]} and again in {split}")
             splits[video_id] = split
@@ -276,14 +274,15 @@ def _read_list(path: Path, part: str) -> dict[str, _Listed]:
     videos: dict[str, _Listed] = {}
     for number, line in text_lines(path):
         entry = parse_json(line, path, number)
-        video_id = as_text(member(entry, "video_id", "the line", path, number), "the id of a video", path, number)
-        shot = member(entry, "shot_id", "the line", path, number)
-        read = parse_int if isinstance(shot, str) else as_int
-        shot = read(shot, "the number of a shot", path, number)
-        shots = as_int(member(entry, "num_shot", "the line", path, number), "a number of shots", path, number)
+        video_id = at(str, entry, "video_id", "the line", path, number)
+        if isinstance(entry.get("shot_id"), str):
+            shot = parse_int(entry["shot_id"], "the number of a shot", path, number)
+        else:
+            shot = at(int, entry, "shot_id", "the line", path, number)
+        shots = at(int, entry, "num_shot", "the line", path, number)
         label = None
         if entry.get("boundary_label") is not None:
-            label = _label(as_int(entry["boundary_label"], "a label", path, number), path, number)
+            label = _label(at(int, entry, "boundary_label", "the line", path, number), path, number)
         video = videos.setdefault(video_id, _Listed(path, number, shots, shots, part))
         if shots != video.num_shot:
             raise fault(path, f"lists {shots} shots of {quote(video_id)}, but {video.num_shot} before", number)

@@ -8,10 +8,12 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pipelines.errors import DatasetError, printable
 from pipelines.files import read_regular
+
+T = TypeVar("T")
 
 MAX_POSITION = 2**31 - 1  # largest valid frame number, count or time in seconds; more means damage
 MAX_TEXT_BYTES = 64 * 2**20  # maximum size of a file that is read at once
@@ -77,7 +79,7 @@ def parse_int(text: str, what: str, path: Path, line: int | None = None) -> int:
     `int` also takes `1_000` and digits of other scripts), or too large."""
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
         raise fault(path, f"{quote(text)} is not {what}", line)
-    return as_int(int(text), what, path, line)
+    return checked(int, int(text), what, path, line)
 
 
 def read_json(path: Path, most: int = MAX_TEXT_BYTES) -> Any:
@@ -138,42 +140,19 @@ def member(value: Any, key: str, what: str, path: Path, line: int | None = None)
     return value[key]
 
 
-def as_int(value: Any, what: str, path: Path, line: int | None = None) -> int:
-    """Check that a JSON value is an integer of valid size. Raises DatasetError otherwise."""
-    if not isinstance(value, int) or isinstance(value, bool) or abs(value) > MAX_POSITION:
+def checked(kind: type[T], value: Any, what: str, path: Path, line: int | None = None) -> T:
+    """A JSON value as `kind`: int, float, str or list. `what` it should be is for the message. Raises DatasetError:
+    another type, or a number beyond `MAX_POSITION`."""
+    valid = isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
+    if not valid or (isinstance(value, int | float) and not abs(value) <= MAX_POSITION):
         raise fault(path, f"{_describe(value)} is not {what}", line)
-    return value
+    return kind(value)  # type: ignore[call-arg]
 
 
-def as_number(value: Any, what: str, path: Path, line: int | None = None) -> float:
-    """Check that a JSON value is a finite number of valid size. Raises DatasetError otherwise."""
-    if not isinstance(value, int | float) or isinstance(value, bool) or not abs(value) <= MAX_POSITION:
-        raise fault(path, f"{_describe(value)} is not {what}", line)
-    return float(value)
-
-
-def int_at(value: Any, key: str, of: str, path: Path) -> int:
-    """`value[key]`, an integer, of a JSON object called `of` in messages. Raises DatasetError as `as_int`, `member`."""
-    return as_int(member(value, key, of, path), f"the {key} of {of}", path)
-
-
-def number_at(value: Any, key: str, of: str, path: Path) -> float:
-    """`value[key]`, a number, of a JSON object called `of` in messages. Raises DatasetError as `int_at`."""
-    return as_number(member(value, key, of, path), f"the {key} of {of}", path)
-
-
-def as_text(value: Any, what: str, path: Path, line: int | None = None) -> str:
-    """Check that a JSON value is a string. Raises DatasetError otherwise."""
-    if not isinstance(value, str):
-        raise fault(path, f"{_describe(value)} is not {what}", line)
-    return value
-
-
-def as_list(value: Any, what: str, path: Path) -> list[Any]:
-    """Check that a JSON value is a list. Raises DatasetError otherwise."""
-    if not isinstance(value, list):
-        raise fault(path, f"{_describe(value)} is not {what}")
-    return value
+def at(kind: type[T], value: Any, key: str, of: str, path: Path, line: int | None = None) -> T:
+    """`value[key]` of a JSON object called `of` in messages, see `checked`. Raises DatasetError also if `value` is not
+    an object, or lacks the key."""
+    return checked(kind, member(value, key, of, path, line), f"the {key} of {of}", path, line)
 
 
 def _describe(value: Any) -> str:

@@ -1,32 +1,44 @@
-"""Readers of scene lists: `scenes.json` of bassl, chapters, and CSV files made by hand or by other tools."""
+"""Readers of scene lists: `scenes.json` of bassl, and CSV files made by hand or by other tools."""
 
 import csv
 import io
-import os
 import re
+from dataclasses import MISSING, fields, replace
 from pathlib import Path, PureWindowsPath
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.datasets.annotations import VideoAnnotation, check_ranges, labels_from_ends
 from pipelines.datasets.parsing import (
+    MAX_POSITION,
     MAX_SCENES_BYTES,
-    as_int,
-    as_list,
-    as_number,
-    as_text,
+    at,
+    checked,
     fault,
-    int_at,
     member,
-    number_at,
     parse_int,
     quote,
     read_json,
     read_text,
 )
-from pipelines.scenes import SCHEMA, SCHEMA_VERSION, parse_time
+from pipelines.errors import VideoError
+from pipelines.files import is_file
+from pipelines.options import kind_of
+from pipelines.scenes import (
+    SCHEMA,
+    SCHEMA_VERSION,
+    TRANSITIONS,
+    Scene,
+    SceneList,
+    Shot,
+    Transition,
+    VideoFacts,
+    parse_time,
+    timecode,
+)
+from pipelines.video.inputs import fingerprint, video_at
 
 TIME_ROUNDING = 0.002  # maximum difference in seconds between equal times in a scenes.json, due to rounding
 
@@ -55,34 +67,33 @@ def read_scenes_json(path: Path) -> VideoAnnotation:
     scenes begin and end with their shots. With the setting ``start`` shots may begin later, with ``drop_short`` scenes
     may have gaps.
     """
-    return annotation_of(read_json(path, MAX_SCENES_BYTES), path)
+    return _annotation(read_json(path, MAX_SCENES_BYTES), path)
 
 
-def annotation_of(content: Any, path: Path) -> VideoAnnotation:
-    """The annotation of the content of a `scenes.json`. Raises DatasetError as `read_scenes_json`."""
+def _annotation(content: Any, path: Path) -> VideoAnnotation:
     schema = content.get("schema") if isinstance(content, dict) else None
     if schema != SCHEMA:
         raise fault(path, f"is not a scenes.json: its 'schema' is not '{SCHEMA}'")
-    version = as_int(member(content, "version", "the file", path), "a version", path)
+    version = at(int, content, "version", "the file", path)
     if version != SCHEMA_VERSION:
         raise fault(path, f"is a scenes.json of version {version}; this bassl reads version {SCHEMA_VERSION}")
 
     video = member(content, "video", "the file", path)
-    name = as_text(member(video, "path", "the video", path), "the path of a video", path)
-    if "\0" in name or not _is_file_name(name):
+    name = at(str, video, "path", "the video", path)
+    if re.search(r"[\0\ud800-\udc7f\udd00-\udfff]", name):  # `os.fsencode` refuses these surrogates
         raise fault(path, f"{quote(name)} is not the path of a video")
-    video_id = as_text(video.get("id", PureWindowsPath(name).stem), "the id of a video", path)
-    length = as_int(member(video, "frames", "the video", path), "a number of frames", path)
-    frame_rate = as_number(member(video, "frame_rate", "the video", path), "a frame rate", path)
+    video_id = at(str, video, "id", "the video", path) if "id" in video else PureWindowsPath(name).stem
+    length = at(int, video, "frames", "the video", path)
+    frame_rate = at(float, video, "frame_rate", "the video", path)
 
-    shots = as_list(member(content, "shots", "the file", path), "the list of shots", path)
-    scenes = as_list(member(content, "scenes", "the file", path), "the list of scenes", path)
+    shots = at(list, content, "shots", "the file", path)
+    scenes = at(list, content, "scenes", "the file", path)
     shot_frames, shot_times = _frames_and_times(shots, "shot", path)
     settings = content.get("settings")
     start, end, gaps = (isinstance(settings, dict) and settings.get(name) for name in ("start", "end", "drop_short"))
     if (shot_frames[0, 0] != 0 and not start) or shot_frames[-1, 1] != length:
         raise fault(path, f"its shots go from frame {shot_frames[0, 0]} to {shot_frames[-1, 1]}, the video to {length}")
-    firsts, ends = _integers(scenes, "scene", ("start_shot", "end_shot"), path).T
+    firsts, ends = _pairs(int, scenes, "scene", ("start_shot", "end_shot"), path).T
     scene_frames, scene_times = _frames_and_times(scenes, "scene", path, bool(gaps))
     apart = firsts[0] != 0 or ends[-1] != len(shots) or (firsts[1:] != ends[:-1]).any()
     outside = firsts[0] < 0 or ends[-1] > len(shots) or (firsts[1:] < ends[:-1]).any()
@@ -107,23 +118,11 @@ def annotation_of(content: Any, path: Path) -> VideoAnnotation:
     )
 
 
-def _is_file_name(text: str) -> bool:
-    try:
-        os.fsencode(text)
-    except UnicodeEncodeError:  # a half of a surrogate pair
-        return False
-    return True
-
-
 def _scores(shots: list[Any], path: Path) -> NDArray[np.float64] | None:
     """The scores of the shots of a scenes.json; None if no shot has one."""
     if not any("score" in shot for shot in shots):
         return None
-    scores = np.array([number_at(shot, "score", f"shot {i}", path) for i, shot in enumerate(shots)])
-    invalid = np.flatnonzero((scores < 0) | (scores > 1))
-    if len(invalid):
-        raise fault(path, f"the score of shot {invalid[0]} is {scores[invalid[0]]:g}, not between 0 and 1")
-    return scores
+    return np.array([_share(shot, "score", f"shot {i}", path) for i, shot in enumerate(shots)])
 
 
 def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotation:
@@ -167,13 +166,10 @@ def _frames_and_times(
 ) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Read and check the frame ranges and times of the shots or scenes of a scenes.json."""
     for i, entry in enumerate(entries):
-        if (index := int_at(entry, "index", f"{unit} {i}", path)) != i:
+        if (index := at(int, entry, "index", f"{unit} {i}", path)) != i:
             raise fault(path, f"{unit} {i} has the index {index}")
-    frames = _integers(entries, unit, ("start_frame", "end_frame"), path)
-    seconds = [
-        [number_at(entry, key, f"{unit} {i}", path) for key in ("start", "end")] for i, entry in enumerate(entries)
-    ]
-    times = np.array(seconds, dtype=np.float64).reshape(-1, 2)
+    frames = _pairs(int, entries, unit, ("start_frame", "end_frame"), path)
+    times = _pairs(float, entries, unit, ("start", "end"), path)
     for ranges in (frames, times):
         check_ranges(ranges, unit, path)
         gaps = np.flatnonzero(ranges[1:, 0] - ranges[:-1, 1] > TIME_ROUNDING)
@@ -183,9 +179,9 @@ def _frames_and_times(
     return frames, times
 
 
-def _integers(entries: list[Any], unit: str, keys: tuple[str, str], path: Path) -> NDArray[np.int64]:
-    pairs = [[int_at(entry, key, f"{unit} {i}", path) for key in keys] for i, entry in enumerate(entries)]
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
+def _pairs(kind: type[float], entries: list[Any], unit: str, keys: tuple[str, str], path: Path) -> NDArray[Any]:
+    pairs = [[at(kind, entry, key, f"{unit} {i}", path) for key in keys] for i, entry in enumerate(entries)]
+    return np.array(pairs, dtype=kind).reshape(-1, 2)
 
 
 def _table(path: Path) -> tuple[list[str], list[tuple[list[str], int]]]:
@@ -236,6 +232,91 @@ def _seconds(text: str, frame_rate: float | None, path: Path, line: int) -> floa
     if re.fullmatch(r"[0-9]+,[0-9]+s?", text):
         raise fault(path, f"{quote(text)} has a decimal comma; write {quote(text.replace(',', '.'))[1:-1]}", line)
     try:
-        return as_number(parse_time(text, frame_rate), "a time", path, line)
+        return checked(float, parse_time(text, frame_rate), "a time", path, line)
     except ValueError as error:
         raise fault(path, f"{quote(text)} {error}", line) from error
+
+
+# The type of each fact of a video; facts with a default may be missing.
+_KINDS = {name: kind_of(hint)[0] for name, hint in get_type_hints(VideoFacts).items()}
+_MOST = {"sound_tracks": 512, "sound_channels": 512, "sound_rate": MAX_POSITION}
+
+
+def read_scene_list(path: Path | str) -> SceneList:
+    """Read a ``scenes.json``, version 1. The path of its video is the file with its fingerprint, searched for at its
+    relative and absolute path; if there is none, the path in the file.
+
+    Raises DatasetError if it is not a scenes.json, of another version, or inconsistent."""
+    path = Path(path)
+    content = read_json(path, MAX_SCENES_BYTES)
+    _annotation(content, path)  # checks everything about shots and scenes
+    settings = content.get("settings", {})
+    if not isinstance(settings, dict):
+        raise fault(path, "its settings are not an object")
+    video = _video(content["video"], path)
+    shots = tuple(_shot(i, entry, path) for i, entry in enumerate(content["shots"]))
+    scenes = tuple(_scene(m, entry, path) for m, entry in enumerate(content["scenes"]))
+    return SceneList(video, settings, shots, scenes)
+
+
+def with_video(scenes: SceneList, video: Path | None) -> SceneList:
+    """The scenes with the path and fingerprint of ``video``, or unchanged if it is None. Raises VideoError if there is
+    no such file."""
+    if video is None:
+        return scenes
+    if not is_file(video):
+        raise VideoError(f"{video}: no such video")
+    return replace(scenes, video=replace(scenes.video, path=str(video.absolute()), fingerprint=fingerprint(video)))
+
+
+def _video(entry: dict[str, Any], path: Path) -> VideoFacts:
+    facts: dict[str, Any] = {}
+    for field in fields(VideoFacts):
+        if field.name in entry or field.default is MISSING:
+            facts[field.name] = at(_KINDS[field.name], entry, field.name, "the video", path)
+    for name, most in _MOST.items():
+        if not 0 <= facts.get(name, 0) <= most:
+            raise fault(path, f"the {name} of the video is {facts[name]}, not between 0 and {most}")
+    relative = at(str, {"relative_path": "", **entry}, "relative_path", "the video", path)
+    video = VideoFacts(**facts)
+    return replace(video, path=_video_path(path, video, relative))
+
+
+def _shot(i: int, entry: dict[str, Any], path: Path) -> Shot:
+    of = f"shot {i}"
+    start, end = float(entry["start"]), float(entry["end"])
+    transition = _transition(entry["transition"], f"the transition of {of}", path) if "transition" in entry else None
+    return Shot(i, entry["start_frame"], entry["end_frame"], start, end, _share(entry, "score", of, path), transition)
+
+
+def _transition(entry: Any, of: str, path: Path) -> Transition:
+    if (kind := member(entry, "kind", of, path)) not in TRANSITIONS:
+        raise fault(path, f"the kind of {of} is {kind!r}, not one of {', '.join(TRANSITIONS)}")
+    frames = (at(int, entry, key, of, path) for key in ("start_frame", "end_frame"))
+    return Transition(kind, *frames, *(at(float, entry, key, of, path) for key in ("start", "end")))
+
+
+def _scene(m: int, entry: dict[str, Any], path: Path) -> Scene:
+    of = f"scene {m}"
+    name = at(str, entry, "name", of, path) if "name" in entry else None
+    if name == "":
+        raise fault(path, f"the name of {of} is empty; leave it out")
+    shots, frames = (entry["start_shot"], entry["end_shot"]), (entry["start_frame"], entry["end_frame"])
+    start, end, confidence = float(entry["start"]), float(entry["end"]), _share(entry, "confidence", of, path)
+    return Scene(m, *shots, *frames, start, end, timecode(start), timecode(end), confidence, name)
+
+
+def _share(entry: dict[str, Any], key: str, of: str, path: Path) -> float:
+    value = at(float, entry, key, of, path)
+    if not 0 <= value <= 1:
+        raise fault(path, f"the {key} of {of} is {value}, not between 0 and 1")
+    return value
+
+
+def _video_path(file: Path, video: VideoFacts, relative: str) -> str:
+    """Where the video is: from the folder of ``file`` first, so that both can be moved together."""
+    named, beside = Path(video.path), file.parent / PureWindowsPath(video.path).name
+    for path in (file.parent / relative, named, file.parent / named, beside):
+        if video_at(path, video):
+            return str(path.parent.resolve() / path.name)
+    return video.path

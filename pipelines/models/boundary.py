@@ -39,7 +39,7 @@ class BoundaryModel:
     input_size: int | None = None  # side of the encoder's input, if the model has the encoder's weights
     # name of the sound features that are the input beside the encoder's (`pipelines.models.sound`); None: no sound
     sound: str | None = None
-    # how the keyframes were made, see `pipelines.stores.lookup.keyframe_facts`
+    # how the keyframes were made, see `pipelines.stores.features.keyframe_facts`
     keyframe_facts: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)  # how the model was trained, for information only
 

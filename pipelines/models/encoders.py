@@ -17,8 +17,8 @@ from pipelines.models.encoder_options import (
 from pipelines.models.onnx_encoder import BUILT_IN, open_onnx_encoder
 from pipelines.models.opening import open_model
 from pipelines.models.shot_encoder import KEYFRAMES, PREPARATIONS, Preparation, ShotEncoder
+from pipelines.stores.features import JOINED
 from pipelines.stores.index import Index
-from pipelines.stores.lookup import JOINED
 
 
 def load_encoder(
@@ -129,7 +129,7 @@ def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> Sho
 
 
 def encoder_for(index: Index, named: str | Path | None = None, how: Preparation | None = None) -> str:
-    """The id of the encoder whose features are used for an index, for `pipelines.stores.lookup.find_features`.
+    """The id of the encoder whose features are used for an index, for `pipelines.stores.features.find_features`.
 
     ``named``: a model that has an encoder, or the name or id of an encoder. Default: the encoders of the features that
     the index names, or else the default encoder. The index's number of keyframes is part of an id; ``how`` is as for

@@ -10,9 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
-from pipelines.stores.features import feature_file, is_current, open_features, shots_checksum
+from pipelines.stores.features import ShotRows, feature_file, is_current, open_features, shots_checksum
 from pipelines.stores.index import Index
-from pipelines.stores.shot_rows import ShotRows
 from pipelines.video.sound import FLOOR, SOUND, WIDTH
 
 Floats = NDArray[np.floating[Any]]

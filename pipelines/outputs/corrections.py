@@ -26,7 +26,7 @@ def check_replaceable(
     """
     if not path.exists():
         return
-    from pipelines.datasets.scene_list import read_scene_list  # start-up time: NumPy
+    from pipelines.datasets.scene_files import read_scene_list  # start-up time: NumPy
 
     remedy = "name another file, or replace it with --overwrite"
     try:

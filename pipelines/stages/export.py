@@ -60,7 +60,7 @@ def export(file: Path | str, settings: ExportSettings) -> ExportResult:
         BasslError: one line, for a ``scenes.json`` that cannot be read, a named video that is another one, an ending
             that no format or several have, or a path that cannot be written, is the video or is the ``scenes.json``.
     """
-    from pipelines.datasets.scene_list import read_scene_list, with_video  # start-up time: numpy
+    from pipelines.datasets.scene_files import read_scene_list, with_video  # start-up time: numpy
 
     file, output = Path(file), settings.run.output
     if settings.to is not None:

@@ -50,7 +50,7 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings(), **o
         BasslError: one line, for a ``scenes.json`` that cannot be read, scenes that the shots do not allow, or an
             output that cannot be written or is the input.
     """
-    from pipelines.datasets.scene_list import read_scene_list  # start-up time: NumPy
+    from pipelines.datasets.scene_files import read_scene_list  # start-up time: NumPy
     from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
 
     file, settings = Path(file), with_options(settings, **options)

@@ -60,7 +60,7 @@ def report(
             cannot be written.
     """
     settings = with_options(settings, **options)
-    from pipelines.datasets.scene_list import read_scene_list, with_video  # start-up time: numpy
+    from pipelines.datasets.scene_files import read_scene_list, with_video  # start-up time: numpy
     from pipelines.outputs.page import save_page  # start-up time: Jinja, Pillow
     from pipelines.video.decoding import check_same_video  # start-up time: PyAV
 
@@ -116,7 +116,7 @@ def report_videos(
         BasslError: one line, for two files that would have the same page, or an index that cannot be written.
     """
     settings = with_options(settings, **options)
-    from pipelines.outputs.page.videos import save_index  # start-up time: Jinja, Pillow
+    from pipelines.outputs.page import save_index  # start-up time: Jinja, Pillow
 
     sources = paths_of(files)
     if settings.listed.video is not None:

@@ -10,7 +10,7 @@ from typing import Any, Literal, NamedTuple
 from pipelines.errors import BasslError
 from pipelines.files import new_files
 from pipelines.options import accept_text, nested, with_options
-from pipelines.outputs.exports.chapters import Box, thumbnails_vtt
+from pipelines.outputs.exports.lists import thumbnails_vtt
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import check_template, file_names, padded_number
 from pipelines.progress import ReportProgress
@@ -73,23 +73,22 @@ class ImageSettings:
     def size(self, width: int, height: int) -> tuple[int, int]:
         """(width, height) of the images of a video of this size. Raises BasslError if it is too large for the
         format."""
-        own = self.width or (_SPRITE_WIDTH if self.sprite and self.height is None else None)
-        if own is None:
-            size = max(1, round(width * (self.height or height) / height)), self.height or height
-        else:
-            size = own, self.height or max(1, round(height * own / width))
-        if max(size) > (limit := _LONGEST[self.format]):
-            raise BasslError(
-                f"images would have {size[0]} x {size[1]} pixels, but the limit is {limit}; "
-                "choose a smaller --width or --height"
-            )
-        return size
+        columns, rows = self.width, self.height
+        if columns is None and rows is None:
+            columns = _SPRITE_WIDTH if self.sprite else width
+        if columns is None:
+            columns = max(1, round(width * (rows or height) / height))
+        rows = rows or max(1, round(height * columns / width))
+        if max(columns, rows) > (limit := _LONGEST[self.format]):
+            size = f"{columns} x {rows} pixels, but the limit is {limit}"
+            raise BasslError(f"images would have {size}; choose a smaller --width or --height")
+        return columns, rows
 
 
 @dataclass(frozen=True)
 class SavedImage:
     """One image: of the scene and shot numbered from 0 in ``scenes.json``, at ``time`` in seconds. ``path`` may be a
-    sprite, which holds all of them."""
+    sprite, which contains all."""
 
     path: Path
     scene: int
@@ -97,15 +96,14 @@ class SavedImage:
     time: float
 
 
-class _Chosen(NamedTuple):
-    """An image to save: its scene, its shot, its number in the scene or shot, its time, and the part of the video that
-    it represents, in seconds."""
+class _Still(NamedTuple):
+    """An image to save."""
 
     scene: int
     shot: int
-    image: int
+    image: int  # its number in the scene or shot
     time: float
-    shown: tuple[float, float]
+    shown: tuple[float, float]  # the part of the video that it represents, in seconds
 
 
 def save_images(
@@ -114,18 +112,13 @@ def save_images(
     progress: ReportProgress | None = None,
     **options: Any,
 ) -> tuple[SavedImage, ...]:
-    """Save images of the scenes of a ``scenes.json``, evenly spread over each and outside transitions.
-
-    Returns:
-        the images, in order. They appear under their names together, when all are complete.
-
-    Raises:
-        BasslError: one line, for a ``scenes.json`` or video that cannot be used, or a file that already exists.
-    """
+    """Save images of the scenes of a ``scenes.json``, evenly spread over each and outside transitions. They are
+    returned in order, and appear together, when all are complete. Raises BasslError for a ``scenes.json`` or video that
+    cannot be used, or a file that already exists."""
     settings = with_options(settings, **options)
     from PIL import Image  # start-up time
 
-    from pipelines.datasets.scene_list import read_scene_list, with_video  # start-up time: NumPy
+    from pipelines.datasets.scene_files import read_scene_list, with_video  # start-up time: NumPy
     from pipelines.video.decoding import check_same_video  # start-up time: PyAV
     from pipelines.video.stills import StillReader  # start-up time: PyAV, OpenCV
 
@@ -136,36 +129,36 @@ def save_images(
         raise BasslError(f"{scenes.video.path}: {NO_VIDEO}")
     check_same_video(video, listed)
     name = listed_id(scenes.video, PureWindowsPath(video))
-    chosen = list(_chosen(scenes, settings))
+    stills = list(_stills(scenes, settings))
     with StillReader(video) as reader:
-        names = _names(scenes, settings, name, chosen)
+        names = _names(scenes, settings, name, stills)
         folder = settings.run.output or Path(f"{name}-images")
         with new_files(folder, names, (video, Path(file)), settings.run.overwrite) as (targets, partials):
             # Times between those of the shots are not known to the frame: the middle of one is safe from rounding.
             half = 0.5 / scenes.video.frame_rate
-            images = reader.images([one.time + half for one in chosen], settings.size)
+            images = reader.images([still.time + half for still in stills], settings.size)
             saved: list[SavedImage] = []
-            for one, (at, image) in zip(chosen, images, strict=True):
-                picture = Image.fromarray(image)
+            for still, (at, image) in zip(stills, images, strict=True):
+                opened = Image.fromarray(image)
                 if settings.sprite:
                     if not saved:
-                        size, places = _layout(targets[0], settings, len(chosen), *picture.size)
+                        size, places = _layout(targets[0], settings, len(stills), *opened.size)
                         sheet = Image.new("RGB", size)
-                    sheet.paste(picture, places[len(saved)][:2])
+                    sheet.paste(opened, places[len(saved)][:2])
                 else:
-                    picture.save(partials[len(saved)], quality=settings.quality)
-                saved.append(SavedImage(targets[0 if settings.sprite else len(saved)], one.scene, one.shot, at))
+                    opened.save(partials[len(saved)], quality=settings.quality)
+                saved.append(SavedImage(targets[0 if settings.sprite else len(saved)], still.scene, still.shot, at))
                 if progress is not None:
-                    progress("saving", len(saved), len(chosen))
+                    progress("saving", len(saved), len(stills))
             if settings.sprite:
                 sheet.save(partials[0], quality=settings.quality)
                 partials[1].write_text(
-                    thumbnails_vtt(names[0], [one.shown for one in chosen], places), encoding="utf-8"
+                    thumbnails_vtt(names[0], [still.shown for still in stills], places), encoding="utf-8"
                 )
     return tuple(saved)
 
 
-def _names(scenes: SceneList, settings: ImageSettings, name: str, chosen: Sequence[_Chosen]) -> list[str]:
+def _names(scenes: SceneList, settings: ImageSettings, name: str, stills: Sequence[_Still]) -> list[str]:
     """The names of the files: of each image, or of a sprite and its WebVTT file."""
     if settings.sprite:
         (sprite,) = file_names(settings.template, [{"VIDEO_NAME": name}], "", "")
@@ -174,13 +167,13 @@ def _names(scenes: SceneList, settings: ImageSettings, name: str, chosen: Sequen
     rows = [
         {
             "VIDEO_NAME": name,
-            "SCENE_NUMBER": padded_number(one.scene, len(scenes.scenes)),
-            "SCENE_NAME": named[one.scene],
-            "SHOT_NUMBER": padded_number(one.shot, len(scenes.shots)),
-            "IMAGE_NUMBER": padded_number(one.image, settings.images),
-            "TIMECODE": timecode(one.time).replace(":", "-"),
+            "SCENE_NUMBER": padded_number(still.scene, len(scenes.scenes)),
+            "SCENE_NAME": named[still.scene],
+            "SHOT_NUMBER": padded_number(still.shot, len(scenes.shots)),
+            "IMAGE_NUMBER": padded_number(still.image, settings.images),
+            "TIMECODE": timecode(still.time).replace(":", "-"),
         }
-        for one in chosen
+        for still in stills
     ]
     needed = f"${'SHOT' if settings.listed.shots else 'SCENE'}_NUMBER and $IMAGE_NUMBER"
     return file_names(settings.template, rows, f".{settings.format}", needed)
@@ -188,7 +181,7 @@ def _names(scenes: SceneList, settings: ImageSettings, name: str, chosen: Sequen
 
 def _layout(
     path: Path, settings: ImageSettings, images: int, width: int, height: int
-) -> tuple[tuple[int, int], list[Box]]:
+) -> tuple[tuple[int, int], list[tuple[int, int, int, int]]]:
     """(width, height) of a sprite, and the place of each image on it, in rows. Raises BasslError for a size that its
     format cannot have."""
     columns = min(images, _SPRITE_COLUMNS)
@@ -202,7 +195,7 @@ def _layout(
     return size, [(i % columns * width, i // columns * height, width, height) for i in range(images)]
 
 
-def _chosen(scenes: SceneList, settings: ImageSettings) -> Iterator[_Chosen]:
+def _stills(scenes: SceneList, settings: ImageSettings) -> Iterator[_Still]:
     """The images, in order of time."""
     for scene in scenes.scenes:
         shots = scenes.shots[scene.start_shot : scene.end_shot]
@@ -217,7 +210,7 @@ def _chosen(scenes: SceneList, settings: ImageSettings) -> Iterator[_Chosen]:
                     if place < end - start:
                         share = (start + place - shot.start_frame) / (shot.end_frame - shot.start_frame)
                         time = shot.start + share * (shot.end - shot.start)
-                        yield _Chosen(scene.index, shot.index, image, time, shown)
+                        yield _Still(scene.index, shot.index, image, time, shown)
                         break
                     place -= end - start
 

@@ -53,11 +53,9 @@ class SplitSettings:
 
 @dataclass(frozen=True)
 class Clip:
-    """One scene as a separate video.
-
-    Times are in seconds of the whole video. ``start`` and ``end`` are the scene's, with its handles; the clip begins
-    ``early`` seconds before and ends ``late`` seconds after them, both 0 in an exact cut.
-    """
+    """One scene as a separate video. Times are in seconds of the whole video: ``start`` and ``end`` are the scene's,
+    with its handles; the clip begins ``early`` seconds before and ends ``late`` seconds after them, both 0 in an exact
+    cut."""
 
     scene: int
     path: Path
@@ -74,29 +72,19 @@ def split(
     progress: ReportProgress | None = None,
     **options: Any,
 ) -> tuple[Clip, ...]:
-    """Cut a video into its scenes, with all of its sound tracks.
+    """Cut a video into its scenes, with all of its sound tracks. Clips are returned in order, and appear together, when
+    all are complete.
 
     Copied clips begin with the key frame at or before the scene's first frame: nothing of a scene is missing, and a
     part of the previous scene may be included. They have the video's subtitles too. Exact clips have only the frames
-    of the scene.
-
-    Args:
-        video: the video of ``scenes``.
-        scenes: where to cut.
-        settings: how.
-        progress: called with the seconds of the video that are read.
-
-    Returns:
-        the clips, in order. They appear under their names together, when all are complete.
-
-    Raises:
-        BasslError: one line, if the video does not match ``scenes`` or cannot be cut, or a file already exists.
+    of the scene. ``progress`` is called with the seconds of the video that are read. Raises BasslError if the video
+    does not match ``scenes`` or cannot be cut, or a file already exists.
     """
     settings = with_options(settings, **options)
     from pipelines.video import cutting, decoding  # start-up time: PyAV
 
-    video, report = Path(video), progress or (lambda stage, done, total: None)
-    name = listed_id(scenes.video, video)
+    video, name = Path(video), listed_id(scenes.video, Path(video))
+    report = progress or (lambda stage, done, total: None)
     rows = [
         {
             "VIDEO_NAME": name,
@@ -120,12 +108,9 @@ def split(
     scenes = replace(scenes, scenes=tuple(extended))
     with new_files(_folder(name, settings), names, (video,), settings.run.overwrite) as (targets, partials):
         if settings.exact:
-            options = dict(cutting.H264)
-            if settings.crf is not None:
-                options["crf"] = str(settings.crf)
-            if settings.preset is not None:
-                options["preset"] = settings.preset
-            cutting.encode_scenes(video, scenes, partials, report, options)
+            own = {"crf": settings.crf, "preset": settings.preset}
+            encoding = {**cutting.H264, **{key: str(value) for key, value in own.items() if value is not None}}
+            cutting.encode_scenes(video, scenes, partials, report, encoding)
             differences = [(0.0, 0.0)] * len(partials)
         else:
             differences = cutting.copy_scenes(video, scenes, partials, report)
@@ -142,21 +127,13 @@ def write_chapters(
     progress: ReportProgress | None = None,
     **options: Any,
 ) -> Path:
-    """Copy the streams of a video unchanged, with its scenes as chapters; existing chapters are replaced.
-
-    MP4, QuickTime, Matroska and WebM keep their format; other formats become Matroska.
-
-    Returns:
-        the copy.
-
-    Raises:
-        BasslError: as :func:`split`.
-    """
+    """Copy the streams of a video unchanged, with its scenes as chapters, which replace existing ones; returns the
+    copy. MP4, QuickTime, Matroska and WebM keep their format; other formats become Matroska. Raises BasslError as
+    :func:`split`."""
     settings = with_options(settings, **options)
     from pipelines.video import cutting  # start-up time: PyAV
 
-    video = Path(video)
-    name = listed_id(scenes.video, video)
+    video, name = Path(video), listed_id(scenes.video, Path(video))
     names = [f"{name}-chapters{cutting.suffix_for(video, 'chapters')}"]
     with new_files(_folder(name, settings), names, (video,), settings.run.overwrite) as (targets, partials):
         titles = [segment.name for segment in segments_of(scenes)]

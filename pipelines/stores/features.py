@@ -20,8 +20,9 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from numpy.typing import NDArray
 from pipelines.errors import StoreError
 from pipelines.stores.hdf5 import create_store, open_store
 from pipelines.stores.index import Index
-from pipelines.stores.shot_rows import ShotRows
+from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.inputs import safe_id
 
 SCHEMA = "bassl.features"
@@ -124,8 +125,8 @@ def _mapped(path: Path, file: h5py.File, name: str) -> NDArray[np.floating[Any]]
 
 
 def is_current(path: Path, encoder: str, shots: int) -> bool:
-    """Whether the file of a video exists and has the features of these shots (or does not say which). Raises
-    StoreError for a file that is damaged or of another encoder."""
+    """Whether the file of a video exists, and its features are of these shots, or of unknown ones. Raises StoreError
+    for a file that is damaged or of another encoder."""
     if not path.exists():
         return False
     video = open_features(path, verify=False)
@@ -143,6 +144,39 @@ def shots_checksum(index: Index, video: int) -> int:
     shown = index.seconds if index.keyframe_sources[video] is None else index.jpeg_crc32
     frames = zlib.crc32(np.ascontiguousarray(index.frames[span]).data)
     return zlib.crc32(np.ascontiguousarray(shown[span]).data, frames)
+
+
+class ShotRows:
+    """Values (T, D) of the shots of an index, in one array (N, D) per video, all of width D.
+
+    The arrays may be mapped from files: only what is read takes memory. ``rows[start:end]``, within one video, is a
+    view; ``rows[numbers]``, an array (...) of row numbers, is a copy (..., D). Both have the stored type.
+    """
+
+    def __init__(self, first_row: NDArray[np.int64], videos: Mapping[int, NDArray[np.floating[Any]]]) -> None:
+        """``first_row`` (V + 1,) as in an index; ``videos`` by number in the index. Rows of other videos raise
+        KeyError."""
+        self.first_row, self.videos = first_row, videos
+        self.dtype = np.result_type(*(values.dtype for values in videos.values()))
+        self.width: int = next(iter(videos.values())).shape[1]
+
+    def __len__(self) -> int:
+        return int(self.first_row[-1])
+
+    def __getitem__(self, rows: slice | NDArray[np.int64]) -> NDArray[np.floating[Any]]:
+        if isinstance(rows, slice):
+            video = int(np.searchsorted(self.first_row, rows.start, "right")) - 1
+            first = int(self.first_row[video])
+            return self.videos[video][rows.start - first : rows.stop - first]
+        flat = rows.ravel()
+        video_of = np.searchsorted(self.first_row, flat, "right") - 1
+        local = flat - self.first_row[video_of]
+        values = np.empty((len(flat), self.width), self.dtype)
+        # The shots of a window are of one video and follow each other: few pieces, each copied at once.
+        edges = np.flatnonzero(np.diff(video_of, prepend=-2, append=-2))
+        for start, end in pairwise(edges.tolist()):
+            values[start:end] = self.videos[int(video_of[start])][local[start:end]]
+        return values.reshape(*rows.shape, self.width)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,3 +235,66 @@ def features_of(index: Index, stores: Sequence[Path], used: Sequence[int] | None
             colour.setdefault(number, np.broadcast_to(unknown, (len(values), bins)))
         hues = ShotRows(index.first_row, colour)
     return IndexedFeatures(" + ".join(in_order), ShotRows(index.first_row, features), hues)
+
+
+JOINED = " + "
+"""Between the encoder ids of features that come from several stores."""
+
+
+def is_store(path: Path) -> bool:
+    """Whether a folder is a feature store, not a folder of stores or a run."""
+    return next(path.glob("*.h5"), None) is not None
+
+
+def store_path(folder: Path, encoder: str) -> Path:
+    """The store of an encoder in a folder of feature stores."""
+    return folder / encoder
+
+
+def find_features(index: Index, encoder: str, folder: Path, used: Sequence[int] | None = None) -> tuple[Path, ...]:
+    """The feature stores of an index, for :func:`features_of`; empty if there is none for an encoder.
+
+    ``encoder`` is an id, or several joined by `JOINED` (see `pipelines.models.encoders.encoder_for`). A store
+    that the index names comes before ``<folder>/<encoder id>/``, which is taken only if it has all ``used`` videos
+    (None: all of the index), encoded from the same shots and keyframes. Raises StoreError for a damaged file, and if
+    two stores have the same video of the index.
+    """
+    names = encoder.split(JOINED)
+    stores = tuple(store for name in names if (store := _store_of(index, name, folder, used)) is not None)
+    if len(stores) < len(names):
+        return ()
+    if any(len(having(stores, name)) > 1 for name in index.video_ids):
+        named = ", ".join(map(str, stores))
+        raise StoreError(f"{index.path}: has features of several encoders; name one with --features: {named}")
+    return stores
+
+
+def having(stores: Sequence[Path], video_id: str) -> list[Path]:
+    """Those of some feature stores that have a video."""
+    return [store for store in stores if feature_file(store, video_id).exists()]
+
+
+def _store_of(index: Index, encoder: str, folder: Path, used: Sequence[int] | None) -> Path | None:
+    named = index.features.get(encoder)
+    if named is not None and named.exists():
+        return named
+    store = store_path(folder, encoder)
+    for video in range(len(index.video_ids)) if used is None else used:
+        if not is_current(feature_file(store, index.video_ids[video]), encoder, shots_checksum(index, video)):
+            return None
+    return store
+
+
+def keyframe_facts(index: Index) -> dict[str, Any]:
+    """How the keyframes of an index were made, for the header of a model that is trained on them: ``detector``,
+    ``detector_threshold``, ``min_shot``, ``keyframes``, ``lines`` and ``quality``, if all its keyframe stores agree;
+    empty for folders of JPEG files. Raises StoreError for a store that is missing or damaged."""
+    stores = [store for store in index.keyframe_sources if store is not None]
+    if not stores or any(store.suffix != ".h5" for store in stores):
+        return {}
+    settings = [read_keyframes(store).settings for store in stores]
+    facts = ("detector", "detector_threshold", "min_shot", "keyframes", "lines", "quality")
+    names = [name for name in facts if name in settings[0]]
+    return {
+        name: settings[0][name] for name in names if all(other.get(name) == settings[0][name] for other in settings)
+    }

@@ -50,7 +50,7 @@ def create_store(path: Path, schema: str, version: int, unsealed: Collection[str
             if target.failure is not None:
                 raise target.failure
         with partial.open("r+b") as written:
-            seal = _seal(written, sorted(one for one in open_ranges if one is not None))
+            seal = _seal(written, sorted(data_range for data_range in open_ranges if data_range is not None))
             written.seek(0)
             written.write(seal)
 
@@ -72,12 +72,14 @@ def open_store(path: Path, schema: str, version: int, remedy: str, missing: str 
         if fault is not None:
             raise StoreError(f"{path}: {fault}; {remedy}")
         with h5py.File(path, "r") as file:
-            found = file.attrs.get("schema")
-            if found != schema:
-                what = f"a {found} file" if isinstance(found, str) else "not a file of bassl"
-                raise StoreError(f"{path}: is {what}, where {schema} is needed; {remedy}")
+            actual = file.attrs.get("schema")
+            if actual != schema:
+                what = f"a {actual} file" if isinstance(actual, str) else "not a file of bassl"
+                raise StoreError(f"{path}: is {what}, not a {schema} file; {remedy}")
             if (written := file.attrs.get("schema_version")) != version:
-                raise StoreError(f"{path}: is version {written} of {schema}, this program reads {version}; {remedy}")
+                raise StoreError(
+                    f"{path}: is version {written} of {schema}, but this program reads {version}; {remedy}"
+                )
             yield file
     except StoreError as error:
         if str(error).endswith(remedy):
@@ -115,8 +117,8 @@ class _Target(FileIO):
     def readinto(self, buffer: Any) -> int:
         view = memoryview(buffer).cast("B")
         start = self.tell()
-        found = super().readinto(view) or 0
-        view[found:] = bytes(len(view) - found)
+        length = super().readinto(view) or 0
+        view[length:] = bytes(len(view) - length)
         for place, data in self._kept.items():
             first, last = max(start, place), min(start + len(view), place + len(data))
             if first < last:
@@ -132,7 +134,7 @@ class _Target(FileIO):
 
 
 def _byte_range(data: h5py.Dataset) -> tuple[int, int] | None:
-    """The byte range of a data set in the file; None when it is empty or not contiguous."""
+    """The byte range of a data set in the file; None if it is empty or not contiguous."""
     start = data.id.get_offset()
     return None if start is None or data.nbytes == 0 else (start, start + data.nbytes)
 
@@ -151,7 +153,7 @@ def _seal(file: BinaryIO, unsealed: Sequence[tuple[int, int]]) -> bytes:
             digest.update(block)
             position += len(block)
         position = end
-    stated = {"bytes": size, "unsealed": [list(one) for one in unsealed], "sha256": digest.hexdigest()}
+    stated = {"bytes": size, "unsealed": [list(open_range) for open_range in unsealed], "sha256": digest.hexdigest()}
     seal = json.dumps(stated).encode() + b"\n"
     if len(seal) > _SEAL_SIZE:
         raise ValueError("too many unsealed data sets")
@@ -161,17 +163,17 @@ def _seal(file: BinaryIO, unsealed: Sequence[tuple[int, int]]) -> bytes:
 def _broken_seal(path: Path) -> str | None:
     """The fault that the seal shows, or None for an intact file."""
     with path.open("rb") as file:
-        found = file.read(_SEAL_SIZE)
+        seal = file.read(_SEAL_SIZE)
         try:
-            stated = json.loads(found.rstrip(b"\0"))
+            stated = json.loads(seal.rstrip(b"\0"))
             size, unsealed = int(stated["bytes"]), [(int(start), int(end)) for start, end in stated["unsealed"]]
         except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return "is not a file of bassl, or is damaged"
         there = os.fstat(file.fileno()).st_size
         if there < size:
             return f"is cut short: {there} of {size} bytes"
-        edges = [_SEAL_SIZE, *(edge for one in unsealed for edge in one), size]
-        if there > size or edges != sorted(edges) or _seal(file, unsealed) != found:
+        edges = [_SEAL_SIZE, *(edge for open_range in unsealed for edge in open_range), size]
+        if there > size or edges != sorted(edges) or _seal(file, unsealed) != seal:
             return "is damaged: its content does not fit its checksum"
     return None
 
@@ -179,9 +181,7 @@ def _broken_seal(path: Path) -> str | None:
 def read_array(file: h5py.File, name: str, kind: str, dimensions: int) -> NDArray[Any]:
     """Read a data set as an array. ``kind`` are the expected NumPy kinds, such as ``"i"`` or ``"iu"``. Raises
     StoreError if it is missing, or of another kind or number of dimensions."""
-    if name not in file or not isinstance(file[name], h5py.Dataset):
-        raise StoreError(f"{file.filename}: is damaged: it has no data set {name!r}")
-    data = file[name]
+    data = _data_set(file, name)
     if data.dtype.kind not in kind or data.ndim != dimensions:
         raise StoreError(f"{file.filename}: is damaged: {name!r} is {data.dtype}, {data.ndim} dimension(s)")
     return np.asarray(data[...])
@@ -189,9 +189,13 @@ def read_array(file: h5py.File, name: str, kind: str, dimensions: int) -> NDArra
 
 def read_strings(file: h5py.File, name: str) -> list[str]:
     """Read a data set of UTF-8 strings. Raises StoreError if it is missing."""
-    if name not in file or not isinstance(file[name], h5py.Dataset):
+    return [str(value) for value in _data_set(file, name).asstr("utf-8")[...]]
+
+
+def _data_set(file: h5py.File, name: str) -> h5py.Dataset:
+    if not isinstance(file.get(name), h5py.Dataset):
         raise StoreError(f"{file.filename}: is damaged: it has no data set {name!r}")
-    return [str(value) for value in file[name].asstr("utf-8")[...]]
+    return file[name]
 
 
 def read_json_attribute(file: h5py.File, name: str) -> dict[str, Any]:

@@ -52,8 +52,8 @@ _MISSING = "run `bassl build-index`, or name one with --index"
 
 @dataclass(frozen=True, eq=False)
 class IndexedVideo:
-    """One video as it goes into an index; arrays as in :class:`Index`, for its own shots only. ``keyframe_source`` is
-    a store (``.h5``) or a folder of MovieNet's JPEG files, whose names follow from the shots' numbers."""
+    """One video of an index to write; arrays as in :class:`Index`, for its own shots only. ``keyframe_source`` is a
+    store (``.h5``) or a folder of MovieNet's JPEG files, whose names follow from the shots' numbers."""
 
     video_id: str
     source: str
@@ -120,15 +120,15 @@ class Index:
 
     @property
     def shots_crc32(self) -> int:
-        """Checksum of the shots of all videos and of their keyframes, where these are in stores."""
+        """Checksum of the shots of all videos and of their keyframes in stores."""
         return zlib.crc32(self.jpeg_crc32.tobytes(), zlib.crc32(self.frames.tobytes()))
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
-        """(T,) whether training and scoring may use the label of a row: not without a label, nor doubtful ends where
-        the index says to ignore them."""
-        known: NDArray[np.bool_] = self.label != NO_LABEL
-        return known & (self.label != -1) if self.doubtful == "ignore" else known
+        """(T,) whether training and scoring may use the label of a row: not without a label, nor doubtful ends if
+        the index ignores them."""
+        labeled: NDArray[np.bool_] = self.label != NO_LABEL
+        return labeled & (self.label != -1) if self.doubtful == "ignore" else labeled
 
     def video_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
         """The video of each row, any shape."""
@@ -136,10 +136,8 @@ class Index:
 
     def rows_of(self, splits: Sequence[str] | None = None, labelled: bool = False) -> NDArray[np.int64]:
         """The rows of videos of these splits (None: all); with ``labelled`` only those that are ``usable``."""
-        wanted = np.repeat([splits is None or split in splits for split in self.splits], np.diff(self.first_row))
-        if labelled:
-            wanted &= self.usable
-        return np.flatnonzero(wanted).astype(np.int64)
+        selected = np.repeat([splits is None or split in splits for split in self.splits], np.diff(self.first_row))
+        return np.flatnonzero(selected & self.usable if labelled else selected).astype(np.int64)
 
     def videos_of(self, splits: Sequence[str] | None = None, labelled: bool = False) -> list[int]:
         """The videos of :meth:`rows_of`."""
@@ -189,7 +187,7 @@ def write_index(
     doubtful: Literal["end", "ignore"] = "end",
     features: Mapping[str, Path] | None = None,
 ) -> None:
-    """Write an index of videos. Raises what :func:`joined` and :func:`save_index` raise; an existing file then stays
+    """Write an index of videos. Raises as :func:`joined` and :func:`save_index`; an existing file then stays
     unchanged."""
     save_index(joined(path, videos, settings, doubtful, features or {}))
 
@@ -225,14 +223,14 @@ def joined(
     doubtful: Literal["end", "ignore"],
     features: Mapping[str, Path],
 ) -> Index:
-    """An index of the videos, sorted by id, with feature stores by encoder, not yet written. Raises StoreError where
-    two videos have one id or different numbers of keyframes, or the shots of a video contradict each other."""
+    """An index of the videos, sorted by id, with feature stores by encoder, not yet written. Raises StoreError if two
+    videos have one id or different numbers of keyframes, or the shots of a video contradict each other."""
     if not videos:
         raise StoreError(f"{path}: an index needs at least one video")
     videos = sorted(videos, key=lambda video: video.video_id)
-    for one, other in pairwise(videos):
-        if one.video_id == other.video_id:
-            raise StoreError(f"{path}: two videos have the id {one.video_id!r}: {one.source} and {other.source}")
+    for first, second in pairwise(videos):
+        if first.video_id == second.video_id:
+            raise StoreError(f"{path}: two videos have the id {first.video_id!r}: {first.source} and {second.source}")
     counts = {video.keyframes: video for video in videos if video.keyframe_source is not None}
     if len(counts) > 1:
         kinds = ", ".join(f"{images} ({counts[images].source})" for images in sorted(counts))

@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pipelines.stores.shot_rows import ShotRows
+from pipelines.stores.features import ShotRows
 from pipelines.training.distributed import send
 
 

@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.datasets.scene_files import read_scenes_csv
-from pipelines.datasets.scene_list import read_scene_list
+from pipelines.datasets.scene_files import read_scene_list, read_scenes_csv
 from pipelines.datasets.shot_features import read_shot_features
 from pipelines.errors import BasslError
 from pipelines.models.checkpoints import read_arrays

@@ -18,13 +18,11 @@ import av
 import pytest
 from hypothesis import given, settings
 
-from pipelines.datasets.scene_files import read_scenes_csv
-from pipelines.datasets.scene_list import read_scene_list
+from pipelines.datasets.scene_files import read_scene_list, read_scenes_csv
 from pipelines.errors import BasslError, VideoError
 from pipelines.outputs.exports import FORMATS, check_extension, export, format_of, save
 from pipelines.outputs.exports.segments import one_line, segments_of
-from pipelines.outputs.exports.timecode import edit_rate, timecode_base
-from pipelines.outputs.exports.timeline import timeline_of
+from pipelines.outputs.exports.timeline import edit_rate, timecode_base, timeline_of
 from pipelines.scenes import SceneList, Transition
 from tests import videos
 from tests.outputs.exporting import (

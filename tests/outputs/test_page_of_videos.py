@@ -13,8 +13,7 @@ import pytest
 from PIL import Image
 
 from pipelines.errors import BasslError
-from pipelines.outputs.page import save_page
-from pipelines.outputs.page.videos import save_index
+from pipelines.outputs.page import save_index, save_page
 from tests import pages
 from tests.pages import HOSTILE, Elements
 

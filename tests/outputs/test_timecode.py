@@ -6,7 +6,7 @@ from itertools import islice
 import pytest
 from hypothesis import given, strategies as st
 
-from pipelines.outputs.exports.timecode import edit_rate, may_drop, parse_smpte, smpte
+from pipelines.outputs.exports.timeline import edit_rate, may_drop, parse_smpte, smpte
 from tests.outputs.exporting import NTSC, RATES, VIDEO_23, labels
 
 DROPPING = (NTSC, Fraction(60000, 1001))

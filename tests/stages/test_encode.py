@@ -26,10 +26,16 @@ from pipelines.stages.encode import EncodeSettings, encode_shots, encoding
 from pipelines.stages.finetune import FinetuneSettings
 from pipelines.stages.import_checkpoint import import_checkpoint
 from pipelines.stages.pretrain import PretrainSettings
-from pipelines.stores.features import feature_file, features_of, write_features
+from pipelines.stores.features import (
+    feature_file,
+    features_of,
+    find_features,
+    keyframe_facts,
+    store_path,
+    write_features,
+)
 from pipelines.stores.index import read_index
 from pipelines.stores.jpeg import from_jpeg
-from pipelines.stores.lookup import find_features, keyframe_facts, store_path
 from pipelines.video.resizing import resize_to_square
 from tests.dask_cluster import Cluster
 from tests.datasets.movienet_files import put_movienet, put_shots

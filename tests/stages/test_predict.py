@@ -18,7 +18,7 @@ import torch
 
 import pipelines
 from bassl import BasslError, PredictSettings, Scene, SceneList, Shot, load_model, predict
-from pipelines.datasets.scene_list import read_scene_list
+from pipelines.datasets.scene_files import read_scene_list
 from pipelines.datasets.synthetic import SyntheticVideo
 from pipelines.errors import StoreError
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
@@ -40,9 +40,8 @@ from pipelines.stages.encode import encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stages.predict import predict_file, predict_videos, scoring
 from pipelines.stages.predict.model import _reader_settings as how_videos_are_read
-from pipelines.stores.features import features_of
+from pipelines.stores.features import features_of, keyframe_facts
 from pipelines.stores.index import Index, read_index
-from pipelines.stores.lookup import keyframe_facts
 from pipelines.video.shots import KeyframedShot, ReaderSettings
 from tests import videos
 from tests.dask_cluster import Cluster

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.datasets.scene_list import read_scene_list
+from pipelines.datasets.scene_files import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.options import with_options
 from pipelines.scenes import SceneList, Transition

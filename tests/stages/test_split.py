@@ -563,7 +563,7 @@ def test_a_kill_leaves_no_incomplete_piece_under_its_final_name(video: Path, sce
     scenes.save(tmp_path / "scenes.json")
     code = (
         "import sys, time; from pathlib import Path; from pipelines.stages.split import split\n"
-        "from pipelines.datasets.scene_list import read_scene_list\n"
+        "from pipelines.datasets.scene_files import read_scene_list\n"
         "def slowly(stage, done, total):\n"
         "    if done > 3: print('now', flush=True); time.sleep(60)\n"
         "split(Path(sys.argv[1]), read_scene_list(Path('scenes.json')), progress=slowly, output='out')"

@@ -211,12 +211,12 @@ def test_a_store_changed_by_another_program_is_refused(tmp_path: Path) -> None:
 def test_a_store_of_another_schema_is_refused(tmp_path: Path) -> None:
     with create_store(tmp_path / "a.h5", "bassl.other", 3):
         pass
-    assert "is a bassl.other file, where bassl.test is needed" in complaint(tmp_path / "a.h5")
+    assert "is a bassl.other file, not a bassl.test file" in complaint(tmp_path / "a.h5")
 
 
 def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
     path = make(tmp_path / "a.h5")
-    assert "is version 3 of bassl.test, this program reads 4" in complaint(path, version=4)
+    assert "is version 3 of bassl.test, but this program reads 4" in complaint(path, version=4)
 
 
 def test_a_store_truncated_at_any_place_is_refused(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.stores.lookup import find_features, is_store, store_path
+from pipelines.stores.features import find_features, is_store, store_path
 from tests.small_index import video, written
 from tests.small_stores import put_features, refusal
 

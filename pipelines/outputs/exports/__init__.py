@@ -9,12 +9,22 @@ from pathlib import Path
 
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, write_atomically
-from pipelines.outputs.exports.chapters import ffmetadata, kodi, matroska_chapters, webvtt, youtube, youtube_warnings
 from pipelines.outputs.exports.editing import edl, fcp7, fcpxml, kdenlive, lossless_cut, marker_edl, otio
-from pipelines.outputs.exports.lists import activitynet, cvat, json_lines, label_studio, qp_file, table
+from pipelines.outputs.exports.lists import (
+    activitynet,
+    cvat,
+    ffmetadata,
+    json_lines,
+    kodi,
+    label_studio,
+    matroska_chapters,
+    qp_file,
+    table,
+    webvtt,
+    youtube,
+    youtube_warnings,
+)
 from pipelines.scenes import SceneList
-
-__all__ = ["FORMATS", "Format", "check_extension", "export", "format_of", "save"]
 
 
 @dataclass(frozen=True)
@@ -33,7 +43,6 @@ class Format:
     warnings: Callable[[SceneList, bool], tuple[str, ...]] = lambda scenes, shots: ()
 
 
-fcpxml_markers, fcp7_markers = partial(fcpxml, markers=True), partial(fcp7, markers=True)
 FORMATS: dict[str, Format] = {
     "csv": Format("table with PySceneDetect's columns", ".csv", table),
     "edl": Format("edit decision list, CMX 3600", ".edl", edl, media=True),
@@ -41,8 +50,8 @@ FORMATS: dict[str, Format] = {
     "fcpxml": Format("Final Cut Pro", ".fcpxml", fcpxml, media=True),
     "fcp7": Format("Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve", ".xml", fcp7, (".xmeml",), media=True),
     "resolve-markers": Format("markers for DaVinci Resolve", ".markers.edl", marker_edl),
-    "fcpxml-markers": Format("Final Cut Pro, markers", ".markers.fcpxml", fcpxml_markers, media=True),
-    "fcp7-markers": Format("Premiere Pro, markers", ".markers.xml", fcp7_markers, media=True),
+    "fcpxml-markers": Format("Final Cut Pro, markers", ".markers.fcpxml", partial(fcpxml, markers=True), media=True),
+    "fcp7-markers": Format("Premiere Pro, markers", ".markers.xml", partial(fcp7, markers=True), media=True),
     "kdenlive": Format("guides for Kdenlive", ".guides.json", kdenlive),
     "losslesscut": Format("LosslessCut", ".llc", lossless_cut),
     "youtube": Format("chapters for YouTube", ".youtube.txt", youtube, warnings=youtube_warnings),

@@ -13,8 +13,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from pipelines.outputs.exports.segments import add_element, add_texts, document, segments_of, video_name
-from pipelines.outputs.exports.timecode import parse_smpte, smpte, timecode_base
-from pipelines.outputs.exports.timeline import Clip, Timeline, timeline_of
+from pipelines.outputs.exports.timeline import Clip, Timeline, parse_smpte, smpte, timecode_base, timeline_of
 from pipelines.scenes import SceneList, timecode
 
 # Timecode counts at most this many frames per second.

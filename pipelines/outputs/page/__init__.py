@@ -1,4 +1,5 @@
-"""A page to review and correct the scenes of a video: one self-contained HTML file, without a server.
+"""A page to review and correct the scenes of a video, and the page of many videos: self-contained HTML files, without
+a server.
 
 Images, style and script are embedded, and the content security policy forbids the network; only the video is a separate
 file. ``scene_ends.js`` groups shots as :mod:`pipelines.models.scene_ends` does, ``exports.js`` writes the same files as
@@ -9,7 +10,8 @@ from __future__ import annotations
 
 import json
 import os
-from base64 import b64encode
+import re
+from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -26,13 +28,12 @@ from pipelines.errors import BasslError, VideoError, count
 from pipelines.files import is_file, write_atomically
 from pipelines.outputs.exports.editing import FASTEST_EDL, edl_channels
 from pipelines.outputs.exports.segments import one_line, video_name
-from pipelines.outputs.exports.timecode import timecode_base
-from pipelines.outputs.exports.timeline import timeline_frames, timeline_of
-from pipelines.outputs.page.thumbnails import TYPE, page_images
+from pipelines.outputs.exports.timeline import timecode_base, timeline_frames, timeline_of
+from pipelines.outputs.page.thumbnails import TYPE, page_images, resize
 from pipelines.scenes import SceneList, timecode
 from pipelines.video.decoding import first_time
 
-FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).parent
 _RULES = ("scene_ends", "exports")
 _PARTS = ("state", "list", "video", "timeline", "page")
 
@@ -66,38 +67,36 @@ def save_page(
         with suppress(VideoError):
             first = float(first_time(video, ""))
     thumbnails = page_images(images)
-    style = (FOLDER / "page.css").read_text("utf-8")
-    rules, parts = ("".join((FOLDER / f"{name}.js").read_text("utf-8") for name in names) for names in (_RULES, _PARTS))
+    rules, parts = (
+        "".join((_FOLDER / f"{name}.js").read_text("utf-8") for name in names) for names in (_RULES, _PARTS)
+    )
     script = f"{rules}\n{{\n{parts}}}\n"  # a block, so that the page's names are not global
     data = {
         "file": result.to_dict(path.parent),
         "id": sha256(json.dumps(result.to_dict()).encode()).hexdigest(),
         "save_as": one_line(save_as),
         "timeline": _timeline(result),
-        "video": {"name": video_name(result), "source": address(video, path), "first": first},
+        "video": {"name": video_name(result), "source": _address(video, path), "first": first},
         "images": {"type": TYPE, "width": thumbnails.width, "height": thumbnails.height}
         if thumbnails.encoded
         else None,
         "truth": None if truth is None else vars(truth),
     }
     settings = {name: value for name, value in result.settings.items() if value is not None}
-    text = template("page.html").render(
+    _write(
+        path,
+        "page.html",
+        script,
         brief=_brief(result),
-        count=count,
         data=_script_json(data),
         facts=_facts(result),
         images=Markup("\n".join(thumbnails.encoded)),  # base64 needs no escaping
-        policy=content_policy(style, script),
         result=result,
         save_as=one_line(save_as),
         scenes=[{**vars(scene), "name": scene.name and one_line(scene.name)} for scene in result.scenes],
-        script=Markup(script),  # from the package, like the style
         settings=[(one_line(name.replace("_", " ")), _as_text(value)) for name, value in settings.items()],
-        style=Markup(style),
         title=video_name(result) or "video",
-        version=pipelines.__version__,
     )
-    write_atomically(path, text.encode())
 
 
 def _timeline(result: SceneList) -> dict[str, Any] | None:
@@ -119,22 +118,21 @@ def _timeline(result: SceneList) -> dict[str, Any] | None:
     }
 
 
-def template(name: str) -> jinja2.Template:
-    """A template of this folder; values are escaped, undefined names are an error."""
-    loader = jinja2.FileSystemLoader(FOLDER)
-    return jinja2.Environment(loader=loader, autoescape=True, undefined=jinja2.StrictUndefined).get_template(name)
-
-
-def content_policy(style: str, script: str | None = None) -> str:
-    """A content security policy that allows only this script and style, embedded images and the video."""
-
-    def hash_of(text: str) -> str:
-        return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
-
-    scripts = "" if script is None else f"script-src {hash_of(script)}; media-src 'self' file: blob:; "
-    return (
-        f"default-src 'none'; style-src {hash_of(style)}; {scripts}img-src data:; base-uri 'none'; form-action 'none'"
+def _write(path: Path, template: str, script: str, **values: Any) -> None:
+    """Write a page from a template of this folder; values are escaped. The content security policy allows only the
+    page's script and style, embedded images and the video."""
+    style = (_FOLDER / "page.css").read_text("utf-8")
+    hashes = [f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (style, script)]
+    scripts = f"script-src {hashes[1]}; media-src 'self' file: blob:; " if script else ""
+    policy = f"default-src 'none'; style-src {hashes[0]}; {scripts}img-src data:; base-uri 'none'; form-action 'none'"
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
     )
+    from_package = {"style": Markup(style), "script": Markup(script)}
+    text = environment.get_template(template).render(
+        count=count, policy=policy, timecode=timecode, version=pipelines.__version__, **from_package, **values
+    )
+    write_atomically(path, text.encode())
 
 
 def _script_json(content: Any) -> Markup:
@@ -145,7 +143,7 @@ def _script_json(content: Any) -> Markup:
     return Markup(text)
 
 
-def address(video: Path | None, page_path: Path) -> str | None:
+def _address(video: Path | None, page_path: Path) -> str | None:
     """The video's URL relative to the page, so that both can be moved together."""
     if video is None:
         return None
@@ -186,3 +184,61 @@ def _facts(result: SceneList) -> list[tuple[str, str]]:
 
 def _as_text(value: Any) -> str:
     return one_line(value if isinstance(value, str) else json.dumps(value))
+
+
+# Of a strip, in its own units; narrower scenes than the last have no image.
+_WIDTH, _HEIGHT, _IMAGE_WIDTH, _LEAST_WIDTH = 1200, 64, 114, 8
+
+
+def save_index(path: Path, pages: Sequence[Path]) -> None:
+    """Write the page of several videos from their pages, by :func:`save_page`: each with its scenes as a strip, linked
+    to the video's own page. Raises BasslError for a file that is not such a page, or a path that cannot be written."""
+    _write(
+        path,
+        "videos.html",
+        script="",
+        videos=[_video(page, path) for page in pages],
+        height=_HEIGHT,
+        image_width=_IMAGE_WIDTH,
+        type=TYPE,
+        width=_WIDTH,
+    )
+
+
+def _video(page: Path, index: Path) -> dict[str, Any]:
+    try:
+        text = page.read_text("utf-8")
+        match = re.search(
+            r'id="data">(.*?)</script>\s*<script type="text/plain" id="images">(.*?)</script>', text, re.S
+        )
+        assert match is not None
+        data, images = json.loads(match[1]), match[2].split("\n") if match[2] else []
+        shots = data["file"]["shots"]
+        beginning = float(shots[0]["start"])
+        duration = float(shots[-1]["end"]) - beginning
+        scenes = []
+        for number, scene in enumerate(data["file"]["scenes"], start=1):
+            name = f"{number}. {one_line(scene['name'])}" if "name" in scene else f"Scene {number}"
+            start, end = float(scene["start"]), float(scene["end"])
+            width = _WIDTH * (end - start) / duration
+            # Its longest shot, as in the page's compact view.
+            cover = max(
+                range(scene["start_shot"], scene["end_shot"]), key=lambda i: shots[i]["end"] - shots[i]["start"]
+            )
+            image = images and width >= _LEAST_WIDTH and resize(b64decode(images[cover]), 2 * _IMAGE_WIDTH)
+            scenes.append({
+                "title": f"{name}, {timecode(start)} – {timecode(end)}",
+                "x": round(_WIDTH * (start - beginning) / duration, 2),
+                "width": round(max(width - 1.5, 0.3), 2),
+                "image": image and b64encode(image).decode(),
+            })  # fmt: skip
+        return {
+            "name": data["video"]["name"] or page.stem,
+            "address": _address(page, index),
+            "duration": duration,
+            "scenes": scenes,
+            "scenes_count": len(scenes),
+            "shots_count": len(shots),
+        }
+    except (OSError, AssertionError, ValueError, KeyError, IndexError, TypeError) as error:
+        raise BasslError(f"{page}: is not a page by bassl; --overwrite writes a new one") from error

@@ -27,7 +27,7 @@ function csvOf(scenes) {
   return [header, ...rows].map((row) => `${row.map(cell).join(",")}\n`).join("");
 }
 
-/** An SMPTE timecode, as in pipelines/outputs/exports/timecode.py, with ``base`` frames per second. */
+/** An SMPTE timecode, as in pipelines/outputs/exports/timeline.py, with ``base`` frames per second. */
 function smpte(frame, base, drop) {
   let label = frame;
   if (drop) {

@@ -23,10 +23,8 @@ from pipelines.stages.baseline.settings import BaselineSettings
 from pipelines.stages.encode import EncodeSettings
 from pipelines.stages.score import ScoreResult, ScoreSettings
 from pipelines.stages.score.result import seed_spreads
-from pipelines.stores.features import features_of
+from pipelines.stores.features import ShotRows, features_of, find_features
 from pipelines.stores.index import Index, read_index
-from pipelines.stores.lookup import find_features
-from pipelines.stores.shot_rows import ShotRows
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,9 +18,8 @@ from pipelines.errors import BasslError, DatasetError
 from pipelines.files import check_inputs_kept, check_writable
 from pipelines.stages.build_index.settings import IndexReport, IndexSettings, SplitStatistics
 from pipelines.stages.build_index.sources import INCOMPLETE, read_source
-from pipelines.stores.features import feature_file, open_features, write_features
+from pipelines.stores.features import feature_file, open_features, store_path, write_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, save_index
-from pipelines.stores.lookup import store_path
 from pipelines.video.inputs import safe_id
 
 

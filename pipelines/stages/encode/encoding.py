@@ -21,9 +21,8 @@ from pipelines.models.shot_encoder import ShotEncoder, encode_groups
 from pipelines.processes import cores
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.stages.encode.settings import EncodeSettings
-from pipelines.stores.features import feature_file, is_current, shots_checksum, write_features
+from pipelines.stores.features import feature_file, is_current, shots_checksum, store_path, write_features
 from pipelines.stores.index import Index, read_index
-from pipelines.stores.lookup import store_path
 from pipelines.training.peers import Peer, broadcast_from_rank0, gather
 from pipelines.video_jobs import VideoTask, run
 

@@ -2,30 +2,95 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from pipelines.errors import explain_missing_extra
-from pipelines.files import paths_of
-from pipelines.stages.figure.settings import (
-    BoundarySettings,
-    FigureResult,
-    Legend,
-    PseudoBoundarySettings,
-    SimilaritySettings,
-)
+from pipelines.errors import BasslError, count, explain_missing_extra
+from pipelines.files import check_inputs_kept, check_writable, is_file, paths_of
+from pipelines.options import accept_text, check_at_least, nested
+from pipelines.outputs import plots
+from pipelines.pretext.settings import PseudoBoundary
+from pipelines.settings import Matching, ScoredData
 
-__all__ = [
-    "BoundarySettings",
-    "FigureResult",
-    "Legend",
-    "PseudoBoundarySettings",
-    "SimilaritySettings",
-    "draw_boundaries",
-    "draw_curves",
-    "draw_pseudo_boundaries",
-    "draw_similarity",
-]
+if TYPE_CHECKING:  # start-up time: matplotlib
+    from matplotlib.figure import Figure
+
+METHODS: tuple[PseudoBoundary, ...] = ("dtw", "mean", "dtw-tslearn")
+"""Ways to find a pseudo-boundary that read the window; the others of Table 4a are random or know the truth."""
+
+
+@dataclass(frozen=True)
+class Legend:
+    """How models or runs are called in a figure."""
+
+    labels: tuple[str, ...] = ()
+    """Names of the models or runs, in their order; repeat it. Default: names of their files."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+
+
+@dataclass(frozen=True)
+class SimilaritySettings:
+    """Which shots, and how they are drawn."""
+
+    data: ScoredData = nested(ScoredData())
+    legend: Legend = nested(Legend())
+    video: str | None = None
+    """Id of the video. Default: the only one of the index."""
+    first: int = 0
+    """Number of the first shot, counted from 0."""
+    shots: int = 16
+    """How many shots (appendix: 16)."""
+    own_scale: bool = False
+    """A colour scale for each matrix; else all share one, and colours can be compared."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        check_at_least(self, 2, "shots")
+
+
+@dataclass(frozen=True)
+class PseudoBoundarySettings:
+    """Which windows, and how they are divided."""
+
+    data: ScoredData = nested(ScoredData())
+    windows: int = 4
+    """Number of windows to sample, of those with a true scene end in them, if none are named."""
+    seed: int = 0
+    """Seed of the sampling."""
+    neighbours: int = 8
+    """K, shots on each side of the centre (section 4.1)."""
+    method: PseudoBoundary = "dtw"
+    """dtw (release; section 3.3), mean (the equation of section 3.3) or dtw-tslearn (the paper's listing)."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        if self.method not in METHODS:
+            raise ValueError(f"pseudo-boundaries are found by {', '.join(METHODS)}, not {self.method!r}")
+        check_at_least(self, 1, "neighbours", "windows")
+        check_at_least(self, 0, "seed")
+
+
+@dataclass(frozen=True)
+class BoundarySettings:
+    """What predictions are compared with."""
+
+    matching: Matching = nested(Matching(), without=("tolerance", "doubtful"))
+    legend: Legend = nested(Legend())
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+
+
+@dataclass(frozen=True)
+class FigureResult:
+    """What was written."""
+
+    path: Path
+    warnings: tuple[str, ...] = ()  # lines on what is missing from the figure or strange about it
 
 
 @explain_missing_extra("draw_similarity")
@@ -38,9 +103,11 @@ def draw_similarity(
     own window. Scenes are outlined if the index has labels, and up to 48 shots have their keyframes if it has them.
     Raises BasslError for a video or shots that are not in the index, a model or store that cannot be read or lacks this
     video, or an output that cannot be written."""
+    inputs, output = paths_of(models), Path(output)
+    names = _names(inputs, settings.legend, output, settings.data.index, settings.data.features)
     from pipelines.stages.figure.similarity import similarity  # start-up time: torch, matplotlib
 
-    return similarity(paths_of(models), Path(output), settings)
+    return _save(output, similarity(inputs, names, settings))
 
 
 @explain_missing_extra("draw_pseudo_boundaries")
@@ -53,9 +120,11 @@ def draw_pseudo_boundaries(
     without, windows are sampled at random. As in pre-training, a window beyond a video's edge is moved inside. Raises
     BasslError for a window that is not in the index, a video shorter than a window, an index without labels to sample
     by, features or keyframes that cannot be read, or an output that cannot be written."""
+    output = Path(output)
+    _check_output(output, (settings.data.index, settings.data.features))
     from pipelines.stages.figure.pseudo_boundaries import pseudo_boundaries  # start-up time: torch, matplotlib
 
-    return pseudo_boundaries([windows] if isinstance(windows, str) else windows, Path(output), settings)
+    return _save(output, pseudo_boundaries([windows] if isinstance(windows, str) else windows, settings))
 
 
 @explain_missing_extra("draw_boundaries")
@@ -65,9 +134,13 @@ def draw_boundaries(
     """Draw the predictions of several models for one video, the ``scenes.json`` of `bassl predict` (appendix,
     "Predicted scene boundaries"): scores, threshold and scene ends over time, one lane per model; their shots may
     differ. Raises BasslError for a file or a truth that cannot be read, or an output that cannot be written."""
+    inputs, output = paths_of(files), Path(output)
+    names = _names(inputs, settings.legend, output, settings.matching.truth)
     from pipelines.stages.figure.boundaries import boundaries  # start-up time: matplotlib
 
-    return boundaries(paths_of(files), Path(output), settings)
+    figure, differences = boundaries(inputs, names, settings)
+    result = _save(output, figure)
+    return replace(result, warnings=(*result.warnings, *differences))
 
 
 @explain_missing_extra("draw_curves")
@@ -77,6 +150,44 @@ def draw_curves(
     """Draw losses, learning rate and validation measures from the logs of run folders, finished or not, one panel per
     quantity. The seeds of a fine-tuned run are one line, their mean, with a band from minimum to maximum. Raises
     BasslError for a folder without a log, an empty or damaged log, or an output that cannot be written."""
+    inputs, output = paths_of(runs), Path(output)
+    names = _names(inputs, settings, output)
     from pipelines.stages.figure.curves import curves  # start-up time: matplotlib
 
-    return curves(paths_of(runs), Path(output), settings)
+    return _save(output, curves(inputs, names))
+
+
+def _check_output(path: Path, inputs: Iterable[Path | None]) -> None:
+    plots.check_plot(path)
+    check_writable(path)
+    check_inputs_kept((path,), (file for file in inputs if file is not None and is_file(file)))
+
+
+def _names(inputs: Sequence[Path], legend: Legend, output: Path, *others: Path | None) -> list[str]:
+    """The names of files or run folders in a figure: the labels, or the file names, or the paths if these are not
+    unique. Raises BasslError if there are more or fewer labels than inputs, two equal names, no inputs, or if the
+    output cannot be written or would replace an input, or one of the ``others`` that are read."""
+    _check_output(output, (*inputs, *others))
+    if not inputs:
+        raise BasslError("nothing to draw: name at least one input")
+    labels = legend.labels
+    if labels and len(labels) != len(inputs):
+        raise BasslError(
+            f"{count(len(labels), 'label')} for {count(len(inputs), 'input')}; give one label per input, in order"
+        )
+    short = [_short_name(path) for path in inputs]
+    names = list(labels) or (short if len(set(short)) == len(short) else [str(path) for path in inputs])
+    if len(set(names)) < len(names):
+        duplicate = next(name for name in names if names.count(name) > 1)
+        raise BasslError(f"{duplicate}: two inputs have this name; give each its own with --label")
+    return names
+
+
+def _short_name(path: Path) -> str:
+    if path.name == "model.safetensors":
+        return path.parent.name
+    return path.stem if path.suffix.lower() in (".json", ".safetensors") else path.name or str(path)
+
+
+def _save(path: Path, figure: Figure) -> FigureResult:
+    return FigureResult(path, plots.save_plot(path, figure))

@@ -16,22 +16,20 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from pipelines.datasets.matching import assign_scene_ends
-from pipelines.datasets.scene_list import read_scene_list
-from pipelines.errors import BasslError, count
+from pipelines.datasets.scene_files import read_scene_list
+from pipelines.errors import count
 from pipelines.evaluation.metrics import boundary_match
 from pipelines.outputs.plots import BLUE, SKY, VERMILLION, WIDTH, plot_style, shorten
 from pipelines.scenes import SceneList
-from pipelines.stages.figure.files import check_output, model_names, save_figure
-from pipelines.stages.figure.settings import BoundarySettings, FigureResult
+from pipelines.stages.figure import BoundarySettings
 from pipelines.stages.score import score
 
 
-def boundaries(files: Sequence[Path], output: Path, settings: BoundarySettings) -> FigureResult:
-    """Draw the figure, see :func:`pipelines.stages.figure.draw_boundaries`."""
-    check_output(output, (*files, settings.matching.truth))
-    if not files:
-        raise BasslError("nothing to draw: name a scenes.json")
-    names = model_names(files, settings.legend.labels)
+def boundaries(
+    files: Sequence[Path], names: Sequence[str], settings: BoundarySettings
+) -> tuple[Figure, tuple[str, ...]]:
+    """The figure of :func:`pipelines.stages.figure.draw_boundaries`, with the ``names`` of the models, and warnings of
+    files that seem to be of different videos."""
     predictions = [read_scene_list(file) for file in files]
     # One truth per file, because some may cover only a part of the video.
     truths = [
@@ -42,7 +40,7 @@ def boundaries(files: Sequence[Path], output: Path, settings: BoundarySettings) 
     middles = [ends.mean(axis=1) for ends in truths if ends is not None]
     true_times = np.unique(np.concatenate(middles)) if middles else None
     title = Path(predictions[0].video.path).name
-    result = save_figure(output, boundary_figure(lanes, true_times, title))
+    figure = boundary_figure(lanes, true_times, title)
     ends = [
         (file, prediction.shots[-1].end)
         for file, prediction in zip(files, predictions, strict=True)
@@ -53,7 +51,7 @@ def boundaries(files: Sequence[Path], output: Path, settings: BoundarySettings) 
         for file, end in ends[1:]
         if abs(end - ends[0][1]) > max(5.0, 0.02 * ends[0][1])
     )
-    return replace(result, warnings=(*result.warnings, *differences))
+    return figure, differences
 
 
 def _true_ends(file: Path, truth: Path, settings: BoundarySettings) -> NDArray[np.float64]:

@@ -15,25 +15,19 @@ from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
 from pipelines.outputs.plots import BLACK, BLUE, COLUMNS, GREEN, ORANGE, PURPLE, SKY, VERMILLION, plot_style, shorten
-from pipelines.stages.figure.files import check_output, model_names, save_figure
-from pipelines.stages.figure.settings import FigureResult, Legend
 from pipelines.training.run_folder import LOG, VALIDATION, read_log
 
 _POSITIONS = ("step", "epoch", "seed")
 _SPEEDS = ("windows_per_second", "shots_per_second", "waiting")
 
 
-def curves(runs: Sequence[Path], output: Path, settings: Legend) -> FigureResult:
-    """Draw the figure, see :func:`pipelines.stages.figure.draw_curves`."""
-    check_output(output, runs)
-    if not runs:
-        raise BasslError("nothing to draw: give the folder of a run")
-    names = model_names(runs, settings.labels)
+def curves(runs: Sequence[Path], names: Sequence[str]) -> Figure:
+    """The figure of :func:`pipelines.stages.figure.draw_curves`, with the ``names`` of the runs."""
     panels: dict[str, dict[str, Curve]] = {}
     for name, run in zip(names, runs, strict=True):
         for quantity, curve in _curves(run).items():
             panels.setdefault(quantity, {})[name] = curve
-    return save_figure(output, curve_figure(panels, names))
+    return curve_figure(panels, names)
 
 
 def _curves(run: Path) -> dict[str, Curve]:

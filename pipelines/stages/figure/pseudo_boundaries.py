@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -16,19 +15,17 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError
 from pipelines.outputs.plots import SIDES, VERMILLION, WIDTH, aspect, draw_images, plot_style, scene_ranges, shorten
 from pipelines.pretext.pseudo_boundary import discover, end_similarity
-from pipelines.stages.figure.files import check_output, save_figure
-from pipelines.stages.figure.settings import FigureResult, PseudoBoundarySettings
+from pipelines.stages.figure import PseudoBoundarySettings
 from pipelines.stages.figure.videos import images_of, named_video, scene_ends, select_video, store_of
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, read_index, window_rows
 
 
-def pseudo_boundaries(windows: Sequence[str], output: Path, settings: PseudoBoundarySettings) -> FigureResult:
-    """Draw the figure, see :func:`pipelines.stages.figure.draw_pseudo_boundaries`."""
-    check_output(output, (settings.data.index, settings.data.features))
+def pseudo_boundaries(windows: Sequence[str], settings: PseudoBoundarySettings) -> Figure:
+    """The figure of :func:`pipelines.stages.figure.draw_pseudo_boundaries`."""
     index = read_index(settings.data.index)
     centers = [_center(index, window) for window in windows] or _sample_windows(index, settings)
-    return save_figure(output, pseudo_boundary_figure([_divide_window(index, *center, settings) for center in centers]))
+    return pseudo_boundary_figure([_divide_window(index, *center, settings) for center in centers])
 
 
 def _center(index: Index, text: str) -> tuple[int, int]:

@@ -18,24 +18,18 @@ from pipelines.baselines.segmentation import unit_rows
 from pipelines.errors import BasslError
 from pipelines.models.opening import open_model
 from pipelines.outputs.plots import BLACK, COLUMNS, WIDTH, aspect, draw_images, plot_style, scene_ranges, shorten
-from pipelines.stages.figure.files import check_output, model_names, save_figure
-from pipelines.stages.figure.settings import FigureResult, SimilaritySettings
+from pipelines.stages.figure import SimilaritySettings
 from pipelines.stages.figure.videos import images_of, scene_ends, select_by_id, store_of
-from pipelines.stores.features import features_of
+from pipelines.stores.features import features_of, is_store
 from pipelines.stores.index import Index, window_rows
-from pipelines.stores.lookup import is_store
 
 _MOST_IMAGES = 48
 """Above a matrix; more would be too small to recognize."""
 _WINDOWS_AT_A_TIME = 256
 
 
-def similarity(models: Sequence[Path], output: Path, settings: SimilaritySettings) -> FigureResult:
-    """Draw the figure, see :func:`pipelines.stages.figure.draw_similarity`."""
-    check_output(output, (*models, settings.data.index, settings.data.features))
-    if not models:
-        raise BasslError("nothing to draw: give a feature store or a run")
-    names = model_names(models, settings.legend.labels)
+def similarity(models: Sequence[Path], names: Sequence[str], settings: SimilaritySettings) -> Figure:
+    """The figure of :func:`pipelines.stages.figure.draw_similarity`, with the ``names`` of the models."""
     index = select_by_id(settings.data.index, settings.video)
     (name,) = index.video_ids
     rows = _rows(index, settings.first, settings.shots)
@@ -46,7 +40,7 @@ def similarity(models: Sequence[Path], output: Path, settings: SimilaritySetting
     ends = scene_ends(index, rows)
     title = f"{name}, shots {rows[0]} to {rows[-1]}" + (", without labels" if ends is None else "")
     images = images_of(index, rows) if len(rows) <= _MOST_IMAGES else []
-    return save_figure(output, similarity_figure(matrices, int(rows[0]), ends, images, title, settings.own_scale))
+    return similarity_figure(matrices, int(rows[0]), ends, images, title, settings.own_scale)
 
 
 def _representation(index: Index, model: Path, features: Path) -> NDArray[np.floating]:

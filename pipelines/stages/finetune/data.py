@@ -27,8 +27,8 @@ from pipelines.models.relational import relational_logits, shot_tokens
 from pipelines.models.relational_network import pad_tokens, windows
 from pipelines.models.torch_networks import sequence_windows
 from pipelines.stages.finetune.settings import FinetuneSettings
+from pipelines.stores.features import ShotRows
 from pipelines.stores.index import Index, window_rows
-from pipelines.stores.shot_rows import ShotRows
 from pipelines.training.device_rows import DeviceRows
 from pipelines.training.distributed import Process
 from pipelines.training.loops import EXAMPLE_ORDER, VARIATIONS

@@ -18,10 +18,8 @@ from pipelines.settings import Compute, Indexed, RunSettings
 from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.finetune.start import PretrainedSource, Report
-from pipelines.stores.features import features_of
+from pipelines.stores.features import ShotRows, features_of, find_features, keyframe_facts
 from pipelines.stores.index import Index
-from pipelines.stores.lookup import find_features, keyframe_facts
-from pipelines.stores.shot_rows import ShotRows
 from pipelines.training.distributed import Process
 from pipelines.video.sound import SOUND
 

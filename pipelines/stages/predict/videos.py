@@ -133,7 +133,7 @@ def predict_all(
     # A video that fails now may have scenes and a page of an earlier run.
     shown = [task.page for task in tasks if task.page is not None and task.page.exists() and task.output.exists()]
     if shown:
-        from pipelines.outputs.page.videos import save_index  # start-up time: Jinja, Pillow
+        from pipelines.outputs.page import save_index  # start-up time: Jinja, Pillow
 
         save_index(shown[0].with_name("index.html"), shown)
     return results
@@ -221,7 +221,7 @@ def _record_new_place(task: VideoTask[PredictSettings], content: Mapping[str, An
         return
     if not os.access(task.output, os.W_OK):  # write-protected by hand
         return
-    from pipelines.datasets.scene_list import read_scene_list, with_video  # start-up time: NumPy
+    from pipelines.datasets.scene_files import read_scene_list, with_video  # start-up time: NumPy
 
     listed = read_scene_list(task.output)
     if video_at(Path(listed.video.path), listed.video) is None:

@@ -21,8 +21,8 @@ from pipelines.models.image_networks import TrainableEncoder
 from pipelines.stages.pretrain.data import FeatureWindows
 from pipelines.stages.pretrain.model import Trainer
 from pipelines.stages.pretrain.settings import PretrainSettings
+from pipelines.stores.features import having
 from pipelines.stores.index import NO_LABEL, Index, window_rows
-from pipelines.stores.lookup import having
 from pipelines.training.distributed import send
 from pipelines.training.keyframe_windows import KeyframeWindows, read_ahead
 from pipelines.video.resizing import resize_to_square

@@ -17,7 +17,7 @@ from pipelines.stages.reproduce.data import FRAME_RATE, MOVIENET, OTHER_SETS, PL
 from pipelines.stages.reproduce.rows import ACROSS, BASSL, ROWS, Cell, Pretraining, RowSpec, SystemSpec
 from pipelines.stages.reproduce.settings import TABLES, ReproduceSettings
 from pipelines.stages.reproduce.steps import Step, in_order, writing
-from pipelines.stores.lookup import store_path
+from pipelines.stores.features import store_path
 
 NEEDS_VIDEOS = "needs videos"
 PAPER_ENCODER = "resnet50"

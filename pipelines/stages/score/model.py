@@ -22,10 +22,8 @@ from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.score.measuring import THRESHOLD, measures_of
 from pipelines.stages.score.result import Representation, ScoreResult, seed_spreads
 from pipelines.stages.score.settings import ALL_SPLITS, ScoreSettings
-from pipelines.stores.features import IndexedFeatures, features_of
+from pipelines.stores.features import IndexedFeatures, ShotRows, features_of, find_features, is_store
 from pipelines.stores.index import ASSUMED_FRAME_RATE, NO_LABEL, Index, read_index
-from pipelines.stores.lookup import find_features, is_store
-from pipelines.stores.shot_rows import ShotRows
 from pipelines.training.run_folder import seed_files
 
 
