@@ -39,7 +39,7 @@ COMMANDS = {
     "Train": {
         "extract-keyframes": "Detect the shots of videos and store the keyframes of each shot.",
         "build-index": "Index all shots of all videos for training.",
-        "encode": "Compute the features of all shots of an index once, into one store per encoder.",
+        "encode": "Compute the features of all shots of an index once, one file per video and encoder.",
         "extract-sound": "Store features of the sound of each shot: mean and standard deviation of log-mel energies.",
         "pretrain": "Pre-train a model on videos without labels.",
         "finetune": "Train a model to find scene ends, from labelled videos.",

@@ -15,7 +15,7 @@ from pipelines.training.machines import SOME_FAILED, Machines, is_worker
 
 @with_settings(arguments={"index"}, panels={"machines": "Machines"})
 def encode(settings: EncodeSettings, machines: Machines, quiet: console.Quiet = False) -> None:
-    """Compute the features of all shots of an index once, into a folder per encoder with one file per video.
+    """Compute the features of all shots of an index once, one file per video and encoder.
 
     Existing files are kept, so a stopped run continues where it was, and videos that are new in the index are added.
     Videos with damaged keyframes are listed at the end; all others are encoded.
