@@ -120,7 +120,7 @@ def save_images(
 
     from pipelines.datasets.scene_files import read_scene_list, with_video  # start-up time: NumPy
     from pipelines.video.decoding import check_same_video  # start-up time: PyAV
-    from pipelines.video.stills import StillReader  # start-up time: PyAV, OpenCV
+    from pipelines.video.reader import StillReader  # start-up time: PyAV, OpenCV
 
     listed = read_scene_list(Path(file))
     scenes = with_video(listed, settings.listed.video)

@@ -156,6 +156,7 @@ class VideoDecoder:
             str(self.path), width, height, end, count, self.frame_rate, **container_facts(self.container)
         )
         self._add_warnings(damage.places, end if to_the_end else None, clock.first or 0.0)
+        self.exact &= self._threads == 1 or not self.warnings
 
     def _with_timestamps(self, transform: Transform[Result]) -> Transform[tuple[int | None, int, Result]]:
         """A transform whose results begin with the timestamp and duration of each frame, in ticks."""

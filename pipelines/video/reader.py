@@ -1,24 +1,31 @@
-"""Reads a video in one pass: shots with their keyframes, in bounded memory; every frame is decoded once."""
+"""Reads a video: shots with their keyframes in one pass and in bounded memory; and single frames, by seeking."""
 
 from __future__ import annotations
 
+import math
 from array import array
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from av.packet import Packet
 from av.video.frame import VideoFrame
+from av.video.stream import VideoStream
 
+from pipelines.errors import VideoError
+from pipelines.files import is_file
 from pipelines.processes import Send
-from pipelines.scenes import Transition, VideoFacts
+from pipelines.scenes import Transition
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.detectors import ShotDetector, make_detector
 from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, shown_size, small_rgb, upright
+from pipelines.video.runs import Damage, decode
 from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 
@@ -29,8 +36,16 @@ _HELD_BYTES = 48 * 2**20
 # Memory for the frames that each thread decodes ahead.
 _AHEAD_BYTES = 16 * 2**20
 
+# Demuxers that find a time by an index, and whose clock never restarts. In other formats a video is read from its
+# beginning: its times depend on all timestamps before.
+_INDEXED = ("mov", "matroska")
 
-class VideoReader:
+# Seconds ahead up to which a frame is reached by decoding; seeking would go back to a keyframe.
+_NEAR = 2.0
+_SAME_TIME = 0.001
+
+
+class VideoReader(VideoDecoder):
     """Iterate once for the shots; then :attr:`facts` and :attr:`warnings` are available.
 
     Example::
@@ -56,39 +71,26 @@ class VideoReader:
         Raises:
             BasslError: the video, the detector or the shot list cannot be used. Raised before any frame is read.
         """
+        super().__init__(path, settings.threads, settings.start, settings.end)
         self.settings = settings
-        self._video = VideoDecoder(path, settings.threads, settings.start, settings.end)
         self._times = array("d")
         self._first = 0  # frame number in the video of the first frame that is read; all indices count from it
         try:
             self._detector = self._make_detector()
         except BaseException:
-            self._video.__exit__()
+            self.__exit__()
             raise
         self._progress = progress or (lambda done, total: None)
-        self._start = self._clean = 0  # first frame of the current shot, and its first outside a transition
+        self._shot_start = self._clean = 0  # first frame of the current shot, and its first outside a transition
         self.shots = 0
         self.frames_read = 0
 
     def _make_detector(self) -> ShotDetector:
-        settings, frame_rate = self.settings, self._video.frame_rate
+        settings = self.settings
         if settings.shots is not None:
-            cuts = read_cuts(settings.shots, frame_rate)
+            cuts = read_cuts(settings.shots, self.frame_rate)
             return KnownCuts(cuts, settings.shots, self._times, whole=settings.end is None)
-        return make_detector(settings.detector, frame_rate, settings.min_shot, settings.detector_threshold)
-
-    @property
-    def facts(self) -> VideoFacts:
-        return self._video.facts
-
-    @property
-    def warnings(self) -> list[str]:
-        return self._video.warnings
-
-    @property
-    def exact(self) -> bool:
-        """After reading, whether the result is certainly the same as with one thread."""
-        return self._video.exact and (self.settings.threads == 1 or not self.warnings)
+        return make_detector(settings.detector, self.frame_rate, settings.min_shot, settings.detector_threshold)
 
     def __iter__(self) -> Iterator[KeyframedShot]:
         frame_reader = FrameReader(self.settings.lines)
@@ -102,12 +104,12 @@ class VideoReader:
                     images.append(frame_reader.read(frame))
                     yield images[-1]
 
-            prepared = self._detector.prepare(small_rgb(read(), self._detector.side, self._video.batch_size))
+            prepared = self._detector.prepare(small_rgb(read(), self._detector.side, self.batch_size))
             return list(zip(images, prepared, strict=True))
 
-        with self._video as video:
-            ahead = _AHEAD_BYTES // held_size(video.width, video.height, self.settings.lines)
-            for number, time, (image, prepared) in video.frames(transform, ahead):
+        with self:
+            ahead = _AHEAD_BYTES // held_size(self.width, self.height, self.settings.lines)
+            for number, time, (image, prepared) in self.frames(transform, ahead):
                 if not self._times:
                     self._first = number
                     if isinstance(self._detector, KnownCuts):
@@ -121,14 +123,13 @@ class VideoReader:
                 if index % 256 == 0:
                     self._report(time)
             frames = len(self._times)
-            self._times.append(video.facts.duration)
+            self._times.append(self.facts.duration)
             yield from self._shots_before(self._detector.finish(frames), frames - 1, buffer)
             yield self._shot(frames, frames, None, buffer)
-            self._progress(video.facts.duration - self._times[0], video.facts.duration - self._times[0])
+            self._progress(self.facts.duration - self._times[0], self.facts.duration - self._times[0])
 
     def _report(self, time: float) -> None:
-        declared, end = self._video.declared_duration, self.settings.end
-        ends = [seconds for seconds in (declared, end) if seconds is not None]
+        ends = [seconds for seconds in (self.declared_duration, self.settings.end) if seconds is not None]
         self._progress(time - self._times[0], min(ends) - self._times[0] if ends else None)
 
     def _shots_before(
@@ -139,16 +140,16 @@ class VideoReader:
             if isinstance(boundary, int):
                 boundary = Boundary("", boundary, boundary)
             kind, (first, end), cut = boundary.kind, boundary[1:], boundary.frame
-            if self._start < cut <= last:
+            if self._shot_start < cut <= last:
                 seconds = self._times[first], self._times[end]
                 transition = Transition(kind, first + self._first, end + self._first, *seconds) if kind else None
                 yield self._shot(cut, first, transition, buffer)
                 buffer.drop_before(cut)
-                self._start, self._clean = cut, end
+                self._shot_start, self._clean = cut, end
 
     def _shot(self, end: int, clean_end: int, transition: Transition | None, buffer: FrameBuffer) -> KeyframedShot:
         """The shot up to frame ``end``, whose frames from ``clean_end`` on belong to a transition."""
-        start, count = self._start, self.settings.keyframes
+        start, count = self._shot_start, self.settings.keyframes
         clean = (self._clean, clean_end) if self._clean < clean_end else (start, end)
         frames = [buffer.nearest(index, start, end) for index in keyframe_indices(*clean, count)]
         images = {index: self._keyframe(image) for index, image in dict(frames).items()}
@@ -166,10 +167,10 @@ class VideoReader:
 
     def _keyframe(self, image: YUVImage) -> RGBImage:
         height, width = image.y.shape
-        aspect = self._video.pixel_aspect
-        if self._video.rotation % 2:
+        aspect = self.pixel_aspect
+        if self.rotation % 2:
             width, height, aspect = height, width, 1.0 / aspect
-        return upright(image, shown_size(width, height, aspect, self.settings.lines), self._video.rotation)
+        return upright(image, shown_size(width, height, aspect, self.settings.lines), self.rotation)
 
 
 def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
@@ -228,3 +229,70 @@ class FrameBuffer:
         after = bisect_left(kept, index, key=itemgetter(0))
         around = [entry for entry in kept[max(0, after - 1) : after + 1] if start <= entry[0] < end]
         return min(around, key=lambda entry: abs(entry[0] - index))
+
+
+class StillReader(VideoDecoder):
+    """Reads single frames of a video."""
+
+    def images(
+        self,
+        times: Sequence[float],
+        size: Callable[[int, int], tuple[int, int]] = lambda width, height: (width, height),
+    ) -> Iterator[tuple[float, RGBImage]]:
+        """The frames shown at increasing times, in seconds from the first frame.
+
+        ``size`` maps (width, height) of the first frame as shown, with square pixels, to the size of the images.
+        Yields the time of each frame, and its upright image (height, width, 3) uint8 RGB.
+
+        Raises:
+            VideoError: a frame cannot be decoded, or the video ends before.
+        """
+        reader: FrameReader | None = None
+        for time, frame in self._shown(times):
+            turns = self.rotation
+            if reader is None:
+                sides = (round(frame.width * self.pixel_aspect), frame.height)
+                image_size = size(*(sides[::-1] if turns % 2 else sides))
+                reader = FrameReader(min(image_size))
+            yield time, upright(reader.read(frame), image_size, turns)
+
+    def _shown(self, times: Sequence[float]) -> Iterator[tuple[float, VideoFrame]]:
+        indexed = self.kind in _INDEXED and is_file(self.path)
+        frames: Iterator[tuple[float, VideoFrame]] = iter(())
+        shown = following = None  # a frame, and the next one
+        first = 0.0
+        if indexed:
+            opening = next(self._decoded(), None)
+            if opening is None:
+                raise VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
+            first, frame = opening
+            self.rotation = (-round(frame.rotation / 90)) % 4
+        else:
+            frames = ((time, frame) for _, time, frame in self.frames(queue_limit=8))
+            following = next(frames)
+        for time in times:
+            at, back = first + time + _SAME_TIME, 0.0
+            if indexed and (following is None or at > following[0] + _NEAR):
+                shown = None
+                while shown is None or (shown[0] > at and at - back > first):  # seeking led to a later key frame
+                    frames = self._decoded(at - back)
+                    shown, following = next(frames, None), next(frames, None)
+                    if at - back < first:
+                        break
+                    back = 2 * back + 5.0
+            while following is not None and following[0] <= at:
+                shown, following = following, next(frames, None)
+            if shown is None or (following is None and shown[0] < at - _NEAR):
+                raise VideoError(f"{self.path}: no frame can be decoded at {time:.3f} s; it ends before, or is damaged")
+            yield shown[0] - first, shown[1]
+
+    def _decoded(self, time: float | None = None) -> Iterator[tuple[float, VideoFrame]]:
+        """The frames from the beginning, or from the key frame before a time, with their times on the file's clock."""
+        tick = self.stream.time_base
+        assert tick is not None
+        if time is not None:
+            self.container.seek(math.floor(time / tick), stream=self.stream)
+        packets: Iterator[Packet[VideoStream]] = (packet for packet in self.container.demux(self.stream) if packet.size)
+        for frame in chain.from_iterable(decode(packets, self.stream.codec_context, tuple, Damage(), 1)):
+            if frame.pts is not None:
+                yield float(frame.pts * tick), frame

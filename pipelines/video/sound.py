@@ -18,16 +18,11 @@ from pipelines.video.containers import demux, layout_of, open_container, video_s
 from pipelines.video.decoding import first_time
 from pipelines.video.runs import Damage
 
-RATE = 16000
-"""Sample rate in hertz, to which sound is resampled."""
-WINDOW, HOP = 400, 160
-"""Length and hop of a spectrum frame in samples: 25 and 10 ms."""
-FFT = 512
+RATE = 16000  # hertz, to which sound is resampled
+WINDOW, HOP, FFT = 400, 160, 512  # samples of a spectrum frame (25 ms), from one to the next (10 ms), and of its FFT
 BANDS = 64
-LOWEST, HIGHEST = 60.0, 7800.0
-"""Lower edge of the first band and upper edge of the last band in hertz."""
-FLOOR = 1e-6
-"""Added to the energy of a band before the logarithm, so that silence has a finite value."""
+LOWEST, HIGHEST = 60.0, 7800.0  # hertz: lower edge of the first band, upper edge of the last
+FLOOR = 1e-6  # added to the energy of a band before the logarithm, so that silence has a finite value
 WIDTH = 2 * BANDS
 SOUND = "log-mel-64"  # name of these features in a store
 
@@ -64,11 +59,8 @@ def mel_filters(bands: int = BANDS, fft: int = FFT, rate: int = RATE) -> Floats:
 
 
 def log_mel(samples: Floats) -> Floats:
-    """Natural logarithm of the energy in each band, (frames, BANDS); frame i has WINDOW samples from sample HOP i.
-
-    Args:
-        samples: (n,) from -1 to 1; an incomplete window at the end is left out.
-    """
+    """Natural logarithm of the energy in each band, (frames, BANDS), of samples (n,) from -1 to 1. Frame i has WINDOW
+    samples from sample HOP i; an incomplete window at the end is left out."""
     count = max(0, (len(samples) - WINDOW) // HOP + 1)
     if not count:
         return np.zeros((0, BANDS))
@@ -110,19 +102,14 @@ def shot_sounds(
         progress(min(float(middles[-1]), float(shots[-1, 1])), float(shots[-1, 1]))
     if damage.places:
         warn(f"{path}: its sound is damaged in {damage.places} place(s); what could be read of it was used")
-    has_sound = counts > 0
     number = np.maximum(counts, 1)[:, None]
-    mean = np.where(has_sound[:, None], sums / number, np.log(FLOOR))
+    mean = np.where(counts[:, None] > 0, sums / number, np.log(FLOOR))
     deviation = np.sqrt(np.maximum(squares / number - (sums / number) ** 2, 0.0))
     return np.concatenate([mean, deviation], axis=1).astype(np.float32)
 
 
 def has_sound(path: Path) -> bool:
-    """Whether a video has sound that can be decoded.
-
-    Raises:
-        VideoError: one line, for a video that cannot be read.
-    """
+    """Whether a video has sound that can be decoded. Raises VideoError for a video that cannot be read."""
     with open_container(path) as container:
         return bool(container.streams.audio) and container.streams.audio[0].codec_context is not None
 

@@ -14,7 +14,7 @@ from pipelines.errors import BasslError
 from pipelines.options import with_options
 from pipelines.scenes import SceneList, Transition, group_shots, parse_time
 from pipelines.stages.save_images import ImageSettings, save_images
-from pipelines.video.stills import StillReader
+from pipelines.video.reader import StillReader
 from tests import videos
 from tests.command import Bassl, running
 from tests.small_stores import refusal

@@ -78,7 +78,7 @@ def encode_scenes(
         try:
             for index, time, frame in source.frames(queue_limit=_QUEUE_LIMIT):
                 if not frames:
-                    sound.begin(float((source.stamp(frame) or 0) * (frame.time_base or 0)) - time)
+                    sound.first = float((source.stamp(frame) or 0) * (frame.time_base or 0)) - time
                 frames = index + 1
                 if not is_part and frames > scenes.video.frames:
                     raise other_video(video, f"more than {scenes.video.frames} frames", f"{scenes.video.frames}")
@@ -112,7 +112,8 @@ def _no_frame(video: Path, scene: int) -> VideoError:
 
 
 class _SoundReader:
-    """The sound of a video, decoded in step with its frames."""
+    """The sound of a video, decoded in step with its frames, from ``first``, the time of the video's first frame in
+    seconds on the file's clock, which is to be set before."""
 
     def __init__(self, container: InputContainer, video: Path) -> None:
         self.tracks = [track for track in container.streams.audio if track.codec_context is not None]
@@ -121,15 +122,11 @@ class _SoundReader:
         self._video = video
         self._parts = self._decode(container)
         self._next: tuple[float, int, AudioFrame] | None = None
-        self._first = 0.0
-
-    def begin(self, first: float) -> None:
-        """Set time 0 to the time of the video's first frame, in seconds on the file's clock."""
-        self._first = first
-        self._next = next(self._parts, None)
+        self.first = 0.0
 
     def until(self, time: float) -> Iterator[tuple[float, int, AudioFrame]]:
         """Yield new parts that end up to ``time``: ``(seconds, track, samples)``."""
+        self._next = self._next or next(self._parts, None)
         while self._next is not None and self._next[0] + self._next[2].samples / self._next[2].sample_rate <= time:
             yield self._next
             self._next = next(self._parts, None)
@@ -149,7 +146,7 @@ class _SoundReader:
                 for part in packet.decode():
                     assert isinstance(part, AudioFrame)
                     track = numbers[packet.stream.index]
-                    time = ends[track] if part.time is None else part.time - self._first
+                    time = ends[track] if part.time is None else part.time - self.first
                     if time < ends[track] - CLOCK_NOISE:
                         raise VideoError(
                             f"{self._video}: the timestamps of its sound restart in the middle; "
