@@ -88,7 +88,7 @@ def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
     from pipelines.models.opening import open_model
     from pipelines.stages.finetune import FinetuneSettings, finetune
     from pipelines.stores.features import write_features
-    from pipelines.stores.index import IndexedVideo, write_index
+    from pipelines.stores.index import IndexedVideo, joined, save_index
     from pipelines.training.run_folder import seed_file
 
     torch.set_num_threads(1)
@@ -110,7 +110,7 @@ def trained(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
             )
             for video, kind in split.items()
         ]
-        write_index(home / "index.h5", indexed, {})
+        save_index(joined(home / "index.h5", indexed, {}))
         settings = with_options(
             FinetuneSettings,
             index=home / "index.h5",

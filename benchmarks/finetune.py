@@ -29,7 +29,7 @@ from pipelines.models.networks import CRNSettings
 from pipelines.models.torch_networks import build_network
 from pipelines.stages.finetune.data import batches, labelled_videos, weighted_cross_entropy, window_epoch
 from pipelines.stores.features import features_of, write_features
-from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
+from pipelines.stores.index import IndexedVideo, joined, read_index, save_index, window_rows
 from pipelines.training.distributed import Process
 from pipelines.training.loops import set_learning_rate
 
@@ -86,7 +86,7 @@ def main() -> None:
                 np.save(files[-1], features[video_id][shot])
         for video_id, values in features.items():
             write_features(home / "features", "made up", video_id, values)
-        write_index(home / "index.h5", entries, {})
+        save_index(joined(home / "index.h5", entries, {}))
         index = read_index(home / "index.h5")
         labelled = labelled_videos(index, features_of(index, [home / "features"]).features, device)
         process, everything = Process(0, 1, device), list(range(arguments.videos))

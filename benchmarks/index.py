@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.scenes import VideoFacts
-from pipelines.stores.index import Index, IndexedVideo, read_index, window_rows, write_index
+from pipelines.stores.index import Index, IndexedVideo, joined, read_index, save_index, window_rows
 from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
 
 KEYFRAMES = 3
@@ -95,7 +95,7 @@ def peak_mib() -> float:
 def building(index: Path, stores: list[Path], videos: int, rows: int, repeats: int) -> dict[str, float]:
     indexed = synthetic_videos(stores, videos, rows)
     before = peak_mib()
-    measured = best_of(repeats, lambda: write_index(index, indexed, {}))
+    measured = best_of(repeats, lambda: save_index(joined(index, indexed, {})))
     return {**measured, "memory_mib": peak_mib() - before}
 
 

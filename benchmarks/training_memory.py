@@ -30,7 +30,7 @@ from pipelines.stages.finetune.data import batches, labelled_videos, window_epoc
 from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows
 from pipelines.stages.score import score
 from pipelines.stores.features import features_of, write_features
-from pipelines.stores.index import IndexedVideo, read_index, write_index
+from pipelines.stores.index import IndexedVideo, joined, read_index, save_index
 from pipelines.training.distributed import Process
 from pipelines.training.keyframe_windows import WindowOrder
 
@@ -49,7 +49,7 @@ def write_store(home: Path, videos: int, shots: int, width: int) -> None:
         label = (np.arange(count) % 10 == 9).astype(np.int8)
         split = ("train", "train", "train", "val", "test")[number % 5]
         entries.append(IndexedVideo(name, name, frames, frames / 25, label, split))
-    write_index(home / "index.h5", entries, {}, features={"made up": home / "features"})
+    save_index(joined(home / "index.h5", entries, {}, features={"made up": home / "features"}))
     shape = CRNSettings(input_width=width, width=32, layers=1, heads=2, hidden=64)
     model = BoundaryModel(
         crn="transformer", network=build_network("transformer", shape), shape=shape, encoder="made up"

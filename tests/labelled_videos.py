@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.stores.index import NO_LABEL, IndexedVideo, read_index, write_index
+from pipelines.stores.index import NO_LABEL, IndexedVideo, joined, read_index, save_index
 from tests.small_stores import put_features
 
 WIDTH = 16
@@ -40,7 +40,7 @@ def write_labelled_videos(
         frames = np.stack([np.arange(shots) * 10, np.arange(shots) * 10 + 10], axis=1)
         videos.append(IndexedVideo(name, name, frames, frames / 10, label, split))
     put_features(folder / "features", encoder, features)
-    write_index(folder / "index.h5", videos, {}, features={encoder: folder / "features"})
+    save_index(joined(folder / "index.h5", videos, {}, features={encoder: folder / "features"}))
     return folder / "index.h5"
 
 
@@ -67,5 +67,5 @@ def write_relabelled(
                 index.jpeg_crc32[start:end] if pictures else None,
             )
         )
-    write_index(output, videos, {}, **{"features": index.features} | more)
+    save_index(joined(output, videos, {}, **{"features": index.features} | more))
     return output

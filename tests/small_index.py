@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.stores.index import Index, IndexedVideo, read_index, write_index
+from pipelines.stores.index import Index, IndexedVideo, joined, read_index, save_index
 
 
 def video(name: str = "a", shots: int = 4, **changes: Any) -> IndexedVideo:
@@ -35,5 +35,5 @@ def pictured(name: str, folder: Path, shots: int = 4, images: int = 2, **changes
 
 def written(path: Path, *videos: IndexedVideo, **arguments: Any) -> Index:
     """The index of these videos, or of one, written to a file and read from it."""
-    write_index(path, videos or (video(),), {}, **arguments)
+    save_index(joined(path, videos or (video(),), {}, **arguments))
     return read_index(path)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.datasets.annotations import check_ranges
 from pipelines.datasets.parsing import fault
 from pipelines.errors import DatasetError, first_line
 from pipelines.stores.index import ASSUMED_FRAME_RATE
@@ -56,18 +57,15 @@ def read_shot_features(path: Path) -> ShotFeatures:
     if not np.issubdtype(features.dtype, np.floating):
         raise fault(path, f"features must be floating point, not {features.dtype}")
     N = len(features)
-    if shots.shape != (N, 2):
-        raise fault(path, f"shots must have the shape ({N}, 2), like the {N} rows of features, not {shots.shape}")
-    if shots.dtype != np.int64:
-        raise fault(path, f"shots must be int64, not {shots.dtype}")
-    if scene_end.shape != (N,):
-        raise fault(path, f"scene_end must have the shape ({N},), one label for each shot, not {scene_end.shape}")
-    if scene_end.dtype != np.uint8:
-        raise fault(path, f"scene_end must be uint8, not {scene_end.dtype}")
+    for name, shape, dtype in (("shots", (N, 2), np.dtype(np.int64)), ("scene_end", (N,), np.dtype(np.uint8))):
+        if (arrays[name].shape, arrays[name].dtype) != (shape, dtype):
+            raise fault(path, f"{name} must be {dtype} {shape}, not {arrays[name].dtype} {arrays[name].shape}")
 
     features = _to_float32(features, path)
-    _check_shots(shots, path)
-    shots = _without_shared_frames(shots)
+    # TransNetV2's shot lists, used for the public sets, sometimes count the frame of a cut twice (three times in the
+    # BBC set): it belongs to the later shot.
+    shots[:-1, 1] -= shots[:-1, 1] == shots[1:, 0] + 1
+    check_ranges(shots, "shot", path)
     if (bad := scene_end > 1).any():
         i = bad.argmax()
         raise fault(path, f"scene_end of shot {i} is {scene_end[i]}, not 0 or 1")
@@ -157,25 +155,3 @@ def _to_float32(features: NDArray[Any], path: Path) -> NDArray[np.float32]:
     if len(bad):
         raise fault(path, f"features of shot {bad[0]} are not all finite ({len(bad)} such shots)")
     return values
-
-
-def _without_shared_frames(shots: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Assign a frame that is in two consecutive shots to the later one.
-
-    TransNetV2's shot lists, used for the public sets, sometimes count the frame of a cut twice (three times in the BBC
-    set). `_check_shots` ensures that at most one frame is shared and that no shot becomes empty.
-    """
-    ends = np.append(np.minimum(shots[:-1, 1], shots[1:, 0]), shots[-1:, 1])
-    return np.stack([shots[:, 0], ends], axis=1)
-
-
-def _check_shots(shots: NDArray[Any], path: Path) -> None:
-    start, end = shots[:, 0], shots[:, 1]
-    if start[0] < 0:
-        raise fault(path, f"shot 0 starts before the video, at frame {start[0]}")
-    if (empty := end <= start).any():
-        i = empty.argmax()
-        raise fault(path, f"shot {i} is empty: [{start[i]}, {end[i]})")
-    if (early := (start[1:] < end[:-1] - 1) | (start[1:] <= start[:-1])).any():
-        i = early.argmax() + 1
-        raise fault(path, f"shot {i} starts at frame {start[i]}, before the end of shot {i - 1} at frame {end[i - 1]}")

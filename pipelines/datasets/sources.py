@@ -7,10 +7,9 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.datasets.annotations import VideoAnnotation
-from pipelines.datasets.bbc import is_bbc, is_bbc_file, read_bbc, read_bbc_file
 from pipelines.datasets.chapters import is_chapters, read_chapters
+from pipelines.datasets.frame_lists import is_bbc, is_ovsd, read_bbc, read_ovsd, read_scene_file
 from pipelines.datasets.movienet import is_movienet, read_movienet
-from pipelines.datasets.ovsd import is_ovsd, is_ovsd_file, read_ovsd, read_ovsd_file
 from pipelines.datasets.parsing import fault, listed_names
 from pipelines.datasets.scene_files import is_scene_files, read_scenes_csv, read_scenes_json
 from pipelines.datasets.shot_features import read_shot_features, shot_feature_files
@@ -36,10 +35,8 @@ def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAn
         return _from_features(path)
     if is_chapters(path):
         return read_chapters(path)
-    if is_bbc_file(path):
-        return read_bbc_file(path)
-    if is_ovsd_file(path):
-        return read_ovsd_file(path)
+    if (record := read_scene_file(path)) is not None:
+        return record
     folder = real(path).parent
     if folder.name == "label318" and (videos := read_movienet(folder.parent.parent, only=path.stem)):
         return videos[0]

@@ -13,17 +13,10 @@ from pipelines.settings import Grouping
 def check_replaceable(
     path: Path, video: str | Path, is_same: Callable[[VideoFacts], bool], names: Collection[str] = ()
 ) -> None:
-    """Check that a new result may replace the file at ``path``, so that no correction is lost.
-
-    Args:
-        path: may be missing.
-        video: of the new result.
-        is_same: whether the video of a ``scenes.json`` is that video.
-        names: names of scenes in the new result; any other name was given by hand.
-
-    Raises:
-        StoreError: one line, if it is not a prediction of this video, or was corrected by hand.
-    """
+    """Check that a new result, of ``video``, may replace the file at ``path``, which may be missing, so that no
+    correction is lost. ``is_same``: whether the video of a ``scenes.json`` is that video; ``names``: names of scenes in
+    the new result, any other name was given by hand. Raises StoreError if the file is not a prediction of this video,
+    or was corrected by hand."""
     if not path.exists():
         return
     from pipelines.datasets.scene_files import read_scene_list  # start-up time: NumPy

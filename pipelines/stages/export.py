@@ -54,12 +54,9 @@ def without_exports(files: Sequence[Path]) -> list[Path]:
 
 
 def export(file: Path | str, settings: ExportSettings) -> ExportResult:
-    """Write the scenes of a ``scenes.json`` in another format.
-
-    Raises:
-        BasslError: one line, for a ``scenes.json`` that cannot be read, a named video that is another one, an ending
-            that no format or several have, or a path that cannot be written, is the video or is the ``scenes.json``.
-    """
+    """Write the scenes of a ``scenes.json`` in another format. Raises BasslError for a ``scenes.json`` that cannot be
+    read, a named video that is another one, an extension of no format or of several, or a path that cannot be written,
+    is the video or is the ``scenes.json``."""
     from pipelines.datasets.scene_files import read_scene_list, with_video  # start-up time: numpy
 
     file, output = Path(file), settings.run.output

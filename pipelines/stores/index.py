@@ -180,18 +180,6 @@ def window_rows(
     return np.asarray(np.clip(window, first[:, None], last[:, None]), np.int64)
 
 
-def write_index(
-    path: Path,
-    videos: Sequence[IndexedVideo],
-    settings: Mapping[str, Any],
-    doubtful: Literal["end", "ignore"] = "end",
-    features: Mapping[str, Path] | None = None,
-) -> None:
-    """Write an index of videos. Raises as :func:`joined` and :func:`save_index`; an existing file then stays
-    unchanged."""
-    save_index(joined(path, videos, settings, doubtful, features or {}))
-
-
 def save_index(index: Index) -> None:
     """Write an index of :func:`joined`. Raises BasslError if its path cannot be written."""
     path, home = index.path, index.path.parent
@@ -220,8 +208,8 @@ def joined(
     path: Path,
     videos: Sequence[IndexedVideo],
     settings: Mapping[str, Any],
-    doubtful: Literal["end", "ignore"],
-    features: Mapping[str, Path],
+    doubtful: Literal["end", "ignore"] = "end",
+    features: Mapping[str, Path] = {},
 ) -> Index:
     """An index of the videos, sorted by id, with feature stores by encoder, not yet written. Raises StoreError if two
     videos have one id or different numbers of keyframes, or the shots of a video contradict each other."""

@@ -45,10 +45,23 @@ def test_each_format_can_be_chosen_by_name(bassl: Bassl, name: str) -> None:
     assert sorted(Path.cwd().iterdir()) == sorted(Path.cwd() / name for name in ("scenes.json", path.name))
 
 
-def test_the_suffix_of_the_output_selects_the_format(bassl: Bassl) -> None:
-    code, out, err = bassl("export", "scenes.json", "-o", "made/cut list.EDL", "--shots")
-    assert (code, out, err.splitlines()[-1]) == (0, "", "3 shots; wrote made/cut list.EDL")
-    assert Path("made/cut list.EDL").read_text().startswith("TITLE: video\nFCM: DROP FRAME\n")
+@pytest.mark.parametrize(
+    ("arguments", "says", "path", "start"),
+    [
+        (["-o", "made/cut list.EDL", "--shots"], "3 shots", "made/cut list.EDL", "TITLE: video\nFCM: DROP FRAME\n"),
+        (["--to", "jsonl", "-o", "list.txt"], "2 scenes", "list.txt", "{"),
+        (["--to", "csv"], "2 scenes", "scenes.csv", "Scene Number,"),
+        (["./scenes.json", "--to", "csv", "-o", "made.csv"], "2 scenes", "made.csv", "Scene Number,"),
+    ],
+    ids=["by the extension", "by name", "over an older export", "one file named twice"],
+)
+def test_an_export_has_the_format_of_its_name_or_extension(
+    bassl: Bassl, arguments: list[str], says: str, path: str, start: str
+) -> None:
+    Path("scenes.csv").write_text("old")
+    code, out, err = bassl("export", "scenes.json", *arguments)
+    assert (code, out, err.splitlines()[-1]) == (0, "", f"{says}; wrote {path}")
+    assert Path(path).read_text().startswith(start)
 
 
 def test_a_named_video_of_another_length_is_refused(bassl: Bassl, video: Path) -> None:
@@ -86,23 +99,6 @@ def test_an_export_to_stdout_is_utf_8_whatever_the_terminal_is(bassl: Bassl) -> 
     environment = ENVIRONMENT | {"PYTHONIOENCODING": "ascii"}
     run = subprocess.run(command, env=environment, capture_output=True, check=True, timeout=120)
     assert run.stdout.decode().startswith("0:00 Café\n")
-
-
-def test_json_is_no_format_to_export_to(bassl: Bassl) -> None:
-    for name in ("other.json", "-"):
-        code, _, err = bassl("export", "-o", name)
-        assert (code, err) == (2, f"bassl: {name}: can be any format; give one with --to\n")
-
-
-def test_a_named_format_takes_precedence_over_the_suffix(bassl: Bassl) -> None:
-    assert bassl("export", "--to", "jsonl", "-o", "list.txt", "--quiet") == (0, "", "")
-    assert len(Path("list.txt").read_text().splitlines()) == 2
-
-
-def test_an_older_export_is_replaced(bassl: Bassl) -> None:
-    Path("scenes.csv").write_text("old")
-    assert bassl("export", "--to", "csv")[0] == 0
-    assert Path("scenes.csv").read_text().startswith("Scene Number,")
 
 
 def test_the_video_is_also_searched_beside_scenes_json(bassl: Bassl, video: Path) -> None:
@@ -174,6 +170,8 @@ def test_without_the_video_an_export_uses_the_stored_timecode_and_sound_and_warn
         ([], ["--to FORMAT", "csv", "label-studio", "-o FILE"]),
         (["--to", "avid"], ["'avid'", "edl"]),
         (["-o", "scenes.txt"], ["scenes.txt", ".csv"]),
+        (["-o", "other.json"], ["other.json: can be any format; give one with --to"]),
+        (["-o", "-"], ["-: can be any format; give one with --to"]),
         (["-o", "scenes.xml"], ["--to fcp7", "--to matroska"]),
         (["gone.json", "--to", "csv"], ["gone.json"]),
         (["--to", "csv", "-o", "scenes.json"], ["scenes.json: is an input of this command"]),
@@ -181,7 +179,7 @@ def test_without_the_video_an_export_uses_the_stored_timecode_and_sound_and_warn
         (["--to", "csv", "-o", "."], ["is a folder"]),
         (["text.json", "--to", "csv"], ["text.json"]),
     ],
-    ids=range(9),
+    ids=range(11),
 )
 def test_wrong_options_give_a_one_line_error(bassl: Bassl, arguments: list[str], words: list[str]) -> None:
     Path("video.mp4").write_text("the video")
@@ -193,16 +191,6 @@ def test_wrong_options_give_a_one_line_error(bassl: Bassl, arguments: list[str],
     assert line.startswith("bassl: ")
     assert all(word in line for word in words)
     assert {path.name: path.read_bytes() for path in Path.cwd().iterdir()} == before
-
-
-def test_export_reads_the_output_of_predict(bassl: Bassl, video: Path, model: Path) -> None:
-    assert (
-        bassl("predict", video, "--model", model, "--scenes", 2, "-o", "scenes.json", "--overwrite", "--quiet")[0] == 0
-    )
-    assert bassl("export", "-o", "scenes.ndjson", "--quiet") == (0, "", "")
-    rows = [json.loads(line) for line in Path("scenes.ndjson").read_text().splitlines()]
-    written = json.loads(Path("scenes.json").read_text())
-    assert [{"video": str(video), **scene} for scene in written["scenes"]] == rows
 
 
 def test_several_files_are_exported_beside_themselves_or_into_a_folder_and_a_bad_one_fails_alone(bassl: Bassl) -> None:
@@ -225,11 +213,6 @@ def test_for_a_folder_the_message_says_how_to_name_its_files(bassl: Bassl, comma
     Path("out").mkdir()
     run = bassl(*command.split(), "out")
     assert (run.code, run.err) == (2, "bassl: out: is a folder; name files of scenes in it, such as out/*.json\n")
-
-
-def test_a_file_that_is_named_twice_is_exported_once_under_its_own_name(bassl: Bassl) -> None:
-    run = bassl("export", "scenes.json", "./scenes.json", "--to", "csv", "-o", "made.csv")
-    assert (run.code, run.err) == (0, "2 scenes; wrote made.csv\n")
 
 
 @pytest.mark.parametrize("command", [("export", "--to", "edl"), ("report",), ("split", "--chapters"), ("save-images",)])

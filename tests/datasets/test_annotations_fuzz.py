@@ -15,9 +15,8 @@ import numpy as np
 import pytest
 
 from pipelines.datasets.annotations import KeyframeFolder, VideoAnnotation, check_labels
-from pipelines.datasets.bbc import read_bbc
+from pipelines.datasets.frame_lists import read_bbc, read_ovsd
 from pipelines.datasets.movienet import read_movienet
-from pipelines.datasets.ovsd import read_ovsd
 from pipelines.datasets.parsing import read_text, text_lines
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import DatasetError

@@ -16,7 +16,7 @@ from pipelines.datasets import keyframe_reader as module
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import DatasetError
 from pipelines.stages.build_index import build_index
-from pipelines.stores.index import read_index, write_index
+from pipelines.stores.index import joined, read_index, save_index
 from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots
 from tests.small_index import video
 from tests.small_stores import jpeg, put_store, read_all, refusal
@@ -182,7 +182,7 @@ def test_a_store_with_invalid_jpegs_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_video_without_keyframes_is_refused(tmp_path: Path) -> None:
-    write_index(tmp_path / "none.h5", [video("a")], {})
+    save_index(joined(tmp_path / "none.h5", [video("a")], {}))
     reader = KeyframeReader(tmp_path / "none.h5")
     refusal(lambda: reader.read(np.array([0]), np.array([[0]])), tmp_path / "none.h5", "no keyframes")
 

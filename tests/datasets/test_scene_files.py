@@ -76,6 +76,8 @@ def changed(keys: list[Any], value: Any) -> dict[str, Any]:
         (["video"], [], "the video is not an object"),
         (["video", "path"], None, "null is not the path of the video"),
         (["video", "path"], "", "'' is not usable as the id of a video"),
+        (["video", "path"], "a\0b.mp4", "is not the path of a video"),
+        (["video", "path"], "\ud800.mp4", "is not the path of a video"),
         (["video", "id"], "a\0b", "is not usable as the id of a video"),
         (["video", "frame_rate"], 0, "0.0 is not a number of frames per second"),
         (["shots"], {}, "an object is not the shots of the file"),
@@ -110,9 +112,11 @@ def test_a_damaged_scenes_json_is_refused(tmp_path: Path, keys: list[Any], value
     refusal(lambda: read_scenes_json(path), path, message, error=DatasetError)
 
 
-@pytest.mark.parametrize(
-    "content", ["", "{", "[1, 2]", "null", "[" * 100_000, '{"a":' * 100_000, "NaN", '{"a":1,"a":2}']
-)
+NO_JSON = ("", "{", "[1, 2]", "null", "[" * 100_000, '{"a":' * 100_000, '{"a":1,"a":2}')
+NO_NUMBERS = ("NaN", "1e999", "-1e999", "1" + "0" * 400)
+
+
+@pytest.mark.parametrize("content", [*NO_JSON, *NO_NUMBERS, *(f'{{"a": {number}}}' for number in NO_NUMBERS)])
 def test_json_that_is_not_a_scenes_json_is_refused(tmp_path: Path, content: str) -> None:
     path = put(tmp_path / "a.json", content)
     refusal(lambda: read_scenes_json(path), path, error=DatasetError)

@@ -20,7 +20,7 @@ from pipelines.options import with_options
 from pipelines.stages.build_index import IndexReport, IndexSettings, SplitStatistics, build_index
 from pipelines.stages.build_index.building import missing, statistics
 from pipelines.stores.features import feature_file, open_features
-from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, read_index, write_index
+from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, save_index
 from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.inputs import video_ids
 from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, put_chapters, put_npz, put_ovsd, scenes_json
@@ -427,7 +427,7 @@ def test_statistics_by_split() -> None:
         video("e", [NO_LABEL], "pretrain"),
         video("f", [NO_LABEL]),
     ]
-    write_index(Path("i.h5"), videos, {})
+    save_index(joined(Path("i.h5"), videos, {}))
     assert statistics(read_index(Path("i.h5"))) == [
         SplitStatistics("train", videos=2, labelled=1, scenes=3, shots=6, hours=3.0),
         SplitStatistics("val", videos=1, labelled=1, scenes=2, shots=2, hours=1.0),
@@ -439,7 +439,7 @@ def test_statistics_by_split() -> None:
 
 
 def test_statistics_of_a_single_split_have_no_total() -> None:
-    write_index(Path("i.h5"), [video("a", [1, 0])], {})
+    save_index(joined(Path("i.h5"), [video("a", [1, 0])], {}))
     assert statistics(read_index(Path("i.h5"))) == [SplitStatistics("none", 1, 1, 2, 2, 1.0)]
 
 
@@ -536,7 +536,7 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("single.h5 triple.h5", {}, ("1 (single.h5), 3 (triple.h5)",)),
     ("damaged", {}, ("damaged/01.npz",)),
     ("widths/vgg", {}, ("vgg-4d", "different widths", "4 and 5")),
-    ("far/vgg", {}, ("shot 2 of vgg/01", "outside the valid range")),
+    ("far/vgg", {}, ("far/vgg/01.npz: shot 2, ", "outside the valid range")),
     ("one/bbc two/bbc", {}, ("'bbc/01'",)),
     ("two/bbc", NEW, ("bbc-4d/bbc_01-", "other features", "--feature-folder")),
     (STORES, {"labels": "nowhere.csv"}, ("nowhere.csv: no such file or folder",)),

@@ -30,7 +30,7 @@ from pipelines.stages.build_index import build_index
 from pipelines.stages.pretrain import PretrainSettings, loop, pretrain, validation as pretrain_validation
 from pipelines.stages.pretrain.data import PretextWindows, noise_of
 from pipelines.stages.pretrain.model import PretrainModel, make_trainer, take_step
-from pipelines.stores.index import IndexedVideo, read_index, window_rows, write_index
+from pipelines.stores.index import IndexedVideo, joined, read_index, save_index, window_rows
 from pipelines.stores.jpeg import from_jpeg
 from pipelines.training import loops
 from pipelines.training.distributed import Process
@@ -209,7 +209,7 @@ def test_a_run_can_be_resumed_only_with_the_same_features_and_shots(
         IndexedVideo(name, name, index.frames[rows] + 1, index.seconds[rows], index.label[rows], split)
         for name, rows, split in zip(index.video_ids, map(index.span, range(3)), index.splits, strict=True)
     ]
-    write_index(tmp_path / "index.h5", videos, {})
+    save_index(joined(tmp_path / "index.h5", videos, {}))
     refused("another index", index=tmp_path / "index.h5")
 
 

@@ -12,16 +12,16 @@ import numpy as np
 import pytest
 
 from pipelines.stores.features import (
-    SCHEMA,
-    VERSION,
     feature_file,
     features_of,
+    find_features,
     is_current,
+    is_store,
     open_features,
     shots_checksum,
+    store_path,
     write_features,
 )
-from pipelines.stores.hdf5 import create_store
 from pipelines.stores.index import Index
 from tests.small_index import pictured, video, written
 from tests.small_stores import damaged, forge, put_features, refusal
@@ -108,23 +108,14 @@ def test_truncated_and_changed_files_are_refused(tmp_path: Path) -> None:
         refusal(lambda: open_features(path), path, "delete it, and make it with `bassl encode`")
 
 
-def test_stores_of_another_schema_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "f.h5"
-    refusal(lambda: open_features(path), path, "no such file")
-    with create_store(path, "bassl.index", VERSION):
-        pass
-    refusal(lambda: open_features(path), path, "bassl.index", "bassl.features")
-    with create_store(path, SCHEMA, 9):
-        pass
-    refusal(lambda: open_features(path), path, "version 9")
-
-
 NOT_FINITE = np.full((30, 6), np.nan, np.float16)
 
 
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
+        ({"@schema": "bassl.index"}, "is a bassl.index file, not a bassl.features file"),
+        ({"@schema_version": 9}, "is version 9 of bassl.features"),
         ({"features": None}, "features"),
         ({"features": np.zeros((30, 6), np.int16)}, "contiguous floats"),
         ({"features": np.zeros(30, np.float16)}, "contiguous floats"),
@@ -292,3 +283,47 @@ def test_rows_of_other_videos_are_not_read(tmp_path: Path) -> None:
     for row in (-1, 4, 8):
         with pytest.raises(KeyError):
             rows[np.array([0, row])]
+
+
+# Which stores belong to an index
+
+
+def put_zeros(store: Path, *videos: str) -> Path:
+    return put_features(store, store.name, {name: np.zeros((4, 2), np.float32) for name in videos})
+
+
+def test_a_folder_of_stores_is_not_a_store(tmp_path: Path) -> None:
+    store = put_zeros(store_path(tmp_path, "vgg"), "a")
+    assert is_store(store)
+    assert not is_store(tmp_path)
+    assert not is_store(tmp_path / "none")
+
+
+def test_features_are_searched_in_the_index_first_and_then_in_the_folder(tmp_path: Path) -> None:
+    own, folder = tmp_path / "own", tmp_path / "features"
+    index = written(tmp_path / "index.h5", video("a"), video("b"), features={"vgg": own})
+    assert find_features(index, "vgg", folder) == ()
+    put_zeros(folder / "vgg", "a")
+    assert find_features(index, "vgg", folder) == ()
+    assert find_features(index, "vgg", folder, [0]) == (folder / "vgg",)
+    put_zeros(folder / "vgg", "b")
+    assert find_features(index, "vgg", folder) == (folder / "vgg",)
+    put_zeros(own, "a")
+    assert find_features(index, "vgg", folder) == (own,)
+    assert find_features(index, "other", folder) == ()
+
+
+def test_features_in_several_stores_are_used_only_if_together_complete(tmp_path: Path) -> None:
+    one, two = put_zeros(tmp_path / "one", "a"), put_zeros(tmp_path / "two", "b")
+    index = written(tmp_path / "index.h5", video("a"), video("b"), features={"one": one, "two": two})
+    assert find_features(index, "two + one", tmp_path) == (two, one)
+    assert find_features(index, "one + three", tmp_path) == ()
+
+
+def test_two_stores_with_one_video_are_refused(tmp_path: Path) -> None:
+    one, two = put_zeros(tmp_path / "one", "a", "c"), put_zeros(tmp_path / "two", "b", "c")
+    apart = written(tmp_path / "index.h5", video("a"), video("b"), features={"one": one, "two": two})
+    assert find_features(apart, "one + two", tmp_path) == (one, two)
+    twice = written(tmp_path / "index.h5", video("a"), video("c"), features={"one": one, "two": two})
+    refusal(lambda: find_features(twice, "one + two", tmp_path), twice.path, "several encoders", "--features", one, two)
+    assert find_features(twice, "one", tmp_path) == (one,)

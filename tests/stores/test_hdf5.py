@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import h5py
@@ -90,22 +91,17 @@ def test_a_full_disk_gives_a_one_line_error(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_folder_that_cannot_be_made_gives_a_one_line_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("file/a.h5", "its folder cannot be made"),
+        ("a" * 260 + ".h5", r"cannot be written \(file name too long\)$"),
+    ],
+)
+def test_a_path_that_cannot_be_written_gives_a_one_line_error(tmp_path: Path, name: str, reason: str) -> None:
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(BasslError, match=r"a\.h5: its folder cannot be made"), _store(tmp_path / "file" / "a.h5"):
+    with pytest.raises(BasslError, match=rf"\.h5: {reason}"), create_store(tmp_path / name, "bassl.test", 3):
         pass
-
-
-def test_a_name_that_is_too_long_gives_a_one_line_error(tmp_path: Path) -> None:
-    with (
-        pytest.raises(BasslError, match=r"\.h5: cannot be written \(file name too long\)$"),
-        _store(tmp_path / ("a" * 260 + ".h5")),
-    ):
-        pass
-
-
-def _store(path: Path):  # type: ignore[no-untyped-def]
-    return create_store(path, "bassl.test", 3)
 
 
 def _fill(path: Path, limit: int) -> None:
@@ -147,32 +143,58 @@ def test_a_missing_store_is_refused(tmp_path: Path) -> None:
     assert str(caught.value) == f"{path}: no such file; make it"
 
 
-def test_a_folder_is_refused_as_a_store(tmp_path: Path) -> None:
-    assert "is not a file" in complaint(tmp_path)
+def put_foreign(path: Path) -> None:
+    with h5py.File(path, "w") as file:
+        file["numbers"] = np.arange(3)
 
 
-def test_a_pipe_is_refused_without_reading_it(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe.h5")
-    assert "is not a file" in complaint(tmp_path / "pipe.h5")
+def put_changed(path: Path) -> None:
+    with h5py.File(make(path), "r+") as file:
+        file["numbers"][0, 0] = 7
 
 
-def test_an_impossible_file_name_is_not_reported_as_damage(tmp_path: Path) -> None:
+def put_other(path: Path) -> None:
+    with create_store(path, "bassl.other", 3):
+        pass
+
+
+NOT_STORES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a folder": (Path.mkdir, "is not a file"),
+    "a pipe, which is not read": (os.mkfifo, "is not a file"),
+    "HDF5 from elsewhere": (put_foreign, "is not a file of bassl"),
+    "changed by another program": (put_changed, "does not fit its checksum"),
+    "bytes after the end": (
+        lambda path: path.write_bytes(make(path).read_bytes() + b"\0"),
+        "does not fit its checksum",
+    ),
+    "another schema": (put_other, "is a bassl.other file, not a bassl.test file"),
+}
+CONTENTS = (b"", b"\0" * 600, b"text\n" * 200, b"[" * 512, b"{}", b"\xff" * 4000, b"1" * 600)
+NOT_STORES |= {
+    f"content {content[:4]!r}": (lambda path, content=content: path.write_bytes(content), "is not a file of bassl")
+    for content in CONTENTS
+}
+
+
+@pytest.mark.parametrize("name", NOT_STORES)
+def test_a_file_that_is_not_an_intact_store_is_refused(tmp_path: Path, name: str) -> None:
+    put, words = NOT_STORES[name]
+    put(tmp_path / "a.h5")
+    assert words in complaint(tmp_path / "a.h5")
+
+
+def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
+    path = make(tmp_path / "a.h5")
+    assert "is version 3 of bassl.test, but this program reads 4" in complaint(path, version=4)
+
+
+def test_a_file_that_cannot_be_opened_is_not_reported_as_damaged(tmp_path: Path) -> None:
     path = tmp_path / ("a" * 300)
     assert refusal(lambda: whole(path)) == f"{path}: cannot be read (file name too long)"
-
-
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may read every file")
-def test_a_file_without_read_permission_is_not_reported_as_damaged(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.h5")
-    path.chmod(0)
-    assert refusal(lambda: whole(path)) == f"{path}: cannot be read (permission denied)"
-
-
-@pytest.mark.parametrize("content", [b"", b"\0" * 600, b"text\n" * 200, b"[" * 512, b"{}", b"\xff" * 4000, b"1" * 600])
-def test_a_file_that_is_not_hdf5_is_refused(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "a.h5"
-    path.write_bytes(content)
-    assert "is not a file of bassl" in complaint(path)
+    if os.geteuid() != 0:  # root may read every file
+        path = make(tmp_path / "a.h5")
+        path.chmod(0)
+        assert refusal(lambda: whole(path)) == f"{path}: cannot be read (permission denied)"
 
 
 @pytest.mark.parametrize(
@@ -194,31 +216,6 @@ def test_an_invalid_checksum_header_is_refused(tmp_path: Path, seal: object) -> 
     complaint(path)
 
 
-def test_an_hdf5_file_from_elsewhere_is_refused(tmp_path: Path) -> None:
-    path = tmp_path / "a.h5"
-    with h5py.File(path, "w") as file:
-        file["numbers"] = np.arange(3)
-    assert "is not a file of bassl" in complaint(path)
-
-
-def test_a_store_changed_by_another_program_is_refused(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.h5")
-    with h5py.File(path, "r+") as file:
-        file["numbers"][0, 0] = 7
-    assert "does not fit its checksum" in complaint(path)
-
-
-def test_a_store_of_another_schema_is_refused(tmp_path: Path) -> None:
-    with create_store(tmp_path / "a.h5", "bassl.other", 3):
-        pass
-    assert "is a bassl.other file, not a bassl.test file" in complaint(tmp_path / "a.h5")
-
-
-def test_a_store_of_another_version_is_refused(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.h5")
-    assert "is version 3 of bassl.test, but this program reads 4" in complaint(path, version=4)
-
-
 def test_a_store_truncated_at_any_place_is_refused(tmp_path: Path) -> None:
     content = make(tmp_path / "a.h5").read_bytes()
     path = tmp_path / "cut.h5"
@@ -226,12 +223,6 @@ def test_a_store_truncated_at_any_place_is_refused(tmp_path: Path) -> None:
         path.write_bytes(content[:length])
         message = complaint(path)
         assert "is cut short" in message or (length < 512 and "is not a file of bassl" in message)
-
-
-def test_a_store_with_bytes_after_its_end_is_refused(tmp_path: Path) -> None:
-    path = make(tmp_path / "a.h5")
-    path.write_bytes(path.read_bytes() + b"\0")
-    assert "does not fit its checksum" in complaint(path)
 
 
 def test_a_changed_byte_is_detected_except_in_data_with_its_own_checksum(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from pipelines.options import with_options
 from pipelines.progress import VideoProgress
 from pipelines.stages.extract_sound import SoundSettings, extract_sound
 from pipelines.stores.features import features_of
-from pipelines.stores.index import IndexedVideo, read_index, write_index
+from pipelines.stores.index import IndexedVideo, joined, read_index, save_index
 from pipelines.video import sound
 from tests import videos
 from tests.command import Bassl
@@ -150,7 +150,7 @@ def test_sound_features_of_joined_recordings_equal_those_of_each_alone(tmp_path:
 def index_of(path: Path, *names: str) -> Path:
     frames = np.array([[0, 60], [60, 144]])
     labels = np.zeros(2, np.int8)
-    write_index(path, [IndexedVideo(name, name, frames, frames / 24, labels) for name in names], {})
+    save_index(joined(path, [IndexedVideo(name, name, frames, frames / 24, labels) for name in names], {}))
     return path
 
 
