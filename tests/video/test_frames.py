@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipelines.video.frames import FrameReader, YUVImage, halve, rgb, shown_size, small_rgb, upright
+from pipelines.video.frames import FrameReader, YUVImage, halve, rgb, shown_size, small_rgb
 from tests import videos
 
 RGBImage = NDArray[np.uint8]
@@ -125,25 +125,6 @@ def test_halving_averages_four_pixels(rng: np.random.Generator) -> None:
     image = yuv(rng, 64, 32)
     mean = image.y.reshape(16, 2, 32, 2).mean(axis=(1, 3))
     assert np.abs(halve(image).y - mean).max() <= 0.5
-
-
-def test_frames_of_a_video_that_changes_its_size_are_resized_to_the_first(tmp_path: Path) -> None:
-    reader = FrameReader(1000)
-    sizes = [(160, 96), (64, 128), (161, 97)]
-    paths = [
-        videos.write_video(tmp_path / f"{width}.mkv", videos.pictures(1, width=width, height=height), codec="ffv1")
-        for width, height in sizes
-    ]
-    assert {rgb(reader.read(first_frame(path))).shape for path in paths} == {(96, 160, 3)}
-
-
-@pytest.mark.parametrize("turns", [0, 1, 2, 3])
-def test_upright_rotates_clockwise(rng: np.random.Generator, turns: int) -> None:
-    planes = rng.integers(0, 256, (4, 6, 3)).astype(np.uint8)
-    expected = np.rot90(planes, -turns)
-    image = YUVImage(*np.moveaxis(planes, 2, 0), np.eye(3, 4, dtype=np.float32))
-    turned = upright(image, (expected.shape[1], expected.shape[0]), turns)
-    np.testing.assert_array_equal(turned, expected)
 
 
 @pytest.mark.parametrize(

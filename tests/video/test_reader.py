@@ -62,19 +62,12 @@ def test_a_video_becomes_its_shots_with_their_times(video: Path) -> None:
     assert reader.warnings == []
 
 
-def test_keyframes_are_at_one_two_and_three_quarters_of_a_shot(video: Path) -> None:
-    for shot in read(video):
-        start, length = shot.start_frame, shot.end_frame - shot.start_frame
-        expected = (start + length // 4, start + length // 2, start + length * 3 // 4)
-        assert shot.keyframe_indices == expected
-        assert tuple(map(videos.number_of, shot.keyframes)) == expected
-
-
-@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("count", [1, 2, 3, 5])
 def test_any_number_of_keyframes_is_evenly_spaced(video: Path, count: int) -> None:
-    first = read(video, keyframes=count)[0]
-    assert first.keyframe_indices == tuple(30 * k // (count + 1) for k in range(1, count + 1))
-    assert tuple(map(videos.number_of, first.keyframes)) == first.keyframe_indices
+    for shot in read(video, keyframes=count):
+        start, length = shot.start_frame, shot.end_frame - shot.start_frame
+        expected = tuple(start + length * k // (count + 1) for k in range(1, count + 1))
+        assert shot.keyframe_indices == tuple(map(videos.number_of, shot.keyframes)) == expected
 
 
 @given(st.integers(0, 10**6), st.integers(1, 10**6), st.integers(1, 9))
@@ -91,13 +84,6 @@ def test_keyframes_are_limited_in_height_and_not_enlarged(tmp_path: Path, video:
     assert read(large)[0].keyframes[0].shape == (240, 320, 3)
     assert read(large, lines=100)[0].keyframes[0].shape == (100, 133, 3)
     assert read(video)[0].keyframes[0].shape == (96, 160, 3)
-
-
-def test_colours_of_keyframes_equal_ffmpegs(video: Path) -> None:
-    whole = videos.decoded(video)
-    for shot in read(video):
-        for index, keyframe in zip(shot.keyframe_indices, shot.keyframes, strict=True):
-            assert np.abs(keyframe.astype(float) - whole[index]).mean() < 4  # at edges of colours only
 
 
 def test_times_come_from_timestamps(tmp_path: Path) -> None:
@@ -191,10 +177,6 @@ def test_a_shot_list_replaces_the_detector(video: Path, tmp_path: Path) -> None:
     listed = tmp_path / "shots.txt"
     listed.write_text("7\n50\n")
     assert cuts_of(read(video, shots=listed)) == [7, 50]
-
-
-def test_a_shot_list_of_a_longer_video_is_refused(video: Path, tmp_path: Path) -> None:
-    listed = tmp_path / "shots.txt"
     listed.write_text("7\n500\n")
     with pytest.raises(DatasetError, match=r"shots\.txt: lists frame 500, but the video has 120"):
         read(video, shots=listed)
@@ -271,15 +253,16 @@ def test_every_detector_accepts_the_smallest_frame_size(tmp_path: Path, detector
     read(path, detector=detector)
 
 
-@pytest.mark.parametrize("quarter_turns", [1, 2, 3])
-def test_keyframes_of_a_rotated_video_are_upright(video: Path, tmp_path: Path, quarter_turns: int) -> None:
+@pytest.mark.parametrize("quarter_turns", [0, 1, 2, 3])
+def test_keyframes_are_upright_and_have_the_colors_of_ffmpeg(video: Path, tmp_path: Path, quarter_turns: int) -> None:
     stored = videos.decoded(video)
     reader = VideoReader(videos.rotated(video, tmp_path / "turned.mp4", quarter_turns), ReaderSettings())
     shots = list(reader)
     for shot in shots:
         for index, keyframe in zip(shot.keyframe_indices, shot.keyframes, strict=True):
             assert keyframe.shape == (reader.facts.height, reader.facts.width, 3)
-            assert np.abs(keyframe.astype(float) - np.rot90(stored[index], -quarter_turns)).mean() < 4
+            difference = keyframe.astype(float) - np.rot90(stored[index], -quarter_turns)
+            assert np.abs(difference).mean() < 4  # at edges only
 
 
 def test_keyframes_have_square_pixels(video: Path, tmp_path: Path) -> None:
@@ -287,16 +270,6 @@ def test_keyframes_have_square_pixels(video: Path, tmp_path: Path) -> None:
     assert read(wide)[0].keyframes[0].shape == (96, 320, 3)
     turned = videos.write_video(tmp_path / "wide.mp4", videos.pictures(30), pixel_aspect=Fraction(2))
     assert read(videos.rotated(turned, tmp_path / "turned.mp4", 1))[0].keyframes[0].shape == (160, 48, 3)
-
-
-@pytest.mark.parametrize("pixel_format", ["yuv420p10le", "yuv422p", "yuv444p"])
-def test_other_pixel_formats_give_the_same_shots_and_similar_keyframes(
-    video: Path, tmp_path: Path, pixel_format: str
-) -> None:
-    other = read(videos.write_video(tmp_path / "other.mkv", videos.pictures(120, CUTS), pixel_format=pixel_format))
-    assert cuts_of(other) == list(CUTS)
-    for one, two in zip(read(video), other, strict=True):
-        assert np.abs(np.stack(one.keyframes).astype(float) - np.stack(two.keyframes)).mean() < 4
 
 
 def test_a_gif_is_read_as_a_video(tmp_path: Path) -> None:
@@ -336,10 +309,6 @@ def numbered_images(count: int) -> Iterator[tuple[int, YUVImage]]:
         yield index, YUVImage(plane, half, half, np.eye(3, 4, dtype=np.float32))
 
 
-def held_count(held: FrameBuffer) -> int:
-    return len(held._older) + len(held._recent)
-
-
 @settings(deadline=None, max_examples=60)
 @given(
     frames=st.integers(1, 4000),
@@ -354,7 +323,7 @@ def test_a_long_shot_stays_within_the_memory_budget_with_keyframes_near_their_pl
     most = 0
     for index, image in numbered_images(frames):
         held.add(index, image)
-        most = max(most, held_count(held))
+        most = max(most, len(held._older) + len(held._recent))
     assert most <= capacity + 1 + recent
     for share in shares:
         index = int(share * frames)

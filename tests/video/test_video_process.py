@@ -53,27 +53,18 @@ def test_shots_from_the_child_process_equal_those_of_the_reader(video: Path) -> 
     assert process.warnings == reader.warnings == []
 
 
-def test_warnings_are_passed_to_the_parent(video: Path, tmp_path: Path) -> None:
+def test_settings_reach_the_child_and_progress_and_warnings_the_parent(tmp_path: Path) -> None:
     whole = videos.write_video(tmp_path / "whole.mkv", videos.pictures(120))
-    with VideoProcess(videos.truncated(whole, tmp_path / "cut.mkv", 0.6), ReaderSettings()) as process:
-        list(process)
-    assert any("ends early" in warning for warning in process.warnings)
-
-
-def test_progress_is_passed_to_the_parent(video: Path) -> None:
-    progress: list[tuple[float, float | None]] = []
-    with VideoProcess(video, ReaderSettings(), lambda done, total: progress.append((done, total))) as process:
-        list(process)
-    assert progress[-1] == pytest.approx((5.0, 5.0))
-
-
-def test_shot_lists_and_settings_are_passed_to_the_child(video: Path, tmp_path: Path) -> None:
-    listed = tmp_path / "shots.txt"
+    video, listed = videos.truncated(whole, tmp_path / "cut.mkv", 0.6), tmp_path / "shots.txt"
     listed.write_text("40\n")
-    with VideoProcess(video, ReaderSettings(shots=listed, keyframes=2, lines=48)) as process:
+    progress: list[float] = []
+    settings = ReaderSettings(shots=listed, keyframes=2, lines=48)
+    with VideoProcess(video, settings, lambda done, total: progress.append(done)) as process:
         shots = list(process)
-    assert [shot.end_frame for shot in shots] == [40, 120]
+    assert [shot.end_frame for shot in shots] == [40, process.facts.frames]
     assert np.stack(shots[0].keyframes).shape == (2, 48, 80, 3)
+    assert progress[-1] == process.facts.duration
+    assert any("ends early" in warning for warning in process.warnings)
 
 
 def test_errors_of_the_reader_are_raised_with_their_type(video: Path, tmp_path: Path) -> None:
@@ -88,14 +79,11 @@ def test_errors_of_the_reader_are_raised_with_their_type(video: Path, tmp_path: 
         assert "\n" not in str(caught.value)
 
 
-def test_a_killed_child_process_is_an_error_and_not_a_hang(blocked: Path) -> None:
+def test_a_killed_child_process_is_an_error_and_not_a_hang(blocked: Path, reading: VideoProcess) -> None:
     with VideoProcess(blocked, ReaderSettings()) as process:
         os.kill(pid(process), signal.SIGKILL)
         with pytest.raises(VideoError, match=r"pipe\.mp4: the process that read it died \(signal 9\)"):
             list(process)
-
-
-def test_a_child_process_killed_between_two_shots_is_an_error(reading: VideoProcess) -> None:
     with reading as process:
         shots = iter(process)
         next(shots)
@@ -104,24 +92,18 @@ def test_a_child_process_killed_between_two_shots_is_an_error(reading: VideoProc
             list(shots)
 
 
-def test_a_partly_read_video_leaves_no_process(reading: VideoProcess) -> None:
-    with reading as process:
-        next(iter(process))
-        assert alive(pid(process))
-    assert not alive(pid(process))
-
-
-def test_an_unread_video_leaves_no_process(video: Path, blocked: Path) -> None:
-    for path in (video, blocked):
-        with VideoProcess(path, ReaderSettings()) as process:
-            pass
-        assert not alive(pid(process))
-
-
-def test_an_error_of_the_caller_leaves_no_process(blocked: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), VideoProcess(blocked, ReaderSettings()) as process:
+def test_a_video_that_is_not_read_to_its_end_leaves_no_process(
+    video: Path, blocked: Path, reading: VideoProcess
+) -> None:
+    unread, waiting = VideoProcess(video, ReaderSettings()), VideoProcess(blocked, ReaderSettings())
+    with unread:
+        pass
+    with pytest.raises(KeyboardInterrupt), waiting:
         raise KeyboardInterrupt
-    assert not alive(pid(process))
+    with reading:
+        next(iter(reading))
+        assert alive(pid(reading))
+    assert not any(alive(pid(process)) for process in (unread, waiting, reading))
 
 
 def test_files_in_the_working_folder_do_not_shadow_modules(video: Path, tmp_path: Path) -> None:
