@@ -144,6 +144,16 @@ def write_still(path: Path) -> Path:
     return path
 
 
+def write_huge_frame(path: Path) -> Path:
+    """A GIF whose header promises frames of a gigabyte."""
+    content = BytesIO()
+    Image.new("P", (2, 2)).save(content, "GIF")
+    header = bytearray(content.getvalue())
+    struct.pack_into("<HH", header, 6, 16_000, 16_000)
+    path.write_bytes(header)
+    return path
+
+
 def rotated(source: Path, path: Path, quarter_turns: int) -> Path:
     """A copy of an MP4 with the mark that phones write: turn it clockwise by so many quarters to show it upright."""
     content = bytearray(source.read_bytes())

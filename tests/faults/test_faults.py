@@ -5,18 +5,15 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-import struct
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from pipelines.datasets.scene_files import read_scene_list, read_scenes_csv
 from pipelines.datasets.shot_features import read_shot_features
@@ -243,10 +240,6 @@ def odd_videos(folder: Path) -> dict[str, Path]:
         (folder / name).write_bytes(content)
         return folder / name
 
-    gif = BytesIO()
-    Image.new("P", (2, 2)).save(gif, "GIF")
-    bomb = bytearray(gif.getvalue())
-    struct.pack_into("<HH", bomb, 6, 16_000, 16_000)
     whole = video("whole.mp4").read_bytes()
     late = video("late.ts", container_options={"output_ts_offset": "90000"}).read_bytes()
     (folder / "loop.mp4").symlink_to("loop.mp4")
@@ -263,12 +256,12 @@ def odd_videos(folder: Path) -> dict[str, Path]:
         "joined sizes": file("other.ts", video("a.ts").read_bytes() + video("b.ts", 8, 128, 96).read_bytes()),
         "sound only": videos.write_sound(folder / "sound.m4a"),
         "cover picture": videos.write_sound_with_cover(folder / "cover.mp3"),
-        "huge frame": file("bomb.gif", bytes(bomb)),
+        "huge frame": videos.write_huge_frame(folder / "bomb.gif"),
         "endless playlist": file("list.m3u8", b"#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\nlate.ts\n"),
         "empty": file("empty.mp4", b""),
         "text": file("text.mp4", b"once upon a time\n" * 50),
         "zeros": file("zeros.mp4", bytes(100_000)),
-        "picture": file("picture.mp4", gif.getvalue()),
+        "picture": videos.write_still(folder / "picture.png"),
         "folder": folder,
         "loop of links": folder / "loop.mp4",
         "not there": folder / "gone.mp4",

@@ -12,23 +12,17 @@ from tests.no_videos import NO_VIDEOS
 from tests.videos import CUTS, timed
 
 
-def test_every_frame_is_decoded_once_and_in_order(video: Path) -> None:
+def test_every_frame_is_decoded_once_and_in_order_and_then_the_facts_are_known(video: Path) -> None:
     with VideoDecoder(video) as opened:
-        numbers = [videos.number_of(frame.to_ndarray(format="rgb24")) for _, _, frame in opened.frames()]
-    assert numbers == list(range(120))
-
-
-def test_facts_are_those_of_the_video(video: Path) -> None:
-    facts = timed(video)[1].facts
-    assert (facts.path, facts.width, facts.height, facts.frames, facts.frame_rate) == (str(video), 160, 96, 120, 24.0)
-    assert facts.duration == pytest.approx(5.0)
-
-
-def test_facts_of_a_video_are_available_only_after_reading_it(video: Path) -> None:
-    with VideoDecoder(video) as opened:
-        next(opened.frames())
+        frames = opened.frames()
+        numbers = [videos.number_of(next(frames)[2].to_ndarray(format="rgb24"))]
         with pytest.raises(RuntimeError, match="only when all"):
             _ = opened.facts
+        numbers += [videos.number_of(frame.to_ndarray(format="rgb24")) for _, _, frame in frames]
+    assert numbers == list(range(120))
+    facts = opened.facts
+    assert (facts.path, facts.width, facts.height, facts.frames, facts.frame_rate) == (str(video), 160, 96, 120, 24.0)
+    assert facts.duration == pytest.approx(5.0)
 
 
 @pytest.mark.parametrize("name", ["whole.mkv", "whole.avi", "whole.ts", "whole.h264", "whole.mov", "whole.flv"])

@@ -236,21 +236,24 @@ def test_an_invalid_shot_list_gives_one_line_that_names_the_file_and_the_wrong_l
         read_cuts(path, 24.0)
 
 
-def test_listed_cuts_are_reported_at_their_frame() -> None:
-    detector = KnownCuts([3, 5], Path("list.txt"), [0.0] * 7)
-    image = np.zeros((2, 2, 3), np.uint8)
-    assert [detector.push(index, image) for index in range(7)] == [[], [], [], [3], [], [5], []]
-    assert detector.finish(7) == []
-
-
-def test_listed_cuts_beyond_the_video_are_an_error_that_names_the_list() -> None:
-    with pytest.raises(DatasetError, match=r"^list\.txt: lists frame 7, but the video has 7 frames"):
-        cuts_of(KnownCuts([3, 7, 9], Path("list.txt"), [0.0] * 7), [np.zeros((2, 2, 3), np.uint8)] * 7)
-
-
-def test_listed_seconds_are_rounded_to_the_nearest_frame() -> None:
+def cuts_listed(cuts: Sequence[float]) -> list[int]:
+    """The cuts in a video of six frames at uneven times."""
     times = [0.0, 0.1, 0.2, 0.5, 0.6, 0.7]
-    images = [np.zeros((2, 2, 3), np.uint8)] * 6
-    assert cuts_of(KnownCuts([0.099, 0.34, 0.36, 0.6], Path("list.txt"), times), images) == [1, 2, 3, 4]
-    with pytest.raises(DatasetError, match=r"^list\.txt: lists 0\.900 s, but the video's last frame is at 0\.700 s"):
-        cuts_of(KnownCuts([0.5, 0.9], Path("list.txt"), times), images)
+    return cuts_of(KnownCuts(cuts, Path("list.txt"), times), [np.zeros((2, 2, 3), np.uint8)] * len(times))
+
+
+def test_listed_cuts_are_reported_at_their_frame_or_the_one_nearest_to_their_time() -> None:
+    assert cuts_listed([3, 5]) == [3, 5]
+    assert cuts_listed([0.099, 0.34, 0.36, 0.6]) == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("cuts", "fault"),
+    [
+        ([3, 6, 9], "frame 6, but the video has 6 frames"),
+        ([0.5, 0.9], "0.900 s, but the video's last frame is at 0.700 s"),
+    ],
+)
+def test_listed_cuts_beyond_the_video_are_an_error_that_names_the_list(cuts: list[float], fault: str) -> None:
+    with pytest.raises(DatasetError, match=rf"^list\.txt: lists {fault}"):
+        cuts_listed(cuts)

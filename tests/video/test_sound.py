@@ -154,14 +154,19 @@ def index_of(path: Path, *names: str) -> Path:
     return path
 
 
-def test_sound_is_stored_once_for_each_video(video: Path, tmp_path: Path) -> None:
-    settings = with_options(
-        SoundSettings, index=index_of(tmp_path / "index.h5", "video", "silent"), output=tmp_path / "sound"
-    )
+def test_sound_is_stored_once_for_each_video_and_one_that_cannot_be_read_fails_alone(
+    video: Path, tmp_path: Path
+) -> None:
+    index = index_of(tmp_path / "index.h5", "video", "silent", "pipe")
+    settings = with_options(SoundSettings, index=index, output=tmp_path / "sound")
     silent = videos.write_video(tmp_path / "silent.mp4", videos.pictures(144, (60,)))
-    results = {result.video_id: result for result in extract_sound([video, silent], settings)}
-    assert (results["video"].status, results["video"].shots) == ("done", 2)
-    assert (results["silent"].status, results["silent"].error) == ("failed", f"{silent}: has no sound")
+    os.mkfifo(pipe := tmp_path / "pipe.mp4")
+    other = shutil.copy(video, tmp_path / "other.mkv")
+    results = {result.video_id: result for result in extract_sound([video, silent, pipe, other], settings)}
+    assert (results.pop("video").status, {result.status for result in results.values()}) == ("done", {"failed"})
+    assert results["silent"].error == f"{silent}: has no sound"
+    assert results["pipe"].error.startswith(f"{pipe}: is a pipe")
+    assert "has no video with the id other" in results["other"].error
     assert list(features_in(settings.run.output)) == ["video"]
     stored = features_of(read_index(index_of(tmp_path / "one.h5", "video")), [settings.run.output])
     expected = sound.shot_sounds(video, np.array([[0, 2.5], [2.5, 6.0]]))
@@ -186,22 +191,7 @@ def test_an_interrupt_keeps_finished_videos_and_does_not_wait_for_others(video: 
     assert [path.name for path in settings.run.output.iterdir() if not path.name.startswith(".")] == ["one.h5"]
 
 
-def test_a_pipe_counts_as_one_video_that_fails(video: Path, tmp_path: Path) -> None:
-    os.mkfifo(pipe := tmp_path / "pipe.mp4")
-    settings = with_options(
-        SoundSettings, index=index_of(tmp_path / "index.h5", "video", "pipe"), output=tmp_path / "sound"
-    )
-    actual = {result.video_id: result for result in extract_sound([pipe, video], settings)}
-    assert (actual["video"].status, actual["pipe"].status) == ("done", "failed")
-    assert actual["pipe"].error.startswith(f"{pipe}: is a pipe")
-
-
-def test_a_video_that_is_missing_or_not_in_the_index_gives_one_line(video: Path, tmp_path: Path) -> None:
-    settings = with_options(SoundSettings, index=index_of(tmp_path / "index.h5", "other"), output=tmp_path / "sound")
-    (result,) = extract_sound([video], settings)
-    assert result.status == "failed"
-    assert "has no video with the id video" in result.error
-    assert not list(settings.run.output.iterdir())
+def test_a_missing_video_gives_one_line(tmp_path: Path) -> None:
     refusal(lambda: sound.shot_sounds(tmp_path / "none.mp4", np.zeros((1, 2))), "no such file", error=VideoError)
 
 

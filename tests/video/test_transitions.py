@@ -26,11 +26,42 @@ def kinds(video: Video) -> list[str]:
     return [transition.kind for transition in transitions_of(video)]
 
 
+def black(frames: int) -> Video:
+    return plain((0, 0, 0), frames)
+
+
+def lit(video: Video, first: float, last: float, start: int = 30, end: int = 60) -> Video:
+    """A video whose light changes between two frames."""
+    light = np.interp(np.arange(len(video)), [start, end], [first, last])[:, None, None, None]
+    return np.clip(video * light, 0, 255).astype(np.uint8)
+
+
+def small_print(frames: int) -> Video:
+    video = black(frames)
+    video[:, 1::4, 1::3] = 40
+    return video
+
+
 # --- transitions ----------------------------------------------------------------------------------------------------
 
+# The videos, one after the other, and the first frames of new shots.
+HARD_CUTS = {
+    "between shots": ([still(1, 40), pan(2, 50), zoom(3, 40)], [40, 90]),
+    "to long black": ([still(6, 60), mixed(black(130), still(8, 80), 30)], [60]),
+    "to black and from it": ([still(6, 40), black(30), still(8, 40)], [40, 70]),
+    "to a shot with changing light": ([still(3, 60) // 4, lit(pan(4, 60), 0.3, 1, 5, 55)], [60]),
+    "to small text on black": ([still(5, 40), lit(small_print(100), 0.2, 1)], [40]),
+}
 
-def test_a_hard_cut_is_found_at_the_first_frame_of_the_new_shot() -> None:
-    assert transitions_of(np.concatenate([still(1, 40), pan(2, 50), zoom(3, 40)])) == [("cut", 40, 40), ("cut", 90, 90)]
+
+@pytest.mark.parametrize("where", HARD_CUTS)
+def test_a_hard_cut_is_found_at_the_first_frame_of_the_new_shot(where: str) -> None:
+    parts, cuts = HARD_CUTS[where]
+    assert transitions_of(np.concatenate(parts)) == [("cut", cut, cut) for cut in cuts]
+
+
+def test_a_cut_in_a_flash_is_one_transition() -> None:
+    assert len(kinds(np.concatenate([still(3, 40), plain((255, 255, 255), 2), still(4, 40) // 4]))) == 1
 
 
 @pytest.mark.parametrize("frames", [6, 9, 14, 24, 40, 60])
@@ -56,29 +87,17 @@ def test_a_fade_is_one_transition_from_the_first_frame_that_fades_to_the_last(
     assert transition.end == pytest.approx(100 + hold + into, abs=1 + 0.12 * into)
 
 
-def test_a_fade_out_that_ends_in_a_hard_cut_is_one_transition() -> None:
-    video = np.concatenate([mixed(still(6, 100), plain((0, 0, 0), 30), 20), still(8, 60)])
-    (transition,) = transitions_of(video)
-    assert (transition.kind, transition.end) == ("fade", 110)
-    assert transition.start == pytest.approx(80, abs=3)
-
-
-@pytest.mark.parametrize(("hold", "into"), [(8, 12), (20, 30)])
-def test_a_hard_cut_to_black_followed_by_a_fade_in_is_one_transition(hold: int, into: int) -> None:
-    video = np.concatenate([still(6, 60), mixed(plain((0, 0, 0), hold + into), still(8, 80), into)])
-    (transition,) = transitions_of(video)
-    assert (transition.kind, transition.start) == ("fade", 60)
-    assert transition.end == pytest.approx(60 + hold + into, abs=3)
-
-
-def test_a_hard_cut_to_long_black_is_the_only_transition() -> None:
-    video = np.concatenate([still(6, 60), mixed(plain((0, 0, 0), 130), still(8, 80), 30)])
-    assert transitions_of(video) == [("cut", 60, 60)]
-
-
-def test_hard_cuts_to_black_and_from_it_are_two_cuts() -> None:
-    video = np.concatenate([still(6, 40), plain((0, 0, 0), 30), still(8, 40)])
-    assert transitions_of(video) == [("cut", 40, 40), ("cut", 70, 70)]
+@pytest.mark.parametrize(
+    ("parts", "start", "end"),
+    [
+        ([mixed(still(6, 100), black(30), 20), still(8, 60)], pytest.approx(80, abs=3), 110),
+        ([still(6, 60), mixed(black(20), still(8, 80), 12)], 60, pytest.approx(80, abs=3)),
+        ([still(6, 60), mixed(black(50), still(8, 80), 30)], 60, pytest.approx(110, abs=3)),
+    ],
+    ids=["out", "in", "slowly in"],
+)
+def test_half_a_fade_and_a_hard_cut_beside_it_are_a_fade(parts: list[Video], start: float, end: float) -> None:
+    assert transitions_of(np.concatenate(parts)) == [("fade", start, end)]
 
 
 @pytest.mark.parametrize("frames", [10, 30])
@@ -90,24 +109,37 @@ def test_a_wipe_is_found_in_every_direction(frames: int, axis: int, reverse: boo
 
 
 def test_consecutive_transitions_are_returned_in_order() -> None:
-    video = np.concatenate(
-        [mixed(still(1, 60), still(2, 60), 12), mixed(pan(3, 60), plain((0, 0, 0), 20), 10), still(4, 60)]
-    )
+    video = np.concatenate([mixed(still(1, 60), still(2, 60), 12), mixed(pan(3, 60), black(20), 10), still(4, 60)])
     assert kinds(video) == ["dissolve", "cut", "fade"]
 
 
 # --- changes that are no transitions --------------------------------------------------------------------------------
 
+STEADY = {
+    "slow pan": pan(11, 150),
+    "pan": pan(11, 150, 1.0),
+    "fast pan": pan(11, 150, 3.0),
+    "slow zoom": zoom(12, 100, 1.3),
+    "quick zoom": zoom(12, 40, 1.3),
+    "large zoom": zoom(12, 100, 2.0),
+    "quick large zoom": zoom(12, 40, 2.0),
+    "falling light": lit(still(15, 100), 1, 0.3),
+    "rising light": lit(still(15, 100), 1, 1.4),
+    "pan in falling light": lit(pan(15, 100), 1, 0.3),
+    "pan in rising light": lit(pan(15, 100), 1, 1.4),
+    "black at the beginning and end": mixed(mixed(black(40), still(19, 100), 20), black(40), 20),
+    "black": black(40),
+    "no frames": still(20, 0),
+    "one frame": still(20, 1),
+    "two frames": still(20, 2),
+    "shorter than any transition": still(20, 20),
+}
 
-@pytest.mark.parametrize("pixels", [0.3, 1.0, 3.0])
-def test_a_pan_is_no_transition(pixels: float) -> None:
-    assert transitions_of(pan(11, 150, pixels)) == []
 
-
-@pytest.mark.parametrize("by", [1.3, 2.0])
-def test_a_zoom_is_no_transition(by: float) -> None:
-    assert transitions_of(zoom(12, 100, by)) == []
-    assert transitions_of(zoom(12, 40, by)[::-1].copy()) == []
+@pytest.mark.parametrize("name", STEADY)
+def test_motion_light_black_and_short_videos_are_no_transitions(name: str) -> None:
+    assert transitions_of(STEADY[name]) == []
+    assert transitions_of(STEADY[name][::-1].copy()) == []
 
 
 @pytest.mark.parametrize("frames", [8, 30])
@@ -130,29 +162,6 @@ def test_a_fast_object_in_front_of_a_constant_image_is_no_cut(stays: bool) -> No
     assert kinds(video) == ([] if stays else ["cut"])
 
 
-def test_a_hard_cut_to_a_shot_with_changing_light_is_a_cut() -> None:
-    light = np.interp(np.arange(60), [5, 55], [0.3, 1])[:, None, None, None]
-    assert transitions_of(np.concatenate([still(3, 60) // 4, (pan(4, 60) * light).astype(np.uint8)])) == [
-        ("cut", 60, 60)
-    ]
-
-
-def test_small_text_on_black_is_not_black() -> None:
-    small_print = plain((0, 0, 0), 100)
-    small_print[:, 1::4, 1::3] = 40
-    light = np.interp(np.arange(100), [30, 60], [0.2, 1])[:, None, None, None]
-    assert transitions_of(np.concatenate([still(5, 40), (small_print * light).astype(np.uint8)])) == [("cut", 40, 40)]
-
-
-@pytest.mark.parametrize("to", [0.3, 1.4])
-@pytest.mark.parametrize("shot", [still, pan])
-def test_changing_light_is_no_transition(shot: type, to: float) -> None:
-    light = np.interp(np.arange(100), [30, 60], [1, to])[:, None, None, None]
-    video = np.clip(shot(15, 100) * light, 0, 255).astype(np.uint8)
-    assert transitions_of(video) == []
-    assert transitions_of(video[::-1].copy()) == []
-
-
 SLOW = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
 
 
@@ -165,29 +174,13 @@ def test_a_flash_is_no_transition(shot: type, shares: Sequence[float]) -> None:
     assert transitions_of(video) == []
 
 
-def test_a_cut_in_a_flash_is_a_cut() -> None:
-    video = np.concatenate([still(3, 40), plain((255, 255, 255), 2), still(4, 40) // 4])
-    assert len(transitions_of(video)) == 1
-
-
-def test_a_video_that_begins_and_ends_in_black_has_no_transitions_there() -> None:
-    black = plain((0, 0, 0), 40)
-    assert transitions_of(mixed(mixed(black, still(19, 100), 20), black, 20)) == []
-    assert transitions_of(black) == []
-
-
-@pytest.mark.parametrize("frames", [0, 1, 2, 20])
-def test_a_video_that_is_shorter_than_any_transition_has_none(frames: int) -> None:
-    assert transitions_of(still(20, frames)) == []
-
-
 # --- properties -----------------------------------------------------------------------------------------------------
 
 
 def joined(seed: int) -> Video:
     """A video with one transition of each kind."""
     dissolved = mixed(pan(seed, 60), still(seed + 1, 60), 20)
-    faded = mixed(mixed(dissolved, plain((0, 0, 0), 40), 16), still(seed + 2, 60), 16)
+    faded = mixed(mixed(dissolved, black(40), 16), still(seed + 2, 60), 16)
     return np.concatenate([faded, zoom(seed + 3, 60)])
 
 
@@ -265,10 +258,6 @@ def test_the_best_windows_do_not_overlap_and_each_other_one_overlaps_a_better_on
 
 
 @pytest.mark.parametrize(("cut", "kept"), [(9, True), (10, True), (11, False), (20, False), (21, True)])
-def test_a_dissolve_with_a_hard_cut_inside_is_dropped(cut: int, kept: bool) -> None:
-    assert without_cuts([Window("dissolve", 10, 20, 1.0)], [cut]) == [Window("dissolve", 10, 20, 1.0)] * kept
-
-
-def test_half_a_fade_with_a_hard_cut_inside_is_kept() -> None:
-    fades = [Window("out", 10, 20, 1.0), Window("in", 10, 20, 1.0)]
-    assert without_cuts(fades, [15]) == fades
+def test_a_dissolve_with_a_hard_cut_inside_is_dropped_and_half_a_fade_is_kept(cut: int, kept: bool) -> None:
+    dissolve, fade = Window("dissolve", 10, 20, 1.0), Window("out", 10, 20, 1.0)
+    assert without_cuts([dissolve, fade], [cut]) == [dissolve] * kept + [fade]
