@@ -44,15 +44,12 @@ from pipelines.stages.build_index import (
     build_index as build_index,
 )
 from pipelines.stages.encode import EncodeSettings as EncodeSettings, encode_shots as encode_shots
-from pipelines.stages.export import ExportResult as ExportResult, ExportSettings as ExportSettings, export as export
+from pipelines.stages.export import ExportResult as ExportResult, export as export
 from pipelines.stages.extract_keyframes import (
     ExtractSettings as ExtractSettings,
     extract_keyframes as extract_keyframes,
 )
-from pipelines.stages.extract_sound import (
-    SoundSettings as SoundSettings,
-    extract_sound as extract_sound,
-)
+from pipelines.stages.extract_sound import extract_sound as extract_sound
 from pipelines.stages.figure import (
     BoundarySettings as BoundarySettings,
     FigureResult as FigureResult,
@@ -87,19 +84,15 @@ from pipelines.stages.pretrain import (
     PretrainSettings as PretrainSettings,
     pretrain as pretrain,
 )
-from pipelines.stages.regroup import RegroupSettings as RegroupSettings, regroup as regroup
-from pipelines.stages.report import ReportSettings as ReportSettings, report as report
+from pipelines.stages.regroup import regroup as regroup
+from pipelines.stages.report import report as report
 from pipelines.stages.reproduce import (
     ReproduceResult as ReproduceResult,
     ReproduceSettings as ReproduceSettings,
     StageOptions as StageOptions,
     reproduce as reproduce,
 )
-from pipelines.stages.save_images import (
-    ImageSettings as ImageSettings,
-    SavedImage as SavedImage,
-    save_images as save_images,
-)
+from pipelines.stages.save_images import SavedImage as SavedImage, save_images as save_images
 from pipelines.stages.score import (
     Comparison as Comparison,
     ScoreResult as ScoreResult,
@@ -107,6 +100,15 @@ from pipelines.stages.score import (
     compare as compare,
     score as score,
 )
-from pipelines.stages.split import Clip as Clip, SplitSettings as SplitSettings, split as split
+from pipelines.stages.settings import (
+    Clip as Clip,
+    ExportSettings as ExportSettings,
+    ImageSettings as ImageSettings,
+    RegroupSettings as RegroupSettings,
+    ReportSettings as ReportSettings,
+    SoundSettings as SoundSettings,
+    SplitSettings as SplitSettings,
+)
+from pipelines.stages.split import split as split
 from pipelines.training.settings import AugmentationSettings as AugmentationSettings
 from pipelines.video.shots import KeyframedShot as KeyframedShot

@@ -25,7 +25,7 @@ def leave_out_exports(files: list[Path]) -> list[Path]:
     """The files of scenes among files that the shell found. Raises BasslError for a folder alone."""
     if len(files) == 1 and os.path.isdir(files[0]):  # noqa: PTH112  # Path.is_dir raises for a name that is too long
         raise BasslError(f"{files[0]}: is a folder; name files of scenes in it, such as {files[0]}/*.json")
-    from pipelines.stages.export import without_exports  # start-up time: formats, which other commands do not need
+    from pipelines.outputs.exports import without_exports  # start-up time: other commands do not need the formats
 
     return without_exports(files)
 

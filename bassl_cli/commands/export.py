@@ -12,7 +12,7 @@ from pipelines.errors import BasslError
 from pipelines.files import check_names_folder
 from pipelines.options import with_options
 from pipelines.outputs.exports import FORMATS
-from pipelines.stages.export import ExportSettings, export as stage
+from pipelines.stages.settings import ExportSettings
 from pipelines.video.inputs import video_ids
 
 
@@ -25,6 +25,8 @@ def export(settings: ExportSettings, files: SceneFiles = [SCENES], quiet: consol
 
     Examples: bassl export scenes.json --to edl, bassl export out/*.json --to youtube -o chapters/
     """
+    from pipelines.stages.export import export as stage  # start-up time: NumPy, PyAV
+
     each = {files[0]: settings}
     if len(files) > 1:
         if settings.to is None or settings.listed.video is not None:

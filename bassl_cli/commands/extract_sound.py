@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bassl_cli import console
 from bassl_cli.options import Videos, with_settings
-from pipelines.stages.extract_sound import SoundSettings, extract_sound as stage
+from pipelines.stages.settings import SoundSettings
 
 
 @with_settings()
@@ -16,6 +16,8 @@ def extract_sound(videos: Videos, settings: SoundSettings, quiet: console.Quiet 
 
     Example: bassl extract-sound movies/
     """
+    from pipelines.stages.extract_sound import extract_sound as stage  # start-up time: NumPy, PyAV
+
     with console.videos_progress(quiet) as (start, progress):
         results = stage(videos, settings, progress, start)
     wrote = any(result.status == "done" for result in results)

@@ -10,13 +10,13 @@ from bassl_cli.options import Videos, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable
 from pipelines.options import nested
-from pipelines.outputs.exports import FORMATS, check_extension, export as write_export, is_scenes_json
+from pipelines.outputs.exports import FORMATS, beside, check_extension, export as write_export, is_scenes_json
 from pipelines.processes import end_ahead, limit_threads_and_memory
 from pipelines.progress import VideoResult
 from pipelines.scenes import DROP_SHORT_ALONE
 from pipelines.settings import OutputSettings, Parallel
-from pipelines.stages.export import ExportSettings, beside, export
 from pipelines.stages.predict import PredictSettings, predict_file, predict_videos
+from pipelines.stages.settings import ExportSettings
 from pipelines.video.inputs import find_videos
 
 _FOLDER = Path("scenes")
@@ -136,6 +136,8 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
 
 def _export(result: VideoResult, to: str, shots: Path | None) -> VideoResult:
     """A video's result with the warnings of its export, which may fail alone."""
+    from pipelines.stages.export import export  # start-up time: NumPy, PyAV
+
     if result.status == "failed":
         return result
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFile, with_settings
 from pipelines.files import STDIO
-from pipelines.stages.regroup import RegroupSettings, regroup as stage, regrouped_path
+from pipelines.stages.settings import RegroupSettings, regrouped_path
 
 
 @with_settings(flags={"drop_short": "--drop-short/--no-drop-short"})
@@ -16,6 +16,8 @@ def regroup(
 
     Example: bassl regroup scenes.json --scenes 12 -o twelve.json
     """
+    from pipelines.stages.regroup import regroup as stage  # start-up time: NumPy
+
     result = stage(file, settings)
     if settings.run.output == STDIO:
         return

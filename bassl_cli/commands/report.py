@@ -6,7 +6,7 @@ from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFiles, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import STDIO
-from pipelines.stages.report import ReportSettings, index_path, report as stage, report_videos
+from pipelines.stages.settings import ReportSettings
 
 
 @with_settings(metavars={"keyframes": "FOLDER"})
@@ -17,6 +17,8 @@ def report(settings: ReportSettings, files: SceneFiles = [SCENES], quiet: consol
 
     Examples: bassl report scenes.json --truth truth.csv, bassl report out/*.json
     """
+    from pipelines.stages.report import index_path, report as stage, report_videos  # start-up time: NumPy, Jinja
+
     if len(files) > 1:
         with console.videos_progress(quiet) as (start, progress):
             results = report_videos(files, settings, progress, start)

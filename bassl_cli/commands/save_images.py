@@ -10,7 +10,7 @@ from bassl_cli import console
 from bassl_cli.options import SCENES, SceneFiles, with_settings
 from pipelines.errors import BasslError
 from pipelines.outputs.names import check_several
-from pipelines.stages.save_images import ImageSettings, SavedImage, save_images as stage
+from pipelines.stages.settings import ImageSettings
 from pipelines.video.inputs import listed_id
 
 
@@ -30,6 +30,8 @@ def save_images(
 
     Examples: bassl save-images scenes.json -n 1 --width 640, bassl save-images out/*.json -o images/
     """
+    from pipelines.stages.save_images import SavedImage, save_images as stage  # start-up time: NumPy, PyAV, Pillow
+
     if len(files) > 1 and settings.listed.video is not None:
         raise BasslError("--video is for one scenes.json; leave it out for several")
     if len(files) > 1:

@@ -14,7 +14,7 @@ from pipelines.errors import BasslError
 from pipelines.files import STDIO
 from pipelines.outputs.names import check_several
 from pipelines.scenes import SceneList, timecode
-from pipelines.stages.split import Clip, SplitSettings, split as stage, write_chapters
+from pipelines.stages.settings import Clip, SplitSettings
 from pipelines.video.inputs import listed_id, video_at
 
 
@@ -42,6 +42,8 @@ def split(
 
     Examples: bassl split movie.mp4 movie.scenes.json --exact, bassl split out/*.json -o clips/
     """
+    from pipelines.stages.split import split as stage, write_chapters  # start-up time: PyAV
+
     clip_options = {"--exact": settings.exact, "--expand": settings.expand > 0}
     clip_options["--filename"] = settings.filename != SplitSettings.filename
     if chapters and any(clip_options.values()):

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from pipelines.errors import BasslError
 from pipelines.files import check_writable, is_file
-from pipelines.options import accept_text, nested, with_options
+from pipelines.options import with_options
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
-from pipelines.settings import ONLY_TRAINING, Indexed, Parallel, RunSettings
+from pipelines.stages.settings import SoundSettings
+from pipelines.stores.features import feature_file, is_current, shots_checksum, write_features
+from pipelines.stores.index import Index, read_index
 from pipelines.video.inputs import READ_TWICE, find_videos, video_ids
+from pipelines.video.sound import SOUND, shot_sounds
 from pipelines.video_jobs import VideoTask, run
-
-if TYPE_CHECKING:  # start-up time: numpy, h5py
-    from pipelines.stores.index import Index
-
-
-@dataclass(frozen=True)
-class SoundSettings:
-    """Which videos' sound, and where the features go."""
-
-    data: Indexed = nested(Indexed())
-    run: RunSettings = nested(RunSettings(Path("data/sound")), without=ONLY_TRAINING)
-    """Folder of the sound features, one file for each video."""
-    parallel: Parallel = nested(Parallel(), without=("dask",), defaults={"jobs": "one for each core"})
-
-    def __post_init__(self) -> None:
-        accept_text(self)
 
 
 def extract_sound(
@@ -56,9 +44,6 @@ def extract_sound(
             results.
     """
     settings = with_options(settings, **options)
-    from pipelines.stores.features import feature_file  # start-up time: numpy, h5py
-    from pipelines.stores.index import read_index
-
     videos = find_videos(inputs)
     index = read_index(settings.data.index)
     tasks = [
@@ -79,9 +64,6 @@ def extract_sound(
 def _existing_result(index: Index, task: VideoTask[SoundSettings]) -> VideoResult | None:
     """The result of a video whose file exists. Raises BasslError for a file that is damaged, and for a video that is
     not in the index or cannot be read twice."""
-    from pipelines.stores.features import is_current, shots_checksum  # start-up time: numpy, h5py, and av in the next
-    from pipelines.video.sound import SOUND
-
     if task.video_id not in index.video_ids:
         raise BasslError(f"{task.video}: {index.path} has no video with the id {task.video_id}")
     if not is_file(task.video):
@@ -94,12 +76,6 @@ def _existing_result(index: Index, task: VideoTask[SoundSettings]) -> VideoResul
 
 def _extract(task: VideoTask[SoundSettings], report: ReportVideo) -> VideoResult:
     """Write the sound features of a video; runs in a child process."""
-    import numpy as np  # start-up time: numpy, h5py and av, which the parent process does not need
-
-    from pipelines.stores.features import shots_checksum, write_features
-    from pipelines.stores.index import read_index
-    from pipelines.video.sound import SOUND, shot_sounds
-
     index = read_index(task.settings.data.index)
     number = index.video_ids.index(task.video_id)
     seconds = index.seconds[index.span(number)]

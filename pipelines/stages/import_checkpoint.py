@@ -23,13 +23,11 @@ def import_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
     file = Path(file)
     output = model_path(file) if output is None else Path(output)
     _check_output(file, output, overwrite)
-    from pipelines.models.bassl import save_bassl_model  # optional dependency: torch
-    from pipelines.models.released import read_released  # optional dependency: torch
-    from pipelines.models.torchvision_resnet import read_torchvision_resnet  # optional dependency: torch
+    from pipelines.models import bassl, released, torchvision_resnet  # optional dependency: torch
 
-    weights = read_torchvision_resnet(file) or read_released(file)
+    weights = torchvision_resnet.read_torchvision_resnet(file) or released.read_released(file)
     weights = replace(weights, training={"stage": "imported", "file": file.name})
-    save_bassl_model(output, weights)
+    bassl.save_bassl_model(output, weights)
     return weights
 
 
@@ -42,11 +40,10 @@ def export_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
     output = checkpoint_path(file) if output is None else Path(output)
     file = model_file(file)
     _check_output(file, output, overwrite)
-    from pipelines.models.bassl import load_bassl_model  # optional dependency: torch
-    from pipelines.models.released import write_released  # optional dependency: torch
+    from pipelines.models import bassl, released  # optional dependency: torch
 
-    weights = load_bassl_model(file)
-    write_released(output, weights)
+    weights = bassl.load_bassl_model(file)
+    released.write_released(output, weights)
     return weights
 
 

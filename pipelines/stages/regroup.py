@@ -2,38 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from pipelines.datasets.scene_files import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept
-from pipelines.options import accept_text, nested, with_options
+from pipelines.models.scene_ends import choose_scenes
+from pipelines.options import with_options
 from pipelines.outputs.corrections import check_replaceable
 from pipelines.outputs.exports import is_scenes_json
 from pipelines.scenes import DROP_SHORT_ALONE, SceneList
-from pipelines.settings import GROUPING, Grouping, OutputSettings
-
-
-@dataclass(frozen=True)
-class RegroupSettings:
-    """Which scenes, and where they are written."""
-
-    run: OutputSettings = nested(OutputSettings(), defaults={"output": "SCENES.regrouped.json beside the input"})
-    grouping: Grouping = nested(
-        Grouping(),
-        defaults={"threshold": "as in the file", "min_scene": "as in the file", "drop_short": "as in the file"},
-    )
-    """Which scenes the scores make."""
-
-    def __post_init__(self) -> None:
-        accept_text(self)
-
-
-def regrouped_path(file: Path, settings: RegroupSettings) -> Path:
-    """Where the result of a ``scenes.json`` is written."""
-    name = "scenes" if file == STDIO else file.name.removesuffix(".json")
-    return settings.run.output or file.with_name(f"{name}.regrouped.json")
+from pipelines.settings import GROUPING
+from pipelines.stages.settings import RegroupSettings, regrouped_path
 
 
 def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings(), **options: Any) -> SceneList:
@@ -50,9 +32,6 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings(), **o
         BasslError: one line, for a ``scenes.json`` that cannot be read, scenes that the shots do not allow, or an
             output that cannot be written or is the input.
     """
-    from pipelines.datasets.scene_files import read_scene_list  # start-up time: NumPy
-    from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
-
     file, settings = Path(file), with_options(settings, **options)
     output = regrouped_path(file, settings)
     if output != STDIO and not is_scenes_json(output):

@@ -5,42 +5,29 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PureWindowsPath
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import numpy as np
+
+from pipelines.datasets.scene_files import read_scene_list, read_scenes_json, with_video
 from pipelines.errors import BasslError, StoreError, VideoError
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable, paths_of
-from pipelines.options import accept_text, nested, with_options
+from pipelines.options import with_options
+from pipelines.outputs.page import TrueEnds, save_index, save_page
+from pipelines.outputs.page.thumbnails import encode_thumbnail
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import NO_VIDEO, SceneList
-from pipelines.settings import Listed, Matching, OutputSettings
 from pipelines.stages.score import score
+from pipelines.stages.settings import ReportSettings
+from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
+from pipelines.video.decoding import check_same_video
 from pipelines.video.inputs import listed_id, video_at
 from pipelines.video.shots import ReaderSettings
 from pipelines.video.video_process import VideoProcess
 from pipelines.video_jobs import VideoTask, run
-
-if TYPE_CHECKING:  # start-up time: Jinja, Pillow
-    from pipelines.outputs.page import TrueEnds
-
-
-@dataclass(frozen=True)
-class ReportSettings:
-    """Content and path of a page."""
-
-    run: OutputSettings = nested(
-        OutputSettings(), without=("overwrite",), defaults={"output": "SCENES.html beside the input"}
-    )
-    """The page; for several files a folder."""
-    listed: Listed = nested(Listed(), without=("shots",))
-    matching: Matching = nested(Matching(), without=("within", "annotator", "doubtful"))
-    keyframes: Path = Path("data/keyframes")
-    """Folder of keyframe stores, from which images are taken if it has the video; else they are read from the video."""
-
-    def __post_init__(self) -> None:
-        accept_text(self)
 
 
 def report(
@@ -60,10 +47,6 @@ def report(
             cannot be written.
     """
     settings = with_options(settings, **options)
-    from pipelines.datasets.scene_files import read_scene_list, with_video  # start-up time: numpy
-    from pipelines.outputs.page import save_page  # start-up time: Jinja, Pillow
-    from pipelines.video.decoding import check_same_video  # start-up time: PyAV
-
     file = Path(file)
     path = settings.run.output or _page_path(file, None)
     if path.suffix.lower() not in (".html", ".htm"):
@@ -116,8 +99,6 @@ def report_videos(
         BasslError: one line, for two files that would have the same page, or an index that cannot be written.
     """
     settings = with_options(settings, **options)
-    from pipelines.outputs.page import save_index  # start-up time: Jinja, Pillow
-
     sources = paths_of(files)
     if settings.listed.video is not None:
         raise BasslError(f"{settings.listed.video}: is one video, but {len(sources)} files are given")
@@ -157,9 +138,6 @@ def _page_path(file: Path, folder: Path | None) -> Path:
 
 def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds, tuple[str, ...]]:
     """The true scene ends on the shots of a ``scenes.json``, placed as `bassl score` places them."""
-    from pipelines.datasets.scene_files import read_scenes_json  # start-up time: numpy
-    from pipelines.outputs.page import TrueEnds  # start-up time: Jinja, Pillow
-
     scored = score(file, truth, matching=replace(settings.matching, truth=None), resamples=0)
     ((name, alignment),) = scored.alignments.items()
     shots = read_scenes_json(file)
@@ -182,10 +160,6 @@ def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds,
 
 def _stored_images(listed: SceneList, stores: Path) -> list[bytes]:
     """The middle keyframe of each shot from the video's store; [] if there is no store with these shots."""
-    import numpy as np  # start-up time
-
-    from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes  # start-up time: h5py
-
     name = listed_id(listed.video, PureWindowsPath(listed.video.path))
     path = stores / f"{name}.h5"
     if not path.is_file():
@@ -205,8 +179,6 @@ def _video_images(
     file: Path, listed: SceneList, video: Path, progress: ReportProgress, warnings: list[str]
 ) -> list[bytes]:
     """The middle frame of each shot, read from the video."""
-    from pipelines.outputs.page.thumbnails import encode_thumbnail  # start-up time: Pillow
-
     end = None if listed.settings.get("end") is None else listed.shots[-1].end
     images = []
     ranges = []

@@ -5,84 +5,27 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+from PIL import Image
+
+from pipelines.datasets.scene_files import read_scene_list, with_video
 from pipelines.errors import BasslError
 from pipelines.files import new_files
-from pipelines.options import accept_text, nested, with_options
+from pipelines.options import with_options
 from pipelines.outputs.exports.lists import thumbnails_vtt
 from pipelines.outputs.exports.segments import segments_of
-from pipelines.outputs.names import check_template, file_names, padded_number
+from pipelines.outputs.names import file_names, padded_number
 from pipelines.progress import ReportProgress
 from pipelines.scenes import NO_VIDEO, SceneList, Shot, timecode
-from pipelines.settings import Listed, OutputSettings
+from pipelines.stages.settings import LONGEST, ImageSettings
+from pipelines.video.decoding import check_same_video
 from pipelines.video.inputs import listed_id, video_at
+from pipelines.video.reader import StillReader
 
-_NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")
 # Distance from a cut, in seconds, beyond which frames have none of its compression artefacts.
 _MARGIN = 0.2
-# Most pixels on a side: the limits of libjpeg and libwebp.
-_LONGEST = {"jpg": 65500, "png": 65500, "webp": 16383}
-_SPRITE_WIDTH, _SPRITE_COLUMNS = 160, 10
-
-
-@dataclass(frozen=True)
-class ImageSettings:
-    """Which images, and where they are written."""
-
-    run: OutputSettings = nested(OutputSettings(), defaults={"output": "VIDEO-images in the current folder"})
-    """Folder of the images."""
-    listed: Listed = nested(Listed())
-    images: int = 3
-    """Images of each scene."""
-    sprite: bool = False
-    """Save all in one image (each 160 pixels wide, without --width or --height), and a WebVTT file with their
-    times and places, for the thumbnails that video players show above the timeline."""
-    format: Literal["jpg", "png", "webp"] = "jpg"
-    """Format of the images."""
-    quality: int = 90
-    """Quality of JPEG and WebP, 1 to 100."""
-    width: int | None = None
-    """Width in pixels. Default: that of the video, or what fits the height."""
-    height: int | None = None
-    """Height in pixels. Default: that of the video, or what fits the width."""
-    filename: str | None = None
-    """Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $SHOT_NUMBER, $IMAGE_NUMBER and
-    $TIMECODE. Default: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER, or with shot and $SHOT_NUMBER; of a sprite
-    $VIDEO_NAME-thumbnails."""
-
-    def __post_init__(self) -> None:
-        accept_text(self)
-        check_template(self.template, _NAMES[:1] if self.sprite else _NAMES)
-        if not 1 <= self.images <= 1000:
-            raise ValueError(f"there can be 1 to 1000 images of each scene, not {self.images}")
-        if not 1 <= self.quality <= 100:
-            raise ValueError(f"the quality goes from 1 to 100, not {self.quality}")
-        for side in (self.width, self.height):
-            if side is not None and not 1 <= side <= 16383:  # the most that WebP can have
-                raise ValueError(f"width and height can be 1 to 16383 pixels, not {side}")
-
-    @property
-    def template(self) -> str:
-        """The name of each file."""
-        if self.sprite:
-            return self.filename or "$VIDEO_NAME-thumbnails"
-        unit = "shot-$SHOT_NUMBER" if self.listed.shots else "scene-$SCENE_NUMBER"
-        return self.filename or f"$VIDEO_NAME-{unit}-$IMAGE_NUMBER"
-
-    def size(self, width: int, height: int) -> tuple[int, int]:
-        """(width, height) of the images of a video of this size. Raises BasslError if it is too large for the
-        format."""
-        columns, rows = self.width, self.height
-        if columns is None and rows is None:
-            columns = _SPRITE_WIDTH if self.sprite else width
-        if columns is None:
-            columns = max(1, round(width * (rows or height) / height))
-        rows = rows or max(1, round(height * columns / width))
-        if max(columns, rows) > (limit := _LONGEST[self.format]):
-            size = f"{columns} x {rows} pixels, but the limit is {limit}"
-            raise BasslError(f"images would have {size}; choose a smaller --width or --height")
-        return columns, rows
+_SPRITE_COLUMNS = 10
 
 
 @dataclass(frozen=True)
@@ -116,12 +59,6 @@ def save_images(
     returned in order, and appear together, when all are complete. Raises BasslError for a ``scenes.json`` or video that
     cannot be used, or a file that already exists."""
     settings = with_options(settings, **options)
-    from PIL import Image  # start-up time
-
-    from pipelines.datasets.scene_files import read_scene_list, with_video  # start-up time: NumPy
-    from pipelines.video.decoding import check_same_video  # start-up time: PyAV
-    from pipelines.video.reader import StillReader  # start-up time: PyAV, OpenCV
-
     listed = read_scene_list(Path(file))
     scenes = with_video(listed, settings.listed.video)
     video = video_at(Path(scenes.video.path), scenes.video)
@@ -186,7 +123,7 @@ def _layout(
     format cannot have."""
     columns = min(images, _SPRITE_COLUMNS)
     size = columns * width, -(-images // columns) * height
-    if max(size) > (most := _LONGEST[settings.format]):
+    if max(size) > (most := LONGEST[settings.format]):
         smaller = "a smaller --width" + " or --format jpg" * (settings.format == "webp")
         raise BasslError(
             f"{path}: {images} images of {width} x {height} pixels make it {size[0]} x {size[1]}, and the most is "

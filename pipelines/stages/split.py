@@ -6,63 +6,19 @@ FFmpeg's libraries do the work, through PyAV; no FFmpeg program is needed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pipelines.files import new_files
-from pipelines.options import Seconds, accept_text, nested, with_options
+from pipelines.options import with_options
 from pipelines.outputs.exports.segments import segments_of
-from pipelines.outputs.names import check_template, file_names, padded_number
+from pipelines.outputs.names import file_names, padded_number
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneList
-from pipelines.settings import OutputSettings
+from pipelines.stages.settings import Clip, SplitSettings
+from pipelines.video import cutting, decoding
 from pipelines.video.inputs import listed_id
-
-Preset = Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"]
-_NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "START_TIME", "END_TIME")
-
-
-@dataclass(frozen=True)
-class SplitSettings:
-    """How a video is cut."""
-
-    run: OutputSettings = nested(OutputSettings(), defaults={"output": "VIDEO-scenes in the current folder"})
-    """Folder of the files."""
-    exact: bool = False
-    """Cut to the frame by encoding again (H.264 and AAC), instead of copying from the key frame before each cut."""
-    crf: int | None = None
-    """With exact: quality, 0 (lossless) to 51. Default: 18."""
-    preset: Preset | None = None
-    """With exact: speed of libx264. Default: fast."""
-    expand: Seconds = 0.0
-    """Time to add before and after each scene, as handles for an editor, in seconds or as a timecode."""
-    filename: str = "$VIDEO_NAME-scene-$SCENE_NUMBER"
-    """Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $START_TIME and $END_TIME."""
-
-    def __post_init__(self) -> None:
-        accept_text(self)
-        if not 0 <= self.expand < math.inf:
-            raise ValueError(f"--expand must be 0 seconds or more, not {self.expand:g}")
-        if not self.exact and (self.crf is not None or self.preset is not None):
-            raise ValueError("crf and preset apply only to encoding; add --exact, or leave them out to copy")
-        if self.crf is not None and not 0 <= self.crf <= 51:
-            raise ValueError(f"the crf must lie between 0 and 51, not {self.crf}")
-        check_template(self.filename, _NAMES)
-
-
-@dataclass(frozen=True)
-class Clip:
-    """One scene as a separate video. Times are in seconds of the whole video: ``start`` and ``end`` are the scene's,
-    with its handles; the clip begins ``early`` seconds before and ends ``late`` seconds after them, both 0 in an exact
-    cut."""
-
-    scene: int
-    path: Path
-    start: float
-    end: float
-    early: float
-    late: float
 
 
 def split(
@@ -81,7 +37,6 @@ def split(
     does not match ``scenes`` or cannot be cut, or a file already exists.
     """
     settings = with_options(settings, **options)
-    from pipelines.video import cutting, decoding  # start-up time: PyAV
 
     video, name = Path(video), listed_id(scenes.video, Path(video))
     report = progress or (lambda stage, done, total: None)
@@ -131,7 +86,6 @@ def write_chapters(
     copy. MP4, QuickTime, Matroska and WebM keep their format; other formats become Matroska. Raises BasslError as
     :func:`split`."""
     settings = with_options(settings, **options)
-    from pipelines.video import cutting  # start-up time: PyAV
 
     video, name = Path(video), listed_id(scenes.video, Path(video))
     names = [f"{name}-chapters{cutting.suffix_for(video, 'chapters')}"]

@@ -98,7 +98,7 @@ CALLS = {
     "bassl.pretrain()": "pretrain needs ",
     "bassl.finetune()": "finetune needs ",
     "bassl.reproduce()": "reproduce needs ",
-    'bassl.draw_curves("runs/finetune", "curves.png")': "draw_curves needs ",
+    'bassl.draw_curves("runs/finetune", "curves.png")': "a plot needs ",
 }
 
 

@@ -166,7 +166,7 @@ def test_representation_takes_exactly_one_model(bassl: Bassl, home: Path, on_ind
     assert_refused(bassl("score", *others, "--representation", *on_index), "--representation is of one model", option)
 
 
-def test_results_are_shown_where_they_have_no_curves_to_plot(bassl: Bassl, home: Path, on_index: list[object]) -> None:
+def test_results_without_curves_to_plot_are_shown(bassl: Bassl, home: Path, on_index: list[object]) -> None:
     store = home / "features" / f"npz-{WIDTH}d"
     run = bassl("score", store, "--representation", *on_index, "--plot", "x.png")
     assert (run.code, "kNN precision at 1" in run.out) == (2, True)
@@ -175,5 +175,5 @@ def test_results_are_shown_where_they_have_no_curves_to_plot(bassl: Bassl, home:
     put_csv(Path("t.csv"), 0, 20, 50)
     run = bassl("score", "t.csv", "a.json", "--plot", "t.png")
     assert (run.code, "mIoU" in run.out) == (2, True)
-    assert "t.csv: has no curves to plot" in run.err
+    assert "t.csv: cannot be plotted: it has no scores" in run.err
     assert not Path("t.png").exists()

@@ -12,7 +12,8 @@ from pipelines.datasets.scene_files import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.options import with_options
 from pipelines.scenes import SceneList, Transition
-from pipelines.stages.regroup import RegroupSettings, regroup
+from pipelines.stages.regroup import regroup
+from pipelines.stages.settings import RegroupSettings
 from tests.command import Bassl
 from tests.outputs.exporting import named, scene_list
 from tests.small_stores import refusal

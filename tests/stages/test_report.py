@@ -21,8 +21,9 @@ from pipelines.errors import BasslError
 from pipelines.options import with_options
 from pipelines.scenes import SceneList
 from pipelines.stages.predict import PredictSettings, predict_videos
-from pipelines.stages.report import ReportSettings, report, report_videos
+from pipelines.stages.report import report, report_videos
 from pipelines.stages.score import score
+from pipelines.stages.settings import ReportSettings
 from pipelines.stores.keyframes import StoredShot, write_keyframes
 from pipelines.video.inputs import video_at
 from tests import pages, videos

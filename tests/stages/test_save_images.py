@@ -13,7 +13,8 @@ from PIL import Image
 from pipelines.errors import BasslError
 from pipelines.options import with_options
 from pipelines.scenes import SceneList, Transition, group_shots, parse_time
-from pipelines.stages.save_images import ImageSettings, save_images
+from pipelines.stages.save_images import save_images
+from pipelines.stages.settings import ImageSettings
 from pipelines.video.reader import StillReader
 from tests import videos
 from tests.command import Bassl, running

@@ -19,7 +19,8 @@ import pytest
 from pipelines.errors import BasslError, VideoError
 from pipelines.options import with_options
 from pipelines.scenes import SceneList, group_shots
-from pipelines.stages.split import SplitSettings, split, write_chapters
+from pipelines.stages.settings import SplitSettings
+from pipelines.stages.split import split, write_chapters
 from pipelines.video.cutting.muxing import CopyWriter
 from tests import videos
 from tests.running import ENVIRONMENT

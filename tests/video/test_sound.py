@@ -17,7 +17,8 @@ import pytest
 from pipelines.errors import VideoError
 from pipelines.options import with_options
 from pipelines.progress import VideoProgress
-from pipelines.stages.extract_sound import SoundSettings, extract_sound
+from pipelines.stages.extract_sound import extract_sound
+from pipelines.stages.settings import SoundSettings
 from pipelines.stores.features import features_of
 from pipelines.stores.index import IndexedVideo, joined, read_index, save_index
 from pipelines.video import sound

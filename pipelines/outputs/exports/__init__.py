@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -72,6 +72,17 @@ _EXTENSIONS = {
     for extension in (format.extension, *format.others)
     if extension != ".xml"
 }
+
+
+def beside(file: Path, name: str) -> Path:
+    """The path of a format beside a ``scenes.json``; in the current folder for one from stdin."""
+    return file.with_name(("scenes" if file == STDIO else file.name.removesuffix(".json")) + FORMATS[name].extension)
+
+
+def without_exports(files: Sequence[Path]) -> list[Path]:
+    """The files, each once, without exports in JSON beside another of them, as ``out/*.json`` finds."""
+    exports = {beside(file, name) for file in files for name in FORMATS}
+    return [file for file in dict.fromkeys(files) if file not in exports or file.suffix != ".json"]
 
 
 def format_of(path: Path) -> str:

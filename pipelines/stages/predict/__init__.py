@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, real
@@ -17,12 +17,10 @@ from pipelines.options import with_options
 from pipelines.outputs.exports import check_extension
 from pipelines.progress import ReportProgress, ReportVideo, VideoResult
 from pipelines.scenes import SceneList
+from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.video.inputs import find_videos
 from pipelines.video.shots import KeyframedShot
-
-if TYPE_CHECKING:  # start-up time: NumPy, safetensors
-    from pipelines.stages.predict.model import SceneModel
 
 __all__ = [
     "PredictSettings",
@@ -52,7 +50,6 @@ def load_model(
         for video in videos:
             model.predict(video, min_scene=10).save(video.with_suffix(".scenes.json"))
     """
-    from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
 
     return SceneModel(with_options(PredictSettings, model=model, encoder=encoder, device=device)).load()
 
@@ -89,8 +86,6 @@ def predict(
         result.save("scenes.json")
     """
     find_videos([video])
-    from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
-
     return SceneModel(with_options(settings, **options)).predict(video, progress=progress, on_shot=on_shot)
 
 
@@ -123,7 +118,6 @@ def predict_file(
     settings = with_options(settings, **options)
     scenes, board, html = (None if path is None else Path(path) for path in (output, storyboard, page))
     _check_outputs(scenes, board, html, (Path(video), settings.reading.shots, settings.model))
-    from pipelines.stages.predict.model import SceneModel  # start-up time: NumPy, safetensors
     from pipelines.stages.predict.videos import predict_to_files  # start-up time: OpenCV, PyAV
 
     return predict_to_files(

@@ -1,0 +1,201 @@
+"""Settings of the stages that are one module each. They are apart from these because a command's ``--help`` needs only
+them, and the stages import NumPy, PyAV and Jinja."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from pipelines.errors import BasslError
+from pipelines.files import STDIO
+from pipelines.options import Seconds, accept_text, nested
+from pipelines.outputs.exports import FORMATS
+from pipelines.outputs.names import check_template
+from pipelines.settings import ONLY_TRAINING, Grouping, Indexed, Listed, Matching, OutputSettings, Parallel, RunSettings
+
+
+@dataclass(frozen=True)
+class ExportSettings:
+    """Which format, and where the file is written."""
+
+    to: str | None = None
+    """Name of the format. Default: by the ending of --output."""
+    run: OutputSettings = nested(
+        OutputSettings(), without=("overwrite",), defaults={"output": "beside the input, with the ending of the format"}
+    )
+    listed: Listed = nested(Listed())
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        if self.to is not None and self.to not in FORMATS:
+            raise ValueError(f"'{self.to}' is not a format; there are {', '.join(FORMATS)}")
+        if self.to is None and self.run.output is None:
+            raise ValueError(f"give --to FORMAT ({', '.join(FORMATS)}) or -o FILE")
+
+
+@dataclass(frozen=True)
+class RegroupSettings:
+    """Which scenes, and where they are written."""
+
+    run: OutputSettings = nested(OutputSettings(), defaults={"output": "SCENES.regrouped.json beside the input"})
+    grouping: Grouping = nested(
+        Grouping(),
+        defaults={"threshold": "as in the file", "min_scene": "as in the file", "drop_short": "as in the file"},
+    )
+    """Which scenes the scores make."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+
+
+def regrouped_path(file: Path, settings: RegroupSettings) -> Path:
+    """Where the result of a ``scenes.json`` is written."""
+    name = "scenes" if file == STDIO else file.name.removesuffix(".json")
+    return settings.run.output or file.with_name(f"{name}.regrouped.json")
+
+
+@dataclass(frozen=True)
+class ReportSettings:
+    """Content and path of a page."""
+
+    run: OutputSettings = nested(
+        OutputSettings(), without=("overwrite",), defaults={"output": "SCENES.html beside the input"}
+    )
+    """The page; for several files a folder."""
+    listed: Listed = nested(Listed(), without=("shots",))
+    matching: Matching = nested(Matching(), without=("within", "annotator", "doubtful"))
+    keyframes: Path = Path("data/keyframes")
+    """Folder of keyframe stores, from which images are taken if it has the video; else they are read from the video."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+
+
+Preset = Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"]
+_CLIP_NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "START_TIME", "END_TIME")
+
+
+@dataclass(frozen=True)
+class SplitSettings:
+    """How a video is cut."""
+
+    run: OutputSettings = nested(OutputSettings(), defaults={"output": "VIDEO-scenes in the current folder"})
+    """Folder of the files."""
+    exact: bool = False
+    """Cut to the frame by encoding again (H.264 and AAC), instead of copying from the key frame before each cut."""
+    crf: int | None = None
+    """With exact: quality, 0 (lossless) to 51. Default: 18."""
+    preset: Preset | None = None
+    """With exact: speed of libx264. Default: fast."""
+    expand: Seconds = 0.0
+    """Time to add before and after each scene, as handles for an editor, in seconds or as a timecode."""
+    filename: str = "$VIDEO_NAME-scene-$SCENE_NUMBER"
+    """Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $START_TIME and $END_TIME."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        if not 0 <= self.expand < math.inf:
+            raise ValueError(f"--expand must be 0 seconds or more, not {self.expand:g}")
+        if not self.exact and (self.crf is not None or self.preset is not None):
+            raise ValueError("crf and preset apply only to encoding; add --exact, or leave them out to copy")
+        if self.crf is not None and not 0 <= self.crf <= 51:
+            raise ValueError(f"the crf must lie between 0 and 51, not {self.crf}")
+        check_template(self.filename, _CLIP_NAMES)
+
+
+@dataclass(frozen=True)
+class Clip:
+    """One scene as a separate video. Times are in seconds of the whole video: ``start`` and ``end`` are the scene's,
+    with its handles; the clip begins ``early`` seconds before and ends ``late`` seconds after them, both 0 in an exact
+    cut."""
+
+    scene: int
+    path: Path
+    start: float
+    end: float
+    early: float
+    late: float
+
+
+_IMAGE_NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")
+
+
+# Most pixels on a side: the limits of libjpeg and libwebp.
+LONGEST = {"jpg": 65500, "png": 65500, "webp": 16383}
+
+
+_SPRITE_WIDTH = 160
+
+
+@dataclass(frozen=True)
+class ImageSettings:
+    """Which images, and where they are written."""
+
+    run: OutputSettings = nested(OutputSettings(), defaults={"output": "VIDEO-images in the current folder"})
+    """Folder of the images."""
+    listed: Listed = nested(Listed())
+    images: int = 3
+    """Images of each scene."""
+    sprite: bool = False
+    """Save all in one image (each 160 pixels wide, without --width or --height), and a WebVTT file with their
+    times and places, for the thumbnails that video players show above the timeline."""
+    format: Literal["jpg", "png", "webp"] = "jpg"
+    """Format of the images."""
+    quality: int = 90
+    """Quality of JPEG and WebP, 1 to 100."""
+    width: int | None = None
+    """Width in pixels. Default: that of the video, or what fits the height."""
+    height: int | None = None
+    """Height in pixels. Default: that of the video, or what fits the width."""
+    filename: str | None = None
+    """Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $SHOT_NUMBER, $IMAGE_NUMBER and
+    $TIMECODE. Default: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER, or with shot and $SHOT_NUMBER; of a sprite
+    $VIDEO_NAME-thumbnails."""
+
+    def __post_init__(self) -> None:
+        accept_text(self)
+        check_template(self.template, _IMAGE_NAMES[:1] if self.sprite else _IMAGE_NAMES)
+        if not 1 <= self.images <= 1000:
+            raise ValueError(f"there can be 1 to 1000 images of each scene, not {self.images}")
+        if not 1 <= self.quality <= 100:
+            raise ValueError(f"the quality goes from 1 to 100, not {self.quality}")
+        for side in (self.width, self.height):
+            if side is not None and not 1 <= side <= 16383:  # the most that WebP can have
+                raise ValueError(f"width and height can be 1 to 16383 pixels, not {side}")
+
+    @property
+    def template(self) -> str:
+        """The name of each file."""
+        if self.sprite:
+            return self.filename or "$VIDEO_NAME-thumbnails"
+        unit = "shot-$SHOT_NUMBER" if self.listed.shots else "scene-$SCENE_NUMBER"
+        return self.filename or f"$VIDEO_NAME-{unit}-$IMAGE_NUMBER"
+
+    def size(self, width: int, height: int) -> tuple[int, int]:
+        """(width, height) of the images of a video of this size. Raises BasslError if it is too large for the
+        format."""
+        columns, rows = self.width, self.height
+        if columns is None and rows is None:
+            columns = _SPRITE_WIDTH if self.sprite else width
+        if columns is None:
+            columns = max(1, round(width * (rows or height) / height))
+        rows = rows or max(1, round(height * columns / width))
+        if max(columns, rows) > (limit := LONGEST[self.format]):
+            size = f"{columns} x {rows} pixels, but the limit is {limit}"
+            raise BasslError(f"images would have {size}; choose a smaller --width or --height")
+        return columns, rows
+
+
+@dataclass(frozen=True)
+class SoundSettings:
+    """Which videos' sound, and where the features go."""
+
+    data: Indexed = nested(Indexed())
+    run: RunSettings = nested(RunSettings(Path("data/sound")), without=ONLY_TRAINING)
+    """Folder of the sound features, one file for each video."""
+    parallel: Parallel = nested(Parallel(), without=("dask",), defaults={"jobs": "one for each core"})
+
+    def __post_init__(self) -> None:
+        accept_text(self)
