@@ -13,7 +13,7 @@ from bassl_cli.typer_internals import options_by_flag, set_default
 from pipelines.errors import BasslError
 from pipelines.files import os_reason
 from pipelines.options import Time
-from pipelines.training.machines import is_worker
+from pipelines.training.jobs import is_worker
 
 NAME = "bassl.toml"
 _READ = "BASSL_CONFIG"

@@ -13,8 +13,7 @@ import typer
 from bassl_cli import console
 from pipelines.options import with_options
 from pipelines.progress import TrainingProgress
-from pipelines.training.interruption import stopped_code
-from pipelines.training.machines import STOPPED, Machines, is_worker
+from pipelines.training.jobs import STOPPED, Machines, is_worker, stopped_code
 
 R = TypeVar("R")
 

@@ -106,7 +106,7 @@ def measure_sets(sets: dict[str, list[ShotFeatures]], names: Sequence[str]) -> d
 
 
 def print_row(name: str, row: dict[str, Any], sets: dict[str, list[ShotFeatures]]) -> None:
-    labels = {row.cells["AP"].system.baseline: row.label for row in ROWS["table1"]}
+    labels = {row.cells["AP"][0].baseline: row.label for row in ROWS["table1"]}
     paper = TABLES["table1"].rows.get(labels.get(name, ""), {})
     numbers = [paper.get(column) for column in ("AP", "mIoU")]
     published = " ".join(f"{number.mean:5.1f}" if number else "    -" for number in numbers)

@@ -35,8 +35,8 @@ from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.options import with_options
 from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stages.pretrain.data import PretextWindows, Views, make_views, noise_of
+from pipelines.stages.pretrain.loop import make_model
 from pipelines.stages.pretrain.model import make_trainer, take_step
-from pipelines.stages.pretrain.start import make_model
 from pipelines.stores.index import Index, read_index
 from pipelines.training.distributed import Process, process_group
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder

@@ -10,7 +10,7 @@ from bassl_cli.training import job
 from pipelines.errors import BasslError, SomeFailedError
 from pipelines.options import with_options
 from pipelines.stages.encode import EncodeSettings, encode_shots
-from pipelines.training.machines import SOME_FAILED, Machines, is_worker
+from pipelines.training.jobs import SOME_FAILED, Machines, is_worker
 
 
 @with_settings(arguments={"index"}, panels={"machines": "Machines"})

@@ -9,7 +9,7 @@ from bassl_cli.options import with_settings
 from bassl_cli.training import train
 from pipelines.outputs.tables import percent_with_deviation
 from pipelines.stages.finetune import FinetuneResult, FinetuneSettings, finetune as stage
-from pipelines.training.machines import Machines
+from pipelines.training.jobs import Machines
 
 _METRICS = {
     "ap": "AP",

@@ -6,7 +6,7 @@ from bassl_cli import console
 from bassl_cli.options import with_settings
 from bassl_cli.training import train
 from pipelines.stages.pretrain import PretrainSettings, pretrain as stage
-from pipelines.training.machines import Machines
+from pipelines.training.jobs import Machines
 
 
 @with_settings(

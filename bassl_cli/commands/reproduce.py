@@ -9,7 +9,7 @@ import typer
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.stages.reproduce import ReproduceSettings, plan as plan_rows, reproduce as stage
-from pipelines.training.interruption import stopped_code
+from pipelines.training.jobs import stopped_code
 
 
 @with_settings(metavars={"data": "FOLDER"}, arguments=("table",))

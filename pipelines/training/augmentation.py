@@ -116,11 +116,9 @@ def augment(
     """Augment windows of keyframes (B, S, 3, Q, Q), uint8 RGB, each the whole frame squeezed to a square; the settings
     give the size, the taps of the blur and the normalisation.
 
-    The work is done in float32 whatever autocast says, some hundred images at a time on a GPU (about a window at a
-    time on a CPU), and never waits for the device.
-
-    Returns (B, S, 3, size, size) float32, normalised; seen as (B S, 3, size, size) it is channels-last in memory.
-    Raises ValueError for keyframes of another shape or type, or augmentations of other windows.
+    Returns (B, S, 3, size, size) float32, normalised; seen as (B S, 3, size, size) it is channels-last in memory. The
+    work is in float32 whatever autocast says, and never waits for the device. Raises ValueError for keyframes of
+    another shape or type, or augmentations of other windows.
     """
     B, S = augmentations.jittered.shape
     if keyframes.ndim != 5 or keyframes.shape[2] != 3 or keyframes.shape[3] != keyframes.shape[4]:
@@ -148,7 +146,7 @@ def augment(
 
 
 def _portions(B: int, S: int, keyframes: int) -> Iterator[tuple[slice, slice]]:
-    """Parts of B windows of S shots with at most ``keyframes`` images each: whole windows, or shots of one window."""
+    """Parts with at most ``keyframes`` images each: whole windows, or shots of one window."""
     for window in range(0, B, max(1, keyframes // S)):
         for shot in range(0, S, min(S, keyframes)):
             yield slice(window, window + max(1, keyframes // S)), slice(shot, shot + min(S, keyframes))

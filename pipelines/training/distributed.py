@@ -16,8 +16,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError, first_line
-from pipelines.training.machines import LAUNCHED, in_group
-from pipelines.training.peers import Peer
+from pipelines.training.jobs import LAUNCHED, Peer, in_group
 
 _LAUNCHER_POLL_SECONDS = 0.5
 
@@ -36,11 +35,8 @@ class Process(Peer):
 @contextmanager
 def process_group(device: str = "auto") -> Iterator[Process]:
     """Join the process group of torchrun's environment; without one, this process is alone, and torch's random state is
-    restored when the block ends.
-
-    ``device``: ``auto`` (a GPU if there is one), ``cpu`` or ``cuda``.
-    Raises BasslError if the device is not available, LostPeerError if another process of the group ended or does not
-    answer."""
+    restored when the block ends. ``device``: ``auto`` (a GPU if there is one), ``cpu`` or ``cuda``. Raises BasslError
+    if it is not available, LostPeerError if another process ended or does not answer."""
     if device not in ("auto", "cpu", "cuda"):
         raise BasslError(f"the device must be auto, cpu or cuda, not {device!r}")
     cuda = device == "cuda" or (device == "auto" and torch.cuda.is_available())
@@ -84,8 +80,8 @@ def _is_lost_peer(error: RuntimeError) -> bool:
 
 
 def send(tensor: Tensor, device: torch.device) -> Tensor:
-    """Copy a CPU tensor to the device without waiting for the device. A copy from memory that is not pinned would wait
-    until the GPU has finished all queued work."""
+    """Copy a CPU tensor to the device without waiting. From memory that is not pinned, the copy would wait for the GPU
+    to finish all queued work."""
     return (tensor.pin_memory() if device.type == "cuda" else tensor).to(device, non_blocking=True)
 
 

@@ -1,7 +1,7 @@
 """Windows of keyframes for training: the order of windows in a run, and reading them ahead in worker processes.
 
-Everything is a function of the seed, the epoch or step, and the center shot of a window: the data of a step do not
-depend on the steps before it, on the number of processes, or on which worker reads them.
+Everything is a function of the seed, the epoch or step, and the center shot of a window, not of earlier steps, the
+number of processes, or the worker that reads it.
 """
 
 from __future__ import annotations
@@ -46,12 +46,10 @@ class WindowOrder:
 
     @property
     def epoch_steps(self) -> int:
-        """Steps in an epoch."""
         return len(self.rows) // self.batch
 
     @property
     def steps(self) -> int:
-        """Steps in all."""
         return self.epoch_steps * self.epochs
 
     def centres(self, start: int) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
@@ -89,7 +87,6 @@ class KeyframeWindows:
         self._windows = _Windows(index.path, rows, size)
 
     def batches(self, order: WindowOrder, start: int) -> Iterator[WindowBatch]:
-        """The batches of this process from a step on."""
         own, device = self.process.share(order.batch), self.process.device
 
         def items() -> Iterator[_Item]:
@@ -122,8 +119,6 @@ _Item = tuple[int, int, NDArray[np.int64]]
 
 
 class _Windows(Dataset["_Chunk | BasslError"]):
-    """Windows by `_Item`."""
-
     def __init__(self, index: Path, rows: WindowRows, size: int) -> None:
         self.reader = KeyframeReader(index)
         self.rows, self.size = rows, size
@@ -142,7 +137,7 @@ class _Windows(Dataset["_Chunk | BasslError"]):
         return _Chunk(frames, frame_size, None if joins is None else torch.from_numpy(joins))
 
     def _window(self, rows: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-        """One random keyframe of each row (T, Q, Q, 3), and the size of the first row's frames."""
+        """A random keyframe of each row (T, Q, Q, 3), and the size of the first row's frames."""
         index = self.reader.index
         images = rng.integers(0, index.keyframes, (len(rows), 1))
         frames = np.empty((len(rows), self.size, self.size, 3), np.uint8)
@@ -164,10 +159,9 @@ class _Windows(Dataset["_Chunk | BasslError"]):
 def read_ahead(
     data: Dataset[Any], items: Callable[[], Iterable[Item]], *, workers: int, device: torch.device, ahead: int
 ) -> Iterator[Any]:
-    """The values of a dataset for items, in their order, ``ahead`` of them read before they are needed, by worker
-    processes (0: in this one); in pinned memory for a GPU. Raises BasslError: the one that the dataset returned in
-    place of a value. Raises RuntimeError: a worker died; see :func:`pipelines.training.loops.limits_in_one_line`.
-    """
+    """The values of a dataset for items, in their order, ``ahead`` of them read early by worker processes (0: in this
+    one); in pinned memory for a GPU. Raises a BasslError that the dataset returned in place of a value, and
+    RuntimeError if a worker died, see :func:`pipelines.training.loops.limits_in_one_line`."""
 
     class Items:
         def __iter__(self) -> Iterator[Item]:

@@ -22,14 +22,13 @@ from torch.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
 
 from pipelines.errors import BasslError, BasslWarning, count, first_line
 from pipelines.training.distributed import LostPeerError
-from pipelines.training.machines import LAUNCHED, LOST_PEER, SOME_FAILED, STOPPED, Machines, is_worker
+from pipelines.training.jobs import LAUNCHED, LOST_PEER, SOME_FAILED, STOPPED, Machines, is_worker
 
 _HOST_SECONDS = 60
 
 
 def check_gpus(machines: Machines, command: str) -> None:
-    """Check that this machine has the GPUs of the job. Raises BasslError with a command line (``command`` and its
-    options) that fits the GPUs of this machine."""
+    """Check that this machine has the GPUs of the job. Raises BasslError with a ``command`` line that fits it."""
     if not machines.gpus:
         return
     here = torch.cuda.device_count()
@@ -90,9 +89,9 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
 
 
 def _endpoint(address: str) -> str:
-    """The address with its port: torchrun has different default ports with and without --node-rank. Raises BasslError
-    for an invalid address, or a host that does not resolve within a minute; torchrun would wait a quarter of an hour
-    and ignore Ctrl-C."""
+    """The address with its port, whose default in torchrun depends on --node-rank. Raises BasslError for an invalid
+    address, or a host that does not resolve within a minute; torchrun would wait a quarter of an hour and ignore
+    Ctrl-C."""
     try:
         host, port = parse_rendezvous_endpoint(address, 29500)
     except ValueError as error:
@@ -144,8 +143,8 @@ def _error_of(rank: int, failure: Any) -> BasslError:
 
 @contextmanager
 def errors_to_launcher() -> Iterator[None]:
-    """In a process that :func:`launch` started, pass a BasslError to the launcher, so that it is shown once. Raises
-    SystemExit with 2 or LOST_PEER instead of the error."""
+    """In a process of :func:`launch`, pass a BasslError to the launcher, so that it is shown once, and raise SystemExit
+    with 2 or LOST_PEER."""
     try:
         yield
     except BasslError as error:

@@ -1,5 +1,5 @@
-"""What both training loops share: seeds, precision, optimizer, schedule, throughput, errors of the machine, and the
-state of a run, saved so that it can be resumed."""
+"""What both training loops share: seeds, precision, optimizer, schedule, throughput, errors of the machine, features on
+a device, and the state of a run, saved so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError, first_line
@@ -20,8 +21,9 @@ from pipelines.files import atomic_file, os_reason
 from pipelines.models.opening import STATE
 from pipelines.pretext.settings import Variant
 from pipelines.settings import Precision
-from pipelines.training.distributed import Process
-from pipelines.training.peers import gather
+from pipelines.stores.features import ShotRows
+from pipelines.training.distributed import Process, send
+from pipelines.training.jobs import gather
 from pipelines.training.run_folder import check_identity
 
 # Each random draw has a seed of its own: a function of the run's seed, the purpose, and the epoch or step.
@@ -33,7 +35,7 @@ FINETUNE_DROPOUT = 300
 
 
 def torch_seed(*numbers: int) -> int:
-    """One seed for a torch generator from several numbers."""
+    """A seed for a torch generator."""
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
@@ -67,22 +69,18 @@ def make_lars(
     ``release`` excludes the parameters whose name contains ``bn`` or ``bias``. So it adapts and decays the weights of
     BN in the shortcuts of a ResNet (``downsample.1.weight``) and of LayerNorm in the CRN and in the MSM head. ``paper``
     excludes "bias and BN parameters" (appendix A), here all parameters with at most one dimension, which includes these
-    ten tensors of the paper's model. The learning rate is set before each step, see :func:`learning_rate`.
-    """
+    ten tensors of the paper's model. The learning rate is set before each step."""
     from timm.optim import Lars  # start-up time: timm, which fine-tuning does not need
 
     def excluded(name: str, parameter: Tensor) -> bool:
         return parameter.ndim <= 1 if exclusion == "paper" else "bn" in name or "bias" in name
 
     trained = [(name, parameter) for name, parameter in module.named_parameters() if parameter.requires_grad]
+    adapted = [parameter for name, parameter in trained if not excluded(name, parameter)]
     groups = [
         # Without ``always_adapt`` timm adapts only decayed parameters: a weight decay of 0 would be plain SGD.
-        {
-            "params": [p for name, p in trained if not excluded(name, p)],
-            "weight_decay": weight_decay,
-            "always_adapt": True,
-        },
-        {"params": [p for name, p in trained if excluded(name, p)], "weight_decay": 0.0},
+        {"params": adapted, "weight_decay": weight_decay, "always_adapt": True},
+        {"params": [parameter for name, parameter in trained if excluded(name, parameter)], "weight_decay": 0.0},
     ]
     optimizer: torch.optim.Optimizer = Lars(
         [group for group in groups if group["params"]], lr=1.0, momentum=momentum, trust_coeff=trust_coefficient
@@ -100,7 +98,6 @@ def learning_rate(step: int, steps: int, peak: float, warm_up: float) -> float:
 
 
 def set_learning_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:
-    """Set the rate of all parameters."""
     for group in optimizer.param_groups:
         group["lr"] = rate
 
@@ -115,7 +112,6 @@ class Throughput:
         self.reset()
 
     def reset(self) -> None:
-        """Start measuring again."""
         self._since, self._waited, self.steps = time.perf_counter(), 0.0, 0
 
     def next_of(self, batches: Iterator[T]) -> T:
@@ -127,7 +123,7 @@ class Throughput:
         return batch
 
     def measure(self, items: float) -> tuple[float, float]:
-        """Items per second, with this number of items per step, and the share of time spent waiting."""
+        """Items per second, with so many ``items`` per step, and the share of time spent waiting."""
         seconds = time.perf_counter() - self._since
         return self.steps * items / seconds, self._waited / seconds
 
@@ -137,8 +133,8 @@ FEWER_WINDOWS = "use --micro-batch to encode fewer windows at a time"
 
 @contextmanager
 def limits_in_one_line(relief: str) -> Iterator[None]:
-    """Raises BasslError, one line, for the limits of a machine: too little memory (``relief``: what to do), a dead
-    worker process, no compiler."""
+    """Raises BasslError for the limits of a machine: too little memory (``relief``: what to do), a dead worker process,
+    no compiler."""
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -168,7 +164,7 @@ def plain_weights(module: nn.Module | None) -> dict[str, Tensor]:
 
 
 def save_state(folder: Path, state: Mapping[str, Any]) -> None:
-    """Write the state of a run, tensors and plain containers, atomically. Raises BasslError if it cannot be written."""
+    """Write the state of a run, tensors and plain containers. Raises BasslError if it cannot be written."""
     path = folder / STATE
     try:
         with atomic_file(path) as partial:
@@ -178,9 +174,8 @@ def save_state(folder: Path, state: Mapping[str, Any]) -> None:
 
 
 def load_state(folder: Path, identity: Mapping[str, Any], process: Process) -> dict[str, Any] | None:
-    """The state of a run, None if there is none yet. Raises StoreError for a file that is damaged or contains anything
-    but tensors and plain containers, BasslError if its ``settings`` (JSON) are not ``identity``: the run was started
-    with other settings."""
+    """The state of a run, if there is one. Raises StoreError if it is damaged or contains more than tensors and plain
+    containers, BasslError if its ``settings`` (JSON) are not ``identity``."""
     path = folder / STATE
     if len(set(gather(process, path.exists() and path.stat().st_size))) > 1:
         raise BasslError(f"{folder}: not all processes find the same {STATE}; name a folder that all machines share")
@@ -197,3 +192,25 @@ def load_state(folder: Path, identity: Mapping[str, Any], process: Process) -> d
         raise StoreError(f"{path}: is damaged or not the state of a run; start again with --overwrite") from error
     check_identity(folder, stored, identity)
     return state
+
+
+class DeviceRows:
+    """Features of shots as batches on a device. They stay on a GPU, in their stored type, if they take less than half
+    of its free memory; otherwise each batch is gathered on the CPU."""
+
+    def __init__(self, rows: ShotRows, device: torch.device) -> None:
+        self._rows, self._device = rows, device
+        self._on_gpu: Tensor | None = None
+        size = len(rows) * rows.width * rows.dtype.itemsize
+        if device.type == "cuda" and size < torch.cuda.mem_get_info(device)[0] / 2:
+            kind = torch.from_numpy(np.empty(0, rows.dtype)).dtype
+            self._on_gpu = torch.empty(len(rows), rows.width, dtype=kind, device=device)
+            for video in rows.videos:
+                span = slice(int(rows.first_row[video]), int(rows.first_row[video + 1]))
+                self._on_gpu[span] = torch.from_numpy(rows[span]).to(device)
+
+    def gather(self, rows: NDArray[np.int64], dtype: torch.dtype = torch.float32) -> Tensor:
+        """Features of rows (...), (..., D_e) on the device."""
+        if self._on_gpu is None:
+            return torch.from_numpy(self._rows[rows]).to(self._device, dtype, non_blocking=True)
+        return self._on_gpu[send(torch.from_numpy(rows), self._device)].to(dtype)

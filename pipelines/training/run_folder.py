@@ -48,10 +48,8 @@ def seed_files(folder: Path) -> dict[int, Path]:
 
 @contextmanager
 def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[None]:
-    """Create the folder of a run, or check that an existing one may be used, and lock it during the block.
-    Raises BasslError if it contains a run and neither ``resume`` nor ``overwrite`` is set, if it cannot be created, or
-    if another process is training in it.
-    """
+    """Create the folder of a run, or check that an existing one may be used, and lock it during the block. Raises
+    BasslError as `check_run_folder`, or if it cannot be written, or another process is training in it."""
     with ExitStack() as lock:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -62,7 +60,16 @@ def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[Non
             ) from error
         except OSError as error:
             raise BasslError(f"{folder}: cannot be written ({os_reason(error)})") from error
-        _prepare(folder, resume, overwrite)
+        files = check_run_folder(folder, resume, overwrite)
+        try:
+            if overwrite:
+                for path in files:
+                    path.unlink()
+                shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
+            for name in (STATE, MODEL, LOG, VALIDATION, RESULT):
+                remove_partials(folder / name)
+        except OSError as error:
+            raise BasslError(f"{folder}: cannot be written ({os_reason(error)})") from error
         yield
 
 
@@ -85,22 +92,8 @@ def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
     return files
 
 
-def _prepare(folder: Path, resume: bool, overwrite: bool) -> None:
-    files = check_run_folder(folder, resume, overwrite)
-    try:
-        if overwrite:
-            for path in files:
-                path.unlink()
-            shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
-        for name in (STATE, MODEL, LOG, VALIDATION, RESULT):
-            remove_partials(folder / name)
-    except OSError as error:
-        raise BasslError(f"{folder}: cannot be written ({os_reason(error)})") from error
-
-
 def put_same_file(source: Path, target: Path) -> None:
-    """Give a file a second name: a hard link, or a copy if the file system has no links. Raises BasslError if it cannot
-    be written."""
+    """Give a file a second name: a hard link, or a copy. Raises BasslError if it cannot be written."""
     with atomic_file(target) as partial:
         partial.unlink()
         try:
@@ -113,8 +106,7 @@ def put_same_file(source: Path, target: Path) -> None:
 
 
 def plain_settings(settings: Any, without: Collection[str] = ()) -> dict[str, Any]:
-    """A settings dataclass as plain JSON values, paths as text, without some fields. Settings that stages share are not
-    nested, as on the command line."""
+    """A settings dataclass as plain JSON values, paths as text. Settings that stages share are not nested."""
     values: dict[str, Any] = {}
     for name, value in asdict(settings).items():
         shared = type(getattr(settings, name)).__module__ == shared_settings.__name__
@@ -126,7 +118,7 @@ def plain_settings(settings: Any, without: Collection[str] = ()) -> dict[str, An
 
 def check_identity(folder: Path, stored: Mapping[str, Any], current: Mapping[str, Any]) -> None:
     """Check that a run is resumed with the settings that it was started with, nested dictionaries of plain JSON values.
-    Raises BasslError, which names the first difference."""
+    Raises BasslError with the first difference."""
 
     def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
         leaves: dict[str, Any] = {}
@@ -148,7 +140,7 @@ def check_identity(folder: Path, stored: Mapping[str, Any], current: Mapping[str
 
 class RunLog:
     """Writes rows to CSV files and TensorBoard, in a ``with`` block; without a folder (all processes but the first)
-    nothing. Rows after ``step``, at which the run continues, are dropped: these steps are repeated."""
+    nothing. Rows after ``step``, at which the run continues, are dropped."""
 
     def __init__(self, folder: Path | None, step: int) -> None:
         self._folder = folder
@@ -175,8 +167,8 @@ class RunLog:
                 self._board.close()
 
     def write(self, name: str, row: Mapping[str, float]) -> None:
-        """Add a row to :data:`LOG` or :data:`VALIDATION`. Its first value is its ``step``; the first row determines the
-        columns, but TensorBoard gets all values. Raises BasslError if it cannot be written."""
+        """Add a row, which begins with its ``step``, to :data:`LOG` or :data:`VALIDATION`. The first row determines the
+        columns; TensorBoard gets all values. Raises BasslError if it cannot be written."""
         if self._folder is None or self._board is None:
             return
         path, columns = self._folder / name, self._columns[name]
@@ -218,7 +210,7 @@ def read_log(path: Path) -> list[dict[str, float]]:
 
 
 def _drop_rows(path: Path, step: int) -> list[str]:
-    """Remove the rows of a log after a step; returns its columns, empty if no row is left."""
+    """Remove the rows of a log after a step. Returns its columns, empty if no row is left."""
     if not path.exists():
         return []
     header, *rows = _cells(path) or [[]]

@@ -37,18 +37,17 @@ from pipelines.stages.finetune.data import (
     weighted_cross_entropy,
     window_epoch,
 )
-from pipelines.stages.finetune.features import Encoding, FrozenEncoder
 from pipelines.stages.finetune.learner import summary_of
-from pipelines.stages.finetune.start import PretrainedSource
+from pipelines.stages.finetune.start import Encoding, FrozenEncoder, PretrainedSource
 from pipelines.stages.finetune.tasks import FeatureTask
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.score import score
 from pipelines.stores.features import features_of
 from pipelines.stores.index import NO_LABEL, read_index
-from pipelines.training.device_rows import DeviceRows
 from pipelines.training.distributed import Process
+from pipelines.training.jobs import Machines
 from pipelines.training.launching import launch
-from pipelines.training.machines import Machines
+from pipelines.training.loops import DeviceRows
 from tests.generated_videos import write_generated_videos
 from tests.labelled_videos import SPLITS, WIDTH, write_labelled_videos, write_relabelled
 from tests.small_stores import features_in, put_features, refusal

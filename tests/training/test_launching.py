@@ -20,8 +20,8 @@ from torch.distributed.elastic.rendezvous import RendezvousConnectionError
 from pipelines.errors import BasslError, BasslWarning
 from pipelines.training import launching
 from pipelines.training.distributed import process_group
+from pipelines.training.jobs import LOST_PEER, Machines
 from pipelines.training.launching import check_gpus, errors_to_launcher, launch
-from pipelines.training.machines import LOST_PEER, Machines
 from tests.running import ENVIRONMENT
 from tests.small_stores import refusal
 
@@ -111,7 +111,7 @@ def test_a_process_whose_peer_ends_while_they_meet_says_so_in_one_line(monkeypat
 def test_a_program_started_by_torchrun_may_call_several_stages(tmp_path: Path) -> None:
     (tmp_path / "stages.py").write_text(
         "from pipelines.training.distributed import process_group\n"
-        "from pipelines.training.peers import gather\n"
+        "from pipelines.training.jobs import gather\n"
         "for stage in (1, 2):\n"
         "    with process_group('cpu') as process:\n"
         "        ranks = gather(process, process.rank)\n"

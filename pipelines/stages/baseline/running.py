@@ -79,19 +79,14 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
             scores.append(_scores(video, segment(system, video, fitted)))
             progress("finding scenes", i, runs * len(videos))
         scored.append(tuple(scores))
-    scoring = ScoreSettings(
-        ScoredData(settings.data.index),
-        settings.split,
-        matching=settings.matching,
-        resampling=settings.resampling,
-    )
+    data, matching, resampling = ScoredData(settings.data.index), settings.matching, settings.resampling
     of_seeds = {seed: measure(scores, resamples=0) for seed, scores in enumerate(scored)} if runs > 1 else {}
     return ScoreResult(
         name=settings.system,
         videos=scored[0],
-        measures=measure(scored[0], resamples=settings.resampling.resamples),
+        measures=measure(scored[0], resamples=resampling.resamples),
         threshold=None,
-        settings=scoring,
+        settings=ScoreSettings(data, settings.split, matching=matching, resampling=resampling),
         seeds=seed_spreads(of_seeds),
         notes=notes,
     )
@@ -101,8 +96,8 @@ def choose(
     system: Baseline, videos: Sequence[BaselineVideo], progress: Callable[[int, int], None] = lambda done, total: None
 ) -> dict[str, Any]:
     """The candidates of a system's settings with the best scores on labelled videos (at least one; two for a system
-    with a network), by name. Candidates with a network are evaluated on each half of the videos with a network trained
-    on the other half. ``progress`` gets the number of candidates tried and of all."""
+    with a network), by name. With a network, each half of the videos is scored by a network trained on the other half.
+    ``progress`` gets the number of candidates tried and in all."""
     halves = videos[::2], videos[1::2]
     parts = [(videos, videos)] if system.learn is None else [halves, halves[::-1]]
     combinations = product(*system.candidates.values())
@@ -118,7 +113,7 @@ def choose(
 
 
 def segment(system: Baseline, video: BaselineVideo, settings: Any) -> Segmentation:
-    """The scenes that a system finds in a video, from all feature sets or, if it takes one, from the first."""
+    """The scenes of a video by a system, from all feature sets, or from the first if it takes one."""
     features = video.features if system.several and len(video.features) > 1 else video.features[0]
     return system.segment(features, video.times, settings)
 
@@ -141,7 +136,7 @@ def _scores(video: BaselineVideo, scenes: Segmentation) -> VideoScores:
 
 
 def _feature_sets(settings: BaselineSettings, index: Index) -> list[ShotRows]:
-    """The feature sets in the rows of the index, (T, D_m) each."""
+    """(T, D_m) each."""
     used = index.videos_of((settings.split, *settings.data.splits), labelled=True)
     stores = settings.data.features or _own_stores(index, used)
     return [features_of(index, some, used).features for some in (stores, *([store] for store in settings.extra))]
@@ -158,7 +153,6 @@ def _own_stores(index: Index, used: Sequence[int]) -> tuple[Path, ...]:
 def _videos(
     settings: BaselineSettings, index: Index, sets: Sequence[ShotRows], splits: Sequence[str]
 ) -> list[BaselineVideo]:
-    """The labelled videos of some splits."""
     videos = []
     for video, (name, split) in enumerate(zip(index.video_ids, index.splits, strict=True)):
         span = index.span(video)

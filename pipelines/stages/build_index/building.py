@@ -80,7 +80,7 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
 
 
 def _twins(videos: Sequence[IndexedVideo]) -> list[str]:
-    """A note for each video file that several of the videos were made from."""
+    """A note for each video file that several videos were made from."""
     by_file: dict[str, list[str]] = {}
     for video in videos:
         if video.made_of:
@@ -95,7 +95,6 @@ def _twins(videos: Sequence[IndexedVideo]) -> list[str]:
 def _check_widths(
     store: Path, features: Mapping[str, NDArray[np.float32]], color: Mapping[str, NDArray[np.float32]]
 ) -> None:
-    """Check that all features of a store have one width, and all color of its videos. Raises DatasetError."""
     histograms = {name: values for name, values in color.items() if name in features}
     for what, arrays in (("features", features), ("color", histograms)):
         widths = sorted({values.shape[1] for values in arrays.values()})
@@ -112,14 +111,13 @@ def _check_kept(store: Path, features: Mapping[str, NDArray[np.float32]]) -> Non
 
 
 def _add_times(video: IndexedVideo, frame_rate: float) -> IndexedVideo:
-    """The video with times by this frame rate, if it has neither times nor a frame rate of its own."""
     if not np.isnan(video.frame_rate) or np.isfinite(video.seconds).all():
         return video
     return replace(video, seconds=video.frames / frame_rate, frame_rate=frame_rate)
 
 
 def _reasons(incomplete: Mapping[str, str], complete: int) -> list[str]:
-    """Notes on the videos that were left out: one for those without keyframes, one for each damaged video."""
+    """Notes on the videos that were left out: their number, and each damaged video."""
     if not incomplete:
         return []
     damaged = [f"{name} is left out: {reason}" for name, reason in sorted(incomplete.items()) if reason != INCOMPLETE]
@@ -128,7 +126,6 @@ def _reasons(incomplete: Mapping[str, str], complete: int) -> list[str]:
 
 
 def describe(path: Path, matches: Mapping[str, MatchReport] = {}, notes: Sequence[str] = ()) -> IndexReport:
-    """The report on an index; matches and notes are from building it."""
     index = read_index(path)
     return IndexReport(index, tuple(statistics(index)), matches, (*notes, *missing(index)))
 
@@ -183,8 +180,7 @@ def _with_video_id(record: VideoAnnotation, video_ids: Set[str]) -> VideoAnnotat
 def _listed_splits(
     videos: list[IndexedVideo], path: Path, incomplete: Collection[str]
 ) -> tuple[list[IndexedVideo], list[str]]:
-    """The videos with their splits in a JSON file (none for a video that it does not list), and the splits' names. The
-    file may list videos that were left out."""
+    """The videos with their splits in a JSON file, which may list videos that were left out, and the splits' names."""
     content = read_json(path)
     if not isinstance(content, dict) or not all(
         isinstance(names, list) and all(isinstance(name, str) for name in names) for names in content.values()
@@ -202,7 +198,7 @@ def _listed_splits(
 
 
 def _drawn_splits(videos: list[IndexedVideo], shares: tuple[float, ...], seed: int) -> list[IndexedVideo]:
-    """The videos with drawn splits. Whole videos are drawn, so that the shots of a video are never in two splits."""
+    """Whole videos are drawn, so that the shots of a video are never in two splits."""
     names = _names(shares)
     videos = sorted(videos, key=lambda video: video.video_id)
     order = np.random.default_rng(seed).permutation(len(videos))
@@ -220,7 +216,6 @@ def _names(shares: tuple[float, ...]) -> tuple[str, ...]:
 
 
 def missing(index: Index) -> list[str]:
-    """Notes on what is missing: keyframes, labels, splits, times, or files that the index refers to."""
     spans = [index.span(video) for video in range(len(index.video_ids))]
     without = {
         "no keyframes": [v for v, store in enumerate(index.keyframe_sources) if store is None],

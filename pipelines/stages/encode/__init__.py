@@ -18,8 +18,7 @@ from pipelines.errors import explain_missing_extra
 from pipelines.options import with_options
 from pipelines.progress import ReportProgress
 from pipelines.stages.encode.settings import EncodeSettings
-from pipelines.training.machines import in_group
-from pipelines.training.peers import Peer
+from pipelines.training.jobs import Peer, in_group
 
 if TYPE_CHECKING:  # start-up time: torch
     from pipelines.training.distributed import Process

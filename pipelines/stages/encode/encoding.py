@@ -23,7 +23,7 @@ from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, Video
 from pipelines.stages.encode.settings import EncodeSettings
 from pipelines.stores.features import feature_file, is_current, shots_checksum, store_path, write_features
 from pipelines.stores.index import Index, read_index
-from pipelines.training.peers import Peer, broadcast_from_rank0, gather
+from pipelines.training.jobs import Peer, broadcast_from_rank0, gather
 from pipelines.video_jobs import VideoTask, run
 
 

@@ -29,9 +29,8 @@ from pipelines.models.torch_networks import sequence_windows
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stores.features import ShotRows
 from pipelines.stores.index import Index, window_rows
-from pipelines.training.device_rows import DeviceRows
 from pipelines.training.distributed import Process
-from pipelines.training.loops import EXAMPLE_ORDER, VARIATIONS
+from pipelines.training.loops import EXAMPLE_ORDER, VARIATIONS, DeviceRows
 from pipelines.training.relational_videos import VIEWS, LabelledVideo, vary
 
 Loss = Literal["balanced", "plain"]

@@ -40,13 +40,7 @@ class Learner:
     best_epoch: int = 0  # from 1
     best_score: float = -math.inf
 
-    @property
-    def trained(self) -> list[nn.Parameter]:
-        """The parameters that are trained."""
-        return [parameter for parameter in self.network.parameters() if parameter.requires_grad]
-
     def state(self) -> dict[str, Any]:
-        """State needed to resume."""
         return {
             "at": self.step,
             "model": self.network.state_dict(),
@@ -63,7 +57,7 @@ class Learner:
         """Resume from what :meth:`state` returned."""
         self.network.load_state_dict(saved["model"])
         self.optimizer.load_state_dict(saved["optimizer"])
-        if saved["scaler"]:  # empty where the run began without fp16
+        if saved["scaler"]:  # empty if the run began without fp16
             self.scaler.load_state_dict(saved["scaler"])
         self.step, self.losses, self.epochs = saved["at"], saved["losses"], json.loads(saved["epochs"])
         self.best_epoch, self.best_score, self.best = saved["best_epoch"], saved["best_score"], saved["best"]
@@ -72,15 +66,15 @@ class Learner:
 def take_step(
     learner: Learner, batch: LabelledBatch, *, rate: float, clip: float | None, process: Process
 ) -> tuple[Tensor, Tensor]:
-    """Update the weights with a batch, of which this process has a share. Returns this process's part of the loss and
-    the gradient's norm, as float64 on the device."""
+    """Update the weights with this process's share of a batch. Returns its part of the loss and the gradient's norm, as
+    float64 on the device."""
     set_learning_rate(learner.optimizer, rate)
     with learner.autocast():
         logits = learner.network(batch.inputs)
     logits = logits if logits.dtype == torch.float64 else logits.float()
     loss = weighted_cross_entropy(logits, batch.targets, batch.weights)
     learner.scaler.scale(loss * process.world_size).backward()  # type: ignore[no-untyped-call]
-    trained = learner.trained
+    trained = [parameter for parameter in learner.network.parameters() if parameter.requires_grad]
     average_gradients(process, trained)  # each is of a share of the loss, scaled by the world size above
     learner.scaler.unscale_(learner.optimizer)
     norm = torch.nn.utils.get_total_norm([parameter.grad for parameter in trained if parameter.grad is not None])
@@ -93,46 +87,37 @@ def take_step(
     return loss.detach().double(), norm.double()
 
 
-@dataclass(frozen=True)
-class NotFinite:
-    """A step whose loss or gradient is not finite: its number from 0, and its loss."""
-
-    step: int
-    loss: float
-
-
 def finite_losses(
     learner: Learner, steps: Sequence[tuple[Tensor, Tensor]], process: Process
-) -> tuple[list[float], NotFinite | None]:
-    """The losses of the last steps (results of :func:`take_step`) over all processes, and the first step that is not
-    finite. Waits for the device."""
+) -> tuple[list[float], tuple[int, float] | None]:
+    """The losses of the last steps (results of :func:`take_step`) over all processes, and number (from 0) and loss of
+    the first step whose loss or gradient is not finite. Waits for the device."""
     losses = mean_over_processes(torch.stack([loss for loss, _ in steps])) * process.world_size
     values, norms = losses.tolist(), torch.stack([norm for _, norm in steps]).tolist()
     for step, (loss, norm) in enumerate(zip(values, norms, strict=True), start=learner.step - len(steps)):
         # In fp16, gradients overflow now and then; the scaler skips such a step.
         if not math.isfinite(loss) or not (math.isfinite(norm) or learner.scaler.is_enabled()):
-            return values, NotFinite(step, loss)
+            return values, (step, loss)
     return values, None
 
 
-def not_finite_error(fault: NotFinite, seed: int, batch: LabelledBatch, inputs: str, process: Process) -> BasslError:
-    """One line on why a loss or a gradient is not finite. ``batch`` is the step's batch; ``inputs`` says what it
-    contains (features or keyframes). All processes call this."""
-    here = f"step {fault.step + 1} of seed {seed}"
+def not_finite_error(where: str, loss: float, batch: LabelledBatch, inputs: str, process: Process) -> BasslError:
+    """Why the loss or a gradient of a step (``where``) is not finite. ``batch`` is the step's batch of ``inputs``
+    (features or keyframes). All processes call this."""
     if any_process(process, not bool(torch.isfinite(batch.inputs).all())):
         remedy = "; make the feature store again" if inputs == "features" else ""
-        return BasslError(f"{here}: its {inputs} are not all finite numbers{remedy}")
+        return BasslError(f"{where}: its {inputs} are not all finite numbers{remedy}")
     advice = "try a smaller --rate, or --precision float32"
-    if math.isfinite(fault.loss):
-        return BasslError(f"{here}: its gradient is not finite, though its loss is ({fault.loss:.4g}); {advice}")
-    return BasslError(f"{here}: its loss is {fault.loss}, though its {inputs} are finite; {advice}")
+    if math.isfinite(loss):
+        return BasslError(f"{where}: its gradient is not finite, though its loss is ({loss:.4g}); {advice}")
+    return BasslError(f"{where}: its loss is {loss}, though its {inputs} are finite; {advice}")
 
 
 def measure_videos(
     index: Index, videos: Sequence[int], logits: Sequence[NDArray[np.float64]], calibration: Calibration | None = None
 ) -> dict[str, float]:
-    """Metrics of videos, whose labels include both kinds, from logits (N,) each. A shot is a scene end if softmax gives
-    it at least one half, as in the release. A calibration adds F1 and mIoU at its operating point."""
+    """Metrics of videos whose labels include both kinds, from logits (N,) each, at the release's threshold of one half.
+    A calibration adds F1 and mIoU at its operating point."""
 
     def metrics(calibration: Calibration) -> dict[str, float]:
         scores = [apply_calibration(values, calibration) for values in logits]
@@ -167,7 +152,7 @@ def end_epoch(learner: Learner, task: FinetuneTask, split: Split, epoch: int) ->
 def best_of_seed(
     learner: Learner, task: FinetuneTask, split: Split, seed: int, warn: Callable[[str], None]
 ) -> tuple[dict[str, Any], Calibration | None]:
-    """Load the weights of the best epoch, calibrate and test them. Returns the seed's part of the result, and the
+    """Load the weights of the best epoch, calibrate and test them. Returns the seed's part of the result and the
     calibration."""
     learner.network.load_state_dict(learner.best)
     logits = task.logits(learner.network, split.val)

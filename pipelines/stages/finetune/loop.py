@@ -21,7 +21,6 @@ from pipelines.models.calibration import Calibration
 from pipelines.models.opening import MODEL
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune.data import Split, labelled_shots, split_videos
-from pipelines.stages.finetune.features import find_encoding, join_sound
 from pipelines.stages.finetune.learner import (
     Learner,
     best_of_seed,
@@ -32,11 +31,11 @@ from pipelines.stages.finetune.learner import (
     take_step,
 )
 from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings, Hyperparameters
-from pipelines.stages.finetune.start import PretrainedSource, find_pretrained_source
+from pipelines.stages.finetune.start import PretrainedSource, find_encoding, find_pretrained_source, join_sound
 from pipelines.stages.finetune.tasks import FeatureTask, FinetuneTask, KeyframeTask
 from pipelines.stores.index import read_index
 from pipelines.training.distributed import Process, any_process, process_group
-from pipelines.training.interruption import stop_signals
+from pipelines.training.jobs import broadcast_from_rank0, stop_signals
 from pipelines.training.loops import (
     FINETUNE_DROPOUT,
     Throughput,
@@ -47,7 +46,6 @@ from pipelines.training.loops import (
     save_state,
     torch_seed,
 )
-from pipelines.training.peers import broadcast_from_rank0
 from pipelines.training.run_folder import (
     LOG,
     RESULT,
@@ -89,7 +87,7 @@ class FinetuneJob:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must be the same to resume a run: not paths, logging, or the number of seeds."""
+        """What must be the same to resume a run."""
         index = self.task.index
         return {
             **plain_settings(self.settings, without=_NOT_IN_IDENTITY),
@@ -118,9 +116,8 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
     start = find_pretrained_source(settings, note)
     with process_group(settings.compute.device) as process, limits_in_one_line("use a smaller --batch or --width"):
         # Check before hours of encoding, in the first process, because only that one writes there.
-        broadcast_from_rank0(
-            process, lambda: check_run_folder(settings.run.output, settings.run.resume, settings.run.overwrite)
-        )
+        options = settings.run
+        broadcast_from_rank0(process, lambda: check_run_folder(options.output, options.resume, options.overwrite))
         # Encoding ignores signals: finished videos are kept if it is killed.
         videos = split.videos
         encoding = None if settings.end_to_end else find_encoding(settings, index, videos, start, process, note)
@@ -145,14 +142,15 @@ def _train_seeds(job: FinetuneJob, held: ExitStack) -> FinetuneResult:
     records: list[dict[str, Any]] = json.loads(saved["records"]) if saved is not None else []
     number = saved["number"] if saved is not None else 0
     step, stopped = number * job.steps, False
-    before: list[str] = json.loads(saved["notes"]) if saved is not None else []
-    job.notes[:0] = [note for note in before if note not in job.notes]
+    if saved is not None:
+        job.notes[:0] = [note for note in json.loads(saved["notes"]) if note not in job.notes]
 
     def save(number: int, state: Mapping[str, Any]) -> None:
         if process.is_first:
-            here = {"settings": json.dumps(identity), "records": json.dumps(records), "number": number}
-            here["notes"] = json.dumps(job.notes)
-            save_state(settings.run.output, {**here, "step": number * job.steps + state["at"], **state})
+            plain = {"settings": identity, "records": records, "notes": job.notes}
+            texts = {name: json.dumps(value) for name, value in plain.items()}
+            here = {**texts, "number": number, "step": number * job.steps + state["at"]}
+            save_state(settings.run.output, {**here, **state})
 
     with RunLog(settings.run.output if process.is_first else None, saved["step"] if saved is not None else 0) as log:
         while number < settings.seeds and not stopped:
@@ -169,7 +167,7 @@ def _train_seeds(job: FinetuneJob, held: ExitStack) -> FinetuneResult:
                 save(number, {"at": 0, "model": {}, "optimizer": {}})
     mean, std, tested_on = summary_of(records, job.split)
     if process.is_first and records:
-        _write_result(job, records, mean, std, tested_on)
+        _write_result(job, records, {"summary_of": tested_on, "mean": mean, "std": std})
     broadcast_from_rank0(process, lambda: None)  # no process ends before the files are there
     return FinetuneResult(
         model=settings.run.output / MODEL,
@@ -220,7 +218,8 @@ def _train(
         recent, fault = finite_losses(learner, unchecked, process)  # the only wait for the device
         if fault is not None:
             inputs = "keyframes" if settings.end_to_end else "features"
-            raise not_finite_error(fault, seed, next(batches_from(step=fault.step)), inputs, process)
+            batch, where = next(batches_from(step=fault[0])), f"step {fault[0] + 1} of seed {seed}"
+            raise not_finite_error(where, fault[1], batch, inputs, process)
         learner.losses += recent
         speed, waiting = throughput.measure(job.task.shots_in_step)
         state = TrainingProgress(
@@ -254,7 +253,7 @@ def _train(
 
 
 def _finish(job: FinetuneJob, learner: Learner, seed: int) -> dict[str, Any]:
-    """Write the model of a seed; returns the seed's part of the result."""
+    """Write the model of a seed. Returns the seed's part of the result."""
     record, calibration = best_of_seed(learner, job.task, job.split, seed, job.warn)
     start = job.start
     training = {
@@ -275,39 +274,29 @@ def _finish(job: FinetuneJob, learner: Learner, seed: int) -> dict[str, Any]:
     return record
 
 
-def _write_result(
-    job: FinetuneJob,
-    records: list[dict[str, Any]],
-    mean: dict[str, float],
-    std: dict[str, float],
-    tested_on: str | None,
-) -> None:
+def _write_result(job: FinetuneJob, records: list[dict[str, Any]], summary: dict[str, Any]) -> None:
     """Write the best seed's model as the run's model, and the result as JSON."""
     settings, split, start = job.settings, job.split, job.start
     best = {"val": "validation", "test": "test"}.get(split.selected_on)
     best_record = records[0] if best is None else max(records, key=lambda record: float(record[best]["ap"]))
     put_same_file(settings.run.output / seed_file(best_record["seed"]), settings.run.output / MODEL)
-    parts = {"train": split.train, "val": split.val, "test": split.test}
-    counts = {name: (len(videos), *labelled_shots(job.task.index, videos)) for name, videos in parts.items()}
-    names = ("videos", "shots", "scene_ends")
+    counts = {}
+    for name, videos in (("train", split.train), ("val", split.val), ("test", split.test)):
+        shots, ends = labelled_shots(job.task.index, videos)
+        counts[name] = {"videos": len(videos), "shots": shots, "scene_ends": ends}
     content = {
         "schema": SCHEMA,
         "version": VERSION,
         "settings": plain_settings(settings),
         "recipe": asdict(job.hyperparameters),
-        "index": {
-            "path": str(settings.data.index),
-            **{part: dict(zip(names, numbers, strict=True)) for part, numbers in counts.items()},
-        },
+        "index": {"path": str(settings.data.index), **counts},
         "init": str(start.path) if start.path is not None else None,
         "transfer": start.transfer,
         "encoder": job.task.encoder,
         "selected_on": split.selected_on,
         "seeds": records,
         "chosen_seed": best_record["seed"],
-        "summary_of": tested_on,
-        "mean": mean,
-        "std": std,
+        **summary,
         "notes": job.notes,
     }
     write_atomically(settings.run.output / RESULT, (json.dumps(content, indent=1, allow_nan=False) + "\n").encode())

@@ -24,14 +24,14 @@ class Hyperparameters:
     """Learning rate; None: 2.5e-6 x batch / 256 for a CRN that is transferred, ten times that for a new one (release).
     That is the paper's 1e-5 at a batch of 1024."""
     weight_decay: float = 0.0
-    """Where there is any, the optimiser is AdamW, else Adam."""
+    """Above 0 the optimizer is AdamW, else Adam."""
     warm_up: float = 0.0
     """Share of the steps over which the rate rises (appendix A: none); then it falls as a cosine."""
     clip: float | None = None
     """Greatest norm of the gradient."""
 
 
-# Those of the built-in model.
+# The built-in model's.
 RELATIONAL = Hyperparameters(epochs=20, batch=128, rate=2e-3, weight_decay=1.0, warm_up=0.05, clip=1.0)
 
 
@@ -52,8 +52,8 @@ class FinetuneSettings:
     transfer: Literal["encoder", "encoder+crn"] | None = None
     """What to transfer from it: encoder (the paper's M6) or encoder+crn (M7). Default: all that fits."""
     encoder: str | None = None
-    """Shot encoder if there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Default: that of
-    the index's features, or efficientnet_lite0."""
+    """Shot encoder if there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Default: the
+    encoder of the index's features, or efficientnet_lite0."""
     preparation: Literal["centre", "squeeze"] | None = rare(None)
     """How a keyframe becomes the input of the encoder: centre or squeeze, see bassl encode. Default: centre for a
     pre-trained one (release), squeeze for others."""
@@ -82,7 +82,7 @@ class FinetuneSettings:
     """Highest learning rate. Default: 2.5e-6 x batch / 256 for a transferred CRN, ten times that for a new one;
     relational 2e-3."""
     neighbours: int | None = None
-    """K, shots on each side of the centre. Default: 8; ms-lstm 2; relational 4; or that of a transferred CRN."""
+    """K, shots on each side of the centre. Default: 8; ms-lstm 2; relational 4; or the K of a transferred CRN."""
     width: int | None = rare(None)
     """Width of a new network. Default: transformer 768; mlp 4096; ms-lstm 512; relational 0, a linear model."""
     layers: int = rare(2)
@@ -134,11 +134,11 @@ class FinetuneResult:
     step: int  # steps done, out of ``steps``
     steps: int
     selected_on: str  # what epochs were chosen on: ``val``, ``test`` or ``last epoch``
-    # mean, std: of the test metrics over the seeds (sample deviation; empty for one seed), or where there is no test
-    # split of the validation metrics
+    # mean, std: of the test metrics over the seeds (sample deviation; empty for one seed), or without a test split of
+    # the validation metrics
     mean: dict[str, float]
     std: dict[str, float]
     seeds: int  # that ``mean`` and ``std`` are of
-    tested_on: str | None  # the split that ``mean`` is of; None where there is none
+    tested_on: str | None  # the split that ``mean`` is of; None if there is none
     notes: tuple[str, ...]  # what the user should know of the result, a line each
-    stopped: bool  # whether it was asked to stop before its end; ``resume`` then goes on
+    stopped: bool  # whether it was asked to stop before its end; ``resume`` continues

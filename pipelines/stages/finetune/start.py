@@ -1,12 +1,12 @@
-"""The pre-trained model that fine-tuning starts from: which parts are transferred, and the sizes of the network."""
+"""What fine-tuning starts from: a pre-trained model, the sizes of the network, and the features of the videos."""
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -15,9 +15,19 @@ from pipelines.errors import BasslError
 from pipelines.files import is_file
 from pipelines.models.bassl import KIND, BasslWeights
 from pipelines.models.crn import TransformerBoundary
+from pipelines.models.encoder_options import is_published, named_encoder
+from pipelines.models.encoders import encoder_for, encoder_of_id
 from pipelines.models.networks import CRNSettings, Shape, make_shape
 from pipelines.models.opening import MODEL, model_file, open_model
+from pipelines.models.shot_encoder import KEYFRAMES, Preparation
+from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
+from pipelines.settings import Compute, Indexed, RunSettings
+from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.stages.finetune.settings import FinetuneSettings
+from pipelines.stores.features import ShotRows, features_of, find_features, keyframe_facts
+from pipelines.stores.index import Index
+from pipelines.training.distributed import Process
+from pipelines.video.sound import SOUND
 
 Transfer = Literal["none", "encoder", "encoder+crn"]
 Report = Callable[[str], None]
@@ -34,8 +44,8 @@ class PretrainedSource:
 
 
 def find_pretrained_source(settings: FinetuneSettings, report: Report) -> PretrainedSource:
-    """The model that the settings name and the parts to transfer. Raises BasslError if the model is missing or lacks a
-    required part."""
+    """The model in the settings and the parts to transfer. Raises BasslError if the model or a required part is
+    missing."""
     transfer = settings.transfer
     if settings.init == "none":
         if transfer is not None:
@@ -53,7 +63,6 @@ def find_pretrained_source(settings: FinetuneSettings, report: Report) -> Pretra
 
 
 def _open_pretrained(settings: FinetuneSettings, report: Report) -> tuple[Path, BasslWeights]:
-    """File and weights of the pre-trained model that the settings name."""
     path = last_pretrained(settings.run.output.parent) if settings.init == "last" else Path(settings.init)
     file = model_file(path)
     if not is_file(file):
@@ -97,9 +106,8 @@ def last_pretrained(folder: Path) -> Path:
 
 
 def shape_for(settings: FinetuneSettings, start: PretrainedSource, width: int) -> Shape:
-    """The sizes of the network for features of ``width`` D_e: the transferred CRN's, else the settings', with the
-    network's defaults for what they leave open. Raises BasslError if the settings contradict the transferred CRN, or
-    for impossible sizes."""
+    """The sizes of the network for features of ``width`` D_e: the transferred CRN's, else the settings', else the
+    network's defaults. Raises BasslError if the settings contradict the transferred CRN, or for impossible sizes."""
     crn = start.weights.settings.crn if start.weights is not None else None
     if start.transfer == "encoder+crn" and crn is not None:
         if crn.input_width != width:
@@ -142,5 +150,120 @@ def digest_of(start: PretrainedSource) -> int:
 
 
 def as_bytes(tensor: Tensor) -> bytes:
-    """The bytes of a tensor."""
     return tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+
+
+# --- features ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class FrozenEncoder:
+    """The encoder of the features, as `BoundaryModel` remembers it."""
+
+    id: str
+    name: str | None  # on the command line; None if it has none
+    # of a pre-trained model; empty if the name implies them
+    weights: Mapping[str, Tensor] = field(default_factory=dict)
+    input_size: int | None = None  # side of its input, if it has weights
+
+
+@dataclass(frozen=True, eq=False)
+class Encoding:
+    """Features (T, D_e) in the rows of the index, the encoder that made them, and the shots' hue histograms (T, H)."""
+
+    features: ShotRows
+    encoder: FrozenEncoder
+    colour: ShotRows | None
+    sound: str | None = None  # name of the features of sound that are joined to the encoder's
+
+
+def find_encoding(
+    settings: FinetuneSettings,
+    index: Index,
+    videos: Sequence[int],
+    start: PretrainedSource,
+    process: Process,
+    report: Report,
+) -> Encoding:
+    """The features of these videos: from the stores in the settings, else from the index or the feature folder, else
+    computed now. Raises BasslError if they cannot be computed, or are of another encoder than the pre-trained model's.
+    """
+    own = _encoder_of(start, index, settings)
+    if settings.data.features:
+        stored = features_of(index, settings.data.features, videos)
+        _check_encoder(stored.encoder, start, own, settings.data.features)
+        encoder = own or FrozenEncoder(stored.encoder, named_encoder(stored.encoder))
+        return Encoding(stored.features, encoder, stored.colour)
+    source: str | Path | None = start.path
+    if own is None:
+        source = (start.weights.settings.encoder if start.weights is not None else None) or settings.encoder
+        identity = encoder_for(index, source, settings.preparation)
+        own = FrozenEncoder(identity, source if source and is_published(source) else named_encoder(identity))
+    stores = find_features(index, own.id, settings.feature_folder, videos)
+    if not stores:
+        how = settings.preparation
+        if not own.weights:
+            source, how = _computable(own, index, start)
+        assert source is not None
+        report(f"computes the features of the labelled videos once, into {settings.feature_folder}")
+        encoding = EncodeSettings(
+            Indexed(settings.data.index),
+            source,
+            RunSettings(settings.feature_folder),
+            compute=Compute(settings.compute.device, settings.compute.workers or None),
+            preparation=how,
+        )
+        stores = (encode_shots(encoding, process=process, videos=videos),)
+    stored = features_of(index, stores, videos)
+    return Encoding(stored.features, own, stored.colour)
+
+
+def join_sound(encoding: Encoding, index: Index, store: Path, videos: Sequence[int], report: Report) -> Encoding:
+    """Features joined with the sound of a store. Raises BasslError as `pipelines.models.sound.stored_sound`, or if the
+    store has none of the videos."""
+    sounds, missing = stored_sound(index, store, videos)
+    if len(missing) == len(videos):
+        raise BasslError(f"{store}: has no sound of the videos of {index.path}; run `bassl extract-sound` on them")
+    if missing:
+        report(missing_note(store, missing, len(videos)))
+    return replace(encoding, features=RowsWithSound(encoding.features, sounds), sound=SOUND)
+
+
+def known_keyframe_facts(index: Index) -> Mapping[str, Any]:
+    try:
+        return keyframe_facts(index)
+    except BasslError:  # features without their keyframes are enough to learn from
+        return {}
+
+
+def _encoder_of(start: PretrainedSource, index: Index, settings: FinetuneSettings) -> FrozenEncoder | None:
+    """The encoder in the pre-trained model, if it has its own."""
+    if start.weights is None or not start.weights.encoder or start.path is None:
+        return None
+    identity = encoder_for(index, start.path, settings.preparation)
+    return FrozenEncoder(identity, start.weights.settings.encoder, start.weights.encoder, start.weights.input_size)
+
+
+def _check_encoder(made_by: str, start: PretrainedSource, own: FrozenEncoder | None, stores: Sequence[Path]) -> None:
+    """Check that features are of the encoder that the pre-trained model has or learned from."""
+    if start.weights is None:
+        return
+    expected = start.weights.settings.encoder if own is None else own.id
+    # A name alone stands for its published weights.
+    if made_by == expected or (own is None and expected is not None and named_encoder(made_by) == expected):
+        return
+    raise BasslError(
+        f"{', '.join(map(str, stores))}: features of {made_by}, but {start.path} was pre-trained with {expected}; "
+        "leave --features out, name its --preparation (centre or squeeze), or start from scratch with --init none"
+    )
+
+
+def _computable(encoder: FrozenEncoder, index: Index, start: PretrainedSource) -> tuple[str, Preparation]:
+    """Name and preparation of an encoder. Raises BasslError if it has no name, or the name stands for another here."""
+    if encoder.name is None:
+        raise BasslError(
+            f"{index.path}: has no features of {encoder.id}, and they cannot be computed here; "
+            "run `bassl encode` on a machine that has the encoder, or name their store with --features"
+        )
+    loaded = encoder_of_id(encoder.id, "cpu", index.keyframes or KEYFRAMES, str(start.path or index.path))
+    return encoder.name, loaded.preparation

@@ -35,9 +35,16 @@ from pipelines.stages.finetune.data import (
     loss_weights,
     video_logits,
 )
-from pipelines.stages.finetune.features import Encoding, known_keyframe_facts
 from pipelines.stages.finetune.settings import FinetuneSettings
-from pipelines.stages.finetune.start import PretrainedSource, as_bytes, digest_of, shape_for, transfer_crn
+from pipelines.stages.finetune.start import (
+    Encoding,
+    PretrainedSource,
+    as_bytes,
+    digest_of,
+    known_keyframe_facts,
+    shape_for,
+    transfer_crn,
+)
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Process, synchronised_norms
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
@@ -63,7 +70,6 @@ class EndToEnd(nn.Module):
         self.boundary = boundary
 
     def forward(self, frames: Tensor) -> Tensor:
-        """(B, S, 3, H, W) to (B, 2)."""
         encodings = self.encoder(frames.flatten(0, 1).contiguous(memory_format=torch.channels_last))
         logits: Tensor = self.boundary(encodings.view(*frames.shape[:2], -1))
         return logits
@@ -87,8 +93,7 @@ class KeyframeTask:
         self.dtype = weight_dtype(settings.compute.precision)
         self.encoder, self.pretrained = _encoder_to_train(settings, start)
         first = self._new_encoder()
-        colours = (first.mean, first.std)
-        self.mean, self.std = (torch.tensor(one, device=process.device).view(3, 1, 1) for one in colours)
+        self.mean, self.std = (torch.tensor(v, device=process.device).view(3, 1, 1) for v in (first.mean, first.std))
         self.shape = shape_for(settings, start, first.width)
         self.start_digest = digest_of(start)
         if self.pretrained is not None:
@@ -158,7 +163,6 @@ class KeyframeTask:
         )
 
     def _new_encoder(self) -> TrainableEncoder:
-        """An encoder with the pre-trained weights, if there are any, else ImageNet weights."""
         encoder = trainable_encoder(self.encoder, self.pretrained is None, self.settings.size)
         if self.pretrained is not None:
             try:
@@ -168,7 +172,7 @@ class KeyframeTask:
         return encoder
 
     def _prepare(self, frames: Tensor) -> Tensor:
-        """Frames (..., 3, H, W) uint8, normalized for the encoder."""
+        """Frames (..., 3, H, W) uint8 as the encoder's input."""
         return ((frames.float() / 255 - self.mean) / self.std).to(self.dtype)
 
     def _encode(self, encoder: nn.Module, rows: NDArray[np.int64]) -> Tensor:
@@ -184,7 +188,7 @@ class KeyframeTask:
 
 
 def _encoder_to_train(settings: FinetuneSettings, start: PretrainedSource) -> tuple[str, Mapping[str, Tensor] | None]:
-    """Name and weights of the encoder; None means ImageNet weights."""
+    """Name and weights of the encoder; None: ImageNet weights."""
     if start.weights is None:
         return settings.encoder or "resnet50", None
     name = start.weights.settings.encoder
@@ -213,9 +217,8 @@ class FeatureTask:
         process: Process,
     ) -> None:
         self.index, self.encoder, self.start_digest = index, encoding.encoder.id, digest_of(start)
-        self._start, self._frozen, self._process = start, encoding.encoder, process
-        self._sound = encoding.sound
-        self._crn, self._loss, self._dtype = settings.crn, settings.loss, weight_dtype(settings.compute.precision)
+        self._settings, self._start, self._encoding, self._process = settings, start, encoding, process
+        self._dtype = weight_dtype(settings.compute.precision)
         self._shape = shape_for(settings, start, encoding.features.width)
         self._videos = labelled_videos(index, encoding.features, process.device, encoding.colour)
         self._keyframe_facts = known_keyframe_facts(index)
@@ -233,18 +236,16 @@ class FeatureTask:
 
     def new_network(self) -> nn.Module:
         """A network to train, on its device; new weights are drawn from torch's generator."""
-        network = build_network(self._crn, self._shape)
+        network = build_network(self._settings.crn, self._shape)
         transfer_crn(self._start, network)
         return network.to(self._process.device, self._dtype)
 
     def batches(self, *, epochs: int, seed: int, step: int) -> Iterator[LabelledBatch]:
         """This process's batches, from a step of the whole training on."""
-        steps = self.epoch_steps
+        steps, loss = self.epoch_steps, self._settings.loss
         for epoch in range(step // steps, epochs):
             examples, first = self._epoch(seed, epoch), max(0, step - epoch * steps)
-            yield from batches(
-                examples, steps, seed=seed, number=epoch, first=first, loss=self._loss, process=self._process
-            )
+            yield from batches(examples, steps, seed=seed, number=epoch, first=first, loss=loss, process=self._process)
 
     def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:
         """Logits of whole videos, (N,) each. Leaves the network in evaluation mode."""
@@ -252,23 +253,25 @@ class FeatureTask:
 
     def model(self, network: nn.Module, calibration: Calibration, training: Mapping[str, Any]) -> BoundaryModel:
         """The trained model, to be saved."""
+        encoder = self._encoding.encoder
         return BoundaryModel(
-            crn=self._crn,
+            crn=self._settings.crn,
             network=network,
             shape=self._shape,
             calibration=calibration,
-            encoder=self.encoder,
-            encoder_name=self._frozen.name,
-            encoder_weights=self._frozen.weights,
+            encoder=encoder.id,
+            encoder_name=encoder.name,
+            encoder_weights=encoder.weights,
             keyframes=self.index.keyframes or None,
-            input_size=self._frozen.input_size,
-            sound=self._sound,
+            input_size=encoder.input_size,
+            sound=self._encoding.sound,
             keyframe_facts=self._keyframe_facts,
             training=training,
         )
 
     def _epoch(self, seed: int, epoch: int) -> Epoch:
-        return EPOCHS[NETWORKS[self._crn].reads](self._videos, self._train, self._shape, self._dtype, seed, epoch)
+        make = EPOCHS[NETWORKS[self._settings.crn].reads]
+        return make(self._videos, self._train, self._shape, self._dtype, seed, epoch)
 
 
 FinetuneTask = FeatureTask | KeyframeTask

@@ -19,10 +19,9 @@ from pipelines.pretext.settings import PretextSettings
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.augmentation import augment, plan_augmentations, random_numbers
-from pipelines.training.device_rows import DeviceRows
 from pipelines.training.distributed import Process, send
 from pipelines.training.keyframe_windows import WindowBatch, WindowOrder
-from pipelines.training.loops import AUGMENTATION, PRETEXT_NOISE, WINDOW_ROWS, torch_seed
+from pipelines.training.loops import AUGMENTATION, PRETEXT_NOISE, WINDOW_ROWS, DeviceRows, torch_seed
 from pipelines.training.settings import AugmentationSettings
 
 
@@ -38,7 +37,7 @@ class PretextWindows:
 
     @property
     def single(self) -> bool:
-        """Whether the method compares single shots: SimCLR (instance) and (temporal)."""
+        """Whether the method compares single shots."""
         return self.pretext.method in ("simclr-instance", "simclr-temporal")
 
     @property
@@ -78,7 +77,7 @@ class PretextWindows:
 
 
 def noise_of(order: WindowOrder, step: int, shots: int, process: Process) -> Tensor:
-    """The random draws of the pretext tasks in a step: this process's part of the global batch."""
+    """The random draws of the pretext tasks in a step for this process's part of the global batch."""
     generator = torch.Generator().manual_seed(torch_seed(order.seed, PRETEXT_NOISE, step))
     return send(draw_noise(order.batch, shots, generator)[process.share(order.batch)], process.device)
 
@@ -123,17 +122,17 @@ def make_views(
     augmentation: AugmentationSettings | None,
     dtype: torch.dtype,
 ) -> Views:
-    """The dense and the slow sequences of some windows of a batch, in ``dtype``; keyframes, each sequence augmented by
-    itself with the encoder's mean and deviation; features (``augmentation`` None) as they are."""
+    """The dense and the slow sequences of a batch, in ``dtype``; of keyframes each sequence augmented by itself, of
+    features (``augmentation`` None) as they are."""
 
-    def chosen(shots: Tensor, positions: tuple[int, ...]) -> Tensor:
+    def select(shots: Tensor, positions: tuple[int, ...]) -> Tensor:
         # A list as an index would become a tensor, and copying that to a GPU waits for the GPU.
         everything = positions == tuple(range(shots.shape[1]))
         return shots if everything else torch.stack([shots[:, k] for k in positions], dim=1)
 
     if augmentation is None:
         shots = batch.shots.to(dtype)
-        return lambda part: (chosen(shots[part], windows.dense), chosen(shots[part], windows.slow))
+        return lambda part: (select(shots[part], windows.dense), select(shots[part], windows.slow))
     # Drawn for the whole batch: first the augmentations of the dense sequences, then of the slow ones.
     generator = torch.Generator().manual_seed(torch_seed(order.seed, AUGMENTATION, batch.step))
     own = process.share(order.batch)
@@ -145,8 +144,8 @@ def make_views(
     def views(part: slice) -> tuple[Tensor, Tensor]:
         frames = batch.shots[part]
         return (
-            augment(chosen(frames, windows.dense), dense.part(part), augmentation).to(dtype),
-            augment(chosen(frames, windows.slow), slow.part(part), augmentation).to(dtype),
+            augment(select(frames, windows.dense), dense.part(part), augmentation).to(dtype),
+            augment(select(frames, windows.slow), slow.part(part), augmentation).to(dtype),
         )
 
     return views

@@ -1,30 +1,36 @@
-"""The training loop of pre-training."""
+"""Pre-training: the data and the network of a run, its training loop, and the contents of its model file."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from pipelines.errors import BasslError
-from pipelines.models.bassl import save_bassl_model
-from pipelines.models.opening import MODEL
+from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
+from pipelines.models.crn import ContextualRelationNetwork
+from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
+from pipelines.models.networks import CRNSettings
+from pipelines.models.opening import MODEL, open_model
 from pipelines.pretext.gather import mean_over_processes
-from pipelines.pretext.objective import PretextLoss
+from pipelines.pretext.objective import PretextLoss, PretextObjective
 from pipelines.progress import TrainingProgress
 from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, make_views, noise_of
-from pipelines.stages.pretrain.model import make_trainer, take_step
+from pipelines.stages.pretrain.model import PretrainModel, make_trainer, take_step
 from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
-from pipelines.stages.pretrain.start import identity_of, make_model, model_weights, open_source, window_order
 from pipelines.stages.pretrain.validation import available, labelled_videos, validate
-from pipelines.stores.index import read_index
+from pipelines.stores.index import Index, read_index
 from pipelines.training.distributed import Process, any_process, process_group
-from pipelines.training.interruption import stop_signals
+from pipelines.training.jobs import broadcast_from_rank0, stop_signals
+from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
 from pipelines.training.loops import (
     FEWER_WINDOWS,
     PRETRAIN_DROPOUT,
@@ -32,12 +38,12 @@ from pipelines.training.loops import (
     learning_rate,
     limits_in_one_line,
     load_state,
+    plain_weights,
     save_state,
     torch_seed,
     weight_dtype,
 )
-from pipelines.training.peers import broadcast_from_rank0
-from pipelines.training.run_folder import LOG, VALIDATION, RunLog, open_run_folder
+from pipelines.training.run_folder import LOG, VALIDATION, RunLog, open_run_folder, plain_settings
 
 Report = Callable[[TrainingProgress], None]
 
@@ -55,7 +61,7 @@ def run(settings: PretrainSettings, report: Report) -> PretrainResult:
 
 @dataclass
 class EpochLosses:
-    """Losses by task, summed over the current epoch's steps; they stay on the device until they are requested."""
+    """Losses by task, summed over the current epoch's steps, on the device."""
 
     names: list[str] = field(default_factory=list)
     last: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.float64))
@@ -66,10 +72,6 @@ class EpochLosses:
         self.names = ["loss", *loss.parts]
         self.last = mean_over_processes(torch.stack([loss.total, *loss.parts.values()]).detach().double())
         self.sums = self.last if begins_epoch else self.sums + self.last
-
-    def of_last_step(self) -> dict[str, float]:
-        """Losses of the last step by task; waits for the device."""
-        return dict(zip(self.names, self.last.tolist(), strict=True))
 
     def means(self, steps: int) -> dict[str, float]:
         """Means over ``steps`` steps, by task."""
@@ -133,10 +135,9 @@ def _train(
             stopped = any_process(process, bool(signals)) and step < order.steps
             state = TrainingProgress(step, order.steps, batch.epoch + 1, settings.epochs)
             if step % settings.run.log_steps == 0 or ends_epoch or stopped:
-                recent = losses.of_last_step()  # the only wait for the device
-                weights = torch.nn.utils.get_total_norm(
-                    list(model.parameters())
-                )  # after the step, so that a bad gradient shows
+                # The only wait for the device. Weights are those after the step, so that a bad gradient shows.
+                recent = dict(zip(losses.names, losses.last.tolist(), strict=True))
+                weights = torch.nn.utils.get_total_norm(list(model.parameters()))
                 for what, value in (("the loss", recent["loss"]), ("a weight", weights)):
                     if not math.isfinite(value):
                         advice = "try a smaller --base-rate, or --precision float32"
@@ -159,3 +160,112 @@ def _train(
                 save()
     means = losses.means((step - 1) % order.epoch_steps + 1)
     return PretrainResult(settings.run.output / MODEL, step, order.steps, means, validation, stopped)
+
+
+def window_order(settings: PretrainSettings, index: Index, world_size: int) -> WindowOrder:
+    """The windows of each step. Raises BasslError for splits without shots, or an impossible batch size."""
+    if settings.batch % world_size:
+        raise BasslError(f"a batch of {settings.batch} cannot be shared equally by {world_size} processes")
+    rows = index.rows_of(settings.data.splits or None)
+    if not len(rows):
+        there = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
+        raise BasslError(f"{index.path}: has no shots of the splits {', '.join(settings.data.splits)}; it has {there}")
+    order = WindowOrder(rows, settings.batch, settings.epochs, settings.run.seed)
+    if not order.epoch_steps:
+        raise BasslError(f"{index.path}: {len(rows)} shots do not fill a batch of {settings.batch}; lower --batch")
+    if settings.pretext.pseudo_boundary == "synthesized" and len(index.videos_of(settings.data.splits or None)) < 2:
+        raise BasslError(f"{index.path}: synthesized pseudo-boundaries need at least two videos")
+    return order
+
+
+def open_source(
+    settings: PretrainSettings, index: Index, videos: Sequence[int], windows: PretextWindows, process: Process
+) -> FeatureWindows | KeyframeWindows:
+    if settings.data.features:
+        return FeatureWindows(index, settings.data.features, windows, process, videos)
+    index.check_keyframes(videos)
+    return KeyframeWindows(index, windows.rows, process, settings.compute.workers or 0, settings.decoded_size)
+
+
+def make_model(
+    settings: PretrainSettings, features: FeatureWindows | None, process: Process
+) -> tuple[TrainableEncoder | None, PretrainModel]:
+    """The encoder (None with features), and the network to train, on its device. Raises BasslError for an encoder or
+    initial weights that cannot be used."""
+    torch.manual_seed(settings.run.seed)
+    if features is not None and settings.init == "imagenet":
+        raise BasslError("--init imagenet initializes an encoder, but --features trains none; leave one of them out")
+    encoder = None
+    if features is None:
+        encoder = trainable_encoder(settings.encoder, settings.init == "imagenet", settings.augmentation.size)
+    source = encoder or features
+    assert source is not None
+    input_width = source.width
+    crn = None
+    if settings.pretext.needs_crn:
+        crn = ContextualRelationNetwork(
+            CRNSettings(
+                neighbors=settings.neighbours,
+                input_width=input_width,
+                width=settings.width,
+                layers=settings.layers,
+                heads=settings.heads,
+                hidden=4 * settings.width,
+                dropout=settings.dropout,
+            )
+        )
+    objective = PretextObjective(settings.pretext, input_width, settings.width)
+    model = PretrainModel(encoder.network if encoder else None, crn, objective, settings.freeze_encoder)
+    if settings.init not in (None, "imagenet"):
+        opened = open_model(settings.init)
+        _load_weights(model, opened.file, opened.weights)
+    if process.device.type == "cuda" and process.world_size > 1:
+        model.synchronise_norms()
+    model.to(process.device, weight_dtype(settings.compute.precision))
+    if encoder is not None:
+        model.to(memory_format=torch.channels_last)
+    return encoder, model
+
+
+def _load_weights(model: PretrainModel, path: Path, weights: BasslWeights) -> None:
+    loaded = False
+    for part, module, tensors in (("encoder", model.encoder, weights.encoder), ("CRN", model.crn, weights.crn)):
+        if module is not None and tensors:
+            try:
+                module.load_state_dict(tensors)
+            except RuntimeError as error:
+                raise BasslError(f"{path}: its {part} has another shape; choose the same encoder and CRN") from error
+            loaded = True
+    if not loaded:
+        raise BasslError(f"{path}: has neither an encoder nor a CRN that this run trains; name another model")
+
+
+def model_weights(
+    settings: PretrainSettings, model: PretrainModel, encoder: str, step: int, data: dict[str, Any]
+) -> BasslWeights:
+    """The contents of the model file; ``encoder`` is the name of its shot encoder, or with features its id."""
+    # Frozen ImageNet weights need no copy.
+    published = settings.freeze_encoder and settings.init == "imagenet"
+    return BasslWeights(
+        BasslSettings(encoder, model.crn.settings if model.crn is not None else None),
+        {} if published else plain_weights(model.encoder),
+        plain_weights(model.crn),
+        plain_weights(model.objective),
+        {"stage": "pretrain", "step": step, **plain_settings(settings, without=_NOT_IN_IDENTITY), "data": data},
+    )
+
+
+_NOT_IN_IDENTITY = {
+    *("index", "features", "output", "device", "workers", "micro_batch", "compile", "resume", "overwrite"),
+    *("log_steps", "validate_split", "validate_epochs"),
+}
+
+
+def identity_of(settings: PretrainSettings, index: Index, features: FeatureWindows | None) -> dict[str, Any]:
+    """What must be the same to resume a run."""
+    return {
+        **plain_settings(settings, without=_NOT_IN_IDENTITY),
+        "shots of the index": zlib.crc32(index.first_row.tobytes()),
+        "keyframes of the index": index.shots_crc32,
+        "encoder of the features": features and features.encoder,
+    }

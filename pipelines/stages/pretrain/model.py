@@ -54,8 +54,8 @@ class PretrainModel(nn.Module):
 
     def compile_networks(self) -> None:
         """Compile the encoder and the CRN in place with ``torch.compile``; names of weights do not change. Heads,
-        losses and pseudo-boundaries are not compiled: they are cheap and communicate between processes. SyncBN also
-        communicates and is left out, so the encoder is compiled in pieces between such norms."""
+        losses and pseudo-boundaries are cheap and communicate between processes. SyncBN communicates too, so the
+        encoder is compiled in pieces between such norms."""
         for module in self.modules():
             if isinstance(module, nn.SyncBatchNorm):
                 module.forward = torch.compiler.disable(module.forward)  # type: ignore[method-assign, no-untyped-call]
@@ -64,11 +64,8 @@ class PretrainModel(nn.Module):
                 network.compile()
 
     def encode(self, dense: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
-        """Frames (B, S, 3, H, W) and (B, n, 3, H, W) to encodings (B, S, D_e) and (B, n, D_e).
-
-        Both go through the encoder together, so that BN sees one batch. Without an encoder, they are returned
-        unchanged.
-        """
+        """Frames (B, S, 3, H, W) and (B, n, 3, H, W) to encodings (B, S, D_e) and (B, n, D_e), unchanged without an
+        encoder. Both go through it together, so that BN sees one batch."""
         if self.encoder is None:
             return dense, slow
         B, S, n = len(dense), dense.shape[1], slow.shape[1]
@@ -79,17 +76,18 @@ class PretrainModel(nn.Module):
 
     def loss(self, dense: Tensor, slow: Tensor, noise: Tensor | None, joins: Tensor | None) -> PretextLoss:
         """The loss of encodings (B, S, D_e) and (B, n, D_e)."""
-        result: PretextLoss = self.objective(slow, dense, self._contextualise, noise, joins)
+
+        def contextualise(encodings: Tensor, mask: Tensor | None) -> Tensor:
+            assert self.crn is not None
+            shots: Tensor = self.crn(encodings, mask)[0]
+            return shots
+
+        result: PretextLoss = self.objective(slow, dense, contextualise, noise, joins)
         return result
 
     def forward(self, dense: Tensor, slow: Tensor, noise: Tensor | None, joins: Tensor | None) -> PretextLoss:
         """The loss of windows; ``noise`` and ``joins`` are as for the objective."""
         return self.loss(*self.encode(dense, slow), noise, joins)
-
-    def _contextualise(self, encodings: Tensor, mask: Tensor | None) -> Tensor:
-        assert self.crn is not None
-        shots: Tensor = self.crn(encodings, mask)[0]
-        return shots
 
 
 def backward_in_parts(
@@ -153,7 +151,6 @@ class Trainer:
     ahead: deque[torch.cuda.Event] = field(default_factory=deque)  # ends of the steps queued on a GPU
 
     def state(self) -> dict[str, Any]:
-        """State needed to resume."""
         return {
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
@@ -169,8 +166,8 @@ class Trainer:
 
 
 def make_trainer(settings: PretrainSettings, model: PretrainModel, process: Process) -> Trainer:
-    """The optimizer, DDP and compilation for a model on its device, as the settings say. Raises BasslError for a
-    precision that the device lacks."""
+    """The optimizer, DDP and compilation for a model on its device. Raises BasslError for a precision that the device
+    lacks."""
     autocast, scaler = mixed_precision(settings.compute.precision, process.device)
     optimizer = make_lars(model, settings.momentum, settings.weight_decay, settings.trust, settings.lars_exclude)
     if settings.compile:

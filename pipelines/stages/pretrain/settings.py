@@ -32,7 +32,7 @@ class PretrainSettings:
     batch: int = 256
     """Windows in a step, over all processes."""
     micro_batch: int = rare(0)
-    """Windows that a process encodes at a time, where the memory is short for all of its own; 0 is all. All windows of
+    """Windows that a process encodes at a time, if memory is short; 0 is all. All windows of
     the batch stay each other's negatives; batch normalisation sees only these."""
     encoder: str = "resnet50"
     """Shot encoder to train: resnet18 to resnet152 or timm:NAME (section 4.1: resnet50)."""
@@ -66,7 +66,7 @@ class PretrainSettings:
     decoded_size: int = rare(256)
     """Side of the square that keyframes are resized to before augmentation."""
     validate_split: str = rare("val")
-    """Labelled videos to validate on; all labelled ones where this split has none."""
+    """Labelled videos to validate on; all labelled ones if this split has none."""
     validate_epochs: int = rare(1)
     """Epochs from one validation to the next; 0 for none."""
 
@@ -107,4 +107,4 @@ class PretrainResult:
     steps: int
     losses: dict[str, float]  # means over the last epoch that was begun, by task, and ``loss``
     validation: dict[str, float]  # the last measures
-    stopped: bool  # whether it was asked to stop before its end; ``resume`` then goes on
+    stopped: bool  # whether it was asked to stop before its end; ``resume`` continues

@@ -65,13 +65,12 @@ def validate(
     neighbours: int,
     size: int,
 ) -> dict[str, float]:
-    """kNN precision and NMI of the shots of labelled videos, and AP of the PP head: ``knn@k``, ``nmi@length`` and
-    ``ap_pp``, as far as they are defined.
+    """kNN precision and NMI of the shots of labelled videos, and AP of the PP head at the center shot: ``knn@k``,
+    ``nmi@length`` and ``ap_pp`` (scene ends found without labels), as far as they are defined.
 
-    They measure the encodings e if an encoder is trained. Features do not change, so with features they measure the
-    contextualized center shots, or the contrastive head's outputs if there is no CRN. ``ap_pp`` is the AP of h_PP at
-    the center shot, if it and the CRN are trained: scene ends found without labels. All processes call this and encode
-    their share of the keyframes; the first returns the metrics, the others an empty dictionary.
+    kNN and NMI measure the encodings e if an encoder is trained; with features, which do not change, the contextualized
+    center shots, or the contrastive head's outputs if there is no CRN. All processes call this and encode their share
+    of the keyframes; the first returns the metrics, the others an empty dictionary.
     """
     model, process = trainer.model, trainer.process
     dtype = next(model.objective.parameters(), torch.empty(0)).dtype
@@ -129,7 +128,7 @@ def _encode_shots(
 
 
 class _MiddleKeyframes(Dataset["Tensor | BasslError"]):
-    """The middle keyframe of each of some rows, (n, 3, size, size) uint8."""
+    """The middle keyframes of rows, (n, 3, size, size) uint8."""
 
     def __init__(self, reader: KeyframeReader, size: int) -> None:
         self.reader, self.size = reader, size
@@ -145,8 +144,7 @@ class _MiddleKeyframes(Dataset["Tensor | BasslError"]):
 
 
 def _middle_keyframes(source: KeyframeWindows, rows: NDArray[np.int64], size: int) -> Iterator[Tensor]:
-    """Batches of the middle keyframes of rows, in their order, (n, 3, size, size), on the device. They are resized to
-    the encoder's input directly; in training a crop follows."""
+    """Batches of the middle keyframes of rows, in their order, (n, 3, size, size), on the device."""
     device = source.process.device
     parts = np.array_split(rows, -(-len(rows) // _SHOTS)) if len(rows) else []
     data, workers = _MiddleKeyframes(KeyframeReader(source.index), size), min(source.workers, len(parts))

@@ -1,4 +1,4 @@
-"""The data that a table is measured on: where it is, how it is split, and the options of the stages for it."""
+"""The data of a table: where it is, how it is split, and the options of the stages for it."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _TINY = {"encoder": "timm:test_resnet", "size": 32, "kernel_size": 3, "decoded_s
 OPTIONS: Mapping[Kind, StageOptions] = {
     # All encoders see the centre of a keyframe, as in the paper's release.
     "movienet": StageOptions(baselines={"lgss": "lgss-movienet"}, preparation="centre"),
-    # Two or three dozen videos: with the paper's batch sizes and rates the epochs end before the loss falls. Batch
-    # sizes and rates were chosen by the losses of pre-training.
+    # Two or three dozen videos: with the paper's batch sizes and rates the epochs end before the loss falls. These were
+    # chosen by the losses of pre-training.
     "features": StageOptions(
         pretrain={"batch": 16, "base_rate": 24.0, **_SMALL},
         # Forty epochs spend thousands of steps near the peak rate, and at the rate of ten epochs the loss rises again.
@@ -89,8 +89,8 @@ class Data:
 
 def find_data(folder: Path | None, work: Path, options: StageOptions | None = None) -> list[Data]:
     """The data in a folder, by default MovieNet if it exists, else generated videos; one element for each way to train
-    and test on it. Everything computed from it goes to ``work``. The folder is MovieNet's, or contains ``.npz``
-    features (in two subfolders: two data sets), or videos with their labels beside them. ``options`` replace `OPTIONS`.
+    and test on it. The folder is MovieNet's, or contains ``.npz`` features (in two subfolders: two data sets), or
+    videos with their labels beside them. ``work`` is for everything computed from it; ``options`` replace `OPTIONS`.
     Raises BasslError for any other folder, or too few videos."""
     if folder is None and not is_movienet(MOVIENET):
         ways = [_generated(work / "generated")]
@@ -133,17 +133,14 @@ def _features(folder: Path, home: Path) -> list[Data]:
         raise DatasetError(f"{folder}: contains {len(sets)} sets of features; give one, or two to test across")
     sources = {name: folder / name if (folder / name).is_dir() else folder for name in sets}
     counts = " and ".join(f"{name} ({count(len(ids), 'video')})" for name, ids in sets.items())
-    title, digest, width = (
-        f"features of {counts} in {folder}",
-        _digest(folder, home.parent),
-        videos[0].features.shape[1],
-    )
+    title, digest = f"features of {counts} in {folder}", _digest(folder, home.parent)
+    width = videos[0].features.shape[1]
     output = home / f"features-{digest[:8]}"
     stores = {name: output / f"{source.resolve().name}-{width}d" for name, source in sources.items()}
 
     def index(name: str, **options: Path) -> Step:
-        options["feature_folder"] = output
-        step = Step("build-index", options, tuple(map(str, sources.values())), source=digest)
+        subjects = tuple(map(str, sources.values()))
+        step = Step("build-index", {**options, "feature_folder": output}, subjects, source=digest)
         return writing(step, home / f"{name}.h5")
 
     def way(target: str, splits: Mapping[str, Sequence[str]], name: str, direction: str = "") -> Data:
@@ -153,8 +150,7 @@ def _features(folder: Path, home: Path) -> list[Data]:
 
     if len(sets) == 1:
         ((name, ids),) = sets.items()
-        _check_enough(folder, ids)
-        return [way(name, _in_turns(ids), "split")]
+        return [way(name, _in_turns(ids, folder), "split")]
     ways = []
     for source, target in (tuple(sets), tuple(sets)[::-1]):
         own = sets[source]
@@ -162,13 +158,6 @@ def _features(folder: Path, home: Path) -> list[Data]:
         splits = {"train": train, "val": own[3::4], "test": sets[target]}
         ways.append(way(target, splits, f"{source}-to-{target}", f"trained on {source}, tested on {target}"))
     return ways
-
-
-def _check_enough(folder: Path, videos: Sequence[object]) -> None:
-    if len(videos) < 3:
-        raise BasslError(
-            f"{folder}: contains {count(len(videos), 'video')}, but three are needed: to train, validate and test"
-        )
 
 
 def _generated(home: Path) -> Data:
@@ -181,7 +170,6 @@ def _generated(home: Path) -> Data:
 
 def _own_videos(folder: Path, home: Path) -> Data:
     videos = find_videos([folder])
-    _check_enough(folder, videos)
     keyframes = Step("extract-keyframes", {}, (str(folder),), source=_digest(folder, home.parent))
     data = _videos("videos", f"videos in {folder}", home, keyframes, video_ids(videos))
     if not all(map(has_sound, videos)):
@@ -192,14 +180,19 @@ def _own_videos(folder: Path, home: Path) -> Data:
 
 def _videos(kind: Kind, title: str, home: Path, keyframes: Step, names: Sequence[str]) -> Data:
     """Videos whose labels are beside them, with the step that extracts their keyframes."""
-    keyframes, splits = writing(keyframes, home / "keyframes"), _split_file(home, _in_turns(names))
-    options = {"labels": keyframes.subjects[0], "split": splits[0]}
+    source = keyframes.subjects[0]
+    keyframes, splits = writing(keyframes, home / "keyframes"), _split_file(home, _in_turns(names, Path(source)))
+    options = {"labels": source, "split": splits[0]}
     index = writing(Step("build-index", options, (str(keyframes.output),), needs=(keyframes,)), home / "index.h5")
     return Data(kind, home, title, home.name, index, index, splits)
 
 
-def _in_turns(names: Sequence[str]) -> dict[str, list[str]]:
+def _in_turns(names: Sequence[str], source: Path) -> dict[str, list[str]]:
     """Of every six videos three for training, one for validation and two for testing; of three, one each."""
+    if len(names) < 3:
+        raise BasslError(
+            f"{source}: contains {count(len(names), 'video')}, but three are needed: to train, validate and test"
+        )
     order = _SPLITS if len(names) >= len(_SPLITS) else ("train", "val", "test")
     return {
         split: [name for i, name in enumerate(names) if order[i % len(order)] == split]
@@ -218,8 +211,8 @@ def _short(content: str) -> str:
 
 def _digest(folder: Path, work: Path) -> str:
     """Digest of the names, sizes and times of the files of a folder, without the files that tables write into it: the
-    output folder, of which ``work`` is a subfolder, may be the folder itself or in it. MovieNet has five million files,
-    which would take minutes, so only its upper folders are read."""
+    output folder, the parent of ``work``, may be the folder itself or in it. MovieNet has five million files, so only
+    its upper folders are read."""
     root, output = folder.resolve(), work.parent.resolve()
     written = [path for name in ("work", *TABLES) if root in (path := output / name).parents]
     paths = [folder, *folder.glob("*"), *folder.glob("*/*")] if is_movienet(folder) else sorted(folder.rglob("*"))

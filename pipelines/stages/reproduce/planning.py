@@ -14,12 +14,11 @@ from pipelines.errors import BasslError, count
 from pipelines.models.encoder_options import DEFAULT_ENCODER
 from pipelines.models.encoders import load_encoder
 from pipelines.stages.reproduce.data import FRAME_RATE, MOVIENET, OTHER_SETS, PLACES365, Data, movienet_data
-from pipelines.stages.reproduce.rows import ACROSS, BASSL, ROWS, Cell, Pretraining, RowSpec, SystemSpec
+from pipelines.stages.reproduce.rows import ACROSS, BASSL, ROWS, Pretraining, RowSpec, SystemSpec
 from pipelines.stages.reproduce.settings import TABLES, ReproduceSettings
 from pipelines.stages.reproduce.steps import Step, in_order, writing
 from pipelines.stores.features import store_path
 
-NEEDS_VIDEOS = "needs videos"
 PAPER_ENCODER = "resnet50"
 """The encoder with ImageNet weights in the paper (section 4.1)."""
 LONG = 20
@@ -49,8 +48,7 @@ class PlannedRow:
 
 def planned_rows(settings: ReproduceSettings, ways: Sequence[Data], download: bool = True) -> list[PlannedRow]:
     """All rows of a table, for each way to train and test. Without ``download`` no weights are downloaded to find out
-    which are available. Raises BasslError for a row that the table does not have, or data that the table cannot be
-    measured on."""
+    which are available. Raises BasslError for unknown rows, or data that the table cannot be measured on."""
     names = TABLES[settings.table]
     labels = list(dict.fromkeys(row.label for name in names for row in ROWS[name]))
     for pattern in settings.rows:
@@ -65,20 +63,15 @@ def planned_rows(settings: ReproduceSettings, ways: Sequence[Data], download: bo
     for name in names:
         for data in ways:
             planner = Planner(data, settings, download)
-            for row in _rows_of(name, data):
+            rows = ROWS[name]
+            if name == ACROSS and data.kind != "movienet":  # its rows are the sets that are tested on, here one set
+                own = [row for row in rows if row.label.lower() == data.tested_on.lower()]
+                rows = tuple(own) or (replace(rows[0], label=data.tested_on),)
+            for row in rows:
                 wanted = not settings.rows or any(_matches(row.label, pattern) for pattern in settings.rows)
-                finals = {column: planner.final_step(row, cell) for column, cell in row.cells.items()}
+                finals = {column: planner.final_step(row, *cell) for column, cell in row.cells.items()}
                 planned.append(PlannedRow(name, data.direction, row, wanted, finals))
     return planned
-
-
-def _rows_of(table: str, data: Data) -> tuple[RowSpec, ...]:
-    """The rows of a table. Rows of `ACROSS` are the sets that are tested on: both after training on MovieNet, else one,
-    under its own name if the paper does not have it."""
-    if table != ACROSS or data.kind == "movienet":
-        return ROWS[table]
-    rows = {row.label.lower(): row for row in ROWS[ACROSS]}
-    return (rows.get(data.tested_on.lower()) or replace(ROWS[ACROSS][0], label=data.tested_on),)
 
 
 def _matches(label: str, pattern: str) -> bool:
@@ -87,18 +80,18 @@ def _matches(label: str, pattern: str) -> bool:
 
 @dataclass(frozen=True)
 class Planner:
-    """The steps of systems for one way to train and test."""
+    """Makes the steps for one way to train and test."""
 
     data: Data
     settings: ReproduceSettings
     download: bool
 
-    def final_step(self, row: RowSpec, cell: Cell) -> Step | str:
+    def final_step(self, row: RowSpec, system: SystemSpec, metric: str) -> Step | str:
         """The step that measures a number, with all that it needs; or why it cannot be measured."""
-        system, data = cell.system, self.data
-        nmi = cell.metric.startswith("nmi")  # of an encoder, which fine-tuning does not change
+        data = self.data
+        nmi = metric.startswith("nmi")  # of an encoder, which fine-tuning does not change
         if data.stores and _needs_videos(system, nmi):
-            return NEEDS_VIDEOS
+            return "needs videos"
         if system.baseline is not None:
             return self._baseline(system.baseline)
         if nmi and data.stores:
@@ -121,7 +114,7 @@ class Planner:
         scoring: dict[str, Any] = {"index": data.index.output, "features": data.feature_folder, "resamples": 0}
         if data.stores:
             scoring["frame_rate"] = FRAME_RATE
-        return Step("score", {**scoring, **options}, (str(subject),), needs=needs)
+        return Step("score", scoring | options, (str(subject),), needs=needs)
 
     def _pretraining(self, pretraining: Pretraining) -> Step:
         data = self.data
@@ -159,7 +152,6 @@ class Planner:
         return writing(step, data.home / data.tested_on / system.name)
 
     def _baseline(self, name: str) -> Step:
-        """Baselines read the features of the data, or of the ImageNet encoder."""
         data, needs = self.data, [self.data.index]
         options: dict[str, Any] = {"index": data.index.output}
         if data.stores:
@@ -175,7 +167,6 @@ class Planner:
         return Step("baseline", options, (data.options.baselines.get(name, name),), needs=tuple(needs))
 
     def _image_features(self) -> Step:
-        """The features of the labelled videos by the ImageNet encoder."""
         data, preparation, folder = self.data, self.data.options.preparation, self.data.feature_folder
         name, identity = image_encoder(preparation, self.download)
         options: dict[str, Any] = {"encoder": name, "preparation": preparation, "output": folder}
@@ -189,7 +180,7 @@ def _changed(path: Path) -> str:
 
 
 def _needs_videos(system: SystemSpec, nmi: bool) -> bool:
-    """Whether a number cannot be measured on features, because what it compares happens in the encoder."""
+    """Whether a number compares encoders, so that it cannot be measured on features."""
     if system.pretraining is None:
         return system.encoder == "Places365"
     return nmi or system.pretraining.shots_only or (system.finetuned and not system.transfers_crn)
@@ -207,8 +198,8 @@ def image_encoder(preparation: Literal["centre", "squeeze"], download: bool = Tr
 
 
 def disk_space(settings: ReproduceSettings) -> list[tuple[str, float, str]]:
-    """Disk space of MovieNet at full size and of what the rows to run write: what, gigabytes, and how they are
-    estimated. Steps that several rows share are counted once."""
+    """Disk space of MovieNet at full size and of the outputs of the rows to run: what, gigabytes, and the estimate.
+    Steps that several rows share are counted once."""
     data = movienet_data(MOVIENET, settings.output / "work" / "movienet")
     rows = planned_rows(settings, [data], download=False)
     steps = in_order([step for row in rows if row.wanted for step in row.steps])
@@ -217,7 +208,7 @@ def disk_space(settings: ReproduceSettings) -> list[tuple[str, float, str]]:
     encoders = {str(options.get("encoder") or options["init"]) for options in tuned}
     encoders |= {str(step.options["encoder"]) for step in steps if step.command == "encode"}
     encoders |= runs & {step.subjects[0] for step in steps if step.command == "score"}
-    images, shots, labelled, width, seeds = 4_800_000, 1_600_000, 500_000, 2048, settings.seeds
+    images, shots, labelled, seeds = 4_800_000, 1_600_000, 500_000, settings.seeds
     encoder, crn = 4 * 23.5e6 / 1e9, 4 * 15.8e6 / 1e9  # weights of ResNet-50, and of the paper's transformer
     run = 3 * (encoder + crn)  # the model, and a state with weights, momentum and heads
     model = crn * (seeds + 3) + encoder * seeds
@@ -227,8 +218,8 @@ def disk_space(settings: ReproduceSettings) -> list[tuple[str, float, str]]:
         ("index", shots * 65 / 1e9, f"{shots:,} shots"),
         (
             "features",
-            len(encoders) * labelled * width * 4 / 1e9,
-            f"{len(encoders)} encoders x {labelled:,} shots x 2048",
+            len(encoders) * labelled * 2048 * 4 / 1e9,
+            f"{len(encoders)} encoders x {labelled:,} x 2048",
         ),
         ("pre-trained runs", len(runs) * run, f"{count(len(runs), 'run')} with their states"),
         ("fine-tuned runs", len(tuned) * model, f"{count(len(tuned), 'network')} x {count(seeds, 'seed')}"),

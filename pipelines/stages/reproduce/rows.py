@@ -51,19 +51,11 @@ class SystemSpec:
 
 
 @dataclass(frozen=True)
-class Cell:
-    """A number of a row: a metric of a system."""
-
-    system: SystemSpec
-    metric: str
-
-
-@dataclass(frozen=True)
 class RowSpec:
     """A row of a table."""
 
     label: str  # as in `pipelines.evaluation.paper_tables`, or a system of ours that the paper does not have
-    cells: Mapping[str, Cell]  # by column of the paper, or of ours
+    cells: Mapping[str, tuple[SystemSpec, str]]  # by column, the paper's or ours: a system and its metric
     note: str = ""  # what a reader should know about how it is run here
 
 
@@ -84,11 +76,11 @@ def _pretrained(pretraining: Pretraining) -> SystemSpec:
 
 
 def _row(label: str, system: SystemSpec, metrics: Mapping[str, str], note: str = "") -> RowSpec:
-    return RowSpec(label, {column: Cell(system, metric) for column, metric in metrics.items()}, note)
+    return RowSpec(label, {column: (system, metric) for column, metric in metrics.items()}, note)
 
 
 def _ap_row(label: str, systems: Mapping[str, SystemSpec]) -> RowSpec:
-    return RowSpec(label, {column: Cell(system, "ap") for column, system in systems.items()})
+    return RowSpec(label, {column: (system, "ap") for column, system in systems.items()})
 
 
 def _encoder_row(label: str, encoder: Pretraining | Literal["ImageNet", "Places365"]) -> RowSpec:

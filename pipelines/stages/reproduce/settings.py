@@ -21,7 +21,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
 """The tables, by name, and the tables of the paper that each contains."""
 
 RowProgress = Callable[[str, str, float, float | None], None]
-"""Called with the row, the command that runs, how much of it is done, and how much there is in all (None: unknown)."""
+"""Called with the row, the running command, and its amount done and in all (None: unknown)."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +100,10 @@ class RowResult:
 
 @dataclass(frozen=True)
 class TableResult:
-    """A table of the paper, with the models trained and tested in one way."""
+    """A table of the paper, for one way to train and test."""
 
     name: str  # in `pipelines.evaluation.paper_tables`
-    protocol: str  # how models are trained and tested, in words; empty if there is only one way
+    protocol: str  # the way, in words; empty if there is only one
     columns: tuple[str, ...]  # the paper's columns, then ours
     rows: tuple[RowResult, ...]
 

@@ -1,7 +1,7 @@
 """A step of a reproduction: one command line, run as a process, and the file that keeps its numbers.
 
-The name of an output contains a digest of everything that determines it, so other settings or other data have another
-output: nothing is overwritten, and an output that is there was made by the same command, whoever ran it.
+The name of an output contains a digest of everything that determines it: other settings or data have another output,
+and an existing output was made by the same command, whoever ran it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
@@ -25,13 +24,13 @@ from pipelines.files import write_atomically
 from pipelines.models.opening import MODEL, STATE
 from pipelines.processes import start_module
 from pipelines.progress import ReportProgress
-from pipelines.training.interruption import stop_signals
+from pipelines.training.jobs import stop_signals
 from pipelines.training.run_folder import LOG, TENSORBOARD
 
 MAKE_VIDEO = "make-video"
 """The step that has no command of bassl."""
 AGAIN = {"build-index": " --overwrite", "pretrain": " --resume", "finetune": " --resume"}
-"""Options with which a command can be run where its output exists."""
+"""Options with which a command can be run again when its output exists."""
 _TRAINING = ("pretrain", "finetune")
 _MEASURING = ("finetune", "score", "baseline")
 _EPOCH = re.compile(r"(?:seed (\d+)/(\d+) +)?epoch (\d+)/(\d+) ")
@@ -100,24 +99,14 @@ def in_order(steps: Sequence[Step]) -> list[Step]:
 # --- kept results -----------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class KeptResult:
-    """What is kept of a step that was run."""
-
-    identity: str
-    command: str  # its command line
-    numbers: Numbers  # empty if it measures nothing
-    seconds: float  # that it took
-    finished: str  # ISO date and time
-
-
-def kept_result(step: Step, folder: Path) -> KeptResult | None:
-    """The result of a step that was run before, from a folder of results; None if it is missing or damaged."""
+def kept_result(step: Step, folder: Path) -> dict[str, Any] | None:
+    """What :func:`run` kept of a step: its identity, command line, numbers, duration in seconds, and the time that it
+    ended; None if it was not run or the file is damaged."""
     try:
-        result = KeptResult(**json.loads(_file(step, folder).read_text()))
-    except (OSError, ValueError, TypeError):
+        result: dict[str, Any] = json.loads(_file(step, folder).read_text())
+        return result if result["identity"] == step.identity else None
+    except (OSError, ValueError, TypeError, KeyError):
         return None
-    return result if result.identity == step.identity else None
 
 
 def _file(step: Step, folder: Path) -> Path:
@@ -134,9 +123,14 @@ def run(step: Step, folder: Path, gpus: int | None, overwrite: bool, report: Rep
     printed = run_command(shlex.split(line), lambda done, total: report(step.command, done, total)) if line else ""
     if step.output is not None and not step.output.exists():
         raise BasslError(f"{step.output}: was not written by {step.line(gpus)}; run it again")
-    seconds, finished = time.monotonic() - begun, time.strftime("%Y-%m-%d %H:%M")
-    result = KeptResult(step.identity, step.line(gpus), numbers_of(step, printed), seconds, finished)
-    write_atomically(_file(step, folder), (json.dumps(vars(result), indent=1) + "\n").encode())
+    result = {
+        "identity": step.identity,
+        "command": step.line(gpus),
+        "numbers": numbers_of(step, printed),
+        "seconds": time.monotonic() - begun,
+        "finished": time.strftime("%Y-%m-%d %H:%M"),
+    }
+    write_atomically(_file(step, folder), (json.dumps(result, indent=1) + "\n").encode())
 
 
 def _line_to_run(step: Step, gpus: int | None, overwrite: bool) -> str:
@@ -165,23 +159,15 @@ def _may_hold_run(folder: Path) -> bool:
 
 
 def run_command(words: Sequence[str], report: Callable[[float, float | None], None]) -> str:
-    """Run a command line in a process of its own, and return what it printed. ``report`` is called with the epochs done
-    and to do. SIGINT and SIGTERM are passed on. Raises BasslError with the reason that the command gave, StoppedError
-    after a signal."""
+    """Run a command line as a process, and return what it printed. ``report`` is called with the epochs done and all.
+    SIGINT and SIGTERM are passed on. Raises BasslError with the command's reason, StoppedError after a signal."""
     if words[0] == "bassl":  # without the user's file of defaults, which would change numbers
         module, arguments = "bassl_cli", ["--config", os.devnull, *words[1:]]
     else:
         module, arguments = words[2], [*words[3:]]
     complaint = last = ""
-    children: list[subprocess.Popen[str]] = []
-
-    def pass_on(number: int) -> None:
-        for child in children:
-            child.send_signal(number)
-
-    with TemporaryFile("w+") as output, stop_signals(pass_on) as signals:
-        with start_module(module, arguments, output) as child:
-            children.append(child)
+    with TemporaryFile("w+") as output:
+        with start_module(module, arguments, output) as child, stop_signals(child.send_signal) as signals:
             try:
                 assert child.stderr is not None
                 report(0, None)
@@ -209,8 +195,7 @@ def run_command(words: Sequence[str], report: Callable[[float, float | None], No
 
 
 def numbers_of(step: Step, printed: str) -> Numbers:
-    """The numbers in the JSON that a step's command printed: of fine-tuning on the test split, at the threshold of the
-    paper's release. Raises BasslError for a run that was not tested."""
+    """The numbers in the JSON that a step's command printed. Raises BasslError for a run that was not tested."""
     if step.command not in _MEASURING:
         return {}
     content = json.loads(printed)

@@ -36,7 +36,7 @@ SCHEMA, SCHEMA_VERSION = "bassl.reproduce", 1
 
 
 def measure_tables(settings: ReproduceSettings, progress: RowProgress, options: StageOptions | None) -> ReproduceResult:
-    """Measure the rows to run and write the tables, see :func:`pipelines.stages.reproduce.reproduce`."""
+    """See :func:`pipelines.stages.reproduce.reproduce`."""
     ways = find_data(settings.data, settings.output / "work", options)
     planned, data = planned_rows(settings, ways), ways[0]
     gpus = torch.cuda.device_count()
@@ -65,8 +65,7 @@ def measure_tables(settings: ReproduceSettings, progress: RowProgress, options: 
             except BasslError as error:
                 failed.append(f"{name}, {label}: {error}")
                 kept = RowResult(label, note=row.row.note, error=str(error))
-            kept = kept or kept_row(row, folder, settings.gpus) or RowResult(label, note=row.row.note)
-            results.append(kept)
+            results.append(kept or kept_row(row, folder, settings.gpus) or RowResult(label, note=row.row.note))
         ours = (column for row in planned if row.table == name for column in row.finals)
         columns = tuple(dict.fromkeys((*TABLES[name].columns, *ours)))
         tables.append(TableResult(name, protocol, columns, tuple(results)))
@@ -75,8 +74,7 @@ def measure_tables(settings: ReproduceSettings, progress: RowProgress, options: 
 
 
 def kept_row(row: PlannedRow, folder: Path, gpus: int | None) -> RowResult | None:
-    """A row, computed from the kept results of its steps: in each column the metric of the column's final step, for
-    each seed. None if a final step was not run."""
+    """A row, computed from the kept results of its steps; None if the final step of a column was not run."""
     kept = {step.identity: kept_result(step, folder) for step in row.steps}
     cells = {}
     for column, final in row.finals.items():
@@ -85,18 +83,19 @@ def kept_row(row: PlannedRow, folder: Path, gpus: int | None) -> RowResult | Non
         elif (result := kept[final.identity]) is None:
             return None
         else:
-            values = result.numbers.get(row.row.cells[column].metric)
+            values = result["numbers"].get(row.row.cells[column][1])
             cells[column] = Measured(tuple(values)) if values else Measured(absent="not defined")
     results = [result for result in kept.values() if result is not None]
-    substituted = f"{DEFAULT_ENCODER} instead of {PAPER_ENCODER}, whose weights cannot be downloaded here"
-    substitutes = any(step.options.get("encoder") == DEFAULT_ENCODER for step in row.steps)
+    notes = [row.row.note] if row.row.note else []
+    if any(step.options.get("encoder") == DEFAULT_ENCODER for step in row.steps):
+        notes.append(f"{DEFAULT_ENCODER} instead of {PAPER_ENCODER}, whose weights cannot be downloaded here")
     return RowResult(
         label=row.row.label,
         cells=cells,
         commands=tuple(step.line(gpus) for step in row.steps),
-        note="; ".join(filter(None, (row.row.note, substituted * substitutes))),
-        seconds=sum(result.seconds for result in results),
-        finished=max((result.finished for result in results), default=""),
+        note="; ".join(notes),
+        seconds=sum(result["seconds"] for result in results),
+        finished=max((result["finished"] for result in results), default=""),
     )
 
 
@@ -143,12 +142,11 @@ def _paper(number: Number | None) -> str:
 
 
 def write_tables(result: ReproduceResult, folder: Path) -> ReproduceResult:
-    """Write ``table.md``, ``table.tex``, ``table.json`` and ``commands.sh``; the result, with their names. Raises
-    BasslError if one cannot be written."""
+    """Write ``table.md``, ``table.tex``, ``table.json`` and ``commands.sh``. Returns the result with their names."""
     texts = {
         "table.md": "\n".join(_markdown(result)),
         "table.tex": "\n".join(f"% {heading(result, table)}\n{latex(text_table(table))}" for table in result.tables),
-        "table.json": json.dumps(to_dict(result), indent=1, allow_nan=False) + "\n",
+        "table.json": json.dumps(_to_dict(result), indent=1, allow_nan=False) + "\n",
         "commands.sh": "\n".join(_commands(result)) + "\n",
     }
     for name, text in texts.items():
@@ -168,7 +166,7 @@ def _markdown(result: ReproduceResult) -> Iterator[str]:
 
 
 def _commands(result: ReproduceResult) -> Iterator[str]:
-    """All commands, each once, before the first row that needs it; run again, they continue from existing results."""
+    """All commands, each once, before the first row that needs it."""
     yield from ("#!/bin/sh", "# Run in the folder that `bassl reproduce` was run in.", "set -e")
     written: set[str] = set()
     for table in result.tables:
@@ -178,7 +176,7 @@ def _commands(result: ReproduceResult) -> Iterator[str]:
             written.update(row.commands)
 
 
-def to_dict(result: ReproduceResult) -> dict[str, Any]:
+def _to_dict(result: ReproduceResult) -> dict[str, Any]:
     """The result as plain JSON values; measured numbers from 0 to 1, the paper's in percent."""
     return {
         "schema": SCHEMA,

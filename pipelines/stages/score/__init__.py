@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +27,8 @@ def score(
 
     Without a truth, ``subject`` is the folder of a run, a model file, ``default`` for the built-in model, or, for its
     representation only, a feature store; with a truth a scenes.json or another list of scenes, or a folder of them.
-    ``truth`` is labels in any format that `pipelines.datasets.sources` reads, or a folder, of which each video is
-    matched with the prediction of the same name. ``progress`` is called as videos are scored and features computed.
+    ``truth`` is labels in any format that `pipelines.datasets.sources` reads, or a folder of them, matched with the
+    predictions by name. ``progress`` is called as videos are scored and features computed.
     Raises BasslError for anything that cannot be read or does not fit; in folders a damaged prediction, or one without
     its truth, is left out and named among the result's problems.
     """
@@ -53,11 +54,29 @@ def compare(
 ) -> Comparison:
     """Score two predictions, and their difference with its confidence interval, from the same draws of videos.
 
-    Videos that only one of the two has are excluded and named among the problems. Raises BasslError: as `score`,
-    or where the two have no video in common.
+    Videos that only one of the two has are excluded and named among the problems. Raises BasslError as `score`, or if
+    the two have no video in common, or are of different parts of one.
     """
-    settings = with_options(settings, **options)
-    from pipelines.stages.score.measuring import difference  # start-up time: numpy
+    from pipelines.evaluation import bootstrap  # start-up time: numpy
 
-    scored = [score(one, truth, settings, progress) for one in (first, second)]
-    return difference(scored[0], scored[1], settings)
+    settings = with_options(settings, **options)
+    scored = [score(subject, truth, settings, progress) for subject in (first, second)]
+    names = [{video.video for video in result.videos} for result in scored]
+    common = names[0] & names[1]
+    if not common:
+        raise BasslError(f"{first} and {second} have no video in common that can be scored")
+    for video in sorted(common):
+        parts = [result.alignments[video].part if video in result.alignments else None for result in scored]
+        if parts[0] != parts[1]:
+            raise BasslError(f"{video}: {first} and {second} are of different parts of it; compare the same part")
+    for i, other in enumerate((second, first)):
+        if left := sorted(names[i] - common):
+            result = scored[i]
+            problems = (f"{video}: is scored for {result.name} only, not for {other}; left out" for video in left)
+            videos = tuple(video for video in result.videos if video.video in common)
+            measures = bootstrap.measure(videos, **settings.measuring)
+            scored[i] = replace(result, videos=videos, measures=measures, problems=(*result.problems, *problems))
+    arguments = settings.measuring
+    thresholds = (arguments.pop("threshold"),) * 2
+    difference = bootstrap.compare(scored[0].videos, scored[1].videos, thresholds, **arguments)
+    return Comparison(scored[0], scored[1], difference)

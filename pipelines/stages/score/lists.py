@@ -13,9 +13,9 @@ from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.sources import read_scenes_of_folder, read_scenes_of_video
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.alignment import Alignment, align
+from pipelines.evaluation.bootstrap import measure
 from pipelines.options import with_options
 from pipelines.scenes import timecode
-from pipelines.stages.score.measuring import measures_of
 from pipelines.stages.score.result import AnnotatorScores, ScoreResult
 from pipelines.stages.score.settings import ScoreSettings
 
@@ -42,7 +42,7 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
     return ScoreResult(
         name=str(subject),
         videos=videos,
-        measures=measures_of(videos, settings.grouping.threshold, settings),
+        measures=measure(videos, **settings.measuring),
         threshold=settings.grouping.threshold,
         settings=settings,
         alignments=alignments,
@@ -53,8 +53,8 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
 
 def score_annotators(subject: Path, truths: Sequence[Path], settings: ScoreSettings) -> AnnotatorScores:
     """Score a list of scenes, or a folder of them, against each truth, and each truth as a prediction against each
-    other truth. A truth is the labels of one annotator, a file or a folder as for `score`; the threshold of the
-    settings is for the prediction only. Raises BasslError where a file cannot be read, or a truth is named twice."""
+    other truth. A truth is the labels of one annotator, a file or a folder as for `score`; the threshold is for the
+    prediction only. Raises BasslError if a file cannot be read, or a truth is named twice."""
     names = [str(truth) for truth in truths]
     if len(set(names)) < max(2, len(names)):
         raise BasslError(f"{names[-1]}: name two truths or more, each once")
@@ -65,7 +65,7 @@ def score_annotators(subject: Path, truths: Sequence[Path], settings: ScoreSetti
 
 
 def _read(path: Path, settings: ScoreSettings) -> tuple[dict[str, VideoAnnotation], list[str]]:
-    """The scenes of a file or of each of a folder, by video, and a line for each that cannot be read."""
+    """The scenes of a file or a folder by video, and a line for each file that cannot be read."""
     if path.is_dir():
         return read_scenes_of_folder(path, settings.matching.annotator, settings.matching.frame_rate)
     record = read_scenes_of_video(path, settings.matching.frame_rate)
@@ -75,10 +75,9 @@ def _read(path: Path, settings: ScoreSettings) -> tuple[dict[str, VideoAnnotatio
 def _align(
     pairs: Sequence[tuple[VideoAnnotation, VideoAnnotation]], settings: ScoreSettings, problems: list[str], alone: bool
 ) -> dict[str, Alignment]:
-    alignments, matching = {}, settings.matching
+    alignments, matching, threshold = {}, settings.matching, settings.grouping.threshold
     for guess, true in pairs:
         try:
-            threshold = settings.grouping.threshold
             alignments[true.video_id] = align(
                 guess, true, matching.tolerance, threshold, matching.frame_rate, matching.doubtful
             )
@@ -112,7 +111,7 @@ def _matched_by_name(
 
 
 def _file_name(record: VideoAnnotation) -> str:
-    """The name of the file, without what `bassl predict` and PySceneDetect add to a video's name."""
+    """The file's stem, without what `bassl predict` and PySceneDetect add to a video's name."""
     return re.sub(r"(?i)[-_.]scenes$", "", record.source.stem)
 
 
@@ -128,11 +127,10 @@ def _list_notes(alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
             notes.append(f"{videos}prediction and truth have the same shots; compared shot by shot")
             continue
         whose = "true" if some[0].truth is not None else "predicted"
-        reports = [one.truth or one.prediction for one in some]
-        ends = sum(report.scene_ends for report in reports if report)
-        matched = sum(report.matched for report in reports if report)
-        mean = sum(report.mean_distance * report.matched for report in reports if report) / max(1, matched)
-        most = max(report.max_distance for report in reports if report)
+        reports = [report for one in some if (report := one.truth or one.prediction)]
+        ends, matched = sum(report.scene_ends for report in reports), sum(report.matched for report in reports)
+        mean = sum(report.mean_distance * report.matched for report in reports) / max(1, matched)
+        most = max(report.max_distance for report in reports)
         notes.append(
             f"{videos}{matched} of {ends} {whose} scene ends matched to {_MATCHED_TO[how]}, {mean:.2f} s away on "
             f"average, {most:.2f} s at most"

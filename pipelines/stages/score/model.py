@@ -9,20 +9,19 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.errors import BasslError
+from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import VideoScores, video_scores
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.encoders import encoder_for
 from pipelines.models.opening import open_model
 from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
-from pipelines.options import with_options
 from pipelines.progress import ReportProgress
 from pipelines.settings import Indexed, RunSettings
 from pipelines.stages.encode import EncodeSettings, encode_shots
-from pipelines.stages.score.measuring import THRESHOLD, measures_of
 from pipelines.stages.score.result import Representation, ScoreResult, seed_spreads
 from pipelines.stages.score.settings import ALL_SPLITS, ScoreSettings
-from pipelines.stores.features import IndexedFeatures, ShotRows, features_of, find_features, is_store
+from pipelines.stores.features import IndexedFeatures, features_of, find_features, is_store
 from pipelines.stores.index import ASSUMED_FRAME_RATE, NO_LABEL, Index, read_index
 from pipelines.training.run_folder import seed_files
 
@@ -52,44 +51,35 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     else:
         model = opened.boundary_model()
     if known := set(model.training.get("trained_on", ())) & {index.video_ids[video] for video in videos}:
-        named = "the built-in model" if opened.built_in else str(path)
-        elsewhere = (
-            "; docs/default-model.md has figures on videos that it did not learn from" if opened.built_in else ""
-        )
-        notes.insert(
-            0,
-            f"{named} learned from {len(known)} of these {len(videos)} videos: their scores are better than on other "
-            f"videos{elsewhere}",
-        )
+        note = f"learned from {len(known)} of these {len(videos)} videos: their scores are better than on other videos"
+        elsewhere = "; docs/default-model.md has figures on videos that it did not learn from"
+        notes.insert(0, f"the built-in model {note}{elsewhere}" if opened.built_in else f"{path} {note}")
     if opened.has_weights and model.encoder is not None:  # its id with as many keyframes as the index has
         model = replace(model, encoder=encoder_for(index, opened.path if opened.has_encoder else model.encoder))
     stores = _feature_stores(model.encoder, opened.path, index, videos, settings, progress)
-    stored = features_of(index, stores, videos)
-    encoder, features, colour = stored.encoder, stored.features, stored.colour
+    stored = inputs = features_of(index, stores, videos)
     if model.sound is not None:
         sounds, missing = stored_sound(index, settings.sound, videos)
         if missing:
             notes.append(missing_note(settings.sound, missing, len(videos)))
-        features = RowsWithSound(features, sounds)
-    threshold = THRESHOLD if settings.grouping.threshold is None else settings.grouping.threshold
+        inputs = replace(stored, features=RowsWithSound(stored.features, sounds))
     seeds = seed_files(opened.path)
     if len(seeds) == 1:  # the run's own model
         seeds = {}
     models = 1 + len(seeds)
 
-    def score_videos(
-        model: BoundaryModel, encoder: str, features: ShotRows, colour: ShotRows | None, done: int
-    ) -> tuple[VideoScores, ...]:
-        model.check(encoder, features.width)
+    def score_videos(model: BoundaryModel, inputs: IndexedFeatures, done: int) -> tuple[VideoScores, ...]:
+        model.check(inputs.encoder, inputs.features.width)
         scored = []
         for i, video in enumerate(videos):
             span, seconds = index.span(video), index.shot_seconds(video, settings.matching.frame_rate)
-            scores = model.score(features[span], seconds, None if colour is None else colour[span])
+            colour = None if inputs.colour is None else inputs.colour[span]
+            scores = model.score(inputs.features[span], seconds, colour)
             scored.append(video_scores(index, video, scores, settings.matching.frame_rate))
             progress("scoring", (done + i + 1) / models, len(videos))
         return tuple(scored)
 
-    scored = score_videos(model, encoder, features, colour, 0)
+    scored = score_videos(model, inputs, 0)
     if timeless := sum(one.seconds is None for one in scored):
         notes.append(
             f"{timeless} of {len(scored)} videos have no times in seconds, so Recall@3s and boundary F1 leave them "
@@ -97,20 +87,17 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         )
     of_seeds = {}
     for i, (seed, file) in enumerate(seeds.items()):
-        own = open_model(file).boundary_model()
-        if own.encoder_weights and own.encoder != encoder:  # trained end to end, and so is its encoder
+        own, own_inputs = open_model(file).boundary_model(), inputs
+        if own.encoder_weights and own.encoder != inputs.encoder:  # trained end to end, and so is its encoder
             stores = _feature_stores(own.encoder, file, index, videos, settings, progress)
-            own_features = features_of(index, stores, videos)
-            reads = own_features.encoder, own_features.features, own_features.colour
-        else:
-            reads = encoder, features, colour
-        of_seed = score_videos(own, *reads, (i + 1) * len(videos))
-        of_seeds[seed] = measures_of(of_seed, threshold, with_options(settings, resamples=0))
+            own_inputs = features_of(index, stores, videos)
+        of_seed = score_videos(own, own_inputs, (i + 1) * len(videos))
+        of_seeds[seed] = measure(of_seed, **settings.measuring | {"resamples": 0})
     return ScoreResult(
         name=str(subject),
         videos=scored,
-        measures=measures_of(scored, threshold, settings),
-        threshold=threshold,
+        measures=measure(scored, **settings.measuring),
+        threshold=settings.measuring["threshold"],
         settings=settings,
         seeds=seed_spreads(of_seeds),
         representation=_representation(index, videos, stored) if settings.representation else None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from pipelines.stages.score.settings import ScoreSettings
@@ -38,13 +37,13 @@ class SeedSpread:
 
     @classmethod
     def of(cls, values: Mapping[int, float]) -> SeedSpread:
-        """The spread of a metric, from its value for each seed, at least one."""
+        """From the value of each seed, at least one."""
         numbers = list(values.values())
         return cls(statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None, values)
 
 
 def seed_spreads(measures: Mapping[int, Mapping[str, Measure]]) -> dict[str, SeedSpread]:
-    """The spread of each metric over the seeds for which it is defined, from the measures of each seed."""
+    """The spread of each metric over the seeds that define it."""
     values: dict[str, dict[int, float]] = {}
     for seed, own in measures.items():
         for name, measure in own.items():
@@ -73,7 +72,7 @@ class ScoreResult:
 
     @property
     def parts(self) -> tuple[ScoreResult, ...]:
-        """This result alone; a comparison has two."""
+        """This result alone; others have several."""
         return (self,)
 
     @property
@@ -139,18 +138,15 @@ class Comparison:
 
     @property
     def parts(self) -> tuple[ScoreResult, ...]:
-        """Both results."""
         return self.first, self.second
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Of both, each once."""
-        return _each_once(one.problems for one in self.parts)
+        return tuple(dict.fromkeys((*self.first.problems, *self.second.problems)))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Of both, each once."""
-        return _each_once(one.notes for one in self.parts)
+        return tuple(dict.fromkeys((*self.first.notes, *self.second.notes)))
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON values."""
@@ -169,30 +165,28 @@ class Comparison:
 class AnnotatorScores:
     """A prediction scored against several truths of the same videos."""
 
-    scores: Mapping[str, ScoreResult]  # by truth, in the order given
+    scores: Mapping[str, ScoreResult]  # by truth, in the order of the arguments
     between: Mapping[tuple[str, str], ScoreResult]  # by (truth taken for a prediction, truth), both ways
 
     @property
     def parts(self) -> tuple[ScoreResult, ...]:
-        """The scores against each truth."""
         return tuple(self.scores.values())
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """Of all, each once."""
-        return _each_once(one.problems for one in (*self.parts, *self.between.values()))
+        results = (*self.parts, *self.between.values())
+        return tuple(dict.fromkeys(line for result in results for line in result.problems))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Of the prediction's scores, each once."""
-        return _each_once(one.notes for one in self.parts)
+        return tuple(dict.fromkeys(line for result in self.parts for line in result.notes))
 
     def mean(self, metric: str) -> float | None:
-        """Of the prediction over the truths; None where the metric is not defined for one of them."""
+        """Of the prediction over the truths; None if the metric is not defined for one of them."""
         return _mean(self.scores.values(), metric)
 
     def agreement(self, metric: str) -> float | None:
-        """Of the annotators against each other, a mean over ordered pairs; None where not defined for one of them."""
+        """Of the annotators against each other, a mean over ordered pairs; None if not defined for one of them."""
         return _mean(self.between.values(), metric)
 
     def to_dict(self) -> dict[str, Any]:
@@ -208,25 +202,17 @@ class AnnotatorScores:
         }
 
 
-def _each_once(lines: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(chain.from_iterable(lines)))
-
-
 def _mean(results: Iterable[ScoreResult], metric: str) -> float | None:
     values = [one.measures[metric].value if metric in one.measures else None for one in results]
     return None if None in values else statistics.fmean(value for value in values if value is not None)
 
 
 def _matching(one: Alignment) -> dict[str, Any]:
-    reports = {"truth": one.truth, "prediction": one.prediction}
-    return {
-        "shots": one.how,
-        "part": one.part,
-        **{
-            name: None if report is None else {**asdict(report), "unmatched": list(report.unmatched)}
-            for name, report in reports.items()
-        },
-    }
+    content: dict[str, Any] = {"shots": one.how, "part": one.part, "truth": None, "prediction": None}
+    for name, report in (("truth", one.truth), ("prediction", one.prediction)):
+        if report is not None:
+            content[name] = {**asdict(report), "unmatched": list(report.unmatched)}
+    return content
 
 
 def _number(value: float) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from pipelines.options import accept_text, nested
 from pipelines.settings import Compute, Grouping, Matching, Resampling, ScoredData
@@ -41,3 +42,10 @@ class ScoreSettings:
 
     def __post_init__(self) -> None:
         accept_text(self)
+
+    @property
+    def measuring(self) -> dict[str, Any]:
+        """The arguments of `pipelines.evaluation.bootstrap.measure`."""
+        threshold = 0.5 if self.grouping.threshold is None else self.grouping.threshold
+        resampling = {"resamples": self.resampling.resamples, "seed": self.resampling.seed}
+        return {"threshold": threshold, "within": self.matching.within, **resampling}

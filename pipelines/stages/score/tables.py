@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipelines.errors import BasslError, count
-from pipelines.evaluation.bootstrap import CONFIDENCE, METRICS, Measure
+from pipelines.evaluation.bootstrap import CONFIDENCE, METRICS
 from pipelines.files import write_atomically
 from pipelines.outputs.tables import (
     NOTHING,
@@ -24,9 +24,9 @@ _INTERVAL = f"{CONFIDENCE:.0%} interval".replace("%", " %")
 
 
 def table_of(result: ScoreResult | Comparison | AnnotatorScores) -> TextTable:
-    """A row for each metric that is defined: pooled over the videos and as a mean over them, with intervals, and the
-    seeds of a run of several; of a comparison the two, their difference and its interval; of several annotators the
-    prediction against each, their mean, and the annotators against each other."""
+    """A row for each metric that is defined: pooled over the videos and as a mean over them, with intervals, and over
+    several seeds; for a comparison both, their difference and its interval; for several annotators the prediction
+    against each, the mean, and the annotators against each other."""
     if isinstance(result, AnnotatorScores):
         return _annotator_table(result)
     return _comparison_table(result) if isinstance(result, Comparison) else _score_table(result)
@@ -73,7 +73,7 @@ def _comparison_table(result: Comparison) -> TextTable:
             (
                 label + (", mean of videos" if difference.pooled is None else ""),
                 *(percent(one.value) for one in measures if one is not None),
-                _with_sign(difference),
+                NOTHING if difference.value is None else f"{100 * difference.value:+.1f}",
                 _range(interval, signed=True),
             )
         )
@@ -89,10 +89,6 @@ def _annotator_table(result: AnnotatorScores) -> TextTable:
     return TextTable(("metric", *result.scores, "mean", "annotators among themselves"), tuple(rows))
 
 
-def _with_sign(one: Measure) -> str:
-    return NOTHING if one.value is None else f"{100 * one.value:+.1f}"
-
-
 def _range(interval: tuple[float, float] | None, signed: bool = False) -> str:
     if interval is None:
         return NOTHING
@@ -105,15 +101,14 @@ FORMATS = (*_WRITERS, ".json")
 
 
 def check_table(path: Path) -> None:
-    """Check that a table can be written under that name, before any work is done for it. Raises BasslError: it ends in
-    none of `FORMATS`."""
+    """Check, before any work, that the name ends in one of `FORMATS`. Raises BasslError."""
     if path.suffix.lower() not in FORMATS:
         raise BasslError(f"{path}: a table is a {', '.join(FORMATS[:-1])} or {FORMATS[-1]} file; name one")
 
 
 def save_table(path: Path, result: ScoreResult | Comparison | AnnotatorScores) -> None:
     """Write the numbers in the format that the file's name ends in; .json has all of them, as `--json`. Raises
-    BasslError for another ending, or a file that cannot be written."""
+    BasslError as `check_table`, or if the file cannot be written."""
     check_table(path)
     kind = path.suffix.lower()
     if kind == ".json":

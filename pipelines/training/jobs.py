@@ -1,0 +1,163 @@
+"""A job that trains or encodes: its machines and processes, what they tell each other, and its end by a signal. Imports
+nothing heavy: a single process does not need torch."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pipelines.errors import BasslError
+
+STOPPED = 128 + signal.SIGTERM
+"""Exit code of a run that was asked to stop, as a shell shows it for a process that SIGTERM ended."""
+
+SOME_FAILED = 3
+"""Exit code of the first process of a job in which some inputs failed and all others are done. `bassl` itself ends with
+1, which is also the code of a process that crashed."""
+
+LOST_PEER = 4
+"""Exit code of a process that ended because another process of its job did, whose error is shown."""
+
+LAUNCHED = "BASSL_LAUNCHED"
+"""Environment variable of processes that bassl started with torchrun: the id of the launching process."""
+
+
+@dataclass(frozen=True)
+class Machines:
+    """GPUs, processes and machines of a job that trains or encodes."""
+
+    gpus: int | None = None
+    """GPUs to use, over all machines, one process each; 0 uses the CPU. Default: one, if there is one."""
+    processes: int = 1
+    """Processes on the CPU, with --gpus 0."""
+    nodes: int = 1
+    """Machines."""
+    node_rank: int | None = None
+    """Rank of this machine, from 0."""
+    rdzv_endpoint: str | None = None
+    """Address of the first machine, where all of them meet."""
+
+    def __post_init__(self) -> None:
+        if min(self.processes, self.nodes) < 1 or (self.gpus or 0) < 0:
+            raise ValueError("--processes and --nodes must be at least 1, and --gpus not negative")
+        if self.processes > 1 and self.gpus != 0:
+            raise ValueError("--processes is for the CPU: add --gpus 0; on GPUs there is one process for each GPU")
+        if self.nodes > 1 and (
+            not self.rdzv_endpoint or (self.node_rank is not None and not 0 <= self.node_rank < self.nodes)
+        ):
+            raise ValueError(
+                f"on {self.nodes} machines, run the same on each, with --rdzv-endpoint HOST:PORT of the first machine "
+                f"and --node-rank 0 to {self.nodes - 1}"
+            )
+        if self.gpus and self.gpus % self.nodes:
+            raise ValueError(f"{self.gpus} GPUs cannot be shared equally by {self.nodes} machines")
+
+    @property
+    def per_node(self) -> int:
+        """Processes on each machine."""
+        return self.gpus // self.nodes if self.gpus else self.processes
+
+    @property
+    def world_size(self) -> int:
+        return self.per_node * self.nodes
+
+    @property
+    def device(self) -> str | None:
+        return None if self.gpus is None else "cuda" if self.gpus else "cpu"
+
+
+def in_group() -> bool:
+    """Whether torchrun, or a similar launcher, set up a process group for this process."""
+    return "WORLD_SIZE" in os.environ and "MASTER_ADDR" in os.environ
+
+
+def is_worker() -> bool:
+    """Whether torchrun started this process."""
+    return "LOCAL_RANK" in os.environ
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Peer:
+    """This process's rank, and the number of processes."""
+
+    rank: int
+    world_size: int
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes files and reports progress."""
+        return self.rank == 0
+
+    def share(self, batch: int) -> slice:
+        """This process's part of a global batch: equal blocks in order of rank."""
+        local = batch // self.world_size
+        return slice(self.rank * local, (self.rank + 1) * local)
+
+
+def broadcast_from_rank0(process: Peer, decide: Callable[[], T]) -> T:
+    """Call a function in the first process while the others wait; all processes return its result, which must be
+    picklable, or raise its BasslError."""
+    outcome: list[Any] = [None, None]  # result and message
+    failure = None
+    if process.is_first:
+        try:
+            outcome[0] = decide()
+        except BasslError as error:
+            failure, outcome[1] = error, str(error)
+    outcome = gather(process, outcome)[0]
+    if outcome[1] is not None:
+        raise failure or BasslError(outcome[1])
+    result: T = outcome[0]
+    return result
+
+
+def gather(process: Peer, value: T) -> list[T]:
+    """The picklable values of all processes in the order of ranks; all processes get the same list."""
+    values: list[Any] = [value] * process.world_size
+    if process.world_size > 1:
+        import torch  # optional dependency, not needed by a single process
+
+        torch.distributed.all_gather_object(values, value)
+    return values
+
+
+_last = [signal.SIGTERM.value]  # the signal that stopped a run in this process
+
+
+def stopped_code() -> int:
+    """Exit code of a stopped run: 128 + the signal, as in a shell."""
+    return 128 + _last[0]
+
+
+@contextmanager
+def stop_signals(pass_on: Callable[[int], None] = lambda number: None) -> Iterator[list[int]]:
+    """A list that is empty until SIGTERM or SIGINT (Ctrl-C) arrives, and always outside the main thread, where Python
+    delivers no signals. ``pass_on`` is called with the first one; a second signal ends the process as usual."""
+    received: list[int] = []
+    before: dict[signal.Signals, Any] = {}
+
+    def receive(number: int, frame: object) -> None:
+        received.append(number)
+        _last[0] = number
+        pass_on(number)
+        if "LOCAL_RANK" not in os.environ:  # torchrun forwards what a terminal has sent to all processes already
+            signal.signal(number, before[signal.Signals(number)])
+
+    try:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            before[number] = signal.signal(number, receive)
+    except ValueError:  # not in the main thread
+        yield received
+        return
+    try:
+        yield received
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
