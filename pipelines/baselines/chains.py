@@ -11,15 +11,10 @@ from pipelines.baselines.segmentation import Floats, Segmentation, segmentation
 
 
 def prefix_values(worth: Floats, most: int) -> Floats:
-    """The maximum value of the first n shots of a video in k scenes, for all n and k.
+    """The maximum value of the first n shots of a video in k scenes, (most+1, N+1): `[k, n]`; -infinity if impossible.
 
-    Args:
-        worth: (L, N), `worth[m-1, j]` is the value of a scene of m shots whose last is shot j; ignored where the scene
-            would start before the video (j < m - 1). L is the longest scene.
-        most: the greatest number of scenes.
-    Returns: (most+1, N+1): row k, column n: the first n shots in k scenes; -infinity where impossible.
-
-    Complexity: O(most N L).
+    `worth`: (L, N), `worth[m-1, j]` is the value of a scene of m shots whose last is shot j; ignored if the scene would
+    start before the video (j < m - 1). L is the longest scene. O(most N L) time.
     """
     L, N = worth.shape
     values = np.full((most + 1, N + 1), -np.inf)
@@ -35,21 +30,16 @@ def prefix_values(worth: Floats, most: int) -> Floats:
 
 def best_division(worth: Floats, scenes: int) -> tuple[NDArray[np.int64], Floats]:
     """The division of maximum value into a given number of scenes: their last shots, (K-1,), without the video's last,
-    and the margin of an end at each shot, (N,), see `margins`.
-
-    `worth`: (L, N), see `prefix_values`. `scenes`: K, between 1 and N.
-    Raises ValueError: K is out of range, or K scenes of at most L shots cannot cover the video.
-
-    Complexity: O(K N L).
-    """
+    and the margin of an end at each shot, (N,), see `margins`. `worth` is as for `prefix_values`. O(K N L) time. Raises
+    ValueError: K is not between 1 and N, or K scenes of at most L shots cannot cover the video."""
     L, N = worth.shape
     if not 1 <= scenes <= N:
         raise ValueError(f"{N} shots cannot be divided into {scenes} scenes")
     first = prefix_values(worth, scenes)
     if first[scenes, N] == -np.inf:
         raise ValueError(f"{N} shots cannot be divided into {scenes} scenes of at most {L} shots")
-    rest = prefix_values(_in_reverse(worth), scenes)[:, ::-1]  # row k, column n: the shots from n on, in k scenes
-    rest = np.ascontiguousarray(rest)
+    # [k, n]: the shots from n on, in k scenes
+    rest = np.ascontiguousarray(prefix_values(_in_reverse(worth), scenes)[:, ::-1])
     best = np.full((L, N), -np.inf)  # of the best division that contains each scene
     sums = np.empty(N)
     for m in range(1, min(L, N) + 1):
@@ -63,10 +53,8 @@ def best_division(worth: Floats, scenes: int) -> tuple[NDArray[np.int64], Floats
 
 
 def divide(worth: Floats, scenes: int) -> Segmentation:
-    """The division of maximum value into a given number of scenes, scored by its margins.
-
-    For one scene there are no margins; the scores are then those of two scenes.
-    """
+    """The division of maximum value into a number of scenes, scored by its margins; by the margins of two scenes if
+    there is only one."""
     ends, margin = best_division(worth, scenes)
     if scenes == 1 < worth.shape[1] <= 2 * len(worth):
         margin = best_division(worth, 2)[1]
@@ -85,10 +73,8 @@ def backtrack(worth: Floats, values: Floats, scenes: int) -> NDArray[np.int64]:
 
 
 def spanning(best: Floats) -> Floats:
-    """The maximum value of a division without an end at each shot, (N,): with a scene that spans it.
-
-    `best`: (L, N), `best[m-1, j]` is the value of the best division in which a scene of m shots ends with shot j.
-    """
+    """The maximum value of a division without an end at each shot, (N,): with a scene that spans it. In `best`, (L, N),
+    `[m-1, j]` is the value of the best division in which a scene of m shots ends with shot j."""
     L, N = best.shape
     longer = np.maximum.accumulate(best[::-1], axis=0)[::-1]  # scenes of at least m shots
     across = np.full(N, -np.inf)
@@ -98,11 +84,9 @@ def spanning(best: Floats) -> Floats:
 
 
 def margins(with_end: Floats, without: Floats) -> Floats:
-    """The margin of an end at each shot: the maximum value of a division with an end there, minus the maximum without.
-
-    Positive at the ends of the best division (0 if another one has the same value), negative elsewhere; infinite if all
-    or no divisions have an end there; -infinity at the last shot.
-    """
+    """The maximum value of a division with an end at each shot, minus the maximum without: positive at the ends of the
+    best division (0 if another one has the same value), negative elsewhere; infinite if all or no divisions have an end
+    there; -infinity at the last shot."""
     margin = np.full(len(with_end), -np.inf)
     possible = with_end > -np.inf
     margin[possible] = with_end[possible] - without[possible]

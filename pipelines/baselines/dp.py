@@ -25,7 +25,7 @@ TINY = 1e-9  # similarities below this count as none
 
 @dataclass(frozen=True)
 class DPSettings:
-    """Settings of `dynamic_programming`."""
+    """Settings of `dp`."""
 
     reward: float = 0.6  # value of a boundary before its criterion is subtracted: the higher, the more scenes
     # memory fading: the similarity of shots that are d shots apart is multiplied by this to the power of d
@@ -39,7 +39,7 @@ class DPSettings:
             raise ValueError(f"settings of dp out of range: {self}")
 
 
-def dynamic_programming(features: Features, times: Times, settings: DPSettings = DPSettings()) -> Segmentation:
+def dp(features: Features, times: Times, settings: DPSettings = DPSettings()) -> Segmentation:
     """Choose the boundaries of maximum total value, where each is evaluated with the two scenes that it separates.
 
     The criterion of a boundary between scenes A and B is low where they differ. With w(X, Y) for the sum of the

@@ -23,12 +23,11 @@ from pipelines.baselines.segmentation import (
 class GraphCutSettings:
     """Settings of `graph_cut`."""
 
+    # d of the paper, with its value: how slowly the weight of an edge decays with time
     decay: float = 20.0
-    """d of the paper: how slowly the weight of an edge decays with time. Shots that are sqrt(d) standard deviations of
-    the shot lengths apart have the weight 1/e. 20 is the paper's value."""
+    # maximum normalised cut at which a part is divided: the best of the values tried on BBC and on OVSD; it depends on
+    # how similarity is measured
     threshold: float = 0.2
-    """Maximum normalised cut at which a part is divided. The best of the values tried on BBC and on OVSD; it depends on
-    how similarity is measured."""
 
     def __post_init__(self) -> None:
         if not self.decay > 0 or not 0 <= self.threshold <= 2:
@@ -64,7 +63,7 @@ def shot_graph(features: Floats, times: Floats, decay: float) -> Floats:
     """Weights of the shot similarity graph, (N, N)."""
     middle = times.mean(axis=1)
     # Shots of equal length have no deviation; the unit is then their length.
-    lengths = times[:, 1] - times[:, 0]
+    lengths = np.diff(times)[:, 0]
     unit = float(lengths.std()) or float(lengths.mean()) or 1.0
     return np.asarray(similarities(features) * np.exp(-(((middle[:, None] - middle) / unit) ** 2) / decay))
 

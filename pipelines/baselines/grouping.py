@@ -53,8 +53,7 @@ def grouping(
     Score: the cost of the best division into K scenes without an end at the shot, minus the cost of the best with one;
     for the normalised cost, the difference of the numerators at the minimum ratio. Positive at the ends.
 
-    Takes one or several feature sets of the same N shots; times are not used. Raises ValueError also without a feature
-    set.
+    Takes one or several feature sets of the same N shots; times are not used.
 
     Complexity: O(N^3) for the singular values, O(K N^2) for each dynamic programme: one forward, one backward and one
     for the scores, and two to five more for the normalised cost; O(N^2) memory.
@@ -75,8 +74,8 @@ def grouping(
 def fused_distances(sets: Sequence[Floats]) -> Floats:
     """Distances between shots, (N, N), 0 on the diagonal: the mean over feature sets of (N, D) each."""
     total = np.zeros((len(sets[0]), len(sets[0])))
-    for one in sets:
-        unit = unit_rows(one)
+    for features in sets:
+        unit = unit_rows(features)
         distances = np.maximum(1 - unit @ unit.T, 0.0)
         np.fill_diagonal(distances, 0.0)
         total += distances / len(sets) / (distances.mean() or 1.0)
@@ -101,10 +100,8 @@ def estimated_scenes(distances: Floats) -> int:
 
 
 def scene_costs(distances: Floats) -> Floats:
-    """Sums of the distances within each scene, (N, N): `[m-1, j]` for m shots up to shot j; 0 outside the video.
-
-    Each pair counts twice, in both orders, as in the papers.
-    """
+    """Sums of the distances within each scene, (N, N): `[m-1, j]` for m shots up to shot j; 0 outside the video. Each
+    pair counts twice, in both orders, as in the papers."""
     N = len(distances)
     sums = block_sums(distances)
     corners = np.diagonal(sums)
@@ -117,18 +114,16 @@ def scene_costs(distances: Floats) -> Floats:
 
 
 def least_ratio(costs: Floats, areas: Floats, scenes: int) -> float:
-    """Minimum of (sum of costs) / (sum of areas) over the divisions into a number of scenes (Dinkelbach 1967).
-
-    `costs`: (N, N), see `scene_costs`. `areas`: (N, 1), of a scene of m shots at `[m-1]`.
-    """
+    """Minimum of (sum of costs) / (sum of areas) over the divisions into a number of scenes (Dinkelbach 1967), for
+    costs from `scene_costs` and areas (N, 1), of a scene of m shots at `[m-1]`."""
     worth = -costs  # the division of minimum cost is a good start
     ratio = np.inf
     while True:
         values = prefix_values(worth, scenes)
         ends = np.concatenate([backtrack(worth, values, scenes), [costs.shape[1] - 1]])
         lengths = np.diff(ends, prepend=-1)
-        found = float(costs[lengths - 1, ends].sum() / areas[lengths - 1].sum())
-        if not found < ratio * (1 - 1e-12):
-            return min(found, ratio)
-        ratio = found
+        lower = float(costs[lengths - 1, ends].sum() / areas[lengths - 1].sum())
+        if not lower < ratio * (1 - 1e-12):
+            return min(lower, ratio)
+        ratio = lower
         worth = ratio * areas - costs

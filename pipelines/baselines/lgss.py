@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+import torch
+import torch.nn.functional as F
 from numpy.typing import NDArray
+from torch import Tensor, nn
 
 from pipelines.baselines.segmentation import (
     Features,
     Floats,
+    Labelled,
     Segmentation,
     Times,
     block_sums,
@@ -20,9 +24,9 @@ from pipelines.baselines.segmentation import (
     segmentation,
     unit_rows,
 )
-
-if TYPE_CHECKING:  # start-up time: torch
-    from pipelines.baselines.lgss_network import LGSSNetwork
+from pipelines.models.ms_lstm import MSLSTM
+from pipelines.models.networks import MSLSTMSettings
+from pipelines.models.torch_networks import one_thread, sequence_starts, sequence_windows
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class LGSSSettings:
     """Settings of `lgss`."""
 
     network: LGSSNetwork
-    """The trained network (`pipelines.baselines.lgss_network.train_lgss`)."""
+    """The trained network (`train_lgss`)."""
     supershots: float = 4.0
     """Super shots at the start of the global step, per scene expected from the training videos."""
     rounds: int = 1
@@ -87,8 +91,8 @@ def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSe
 
 
 def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> Floats:
-    """Similarities of super shots, (M, M), from 0 to 1, with 0 on the diagonal. `ends`: the last
-    shots of all super shots but the last one."""
+    """Similarities of super shots, (M, M), from 0 to 1, with 0 on the diagonal. `ends`: their last shots, without the
+    video's last."""
     starts = np.concatenate([[0], ends + 1])
     alike = []
     for one in sets:
@@ -100,10 +104,7 @@ def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> 
 
 
 def scene_worth(similarity: Floats) -> Floats:
-    """g of every scene of consecutive super shots, (M, M): `[i, j]` from i to j; -infinity if j < i.
-
-    `similarity`: (M, M), not negative, its diagonal 0.
-    """
+    """g of every scene of consecutive super shots, (M, M): `[i, j]` from i to j; -infinity if j < i."""
     M = len(similarity)
     sums = block_sums(similarity)
     # On the diagonal sigma(0), the minimum: similarity to itself does not count.
@@ -118,12 +119,8 @@ def scene_worth(similarity: Floats) -> Floats:
 
 
 def best_grouping(worth: Floats) -> NDArray[np.int64]:
-    """Last super shots of the scenes, without the video's last, of the division with the greatest total value.
-
-    Of divisions of equal value, one with fewer scenes at the end of the video is taken.
-
-    `worth`: (M, M), see `scene_worth`.
-    """
+    """Last super shots of the scenes, without the video's last, of the division with the greatest total `scene_worth`;
+    of equal ones, a division with fewer scenes at the end of the video."""
     M = len(worth)
     best = np.zeros(M + 1)  # value of the first n super shots
     begins = np.zeros(M + 1, dtype=np.int64)
@@ -137,3 +134,114 @@ def best_grouping(worth: Floats) -> NDArray[np.int64]:
         ends.append(n - 1)
         n = int(begins[n])
     return np.array(ends[::-1], dtype=np.int64)
+
+
+# --- the network ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class LGSSTraining:
+    """Hyperparameters of the networks and their training."""
+
+    neighbors: int = 2  # shots on each side of a cut that the boundary network sees (the release: four shots in all)
+    # number of filters, and width of the LSTM in each direction (512 in the release, with 190 training videos)
+    width: int = 32
+    sequence: int = 10  # T: number of consecutive cuts that the LSTM reads (as in the release)
+    epochs: int = 15  # passes over all shots
+    batch_size: int = 16  # sequences per step
+    learning_rate: float = 1e-3  # of AdamW, with its default weight decay
+
+
+class LGSSNetwork(nn.Module):
+    """Predicts for each shot of a video the probability that a scene ends with it, from one or several feature sets.
+    `shots_per_scene` is the mean over the training videos."""
+
+    def __init__(self, widths: Sequence[int], training: LGSSTraining, shots_per_scene: float) -> None:
+        super().__init__()
+        self.widths, self.shots_per_scene = tuple(widths), shots_per_scene
+        self.neighbors, self.sequence = training.neighbors, training.sequence
+        self.branches = nn.ModuleList(
+            MSLSTM(MSLSTMSettings(training.neighbors, width, training.width, training.sequence)) for width in widths
+        )
+
+    def forward(self, windows: Sequence[Tensor]) -> Tensor:
+        """For each modality (B, T, 2K, D_m) shots around T consecutive cuts, to (B, T) logits."""
+        each = [branch(one) for branch, one in zip(self.branches, windows, strict=True)]
+        logits = torch.stack(each).mean(dim=0)
+        return logits[..., 1] - logits[..., 0]
+
+    def windows(self, video: Sequence[Tensor], shots: NDArray[np.int64]) -> list[Tensor]:
+        """The windows around the cuts after shots (B, T), as input of `forward`."""
+        rows = torch.from_numpy(sequence_windows(np.array([0, len(video[0])]), shots, self.neighbors))
+        return [one[rows] for one in video]
+
+    @torch.inference_mode()
+    def probabilities(self, sets: Sequence[Floats]) -> Floats:
+        """(N,) from 0 to 1, for a video with features (N, D_m). Raises ValueError for other sets than in training."""
+        widths = tuple(one.shape[1] for one in sets)
+        if widths != self.widths:
+            raise ValueError(f"the network was trained on features of the widths {self.widths}, not {widths}")
+        self.eval()
+        N = len(sets[0])
+        length = min(self.sequence, N)
+        shots = sequence_starts(N, length)[:, None] + np.arange(length)
+        with one_thread():
+            values = torch.sigmoid(self(self.windows(prepare(sets), shots))).double().numpy()
+        probabilities = np.empty(N)
+        probabilities[shots.ravel()] = values.ravel()  # if the last two sequences overlap, the later one is kept
+        return probabilities
+
+
+def train_lgss(videos: Sequence[Labelled], seed: int = 0, **hyperparameters: Any) -> LGSSNetwork:
+    """Train boundary networks and sequence models with cross-entropy; each class has half the weight of a batch.
+    `hyperparameters` are fields of `LGSSTraining`. PyTorch's global generator is left as it was. Raises ValueError
+    without videos, for videos with different feature sets, or if no video has a scene end."""
+    training = LGSSTraining(**hyperparameters)
+    widths = {tuple(one.shape[1] for one in video.features) for video in videos}
+    if len(widths) != 1 or not all(widths):
+        raise ValueError("training needs videos, all with the same feature sets")
+    scenes = sum(int(video.scene_end[:-1].sum()) + 1 for video in videos)
+    if scenes == len(videos):
+        raise ValueError("training needs videos with scene ends")
+    prepared_videos = [prepare(video.features) for video in videos]
+    targets = [torch.from_numpy(np.asarray(video.scene_end, dtype=np.float32)) for video in videos]
+    generator = np.random.default_rng(seed)
+    shots = sum(len(video.scene_end) for video in videos)
+    with torch.random.fork_rng(devices=[]), one_thread():
+        torch.manual_seed(seed)
+        network = LGSSNetwork(widths.pop(), training, shots / scenes).train()
+        optimizer = torch.optim.AdamW(network.parameters(), lr=training.learning_rate)
+        for _ in range(training.epochs):
+            for number, sequences in _epoch(targets, training, generator):
+                target = targets[number][torch.from_numpy(sequences)]
+                logits = network(network.windows(prepared_videos[number], sequences))
+                ends = float(target.sum())
+                # A batch of one class has half the weight, as in fine-tuning.
+                weight = torch.where(target > 0, 0.5 / max(ends, 1.0), 0.5 / max(target.numel() - ends, 1.0))
+                loss = F.binary_cross_entropy_with_logits(logits, target, weight, reduction="sum")
+                optimizer.zero_grad()
+                loss.backward()  # type: ignore[no-untyped-call]
+                optimizer.step()
+    return network.eval()
+
+
+def prepare(sets: Sequence[Features]) -> list[Tensor]:
+    """Each feature set minus the video's mean, scaled to unit length, as in all systems here."""
+    return [torch.from_numpy(centre(np.asarray(one, dtype=np.float64)).astype(np.float32)) for one in sets]
+
+
+def _epoch(
+    targets: Sequence[Tensor], training: LGSSTraining, generator: np.random.Generator
+) -> list[tuple[int, NDArray[np.int64]]]:
+    """The steps of an epoch: a video, and the shots (B, T) of its sequences, with a random offset each epoch."""
+    steps = []
+    for number, target in enumerate(targets):
+        N, length = len(target), min(training.sequence, len(target))
+        first = int(generator.integers(length)) if length < N else 0
+        before = [0] if first else []  # for the shots before the first full sequence
+        starts = generator.permutation([*before, *sequence_starts(N, length, first)])
+        sequences = starts[:, None] + np.arange(length)
+        steps += [
+            (number, sequences[i : i + training.batch_size]) for i in range(0, len(sequences), training.batch_size)
+        ]
+    return [steps[i] for i in generator.permutation(len(steps))]

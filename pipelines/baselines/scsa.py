@@ -87,12 +87,9 @@ def fast_global_kmeans(points: Floats, count: int) -> NDArray[np.int64]:
     centres = points.mean(axis=0, keepdims=True)
     while True:
         distances = squared_distances(points, centres)
-        nearest = distances.min(axis=1)
-        if len(centres) == count:
-            return np.asarray(distances.argmin(axis=1), dtype=np.int64)
-        gains = np.maximum(nearest[:, None] - apart, 0.0).sum(axis=0)
+        gains = np.maximum(distances.min(axis=1)[:, None] - apart, 0.0).sum(axis=0)
         best = int(gains.argmax())
-        if gains[best] <= 1e-9:
+        if len(centres) == count or gains[best] <= 1e-9:
             return np.asarray(distances.argmin(axis=1), dtype=np.int64)
         centres = _lloyd(points, np.concatenate([centres, points[best : best + 1]]))
 
@@ -122,11 +119,8 @@ def substitutions(alike: Floats, labels: NDArray[np.int64]) -> Floats:
 
 
 def alignment_scores(labels: NDArray[np.int64], scores: Floats, window: int, gap: float) -> Floats:
-    """Alignment score of the labels up to each shot but the last with the labels after it, (N-1,), at most 1.
-
-    At the video's edges a side has fewer than `window` shots. The alignment tables of all candidates are computed
-    together.
-    """
+    """Alignment score of the labels up to each shot but the last with the labels after it, (N-1,), at most 1. The
+    alignment tables of all candidates are computed together."""
     N = len(labels)
     at = np.arange(N - 1)
     left, right = np.minimum(at + 1, window), np.minimum(N - 1 - at, window)

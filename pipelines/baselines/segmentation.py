@@ -28,11 +28,9 @@ Times = NDArray[np.floating[Any] | np.integer[Any]]
 class Segmentation:
     """Scenes of a video of N shots."""
 
-    # (M,) int64, increasing: the last shots of all scenes but the video's last one; M + 1 is the number of scenes. The
-    # video's last shot is never included, as it has no label (or the label 0) in the data sets.
-    ends: NDArray[np.int64]
-    # (N,) float64, finite: higher where a scene end is more likely. Only the order within the video is meaningful; each
-    # system documents what it is. The video's last shot has the lowest score.
+    ends: NDArray[np.int64]  # (M,) increasing: the last shots of all scenes but the video's last one
+    # (N,) finite: higher if a scene end is more likely, lowest at the video's last shot. Only the order within the
+    # video is meaningful; each system documents what it is.
     score: Floats
 
     @property
@@ -51,11 +49,8 @@ class Labelled(NamedTuple):
 
 
 def segmentation(ends: NDArray[np.integer[Any]], score: Floats) -> Segmentation:
-    """Make a segmentation with a finite score that is lowest at the last shot.
-
-    An infinite score (all or no divisions have an end there) becomes the greatest finite score plus 1, or the lowest
-    minus 1.
-    """
+    """Make a segmentation with a finite score that is lowest at the last shot. An infinite score (all or no divisions
+    have an end there) becomes the greatest finite score plus 1, or the lowest minus 1."""
     values = np.array(score, dtype=np.float64)
     finite = values[:-1][np.isfinite(values[:-1])]
     low, high = (float(finite.min()), float(finite.max())) if len(finite) else (0.0, 0.0)
@@ -65,12 +60,8 @@ def segmentation(ends: NDArray[np.integer[Any]], score: Floats) -> Segmentation:
 
 
 def check_features(features: Features, times: Times) -> tuple[Floats, Floats]:
-    """Check features and times, and convert them to float64.
-
-    `features`: (N, D), N and D at least 1. `times`: (N, 2), when each shot starts and ends, in seconds.
-    Raises ValueError: shapes do not fit, a value is not finite, a shot ends before it starts, or shots are not in
-        order.
-    """
+    """Features (N, D), N and D at least 1, and times (N, 2), when each shot starts and ends, as float64. Raises
+    ValueError: shapes do not fit, a value is not finite, a shot ends before it starts, or shots are not in order."""
     x, t = np.asarray(features, dtype=np.float64), np.asarray(times, dtype=np.float64)
     if x.ndim != 2 or not x.size:
         raise ValueError(f"features must be (N, D) with N, D >= 1, not {x.shape}")
@@ -84,8 +75,8 @@ def check_features(features: Features, times: Times) -> tuple[Floats, Floats]:
 
 
 def check_sets(features: Features | Sequence[Features], times: Times) -> list[Floats]:
-    """Check one or several feature sets of a video, and convert them to float64. Raises ValueError as `check_features`,
-    or if there is no set."""
+    """One or several feature sets of a video as float64. Raises ValueError as `check_features`, or if there is no
+    set."""
     sets = [features] if isinstance(features, np.ndarray) else features
     if not sets:
         raise ValueError("a feature set is needed")

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array  # type: ignore[import-untyped]
+from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
 
 from pipelines.baselines.chains import divide, prefix_values
 from pipelines.baselines.segmentation import (
@@ -24,18 +26,14 @@ from pipelines.baselines.segmentation import (
 class StoryGraphSettings:
     """Settings of `story_graph`."""
 
-    longest: int = 100
-    """N_l: maximum number of shots in a scene, as in the authors' release."""
-    lookahead: int = 24
-    """Number of following shots that a shot is compared with to find threads, as in the authors' release."""
+    longest: int = 100  # N_l: maximum number of shots in a scene, as in the authors' release
+    lookahead: int = 24  # following shots that a shot is compared with to find threads, as in the release
+    # minimum similarity of two shots of a thread, that is, from one camera position; the paper matches SIFT points
     thread: float = 0.9
-    """Minimum similarity of two shots of the same thread, that is, from the same camera position. The paper matches
-    SIFT points instead."""
+    # scenes are added while each raises the total by at least this; the release has 0.8, for another measure of
+    # similarity, which gives too few scenes on BBC and OVSD
     gain: float = 0.2
-    """Scenes are added while each raises the total by at least this. The release has 0.8, for another measure of
-    similarity; on BBC and OVSD that gives too few scenes."""
-    scenes: int | None = None
-    """Number of scenes; None: decided by `gain`."""
+    scenes: int | None = None  # number of scenes, clipped to the possible range; None: decided by `gain`
 
     def __post_init__(self) -> None:
         if self.longest < 1 or self.lookahead < 0 or (self.scenes is not None and self.scenes < 1):
@@ -59,8 +57,6 @@ def story_graph(features: Features, times: Times, settings: StoryGraphSettings =
     short scenes).
 
     Score: the value of the best division into K scenes with an end at the shot, minus the value of the best without.
-
-    The number of scenes in the settings is clipped to the possible range.
 
     Complexity: O(N^2 D) for the similarities, O(N N_l) for the values of scenes, O(K N N_l) for the division and the
     scores.
@@ -93,22 +89,14 @@ def closeness(features: Floats) -> Floats:
 
 def threads(alike: Floats, lookahead: int, least: float) -> NDArray[np.int64]:
     """The thread of each shot, (N,): the number of its connected component."""
-    # start-up time: SciPy; the command line reads the names of all systems
-    from scipy.sparse import csr_array  # type: ignore[import-untyped]
-    from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
-
     near = np.triu(alike >= least, 1) & ~np.triu(np.ones(alike.shape, dtype=bool), lookahead + 1)
     return np.asarray(connected_components(csr_array(near), directed=False)[1], dtype=np.int64)
 
 
 def scene_worth(near: Floats, thread: NDArray[np.int64], longest: int) -> Floats:
-    """The value of each scene, (L, N): `[m-1, j]` for m shots up to shot j, -infinity outside the video.
-
-    It is the sum over its shots after the first, plus the value of the next shot as the first of the next scene, which
-    depends on these two scenes only.
-
-    `near`: (N, N), see `closeness`. `thread`: (N,). `longest`: L.
-    """
+    """The value of each scene, (L, N): `[m-1, j]` for m shots up to shot j, -infinity outside the video. It is the sum
+    over its shots after the first, plus the value of the next shot as the first of the next scene, which depends on
+    these two scenes only. `near` is from `closeness`, `thread` from `threads`; `longest` is L."""
     N = len(near)
     L = min(longest, N)
     alpha = 1 - 0.5 * (np.arange(1, longest + 1) / longest) ** 2

@@ -1,72 +1,66 @@
-"""Registry of the baselines, by name."""
+"""Registry of the baselines, by name. Their modules are imported when they are needed: some need SciPy, some torch."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from importlib import import_module
 from typing import Any
 
-from pipelines.baselines.dp import DPSettings, dynamic_programming
-from pipelines.baselines.fixed_length import FixedLengthSettings, fixed_length
-from pipelines.baselines.graph_cut import GraphCutSettings, graph_cut
-from pipelines.baselines.grouping import GroupingSettings, grouping
-from pipelines.baselines.lgss import LGSSSettings, lgss
-from pipelines.baselines.scsa import SCSASettings, scsa
-from pipelines.baselines.segmentation import Labelled, Segmentation
-from pipelines.baselines.siamese import SiameseSettings, siamese
-from pipelines.baselines.story_graph import StoryGraphSettings, story_graph
+from pipelines.baselines.segmentation import Features, Labelled, Segmentation, Times
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A baseline: its function, settings and training."""
+    """A baseline: a function in a module of its name, its settings and training, by their names in that module."""
 
-    # function of the features of a video (N, D), its times (N, 2) in seconds and settings
-    segment: Callable[..., Segmentation]
-    settings: type[Any]  # class of its settings; all fields but the network have defaults
-    # trains the network that the settings need, from labelled videos and a seed; None for a system without a network
-    learn: Callable[[Sequence[Labelled], int], Any] | None = None
-    several: bool = False  # whether `segment` also takes several feature sets of the video
+    name: str
+    settings_class: str  # all fields but the network have defaults
+    trainer: str = ""  # trains the network that the settings need; empty for a system without a network
+    training: Mapping[str, Any] = field(default_factory=dict)  # hyperparameters that differ from the defaults
+    several: bool = False  # whether the function also takes several feature sets of a video
     # values of settings that depend on the features or are not in the system's paper; one is chosen on labelled
     # videos, never on the test videos
     candidates: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
+    def segment(self, features: Features | Sequence[Features], times: Times, settings: Any) -> Segmentation:
+        """The scenes of a video with features (N, D) and times (N, 2) in seconds."""
+        scenes: Segmentation = self._imported(self.name)(features, times, settings)
+        return scenes
+
+    def settings(self, **values: Any) -> Any:
+        """Its settings, with defaults for all but some values."""
+        return self._imported(self.settings_class)(**values)
+
     def default_settings(self, videos: Sequence[Labelled], seed: int = 0) -> Any:
         """The default settings, with a network trained on labelled videos if the system needs one. Raises ValueError if
         nothing can be learned from them."""
-        return self.settings() if self.learn is None else self.settings(network=self.learn(videos, seed))
+        if not self.trainer:
+            return self.settings()
+        return self.settings(network=self._imported(self.trainer)(videos, seed=seed, **self.training))
 
-
-def _learn_siamese(videos: Sequence[Labelled], seed: int) -> Any:
-    from pipelines.baselines.siamese_network import train_siamese  # start-up time: torch
-
-    return train_siamese(videos, seed=seed)
-
-
-def _learn_lgss(videos: Sequence[Labelled], seed: int, **training: Any) -> Any:
-    from pipelines.baselines.lgss_network import LGSSTraining, train_lgss  # start-up time: torch
-
-    return train_lgss(videos, LGSSTraining(**training), seed)
+    def _imported(self, attribute: str) -> Any:
+        return getattr(import_module(f"pipelines.baselines.{self.name}"), attribute)
 
 
 SYSTEMS: dict[str, Baseline] = {
-    "graph-cut": Baseline(graph_cut, GraphCutSettings, candidates={"threshold": (0.1, 0.15, 0.2, 0.25, 0.3)}),
-    "scsa": Baseline(scsa, SCSASettings, candidates={"eigenvalue": (0.05, 0.1, 0.2), "window": (4, 6)}),
-    "dp": Baseline(dynamic_programming, DPSettings, candidates={"fading": (0.8, 0.9), "reward": (0.4, 0.6, 0.8, 1.0)}),
+    "graph-cut": Baseline("graph_cut", "GraphCutSettings", candidates={"threshold": (0.1, 0.15, 0.2, 0.25, 0.3)}),
+    "scsa": Baseline("scsa", "SCSASettings", candidates={"eigenvalue": (0.05, 0.1, 0.2), "window": (4, 6)}),
+    "dp": Baseline("dp", "DPSettings", candidates={"fading": (0.8, 0.9), "reward": (0.4, 0.6, 0.8, 1.0)}),
     "story-graph": Baseline(
-        story_graph, StoryGraphSettings, candidates={"thread": (0.7, 0.8, 0.9), "gain": (0.2, 0.4, 0.8)}
+        "story_graph", "StoryGraphSettings", candidates={"thread": (0.7, 0.8, 0.9), "gain": (0.2, 0.4, 0.8)}
     ),
-    "grouping": Baseline(grouping, GroupingSettings, several=True, candidates={"cost": ("additive", "normalised")}),
-    "siamese": Baseline(siamese, SiameseSettings, _learn_siamese, candidates={"temporal": (0.3, 1.0, 3.0, 10.0)}),
-    "lgss": Baseline(lgss, LGSSSettings, _learn_lgss, several=True, candidates={"supershots": (2.0, 3.0, 4.0)}),
+    "grouping": Baseline("grouping", "GroupingSettings", several=True, candidates={"cost": ("additive", "normalised")}),
+    "siamese": Baseline("siamese", "SiameseSettings", "train_siamese", candidates={"temporal": (0.3, 1.0, 3.0, 10.0)}),
+    "lgss": Baseline("lgss", "LGSSSettings", "train_lgss", several=True, candidates={"supershots": (2.0, 3.0, 4.0)}),
     # Sizes of the authors' release, for its 190 training videos; rounds of the paper.
     "lgss-movienet": Baseline(
-        lgss,
-        LGSSSettings,
-        partial(_learn_lgss, width=512, epochs=30),
+        "lgss",
+        "LGSSSettings",
+        "train_lgss",
+        {"width": 512, "epochs": 30},
         several=True,
         candidates={"supershots": (2.0, 3.0, 4.0), "rounds": (5,)},
     ),
-    "fixed-length": Baseline(fixed_length, FixedLengthSettings),
+    "fixed-length": Baseline("fixed_length", "FixedLengthSettings"),
 }

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipelines.baselines.dp import DPSettings, dynamic_programming
+from pipelines.baselines.dp import DPSettings, dp
 from pipelines.baselines.segmentation import similarities
 from tests.baselines import divisions, margin, random_video, scenes_of
 
@@ -56,7 +56,7 @@ def literal_values(features: NDArray[np.float64], settings: DPSettings) -> dict[
 def test_no_division_has_a_higher_worth_and_scores_equal_brute_force(seed: int, settings: DPSettings) -> None:
     features, times = random_video(seed, 8)
     values = literal_values(features, settings)
-    found = dynamic_programming(features, times, settings)
+    found = dp(features, times, settings)
     assert values[tuple(found.ends)] == pytest.approx(max(values.values()), abs=1e-6)
     expected = [margin(values, shot) for shot in range(7)]
     np.testing.assert_allclose(found.score[:-1], expected, atol=1e-6)
@@ -64,7 +64,7 @@ def test_no_division_has_a_higher_worth_and_scores_equal_brute_force(seed: int, 
 
 def test_a_greater_reward_gives_at_least_as_many_scenes() -> None:
     features, times = random_video(1, 60)
-    counts = [len(dynamic_programming(features, times, DPSettings(reward=r)).ends) for r in (0.0, 0.3, 0.8, 1.5, 99.0)]
+    counts = [len(dp(features, times, DPSettings(reward=r)).ends) for r in (0.0, 0.3, 0.8, 1.5, 99.0)]
     assert counts == sorted(counts)
     assert counts[0] == 0
     assert counts[-1] == 59
@@ -72,6 +72,6 @@ def test_a_greater_reward_gives_at_least_as_many_scenes() -> None:
 
 def test_no_scene_is_longer_than_the_longest() -> None:
     features, times = random_video(2, 50)
-    ends = dynamic_programming(features, times, DPSettings(reward=-1.0, longest=7)).ends
+    ends = dp(features, times, DPSettings(reward=-1.0, longest=7)).ends
     lengths = np.diff([-1, *ends, 49])
     assert lengths.max() == 7

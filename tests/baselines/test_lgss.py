@@ -7,12 +7,20 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from pipelines.baselines.lgss import LGSSSettings, best_grouping, lgss, scene_worth, super_shot_similarities
-from pipelines.baselines.lgss_network import LGSSNetwork, LGSSTraining, train_lgss
+from pipelines.baselines.lgss import (
+    LGSSNetwork,
+    LGSSSettings,
+    LGSSTraining,
+    best_grouping,
+    lgss,
+    scene_worth,
+    super_shot_similarities,
+    train_lgss,
+)
 from pipelines.baselines.segmentation import Labelled
 from tests.baselines import clear_video, divisions, random_video, scenes_of, times_of
 
-SMALL = LGSSTraining(width=8, epochs=6, batch_size=4)
+SMALL = {"width": 8, "epochs": 6, "batch_size": 4}
 
 
 def literal_worth(similarity: NDArray[np.float64], start: int, end: int) -> float:
@@ -67,7 +75,7 @@ def labelled(video: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.i
 
 @pytest.fixture(scope="module")
 def network(videos: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]]) -> LGSSNetwork:
-    return train_lgss([Labelled([video[0]], labelled(video)) for video in videos[:4]], LGSSTraining(width=16))
+    return train_lgss([Labelled([video[0]], labelled(video)) for video in videos[:4]], width=16)
 
 
 def test_scenes_of_an_unseen_video_are_found(
@@ -99,7 +107,7 @@ def test_the_same_seed_gives_the_same_network_and_leaves_the_global_generator_al
     torch.manual_seed(7)
     expected = torch.rand(1)
     torch.manual_seed(7)
-    one, same, other = (train_lgss([video], SMALL, seed=seed).probabilities([features]) for seed in (0, 0, 1))
+    one, same, other = (train_lgss([video], seed, **SMALL).probabilities([features]) for seed in (0, 0, 1))
     assert torch.rand(1) == expected
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
@@ -116,13 +124,13 @@ def test_several_feature_sets_are_fused() -> None:
         return [rng.normal(size=(len(sound), 5)), sound], times, marks
 
     taught, (sets, times, marks) = [video() for _ in range(6)], video()
-    network = train_lgss([Labelled(s, m) for s, _, m in taught], LGSSTraining(width=16))
+    network = train_lgss([Labelled(s, m) for s, _, m in taught], width=16)
     found = lgss(sets, times, LGSSSettings(network))
     assert np.mean(np.isin(np.flatnonzero(marks), np.argsort(-found.score)[: 2 * int(marks.sum())])) > 0.7
 
 
 def test_an_unusual_video_keeps_its_number_of_shots() -> None:
-    network = LGSSNetwork([3], SMALL, 4.0)
+    network = LGSSNetwork([3], LGSSTraining(**SMALL), 4.0)
     for shots in (1, 9, 10, 11, 23):
         found = lgss(np.random.default_rng(0).normal(size=(shots, 3)), times_of(np.ones(shots)), LGSSSettings(network))
         assert found.score.shape == (shots,)

@@ -5,8 +5,15 @@ import pytest
 import torch
 
 from pipelines.baselines.segmentation import Labelled
-from pipelines.baselines.siamese import SiameseSettings, affinities, greatest_gap, siamese
-from pipelines.baselines.siamese_network import SiameseNetwork, SiameseTraining, train_siamese
+from pipelines.baselines.siamese import (
+    SiameseNetwork,
+    SiameseSettings,
+    SiameseTraining,
+    affinities,
+    greatest_gap,
+    siamese,
+    train_siamese,
+)
 from tests.baselines import clear_video
 
 FAST = SiameseTraining(hidden=64, dimensions=16, epochs=30, batch_size=64, learning_rate=3e-3)

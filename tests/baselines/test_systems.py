@@ -13,12 +13,10 @@ from pipelines.baselines.dp import DPSettings
 from pipelines.baselines.fixed_length import FixedLengthSettings, fixed_length
 from pipelines.baselines.graph_cut import GraphCutSettings
 from pipelines.baselines.grouping import GroupingSettings, grouping
-from pipelines.baselines.lgss import LGSSSettings, lgss
-from pipelines.baselines.lgss_network import LGSSNetwork, LGSSTraining, train_lgss
+from pipelines.baselines.lgss import LGSSNetwork, LGSSSettings, LGSSTraining, lgss, train_lgss
 from pipelines.baselines.scsa import SCSASettings
 from pipelines.baselines.segmentation import Labelled, Segmentation, segmentation, similarities
-from pipelines.baselines.siamese import SiameseSettings, siamese
-from pipelines.baselines.siamese_network import SiameseNetwork, SiameseTraining, train_siamese
+from pipelines.baselines.siamese import SiameseNetwork, SiameseSettings, SiameseTraining, siamese, train_siamese
 from pipelines.baselines.story_graph import StoryGraphSettings
 from pipelines.baselines.systems import SYSTEMS
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
@@ -185,7 +183,7 @@ def videos() -> list[ShotFeatures]:
 @pytest.mark.parametrize("name", SMALL)
 def test_real_scenes_are_found_better_than_by_chance_and_by_length(name: str, videos: list[ShotFeatures]) -> None:
     """OVSD, default settings; systems that learn are trained on every second video and tested on the rest."""
-    tested = videos if SYSTEMS[name].learn is None else videos[::2]
+    tested = videos if SYSTEMS[name].trainer == "" else videos[::2]
     settings = SYSTEMS[name].default_settings([Labelled([video.features], video.scene_end) for video in videos[1::2]])
     labels = np.concatenate([video.scene_end for video in tested])
     found = [SYSTEMS[name].segment(video.features, video.shots / 25, settings) for video in tested]

@@ -58,7 +58,7 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
     videos = _videos(settings, index, sets, (settings.split,))
     # the videos to score are never trained on
     training = _videos(settings, index, sets, [split for split in settings.data.splits if split != settings.split])
-    if system.learn is not None and len(training) < 2:
+    if system.trainer and len(training) < 2:
         raise BasslError(f"{settings.data.index}: {settings.system} needs two labelled videos to learn from")
 
     notes: tuple[str, ...] = ()
@@ -70,7 +70,7 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
         values = ", ".join(f"{name} {value}" for name, value in best.items())
         notes = (f"settings chosen on {count(len(training), 'video')}: {values}",)
 
-    runs = 1 if system.learn is None else settings.seeds
+    runs = 1 if not system.trainer else settings.seeds
     scored: list[tuple[VideoScores, ...]] = []
     for seed in range(runs):
         fitted = replace(_trained(system, training, seed), **best)
@@ -99,7 +99,7 @@ def choose(
     with a network), by name. With a network, each half of the videos is scored by a network trained on the other half.
     ``progress`` gets the number of candidates tried and in all."""
     halves = videos[::2], videos[1::2]
-    parts = [(videos, videos)] if system.learn is None else [halves, halves[::-1]]
+    parts = [(videos, videos)] if not system.trainer else [halves, halves[::-1]]
     combinations = product(*system.candidates.values())
     tried = [dict(zip(system.candidates, values, strict=True)) for values in combinations]
     sums = [0.0] * len(tried)

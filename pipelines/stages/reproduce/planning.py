@@ -162,7 +162,7 @@ class Planner:
             if SYSTEMS[name].several and data.sound is not None:
                 options["extra"] = (data.sound.output,)
                 needs.append(data.sound)
-        if SYSTEMS[name].learn is not None:
+        if SYSTEMS[name].trainer:
             options["seeds"] = self.settings.seeds
         return Step("baseline", options, (data.options.baselines.get(name, name),), needs=tuple(needs))
 
