@@ -76,13 +76,12 @@ def align(
                 raise fault(source.source, f"has no scenes of {name} to compare with")
             if source.shots is None:
                 raise fault(source.source, f"labels the shots of {name}, but no shot list says where they are; add it")
-    if (video := _on_same_shots(prediction, truth, frame_rate, doubtful)) is not None:
-        if not (prediction.part or truth.part):
-            return Alignment(video, "same shots")
-        pair = _in_seconds(prediction, truth, frame_rate), _in_seconds(truth, prediction, frame_rate)
-        return Alignment(video, "same shots", part=_common_part(*pair))
-
+    video = _on_same_shots(prediction, truth, frame_rate, doubtful)
+    if video is not None and not (prediction.part or truth.part):
+        return Alignment(video, "same shots")
     predicted, true = _in_seconds(prediction, truth, frame_rate), _in_seconds(truth, prediction, frame_rate)
+    if video is not None:
+        return Alignment(video, "same shots", part=_common_part(predicted, true))
     true = _closed(true, predicted.length)
     predicted = _closed(predicted, true.length)
     lengths = predicted.length, true.length
@@ -90,11 +89,11 @@ def align(
     if part is not None:
         predicted, true = _cut_to(part, predicted), _cut_to(part, true)
 
+    scores = None
     if predicted.shots is not None and predicted.labels is not None:
         how: How = "shots of the prediction"
         matching = _match(true, predicted.shots, tolerance, part)
         labels, decisions = matching.labels, matching.carry(predicted.labels, INSIDE)
-        scores = np.full(len(matching.shots), np.nan)
         if predicted.scores is not None:  # the lowest score at ends without a predicted shot end
             scores = matching.carry(predicted.scores, 0.0)
     else:
@@ -106,7 +105,6 @@ def align(
             shot_labels = np.append(np.full(len(shots) - 1, SCENE_END, np.int8), np.int8(INSIDE))
         matching = _match(predicted, shots, tolerance, part)
         labels, decisions = matching.carry(shot_labels, INSIDE), matching.labels
-        scores = np.full(len(matching.shots), np.nan)
 
     is_known = (labels != DOUBTFUL) | (doubtful == "end")
     true_ends = predicted_ends = truth_report = prediction_report = None
@@ -120,7 +118,7 @@ def align(
         predicted_ends = matching.ends[apart > tolerance]  # without the ends matched to ignored ones
     video = VideoScores(
         labels=(labels != INSIDE).astype(np.uint8),
-        scores=scores,
+        scores=np.full(len(matching.shots), np.nan) if scores is None else scores,
         shots=matching.shots,
         seconds=matching.shots,
         known=is_known if doubtful == "ignore" else None,
@@ -246,11 +244,9 @@ def _match(source: _SceneTimes, shots: Numbers, tolerance: float, part: tuple[fl
 def cut_shots(seconds: Numbers, places: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
     """Split shots so that one ends at each of the given times.
 
-    Args:
-        seconds: (N, 2) the shots.
-        places: (U,) the times. A time inside a shot splits it; a time between or after shots adds a shot that fills the
-            gap before it; a time at the end of a shot changes nothing.
-    Returns: (N + cuts, 2) the shots, and the index of the shot that ends with each, -1 for new ones.
+    A time inside a shot splits it; a time between or after shots adds a shot that fills the gap before it; a time at
+    the end of a shot changes nothing. From shots (N, 2) and times (U,), returns the shots (N + cuts, 2) and the index
+    of the shot that ends with each, -1 for new ones.
     """
     shots = [(float(start), float(end), i) for i, (start, end) in enumerate(seconds)]
     for place in np.unique(places).tolist():
@@ -265,11 +261,7 @@ def cut_shots(seconds: Numbers, places: Numbers) -> tuple[Numbers, NDArray[np.in
 
 
 def _inner(
-    spans: Numbers,
-    shots: Numbers,
-    length: float,
-    tolerance: float,
-    part: tuple[float, float] | None,
+    spans: Numbers, shots: Numbers, length: float, tolerance: float, part: tuple[float, float] | None
 ) -> NDArray[np.bool_]:
     """Which scene ends (M, 2) are not the end of the video, nor a border of its part, which are not scene ends to find.
 
@@ -301,7 +293,7 @@ def _on_same_shots(
     if not np.array_equal(prediction.shots, truth.shots):
         return None
     rate = truth.frame_rate or prediction.frame_rate or frame_rate
-    seconds = next((one.shots_seconds for one in (prediction, truth) if one.shots_seconds is not None), None)
+    seconds = truth.shots_seconds if prediction.shots_seconds is None else prediction.shots_seconds
     if seconds is None and rate is not None:
         seconds = prediction.shots / rate
     return VideoScores(

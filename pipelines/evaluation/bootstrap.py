@@ -12,8 +12,8 @@ Meta-Sum, AP + mIoU + AUC-ROC + F1, from 0 to 4 (the paper adds percentages: 241
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,7 +73,8 @@ class Measure:
 def measure(
     videos: Sequence[VideoScores], threshold: float = 0.5, within: float = 3.0, resamples: int = 1000, seed: int = 0
 ) -> dict[str, Measure]:
-    """Compute all `METRICS` with their confidence intervals.
+    """All `METRICS` with their confidence intervals, by name, in the order of `METRICS`. AP and AUC-ROC are None if a
+    video has no scores, Recall@3s and the boundary metrics if no video has times (they skip videos without times).
 
     Args:
         videos: labels and predictions of each video.
@@ -81,8 +82,6 @@ def measure(
         within: tolerance of the boundary metrics, in seconds.
         resamples: number of draws; 0 for no intervals.
         seed: of the draws, which depend on it and on the number of videos only.
-    Returns: By name, in the order of `METRICS`. AP and AUC-ROC are None if a video has no scores, Recall@3s and the
-        boundary metrics if no video has times (they skip videos without times).
     Raises ValueError: no video, or an invalid threshold, tolerance or number of draws.
     """
     weights = _draws(len(videos), resamples, seed)
@@ -110,8 +109,8 @@ def compare(
     """The difference of two predictions for the same videos, first minus second, for each metric.
 
     Paired bootstrap: both are measured on the same draws, so that the difficulty of videos cancels out and the interval
-    of the difference is narrower than the two intervals suggest. The other arguments
-    are as for `measure`. Raises ValueError: names or order of the videos differ; and as `measure`.
+    of the difference is narrower than the two intervals suggest. The other arguments and errors are as for `measure`;
+    also raises ValueError if names or order of the videos differ.
     """
     if [video.video for video in first] != [video.video for video in second]:
         raise ValueError("two predictions can only be compared on the same videos")
@@ -185,9 +184,9 @@ def _statistics(
     total = weights @ shots
     pooled |= _of_segments(weights @ (coverage * shots) / total, weights @ (overflow * shots) / total)
     if not any(np.isnan(video.scores).any() for video in videos):
-        ranking = _rankings(videos)
-        alone["ap"], alone["auc"] = _rank(ranking, np.eye(V))
-        pooled["ap"], pooled["auc"] = _rank(ranking, weights)
+        rank = _ranker(videos)
+        alone["ap"], alone["auc"] = rank(np.eye(V))
+        pooled["ap"], pooled["auc"] = rank(weights)
     means = {name: _mean(weights, values) for name, values in alone.items()}
     if "ap" in pooled:
         pooled["sum"] = pooled["ap"] + means["miou"] + pooled["auc"] + pooled["f1"]
@@ -229,19 +228,13 @@ def _mean(weights: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[
     return _ratio(weights @ np.where(defined, values, 0.0), weights @ defined.astype(np.float64))
 
 
-@dataclass(frozen=True, eq=False)
-class _Ranking:
-    """For G distinct scores of true scene ends, in descending order, and V videos: how many shots of each video score
-    at least (or above) each. AP and AUC-ROC of any draw of videos follow from it."""
+def _ranker(videos: Sequence[VideoScores]) -> Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], ...]]:
+    """A function from weights (R, V) to AP and AUC-ROC of each draw, (R,) each.
 
-    ends: NDArray[np.float64]  # (G, V) scene ends with exactly this score
-    ends_from: NDArray[np.float64]  # (G, V) scene ends with at least this score
-    others_from: NDArray[np.float64]  # (G, V) other shots with at least this score
-    others_above: NDArray[np.float64]  # (G, V) other shots with a higher score
-    others: NDArray[np.float64]  # (V,) all other shots
-
-
-def _rankings(videos: Sequence[VideoScores]) -> _Ranking:
+    AP = sum over thresholds of (rise in recall) x precision; recall rises only at scores of scene ends. AUC-ROC = share
+    of pairs of a scene end and another shot in which the scene end scores higher, ties counting half. Both follow from
+    the number of shots of each video that score at least (or above) each score of a true scene end.
+    """
     ends, others = [], []
     for video in videos:
         counted = video.counted()
@@ -249,53 +242,41 @@ def _rankings(videos: Sequence[VideoScores]) -> _Ranking:
         ends.append(np.sort(scores[labels]))
         others.append(np.sort(scores[~labels]))
     levels = np.unique(np.concatenate(ends))[::-1]
+    G = len(levels)
 
-    def at_least(scores: list[NDArray[np.float64]], above: bool = False) -> NDArray[np.float64]:
+    def at_least(scores: list[NDArray[np.float64]], above: bool = False) -> NDArray[np.float64]:  # (G, V)
         side = "right" if above else "left"
         columns = [len(s) - np.searchsorted(s, levels, side) for s in scores]  # type: ignore[call-overload]
         return np.stack(columns, axis=1).astype(np.float64)
 
-    ends_from = at_least(ends)
-    return _Ranking(
-        ends_from - at_least(ends, above=True),
-        ends_from,
-        at_least(others),
-        at_least(others, above=True),
-        np.array([len(scores) for scores in others], np.float64),
-    )
+    ends_from, others_from, others_above = at_least(ends), at_least(others), at_least(others, above=True)
+    ends_at = ends_from - at_least(ends, above=True)
+    others_of = np.array([len(scores) for scores in others], np.float64)  # (V,)
 
+    def rank(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+        ap, auc = np.full((2, len(weights)), np.nan)
+        step = max(1, _CHUNK // max(1, G))
+        for start in range(0, len(weights), step):
+            some = slice(start, start + step)
+            w = weights[some].T
+            rise, true = ends_at @ w, ends_from @ w  # (G, draws); counts are exact in float64
+            from_here, above = others_from @ w, others_above @ w
+            positives, negatives = rise.sum(axis=0), others_of @ w
+            # If no shot of the draw reaches the first thresholds, recall does not rise either.
+            precision = true / np.maximum(1, true + from_here)
+            ap[some] = _ratio((rise * precision).sum(axis=0), positives)
+            below = negatives - (from_here + above) / 2
+            auc[some] = _ratio((rise * below).sum(axis=0), positives * negatives)
+        return ap, auc
 
-def _rank(ranking: _Ranking, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """AP and AUC-ROC of each draw (weights (R, V)), (R,) each.
-
-    AP = sum over thresholds of (rise in recall) x precision; recall rises only at scores of scene ends. AUC-ROC = share
-    of pairs of a scene end and another shot in which the scene end scores higher, ties counting half.
-    """
-    R, G = len(weights), len(ranking.ends)
-    ap, auc = np.full(R, np.nan), np.full(R, np.nan)
-    step = max(1, _CHUNK // max(1, G))
-    for start in range(0, R, step):
-        some = slice(start, start + step)
-        w = weights[some].T
-        rise, true = ranking.ends @ w, ranking.ends_from @ w  # (G, draws); counts are exact in float64
-        from_here, above = ranking.others_from @ w, ranking.others_above @ w
-        positives, negatives = rise.sum(axis=0), ranking.others @ w
-        # If no shot of the draw reaches the first thresholds, recall does not rise either.
-        precision = true / np.maximum(1, true + from_here)
-        ap[some] = _ratio((rise * precision).sum(axis=0), positives)
-        below = negatives - (from_here + above) / 2
-        auc[some] = _ratio((rise * below).sum(axis=0), positives * negatives)
-    return ap, auc
+    return rank
 
 
 def flatten(measures: Mapping[str, Measure]) -> dict[str, dict[str, float | list[float] | None]]:
     """The measures as plain JSON values, by their keys in JSON files."""
     return {
         JSON_KEYS.get(name, name): {
-            "pooled": value.pooled,
-            "interval": None if value.interval is None else list(value.interval),
-            "videos": value.videos,
-            "videos_interval": None if value.videos_interval is None else list(value.videos_interval),
+            key: list(value) if isinstance(value, tuple) else value for key, value in asdict(result).items()
         }
-        for name, value in measures.items()
+        for name, result in measures.items()
     }

@@ -2,7 +2,7 @@
 overflow (as reported on BBC and OVSD), and boundary precision, recall and F1 within a tolerance.
 
 Labels are (N,) of 0 and 1, 1 if a scene ends with the shot, scores are (N,). Every function of labels raises
-ValueError where shapes differ, a label is neither 0 nor 1, or a score is NaN.
+ValueError if shapes differ, there is no shot, a label is neither 0 nor 1, or a score is NaN.
 :mod:`.bootstrap` computes all metrics over a set of videos.
 """
 
@@ -81,13 +81,8 @@ def recall_within_counts(labels: ArrayLike, predicted: ArrayLike, seconds: NDArr
     """Recall@3s of one video, as counts: the true scene ends that have a predicted one near, and all true ones.
 
     Near is less than `RECALL_SECONDS`, from end of shot to end of shot, and at most `RECALL_SHOTS` away. A predicted
-    scene end may match several true ones; `boundary_metrics.boundary_match` is stricter.
-
-    Args:
-        labels: (N,) of 0 and 1.
-        predicted: (N,) of 0 and 1, or bool.
-        seconds: (N, 2) range of each shot. For MovieNet frames at 24 a second, as in the release.
-    Raises ValueError where times are not finite.
+    scene end may match several true ones; `boundary_match` is stricter. `seconds`, (N, 2), is the range of each shot;
+    for MovieNet frames at 24 a second, as in the release. Raises ValueError if times are not finite.
 
     Source: LGSS (Rao et al. 2020), and the BaSSL release, which adds 1e-5 to the denominator.
     """
@@ -107,12 +102,8 @@ def video_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64]
     A scene extends from the first frame of its first shot to the last frame of its last shot. The result is the mean of
     two averages: over true scenes of the best IoU with a predicted scene, and vice versa. As in the release, shots
     after the last boundary are in no scene, and a video without a predicted (or true) boundary gets 0. (The release
-    uses last frames as ends, so that its scenes are one frame shorter.)
-
-    Args:
-        labels: (N,) of 0 and 1, 1 at the last shot of a true scene.
-        predicted: (N,) of 0 and 1 (or bool), 1 at the last shot of a predicted scene.
-        shots: (N, 2) half-open range of each shot, in frames or in seconds.
+    uses last frames as ends, so that its scenes are one frame shorter.) `shots`: (N, 2) half-open range of each shot,
+    in frames or in seconds.
 
     Source: MovieNet (Huang et al. 2020) as the BaSSL release computes it.
     """
@@ -139,8 +130,8 @@ def _scenes(ends: NDArray[np.bool_], shots: NDArray[np.int64] | NDArray[np.float
 
 def _check_arrays(labels: ArrayLike, scores: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     y, s = np.asarray(labels), np.asarray(scores, dtype=np.float64)
-    if y.ndim != 1 or y.shape != s.shape:
-        raise ValueError(f"labels and scores must be two arrays of the same length, not {y.shape} and {s.shape}")
+    if y.ndim != 1 or not len(y) or y.shape != s.shape:
+        raise ValueError(f"labels and scores must be arrays of the same length above 0, not {y.shape} and {s.shape}")
     if not np.isin(y, (0, 1)).all():
         raise ValueError("labels must be 0 or 1")
     if np.isnan(s).any():
@@ -170,16 +161,12 @@ def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLik
     one neighbor; a video of one scene has none, and no overflow. The last scene ends with the video, whatever the last
     label is.
 
-    `labels`, `predicted`: (N,) of 0 and 1, 1 at the last shot of a true scene, and of a predicted scene.
-    Raises ValueError: shapes differ, there is no shot, or a value is neither 0 nor 1.
-
     Source: Vendrig and Worring, "Systematic evaluation of logical story unit segmentation", IEEE Transactions on
     Multimedia 2002, in the form of Baraldi, Grana and Cucchiara, "A Deep Siamese Network for Scene Detection in
     Broadcast Videos", ACM MM 2015, which BBC and OVSD papers report.
     """
-    truth, guess = _scene_numbers(labels), _scene_numbers(predicted)
-    if truth.shape != guess.shape:
-        raise ValueError(f"labels and predicted must have the same length, not {len(truth)} and {len(guess)}")
+    # the scene of each shot
+    truth, guess = (np.append(0, np.cumsum(ends[:-1]).astype(np.int64)) for ends in _check_arrays(labels, predicted))
     shared = np.zeros((truth[-1] + 1, guess[-1] + 1))
     np.add.at(shared, (truth, guess), lengths)
     size, guess_size = shared.sum(axis=1), shared.sum(axis=0)
@@ -212,11 +199,8 @@ def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> B
     The video's end is not a boundary; leave it out. On a line some maximum matching keeps the order, which dynamic
     programming finds (`pipelines.datasets.matching.assign_scene_ends`).
 
-    Args:
-        true: (M,) times in seconds, in order; or (M, 2), the earliest and latest time of each, for boundaries inside a
-            gap, such as a fade.
-        predicted: (L,) or (L, 2), likewise; the middle of a range is taken.
-        tolerance: in seconds.
+    `true`: (M,) times in seconds, in order; or (M, 2), the earliest and latest time of each, for boundaries inside a
+    gap, such as a fade. `predicted`: (L,) or (L, 2), likewise; the middle of a range is taken. `tolerance`: in seconds.
     Raises ValueError: times are not in order or not numbers, or the tolerance is negative.
 
     Source: boundary detection within a tolerance as in TRECVID's shot boundary task, with an optimal instead of a
@@ -241,14 +225,6 @@ def video_boundaries(video: VideoScores, threshold: float, tolerance: float) -> 
     true = ends[(video.labels[:-1] == 1) & counted] if video.true_ends is None else video.true_ends
     predicted = ends[video.decided(threshold)[:-1] & counted] if video.predicted_ends is None else video.predicted_ends
     return boundary_match(true, predicted, tolerance)
-
-
-def _scene_numbers(ends: ArrayLike) -> NDArray[np.int64]:
-    """Scene index of each shot, (N,), from labels of scene ends."""
-    marks = np.asarray(ends)
-    if marks.ndim != 1 or not len(marks) or not np.isin(marks, (0, 1)).all():
-        raise ValueError("marks of scene ends must be (N,) of 0 and 1, N >= 1")
-    return np.append(0, np.cumsum(marks[:-1].astype(np.int64)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,8 +255,7 @@ def pooled_shots(videos: Sequence[VideoScores]) -> tuple[NDArray[np.bool_], NDAr
 
 
 def reliability(videos: Sequence[VideoScores], bins: int = 10) -> Reliability:
-    """The reliability diagram over the pooled shots of videos, with bins of equal width; scores are between 0 and
-    1."""
+    """The reliability diagram over the pooled shots of videos with scores between 0 and 1, with bins of equal width."""
     labels, scores = pooled_shots(videos)
     edges = np.linspace(0, 1, bins + 1)
     bin_of = np.minimum(np.searchsorted(edges, scores, "right") - 1, bins - 1)

@@ -1,6 +1,4 @@
-"""Quality of shot encodings without labels in training: kNN precision and NMI of clusters with scenes.
-
-The two measures of the BaSSL paper for pre-training: kNN precision, used for validation by its release, and the
+"""The two measures of the BaSSL paper for pre-training: kNN precision, used for validation by its release, and the
 normalized mutual information of clusters and scenes (appendix, "Measuring Representation Quality at Pre-training
 Stage"). Both take the encodings e of the shot encoder, one row per shot, in video order.
 """
@@ -34,21 +32,16 @@ class SceneClustering:
     """NMI of clusters with scenes."""
 
     length: int  # N_c, shots taken from each scene
-    # number of sampled scenes and of clusters in each trial; fewer than requested if there are not enough of that
-    # length
-    scenes: int
+    scenes: int  # number of sampled scenes and of clusters in each trial
     trials: tuple[float, ...]  # NMI of each trial, between 0 and 1; empty if there are fewer than two scenes
     nmi: float  # their mean, NaN if there is none
 
 
 def scene_ids(ends: ArrayLike, videos: ArrayLike) -> NDArray[np.int64]:
-    """Assign an id to each scene of all videos.
+    """The scene of each shot of all videos, (T,): ids from 0, ascending, unique across videos.
 
-    Args:
-        ends: (T,) 0 or 1, 1 if a scene ends with the shot (``Index.targets``); the last shot of a video always ends its
-            scene.
-        videos: (T,) the video of each shot; the shots of a video are contiguous and in order.
-    Returns: (T,) ids from 0, ascending, unique across videos.
+    `ends`: (T,) 0 or 1, 1 if a scene ends with the shot (``Index.targets``); the last shot of a video always ends its
+    scene. `videos`: (T,) the video of each shot; the shots of a video are contiguous and in order.
     Raises ValueError: shapes differ, a label is neither 0 nor 1, or the shots of a video are not contiguous.
     """
     marks, of = np.asarray(ends), np.asarray(videos)
@@ -60,7 +53,7 @@ def scene_ids(ends: ArrayLike, videos: ArrayLike) -> NDArray[np.int64]:
     if len(of) and int(new_video.sum()) + 1 != len(np.unique(of)):
         raise ValueError("the shots of a video must be contiguous")
     starts = (marks[:-1] == 1) | new_video
-    return np.concatenate([np.zeros(min(len(of), 1), np.int64), np.cumsum(starts, dtype=np.int64)])
+    return np.append(np.zeros(min(len(of), 1), np.int64), np.cumsum(starts))
 
 
 def knn_precision(
@@ -72,10 +65,8 @@ def knn_precision(
     k that belong to its scene. As in the release, a shot counts at k only if its scene has at least k shots, itself
     included. (The maximum is still below 1, as a scene of exactly k shots has k - 1 others: compare models on the same
     videos, not values across k or data sets.) A video with fewer than k other shots does not count at that k; the
-    release would fail there, or take a shot as its own neighbor.
-
-    The release averages over the shots of all videos; ``by_video`` averages within videos first. The choice among
-    equally similar shots is unspecified but deterministic.
+    release would fail there, or take a shot as its own neighbor. The choice among equally similar shots is unspecified
+    but deterministic.
 
     Args:
         features: (T, D), finite, of any length; the similarity of a zero row is 0.
@@ -124,9 +115,7 @@ def scene_nmi(
     it; normalize them first for cosine distances.
 
     Args:
-        features: (T, D), in video order.
-        scenes: (T,) scene id of each shot, contiguous and unique across videos (:func:`scene_ids`).
-        videos: (T,) the video of each shot.
+        features, scenes, videos: as for :func:`knn_precision`, in video order; scene ids from :func:`scene_ids`.
         length: N_c.
         sampled: number of scenes and clusters, 100 in the appendix. If fewer scenes are long enough, all are taken; the
             result has the number. NMI values with different numbers are not comparable.
@@ -143,7 +132,7 @@ def scene_nmi(
     if min(length, sampled, trials, restarts) < 1:
         raise ValueError("length, sampled, trials and restarts must be at least 1")
     x, scene, video = _check_arrays(features, scenes, videos)
-    first = np.concatenate([np.zeros(1, np.int64), np.flatnonzero(np.diff(scene)) + 1])
+    first = np.append(0, np.flatnonzero(np.diff(scene)) + 1)
     size = np.diff(first, append=len(scene))
     if len(np.unique(scene)) != len(first) or (np.diff(video)[np.diff(scene) == 0] != 0).any():
         raise ValueError("the shots of a scene must be contiguous, in one video")

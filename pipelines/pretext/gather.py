@@ -26,7 +26,7 @@ class _Gather(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Tensor:
-        # The losses of all processes depend on these embeddings: sum their gradients.
+        # The losses of all processes depend on these embeddings.
         rank, world_size = _world()
         total = gradients[0].contiguous().clone()
         dist.all_reduce(total)

@@ -35,9 +35,8 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float = 0.1) -> Tensor:
     """NT-Xent (Chen et al., 2020): each of 2B vectors is matched with its partner among all of the global batch.
 
     For all vectors z of both kinds and all processes, the mean over i of
-    ``-log(exp(sim(z_i, z_p(i)) / t) / sum over j != i of exp(sim(z_i, z_j) / t))``, with sim the cosine.
-
-    `first`, `second`: (B, D), positive pairs row by row; the same B in all processes.
+    ``-log(exp(sim(z_i, z_p(i)) / t) / sum over j != i of exp(sim(z_i, z_j) / t))``, with sim the cosine. `first` and
+    `second`, (B, D), are positive pairs row by row; B is the same in all processes.
     """
     pairs = F.normalize(full_precision(torch.stack([first, second])), dim=-1)
     B = pairs.shape[1]
@@ -57,9 +56,8 @@ def info_nce(shots: Tensor, scenes: Tensor, temperature: float = 0.1) -> Tensor:
     """L_NCE of the paper (section 3.4), the mean over pairs of a shot e and its scene r.
 
     ``-log(exp(sim(e, r) / t) / (exp(sim(e, r) / t) + sum of exp(sim(e', r) / t) + sum of exp(sim(e, r') / t)))`` with
-    e' all other shots and r' all other scenes of the global batch.
-
-    `shots`, `scenes`: (N, D), positive pairs row by row; the same N in all processes.
+    e' all other shots and r' all other scenes of the global batch. `shots` and `scenes`, (N, D), are positive pairs row
+    by row; N is the same in all processes.
     """
     shots, scenes = F.normalize(full_precision(torch.stack([shots, scenes])), dim=-1).unbind()
     gathered, offset = gather(torch.stack([shots, scenes], dim=1))
@@ -94,8 +92,8 @@ def shot_scene_matching(
     "other shots and pseudo-scenes in a mini-batch" are here the ends and scenes of both sides of every window,
     including the other side of the same window.
 
-    `slow`: (B, n, D), head outputs of the slow sequence, whose first two are the window's ends.
-    `dense`: (B, S, D), head outputs of the window.
+    `slow` (B, n, D) and `dense` (B, S, D) are head outputs of the slow sequence, its first two the window's ends, and
+    of the window.
     """
     ends, scenes = slow[:, :2], scene_means(dense, boundary)
     if variant == "paper":
@@ -105,10 +103,8 @@ def shot_scene_matching(
 
 
 def _two_class(head: nn.Module, positive: Tensor, negative: Tensor, variant: Variant) -> Tensor:
-    """Cross-entropy of a head with two logits, class 1 for the positive inputs and class 0 for the negative.
-
-    The probability of class 1 is the score h of the paper. The release takes the mean over both, the paper their sum.
-    """
+    """Cross-entropy of a head with two logits, class 1 for the positive inputs and class 0 for the negative. Its
+    probability is the score h of the paper. The release takes the mean over both, the paper their sum."""
     logits = full_precision(head(torch.cat([positive, negative])))
     label = torch.arange(len(logits), device=logits.device) < len(positive)
     loss = F.cross_entropy(logits, label.long())
@@ -123,10 +119,8 @@ def contextual_group_matching(
     *Release*: mean cross-entropy of both pairs, from a linear layer on the two L2-normalised vectors. *Paper*:
     ``-log h(c_n, c_pos) - log(1 - h(c_n, c_neg))``, on the vectors without normalisation.
 
-    Args:
-        head: (..., 2 D_c) to two logits.
-        context: (B, S, D_c), contextualised shots, none masked.
-        positive, negative: (B,), see :func:`pipelines.pretext.sampling.sample_group_shots`.
+    `head`: (..., 2 D_c) to two logits. `context`: (B, S, D_c), no shot masked. `positive`, `negative`: (B,), from
+    :func:`pipelines.pretext.sampling.sample_group_shots`.
     """
     centre, same, different = context[:, context.shape[1] // 2], at(context, positive), at(context, negative)
     if variant == "release":
@@ -140,13 +134,11 @@ def pseudo_boundary_prediction(
 ) -> Tensor:
     """Pseudo-boundary prediction (PP): is a shot the pseudo-boundary?
 
-    *Release*: mean cross-entropy of the boundary and one other shot. *Paper*:
-    ``-log h(c_b) - log(1 - h(c_other))``, which is twice that.
+    *Release*: mean cross-entropy of the boundary and one other shot. *Paper*: ``-log h(c_b) - log(1 - h(c_other))``,
+    twice as much.
 
-    Args:
-        head: (..., D_c) to two logits.
-        context: (B, S, D_c), contextualised shots, none masked.
-        other: (B,), see :func:`pipelines.pretext.sampling.sample_other_shot`.
+    `head`: (..., D_c) to two logits. `context`: (B, S, D_c), no shot masked. `other`: (B,), from
+    :func:`pipelines.pretext.sampling.sample_other_shot`.
     """
     return _two_class(head, at(context, boundary), at(context, other), variant)
 
@@ -161,11 +153,8 @@ def masked_shot_modeling(
     ``sum over m of ||e_m - h(c_m)||^2`` for each window, and the mean over windows. The target has no gradient
     (release; the paper does not say).
 
-    Args:
-        head: (..., D_c) to (..., D_e), see :class:`pipelines.pretext.objective.MaskedShotHead`.
-        context: (B, S, D_c), shots contextualised with the masked ones hidden.
-        encodings: (B, S, D_e), of the unmasked shots.
-        mask: (B, S) bool, see :func:`pipelines.pretext.sampling.sample_mask`.
+    `head`: (..., D_c) to (..., D_e). `context`: (B, S, D_c), with the masked shots hidden. `encodings`: (B, S, D_e), of
+    the unmasked shots. `mask`: (B, S) bool, from :func:`pipelines.pretext.sampling.sample_mask`.
     """
     # The head is applied to all shots, because it is cheap, and no shape then depends on the data.
     error = (full_precision(head(context)) - full_precision(encodings.detach())).square()
@@ -189,9 +178,6 @@ def nearest_other(dense: Tensor) -> Tensor:
 
 
 def shotcol(query: Tensor, dense: Tensor, temperature: float = 0.1) -> Tensor:
-    """SimCLR (NN), ShotCoL in SimCLR's terms (section 4.3, M5): NT-Xent of the center shot and its nearest neighbor.
-
-    `query`: (B, D), head outputs of the center shot under the second augmentation.
-    `dense`: (B, S, D), head outputs of the window, which contain the nearest shot.
-    """
+    """SimCLR (NN), ShotCoL in SimCLR's terms (section 4.3, M5): NT-Xent of the center shot and its nearest neighbor,
+    from head outputs of the center shot under the second augmentation (B, D) and of the window (B, S, D)."""
     return nt_xent(query, at(dense, nearest_other(dense)), temperature)

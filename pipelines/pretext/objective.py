@@ -37,7 +37,6 @@ class PretextObjective(nn.Module):
 
     ``simclr-instance``, ``simclr-temporal`` and ``simclr-nn`` (M3 to M5) have a contrastive loss only;
     ``bassl+simclr-nn`` (M8) adds ShotCoL's to BaSSL's, with weight 1. One head serves SSM, SimCLR and the alignment.
-
     Parameters have the names of a released checkpoint's ``loss.`` part; unused heads are not created.
 
     Example::
@@ -74,9 +73,8 @@ class PretextObjective(nn.Module):
         """The loss of a batch.
 
         Args:
-            slow: (B, n, D_e), encodings under the second augmentation, of the shots that
-                :meth:`pipelines.pretext.settings.PretextSettings.slow_positions` returns. For ShotCoL the last is the
-                center; for SimCLR (instance, temporal) the only one is the second view.
+            slow: (B, n, D_e), encodings under the second augmentation of the shots at `PretextSettings.slow_positions`.
+                For ShotCoL the last is the center; for SimCLR (instance, temporal) the only one is the second view.
             dense: (B, S, D_e), encodings of the window; for SimCLR (instance, temporal) the center is the first view,
                 and S may be 1.
             contextualise: the CRN, called once without a mask (CGM, PP) and once with (MSM), as in the release.
@@ -94,14 +92,8 @@ class PretextObjective(nn.Module):
         parts: dict[str, Tensor] = {}
         boundary = None
         if settings.needs_boundary:
-            by_head = settings.alignment == "head"
-            boundary = discover(
-                settings.pseudo_boundary,
-                slow_head if by_head else slow,
-                dense_head if by_head else dense,
-                chance.get("boundary"),
-                joins,
-            )
+            compared = (slow_head, dense_head) if settings.alignment == "head" else (slow, dense)
+            boundary = discover(settings.pseudo_boundary, *compared, chance.get("boundary"), joins)
             if "ssm" in settings.tasks:
                 parts["ssm"] = losses.shot_scene_matching(
                     slow_head, dense_head, boundary, settings.temperature, variant

@@ -22,13 +22,11 @@ _STEP = 2.0**-24
 
 @torch.no_grad()
 def end_similarity(slow: Tensor, dense: Tensor) -> Tensor:
-    """Cosine similarity of the first and the last shot of a window to each of its shots.
+    """Cosine similarity of the first and the last shot of a window to each of its shots, (B, 2, S) float32, also under
+    autocast and for features of another precision; 0 for zero vectors.
 
-    Args:
-        slow: (B, n, D), n >= 2, features of the slow sequence; only its first two shots, the window's ends, are used
-            (with ShotCoL they are followed by the center).
-        dense: (B, S, D), features of the window.
-    Returns: (B, 2, S) float32, also under autocast and for features of another precision; 0 for zero vectors.
+    `slow`: (B, n, D), n >= 2, features of the slow sequence; only its first two shots, the window's ends, are used
+    (with ShotCoL they are followed by the center). `dense`: (B, S, D), features of the window.
     Raises ValueError: shapes do not fit, or windows have fewer than two shots.
     """
     if dense.ndim != 3 or slow.ndim != 3 or slow.shape[1] < 2 or dense.shape[1] < 2:
@@ -54,8 +52,6 @@ def dtw_boundary(similarity: Tensor) -> Tensor:
     Sums are exact, so that ties are the same on every device and in any order of summation: costs from float32 cosines
     are multiples of 2^-24 and are summed as integers. (Costs of any other origin are rounded to such multiples, and may
     then tie even if they do not for tslearn.)
-
-    `similarity`: (B, 2, S) float32 cosines, finite.
     """
     cost = (alignment_cost(similarity) / _STEP).to(torch.int64)
     after = (cost[:, 0] - cost[:, 1]).cumsum(dim=1)[:, :-1]
@@ -92,8 +88,6 @@ def mean_boundary(similarity: Tensor) -> Tensor:
     to S-2. At b = S-2 (b = K-1 in the paper) the right mean is over no shot, 0 / 0 in the equation; it is taken as 0,
     so that the right sub-sequence is the last shot alone if the inner shots are dissimilar to it on average. Of equally
     good b the first is taken. Windows of two shots have b = 0.
-
-    `similarity`: (B, 2, S) float32 cosines.
     """
     S = similarity.shape[2]
     if S == 2:
@@ -108,37 +102,22 @@ def mean_boundary(similarity: Tensor) -> Tensor:
     return best + 1
 
 
-def random_boundary(noise: Tensor) -> Tensor:
-    """Any shot but the last with equal probability (table 4a, "Random"), from noise (B, S), uniform."""
-    return noise[:, :-1].argmax(dim=1)
-
-
-def fixed_boundary(windows: int, shots: int, device: torch.device | None = None) -> Tensor:
-    """The center shot, S // 2 (table 4a, "Fixed"); of two shots the first, so that the right side is not empty."""
-    return torch.full((windows,), min(shots // 2, shots - 2), dtype=torch.int64, device=device)
-
-
 def discover(
     method: PseudoBoundary, slow: Tensor, dense: Tensor, noise: Tensor | None = None, joins: Tensor | None = None
 ) -> Tensor:
-    """Find the pseudo-boundaries of a batch of windows.
+    """Find the pseudo-boundaries of a batch of windows with features as for :func:`end_similarity`.
 
-    Args:
-        method: see :class:`pipelines.pretext.settings.PretextSettings`.
-        slow: (B, n, D), features of the slow sequence, n >= 2.
-        dense: (B, S, D), features of the windows.
-        noise: (B, S) uniform, for ``random``.
-        joins: (B,), for ``synthesized``, see :func:`pipelines.pretext.sampling.joined_rows`.
-    Returns: (B,) int64, 0 to S-2.
-    Raises ValueError: an argument that the method needs is missing.
+    ``random`` needs uniform noise (B, S), ``synthesized`` the boundaries (B,) from
+    :func:`pipelines.pretext.sampling.joined_rows`. Raises ValueError if they are missing.
     """
     B, S, _ = dense.shape
     if method == "random":
         if noise is None:
             raise ValueError("random pseudo-boundaries need noise")
-        return random_boundary(noise)
+        return noise[:, :-1].argmax(dim=1)  # any shot but the last with equal probability (table 4a)
     if method == "fixed":
-        return fixed_boundary(B, S, dense.device)
+        # The center shot (table 4a); of two shots the first, so that the right side is not empty.
+        return torch.full((B,), min(S // 2, S - 2), dtype=torch.int64, device=dense.device)
     if method == "synthesized":
         if joins is None:
             raise ValueError("synthesized pseudo-boundaries need the positions at which the windows were joined")

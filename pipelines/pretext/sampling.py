@@ -15,11 +15,9 @@ NOISE = ("boundary", "positive", "negative", "other", "mask")  # what each row o
 
 
 def draw_noise(windows: int, shots: int, generator: torch.Generator) -> Tensor:
-    """The noise of a batch: (B, 5, S) uniform in [0, 1), on the generator's device; rows as in :data:`NOISE`.
-
-    Each of several processes should draw the noise of the global batch from an equal generator and keep its own part:
-    the result is then the same as for one process.
-    """
+    """The noise of a batch: (B, 5, S) uniform in [0, 1), on the generator's device; rows as in :data:`NOISE`. Each of
+    several processes draws the noise of the global batch from an equal generator and keeps its own part, so that the
+    result is the same as for one process."""
     return torch.rand(windows, len(NOISE), shots, generator=generator, device=generator.device)
 
 
@@ -35,14 +33,10 @@ def left_of(boundary: Tensor, shots: int) -> Tensor:
 
 
 def sample_group_shots(boundary: Tensor, noise_positive: Tensor, noise_negative: Tensor) -> tuple[Tensor, Tensor]:
-    """The positive and negative shot of CGM (section 3.4), from the center's sub-sequence and from the other one.
+    """The positive and negative shot of CGM (section 3.4), (B,) int64 each, from the center's sub-sequence and from the
+    other one, with equal probability; the center is not its own positive shot (release).
 
-    Each has equal probability within its sub-sequence; the center is not its own positive shot (release).
-
-    Args:
-        boundary: (B,) last shot of the left sub-sequence, 0 to S-2.
-        noise_positive, noise_negative: (B, S) uniform.
-    Returns: (B,) int64 twice.
+    `boundary`: (B,) last shot of the left sub-sequence. `noise_positive`, `noise_negative`: (B, S) uniform.
     Raises ValueError: windows of fewer than three shots, in which the center can be alone.
     """
     S = noise_positive.shape[1]
@@ -74,11 +68,8 @@ def joined_rows(
     """A window with a synthesized pseudo-boundary (table 4a): the start of one window joined to the end of another.
 
     Shots keep their positions in the window. The last shot of the first part is the pseudo-boundary: any but the last
-    shot of the window, with equal probability (the paper does not say).
-
-    `left`, `right`: (S,) rows of windows of two different videos.
-    Returns: (S,) rows, and the pseudo-boundary, 0 to S-2.
-    Raises ValueError: the shapes differ, or a window has fewer than two shots.
+    shot of the window, with equal probability (the paper does not say). `left` and `right` are rows (S,) of windows of
+    two different videos. Raises ValueError: the shapes differ, or a window has fewer than two shots.
     """
     if left.shape != right.shape or len(left) < 2:
         raise ValueError(f"windows of one length of at least 2 can be joined, not {left.shape} and {right.shape}")
@@ -87,12 +78,11 @@ def joined_rows(
 
 
 def neighbour_row(window: NDArray[np.int64], row: int, rng: np.random.Generator) -> int:
-    """The positive shot of SimCLR (temporal), M4: any other shot of the window with equal probability.
+    """The positive shot of SimCLR (temporal), M4, for a shot and the window (S,) around it: any other shot of it with
+    equal probability. A row repeated at a video's edge counts once; a single shot is its own positive.
 
     The release draws it but then loads the first shot again, so that its SimCLR (temporal) is SimCLR (instance); here
-    it is as in the paper. A single shot is its own positive.
-
-    `window`: (S,) rows around the shot; a row repeated at a video's edge counts once. `row`: the shot.
+    it is as in the paper.
     """
     others = np.unique(window[window != row])
     return int(rng.choice(others)) if len(others) else row

@@ -96,10 +96,9 @@ class PretextSettings:
     def slow_positions(self, shots: int) -> tuple[int, ...]:
         """The shots of a window of S that make the slow sequence, which gets the second augmentation.
 
-        The two ends for BaSSL (section 3.3); [first, last, centre] for BaSSL with ShotCoL (M8, release). ShotCoL alone
-        needs only the centre; the release also encodes the ends and drops them. The centre of a window is its
-        second view for SimCLR (instance); for SimCLR (temporal) the loader puts another row there, see
-        :func:`pipelines.pretext.sampling.neighbour_row`.
+        The two ends for BaSSL (section 3.3); first, last, center for BaSSL with ShotCoL (M8, release). ShotCoL alone
+        needs only the center; the release also encodes the ends and drops them. For SimCLR (temporal) the loader puts
+        another row there, see :func:`pipelines.pretext.sampling.neighbour_row`.
         """
         ends = (0, shots - 1) if self.has_windows else ()
         return ends if self.method == "bassl" else (*ends, shots // 2)

@@ -8,7 +8,13 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, f1_score
 
 from pipelines.evaluation.bootstrap import evaluate
-from pipelines.evaluation.metrics import VideoScores, average_precision, recall_within_counts, video_miou
+from pipelines.evaluation.metrics import (
+    VideoScores,
+    average_precision,
+    coverage_overflow,
+    recall_within_counts,
+    video_miou,
+)
 
 CASES = range(20)
 
@@ -93,6 +99,9 @@ NAN, ENDS, SHOTS = float("nan"), np.array([0, 1], np.uint8), np.array([[0, 5], [
         (lambda: average_precision([0, 1], [0.5]), "same length"),
         (lambda: average_precision([[0, 1]], [[0.5, 0.5]]), "same length"),
         (lambda: average_precision([0, 2], [0.5, 0.5]), "0 or 1"),
+        (lambda: coverage_overflow([], []), "length above 0"),
+        (lambda: coverage_overflow([0, 2], [0, 1]), "0 or 1"),
+        (lambda: coverage_overflow([0, 1], [0, 1, 0]), "same length"),
         (lambda: average_precision([0, 1], [0.5, NAN]), "NaN"),
         (lambda: average_precision([0, 0], [0.1, 0.2]), "without a positive"),
         (lambda: video_miou([0, 1], [0, 1], np.zeros((3, 2), np.int64)), "shape"),

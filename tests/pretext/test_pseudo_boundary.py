@@ -14,9 +14,7 @@ from pipelines.pretext.pseudo_boundary import (
     discover,
     dtw_boundary,
     end_similarity,
-    fixed_boundary,
     mean_boundary,
-    random_boundary,
     tslearn_boundary,
 )
 from pipelines.pretext.settings import PseudoBoundary
@@ -182,13 +180,15 @@ def test_the_mean_method_and_dtw_can_differ() -> None:
 
 
 def test_random_boundaries_are_uniform_over_all_shots_but_the_last(generator: torch.Generator) -> None:
-    counts = torch.bincount(random_boundary(torch.rand(16_000, 17, generator=generator)), minlength=17)
+    windows, noise = torch.zeros(16_000, 17, 1), torch.rand(16_000, 17, generator=generator)
+    counts = torch.bincount(discover("random", windows, windows, noise), minlength=17)
     assert int(counts[16]) == 0
     assert float(((counts[:16] - 1000.0) ** 2 / 1000).sum()) < 37.7  # chi-square, 15 degrees of freedom, p = 0.001
 
 
 def test_fixed_boundaries_are_at_the_center() -> None:
-    assert [int(fixed_boundary(1, S)) for S in (2, 3, 4, 17, 33)] == [0, 1, 2, 8, 16]
+    windows = [torch.zeros(1, S, 1) for S in (2, 3, 4, 17, 33)]
+    assert [int(discover("fixed", window, window)) for window in windows] == [0, 1, 2, 8, 16]
 
 
 def test_synthesized_boundaries_are_where_windows_were_joined() -> None:
