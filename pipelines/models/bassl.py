@@ -6,7 +6,6 @@ checkpoint of the paper's release is converted to it (`pipelines.models.released
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -52,7 +51,7 @@ class BasslWeights:
 
     @property
     def finetuned(self) -> bool:
-        """Whether the model has the head that predicts scene ends."""
+        """Whether it has the head that predicts scene ends."""
         return f"{BOUNDARY_HEAD}.weight" in self.heads
 
     @property
@@ -83,23 +82,27 @@ class BasslWeights:
 
 
 def save_bassl_model(path: Path, weights: BasslWeights) -> None:
-    """Write a model as one safetensors file, atomically. Raises StoreError: the file cannot be written. Raises
-    ValueError: the weights of the CRN do not fit its settings."""
+    """Write a model as one safetensors file, atomically. Raises StoreError: the file cannot be written; ValueError: the
+    weights of the CRN do not fit its settings."""
     _check_crn(weights)
     tensors = {f"{part}.{name}": tensor for part in PARTS for name, tensor in getattr(weights, part).items()}
     save_model(path, tensors, KIND, {**asdict(weights.settings), "training": weights.training})
 
 
 def load_bassl_model(path: Path) -> BasslWeights:
-    """Read a model that `save_bassl_model` wrote. Raises StoreError: the file is missing, damaged, of another version
-    or kind, or its weights and settings do not fit."""
+    """Read a model that `save_bassl_model` wrote. Raises StoreError as `read_arrays`, or if its weights and settings do
+    not fit."""
     arrays, stored = read_arrays(path, KIND)
     tensors = tensors_of(arrays)
     with settings_fit(path):
+        encoder, crn = stored["encoder"], stored["crn"]
+        if set(stored) != {"encoder", "crn", "training"} or not isinstance(encoder, str | None):
+            raise ValueError(f"settings {stored}")
+        settings = BasslSettings(encoder, None if crn is None else CRNSettings(**numbers_of(crn, CRNSettings)))
         parts = {part: part_of(tensors, part) for part in PARTS}
         if sum(map(len, parts.values())) < len(tensors):
             raise ValueError("weights of no part")
-        weights = BasslWeights(_settings(stored), **parts, training=dict(stored["training"]))
+        weights = BasslWeights(settings, **parts, training=dict(stored["training"]))
         _check_crn(weights)
         if not all(bool(torch.isfinite(tensor).all()) for tensor in tensors.values()):
             raise ValueError("weights that are not finite")
@@ -116,15 +119,10 @@ def crn_shapes(settings: CRNSettings) -> dict[str, tuple[int, ...]]:
 def boundary_of_weights(
     path: Path, weights: BasslWeights, *, encoder: str | None, input_size: int | None, head: str = BOUNDARY_HEAD
 ) -> BoundaryModel:
-    """The paper's model as a `BoundaryModel`, which scores videos.
+    """The paper's model, which has a CRN, as a `BoundaryModel` by one of its heads, Linear(D_c, 2) on the center shot.
 
-    Args:
-        path: the file with the weights, for messages.
-        weights: with a CRN.
-        encoder: id of the shot encoder.
-        input_size: of the shot encoder, if its weights are in the file.
-        head: name of the head that predicts, Linear(D_c, 2) on the center shot.
-    Raises StoreError if the weights of the head do not fit the CRN.
+    `path` is the file with the weights, for messages; `encoder` the id of the shot encoder, `input_size` its input, if
+    its weights are in the file. Raises StoreError if the weights of the head do not fit the CRN.
     """
     shape = weights.settings.crn
     assert shape is not None
@@ -152,12 +150,3 @@ def _check_crn(weights: BasslWeights) -> None:
     expected = {} if settings is None else crn_shapes(settings)
     if {name: tuple(tensor.shape) for name, tensor in weights.crn.items()} != expected:
         raise ValueError("the weights of the contextual relation network do not fit its settings")
-
-
-def _settings(stored: Mapping[str, Any]) -> BasslSettings:
-    if set(stored) != {"encoder", "crn", "training"}:
-        raise ValueError(f"settings {sorted(stored)}")
-    encoder, crn = stored["encoder"], stored["crn"]
-    if encoder is not None and not isinstance(encoder, str):
-        raise ValueError(f"encoder {encoder}")
-    return BasslSettings(encoder, None if crn is None else CRNSettings(**numbers_of(crn, CRNSettings)))

@@ -37,8 +37,7 @@ class BoundaryModel:
     encoder_weights: Mapping[str, Tensor] = field(default_factory=dict)
     keyframes: int | None = None  # N_k: keyframes per shot that features are averaged over; None if unknown
     input_size: int | None = None  # side of the encoder's input, if the model has the encoder's weights
-    # name of the sound features that are the input beside the encoder's (`pipelines.models.sound`); None: no sound
-    sound: str | None = None
+    sound: str | None = None  # name of the sound features beside the encoder's (`pipelines.models.sound`), if any
     # how the keyframes were made, see `pipelines.stores.features.keyframe_facts`
     keyframe_facts: Mapping[str, Any] = field(default_factory=dict)
     training: Mapping[str, Any] = field(default_factory=dict)  # how the model was trained, for information only
@@ -55,8 +54,7 @@ class BoundaryModel:
         return getattr(self.shape, "input_width", None)
 
     def check(self, encoder: str, width: int) -> None:
-        """Check that features of this encoder id and width D_e may be scored. Raises BasslError if the model was
-        trained on features of another encoder or width."""
+        """Raise BasslError if the model was trained on features of another encoder id or width D_e."""
         if self.encoder is not None and encoder != self.encoder:
             raise BasslError(f"the model was trained on features of {self.encoder}, not of {encoder}")
         if self.width is not None and width != self.width:
@@ -123,8 +121,8 @@ def save_boundary_model(path: Path, model: BoundaryModel) -> None:
 
 
 def load_boundary_model(path: Path) -> BoundaryModel:
-    """Read a model that `save_boundary_model` wrote. Raises StoreError for a file that is missing, damaged, of another
-    version or kind."""
+    """Read a model that `save_boundary_model` wrote. Raises StoreError as `read_arrays`, or if its weights and settings
+    do not fit."""
     arrays, stored = read_arrays(path, KIND)
     with settings_fit(path):
         if set(stored) != {"crn", "networks", "shape", "calibration", *_PLAIN} or stored["crn"] not in NETWORKS:

@@ -13,8 +13,7 @@ class Calibration:
     """How a logit becomes a score: `sigmoid(slope * (logit - offset))`."""
 
     slope: float = 1.0  # the slope of Platt scaling, fitted on cross-validation logits; above 0
-    # the logit from which on a shot is a scene end, so that a score of 0.5 is the operating point
-    offset: float = 0.0
+    offset: float = 0.0  # the logit from which on a shot is a scene end: a score of 0.5 is the operating point
 
 
 def apply_calibration(logits: NDArray[np.float64], calibration: Calibration) -> NDArray[np.float64]:

@@ -33,13 +33,10 @@ def save_model(
 ) -> None:
     """Write a model atomically; missing folders are created.
 
-    Args:
-        path: the file.
-        weights: by name, arrays or tensors on the CPU, of types that NumPy has.
-        kind: what the weights are, such as `boundary`; `read_arrays` checks it.
-        settings: everything needed to build the model again, as plain JSON values.
-    Raises BasslError: the file cannot be written.
-    Raises TypeError, ValueError: the settings are not plain JSON values (NaN and infinity are not).
+    `weights`: by name, arrays or tensors on the CPU, of types that NumPy has. `kind`: what they are, such as
+    `boundary`; `read_arrays` checks it. `settings`: everything needed to build the model again.
+    Raises BasslError: the file cannot be written; TypeError, ValueError: the settings are not plain JSON values (NaN
+    and infinity are not).
     """
     import numpy as np  # start-up time: reading headers does not need it
     from safetensors.numpy import save  # start-up time: NumPy
@@ -55,11 +52,8 @@ def save_model(
 
 
 def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Read a model that `save_model` wrote; imports no torch.
-
-    Returns: The weights by name, and the settings.
-    Raises StoreError: no such file; not safetensors, or damaged; not a bassl model; of another version or kind.
-    """
+    """The weights by name and the settings of a model that `save_model` wrote; imports no torch. Raises StoreError: no
+    such file; not safetensors, or damaged; not a bassl model; of another version or kind."""
     _check_exists(path)
     try:
         with safe_open(path, framework="np") as file:
@@ -77,7 +71,18 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[st
 
 def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
     """The kind and the settings of a model of any kind, without its weights. Raises StoreError as `read_arrays`."""
-    metadata = _check_header(path, _header(path).get("__metadata__"))
+    _check_exists(path)
+    try:
+        # safetensors itself would import NumPy to read a header.
+        with path.open("rb") as file:
+            header = _read_header(file)
+            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
+            whole = file.tell() + max(ends, default=0) == path.stat().st_size
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
+        raise _no_model(path) from error
+    if not whole:
+        raise _no_model(path)
+    metadata = _check_header(path, header.get("__metadata__"))
     return metadata.get("kind", ""), _settings(metadata, path)
 
 
@@ -106,21 +111,6 @@ def settings_fit(path: Path) -> Iterator[None]:
 def part_of(tensors: Mapping[str, T], part: str) -> dict[str, T]:
     """The tensors whose names begin with ``part.``, by the rest of the name."""
     return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")}
-
-
-def _header(path: Path) -> dict[str, Any]:
-    """The header of a complete safetensors file. safetensors itself would import NumPy for it."""
-    _check_exists(path)
-    try:
-        with path.open("rb") as file:
-            header = _read_header(file)
-            ends = [entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__"]
-            whole = file.tell() + max(ends, default=0) == path.stat().st_size
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise _no_model(path) from error
-    if not whole:
-        raise _no_model(path)
-    return header
 
 
 def _check_exists(path: Path) -> None:
@@ -155,11 +145,8 @@ def _settings(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
 
 
 def _add_digest(content: bytes) -> bytes:
-    """A safetensors file with its header in a fixed order, and a digest of everything else in the header.
-
-    safetensors keeps metadata in a hash map, in another order in every process, but the same model should give the same
-    file, byte by byte.
-    """
+    """A safetensors file with its header in a fixed order, and a digest of everything else in the header. safetensors
+    keeps metadata in a hash map, in another order in every process, but the same model should give the same bytes."""
     file = io.BytesIO(content)
     header, start = _read_header(file), file.tell()
     header["__metadata__"]["digest"] = _digest(header, file)
@@ -184,7 +171,6 @@ def _read_header(file: BinaryIO) -> dict[str, Any]:
 
 
 def _digest(header: Mapping[str, Any], tensors: BinaryIO) -> str:
-    """Digest of a header and the rest of its file."""
     digest = hashlib.sha256(_json(header))
     while part := tensors.read(1 << 20):
         digest.update(part)

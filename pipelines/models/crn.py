@@ -1,4 +1,4 @@
-"""The contextual relation network f_CRN of the paper: a small BERT encoder over the shots of a window.
+"""The contextual relation network f_CRN of the paper, a small BERT encoder over the shots of a window; and the MLP.
 
 Sources: the paper, section 3.1 and appendix A (L = 2, H = 768, A = 8, dropout, GELU); Devlin et al. 2019 (BERT) for
 the encoder, the post-norm Transformer of Vaswani et al. 2017; the paper's release for what the paper leaves open: the
@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pipelines.models.networks import CRNSettings
+from pipelines.models.networks import CRNSettings, MLPSettings
 
 NORM_EPS = 1e-12  # of every LayerNorm, as in BERT
 INITIAL_DEVIATION = 0.02  # standard deviation of BERT's initial weights, for a head of fine-tuning
@@ -116,19 +116,13 @@ class ContextualRelationNetwork(nn.Module):
     def __init__(self, settings: CRNSettings = CRNSettings()) -> None:
         super().__init__()
         self.settings = settings
-        self.shot_embedding = ShotEmbedding(self.settings)
-        layers = nn.Sequential(*(Layer(self.settings) for _ in range(self.settings.layers)))
-        self.encoder = nn.ModuleDict({"layer": layers})
+        self.shot_embedding = ShotEmbedding(settings)
+        self.encoder = nn.ModuleDict({"layer": nn.Sequential(*(Layer(settings) for _ in range(settings.layers)))})
 
     def forward(self, shots: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Contextualize the shots of a window.
-
-        Args:
-            shots: (B, S, D_e) encodings, S = 2K+1.
-            mask: (B, S), bool or 0 and 1; a true value replaces the shot by the mask embedding.
-        Returns: The contextualized shots (B, S, D_c), the center shot at position K, and the [CLS] token (B, D_c).
-        Raises ValueError: shapes that do not fit the network.
-        """
+        """Encodings (B, S, D_e) to contextualized shots (B, S, D_c), the center shot at position K, and the [CLS] token
+        (B, D_c). `mask`: (B, S), bool or 0 and 1; a true value replaces the shot by the mask embedding. Raises
+        ValueError for shapes that do not fit the network."""
         expected = (self.settings.window, self.settings.input_width)
         if shots.ndim != 3 or tuple(shots.shape[1:]) != expected:
             raise ValueError(f"shots must be (B, {expected[0]}, {expected[1]}), not {tuple(shots.shape)}")
@@ -155,4 +149,32 @@ class TransformerBoundary(nn.Module):
         """(B, S, D_e) to (B, 2); class 1 is a scene end."""
         shots, _ = self.crn(windows)
         logits: Tensor = self.head_sbd(shots[:, self.settings.center])
+        return logits
+
+
+class WindowMLP(nn.Module):
+    """Multi-layer perceptron on the concatenated encodings of a window: the simplest CRN of the paper's tables.
+
+    Source: the protocol of ShotCoL (Chen et al. 2021, section 4), which the paper uses: fully connected layers of 4096,
+    1024 and 2, with dropout after each of the first two. Neither paper states the activation (here ReLU), the dropout
+    rate (here 0.5) or the window (here the paper's 2K+1 shots, the same input as for its other networks).
+    """
+
+    def __init__(self, settings: MLPSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        inputs, wide, narrow = settings.window * settings.input_width, settings.width, settings.width // 4
+        self.layers = nn.Sequential(
+            nn.Linear(inputs, wide),
+            nn.ReLU(),
+            nn.Dropout(settings.dropout),
+            nn.Linear(wide, narrow),
+            nn.ReLU(),
+            nn.Dropout(settings.dropout),
+            nn.Linear(narrow, 2),
+        )
+
+    def forward(self, windows: Tensor) -> Tensor:
+        """(B, S, D_e) to (B, 2); class 1 is a scene end."""
+        logits: Tensor = self.layers(windows.flatten(1))
         return logits

@@ -38,11 +38,10 @@ COLOUR_WEIGHTS = (0.35, 0.7, 1.0)  # lengths of the colour part beside content o
 PACE_SECONDS = (8.0, 15.0, 30.0, 60.0, 120.0)  # seconds from a cut within which shots are counted
 REACH = 48  # shots that are farther apart are not compared, except in posteriors (`LONGEST_SCENE`)
 SURROUNDINGS = 64  # shots on either side whose mean is the mean of the surroundings
-Z_LIMIT = 6.0
-"""z-scores are clipped here. Real videos stay within five; a video of nearly identical shots would go far beyond."""
+Z_LIMIT = 6.0  # z-scores are clipped here; real videos stay within five
+# Similarities are scaled to this root mean square for graphs, about the value of VGG19 on videos, because a normalised
+# cut should not depend on how close together an encoder's features lie.
 TYPICAL_COSINE = 0.2
-"""Similarities are scaled to this root mean square for graphs, about the value of VGG19 on videos. Features of
-another encoder may lie closer together; a normalised cut should not depend on it."""
 COST_FLOOR = 0.03  # added to a normalised cut before its logarithm is taken: smaller costs hardly differ
 
 SHORTEST_TIME_UNIT = 0.75
@@ -79,12 +78,8 @@ def cut_evidence(
 ) -> tuple[tuple[str, ...], NDArray[np.float32]]:
     """The evidence at each cut of one video.
 
-    Args:
-        features: (N, D) encodings of the shots, in order; finite, N, D >= 1.
-        durations: (N,) lengths of the shots in seconds; finite, not negative. A zero (a last frame without a length)
-            counts as the shortest length in the video.
-        colour: (N, H) hue histograms of the shots; finite, not negative. None, or rows of
-            zeros only, if unknown.
+    The arguments are as for `pipelines.models.relational.shot_tokens`, which checks them.
+
     Returns: Names of F kinds of evidence, and (N - 1, F): row i is about the cut between shots i and i + 1. Every
         number is finite and, for real videos, of the order of one.
 
@@ -115,7 +110,6 @@ def token_width() -> int:
 
 
 def _view_evidence(units: tuple[NDArray[np.float32], ...], lengths: Floats) -> dict[str, Floats]:
-    """All evidence from similarities, of `unit_features` and lengths with mean 1."""
     evidence: dict[str, Floats] = {}
     worths: dict[str, Floats] = {}
     for name, unit in zip(("video", "near"), units, strict=True):
@@ -134,20 +128,15 @@ def _view_evidence(units: tuple[NDArray[np.float32], ...], lengths: Floats) -> d
 
 def joined_features(features: Numbers, colour: Numbers, weight: float) -> Floats:
     """Content (N, D) of unit length beside the square root of colour histograms (N, H) of length `weight`, (N, D + H).
-
-    The inner product of the roots of two histograms is their Bhattacharyya coefficient.
-    """
+    The inner product of the roots of two histograms is their Bhattacharyya coefficient."""
     content = np.asarray(features, dtype=np.float64)
     content = content / max(float(np.abs(content).max()), np.finfo(np.float64).tiny)
     return np.hstack([_unit_rows(content), weight * _unit_rows(np.sqrt(np.asarray(colour, dtype=np.float64)))])
 
 
 def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Features minus the video's mean, and minus the mean of the surroundings; each row has unit length, or is 0.
-
-    Each shot's features are first scaled to unit length, because the norm of an encoding says nothing about similarity.
-    This improved scores, see docs/default-model.md.
-    """
+    """Features minus the video's mean, and minus the mean of the surroundings; each row has unit length, or is 0. Each
+    shot's features are first scaled to unit length, which improved scores, see docs/default-model.md."""
     x = np.asarray(features, dtype=np.float64)
     x = _unit_rows(x / max(float(np.abs(x).max()), np.finfo(np.float64).tiny))
     x -= x.mean(axis=0)
@@ -218,7 +207,7 @@ class BlockSums:
         onwards = np.zeros((G, N, self.reach + 2))
         onwards[:, :, 1:-1] = weights[:, :, 1:]
         onwards = np.cumsum(onwards[:, :, ::-1], axis=2)[:, :, ::-1]
-        # beyond[g, i, k]: of pairs of a shot before i and a shot from i + k on.
+        # [g, i, k]: of pairs of a shot before i and a shot from i + k on
         beyond = np.zeros((G, N + 1, self.reach + 1))
         for k in range(self.reach - 1, -1, -1):
             beyond[:, 1:, k] = onwards[:, :, k + 1] + beyond[:, :-1, k + 1]
@@ -320,7 +309,6 @@ class ShotGraphs:
 
 def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
     """Logarithms of normalised cuts of graphs of the shots, of the whole video and of the surroundings of each cut."""
-
     # Name and weights of each graph, and the names and sizes of the surroundings in which it is cut.
     sides = [(f" of {side}", side) for side in LOCAL_SIDES]
     kinds = [(f"d{decay:g} m{power:g}", graphs.in_time(decay, power), sides) for decay in DECAYS for power in MASSES]
@@ -386,8 +374,7 @@ class SideMeans(NamedTuple):
 
 
 def side_means(sums: BlockSums, side: int) -> SideMeans:
-    """The means over the last `side` shots up to each cut and the first `side` after it, fewer at the video's ends,
-    from sums of a band of similarities."""
+    """The means over the last `side` shots up to each cut and the first `side` after it, fewer at the video's ends."""
     N = sums.shots
     cut = np.arange(1, N)
     start, end = np.maximum(cut - side, 0), np.minimum(cut + side, N)
@@ -400,7 +387,6 @@ def side_means(sums: BlockSums, side: int) -> SideMeans:
 
 
 def _similarity_evidence(z: Floats) -> dict[str, Floats]:
-    """Contrast, recurrence and links, from z-scores of similarities."""
     N, reach = len(z), z.shape[1] - 1
     evidence: dict[str, Floats] = {}
     cut = np.arange(1, N)
@@ -454,7 +440,6 @@ def _links_to_nearest(z: Floats, far: int) -> Floats:
 
 
 def _length_evidence(lengths: Floats) -> dict[str, Floats]:
-    """z-scores of the logarithms of the lengths of the shots next to a cut."""
     logs = np.log(lengths)
     logs = np.clip((logs - logs.mean()) / max(float(logs.std()), 1e-6), -Z_LIMIT, Z_LIMIT)
     before, after = logs[:-1], logs[1:]

@@ -10,8 +10,7 @@ from pipelines.errors import BasslError
 from pipelines.options import accept_text
 
 DEFAULT_ENCODER = "efficientnet_lite0"
-INPUT_SIZE = 224
-"""Side of the input of a pre-trained encoder whose file does not contain it (appendix A)."""
+INPUT_SIZE = 224  # side of the input of a pre-trained encoder whose file does not contain it (appendix A)
 RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
 
@@ -51,10 +50,8 @@ def absolute_encoder(encoder: str | Path) -> str:
 
 @dataclass(frozen=True)
 class EncoderOptions:
-    """How images are given to the network of ``--encoder FILE.onnx``; each field overrides the file's metadata.
-
-    The metadata have the same names without ``encoder_``, their values as JSON.
-    """
+    """How images are given to the network of ``--encoder FILE.onnx``; each field overrides the file's metadata of the
+    same name without ``encoder_``, a JSON value."""
 
     encoder_mean: tuple[float, ...] | None = None
     """Mean of red, green and blue that an ONNX encoder was trained with, on the scale of 0 to 1. Default: that in

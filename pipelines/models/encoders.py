@@ -50,9 +50,8 @@ def load_encoder(
     from pipelines.models import torch_encoders  # optional dependency: torch
 
     if is_published(source):
-        return torch_encoders.torch_encoder(
-            str(source), None, device, keyframes=keyframes, size=None, how=how or "squeeze"
-        )
+        how = how or "squeeze"
+        return torch_encoders.torch_encoder(str(source), None, device, keyframes=keyframes, size=None, how=how)
     opened = open_model(source)
     if not opened.has_weights:
         encoder = encoder_of_model(opened.boundary_model(), opened.file, device, keyframes)
@@ -64,22 +63,15 @@ def load_encoder(
         raise StoreError(f"{opened.file}: has no shot encoder; name another model or an encoder")
     if not opened.has_encoder:
         return encoder_of_id(name, device, keyframes, str(opened.file))
+    weights, size = opened.weights.encoder, opened.weights.input_size
     return torch_encoders.encoder_in_file(
-        opened.file,
-        name,
-        opened.weights.encoder,
-        device,
-        keyframes=keyframes,
-        size=opened.weights.input_size,
-        how=how or "centre",
+        opened.file, name, weights, device, keyframes=keyframes, size=size, how=how or "centre"
     )
 
 
 def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: int) -> ShotEncoder:
-    """The encoder whose features a fine-tuned model reads, with the model's own weights if it has some.
-
-    ``file`` is the model's, for messages. Raises BasslError if the encoder is unknown or has another id here.
-    """
+    """The encoder whose features a fine-tuned model reads, with the model's own weights if it has some. ``file`` is the
+    model's, for messages. Raises BasslError if the encoder is unknown or has another id here."""
     if model.encoder is None:
         raise BasslError(f"{file}: reads features of any encoder and has none of its own; name one")
     if not model.encoder_weights:
@@ -103,11 +95,8 @@ def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: i
 
 
 def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> ShotEncoder:
-    """The encoder with an id or a name, if its weights can be loaded by name.
-
-    ``asker``, for messages: what was trained on its features.
-    Raises BasslError if the encoder is unknown or has another id here.
-    """
+    """The encoder with an id or a name, if its weights can be loaded by name. ``asker``, for messages: what was trained
+    on its features. Raises BasslError if the encoder is unknown or has another id here."""
     name = named_encoder(identity)
     if name is None:
         if identity == DEFAULT_ENCODER or is_published(identity):
@@ -132,8 +121,8 @@ def encoder_for(index: Index, named: str | Path | None = None, how: Preparation 
     """The id of the encoder whose features are used for an index, for `pipelines.stores.features.find_features`.
 
     ``named``: a model that has an encoder, or the name or id of an encoder. Default: the encoders of the features that
-    the index names, or else the default encoder. The index's number of keyframes is part of an id; ``how`` is as for
-    :func:`load_encoder`. Raises BasslError if a named encoder cannot be loaded.
+    the index names, or else the default encoder. ``how`` is as for :func:`load_encoder`. Raises BasslError if a named
+    encoder cannot be loaded.
     """
     if named is None and index.features:
         return JOINED.join(index.features)

@@ -12,8 +12,7 @@ from torch import nn
 
 from pipelines.errors import BasslError, first_line
 from pipelines.models.encoder_options import RESNETS
-
-Colour = tuple[float, float, float]
+from pipelines.models.shot_encoder import Colour
 
 IMAGENET: tuple[Colour, Colour] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and standard deviation of red, green and blue of ImageNet, on the scale of 0 to 1."""
@@ -32,15 +31,11 @@ class TrainableEncoder:
 
 
 def trainable_encoder(name: str, pretrained: bool, size: int | None = None) -> TrainableEncoder:
-    """An image network by name, with random weights from torch's generator or ImageNet weights.
+    """An image network by name, torchvision's ``resnet18`` to ``resnet152`` or ``timm:NAME``, with random weights from
+    torch's generator, or ImageNet weights, downloaded once.
 
     The last BN of each residual branch is initialized to zero (release): an option of torchvision's ResNets, and the
-    default of timm.
-
-    Args:
-        name: ``resnet18``, ``resnet34``, ``resnet50``, ``resnet101``, ``resnet152`` (torchvision's) or ``timm:NAME``.
-        pretrained: whether to load ImageNet weights, downloaded once.
-        size: side of its input. Default: the size that its published weights were trained with.
+    default of timm. `size` is the side of its input. Default: the size that its published weights were trained with.
     Raises BasslError for an unknown name, weights that cannot be loaded, or an unsupported size.
     """
     torchvision, model = import_torchvision(), name.removeprefix("timm:")

@@ -40,7 +40,7 @@ class CRNSettings:
 
 @dataclass(frozen=True)
 class MLPSettings:
-    """The MLP, `pipelines.models.mlp`."""
+    """The MLP, `pipelines.models.crn`."""
 
     neighbors: int = 8  # K: shots on either side of the center (the paper, section 4.1)
     input_width: int = 2048  # D_e: width of the shot encodings
@@ -122,7 +122,7 @@ class NetworkKind:
 
 NETWORKS: Mapping[str, NetworkKind] = {
     "transformer": NetworkKind(CRNSettings, "pipelines.models.crn:TransformerBoundary", "windows"),
-    "mlp": NetworkKind(MLPSettings, "pipelines.models.mlp:WindowMLP", "windows"),
+    "mlp": NetworkKind(MLPSettings, "pipelines.models.crn:WindowMLP", "windows"),
     "ms-lstm": NetworkKind(MSLSTMSettings, "pipelines.models.ms_lstm:MSLSTM", "sequences"),
     "relational": NetworkKind(RelationalSettings, "pipelines.models.relational_network:RelationalNetwork", "tokens"),
 }
@@ -130,12 +130,9 @@ NETWORKS: Mapping[str, NetworkKind] = {
 
 
 def make_shape(crn: str, input_width: int, **sizes: int | float | None) -> Shape:
-    """The shape of a network.
-
-    `input_width` is D_e. `sizes` are by the fields of the shape; None stands for the default, and sizes that the kind
-    does not have are ignored. The default of the hidden width is four times the width.
-    Raises ValueError for invalid sizes, or for a dropout if the kind has none.
-    """
+    """The shape of a network for encodings of a width D_e. `sizes` are by the fields of the shape; None stands for the
+    default (of the hidden width: four times the width), and sizes that the kind does not have are ignored. Raises
+    ValueError for invalid sizes, or for a dropout if the kind has none."""
     kind = NETWORKS[crn].shape
     names = {field.name for field in fields(kind)}
     if sizes.get("dropout") is not None and "dropout" not in names:

@@ -20,7 +20,15 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError, first_line
 from pipelines.files import os_reason
 from pipelines.models.encoder_options import EncoderOptions
-from pipelines.models.shot_encoder import KEYFRAMES, Preparation, ShotEncoder, encoder_id, preparation
+from pipelines.models.shot_encoder import (
+    KEYFRAMES,
+    Colour,
+    Preparation,
+    ShotEncoder,
+    encoder_id,
+    preparation,
+    scale_colour,
+)
 
 # From version 1.29 on, ONNX Runtime records data about the machine, the process and its models in ~/.cache and sends
 # them to Microsoft, unless this is set before the import.
@@ -31,7 +39,6 @@ import onnxruntime
 BUILT_IN = Path(__file__).with_name("data") / "efficientnet_lite0.onnx"
 """The default encoder, EfficientNet-Lite0 with ImageNet weights, made by ``recipes/onnx_encoder``."""
 
-_Colour = tuple[float, float, float]
 _FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 _FORM = "the only input of an encoder is images, (B, 3, H, W) float or (B, H, W, 3) uint8"
 
@@ -112,7 +119,7 @@ def open_onnx_encoder(
     )
 
 
-def _network_input(images: NDArray[np.uint8], kind: str, mean: _Colour, std: _Colour) -> NDArray[Any]:
+def _network_input(images: NDArray[np.uint8], kind: str, mean: Colour, std: Colour) -> NDArray[Any]:
     """Images (B, H, W, 3) as the network's input: unchanged, or normalized, (B, 3, H, W)."""
     if kind not in _FLOATS:
         return images
@@ -177,7 +184,7 @@ def _size(path: Path, sides: Sequence[int | None], option: int | None, metadata:
     return size
 
 
-def _colour(path: Path, name: str, option: tuple[float, ...] | None, metadata: Mapping[str, str]) -> _Colour:
+def _colour(path: Path, name: str, option: tuple[float, ...] | None, metadata: Mapping[str, str]) -> Colour:
     """Mean or standard deviation of the channels on the scale of 0 to 255."""
     text = metadata.get(name)
     if option is None and text is None:
@@ -188,8 +195,7 @@ def _colour(path: Path, name: str, option: tuple[float, ...] | None, metadata: M
         raise BasslError(f"{path}: the {name} in its metadata is {str(text)[:40]!r}, not three numbers") from error
     if len(values) != 3 or not all(math.isfinite(value) and 0.0 <= value <= 1.0 for value in values):
         raise BasslError(f"{path}: the {name} is {values}; it is three numbers on the scale of 0 to 1")
-    red, green, blue = (round(255.0 * value, 6) for value in values)  # 255 * 0.485 is 123.67499999999998
-    return red, green, blue
+    return scale_colour(values)
 
 
 def _pool_output(

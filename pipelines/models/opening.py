@@ -51,7 +51,7 @@ class OpenedModel:
 
     @property
     def has_weights(self) -> bool:
-        """Whether it has `weights`: it is the paper's model, pre-trained or fine-tuned."""
+        """Whether it has `weights`."""
         return self.kind in ("bassl", RELEASED)
 
     @property
@@ -86,11 +86,8 @@ class OpenedModel:
         return self._by_head("head_sbd")
 
     def pseudo_boundary_model(self) -> BoundaryModel:
-        """A pre-trained model as a `BoundaryModel` that scores videos by its head for pseudo-boundaries (section 3.3).
-
-        This head replaces the one for scene ends: both are Linear(D_c, 2) on the center shot. Raises StoreError for a
-        damaged file, or a model without a CRN or this head.
-        """
+        """A pre-trained model as a `BoundaryModel` that scores videos by its head for pseudo-boundaries (section 3.3)
+        instead of one for scene ends. Raises StoreError for a damaged file, or a model without a CRN or this head."""
         if self.weights.settings.crn is None or "head_pp.weight" not in self.weights.heads:
             raise StoreError(
                 f"{self.file}: is pre-trained without pseudo-boundary prediction and has no head that scores videos; "

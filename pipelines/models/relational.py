@@ -28,9 +28,8 @@ if TYPE_CHECKING:  # optional dependency: torch
     from pipelines.models.relational_network import RelationalNetwork
 
 SUPPRESSION_REACH = 2  # cuts on either side of a cut that it competes with
+# Largest reduction of a logit by a neighboring cut. It prevents scenes of one shot: one in sixteen labeled scenes.
 SUPPRESSION_WEIGHT = 0.5
-"""Largest reduction of a logit by a neighboring cut. It prevents scenes of one shot, which are rare: one in sixteen of
-the labeled scenes."""
 
 Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 
@@ -47,7 +46,17 @@ def shot_tokens(
     Returns: (N, F).
     Raises ValueError: shapes do not fit, there is no shot, or a value is not finite or a duration is negative.
     """
-    _check(features, durations, colour)
+    if features.ndim != 2 or not features.size or durations.shape != (len(features),):
+        raise ValueError(
+            f"features must be (N, D) and durations (N,) with N, D >= 1, not {features.shape} and {durations.shape}"
+        )
+    if colour is not None and (colour.ndim != 2 or len(colour) != len(features)):
+        raise ValueError(f"colour must be ({len(features)}, H), not {colour.shape}")
+    if not np.isfinite(features).all():
+        raise ValueError("features must be finite")
+    for name, values in (("durations", durations), ("colour", colour)):
+        if values is not None and (not np.isfinite(values).all() or (values < 0).any()):
+            raise ValueError(f"{name} must be finite and not negative")
     _, evidence = cut_evidence(features, durations, colour)
     tokens = np.zeros((len(features), token_width()), np.float32)
     tokens[:-1, :-1] = evidence
@@ -100,8 +109,8 @@ def suppress_neighbours(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def check_evidence(path: Path, weights: Mapping[str, NDArray[Any]]) -> None:
-    """Check that a relational model, in the file `path`, was trained on the evidence that is computed here. Raises
-    StoreError."""
+    """Raise StoreError if a relational model, in the file `path`, was trained on other evidence than is computed
+    here."""
     trained_on = weights["weighing.weight"].shape[-1]
     if trained_on != token_width():
         raise StoreError(
@@ -116,18 +125,3 @@ def linear_model(settings: RelationalSettings, weights: Mapping[str, NDArray[Any
     if shapes != {"weighing.weight": (1, token_width()), "weighing.bias": (1,)}:
         raise ValueError(f"weights {shapes}")
     return LinearModel(weights["weighing.weight"][0], float(weights["weighing.bias"][0]), settings)
-
-
-def _check(features: NDArray[np.floating[Any]], durations: Numbers, colour: Numbers | None) -> None:
-    if features.ndim != 2 or not features.size or durations.shape != (len(features),):
-        raise ValueError(
-            f"features must be (N, D) and durations (N,) with N, D >= 1, not {features.shape} and {durations.shape}"
-        )
-    if not np.isfinite(features).all():
-        raise ValueError("features must be finite")
-    if not np.isfinite(durations).all() or (durations < 0).any():
-        raise ValueError("durations must be finite and not negative")
-    if colour is not None and (colour.ndim != 2 or len(colour) != len(features)):
-        raise ValueError(f"colour must be ({len(features)}, H), not {colour.shape}")
-    if colour is not None and (not np.isfinite(colour).all() or (colour < 0).any()):
-        raise ValueError("colour must be finite and not negative")

@@ -46,8 +46,9 @@ _ATTENTION_MASK = "attention_mask"
 _MSM_BIAS = "head_msm.predictions.decoder.bias"
 _MSM_BIAS_AGAIN = "head_msm.predictions.bias"  # BERT's implementation registers this bias twice
 
+# Packages of trainers and of the settings that they save, whose classes are replaced by placeholders, and other classes
+# that objects of these packages contain.
 _TRAINER_PACKAGES = {"pytorch_lightning", "lightning", "lightning_fabric", "omegaconf", "easydict"}
-"""Packages of trainers and of the settings that they save: their classes are replaced by placeholders."""
 _TRAINER_NAMES = {
     "argparse.Namespace",
     "collections.defaultdict",
@@ -56,7 +57,6 @@ _TRAINER_NAMES = {
     *(f"pathlib{module}.{name}" for module in ("", "._local") for name in ("Path", "PosixPath", "WindowsPath")),
     *(f"builtins.{name}" for name in ("bool", "dict", "float", "int", "list", "str", "tuple")),
 }
-"""Other classes that objects of these packages contain."""
 
 Shapes = dict[str, tuple[int, ...]]
 
@@ -64,9 +64,9 @@ Shapes = dict[str, tuple[int, ...]]
 def read_released(path: Path) -> BasslWeights:
     """Read a released checkpoint, pre-trained or fine-tuned.
 
-    K and all widths are taken from the weights; half precision becomes single precision. Raises StoreError: the file is
-    missing, damaged or not a checkpoint, reading it would run code, or its weights are not in the layout of the
-    release; the message names missing, extra or wrong weights.
+    K and all widths are taken from the weights; half precision becomes single precision. Raises StoreError as
+    `read_state_dict`, or if the weights are not in the layout of the release; the message names missing, extra or wrong
+    weights.
     """
     tensors = read_state_dict(path)
     parts: dict[str, dict[str, Tensor]] = {"encoder": {}, "crn": {}, "heads": {}}
@@ -89,7 +89,11 @@ def read_released(path: Path) -> BasslWeights:
         settings, unfit = _crn_settings(crn)
         faults += unfit
         if settings is not None:
-            faults += _derived_faults(derived, settings)
+            places = torch.arange(settings.window + 1)
+            if not torch.equal(derived.get(_POSITIONS, places).flatten(), places):
+                faults.append(f"crn.{_POSITIONS} is not 0 to {len(places) - 1}")
+            if _ATTENTION_MASK in derived and derived[_ATTENTION_MASK].count_nonzero():
+                faults.append(f"crn.{_ATTENTION_MASK} is not zero")
     elif derived:
         faults += [f"crn.{name} is there without a CRN" for name in derived]
     weights = BasslWeights(BasslSettings("resnet50" if encoder else None, settings), encoder, crn, heads)
@@ -101,11 +105,9 @@ def read_released(path: Path) -> BasslWeights:
 
 
 def write_released(path: Path, weights: BasslWeights) -> None:
-    """Write a model in the layout of the release: a `torch.save` file with plain tensors under ``state_dict``.
-
-    An encoder without weights of its own (frozen while its CRN was trained) is left out. Raises BasslError: the model
-    does not fit the layout, or the file cannot be written.
-    """
+    """Write a model in the layout of the release: a `torch.save` file with plain tensors under ``state_dict``. An
+    encoder without weights of its own (frozen while its CRN was trained) is left out. Raises BasslError: the model does
+    not fit the layout, or the file cannot be written."""
     faults = _layout_faults(weights)
     settings = weights.settings.crn
     if settings is not None and settings.heads != RELEASED_HEADS:
@@ -138,7 +140,11 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns about other versions of pickle
             others = sorted(get_unsafe_globals_in_checkpoint(path))
-            code = [name for name in others if not _left_by_trainer(name)]
+            code = [
+                name
+                for name in others
+                if name.partition(".")[0] not in _TRAINER_PACKAGES and name not in _TRAINER_NAMES
+            ]
             if not code:
                 # Mapped, so that the state of the optimizer, as large as the weights, is not read.
                 with safe_globals([(_stand_in(), name) for name in others]):
@@ -160,10 +166,8 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
         raise StoreError(f"{path}: has no 'state_dict' with weights; name a checkpoint of PyTorch Lightning")
     tensors = {}
     for name, value in dict.items(state):  # an OrderedDict may carry attributes, even a false `items`
-        # Names appear in messages.
-        is_name = isinstance(name, str) and name.isprintable() and len(name) <= LONGEST_NAME
-        tensor = _own_copy(value) if is_name else None
-        if tensor is None:
+        is_name = isinstance(name, str) and name.isprintable() and len(name) <= LONGEST_NAME  # for messages
+        if not is_name or (tensor := _own_copy(value)) is None:
             shown = ascii(name)[:LONGEST_NAME]
             raise StoreError(f"{path}: {shown} in its state_dict is not a plain tensor with a name; get the file again")
         tensors[name] = tensor
@@ -194,10 +198,6 @@ def _check_archive(path: Path) -> None:
         raise StoreError(f"{path}: not a PyTorch checkpoint but another kind of zip archive; name the .ckpt file")
     if damaged is not None:
         raise StoreError(f"{path}: damaged, a checksum in it is wrong; get the file again")
-
-
-def _left_by_trainer(name: str) -> bool:
-    return name.partition(".")[0] in _TRAINER_PACKAGES or name in _TRAINER_NAMES
 
 
 def _stand_in() -> type:
@@ -270,17 +270,6 @@ def _crn_settings(crn: Mapping[str, Tensor]) -> tuple[CRNSettings | None, list[s
     except ValueError as error:
         return None, [str(error)]
     return settings, []
-
-
-def _derived_faults(derived: Mapping[str, Tensor], settings: CRNSettings) -> list[str]:
-    """Faults in the buffers of a released CRN, which our CRN does not have."""
-    places = settings.window + 1
-    faults = []
-    if _POSITIONS in derived and not torch.equal(derived[_POSITIONS].flatten(), torch.arange(places)):
-        faults.append(f"crn.{_POSITIONS} is not 0 to {places - 1}")
-    if _ATTENTION_MASK in derived and derived[_ATTENTION_MASK].count_nonzero():
-        faults.append(f"crn.{_ATTENTION_MASK} is not zero")
-    return faults
 
 
 def _layout_faults(weights: BasslWeights) -> list[str]:

@@ -14,10 +14,8 @@ from pipelines.scenes import Scene, Shot, group_shots, without_short
 def choose_scenes(
     shots: Sequence[Shot], threshold: float, min_scene: float, drop_short: bool, scenes: int | None
 ) -> tuple[Scene, ...]:
-    """The scenes of shots with scores, as `bassl predict` finds them with these settings.
-
-    Raises BasslError when the video cannot be divided in this way.
-    """
+    """The scenes of shots with scores, as `bassl predict` finds them with these settings. Errors as for
+    `choose_scene_ends`."""
     scores = [shot.score for shot in shots]
     ends = [shot.end - shots[0].start for shot in shots]
     scene_ends = choose_scene_ends(scores, ends, threshold, 0.0 if drop_short else min_scene, scenes)
@@ -31,16 +29,14 @@ def choose_scene_ends(
     """The shots that end scenes, in increasing order, the last shot of the video included.
 
     Each possible end i has the gain logit(score_i) - logit(threshold); of all choices without a scene shorter than
-    ``min_scene``, the one with the greatest sum of gains is taken. Without a minimum these are the shots with a score
-    of at least the threshold.
+    ``min_scene`` seconds, the one with the greatest sum of gains is taken. Without a minimum these are the shots with a
+    score of at least the threshold.
 
     Args:
         scores: (N,) probabilities that a scene ends with the shot; the last one is ignored.
         ends: (N,) end of each shot in seconds, from the beginning of the video.
-        threshold: between 0 and 1.
-        min_scene: seconds.
-        scenes: exact number of scenes, instead of those that pass the threshold.
-    Raises BasslError when the video cannot be divided into this number of scenes of that length.
+        scenes: exact number of scenes, whatever the threshold.
+    Raises BasslError if the video cannot be divided into this number of scenes of that length.
     """
     scores, ends = np.asarray(scores, np.float64), np.asarray(ends, np.float64)
     shots = len(scores)

@@ -62,15 +62,12 @@ def association(weights: Floats, longest: int) -> Floats:
 
 
 def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest: int) -> Floats:
-    """Log ratio of the predictive likelihood of each range's shots given its others to that given the video, summed.
+    """Log ratio of the predictive likelihood of each range's shots given its others to the likelihood given the video,
+    summed, (B, L, N). O(B N L^2) operations of some nanoseconds, the slowest part of this module.
 
     The likelihood of a shot is the mean of its kernel to the others and to some background shots, for which it is 1.
-
-    Args:
-        kernels: (B, N, reach + 1), kernel of shots i and i + k, its mean over pairs 1; 0 if there is no shot i + k.
-        backgrounds: (B,) number of background shots, which stand for the whole video; above 0.
-        longest: L.
-    Returns: (B, L, N). O(B N L^2) operations of some nanoseconds, the slowest part of this module.
+    `kernels`: (B, N, reach + 1), of shots i and i + k, their mean over pairs 1; 0 if there is no shot i + k.
+    `backgrounds`: (B,) number of background shots, which stand for the whole video; above 0.
     """
     B, N, width = kernels.shape
     some, extra = min(longest, N), np.asarray(backgrounds, dtype=np.float64)[:, None]
@@ -94,14 +91,11 @@ def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest
 
 
 def common_mean(parts: Floats, scales: Sequence[Floats], ratios: Sequence[float], longest: int) -> Floats:
-    """Log likelihood ratio of the shots of each range: about their own mean, against about the video's mean.
+    """Log likelihood ratio of the shots of each range: about their own mean, against about the video's mean, (S, R, L,
+    N), from coordinates (N, d) about the video's mean, d >= 0.
 
-    Args:
-        parts: (N, d) coordinates about the video's mean; d may be 0.
-        scales: S of (d,), by which coordinates are divided, after which they have variance 1 (each, or all together).
-        ratios: R of variance between scenes over variance within.
-        longest: L.
-    Returns: (S, R, L, N).
+    `scales`: S of (d,), by which coordinates are divided, after which they have variance 1 (each, or all together).
+    `ratios`: R of variance between scenes over variance within.
 
     Source: the marginal likelihood of a Gaussian with random effects, such as S. Searle, G. Casella, C. McCulloch:
         Variance Components, 1992.
@@ -135,10 +129,8 @@ def range_sums(x: Floats, longest: int) -> Floats:
 
 
 def pair_sums(band: Floats, longest: int) -> Floats:
-    """Sums over the pairs of different shots of each range, (L, N); 0 if it would begin before the video.
-
-    `band`: (N, reach + 1), reach >= 1, of shots i and i + k; 0 if there is no shot i + k, and beyond the reach.
-    """
+    """Sums over the pairs of different shots of each range, (L, N); 0 if it would begin before the video. `band`: (N,
+    reach + 1), reach >= 1, of shots i and i + k; 0 if there is no shot i + k, and beyond the reach."""
     N, reach = len(band), band.shape[1] - 1
     onwards = np.cumsum(band[:, 1:], axis=1)
     sums = np.zeros((longest, N))
@@ -162,6 +154,5 @@ def principal_parts(features: NDArray[np.floating[Any]], axes: int) -> Floats:
     return np.asarray(centre_features() @ vectors if D <= N else vectors * np.sqrt(values))
 
 
-def _gram(x: Floats) -> Floats:
-    """The smaller of the two products of a matrix with itself."""
+def _gram(x: Floats) -> Floats:  # the smaller of the two products of a matrix with itself
     return np.asarray(x.T @ x if x.shape[1] <= x.shape[0] else x @ x.T)

@@ -26,6 +26,7 @@ from pipelines.errors import BasslError
 from pipelines.video.resizing import resize_and_crop, resize_to_square
 
 Item = TypeVar("Item")
+Colour = tuple[float, float, float]
 
 KEYFRAMES = 3
 """Default of N_k, keyframes per shot (paper, appendix A)."""
@@ -52,8 +53,8 @@ class ShotEncoder(ABC):
     id: str  # name and digest of weights and preparation; a valid file name
     width: int  # D_e
     size: int  # side of its square input in pixels
-    mean: tuple[float, float, float]  # mean, std: per channel of the input, on the scale of 0 to 255
-    std: tuple[float, float, float]
+    mean: Colour  # mean, std: per channel of the input, on the scale of 0 to 255
+    std: Colour
     device: str = "cpu"  # cpu, cuda:0, ...
     precision: str = "float32"  # float32, bfloat16, ...
     keyframes: int = KEYFRAMES  # N_k, keyframes per shot; part of the id
@@ -74,11 +75,8 @@ class ShotEncoder(ABC):
 
     @property
     def shots_at_a_time(self) -> int:
-        """Shots that are encoded together.
-
-        The number of images in a batch determines how a convolution is computed, and so the last bits of a feature.
-        Shots are therefore always encoded in groups of this size, from the first shot of a video on.
-        """
+        """Shots are always encoded in groups of this size, from the first shot of a video on: the number of images in a
+        batch determines how a convolution is computed, and so the last bits of a feature."""
         return max(1, self._images_at_a_time // self.keyframes)
 
     @property
@@ -90,12 +88,8 @@ class ShotEncoder(ABC):
         return (resize_and_crop if self.preparation == "centre" else resize_to_square)(image, self.size)
 
     def encode(self, shots: Sequence[Sequence[NDArray[np.uint8]]]) -> NDArray[np.float32]:
-        """Encode shots together.
-
-        ``shots``: for each shot its N_k prepared keyframes, (size, size, 3) uint8 RGB.
-        Returns: (len(shots), D_e), for each shot the mean over its keyframes.
-        Raises BasslError if a feature is not finite.
-        """
+        """Encode shots together, for each its N_k prepared keyframes, (size, size, 3) uint8 RGB, to the mean over the
+        keyframes of each shot, (len(shots), D_e). Raises BasslError if a feature is not finite."""
         images = np.stack([image for shot in shots for image in shot])
         at_a_time = self._images_at_a_time
         features = np.concatenate(
@@ -113,18 +107,13 @@ def encode_groups(
     images_of: Callable[[Item], Iterable[Sequence[NDArray[np.uint8]]]],
     threads: int,
 ) -> Generator[tuple[Item, NDArray[np.float32], NDArray[np.float32]], None, None]:
-    """Encode groups of shots by threads, in the order in which they came, with the colour of each shot.
+    """Encode groups of at most ``encoder.shots_at_a_time`` shots by threads: yields each group, in their order, its
+    features (B, D_e) and its hue histograms (B, HUES).
 
     Each thread loads, prepares and encodes the images of a group on one core: on a CPU several small batches in
     parallel are faster than one batch whose layers are parallelized, and the result does not depend on the number of
-    threads.
-
-    Args:
-        encoder: the encoder.
-        groups: each of at most ``encoder.shots_at_a_time`` shots; read as threads become free.
-        images_of: the keyframes of a group's shots, (H, W, 3) uint8 RGB; called in the threads.
-        threads: their number.
-    Yields: a group, its features (B, D_e) and its hue histograms (B, 180), see `pipelines.models.shot_encoder`.
+    threads. Groups are read as threads become free; ``images_of`` returns the keyframes of a group's shots, (H, W, 3)
+    uint8 RGB, and is called in the threads.
     """
 
     def encode(group: Item) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -142,11 +131,16 @@ def encode_groups(
                 while running and (len(running) > 2 * threads or running[0][1].done()):
                     done, encoded = running.popleft()
                     yield done, *encoded.result()
-            while running:
-                done, encoded = running.popleft()
+            for done, encoded in running:
                 yield done, *encoded.result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def scale_colour(colour: Sequence[float]) -> Colour:
+    """Red, green and blue on the scale of 0 to 1, on the scale of 0 to 255."""
+    red, green, blue = (round(255.0 * float(value), 6) for value in colour)  # 255 * 0.485 is 123.67499999999998
+    return red, green, blue
 
 
 def preparation(
@@ -157,14 +151,8 @@ def preparation(
 
 
 def encoder_id(name: str, weights: Iterable[bytes], preprocessing: Mapping[str, Any]) -> str:
-    """The id of an encoder, under which its features are stored: its name and a digest of all that they depend on.
-
-    Args:
-        name: of the network, such as ``resnet50`` or ``timm:vit_small``.
-        weights: bytes that determine the weights.
-        preprocessing: from :func:`preparation`.
-    Returns: The name, made a valid file name, and 12 hexadecimal digits of a SHA-256: ``resnet50-3f2a91c07d1e``.
-    """
+    """The id of an encoder, under which its features are stored: its name, made a valid file name, and 12 hexadecimal
+    digits of a SHA-256 of bytes that determine its weights and of its `preparation`: ``resnet50-3f2a91c07d1e``."""
     digest = hashlib.sha256(json.dumps(dict(preprocessing), sort_keys=True).encode())
     for part in weights:
         digest.update(part)
@@ -178,8 +166,7 @@ def hue_histogram(image: NDArray[np.uint8]) -> NDArray[np.float32]:
     """Share of the pixels of an image (H, W, 3), RGB, at each hue, (HUES,), of sum 1. Every pixel counts once, whatever
     its saturation; gray has the hue 0, as in OpenCV."""
     counts = cv2.calcHist([cv2.cvtColor(image, cv2.COLOR_RGB2HSV)], [0], None, [HUES], [0, HUES])
-    height, width = image.shape[:2]
-    return np.asarray(counts.ravel() / (height * width), dtype=np.float32)
+    return np.asarray(counts.ravel() / (image.shape[0] * image.shape[1]), dtype=np.float32)
 
 
 def shot_colour(keyframes: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:

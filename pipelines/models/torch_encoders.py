@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.models.encoder_options import INPUT_SIZE
-from pipelines.models.image_networks import Colour, trainable_encoder
-from pipelines.models.shot_encoder import KEYFRAMES, Preparation, ShotEncoder, encoder_id, preparation
+from pipelines.models.image_networks import trainable_encoder
+from pipelines.models.shot_encoder import KEYFRAMES, Preparation, ShotEncoder, encoder_id, preparation, scale_colour
 from pipelines.models.torch_networks import one_thread
 
 
@@ -62,13 +62,10 @@ def torch_encoder(
     size: int | None = INPUT_SIZE,
     how: Preparation | None = None,
 ) -> TorchEncoder:
-    """A shot encoder by the name of its network, with published weights or the weights of a model file.
+    """A shot encoder by the name of its network, ``resnet18`` to ``resnet152`` or ``timm:NAME``, with its weights, or
+    ImageNet weights, downloaded once. `size` is the side of its input; None: the size that its published weights were
+    trained with. Other arguments are as for :func:`pipelines.models.encoders.load_encoder`.
 
-    Args:
-        name: ``resnet18`` to ``resnet152`` or ``timm:NAME``.
-        weights: its state dict. Default: ImageNet weights, downloaded once.
-        device, keyframes, how: as for :func:`pipelines.models.encoders.load_encoder`.
-        size: side of its input; None: the size that its published weights were trained with.
     Raises BasslError for an unknown name or device, or weights that cannot be downloaded, ValueError for weights that
     do not fit the network.
     """
@@ -81,7 +78,7 @@ def torch_encoder(
         except RuntimeError as error:
             raise ValueError(first_line(error)) from error
     how = how or "centre"
-    mean, std = _scale_colour(image_network.mean), _scale_colour(image_network.std)
+    mean, std = scale_colour(image_network.mean), scale_colour(image_network.std)
     dtype = _fastest_dtype(place)
     network = image_network.network.eval().requires_grad_(False)
     return TorchEncoder(
@@ -144,9 +141,3 @@ def _fastest_dtype(device: torch.device) -> torch.dtype:
 def _cpu_has(feature: str) -> bool:
     check: Callable[[], bool] | None = getattr(torch.cpu, f"_is_{feature}_supported", None)
     return check is not None and bool(check())
-
-
-def _scale_colour(colour: Sequence[float]) -> Colour:
-    """Convert from the scale of 0 to 1 to 0 to 255."""
-    red, green, blue = (round(255.0 * float(v), 6) for v in colour)  # 255 * 0.485 is 123.67499999999998
-    return red, green, blue

@@ -95,8 +95,8 @@ def sequence_starts(shots: int, length: int, first: int = 0) -> NDArray[np.int64
 
 
 def sequence_windows(first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbours: int) -> NDArray[np.int64]:
-    """The rows around cuts, (...) to (..., 2K): K up to the shot and K after it, clipped at the video's edges.
-    `first_row`: (V + 1,) as in an index."""
+    """The rows around cuts, (...) to (..., 2K): K up to the shot and K after it, clipped at the video's edges, for
+    `first_row` as in an index."""
     # A shot is the middle of its window of 2K+1: without the first, it is the last of K.
     return window_rows(first_row, rows.ravel(), neighbours, "clip")[:, 1:].reshape(*rows.shape, -1)
 
@@ -116,10 +116,8 @@ def _on_device(features: Numbers, network: nn.Module) -> tuple[Tensor, torch.dty
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit PyTorch to one thread in the block.
-
-    With more threads, sums have another order and results differ in their last digits; small networks gain little.
-    """
+    """Limit PyTorch to one thread in the block: with more, sums have another order and results differ in their last
+    digits; small networks gain little."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -17,14 +17,9 @@ _PARALLEL = "module."  # nn.DataParallel's prefix of every name
 
 
 def read_torchvision_resnet(path: Path) -> BasslWeights | None:
-    """The encoder of a checkpoint of a ResNet-50 under torchvision's names, alone or in ``state_dict``.
-
-    Weights for Places365 (Zhou et al. 2018) are published in this form. The last layer is left out. No code in the file
-    is run.
-
-    Returns: None for a file that is not such a checkpoint.
-    Raises StoreError if the weights do not fit a ResNet-50, or are not finite.
-    """
+    """The encoder of a checkpoint of a ResNet-50 under torchvision's names, alone or in ``state_dict``, with no last
+    layer; None for another file. Weights for Places365 (Zhou et al. 2018) are published in this form. No code in the
+    file is run. Raises StoreError if the weights do not fit a ResNet-50, or are not finite."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns about old files

@@ -92,8 +92,8 @@ class PretextObjective(nn.Module):
         parts: dict[str, Tensor] = {}
         boundary = None
         if settings.needs_boundary:
-            compared = (slow_head, dense_head) if settings.alignment == "head" else (slow, dense)
-            boundary = discover(settings.pseudo_boundary, *compared, chance.get("boundary"), joins)
+            ends, shots = (slow_head, dense_head) if settings.alignment == "head" else (slow, dense)
+            boundary = discover(settings.pseudo_boundary, ends, shots, chance.get("boundary"), joins)
             if "ssm" in settings.tasks:
                 parts["ssm"] = losses.shot_scene_matching(
                     slow_head, dense_head, boundary, settings.temperature, variant

@@ -1,11 +1,11 @@
-"""The contextual relation network is BERT's encoder over a window's shots, equation by equation."""
+"""The contextual relation network is BERT's encoder over a window's shots, equation by equation; and the MLP."""
 
 import pytest
 import torch
 from torch import Tensor, nn
 
-from pipelines.models.crn import ContextualRelationNetwork
-from pipelines.models.networks import CRNSettings
+from pipelines.models.crn import ContextualRelationNetwork, WindowMLP
+from pipelines.models.networks import CRNSettings, MLPSettings
 from tests.released_layout import crn_forward, crn_tensors
 
 SMALL = CRNSettings(neighbors=2, input_width=24, width=16, layers=2, heads=8, hidden=40, dropout=0.1)
@@ -121,13 +121,6 @@ def test_windows_of_a_batch_do_not_affect_each_other() -> None:
     alone = [crn(window[None]) for window in shots]
     for i in range(2):
         torch.testing.assert_close(together[i], torch.cat([each[i] for each in alone]))
-
-
-def test_the_center_is_place_k_of_the_shots_and_one_more_behind_cls() -> None:
-    crn, tensors = network()
-    shots = windows()
-    assert SMALL.center == 2
-    torch.testing.assert_close(crn(shots)[0][:, SMALL.center], crn_forward(tensors, shots)[:, SMALL.neighbors + 1])
 
 
 # --- the mask ---------------------------------------------------------------------------------------------------------
@@ -262,3 +255,30 @@ def test_mixed_precision_outputs_are_close() -> None:
 def test_other_shapes_are_refused(shots: tuple[int, ...], mask: tuple[int, ...] | None, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         ContextualRelationNetwork(SMALL)(torch.zeros(shots), None if mask is None else torch.zeros(mask))
+
+
+# --- the MLP ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_mlp_has_three_layers_over_the_concatenated_shots() -> None:
+    torch.manual_seed(0)
+    network = WindowMLP(MLPSettings(neighbors=2, input_width=6, width=12)).eval()
+    state = network.state_dict()
+    assert [tuple(tensor.shape) for tensor in state.values()] == [(12, 30), (12,), (3, 12), (3,), (2, 3), (2,)]
+    windows = torch.randn(4, 5, 6)
+    x = torch.cat([windows[:, i] for i in range(5)], dim=1)
+    for layer in (0, 3, 6):
+        x = x @ state[f"layers.{layer}.weight"].T + state[f"layers.{layer}.bias"]
+        x = x if layer == 6 else x.clamp_min(0)
+    torch.testing.assert_close(network(windows), x)
+
+
+def test_the_mlp_has_the_sizes_of_shotcol_and_dropout_after_both_hidden_layers_in_training() -> None:
+    with torch.device("meta"):
+        network = WindowMLP(MLPSettings())
+    sizes = [module.weight.shape for module in network.layers if isinstance(module, nn.Linear)]
+    assert sizes == [(4096, 17 * 2048), (1024, 4096), (2, 1024)]
+    kinds = [type(module).__name__ for module in network.layers]
+    assert kinds == ["Linear", "ReLU", "Dropout", "Linear", "ReLU", "Dropout", "Linear"]
+    network, windows = WindowMLP(MLPSettings(1, 4, 8)), torch.randn(3, 3, 4)
+    assert not torch.equal(network(windows), network(windows))
