@@ -38,9 +38,10 @@ def times_of(lengths: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([ends - lengths, ends], axis=1)
 
 
-def clear_video(
-    scenes: tuple[int, ...] = (9, 12, 8, 10, 11), seed: int = 0
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+Video = tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]
+
+
+def clear_video(scenes: tuple[int, ...] = (9, 12, 8, 10, 11), seed: int = 0) -> Video:
     """Features, times and ends of a video of scenes with two cameras each, which alternate; no setting recurs."""
     rng = np.random.default_rng(seed)
     rows = []
@@ -49,3 +50,10 @@ def clear_video(
         cameras = place + rng.normal(size=(2, 40))
         rows.append(cameras[np.arange(length) % 2] + 0.2 * rng.normal(size=(length, 40)))
     return np.concatenate(rows), times_of(rng.uniform(0.5, 8, sum(scenes))), np.cumsum(scenes)[:-1] - 1
+
+
+def marks_of(video: Video) -> NDArray[np.uint8]:
+    """1 at the shots that end scenes."""
+    marks = np.zeros(len(video[0]), np.uint8)
+    marks[video[2]] = 1
+    return marks

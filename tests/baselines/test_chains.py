@@ -65,12 +65,6 @@ def test_a_division_into_one_scene_is_scored_as_one_into_two() -> None:
     assert one.score[:-1].argmax() == two.ends[0]
 
 
-def test_a_video_of_one_shot_has_no_end() -> None:
-    found = divide(np.zeros((1, 1)), 1)
-    assert found.ends.tolist() == []
-    assert found.score.tolist() == [0.0]
-
-
 def test_spanning_gives_each_end_the_best_scene_across_it() -> None:
     best = np.full((3, 5), -np.inf)
     best[2, 3] = 7.0  # shots 1, 2 and 3

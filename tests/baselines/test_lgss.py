@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from pipelines.baselines.lgss import (
     LGSSNetwork,
     LGSSSettings,
-    LGSSTraining,
     best_grouping,
     lgss,
     scene_worth,
@@ -18,9 +17,7 @@ from pipelines.baselines.lgss import (
     train_lgss,
 )
 from pipelines.baselines.segmentation import Labelled
-from tests.baselines import clear_video, divisions, random_video, scenes_of, times_of
-
-SMALL = {"width": 8, "epochs": 6, "batch_size": 4}
+from tests.baselines import clear_video, divisions, marks_of, random_video, scenes_of
 
 
 def literal_worth(similarity: NDArray[np.float64], start: int, end: int) -> float:
@@ -63,35 +60,21 @@ def test_similarities_are_those_of_mean_features_averaged_over_sets() -> None:
 
 
 @pytest.fixture(scope="module")
-def videos() -> list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]]:
-    return [clear_video(seed=seed) for seed in range(5)]
+def network() -> LGSSNetwork:
+    videos = [clear_video(seed=seed) for seed in range(4)]
+    return train_lgss([Labelled([video[0]], marks_of(video)) for video in videos], width=16)
 
 
-def labelled(video: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]) -> NDArray[np.uint8]:
-    marks = np.zeros(len(video[0]), np.uint8)
-    marks[video[2]] = 1
-    return marks
-
-
-@pytest.fixture(scope="module")
-def network(videos: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]]) -> LGSSNetwork:
-    return train_lgss([Labelled([video[0]], labelled(video)) for video in videos[:4]], width=16)
-
-
-def test_scenes_of_an_unseen_video_are_found(
-    videos: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]], network: LGSSNetwork
-) -> None:
-    features, times, ends = videos[4]
+def test_scenes_of_an_unseen_video_are_found(network: LGSSNetwork) -> None:
+    features, times, ends = clear_video(seed=4)
     found = lgss(features, times, LGSSSettings(network))
     assert found.ends.tolist() == ends.tolist()
     assert sorted(np.argsort(-found.score)[: len(ends)].tolist()) == ends.tolist()
     assert ((found.score >= 0) & (found.score <= 1)).all()
 
 
-def test_further_rounds_only_remove_scene_ends(
-    videos: list[tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]], network: LGSSNetwork
-) -> None:
-    features, times, _ = videos[4]
+def test_further_rounds_only_remove_scene_ends(network: LGSSNetwork) -> None:
+    features, times, _ = clear_video(seed=4)
     before = lgss(features, times, LGSSSettings(network, rounds=0))
     assert len(before.ends) == round(4 * len(features) / network.shots_per_scene) - 1
     for rounds in (1, 2, 3):
@@ -107,7 +90,9 @@ def test_the_same_seed_gives_the_same_network_and_leaves_the_global_generator_al
     torch.manual_seed(7)
     expected = torch.rand(1)
     torch.manual_seed(7)
-    one, same, other = (train_lgss([video], seed, **SMALL).probabilities([features]) for seed in (0, 0, 1))
+    one, same, other = (
+        train_lgss([video], seed, width=8, epochs=6, batch_size=4).probabilities([features]) for seed in (0, 0, 1)
+    )
     assert torch.rand(1) == expected
     np.testing.assert_array_equal(one, same)
     assert (one != other).any()
@@ -119,18 +104,9 @@ def test_several_feature_sets_are_fused() -> None:
 
     def video() -> tuple[list[NDArray[np.float64]], NDArray[np.float64], NDArray[np.uint8]]:
         sound, times, ends = clear_video(seed=int(rng.integers(1000)))
-        marks = np.zeros(len(sound), np.uint8)
-        marks[ends] = 1
-        return [rng.normal(size=(len(sound), 5)), sound], times, marks
+        return [rng.normal(size=(len(sound), 5)), sound], times, marks_of((sound, times, ends))
 
     taught, (sets, times, marks) = [video() for _ in range(6)], video()
     network = train_lgss([Labelled(s, m) for s, _, m in taught], width=16)
     found = lgss(sets, times, LGSSSettings(network))
     assert np.mean(np.isin(np.flatnonzero(marks), np.argsort(-found.score)[: 2 * int(marks.sum())])) > 0.7
-
-
-def test_an_unusual_video_keeps_its_number_of_shots() -> None:
-    network = LGSSNetwork([3], LGSSTraining(**SMALL), 4.0)
-    for shots in (1, 9, 10, 11, 23):
-        found = lgss(np.random.default_rng(0).normal(size=(shots, 3)), times_of(np.ones(shots)), LGSSSettings(network))
-        assert found.score.shape == (shots,)

@@ -14,18 +14,16 @@ from pipelines.baselines.siamese import (
     siamese,
     train_siamese,
 )
-from tests.baselines import clear_video
+from tests.baselines import clear_video, marks_of
 
 FAST = SiameseTraining(hidden=64, dimensions=16, epochs=30, batch_size=64, learning_rate=3e-3)
 
 
 def labelled(seed: int) -> Labelled:
     """A video whose settings are visible only in its first ten features; the others are noise, twice as large."""
-    features, _, ends = clear_video(seed=seed)
+    features, times, ends = clear_video(seed=seed)
     features[:, 10:] = 2 * np.random.default_rng(seed + 100).normal(size=(len(features), 30))
-    scene_end = np.zeros(len(features), dtype=np.uint8)
-    scene_end[ends] = 1
-    return Labelled([features], scene_end)
+    return Labelled([features], marks_of((features, times, ends)))
 
 
 @pytest.fixture(scope="module")

@@ -38,7 +38,7 @@ def run(name: str, features: NDArray[np.floating], times: NDArray[np.float64]) -
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("shots", [1, 2, 3, 4, 7, 30])
+@pytest.mark.parametrize("shots", [1, 2, 3, 4, 7, 23, 30])
 def test_any_number_of_shots_is_segmented(name: str, shots: int) -> None:
     features, times = random_video(0, shots)
     kept = features.copy(), times.copy()

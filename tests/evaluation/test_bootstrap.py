@@ -1,6 +1,7 @@
 """Every metric of every bootstrap draw against the plain metrics on the drawn videos."""
 
 import math
+from dataclasses import replace
 from statistics import harmonic_mean
 from typing import Any
 
@@ -26,20 +27,17 @@ def drawn(some: list[VideoScores], weights: np.ndarray) -> list[VideoScores]:
 def plain(videos: list[VideoScores], threshold: float = 0.5) -> dict[str, float]:
     """Metrics over shots and mIoU, and ``video_...`` for means over videos, by scikit-learn."""
     pairs = [(video.labels[video.counted()], video.scores[video.counted()]) for video in videos]
-    labels, scores = (np.concatenate(parts) for parts in zip(*pairs, strict=True))
-    return {
-        "ap": average_precision_score(labels, scores),
-        "auc": roc_auc_score(labels, scores),
-        "f1": f1_score(labels, scores >= threshold),
-        "miou": float(np.mean([video_miou(video.labels, video.decided(threshold), video.shots) for video in videos])),
-        "precision": precision_score(labels, scores >= threshold, zero_division=0),
-        "recall": recall_score(labels, scores >= threshold),
-        "video_ap": float(np.mean([average_precision_score(y, s) for y, s in pairs])),
-        "video_auc": float(np.mean([roc_auc_score(y, s) for y, s in pairs])),
-        "video_precision": float(np.mean([precision_score(y, s >= threshold, zero_division=0) for y, s in pairs])),
-        "video_f1": float(np.mean([f1_score(y, s >= threshold) for y, s in pairs])),
-        "video_recall": float(np.mean([recall_score(y, s >= threshold) for y, s in pairs])),
+    pooled = tuple(np.concatenate(parts) for parts in zip(*pairs, strict=True))
+    metrics = {
+        "ap": average_precision_score,
+        "auc": roc_auc_score,
+        "f1": lambda y, s: f1_score(y, s >= threshold),
+        "precision": lambda y, s: precision_score(y, s >= threshold, zero_division=0),
+        "recall": lambda y, s: recall_score(y, s >= threshold),
     }
+    values = {name: metric(*pooled) for name, metric in metrics.items()}
+    values |= {f"video_{name}": np.mean([metric(*pair) for pair in pairs]) for name, metric in metrics.items()}
+    return values | {"miou": np.mean([video_miou(v.labels, v.decided(threshold), v.shots) for v in videos])}
 
 
 @pytest.mark.parametrize("levels", [0, 8], ids=["scores differ", "ties"])
@@ -77,9 +75,7 @@ def test_each_bootstrap_draw_equals_the_metrics_of_its_videos(levels: int) -> No
         assert means["boundary_precision"][r] == pytest.approx(np.mean([m.matched / m.predicted for m in matches]))
         assert means["boundary_recall"][r] == pytest.approx(np.mean([m.matched / m.true for m in matches]))
         assert means["boundary_f1"][r] == pytest.approx(np.mean([match.f1 for match in matches]))
-        counts = [
-            recall_within_counts(video.labels * video.counted(), video.decided(0.5), video.seconds) for video in these
-        ]
+        counts = [recall_within_counts(v.labels * v.counted(), v.decided(0.5), v.seconds) for v in these]
         assert pooled["recall_at_3s"][r] == pytest.approx(np.divide(*np.sum(counts, axis=0)))
         assert means["recall_at_3s"][r] == pytest.approx(np.mean([found / true for found, true in counts]))
 
@@ -132,17 +128,8 @@ def test_intervals_depend_only_on_the_seed() -> None:
 def test_a_difference_is_measured_on_the_same_draws() -> None:
     some = videos(12)
     rng = np.random.default_rng(5)
-    other = [
-        VideoScores(
-            video.labels,
-            np.clip(video.scores + rng.normal(0, 0.02, len(video.scores)), 0, 1),
-            video.shots,
-            video.seconds,
-            video.known,
-            video=video.video,
-        )
-        for video in some
-    ]
+    noise = [rng.normal(0, 0.02, len(video.scores)) for video in some]
+    other = [replace(v, scores=np.clip(v.scores + more, 0, 1)) for v, more in zip(some, noise, strict=True)]
     same = compare(some, some)
     for one in same.values():
         assert one.pooled in (0.0, None)
@@ -228,9 +215,7 @@ def test_videos_without_times_are_left_out_of_metrics_that_need_times() -> None:
 
 def test_ap_is_undefined_without_scores() -> None:
     video = videos(1)[0]
-    listed = VideoScores(
-        video.labels, np.full(len(video.labels), np.nan), video.shots, video.seconds, predicted=video.scores >= 0.5
-    )
+    listed = replace(video, scores=np.full(len(video.labels), np.nan), predicted=video.scores >= 0.5)
     result = measure([listed, video], resamples=10)
     for name in ("ap", "auc", "sum"):
         assert result[name].value is None

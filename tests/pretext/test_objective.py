@@ -1,7 +1,5 @@
 """The pre-training loss of every method and set of tasks, and its settings."""
 
-import subprocess
-import sys
 from itertools import combinations
 from typing import Any, get_args
 
@@ -231,12 +229,3 @@ def test_inconsistent_settings_are_refused(wrong: dict[str, Any], words: str) ->
     with pytest.raises(ValueError, match=words) as caught:
         PretextSettings(**wrong)
     assert "\n" not in str(caught.value)
-
-
-def test_settings_import_nothing_heavy() -> None:
-    script = (
-        "import sys, pipelines.pretext.settings;"
-        "print([name for name in ('torch', 'numpy', 'tslearn', 'h5py') if name in sys.modules])"
-    )
-    result = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"

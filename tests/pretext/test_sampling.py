@@ -106,10 +106,9 @@ def test_joined_windows_begin_in_one_video_and_end_in_the_other(rng: np.random.G
 
 
 def test_windows_of_different_lengths_cannot_be_joined(rng: np.random.Generator) -> None:
-    with pytest.raises(ValueError, match="can be joined"):
-        joined_rows(np.arange(5), np.arange(7), rng)
-    with pytest.raises(ValueError, match="can be joined"):
-        joined_rows(np.arange(1), np.arange(1), rng)
+    for left, right in ((5, 7), (1, 1)):
+        with pytest.raises(ValueError, match="can be joined"):
+            joined_rows(np.arange(left), np.arange(right), rng)
 
 
 def test_a_neighbour_is_any_other_row_of_the_window(rng: np.random.Generator) -> None:
