@@ -139,8 +139,8 @@ def video_ids(videos: Sequence[Path]) -> list[str]:
 def fingerprint(video: Path) -> str | None:
     """The fingerprint of a video file, which tells whether another video was put at its path; None for a pipe.
 
-    It is the size, and SHA-256 of the size and of 16 parts of 64 KiB, evenly spread from the beginning to the end. A
-    copy has the same fingerprint: the modification time does not count. Raises VideoError if it cannot be read.
+    It is the size, and SHA-256 of the size and of 16 parts of 64 KiB, evenly spread from the beginning to the end, so
+    that a copy has the same. Raises VideoError if the file cannot be read.
     """
     if not video.is_file():  # a pipe can be read only once
         return None

@@ -149,10 +149,11 @@ class Candidates:
 def windows(samples: Samples, newest: int) -> list[Window]:
     """The windows that end within the newest samples and may be a dissolve, a wipe or half a fade; they may overlap."""
     candidates = all_candidates(len(samples.cells), newest)
-    for test in (ends_differ, middle_is_mixed, ends_are_unlike):  # the first two reject most, at little cost
+    for test in (ends_differ, middle_is_mixed):  # these two reject most, at little cost
         candidates = candidates[np.flatnonzero(test(samples, candidates))]
-        if not candidates.start.size:
-            return []
+    candidates = candidates[np.flatnonzero(likeness(samples, candidates) < _CORRELATION)]
+    if not candidates.start.size:
+        return []
     weight, off = weights(samples, candidates, candidates.between)
     mixture = mixture_cost(samples, candidates, weight, off)
     wipe = wipe_cost(samples, candidates, weight, off)
@@ -199,11 +200,6 @@ def middle_is_mixed(samples: Samples, candidates: Candidates) -> Flags:
     """Whether the middle of a window is a mixture of its ends, about half of each, (K,)."""
     weight, off = weights(samples, candidates, candidates.between[:, 3:4])
     return np.asarray((np.abs(weight - candidates.pace[:, 3:4]) < _PACE) & (off < 3 * _OFF_LINE))[:, 0]
-
-
-def ends_are_unlike(samples: Samples, candidates: Candidates) -> Flags:
-    """Whether the ends of a window are not one image in two lights, (K,)."""
-    return likeness(samples, candidates) < _CORRELATION
 
 
 def changes_everywhere(samples: Samples, candidates: Candidates) -> Flags:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from array import array
 from bisect import bisect_left
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -199,35 +198,29 @@ class FrameBuffer:
     """
 
     def __init__(self, recent: int, budget: int) -> None:
-        self._recent: deque[tuple[int, YUVImage]] = deque()
-        self._older: list[tuple[int, YUVImage]] = []
-        self._most_recent = recent
-        self._budget = budget
+        self._images: list[tuple[int, YUVImage]] = []
+        self._recent, self._budget = recent, budget
         self._stride = 1
 
     def add(self, index: int, image: YUVImage) -> None:
-        self._recent.append((index, image))
-        if len(self._recent) <= self._most_recent:
-            return
-        leaving = self._recent.popleft()
-        if not self._older or leaving[0] - self._older[-1][0] >= self._stride:
-            self._older.append(leaving)
-            if len(self._older) > 8 and len(self._older) * image.nbytes > self._budget:
-                self._older = self._older[::2]
-                self._stride *= 2
+        images = self._images
+        images.append((index, image))
+        older = len(images) - self._recent
+        if older > 1 and images[older - 1][0] - images[older - 2][0] < self._stride:
+            del images[older - 1]
+        elif older > 8 and older * image.nbytes > self._budget:
+            images[:older] = images[:older:2]
+            self._stride *= 2
 
     def drop_before(self, index: int) -> None:
         """Drop all frames before ``index``, where the next shot begins."""
-        kept = [entry for entry in (*self._older, *self._recent) if entry[0] >= index]
-        self._older = kept[: -self._most_recent]
-        self._recent = deque(kept[-self._most_recent :])
+        self._images = [entry for entry in self._images if entry[0] >= index]
         self._stride = 1
 
     def nearest(self, index: int, start: int, end: int) -> tuple[int, YUVImage]:
         """The kept (frame number, image) nearest to ``index`` within ``[start, end)``; the earlier of two."""
-        kept = [*self._older, *self._recent]
-        after = bisect_left(kept, index, key=itemgetter(0))
-        around = [entry for entry in kept[max(0, after - 1) : after + 1] if start <= entry[0] < end]
+        after = bisect_left(self._images, index, key=itemgetter(0))
+        around = [entry for entry in self._images[max(0, after - 1) : after + 1] if start <= entry[0] < end]
         return min(around, key=lambda entry: abs(entry[0] - index))
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from itertools import chain, islice
 from queue import Full, Queue, SimpleQueue
 from threading import Event, Lock, Semaphore, Thread
@@ -75,9 +76,8 @@ def decode(
     Args:
         packets: from a restart point on.
         decoder: flushed at the end, so that it can be used again.
-        transform: maps at least one frame and at most ``batch_size`` to one result each. They are decoded as it takes
-            them, and are still in the cache then. It must not keep frames longer than necessary, as their memory
-            belongs to the decoder.
+        transform: maps 1 to ``batch_size`` frames to one result each. They are decoded as it takes them, and are still
+            in the cache then. It must not keep them longer than necessary: their memory belongs to the decoder.
         damage: counts packets that cannot be decoded and corrupt frames.
         batch_size: see :func:`frames_at_a_time`.
     """
@@ -106,6 +106,7 @@ def _decode_packets(
             yield frame
 
 
+@dataclass(eq=False)
 class ParallelDecoder(Generic[Result]):
     """Iterate once for the results of :func:`decode`, from several decoders in threads of their own.
 
@@ -119,27 +120,20 @@ class ParallelDecoder(Generic[Result]):
         queue_limit: maximum number of results of one run that are held ready.
     """
 
-    def __init__(
-        self,
-        packets: Iterator[Packet[VideoStream]],
-        decoders: Sequence[VideoCodecContext],
-        is_restart: RestartTest,
-        transform: Transform[Result],
-        damage: Damage,
-        batch_size: int,
-        queue_limit: int,
-    ) -> None:
-        self._packets = packets
-        self._is_restart = is_restart
-        self._transform = transform
-        self._damage = damage
-        self._batch_size = batch_size
-        self._queue_size = max(2, queue_limit // batch_size)
-        self._threads = [Thread(target=self._decode_runs, args=(decoder,), daemon=True) for decoder in decoders]
+    packets: Iterator[Packet[VideoStream]]
+    decoders: Sequence[VideoCodecContext]
+    is_restart: RestartTest
+    transform: Transform[Result]
+    damage: Damage
+    batch_size: int
+    queue_limit: int
+
+    def __post_init__(self) -> None:
+        self._threads = [Thread(target=self._decode_runs, args=(decoder,), daemon=True) for decoder in self.decoders]
         self._reading = Lock()  # held by the thread that reads packets
         self._first: Packet[VideoStream] | None = None  # of the next run, if it was read
         self._runs: SimpleQueue[_Run[Result] | None] = SimpleQueue()  # in the order of the video, then None
-        self._room = Semaphore(2 * len(decoders))  # runs in progress, including the one being consumed
+        self._room = Semaphore(2 * len(self.decoders))  # runs in progress, including the one being consumed
         self._stopped = Event()
         self._count = 0
         self._uneven = False
@@ -194,7 +188,7 @@ class ParallelDecoder(Generic[Result]):
                     if self._stopped.is_set() or not ahead:
                         self._runs.put(None)
                         return
-                    run = Queue(self._queue_size)
+                    run = Queue(max(2, self.queue_limit // self.batch_size))
                     self._runs.put(run)
                     self._count += 1
                     if more is not None:
@@ -208,12 +202,12 @@ class ParallelDecoder(Generic[Result]):
 
     def _next_run(self) -> Iterator[Packet[VideoStream]]:
         """The packets of the next run, read one by one."""
-        packets = self._packets if self._first is None else chain([self._first], self._packets)
+        packets = self.packets if self._first is None else chain([self._first], self.packets)
         self._first = None
         for number, packet in enumerate(packets):
             if packet.has_sidedata("new_extradata"):  # it applies to all later packets: only this decoder can continue
-                self._is_restart = lambda packet: False
-            elif number >= _SHORTEST_RUN and self._is_restart(packet):
+                self.is_restart = lambda packet: False
+            elif number >= _SHORTEST_RUN and self.is_restart(packet):
                 self._first = packet
                 return
             yield packet
@@ -227,7 +221,7 @@ class ParallelDecoder(Generic[Result]):
                 packets_shown += not packet.is_discard
                 yield packet
 
-        for batch in decode(count_packets(), decoder, self._transform, self._damage, self._batch_size):
+        for batch in decode(count_packets(), decoder, self.transform, self.damage, self.batch_size):
             frames += len(batch)
             self._put(run, batch)
             if self._stopped.is_set():

@@ -79,7 +79,7 @@ def shot_sounds(
 
     Args:
         path: the video.
-        shots: (N, 2) start and end of each shot, in seconds from the video's first frame.
+        shots: (N, 2) start and end in seconds from the video's first frame.
         progress: called regularly with the seconds read and the total.
         warn: called with one line if the sound is damaged.
 

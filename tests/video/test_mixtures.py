@@ -64,7 +64,11 @@ PROPERTIES: dict[str, tuple[Callable[[Samples, Candidates], NDArray[np.bool_]], 
     "an end has one color": (mixtures.is_fade, [FADE, FADE[::-1], plain(BLACK, 25)], [DISSOLVE, DIM]),
     "the ends differ": (mixtures.ends_differ, [DISSOLVE, CUT, FADE, FADE[::-1]], [STILL, plain(BLACK, 25)]),
     "the middle is mixed": (mixtures.middle_is_mixed, [DISSOLVE, FADE, WIPE, DIM], [CUT, PAN]),
-    "the ends are not one image in two lights": (mixtures.ends_are_unlike, [DISSOLVE, FADE, CUT], [DIM, STILL]),
+    "the ends are one image in two lights": (
+        lambda samples, window: mixtures.likeness(samples, window) > mixtures._CORRELATION,
+        [DIM, STILL],
+        [DISSOLVE, FADE, CUT],
+    ),
     "all of the image changes": (mixtures.changes_everywhere, [DISSOLVE, CUT, WIPE], [STILL, with_object(STILL)]),
 }
 

@@ -323,7 +323,7 @@ def test_a_long_shot_stays_within_the_memory_budget_with_keyframes_near_their_pl
     most = 0
     for index, image in numbered_images(frames):
         held.add(index, image)
-        most = max(most, len(held._older) + len(held._recent))
+        most = max(most, len(held._images))
     assert most <= capacity + 1 + recent
     for share in shares:
         index = int(share * frames)
@@ -349,7 +349,7 @@ def test_a_shot_after_a_long_one_has_exact_keyframes_again(lengths: list[int], l
                 assert nearest == keyframe or end - start > 20
             held.drop_before(end)
             start = end
-            assert all(entry[0] >= start for entry in (*held._older, *held._recent))
+            assert all(entry[0] >= start for entry in held._images)
 
 
 def test_keyframes_of_a_shot_beyond_the_budget_are_real_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
