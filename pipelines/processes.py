@@ -17,7 +17,7 @@ import struct
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass
 from fractions import Fraction
@@ -97,32 +97,24 @@ def start_module(name: str, arguments: Sequence[str], stdout: IO[str]) -> subpro
         "threading.Thread(target=c.end_with_parent, args=[signal.SIGTERM], daemon=True).start(); "
         "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
     )
-    return subprocess.Popen(
-        [sys.executable, "-P", "-c", code, name, *arguments],
-        stdin=subprocess.PIPE,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        env=os.environ | {"PYTHONPATH": _import_path()},
-        process_group=0,
-    )
-
-
-def _import_path() -> str:
-    """PYTHONPATH of children: they import the package from where this process did, installed or not."""
-    home = str(Path(pipelines.errors.__file__).parent.parent)
-    return os.pathsep.join(filter(None, [home, os.environ.get("PYTHONPATH")]))
+    return _run_python([code, name, *arguments], {}, stdout=stdout, stderr=subprocess.PIPE, text=True, errors="replace")
 
 
 def _start(work: str) -> subprocess.Popen[bytes]:
+    code = f"import pipelines.processes as c; c.serve({work!r}, {[*map(str, sys.path)]!r})"
+    return _run_python([code], _ENVIRONMENT, stdout=subprocess.PIPE)
+
+
+def _run_python(code: Sequence[str], environment: Mapping[str, str], **options: Any) -> subprocess.Popen[Any]:
+    # Children import the package from where this process did, installed or not.
+    path = [str(Path(pipelines.errors.__file__).parent.parent), os.environ.get("PYTHONPATH", "")]
     return subprocess.Popen(
         # -P: modules called `pipelines` or `json` in the current folder are not imported
-        [sys.executable, "-P", "-c", f"import pipelines.processes as c; c.serve({work!r}, {[*map(str, sys.path)]!r})"],
+        [sys.executable, "-P", "-c", *code],
         stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=os.environ | _ENVIRONMENT | {"PYTHONPATH": _import_path()},
+        env=os.environ | environment | {"PYTHONPATH": os.pathsep.join(filter(None, path))},
         process_group=0,  # Ctrl-C reaches the parent only, which ends its children
+        **options,
     )
 
 
@@ -136,16 +128,16 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 class _MessageUnpickler(pickle.Unpickler):
-    """Reads messages of a child, which may have decoded a hostile file: only plain data and our own records, so that
-    none can run code."""
+    """Reads messages of a child, which may have decoded a hostile file: only plain data and our own dataclasses and
+    errors, so that none can run code."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """A class by its name. Raises UnpicklingError for anything but paths, fractions, our dataclasses and errors."""
-        found = super().find_class(module, name)
-        is_plain = found in (Path, PosixPath, WindowsPath, Fraction)
-        is_own = module.startswith("pipelines.") and isinstance(found, type)
-        if is_plain or (is_own and (is_dataclass(found) or issubclass(found, BasslError))):
-            return found
+        kind = super().find_class(module, name)
+        is_own = module.startswith("pipelines.") and isinstance(kind, type)
+        if kind in (Path, PosixPath, WindowsPath, Fraction) or (
+            is_own and (is_dataclass(kind) or issubclass(kind, BasslError))
+        ):
+            return kind
         raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a message")
 
 

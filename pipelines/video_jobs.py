@@ -100,17 +100,15 @@ def run(
         results[result.output] = result
         report(VideoProgress(result.video_id, result=result))
 
-    waiting = []
     for task in tasks:
         task.remove_partials()
         try:
             result = existing(task)
         except BasslError as error:
             result = task.failed(error)
-        if result is None:
-            waiting.append(task)
-        else:
+        if result is not None:
             finish(result)
+    waiting = [task for task in tasks if task.output not in results]
     share = max(1, cores() // max(1, min(jobs or 1, len(waiting))))
     waiting = [replace(task, cores=share) for task in waiting]
     if dask is not None:
@@ -166,7 +164,7 @@ def _in_children(tasks: Sequence[VideoTask[S]], work: VideoWork, jobs: int, repo
 
 
 def _receive(task: VideoTask[S], child: Child, report: ReportVideo) -> VideoResult | None:
-    """Take the next message of a child; the result of the video, if that is what it is or if the child fails."""
+    """The result of the video, if the next message of its child is the result or the child fails; else None."""
     try:
         message = child.receive()
     except UnexpectedError as error:
@@ -203,28 +201,20 @@ def _on_dask(tasks: Sequence[VideoTask[S]], work: VideoWork, address: str) -> Re
     except (OSError, ValueError) as error:
         raise BasslError(f"no Dask scheduler answers at {address}") from error
     with client:
-        futures = {
-            client.submit(
-                _run_on_worker,
-                _make_paths_absolute(task),
-                work,
-                key=f"bassl-{task.video_id}-{os.urandom(4).hex()}",
-                pure=False,
-            ): task
-            for task in tasks
-        }
-        gone = BasslError(
-            f"the Dask scheduler at {address} is no longer reachable; run again to continue where it stopped"
-        )
+        futures = {}
+        for task in tasks:
+            key = f"bassl-{task.video_id}-{os.urandom(4).hex()}"
+            futures[client.submit(_run_on_worker, _make_paths_absolute(task), work, key=key, pure=False)] = task
+        gone = f"the Dask scheduler at {address} is no longer reachable; run again to continue where it stopped"
         for future in as_completed(futures):
             if future.status in ("cancelled", "lost"):
-                raise gone
+                raise BasslError(gone)
             task = futures[future]
             try:
                 fault = future.exception()
                 result = future.result() if fault is None else task.failed(f"{task.video}: {first_line(fault)}")
             except (OSError, Cancelled, CancelledError) as error:  # done, but its result is lost
-                raise gone from error
+                raise BasslError(gone) from error
             yield replace(result, video=task.video, output=task.output)
 
 

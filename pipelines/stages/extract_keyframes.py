@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.errors import StoreError, VideoError
 from pipelines.files import check_writable, is_file, os_reason
@@ -21,11 +21,8 @@ from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import VideoFacts
 from pipelines.settings import DETECTOR_NAMES, ONLY_TRAINING, Parallel, Reading, RunSettings
 from pipelines.video.inputs import READ_TWICE, find_videos, fingerprint, video_ids
-from pipelines.video.shots import KeyframedShot, ReaderSettings
+from pipelines.video.shots import ReaderSettings
 from pipelines.video_jobs import VideoTask, run
-
-if TYPE_CHECKING:  # start-up time: h5py
-    from pipelines.stores.keyframes import StoredShot
 
 
 @dataclass(frozen=True)
@@ -123,17 +120,18 @@ def _existing_result(task: VideoTask[ExtractSettings]) -> VideoResult | None:
     from pipelines.stores.keyframes import read_keyframes  # start-up time: h5py, only if there is a store
 
     store = read_keyframes(task.output)
-    theirs, ours = store.settings, _store_settings(task.settings)
-    if theirs != ours:
-        other = ", ".join(
-            f"{key} {theirs.get(key)} and not {ours.get(key)}"
-            for key in {**ours, **theirs}
-            if theirs.get(key) != ours.get(key)
-        )
+    before, now = store.settings, _store_settings(task.settings)
+    names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
+    if names:
+        other = ", ".join(f"{name} {before.get(name)} and not {now.get(name)}" for name in names)
         raise StoreError(f"{task.output}: was made with other settings ({other}); --overwrite makes it again")
     if store.source.get("fingerprint") != fingerprint(task.video):
         raise StoreError(f"{task.output}: was made from another file than {task.video}; --overwrite makes it again")
     return task.result("kept", shots=len(store.frames), frames=store.video.frames, duration=store.video.duration)
+
+
+class InexactError(Exception):
+    """Frames that FFmpeg fills in for lost data depend on its number of threads: only one is reproducible."""
 
 
 def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResult:
@@ -147,7 +145,16 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
     )
     shots = iter(reader)
     shots = chain([next(shots)], shots)  # starts the threads that decode
-    from pipelines.stores.keyframes import write_keyframes  # start-up time: h5py, imported while the threads decode
+    from pipelines.stores import jpeg, keyframes  # start-up time: h5py, imported while the threads decode
+
+    def compress() -> Iterator[keyframes.StoredShot]:
+        for shot in shots:
+            try:
+                jpegs = tuple(jpeg.to_jpeg(image, task.settings.quality) for image in shot.keyframes)
+            except ValueError as error:
+                raise VideoError(f"a keyframe of {error}") from error
+            frames, seconds = (shot.start_frame, shot.end_frame), (shot.start, shot.end)
+            yield keyframes.StoredShot(frames, seconds, shot.keyframe_indices, jpegs, shot.transition)
 
     def describe() -> tuple[VideoFacts, dict[str, Any]]:
         if task.cores > 1 and not reader.exact:
@@ -155,32 +162,12 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
         facts = replace(reader.facts, path=task.video.name)  # the same video elsewhere gives the same store
         return facts, _describe_file(task.video)
 
-    stored = _compress_shots(shots, task.settings.quality)
     try:
-        write_keyframes(task.output, stored, describe, _store_settings(task.settings))
+        keyframes.write_keyframes(task.output, compress(), describe, _store_settings(task.settings))
     except InexactError:
         return _extract(replace(task, cores=1), report)
-    facts = reader.facts
-    return task.result(
-        shots=reader.shots, frames=facts.frames, duration=facts.duration, warnings=tuple(reader.warnings)
-    )
-
-
-class InexactError(Exception):
-    """Frames that FFmpeg fills in for lost data depend on its number of threads: only one is reproducible."""
-
-
-def _compress_shots(shots: Iterable[KeyframedShot], quality: int) -> Iterator[StoredShot]:
-    from pipelines.stores.jpeg import to_jpeg  # start-up time: OpenCV, h5py
-    from pipelines.stores.keyframes import StoredShot
-
-    for shot in shots:
-        try:
-            jpegs = tuple(to_jpeg(image, quality) for image in shot.keyframes)
-        except ValueError as error:
-            raise VideoError(f"a keyframe of {error}") from error
-        frames, seconds = (shot.start_frame, shot.end_frame), (shot.start, shot.end)
-        yield StoredShot(frames, seconds, shot.keyframe_indices, jpegs, shot.transition)
+    facts, warnings = reader.facts, tuple(reader.warnings)
+    return task.result(shots=reader.shots, frames=facts.frames, duration=facts.duration, warnings=warnings)
 
 
 def _describe_file(video: Path) -> dict[str, Any]:

@@ -47,37 +47,12 @@ def report(
             cannot be written.
     """
     settings = with_options(settings, **options)
-    file = Path(file)
-    path = settings.run.output or _page_path(file, None)
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise BasslError(f"{path}: a page's name ends in .html")
-    stored = read_scene_list(file)
-    listed = with_video(stored, settings.listed.video)
-    video = video_at(Path(listed.video.path), listed.video)
-    check_inputs_kept((path,), (file, video, settings.matching.truth))
-    check_writable(path)
-    truth, notes = (None, ()) if settings.matching.truth is None else _truth(file, settings.matching.truth, settings)
-    warnings: list[str] = []
-    images = _stored_images(listed, settings.keyframes)
-    if not images and video is not None:
-        images = _video_images(file, listed, video, progress or (lambda stage, done, total: None), warnings)
-    elif video is not None:
-        check_same_video(video, stored)
-    elif not images:
-        warnings.append(f"{listed.video.path}: {NO_VIDEO}; a page without images")
-    save_page(path, listed, images, video, truth, f"{'scenes' if file == STDIO else file.stem}.json")
-    return VideoResult(
-        file.name,
-        file,
-        path,
-        "done",
-        scenes=len(listed.scenes),
-        shots=len(listed.shots),
-        frames=listed.video.frames,
-        duration=listed.video.duration,
-        warnings=tuple(warnings),
-        notes=notes,
-    )
+
+    def tell(state: VideoProgress) -> None:
+        if progress is not None:
+            progress("reading", state.done, state.total)
+
+    return _write_page(_task(Path(file), settings, settings.run.output), tell)
 
 
 def report_videos(
@@ -102,28 +77,22 @@ def report_videos(
     sources = paths_of(files)
     if settings.listed.video is not None:
         raise BasslError(f"{settings.listed.video}: is one video, but {len(sources)} files are given")
-    if settings.run.output is not None:
-        check_names_folder(settings.run.output)
+    folder = settings.run.output
+    if folder is not None:
+        check_names_folder(folder)
     index = index_path(sources, settings)
+    tasks = [_task(file, settings, None if folder is None else folder / _page_name(file)) for file in sources]
     by_path = {index.resolve(): Path("the page of all videos")}
-    tasks = []
-    for file in sources:
-        path = _page_path(file, settings.run.output)
-        other = by_path.setdefault(path.resolve(), file)
-        if other != file:
-            raise BasslError(
-                f"{path}: would be the page of {file} and {other}; name another folder with -o, or rename one"
-            )
-        tasks.append(VideoTask(file, file.name, path, with_options(settings, output=path)))
+    for task in tasks:
+        other = by_path.setdefault(task.output.resolve(), task.video)
+        if other != task.video:
+            both = f"{task.video} and {other}"
+            raise BasslError(f"{task.output}: would be the page of {both}; name another folder with -o, or rename one")
     check_writable(index)
-    results = run(tasks, _report_one, progress=progress, on_start=on_start)
+    results = run(tasks, _write_page, progress=progress, on_start=on_start)
     if written := [result.output for result in results if result.status == "done"]:
         save_index(index, written)
     return results
-
-
-def _report_one(task: VideoTask[ReportSettings], tell: ReportVideo) -> VideoResult:
-    return report(task.video, task.settings, lambda stage, done, total: tell(VideoProgress(task.video_id, done, total)))
 
 
 def index_path(files: Sequence[Path], settings: ReportSettings) -> Path:
@@ -132,8 +101,41 @@ def index_path(files: Sequence[Path], settings: ReportSettings) -> Path:
     return (settings.run.output or Path(os.path.relpath(common))) / "index.html"
 
 
-def _page_path(file: Path, folder: Path | None) -> Path:
-    return (folder or file.parent) / f"{'scenes' if file == STDIO else file.stem}.html"
+def _task(file: Path, settings: ReportSettings, page: Path | None) -> VideoTask[ReportSettings]:
+    return VideoTask(file, file.name, page or file.parent / _page_name(file), settings)
+
+
+def _page_name(file: Path) -> str:
+    return "scenes.html" if file == STDIO else f"{file.stem}.html"
+
+
+def _write_page(task: VideoTask[ReportSettings], report: ReportVideo) -> VideoResult:
+    file, path, settings = task.video, task.output, task.settings
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise BasslError(f"{path}: a page's name ends in .html")
+    stored = read_scene_list(file)
+    listed = with_video(stored, settings.listed.video)
+    video = video_at(Path(listed.video.path), listed.video)
+    check_inputs_kept((path,), (file, video, settings.matching.truth))
+    check_writable(path)
+    truth, notes = (None, ()) if settings.matching.truth is None else _truth(file, settings.matching.truth, settings)
+    warnings: tuple[str, ...] = ()
+    images = _stored_images(listed, settings.keyframes)
+    if not images and video is not None:
+        images, warnings = _video_images(task, listed, video, report)
+    elif video is not None:
+        check_same_video(video, stored)
+    elif not images:
+        warnings = (f"{listed.video.path}: {NO_VIDEO}; a page without images",)
+    save_page(path, listed, images, video, truth, _page_name(file).removesuffix("html") + "json")
+    return task.result(
+        scenes=len(listed.scenes),
+        shots=len(listed.shots),
+        frames=listed.video.frames,
+        duration=listed.video.duration,
+        warnings=warnings,
+        notes=notes,
+    )
 
 
 def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds, tuple[str, ...]]:
@@ -160,13 +162,12 @@ def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds,
 
 def _stored_images(listed: SceneList, stores: Path) -> list[bytes]:
     """The middle keyframe of each shot from the video's store; [] if there is no store with these shots."""
-    name = listed_id(listed.video, PureWindowsPath(listed.video.path))
-    path = stores / f"{name}.h5"
+    path = stores / f"{listed_id(listed.video, PureWindowsPath(listed.video.path))}.h5"
     if not path.is_file():
         return []
     try:
         store = read_keyframes(path)
-        own = np.array([(shot.start_frame, shot.end_frame) for shot in listed.shots])
+        own = [[shot.start_frame, shot.end_frame] for shot in listed.shots]
         # Another video may have the same name.
         if store.video.frames != listed.video.frames or not np.array_equal(store.frames, own):
             return []
@@ -176,26 +177,24 @@ def _stored_images(listed: SceneList, stores: Path) -> list[bytes]:
 
 
 def _video_images(
-    file: Path, listed: SceneList, video: Path, progress: ReportProgress, warnings: list[str]
-) -> list[bytes]:
-    """The middle frame of each shot, read from the video."""
+    task: VideoTask[ReportSettings], listed: SceneList, video: Path, report: ReportVideo
+) -> tuple[list[bytes], tuple[str, ...]]:
+    """The middle frame of each shot, read from the video, and the warnings of its reader."""
+    images, ranges = [], []
     end = None if listed.settings.get("end") is None else listed.shots[-1].end
-    images = []
-    ranges = []
-    with ExitStack() as held:
-        shots = file
-        if file == STDIO:  # the process that reads the video has another stdin
-            shots = Path(held.enter_context(TemporaryDirectory())) / "scenes.json"
+    with ExitStack() as stack:
+        shots = task.video
+        if shots == STDIO:  # the process that reads the video has another stdin
+            shots = Path(stack.enter_context(TemporaryDirectory())) / "scenes.json"
             listed.save(shots)
         reader = ReaderSettings(shots=shots, keyframes=1, start=listed.shots[0].start or None, end=end)
-        reading = held.enter_context(VideoProcess(video, reader, lambda done, total: progress("reading", done, total)))
-        for shot in reading:
+        reading = VideoProcess(video, reader, lambda done, total: report(VideoProgress(task.video_id, done, total)))
+        for shot in stack.enter_context(reading):
             images.append(encode_thumbnail(shot.keyframes[0]))
             ranges.append((shot.start_frame, shot.end_frame))
     if ranges != [(shot.start_frame, shot.end_frame) for shot in listed.shots]:
         raise VideoError(
-            f"{video}: has {reading.facts.frames} frames and is not the video of {file}, which has "
+            f"{video}: has {reading.facts.frames} frames and is not the video of {task.video}, which has "
             f"{listed.video.frames}; name that with --video"
         )
-    warnings += reading.warnings
-    return images
+    return images, tuple(reading.warnings)

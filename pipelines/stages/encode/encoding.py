@@ -20,7 +20,7 @@ from pipelines.models.encoders import load_encoder
 from pipelines.models.shot_encoder import ShotEncoder, encode_groups
 from pipelines.processes import cores
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
-from pipelines.stages.encode.settings import EncodeSettings
+from pipelines.stages.encode import EncodeSettings
 from pipelines.stores.features import feature_file, is_current, shots_checksum, store_path, write_features
 from pipelines.stores.index import Index, read_index
 from pipelines.training.jobs import Peer, broadcast_from_rank0, gather
@@ -55,19 +55,17 @@ def encode(
         if process.is_first:
             report("encoding", before + state.done, total)
 
-    def encode_here(task: VideoTask[EncodeSettings], read: ReportVideo) -> VideoResult:
-        return _encode_video(index, encoder, task, settings.compute.workers or cores() // process.world_size or 1, read)
-
+    if settings.parallel.dask:
+        settings = replace(settings, encoder=absolute_encoder(settings.encoder))
+        work = partial(_encode_on_worker, encoder.id)
+    else:
+        threads = settings.compute.workers or cores() // process.world_size or 1
+        work = partial(_encode_video, index, encoder, threads)
     tasks = []
     for video in own:
         name = index.video_ids[video]
         tasks.append(VideoTask(index.keyframe_sources[video] or index.path, name, feature_file(store, name), settings))
-    if settings.parallel.dask:
-        settings = replace(settings, encoder=absolute_encoder(settings.encoder))
-        tasks = [replace(task, settings=settings) for task in tasks]
-        results = run(tasks, partial(_encode_on_worker, encoder.id), dask=settings.parallel.dask, progress=show)
-    else:
-        results = run(tasks, encode_here, progress=show)
+    results = run(tasks, work, dask=settings.parallel.dask, progress=show)
     failed += [result.error for result in results if result.status == "failed"]
     failed = list(dict.fromkeys(line for lines in gather(process, failed) for line in lines))  # waits for all
     if failed:
@@ -106,11 +104,11 @@ def _encode_on_worker(encoder_id: str, task: VideoTask[EncodeSettings], report: 
     encoder = _open_encoder(task.settings, index, task.settings.compute.device)
     if encoder.id != encoder_id:
         raise BasslError(f"{task.video_id}: the worker has {encoder.id}, not {encoder_id}")
-    return _encode_video(index, encoder, task, task.settings.compute.workers or 1, report)
+    return _encode_video(index, encoder, task.settings.compute.workers or 1, task, report)
 
 
 def _encode_video(
-    index: Index, encoder: ShotEncoder, task: VideoTask[EncodeSettings], threads: int, report: ReportVideo
+    index: Index, encoder: ShotEncoder, threads: int, task: VideoTask[EncodeSettings], report: ReportVideo
 ) -> VideoResult:
     """Write features (N, D_e) and colour (N, 180) of the shots of a video. Raises DatasetError or StoreError if a
     keyframe cannot be read."""

@@ -180,9 +180,8 @@ def _existing_result(record: Mapping[str, Any], task: VideoTask[PredictSettings]
     Raises:
         BasslError: the file is not a scenes.json of this video, or was made with other settings.
     """
-    if (
-        task.overwrite or task.settings.reading.shots is not None or not task.output.exists()
-    ):  # a list of shots may change
+    # A list of shots may change.
+    if task.overwrite or task.settings.reading.shots is not None or not task.output.exists():
         return None
     remedy = "--overwrite makes it again"
     try:
