@@ -24,9 +24,8 @@ from pipelines.datasets.parsing import fault, listed_files, parse_int, read_text
 from pipelines.files import real
 
 BBC_FRAME_RATE = 25.0  # frames per second of the series as broadcast; the files do not have it
+# In frames, about two seconds: between the starts, and between the ends, of all scenes and all shots of an OVSD video.
 MAX_DIFFERENCE = 48
-"""Maximum difference in frames, about two seconds, between the starts and ends of all scenes and of all shots of a
-video of OVSD."""
 
 _SCENES = "_scenes.txt"
 _SHOTS = "_shots.txt"

@@ -40,8 +40,7 @@ from pipelines.datasets.parsing import (
 from pipelines.errors import DatasetError
 from pipelines.files import os_reason
 
-FRAME_RATE = 24.0
-"""Frames per second, by convention in the literature; MovieNet's files do not have it."""
+FRAME_RATE = 24.0  # frames per second, by convention in the literature; MovieNet's files do not have it
 SPLITS = ("train", "val", "test")
 MAX_UNLABELED = 2
 """Maximum number of shots without a label per video: none in one video of MovieNet, the last in 316, two in one."""

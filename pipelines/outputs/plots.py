@@ -32,12 +32,9 @@ _METADATA: dict[str, dict[str, Any]] = {"svg": {"Date": None}, "pdf": {"Creation
 # so that a print in gray is readable.
 BLACK, BLUE, VERMILLION, ORANGE = "#000000", "#0072b2", "#d55e00", "#e69f00"
 GREEN, PURPLE, SKY = "#009e73", "#cc79a7", "#56b4e9"
-SIDES = (BLUE, ORANGE)
-"""Of neighboring scenes: a dark and a light color."""
-COLUMNS = 4
-"""Panels side by side."""
-WIDTH = 10.0
-"""Of a figure, in inches."""
+SIDES = (BLUE, ORANGE)  # of neighboring scenes: a dark and a light color
+COLUMNS = 4  # panels side by side
+WIDTH = 10.0  # of a figure, in inches
 
 
 def check_plot(path: Path) -> None:

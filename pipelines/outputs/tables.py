@@ -7,8 +7,7 @@ import io
 import re
 from dataclasses import dataclass
 
-NOTHING = "-"
-"""A cell without a value."""
+NOTHING = "-"  # a cell without a value
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,6 @@ class ListedModel:
     """A model, or a file that should be one."""
 
     path: Path  # run folder or file, for ``bassl predict --model`` or ``bassl finetune --init``
-    # ``built-in``, ``pre-trained``, ``fine-tuned``, ``imported``, ``unfinished`` or ``damaged``
     stage: Literal["built-in", "pre-trained", "fine-tuned", "imported", "unfinished", "damaged"]
     method: str = ""  # the contextual relation network of a model that scores videos; how another one was pre-trained
     encoder: str = ""  # whose features it reads; ``any encoder`` for some relational models

@@ -237,8 +237,7 @@ def features_of(index: Index, stores: Sequence[Path], used: Sequence[int] | None
     return IndexedFeatures(" + ".join(in_order), ShotRows(index.first_row, features), hues)
 
 
-JOINED = " + "
-"""Between the encoder ids of features that come from several stores."""
+JOINED = " + "  # between the encoder ids of features that come from several stores
 
 
 def is_store(path: Path) -> bool:

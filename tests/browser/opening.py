@@ -20,6 +20,9 @@ from tests import pages, videos
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
+VARIABLE = [i / 24 if i < 60 else 2.5 + (i - 60) / 7 for i in range(120)]
+"""Times of the frames of a video with a variable frame rate."""
+
 
 @dataclass
 class Made:

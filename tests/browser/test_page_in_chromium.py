@@ -21,6 +21,7 @@ from pipelines.scenes import group_shots, timecode
 from pipelines.stages.score import score
 from tests import pages, videos
 from tests.browser.opening import (
+    VARIABLE,
     Made,
     ends_shown,
     frame_shown,
@@ -50,6 +51,7 @@ def test_scenes_are_listed_with_shots_times_and_images(view: Page, made: Made) -
         assert f"confidence {scene.confidence:.2f}" in text
     view.wait_for_function("() => document.querySelectorAll('.shot img[src]').length === 8")
     assert view.evaluate("[...document.images].filter(one => one.src).every(one => one.naturalWidth === 320)")
+    assert view.evaluate("document.getElementById('video').poster.startsWith('data:image/webp;base64,')")
     assert view.inner_text("h1") == "video #1 (50%).mp4"
     assert view.inner_text("#count") == "5 scenes · 8 shots · 0:05"
     assert "320 × 180" in view.inner_text(".bar")
@@ -216,8 +218,6 @@ def test_a_fixed_number_of_scenes_is_kept_until_the_slider_moves(browser: Browse
 
 
 # --- the video -------------------------------------------------------------------------------------------------------
-
-VARIABLE = [i / 24 if i < 60 else 2.5 + (i - 60) / 7 for i in range(120)]
 
 
 @pytest.mark.parametrize(

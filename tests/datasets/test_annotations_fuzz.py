@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.datasets.annotations import KeyframeFolder, VideoAnnotation, check_labels
+from pipelines.datasets.annotations import KeyframeFolder, VideoAnnotation
 from pipelines.datasets.frame_lists import read_bbc, read_ovsd
 from pipelines.datasets.movienet import read_movienet
 from pipelines.datasets.parsing import read_text, text_lines
@@ -300,6 +300,7 @@ def test_huge_files_are_refused_unread(tmp_path: Path) -> None:
         ({"shots": [[0, 1]], "shots_seconds": [[0.0, 1.0], [1.0, 2.0]]}, "2 shots in seconds for 1"),
         ({"shots": [[0, 1]], "scene_end": [1]}, "label of the last shot is 1"),
         ({"shots": [[0, 1], [1, 2]], "scene_end": [3, 0]}, "label of shot 0 is 3"),
+        ({"scene_end": []}, "lists no shots"),
         ({"shots": [[0, 1]], "keyframes": KeyframeFolder(Path("x"), 2, 1)}, "2 shots with keyframes for 1"),
         ({"shots": [[0, 1]], "frame_rate": float("nan")}, "nan is not a number of frames per second"),
         ({"shots": [[0, 1]], "split": ""}, "'' is not the name of a split"),
@@ -313,8 +314,3 @@ def test_contradictory_records_are_refused(values: dict[str, Any], message: str)
     with pytest.raises(DatasetError, match=message) as caught:
         VideoAnnotation(**{"video_id": "video", "source": Path("source.txt"), **arrays})
     assert str(caught.value).startswith("source.txt: ")
-
-
-def test_empty_labels_are_refused() -> None:
-    with pytest.raises(DatasetError, match="lists no shots"):
-        check_labels(np.zeros(0, dtype=np.int8), Path("a.txt"))

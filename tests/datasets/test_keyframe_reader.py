@@ -79,11 +79,6 @@ def test_a_keyframe_is_decoded_as_opencv_decodes_it(index: Path) -> None:
     np.testing.assert_array_equal(KeyframeReader(index).decoded(9, content), expected)
 
 
-def test_a_reader_accepts_an_open_index(index: Path) -> None:
-    opened = read_index(index)
-    assert KeyframeReader(opened).index is opened
-
-
 # Folders of JPEG files
 
 

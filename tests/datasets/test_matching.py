@@ -1,6 +1,7 @@
 import itertools
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,35 +11,28 @@ from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.matching import MatchReport, assign_scene_ends, match_annotation
 from pipelines.errors import DatasetError
 
-
-def test_each_scene_end_goes_to_the_nearest_shot_end() -> None:
-    assert assign_scene_ends([10, 20, 30, 40], [11, 28, 40], tolerance=3).tolist() == [0, 2, 3]
-
-
-def test_matches_lie_within_the_tolerance_inclusive() -> None:
-    assert assign_scene_ends([10, 20, 30], [13, 24], tolerance=3).tolist() == [0, -1]
-    # Though all three could have a shot if the one at 10.4 went to that at 11.5.
-    assert assign_scene_ends([10.2, 11.5, 12.1], [10, 10.4, 11.2], tolerance=1).tolist() == [0, -1, 1]
-
-
-def test_two_scene_ends_never_share_a_shot() -> None:
-    assert assign_scene_ends([10, 20, 30], [19, 20], tolerance=10).tolist() == [0, 1]
-    assert assign_scene_ends([10, 20, 30], [20, 21], tolerance=10).tolist() == [1, 2]
-    assert assign_scene_ends([20], [18, 19, 23], tolerance=10).tolist() == [-1, 0, -1]
-
-
-def test_of_equally_near_shots_the_earlier_is_matched() -> None:
-    assert assign_scene_ends([10, 20], [15], tolerance=5).tolist() == [0]
+ASSIGNMENTS: dict[str, list[tuple[list[float], list[Any], float, list[int]]]] = {
+    "to the nearest shot end": [([10, 20, 30, 40], [11, 28, 40], 3, [0, 2, 3])],
+    "within the tolerance, inclusive": [
+        ([10, 20, 30], [13, 24], 3, [0, -1]),
+        # Though all three could have a shot if the one at 10.4 went to that at 11.5.
+        ([10.2, 11.5, 12.1], [10, 10.4, 11.2], 1, [0, -1, 1]),
+    ],
+    "never two to one shot": [
+        ([10, 20, 30], [19, 20], 10, [0, 1]),
+        ([10, 20, 30], [20, 21], 10, [1, 2]),
+        ([20], [18, 19, 23], 10, [-1, 0, -1]),
+    ],
+    "of equally near shots to the earlier": [([10, 20], [15], 5, [0])],
+    "in a gap to any shot end in the gap": [([10, 48, 80], [[20, 50]], 1, [1]), ([10, 30, 48, 80], [[20, 50]], 1, [1])],
+    "none": [([10, 20], [], 1, []), ([10, 20], [100, 200], 1, [-1, -1])],
+}
 
 
-def test_a_scene_end_in_a_gap_matches_any_shot_end_in_the_gap() -> None:
-    assert assign_scene_ends([10, 48, 80], [[20, 50]], tolerance=1).tolist() == [1]
-    assert assign_scene_ends([10, 30, 48, 80], [[20, 50]], tolerance=1).tolist() == [1]
-
-
-def test_no_scene_ends_give_no_assignments() -> None:
-    assert assign_scene_ends([10, 20], [], tolerance=1).tolist() == []
-    assert assign_scene_ends([10, 20], [100, 200], tolerance=1).tolist() == [-1, -1]
+@pytest.mark.parametrize("rule", ASSIGNMENTS)
+def test_scene_ends_are_assigned(rule: str) -> None:
+    for shot_ends, scene_ends, tolerance, expected in ASSIGNMENTS[rule]:
+        assert assign_scene_ends(shot_ends, scene_ends, tolerance).tolist() == expected
 
 
 def best_by_trying_all(ends: list[float], scenes: list[float], tolerance: float) -> tuple[int, float]:

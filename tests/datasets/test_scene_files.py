@@ -14,7 +14,6 @@ from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.scene_files import is_scene_files, read_scenes_csv, read_scenes_json
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import DatasetError
-from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
 from tests.datasets.annotation_files import scenes_json
 from tests.small_stores import refusal
 
@@ -45,14 +44,6 @@ def test_a_scenes_json_made_on_windows_is_read(tmp_path: Path) -> None:
     content = scenes_json(path="C:\\movies\\My video.mkv")
     video = read_scenes_json(put(tmp_path / "a.json", "\ufeff" + json.dumps(content, indent=1).replace("\n", "\r\n")))
     assert video.video_id == "My_video"
-
-
-def test_a_scenes_json_written_by_the_package_is_read(tmp_path: Path) -> None:
-    shots = [Shot(i, 7 * i, 7 * i + 7, 0.3 * i, 0.3 * (i + 1), 0.25 * i) for i in range(4)]
-    facts = VideoFacts("video.mp4", 4, 3, 1.2, 28, 30.0)
-    SceneList(facts, {"seed": 1}, tuple(shots), group_shots(shots, [0, 3])).save(tmp_path / "scenes.json")
-    video = read_scenes_json(tmp_path / "scenes.json")
-    assert video.scene_end.tolist() == [1, 0, 0, 0]
 
 
 def changed(keys: list[Any], value: Any) -> dict[str, Any]:
@@ -242,8 +233,3 @@ def test_scene_files_are_recognized_by_suffix_and_existence(tmp_path: Path) -> N
     assert not is_scene_files(tmp_path / "a.json")
     assert is_scene_files(put(tmp_path / "a.json", "{}"))
     assert not is_scene_files(put(tmp_path / "a.txt", ""))
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(DatasetError, match="contains nothing in a supported format"):
-        read_annotations(tmp_path / "empty")
-    with pytest.raises(DatasetError, match="no such file"):
-        read_annotations(tmp_path / "missing.json")

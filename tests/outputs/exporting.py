@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 
@@ -58,23 +58,6 @@ def unsteady_videos(draw: st.DrawFn) -> SceneList:
         times.append(round(times[-1] + step / 1000, 6))
     ends = sorted({*draw(st.lists(st.integers(0, len(lengths) - 1))), len(lengths) - 1})
     return scene_list(lengths, ends, sum(lengths) / times[-1], times)
-
-
-def labels(base: int, drop: int) -> Iterator[tuple[int, int, int, int]]:
-    """Timecode as a clock counts it: hour, minute, second, frame, one after the other from zero. ``drop`` labels are
-    left out at the beginning of each minute but every tenth."""
-    hour = minute = second = frame = 0
-    while True:
-        yield hour, minute, second, frame
-        frame += 1
-        if frame == base:
-            second, frame = second + 1, 0
-        if second == 60:
-            minute, second = minute + 1, 0
-            if minute % 10:
-                frame = drop
-        if minute == 60:
-            hour, minute = hour + 1, 0
 
 
 def content(scenes: SceneList, name: str, shots: bool = False) -> str:

@@ -279,11 +279,6 @@ def test_an_edl_equals_the_expected_text() -> None:
     )
 
 
-def test_timecode_at_23_976_counts_24_frames_per_second() -> None:
-    events = edl_events(content(scene_list([24 * 3600, 24], rate=VIDEO_23), "edl"))
-    assert events[1][4:6] == ["01:00:00:00", "01:00:01:00"]
-
-
 def test_the_transition_of_a_scene_is_that_of_its_last_shot() -> None:
     plain = scene_list([20, 30, 40, 10, 25], [1, 3, 4])
     ends = {
@@ -311,15 +306,6 @@ def test_an_edl_may_have_more_than_999_events() -> None:
     assert (events[998][0], events[999][0], events[-1][0]) == ("999", "1000", "1200")
 
 
-@pytest.mark.parametrize("rate", [VIDEO_23, Fraction(24), Fraction(25), NTSC, Fraction(60000, 1001)], ids=str)
-def test_opentimelineio_reads_the_edl(rate: Fraction) -> None:
-    otio = pytest.importorskip("opentimelineio")
-    pytest.importorskip("otio_cmx3600_adapter")
-    scenes = scene_list([2000, 31_000, 500], rate=rate)
-    timeline = otio.adapters.read_from_string(content(scenes, "edl"), "cmx_3600", rate=float(rate))
-    assert clip_frames(timeline.video_tracks()[0]) == frames_of(scenes, False)
-
-
 # --- OpenTimelineIO, Final Cut Pro ----------------------------------------------------------------------------------
 
 
@@ -333,22 +319,24 @@ def clip_frames(track: Iterable[Any]) -> Ranges:
     ("name", "adapter", "rate"),
     [
         ("fcpxml", "fcpx_xml", Fraction(25)),
-        ("fcp7", "fcp_xml", VIDEO_23),
-        ("fcp7", "fcp_xml", Fraction(25)),
-        ("fcp7", "fcp_xml", NTSC),
+        *(("fcp7", "fcp_xml", rate) for rate in (VIDEO_23, Fraction(25), NTSC)),
+        *(("edl", "cmx_3600", rate) for rate in (VIDEO_23, Fraction(24), Fraction(25), NTSC, Fraction(60000, 1001))),
     ],
     ids=str,
 )
-def test_opentimelineio_reads_the_xml(name: str, adapter: str, rate: Fraction) -> None:
+def test_opentimelineio_reads_the_clips(name: str, adapter: str, rate: Fraction) -> None:
     otio = pytest.importorskip("opentimelineio")
-    pytest.importorskip("otio_fcpx_xml_adapter" if name == "fcpxml" else "otio_fcp_adapter")
+    packages = {"fcpxml": "otio_fcpx_xml_adapter", "fcp7": "otio_fcp_adapter", "edl": "otio_cmx3600_adapter"}
+    pytest.importorskip(packages[name])
     scenes = scene_list([2000, 31_000, 500], rate=rate)
-    timeline = otio.adapters.read_from_string(content(scenes, name), adapter)
+    known_rate = {"rate": float(rate)} if name == "edl" else {}
+    timeline = otio.adapters.read_from_string(content(scenes, name), adapter, **known_rate)
     if not isinstance(timeline, otio.schema.Timeline):
         (timeline,) = timeline
     (track,) = timeline.video_tracks()
     assert clip_frames(track) == frames_of(scenes, False)
-    assert [clip.name for clip in track] == ["Scene 1", "Scene 2", "Scene 3"]
+    names = ["video.mp4"] * 3 if name == "edl" else ["Scene 1", "Scene 2", "Scene 3"]
+    assert [clip.name for clip in track] == names
 
 
 def without_nothing(value: Any) -> Any:
@@ -384,11 +372,6 @@ def test_timelines_have_sound_if_the_video_has_sound(video_with_sound: Path) -> 
     asset = ElementTree.fromstring(content(scenes, "fcpxml")).find("resources/asset")
     assert asset is not None
     assert (asset.get("hasAudio"), asset.get("audioChannels"), asset.get("audioRate")) == ("1", "2", "48000")
-    root = ElementTree.fromstring(content(scenes, "fcp7"))
-    tracks = root.findall("sequence/media/audio/track")
-    assert [[clip.findtext("sourcetrack/trackindex") for clip in track] for track in tracks] == [["1"] * 2, ["2"] * 2]
-    known = {clip.get("id") for clip in root.iter("clipitem")}
-    assert {link.text for link in root.iter("linkclipref")} == known
 
 
 @pytest.mark.parametrize(("rate", "display"), [(Fraction(25), "NDF"), (NTSC, "DF")], ids=str)
@@ -426,6 +409,7 @@ def test_final_cut_pro_7_clips_are_linked_to_their_sound_and_the_file(video_with
     for number, (kind, track) in enumerate(zip(kinds, tracks, strict=True)):
         for at, item in enumerate(track.findall("clipitem"), 1):
             places[item.get("id")] = (kind, str(max(1, number)), str(at))
+            assert item.findtext("sourcetrack/trackindex") == (str(number) if number else None)
             actual = [item.findtext(tag) for tag in ("enabled", "duration", "rate/timebase", "rate/ntsc")]
             assert actual == ["TRUE", "50", "25", "FALSE"]
             linked[item.get("id")] = [[part.text for part in link] for link in item.findall("link")]
@@ -448,16 +432,9 @@ def test_the_video_is_named_as_a_uri(video_with_sound: Path) -> None:
     scenes = scene_list([50], path=str(video_with_sound))
     uri = video_with_sound.as_uri()
     assert "%26" in uri
-    media = ElementTree.fromstring(content(scenes, "fcpxml")).find("resources/asset/media-rep")
-    assert media is not None
-    assert media.get("src") == uri
-    assert ElementTree.fromstring(content(scenes, "fcp7")).findtext(".//pathurl") == uri
-    assert (
-        json.loads(content(scenes, "otio"))["tracks"]["children"][0]["children"][0]["media_references"][
-            "DEFAULT_MEDIA"
-        ]["target_url"]
-        == uri
-    )
+    assert f' src="{uri}"' in content(scenes, "fcpxml")
+    assert f"<pathurl>{uri}</pathurl>" in content(scenes, "fcp7")
+    assert f'"target_url": "{uri}"' in content(scenes, "otio")
 
 
 def test_a_windows_path_of_the_video_is_exported() -> None:
@@ -698,16 +675,6 @@ def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BasslError, match="unknown format 'avid'; supported: csv, edl"):
         export(scene_list([50]), tmp_path / "a.csv", "avid")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_video_is_never_overwritten(video: Path, tmp_path: Path) -> None:
-    copy = tmp_path / "video.csv"
-    copy.write_bytes(video.read_bytes())
-    (tmp_path / "link.csv").symlink_to(copy)
-    for path in (copy, tmp_path / "link.csv"):
-        with pytest.raises(BasslError, match="is an input of this command"):
-            export(scene_list([50], path=str(copy)), path)
-    assert copy.read_bytes() == video.read_bytes()
 
 
 def test_a_failed_export_keeps_the_old_file(tmp_path: Path) -> None:

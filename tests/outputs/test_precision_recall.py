@@ -2,7 +2,6 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import numpy as np
-import pytest
 from PIL import Image
 
 from pipelines.errors import BasslError
@@ -25,22 +24,6 @@ def test_an_svg_plot_names_both_models_and_their_scores(tmp_path: Path) -> None:
     text = "".join(ET.parse(tmp_path / "a.svg").getroot().itertext())
     for word in ("mine  AP", "theirs  AP", "chance  AP", "0.4", "calibration error", "recall of scene ends"):
         assert word in text
-
-
-@pytest.mark.parametrize("name", ["a.png", "a.svg"])
-def test_the_same_numbers_give_the_same_file(tmp_path: Path, name: str) -> None:
-    save_curves(tmp_path / name, {"mine": videos()}, 0.5)
-    first = (tmp_path / name).read_bytes()
-    save_curves(tmp_path / name, {"mine": videos()}, 0.5)
-    assert (tmp_path / name).read_bytes() == first
-
-
-def test_plotting_changes_no_global_state(tmp_path: Path) -> None:
-    import matplotlib as mpl
-
-    before = dict(mpl.rcParams)
-    save_curves(tmp_path / "a.png", {"mine": videos(2)}, 0.5)
-    assert dict(mpl.rcParams) == before
 
 
 def test_nothing_to_draw_gives_a_one_line_error(tmp_path: Path) -> None:

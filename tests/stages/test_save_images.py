@@ -133,22 +133,13 @@ def test_several_files_are_processed_and_a_bad_one_fails_alone(bassl: Bassl) -> 
     assert "4 images; wrote movie-images" in err
 
 
-def two_videos(movie: Path) -> None:
-    """``a.json`` and ``b/a.json``, of two videos of the same name."""
+def test_videos_with_the_same_name_do_not_overwrite_each_others_images(bassl: Bassl, movie: Path) -> None:
     for folder, cuts in ((Path(), CUTS), (Path("b"), CUTS[:1])):
         folder.mkdir(exist_ok=True)
         videos.truncated(movie, folder / "a.mp4", 1.0)
         scenes_of(folder / "a.mp4", cuts).save(folder / "a.json")
-
-
-def test_each_count_says_whose_images_they_are(bassl: Bassl, movie: Path) -> None:
-    two_videos(movie)
-    assert "a.json: 4 images; wrote a-images\n" in bassl("a.json", "scenes.json", "-n", 1).err
-
-
-def test_videos_with_the_same_name_do_not_overwrite_each_others_images(bassl: Bassl, movie: Path) -> None:
-    two_videos(movie)
     code, _, err = bassl("a.json", "b/a.json", "-n", 1, "--overwrite")
+    assert "a.json: 4 images; wrote a-images\n" in err
     assert (code, len(list(Path("a-images").iterdir()))) == (1, 4)
     assert "b/a.json: its images would have the names of those of a.json; save them alone, with -o" in err
     code, _, err = bassl("a.json", "b/a.json", "-o", "out", "-f", "$SCENE_NUMBER-$IMAGE_NUMBER", "--overwrite")

@@ -478,23 +478,16 @@ def test_videos_that_cannot_be_copied_in_clips_can_be_cut_exactly(name: str, sce
     assert [numbers(clip.path)[0] for clip in clips] == [0, *CUTS]
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_handles_of_a_part_of_a_video_end_with_the_video(
-    video: Path, scenes: SceneList, tmp_path: Path, exact: bool
-) -> None:
-    first, last = split(video, part_of(scenes), output=tmp_path / "out", exact=exact, expand=2.0)
-    assert (first.start, first.end) == (0.0, scenes.scenes[1].end + 2)
-    assert last.end == pytest.approx(scenes.video.duration, abs=0.01)
-    assert numbers(last.path)[-1] == FRAMES - 1
-
-
-def test_handles_of_a_part_end_with_the_video_also_where_its_clock_begins_later(tmp_path: Path) -> None:
-    late = videos.write_video(
-        tmp_path / "late.mkv", videos.pictures(FRAMES), container_options={"output_ts_offset": "30"}
+@pytest.mark.parametrize(("exact", "offset"), [(False, 0), (True, 0), (False, 30)], ids=["copy", "exact", "late clock"])
+def test_handles_of_a_part_of_a_video_end_with_the_video(tmp_path: Path, exact: bool, offset: int) -> None:
+    path = videos.write_video(
+        tmp_path / "video.mkv", videos.pictures(FRAMES, CUTS), container_options={"output_ts_offset": str(offset)}
     )
-    whole = scenes_of(late)
-    (*_, last) = split(late, part_of(whole), output=tmp_path / "out", expand=5.0)
+    whole = scenes_of(path)
+    first, last = split(path, part_of(whole), output=tmp_path / "out", exact=exact, expand=2.0)
+    assert (first.start, first.end) == (0.0, whole.scenes[1].end + 2)
     assert last.end == pytest.approx(whole.video.duration, abs=0.01)
+    assert numbers(last.path)[-1] == FRAMES - 1
 
 
 def test_existing_pieces_are_replaced_only_with_overwrite(video: Path, scenes: SceneList, tmp_path: Path) -> None:

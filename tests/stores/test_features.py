@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import zlib
 from dataclasses import replace
 from pathlib import Path
@@ -199,6 +200,7 @@ def _damaged(store: Path) -> None:
 
 
 MISFITS = {
+    "a file": (lambda store: (shutil.rmtree(store), store.touch()), ["is a file, not a feature store"]),
     "no folder": (lambda store: store.rename(store.with_name("y")), ["no such feature store", "bassl encode"]),
     "a missing video": (_without_b, ["has no features of b, which is in", "index.h5"]),
     "a damaged file": (_damaged, ["b.h5", "cut short", "delete it"]),
@@ -232,11 +234,6 @@ def test_stores_that_do_not_fit_the_index_are_refused(tmp_path: Path, name: str)
     features_of(index, [store])
     change(store)
     refusal(lambda: features_of(index, [store]), store, *words)
-
-
-def test_a_file_in_place_of_a_store_is_refused(tmp_path: Path) -> None:
-    path = write_features(tmp_path, "x", "a", features())
-    refusal(lambda: features_of(indexed(tmp_path), [path]), path, "is a file, not a feature store")
 
 
 def test_features_of_other_shots_are_refused_and_not_current(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from pipelines.stores.index import (
     MAX_FRAME,
     NO_LABEL,
     Index,
+    IndexedVideo,
     joined,
     read_index,
     save_index,
@@ -175,11 +176,13 @@ def test_the_same_videos_give_the_same_bytes(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["one.h5", "other.h5"]
 
 
-def test_index_and_stores_can_be_moved_together(tmp_path: Path) -> None:
-    data = tmp_path / "here" / "data"
-    (data / "keyframes").mkdir(parents=True)
-    (data / "keyframes" / "a.h5").touch()
+def test_index_and_stores_can_be_moved_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = Path("data")
+    (tmp_path / "here" / data / "keyframes").mkdir(parents=True)
+    (tmp_path / "here" / data / "keyframes" / "a.h5").touch()
+    monkeypatch.chdir(tmp_path / "here")
     written(data / "index.h5", pictured("a", data / "keyframes"), features={"f": data / "features" / "f.h5"})
+    monkeypatch.chdir("/")
     shutil.move(tmp_path / "here", tmp_path / "there")
     index = read_index(tmp_path / "there" / "data" / "index.h5")
     assert index.keyframe_sources[0] is not None
@@ -195,29 +198,30 @@ def test_an_index_behind_a_link_finds_its_keyframes(tmp_path: Path) -> None:
     assert read_index(tmp_path / "elsewhere" / "index.h5").keyframe_sources == (one.keyframe_source,)
 
 
-def test_stored_paths_are_relative_to_the_index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "data" / "keyframes").mkdir(parents=True)
-    (tmp_path / "data" / "keyframes" / "a.h5").touch()
-    monkeypatch.chdir(tmp_path)
-    written(Path("data/index.h5"), pictured("a", Path("data/keyframes")))
-    monkeypatch.chdir("/")
-    [place] = read_index(tmp_path / "data" / "index.h5").keyframe_sources
-    assert place is not None
-    assert place.exists()
-
-
 # What cannot be an index
 
 
-def test_two_videos_with_one_id_are_refused_with_both_sources(tmp_path: Path) -> None:
-    twins = [video("a", source="x/a.h5"), video("b"), video("a", source="y/a.h5")]
-    refusal(lambda: save_index(joined(tmp_path / "i.h5", twins, {})), "i.h5", "'a'", "x/a.h5", "y/a.h5")
-    assert not list(tmp_path.iterdir())
+UNFIT_VIDEOS: dict[str, tuple[Callable[[Path], list[IndexedVideo]], tuple[str, ...]]] = {
+    "none": (lambda folder: [], ("at least one video",)),
+    "one id twice": (
+        lambda folder: [video("a", source="x/a.h5"), video("b"), video("a", source="y/a.h5")],
+        ("'a'", "x/a.h5", "y/a.h5"),
+    ),
+    "different numbers of keyframes": (
+        lambda folder: [pictured("a", folder, images=1), pictured("b", folder, images=3), video("c")],
+        ("1 (a.txt), 3 (b.txt)",),
+    ),
+    "a name that is not UTF-8": (
+        lambda folder: [video(source=b"caf\xe9.h5".decode(errors="surrogateescape"))],
+        ("caf\\udce9.h5", "not UTF-8"),
+    ),
+}
 
 
-def test_different_numbers_of_keyframes_are_refused(tmp_path: Path) -> None:
-    mixed = [pictured("a", tmp_path, images=1), pictured("b", tmp_path, images=3), video("c")]
-    refusal(lambda: save_index(joined(tmp_path / "i.h5", mixed, {})), "i.h5", "1 (a.txt), 3 (b.txt)")
+@pytest.mark.parametrize("name", UNFIT_VIDEOS)
+def test_videos_that_cannot_be_one_index_are_refused(tmp_path: Path, name: str) -> None:
+    videos, words = UNFIT_VIDEOS[name]
+    refusal(lambda: save_index(joined(tmp_path / "i.h5", videos(tmp_path), {})), "i.h5", *words)
     assert not list(tmp_path.iterdir())
 
 
@@ -259,15 +263,6 @@ def test_contradictory_content_is_not_written(tmp_path: Path, name: str) -> None
 def test_the_largest_valid_frame_number_is_accepted(tmp_path: Path) -> None:
     index = written(tmp_path / "i.h5", video(frames=video().frames + MAX_FRAME - 40))
     assert index.frames[-1].tolist() == [MAX_FRAME - 10, MAX_FRAME]
-
-
-def test_an_index_without_videos_is_refused(tmp_path: Path) -> None:
-    refusal(lambda: save_index(joined(tmp_path / "i.h5", [], {})), "i.h5", "at least one video")
-
-
-def test_names_that_are_not_utf_8_are_refused(tmp_path: Path) -> None:
-    odd = video(source=b"caf\xe9.h5".decode(errors="surrogateescape"))
-    refusal(lambda: save_index(joined(tmp_path / "i.h5", [odd], {})), "i.h5", "caf\\udce9.h5", "not UTF-8")
 
 
 # Damage

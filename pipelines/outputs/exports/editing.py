@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from pipelines.outputs.exports.segments import add_element, add_texts, document, segments_of, video_name
+from pipelines.outputs.exports.segments import add_element, add_elements, document, segments_of, video_name
 from pipelines.outputs.exports.timeline import Clip, Timeline, parse_smpte, smpte, timecode_base, timeline_of
 from pipelines.scenes import SceneList, timecode
 
@@ -189,17 +189,16 @@ def fcp7(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
     with ``markers`` the video with a marker at the start of each."""
     timeline = timeline_of(scenes, shots)
     timeline = timeline.with_markers() if markers else timeline
+    size = {"width": timeline.video.width, "height": timeline.video.height}
+    channels = range(1, timeline.channels + 1)
     root = Element("xmeml", version="5")
     sequence = add_element(root, "sequence", id="sequence-1")
-    add_texts(sequence, {"name": timeline.name, "duration": timeline.clips_length})
-    _rate(sequence, timeline)
-    _timecode(sequence, timeline, 0)
+    add_elements(sequence, {"name": timeline.name, "duration": timeline.clips_length})
+    add_elements(sequence, _rate(timeline) | _timecode(timeline, 0))
     tracks = add_element(sequence, "media")
     video = add_element(tracks, "video")
-    characteristics = _add_characteristics(add_element(video, "format"), timeline)
-    _rate(characteristics, timeline)
+    add_elements(video, {"format": {"samplecharacteristics": size | _rate(timeline)}})
     video_track = add_element(video, "track")
-    channels = range(1, timeline.channels + 1)
     audio = add_element(tracks, "audio") if channels else None
     audio_tracks = [] if audio is None else [add_element(audio, "track") for _ in channels]
     for clip in timeline.clips:
@@ -207,36 +206,31 @@ def fcp7(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
         items += [
             _clip_item(track, timeline, clip, "audio", c) for c, track in zip(channels, audio_tracks, strict=True)
         ]
+        if clip.number == 1:  # the file is described once, then referenced by id
+            media: dict[str, object] = {"video": {"samplecharacteristics": size}}
+            if channels:
+                sampling = {"samplerate": timeline.video.sound_rate or 0}
+                media["audio"] = {"samplecharacteristics": sampling, "channelcount": timeline.channels}
+            (file,) = items[0].iter("file")
+            add_elements(file, {"name": timeline.file, "pathurl": timeline.uri} | _rate(timeline))
+            add_elements(file, {"duration": timeline.length} | _timecode(timeline, timeline.source_start))
+            add_elements(file, {"media": media})
         for item in items if channels else ():
             for track, kind in enumerate(["video", *("audio" for _ in channels)]):
-                texts = {"linkclipref": _item_id(clip, track), "mediatype": kind}
-                texts |= {"trackindex": str(max(1, track)), "clipindex": str(clip.number)}
-                add_texts(add_element(item, "link"), texts)
+                place = {"trackindex": max(1, track), "clipindex": clip.number}
+                add_elements(item, {"link": {"linkclipref": _item_id(clip, track), "mediatype": kind} | place})
     for mark in timeline.markers:
-        texts = {"name": mark.name, "comment": "", "in": str(mark.start), "out": "-1"}
-        add_texts(add_element(sequence, "marker"), texts)
+        add_elements(sequence, {"marker": {"name": mark.name, "comment": "", "in": mark.start, "out": -1}})
     return document(root, "xmeml")
 
 
 def _clip_item(track: Element, timeline: Timeline, clip: Clip, kind: str, channel: int) -> Element:
     item = add_element(track, "clipitem", id=_item_id(clip, channel))
-    add_texts(item, {"name": clip.name, "enabled": "TRUE", "duration": timeline.length})
-    _rate(item, timeline)
-    add_texts(item, {"start": clip.at, "end": clip.at + clip.length, "in": clip.start, "out": clip.end})
-    file = add_element(item, "file", id="file-1")
-    if clip.number == 1 and kind == "video":  # described once, then referenced by id
-        add_texts(file, {"name": timeline.file, "pathurl": timeline.uri})
-        _rate(file, timeline)
-        add_element(file, "duration", timeline.length)
-        _timecode(file, timeline, timeline.source_start)
-        content = add_element(file, "media")
-        _add_characteristics(add_element(content, "video"), timeline)
-        if timeline.channels:
-            sound = add_element(content, "audio")
-            add_element(add_element(sound, "samplecharacteristics"), "samplerate", timeline.video.sound_rate or 0)
-            add_element(sound, "channelcount", timeline.channels)
+    add_elements(item, {"name": clip.name, "enabled": "TRUE", "duration": timeline.length} | _rate(timeline))
+    add_elements(item, {"start": clip.at, "end": clip.at + clip.length, "in": clip.start, "out": clip.end})
+    add_element(item, "file", id="file-1")
     if kind == "audio":
-        add_texts(add_element(item, "sourcetrack"), {"mediatype": kind, "trackindex": channel})
+        add_elements(item, {"sourcetrack": {"mediatype": kind, "trackindex": channel}})
     return item
 
 
@@ -244,20 +238,11 @@ def _item_id(clip: Clip, channel: int) -> str:
     return f"clip-{clip.number}-{channel}"
 
 
-def _add_characteristics(parent: Element, timeline: Timeline) -> Element:
-    characteristics = add_element(parent, "samplecharacteristics")
-    add_texts(characteristics, {"width": timeline.video.width, "height": timeline.video.height})
-    return characteristics
-
-
-def _rate(parent: Element, timeline: Timeline) -> None:
+def _rate(timeline: Timeline) -> dict[str, object]:
     ntsc = "TRUE" if timeline.rate.denominator == 1001 else "FALSE"
-    add_texts(add_element(parent, "rate"), {"timebase": timecode_base(timeline.rate), "ntsc": ntsc})
+    return {"rate": {"timebase": timecode_base(timeline.rate), "ntsc": ntsc}}
 
 
-def _timecode(parent: Element, timeline: Timeline, frame: int) -> None:
-    timecode = add_element(parent, "timecode")
-    _rate(timecode, timeline)
-    add_element(timecode, "string", smpte(frame, timeline.rate, timeline.drop))
-    add_element(timecode, "frame", frame)
-    add_element(timecode, "displayformat", "DF" if timeline.drop else "NDF")
+def _timecode(timeline: Timeline, frame: int) -> dict[str, object]:
+    label = {"string": smpte(frame, timeline.rate, timeline.drop), "frame": frame}
+    return {"timecode": _rate(timeline) | label | {"displayformat": "DF" if timeline.drop else "NDF"}}

@@ -17,7 +17,7 @@ from pathlib import PureWindowsPath
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from pipelines.outputs.exports.segments import add_element, add_texts, document, segments_of
+from pipelines.outputs.exports.segments import add_element, add_elements, document, segments_of
 from pipelines.outputs.exports.timeline import edit_rate, timeline_frames
 from pipelines.outputs.tables import no_formula
 from pipelines.scenes import SceneList, entry, timecode
@@ -114,14 +114,10 @@ def cvat(scenes: SceneList, shots: bool = False) -> str:
     scene."""
     kind = "Shot" if shots else "Scene"
     size = {"width": str(scenes.video.width), "height": str(scenes.video.height)}
+    attribute = {"name": "name", "mutable": "False", "input_type": "text"}
+    label = {"name": kind, "attributes": {"attribute": attribute}}
     root = ElementTree.Element("annotations")
-    add_element(root, "version", "1.1")
-    task = add_element(add_element(root, "meta"), "task")
-    label = add_element(add_element(task, "labels"), "label")
-    add_element(label, "name", kind)
-    attribute = add_element(add_element(label, "attributes"), "attribute")
-    add_texts(attribute, {"name": "name", "mutable": "False", "input_type": "text"})
-    add_texts(add_element(task, "original_size"), size)
+    add_elements(root, {"version": "1.1", "meta": {"task": {"labels": {"label": label}, "original_size": size}}})
     for segment in segments_of(scenes, shots):
         frame = segment.start_frame
         image = add_element(root, "image", id=str(frame), name=f"frame_{frame:06d}", **size)
@@ -140,10 +136,9 @@ def matroska_chapters(scenes: SceneList, shots: bool = False) -> str:
     edition = add_element(root, "EditionEntry")
     for segment in segments_of(scenes, shots):
         atom = add_element(edition, "ChapterAtom")
-        start, end = _nanoseconds(segment.start), _nanoseconds(segment.end)
-        add_texts(atom, {"ChapterTimeStart": start, "ChapterTimeEnd": end})
-        display = add_element(atom, "ChapterDisplay")
-        add_texts(display, {"ChapterString": segment.name, "ChapterLanguage": "und"})
+        display = {"ChapterString": segment.name, "ChapterLanguage": "und"}
+        times = {"ChapterTimeStart": _nanoseconds(segment.start), "ChapterTimeEnd": _nanoseconds(segment.end)}
+        add_elements(atom, {**times, "ChapterDisplay": display})
     return document(root)
 
 

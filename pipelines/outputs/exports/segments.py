@@ -71,10 +71,13 @@ def add_element(parent: Element, tag: str, text: object = None, **attributes: st
     return element
 
 
-def add_texts(parent: Element, texts: Mapping[str, object]) -> None:
-    """Add elements with these texts, by tag, to ``parent``."""
-    for tag, text in texts.items():
-        add_element(parent, tag, text)
+def add_elements(parent: Element, contents: Mapping[str, object]) -> None:
+    """Add elements to ``parent``, by tag, each with a text, or with elements if its content is a mapping."""
+    for tag, content in contents.items():
+        if isinstance(content, Mapping):
+            add_elements(add_element(parent, tag), content)
+        else:
+            add_element(parent, tag, content)
 
 
 def document(root: Element, doctype: str = "") -> str:

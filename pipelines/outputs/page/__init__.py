@@ -158,13 +158,9 @@ def _address(video: Path | None, page_path: Path) -> str | None:
 
 def _brief(result: SceneList) -> list[str]:
     """Facts in the header: size and rate of the video, detector, encoder and model."""
-    video, settings = result.video, result.settings
-    names = [settings.get(name) for name in ("detector", "encoder", "model")]
-    return [
-        f"{video.width} × {video.height}",
-        f"{round(video.frame_rate, 3):g} frames/s",
-        *(one_line(name) for name in names if isinstance(name, str)),
-    ]
+    size, rate = f"{result.video.width} × {result.video.height}", f"{round(result.video.frame_rate, 3):g} frames/s"
+    names = [result.settings.get(name) for name in ("detector", "encoder", "model")]
+    return [size, rate, *(one_line(name) for name in names if isinstance(name, str))]
 
 
 def _facts(result: SceneList) -> list[tuple[str, str]]:

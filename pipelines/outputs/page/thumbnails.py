@@ -15,8 +15,7 @@ from PIL import Image
 from pipelines.processes import cores
 
 TYPE = "image/webp"
-BUDGET = 20 * 10**6
-"""Bytes of all images of a page in base64: with 3,000 shots 6.6 kB each."""
+BUDGET = 20 * 10**6  # bytes of all images of a page in base64: with 3,000 shots 6.6 kB each
 
 # Width and WebP quality, best first. On a page an image is 100 to 250 pixels wide, twice as many on a high-density
 # screen.

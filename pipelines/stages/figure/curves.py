@@ -19,15 +19,57 @@ from pipelines.training.run_folder import LOG, VALIDATION, read_log
 
 _POSITIONS = ("step", "epoch", "seed")
 _SPEEDS = ("windows_per_second", "shots_per_second", "waiting")
+_LINES = (BLUE, VERMILLION, GREEN, PURPLE, BLACK, ORANGE, SKY)
+_DASHES = ("-", "--", "-.", ":")
+_FEW = 20  # curves with at most this many points have markers, because a single point has no line
+
+
+@dataclass(frozen=True, eq=False)
+class Curve:
+    """One quantity of one run."""
+
+    steps: NDArray[np.float64]  # (N,) of training, increasing
+    values: NDArray[np.float64]  # (N,); the mean over seeds
+    low: NDArray[np.float64]  # low, high: (N,) minimum and maximum over seeds
+    high: NDArray[np.float64]
 
 
 def curves(runs: Sequence[Path], names: Sequence[str]) -> Figure:
-    """The figure of :func:`pipelines.stages.figure.draw_curves`, with the ``names`` of the runs."""
+    """The figure of :func:`pipelines.stages.figure.draw_curves`, with the ``names`` of the runs: a panel per quantity,
+    a line per run, and a band from minimum to maximum over seeds."""
     panels: dict[str, dict[str, Curve]] = {}
     for name, run in zip(names, runs, strict=True):
         for quantity, curve in _curves(run).items():
             panels.setdefault(quantity, {})[name] = curve
-    return curve_figure(panels, names)
+    columns = min(len(panels), COLUMNS)
+    rows = -(-len(panels) // columns)
+    longest = max(float(curve.steps[-1]) for lines in panels.values() for curve in lines.values())
+    looks: dict[str, dict[str, Any]] = {
+        name: {"color": _LINES[i % len(_LINES)], "linestyle": _DASHES[i % len(_DASHES)], "linewidth": 1.4}
+        for i, name in enumerate(names)
+    }
+    with plot_style():
+        figure = Figure(figsize=(max(2.5 * columns, 4.5), 1.9 * rows + 0.5), layout="constrained")
+        for number, (quantity, lines) in enumerate(panels.items()):
+            panel = figure.add_subplot(rows, columns, number + 1)
+            few = max(len(curve.steps) for curve in lines.values()) <= _FEW
+            for name, curve in lines.items():
+                panel.plot(curve.steps, curve.values, marker="o" if few else "", markersize=3, **looks[name])
+                if (curve.low < curve.high).any():
+                    panel.fill_between(
+                        curve.steps, curve.low, curve.high, color=looks[name]["color"], alpha=0.18, linewidth=0
+                    )
+            panel.set_title(shorten(quantity.replace("_", " ")), fontsize=9)
+            panel.set_xlim(0, longest * 1.02)
+            panel.xaxis.set_major_locator(MaxNLocator(4, integer=True))
+            panel.xaxis.set_major_formatter("{x:,.0f}")
+            panel.tick_params(labelsize=8)
+            if number >= len(panels) - columns:
+                panel.set_xlabel("step", fontsize=8)
+        handles = [Line2D([], [], **look) for look in looks.values()]
+        labels, columns = [shorten(name) for name in names], min(len(names), 3)
+        figure.legend(handles, labels, loc="outside upper center", ncols=columns, handlelength=3)
+    return figure
 
 
 def _curves(run: Path) -> dict[str, Curve]:
@@ -59,54 +101,3 @@ def _curve(rows: Sequence[Mapping[str, float]], quantity: str, offsets: Mapping[
     steps = sorted(values)
     mean, low, high = (np.array([reduce(values[step]) for step in steps]) for reduce in (np.mean, np.min, np.max))
     return Curve(np.array(steps), mean, low, high)
-
-
-_LINES = (BLUE, VERMILLION, GREEN, PURPLE, BLACK, ORANGE, SKY)
-_DASHES = ("-", "--", "-.", ":")
-_FEW = 20
-"""Curves with at most this many points have markers, because a single point has no line."""
-
-
-@dataclass(frozen=True, eq=False)
-class Curve:
-    """One quantity of one run."""
-
-    steps: NDArray[np.float64]  # (N,) of training, increasing
-    values: NDArray[np.float64]  # (N,); the mean over seeds
-    low: NDArray[np.float64]  # low, high: (N,) minimum and maximum over seeds
-    high: NDArray[np.float64]
-
-
-def curve_figure(panels: Mapping[str, Mapping[str, Curve]], runs: Sequence[str]) -> Figure:
-    """Training curves by quantity and run: a panel per quantity, a line per run in the order of ``runs``, and a band
-    from minimum to maximum over seeds."""
-    columns = min(len(panels), COLUMNS)
-    rows = -(-len(panels) // columns)
-    longest = max(float(curve.steps[-1]) for curves in panels.values() for curve in curves.values())
-    looks: dict[str, dict[str, Any]] = {
-        run: {"color": _LINES[i % len(_LINES)], "linestyle": _DASHES[i % len(_DASHES)], "linewidth": 1.4}
-        for i, run in enumerate(runs)
-    }
-    with plot_style():
-        figure = Figure(figsize=(max(2.5 * columns, 4.5), 1.9 * rows + 0.5), layout="constrained")
-        for number, (quantity, curves) in enumerate(panels.items()):
-            panel = figure.add_subplot(rows, columns, number + 1)
-            few = max(len(curve.steps) for curve in curves.values()) <= _FEW
-            for run, curve in curves.items():
-                panel.plot(curve.steps, curve.values, marker="o" if few else "", markersize=3, **looks[run])
-                if (curve.low < curve.high).any():
-                    panel.fill_between(
-                        curve.steps, curve.low, curve.high, color=looks[run]["color"], alpha=0.18, linewidth=0
-                    )
-            panel.set_title(shorten(quantity.replace("_", " ")), fontsize=9)
-            panel.set_xlim(0, longest * 1.02)
-            panel.xaxis.set_major_locator(MaxNLocator(4, integer=True))
-            panel.xaxis.set_major_formatter("{x:,.0f}")
-            panel.tick_params(labelsize=8)
-            if number >= len(panels) - columns:
-                panel.set_xlabel("step", fontsize=8)
-        handles = [Line2D([], [], **look) for look in looks.values()]
-        figure.legend(
-            handles, [shorten(run) for run in runs], loc="outside upper center", ncols=min(len(runs), 3), handlelength=3
-        )
-    return figure

@@ -23,8 +23,7 @@ from pipelines.stages.figure.videos import images_of, scene_ends, select_by_id, 
 from pipelines.stores.features import features_of, is_store
 from pipelines.stores.index import Index, window_rows
 
-_MOST_IMAGES = 48
-"""Above a matrix; more would be too small to recognize."""
+_MOST_IMAGES = 48  # above a matrix; more would be too small to recognize
 _WINDOWS_AT_A_TIME = 256
 
 

@@ -17,8 +17,7 @@ from pipelines.models.encoders import encoder_for
 from pipelines.stores.features import JOINED, find_features, having, is_store
 from pipelines.stores.index import Index, read_index
 
-_IMAGE_WIDTH = 200
-"""Pixels: enough for one of sixteen shots in print."""
+_IMAGE_WIDTH = 200  # pixels: enough for one of sixteen shots in print
 
 
 def select_by_id(path: Path, name: str | None) -> Index:
