@@ -5,11 +5,13 @@ from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
+import av
 import numpy as np
 
 from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.parsing import fault, quote, read_text
 from pipelines.errors import VideoError
+from pipelines.video.containers import open_container
 from pipelines.video.inputs import VIDEO_ENDINGS
 
 CHAPTER_ENDINGS = (".xml", ".ffmetadata", ".ffmeta")
@@ -67,10 +69,6 @@ def _of_matroska(path: Path) -> list[tuple[float, float | None]]:
 
 
 def _of_container(path: Path) -> list[tuple[float, float | None]]:
-    import av  # start-up time: FFmpeg
-
-    from pipelines.video.containers import open_container  # start-up time: FFmpeg
-
     metadata = path.suffix.lower() in CHAPTER_ENDINGS
     try:
         with av.open(f"file:{path}", format="ffmetadata") if metadata else open_container(path) as container:

@@ -37,7 +37,7 @@ def put_chapters(path: Path, *starts: float) -> Path:
 
 
 def put_npz(folder: Path | str, name: str = "01", size: int = 4, **changes: Any) -> Path:
-    """Features, shots and scene ends of a video of three shots."""
+    """Features, shots and scene ends of a video of three shots; arrays that are None are left out."""
     path = Path(folder, f"{name}.npz")
     path.parent.mkdir(parents=True, exist_ok=True)
     arrays = {
@@ -46,7 +46,7 @@ def put_npz(folder: Path | str, name: str = "01", size: int = 4, **changes: Any)
         "scene_end": np.array([0, 1, 0], np.uint8),
         **changes,
     }
-    np.savez(path, **arrays)
+    np.savez_compressed(path, **{name: array for name, array in arrays.items() if array is not None})
     return path
 
 

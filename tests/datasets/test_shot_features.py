@@ -12,24 +12,11 @@ import pytest
 from pipelines.datasets.shot_features import read_shot_feature_folder, read_shot_features
 from pipelines.errors import DatasetError
 from pipelines.stores.index import ASSUMED_FRAME_RATE
+from tests.datasets.annotation_files import put_npz
 from tests.running import PUBLISHED
 from tests.small_stores import refusal
 
-
-def good_arrays() -> dict[str, Any]:
-    return {
-        "features": np.arange(12, dtype=np.float16).reshape(3, 4),
-        "shots": np.array([[0, 10], [10, 25], [30, 31]], dtype=np.int64),
-        "scene_end": np.array([0, 1, 0], dtype=np.uint8),
-    }
-
-
-def write(folder: Path, name: str = "01.npz", **changes: Any) -> Path:
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    arrays = {**good_arrays(), **changes}
-    np.savez_compressed(path, **{name: array for name, array in arrays.items() if array is not None})
-    return path
+SHOTS = np.array([[0, 10], [10, 25], [30, 31]])
 
 
 def fault(path: Path) -> str:
@@ -37,28 +24,29 @@ def fault(path: Path) -> str:
 
 
 def test_a_valid_feature_file_is_read_unchanged(tmp_path: Path) -> None:
-    video = read_shot_features(write(tmp_path / "bbc", "07.npz"))
+    path = put_npz(tmp_path / "bbc", "07")
+    video = read_shot_features(path)
     assert video.video_id == "bbc/07"
     assert video.features.dtype == np.float32
-    np.testing.assert_array_equal(video.features, good_arrays()["features"])
-    np.testing.assert_array_equal(video.shots, good_arrays()["shots"])
+    np.testing.assert_array_equal(video.features, np.load(path)["features"])
+    np.testing.assert_array_equal(video.shots, SHOTS)
     np.testing.assert_array_equal(video.scene_end, [0, 1, 0])
     np.testing.assert_array_equal(video.seconds, np.array([10, 15, 1]) / ASSUMED_FRAME_RATE)
 
 
 def test_colour_and_frame_rate_are_read_where_a_file_has_them(tmp_path: Path) -> None:
-    plain = read_shot_features(write(tmp_path, "plain.npz"))
+    plain = read_shot_features(put_npz(tmp_path, "plain"))
     assert plain.colour is None
     assert plain.frame_rate is None
     np.testing.assert_allclose(plain.seconds, np.array([10, 15, 1]) / 25)
     counts = np.array([[1, 3], [2, 2], [0, 8]], np.float16)
-    video = read_shot_features(write(tmp_path, colour=counts, frame_rate=np.array(50)))
+    video = read_shot_features(put_npz(tmp_path, colour=counts, frame_rate=np.array(50)))
     np.testing.assert_allclose(video.colour, [[0.25, 0.75], [0.5, 0.5], [0, 1]])
     np.testing.assert_allclose(video.seconds, np.array([10, 15, 1]) / 50)
 
 
 def test_a_frame_in_two_shots_is_assigned_to_the_later_one(tmp_path: Path) -> None:
-    video = read_shot_features(write(tmp_path, shots=np.array([[0, 10], [9, 25], [24, 31]])))
+    video = read_shot_features(put_npz(tmp_path, shots=np.array([[0, 10], [9, 25], [24, 31]])))
     np.testing.assert_array_equal(video.shots, [[0, 9], [9, 24], [24, 31]])
 
 
@@ -77,7 +65,7 @@ def test_a_frame_in_two_shots_is_assigned_to_the_later_one(tmp_path: Path) -> No
         ({"features": np.array([[0.0], [1e300], [0.0]], np.float64)}, "features of shot 1 are not all finite"),
         ({"shots": np.zeros((2, 2), np.int64)}, "shots must be int64 (3, 2), not int64 (2, 2)"),
         ({"shots": np.zeros(3, np.int64)}, "shots must be int64 (3, 2)"),
-        ({"shots": good_arrays()["shots"].astype(np.float64)}, "shots must be int64 (3, 2), not float64"),
+        ({"shots": SHOTS.astype(np.float64)}, "shots must be int64 (3, 2), not float64"),
         ({"shots": np.array([[0, 10], [10, 10], [30, 31]])}, "shot 1, from 10 to 10, is empty"),
         ({"shots": np.array([[0, 10], [12, 11], [30, 31]])}, "shot 1, from 12 to 11, is empty or ends before"),
         (
@@ -103,14 +91,14 @@ def test_a_frame_in_two_shots_is_assigned_to_the_later_one(tmp_path: Path) -> No
     ],
 )
 def test_arrays_that_contradict_the_layout_are_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
-    assert words in fault(write(tmp_path, **changes))
+    assert words in fault(put_npz(tmp_path, **changes))
 
 
 def test_a_file_that_is_not_an_npz_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.npz"
     bare = BytesIO()
     np.save(bare, np.zeros((3, 4)))
-    for content in (b"features\n", b"", pickle.dumps(good_arrays()), bare.getvalue()):
+    for content in (b"features\n", b"", pickle.dumps({"shots": SHOTS}), bare.getvalue()):
         path.write_bytes(content)
         assert "not an .npz file" in fault(path)
     assert "no such file" in fault(tmp_path / "none.npz")
@@ -118,7 +106,7 @@ def test_a_file_that_is_not_an_npz_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
-    path = write(tmp_path, features=np.random.default_rng(0).normal(size=(3, 400)).astype(np.float32))
+    path = put_npz(tmp_path, features=np.random.default_rng(0).normal(size=(3, 400)).astype(np.float32))
     content = path.read_bytes()
     for share in (0.1, 0.5, 0.9, 0.99):
         path.write_bytes(content[: int(len(content) * share)])
@@ -128,12 +116,12 @@ def test_a_damaged_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_array_of_objects_is_never_unpickled(tmp_path: Path) -> None:
-    assert "cannot be read" in fault(write(tmp_path, features=np.array([[None] * 4] * 3, dtype=object)))
+    assert "cannot be read" in fault(put_npz(tmp_path, features=np.array([[None] * 4] * 3, dtype=object)))
 
 
 def test_a_folder_is_read_recursively_in_order(tmp_path: Path) -> None:
-    for name in ("ovsd/02.npz", "bbc/10.npz", "bbc/09.npz"):
-        write(tmp_path, name)
+    for name in ("ovsd/02", "bbc/10", "bbc/09"):
+        put_npz(tmp_path, name)
     (tmp_path / "titles.json").write_text("{}")
     assert [video.video_id for video in read_shot_feature_folder(tmp_path)] == ["bbc/09", "bbc/10", "ovsd/02"]
 
@@ -141,8 +129,8 @@ def test_a_folder_is_read_recursively_in_order(tmp_path: Path) -> None:
 def test_a_folder_without_usable_feature_files_is_refused(tmp_path: Path) -> None:
     refusal(lambda: read_shot_feature_folder(tmp_path / "none"), "not a folder", error=DatasetError)
     refusal(lambda: read_shot_feature_folder(tmp_path), "contains no .npz file", error=DatasetError)
-    write(tmp_path, "a/bbc/01.npz")
-    write(tmp_path, "b/bbc/01.npz")
+    put_npz(tmp_path, "a/bbc/01")
+    put_npz(tmp_path, "b/bbc/01")
     refusal(lambda: read_shot_feature_folder(tmp_path), "same video id", error=DatasetError)
 
 
@@ -158,12 +146,12 @@ def test_the_public_data_sets_are_read_completely() -> None:
 
 
 def test_an_array_that_claims_a_huge_size_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    path = write(tmp_path)
+    path = put_npz(tmp_path)
     with zipfile.ZipFile(path, "w") as archive, archive.open("features.npy", "w") as member:
         header = {"descr": "<f4", "fortran_order": False, "shape": (10**12, 1000)}
         np.lib.format.write_array_header_1_0(member, header)  # type: ignore[no-untyped-call]
     assert "cannot be read" in fault(path)
-    content = bytearray(write(tmp_path).read_bytes())
+    content = bytearray(put_npz(tmp_path).read_bytes())
     at = content.rfind(b"features.npy") - 46  # its entry in the directory of the archive
     content[at + 24 : at + 28] = (2**31).to_bytes(4, "little")
     path.write_bytes(content)

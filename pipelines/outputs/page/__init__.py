@@ -82,7 +82,11 @@ def save_page(
         else None,
         "truth": None if truth is None else vars(truth),
     }
-    settings = {name: value for name, value in result.settings.items() if value is not None}
+    settings = {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in result.settings.items()
+        if value is not None
+    }
     _write(
         path,
         "page.html",
@@ -94,7 +98,7 @@ def save_page(
         result=result,
         save_as=one_line(save_as),
         scenes=[{**vars(scene), "name": scene.name and one_line(scene.name)} for scene in result.scenes],
-        settings=[(one_line(name.replace("_", " ")), _as_text(value)) for name, value in settings.items()],
+        settings=[(one_line(name.replace("_", " ")), one_line(value)) for name, value in settings.items()],
         title=video_name(result) or "video",
     )
 
@@ -176,10 +180,6 @@ def _facts(result: SceneList) -> list[tuple[str, str]]:
         ("frames", f"{last.end_frame - first.start_frame:,}"),
         ("shots", f"{len(result.shots):,}"),
     ]
-
-
-def _as_text(value: Any) -> str:
-    return one_line(value if isinstance(value, str) else json.dumps(value))
 
 
 # Of a strip, in its own units; narrower scenes than the last have no image.
