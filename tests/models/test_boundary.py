@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.models import torch_networks
+from pipelines.models import relational_network, torch_networks
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import KIND, BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
@@ -74,23 +74,21 @@ def test_the_ms_lstm_reads_a_video_in_sequences(shots: int) -> None:
     np.testing.assert_allclose(model.logits(features, durations), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_the_built_in_model_reads_features_of_any_encoder() -> None:
-    model = open_model().boundary_model()
-    assert (model.crn, model.encoder, model.width, model.shape.neighbors) == ("relational", None, None, 4)
-
-
 @pytest.mark.parametrize("crn", KINDS)
 def test_limiting_memory_does_not_change_scores(crn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model, (features, durations) = model_of(crn), video(40)
     whole = model.logits(features, durations)
     monkeypatch.setattr(torch_networks, "WINDOWS_AT_A_TIME", 7)
+    monkeypatch.setattr(relational_network, "BATCH", 7)
     np.testing.assert_allclose(model.logits(features, durations), whole, rtol=1e-4, atol=1e-6)
 
 
 @pytest.mark.parametrize("crn", KINDS)
-def test_scores_are_deterministic_without_dropout_and_calibrated(crn: str) -> None:
+def test_scores_are_deterministic_without_dropout_calibrated_and_do_not_change_their_input(crn: str) -> None:
     model, (features, durations) = model_of(crn, calibration=Calibration(3.0, -0.2)), video(9)
     scores = model.score(features, durations)
+    for array, same in zip((features, durations), video(9), strict=True):
+        np.testing.assert_array_equal(array, same)
     assert scores.dtype == np.float64
     assert ((scores > 0) & (scores < 1)).all()
     np.testing.assert_array_equal(model.score(features, durations), scores)
@@ -105,10 +103,11 @@ def test_a_network_in_double_precision_gives_the_same_scores(crn: str) -> None:
     np.testing.assert_allclose(model.logits(features, durations), single, rtol=1e-4, atol=1e-6)
 
 
-def test_half_precision_features_are_accepted() -> None:
-    model, (features, durations) = model_of("mlp"), video(9)
-    half = features.astype(np.float16)
-    np.testing.assert_array_equal(model.score(half, durations), model.score(half.astype(np.float32), durations))
+@pytest.mark.parametrize("crn", KINDS)
+def test_half_precision_features_and_whole_seconds_are_accepted(crn: str) -> None:
+    model, half, seconds = model_of(crn), video(9)[0].astype(np.float16), np.arange(1, 10)
+    expected = model.score(half.astype(np.float32), seconds.astype(np.float64))
+    np.testing.assert_array_equal(model.score(half, seconds), expected)
 
 
 @pytest.mark.parametrize("crn", KINDS)
@@ -126,7 +125,9 @@ def test_features_of_another_encoder_are_refused() -> None:
     model.check("resnet50-0123456789ab", WIDTH)
     refusal(lambda: model.check("other", WIDTH), "features of resnet50-0123456789ab", "other", error=BasslError)
     refusal(lambda: model.check("resnet50-0123456789ab", 7), "width 12", "7", error=BasslError)
-    open_model().boundary_model().check("anything", 3)
+    built_in = open_model().boundary_model()
+    assert (built_in.crn, built_in.encoder, built_in.width, built_in.shape.neighbors) == ("relational", None, None, 4)
+    built_in.check("anything", 3)
 
 
 def test_head_and_crn_are_initialised_as_in_bert_and_the_mask_embedding_is_fixed() -> None:

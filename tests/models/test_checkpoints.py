@@ -126,6 +126,7 @@ def test_a_path_that_no_file_can_have_is_refused() -> None:
 
 
 def test_another_kind_is_refused_and_both_are_named(model: Path) -> None:
+    refusal(lambda: read_arrays(model, "bassl"), "is a fine-tuned model, but a pre-trained model is needed")
     refusal(lambda: read_arrays(model, "crn"), "a fine-tuned model", "'crn'")
 
 

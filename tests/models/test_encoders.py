@@ -1,5 +1,6 @@
 """Shot encoders: the mean over keyframes, images of any size, ids, and one-line errors where one cannot be loaded."""
 
+import colorsys
 import os
 import re
 import subprocess
@@ -20,7 +21,15 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.encoder_options import absolute_encoder, named_encoder
 from pipelines.models.encoders import encoder_of_id, load_encoder
 from pipelines.models.image_networks import import_torchvision, trainable_encoder
-from pipelines.models.shot_encoder import PREPARATIONS, ShotEncoder, encode_groups, preparation
+from pipelines.models.shot_encoder import (
+    HUES,
+    PREPARATIONS,
+    ShotEncoder,
+    encode_groups,
+    hue_histogram,
+    preparation,
+    shot_colour,
+)
 from pipelines.models.torch_encoders import TorchEncoder, choose_device, torch_encoder, torch_encoder_id
 from pipelines.video.resizing import resize_to_square
 from tests.small_stores import refusal
@@ -52,11 +61,6 @@ def test_the_path_of_an_encoder_is_made_absolute_and_a_name_is_kept(
     assert absolute_encoder("run") == absolute_encoder(Path("run")) == str(tmp_path / "run")
     for name in ("resnet50", "efficientnet_lite0", "timm:resnet50", "resnet50-0123456789ab"):
         assert absolute_encoder(name) == name
-
-
-def test_the_encoding_of_a_shot_is_the_mean_over_its_keyframes() -> None:
-    shots = [[plain(10), plain(20), plain(60)], [plain(5)], [plain(7), plain(9)]]
-    np.testing.assert_allclose(mean_colour().encode(shots), [[30.0] * 3, [5.0] * 3, [8.0] * 3])
 
 
 def test_features_that_are_not_finite_are_refused_with_the_name_of_their_encoder() -> None:
@@ -116,15 +120,11 @@ def test_an_unknown_encoder_is_refused_with_the_available_ones(name: str, reason
     assert re.search(reason, message), message
 
 
-@pytest.mark.parametrize("name", ["quantum", "", "cpu:x", "meta", "cuda"])
-def test_a_missing_device_is_reported(name: str) -> None:
-    if name == "cuda" and torch.cuda.is_available():
-        pytest.skip("there is a CUDA device")
-    refusal(lambda: choose_device(name), f"the device '{name}' is not available", error=BasslError)
-
-
-def test_the_device_is_a_gpu_if_there_is_one() -> None:
-    assert choose_device("auto").type == ("cuda" if torch.cuda.is_available() else "cpu")
+def test_a_missing_device_is_reported_and_the_default_is_a_gpu_if_there_is_one() -> None:
+    has_gpu = torch.cuda.is_available()
+    for name in ("quantum", "", "cpu:x", "meta", *([] if has_gpu else ["cuda"])):
+        refusal(lambda name=name: choose_device(name), f"the device '{name}' is not available", error=BasslError)
+    assert choose_device("auto").type == ("cuda" if has_gpu else "cpu")
 
 
 # --- groups -----------------------------------------------------------------------------------------------------------
@@ -187,17 +187,9 @@ def test_an_encoder_id_covers_everything_that_determines_features() -> None:
         torch_encoder_id("resnet50", weights | {"a": torch.zeros(3, 2)}, how),
         torch_encoder_id("resnet50", weights | {"a": torch.zeros(2, 3, dtype=torch.float16)}, how),
         torch_encoder_id("resnet50", {"a": weights["a"], "c": weights["b"]}, how),
-        *(
-            torch_encoder_id("resnet50", weights, how | change)
-            for change in (
-                {"size": 225},
-                {"mean": [1.0, 2.0, 4.0]},
-                {"std": [4.0, 5.0, 7.0]},
-                {"resize": "crop"},
-                {"keyframes": 1},
-            )
-        ),
     ]
+    changes = {"size": 225, "mean": [1.0, 2.0, 4.0], "std": [4.0, 5.0, 7.0], "resize": "crop", "keyframes": 1}
+    ids += [torch_encoder_id("resnet50", weights, how | {name: value}) for name, value in changes.items()]
     assert len({identity.rpartition("-")[2] for identity in ids}) == len(ids)
     assert all(re.fullmatch("resnet50-[0-9a-f]{12}", identity) for identity in ids)
     assert torch_encoder_id("resnet50", dict(reversed(weights.items())), how) == ids[0]
@@ -383,3 +375,35 @@ def test_a_failed_download_of_weights_gives_a_one_line_error(tmp_path: Path, nam
     assert "Traceback" not in run.stderr
     assert run.stdout.count("\n") == 1
     assert run.stdout.startswith(f"the encoder {name} cannot be loaded (")
+
+
+# --- color ------------------------------------------------------------------------------------------------------------
+
+
+def test_a_histogram_counts_the_hues_of_all_pixels_in_steps_of_two_degrees() -> None:
+    """Against the standard library, which rounds otherwise: each pixel within a bin."""
+    image = np.random.default_rng(0).integers(0, 256, size=(9, 8, 3), dtype=np.uint8)
+    pixels = image.reshape(-1, 3).tolist()
+    hues = [round(180 * colorsys.rgb_to_hsv(*(value / 255 for value in pixel))[0]) for pixel in pixels]
+    for pixel, hue in zip(image.reshape(-1, 1, 3), hues, strict=True):
+        found = hue_histogram(pixel[:, None])
+        assert found.sum() == 1
+        assert (int(found.argmax()) - hue + 1) % HUES <= 2
+    singles = [hue_histogram(pixel[:, None]) for pixel in image.reshape(-1, 1, 3)]
+    np.testing.assert_allclose(hue_histogram(image), np.mean(singles, axis=0), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("rgb", "bin"), [((255, 0, 0), 0), ((0, 255, 0), 60), ((0, 0, 255), 120), ((0, 255, 255), 90), ((77, 77, 77), 0)]
+)
+def test_primary_colours_have_their_hue_and_grey_counts_as_red(rgb: tuple[int, int, int], bin: int) -> None:
+    histogram = hue_histogram(np.full((4, 6, 3), rgb, np.uint8))
+    assert histogram.shape == (HUES,)
+    assert histogram.dtype == np.float32
+    assert histogram[bin] == 1
+
+
+@pytest.mark.parametrize(("keyframes", "middle"), [(1, 0), (2, 1), (3, 1)])
+def test_the_histogram_is_of_the_middle_keyframe(keyframes: int, middle: int) -> None:
+    images = [np.full((2, 2, 3), np.eye(3)[i] * 255, np.uint8) for i in range(keyframes)]
+    np.testing.assert_array_equal(shot_colour(images), hue_histogram(images[middle]))

@@ -83,10 +83,7 @@ def test_reordering_keeps_every_scene_whole() -> None:
     assert sorted(scenes_of(other)) == sorted(scenes_of(video))
     lengths = dict(zip(video.features[:, 0].tolist(), video.durations.tolist(), strict=True))
     assert [lengths[value] for value in other.features[:, 0].tolist()] == other.durations.tolist()
-
-
-def test_reordering_accepts_a_video_of_one_shot_or_one_scene() -> None:
-    for N in (1, 4):
+    for N in (1, 4):  # one shot, one scene
         video = LabelledVideo(np.arange(N, dtype=np.float32)[:, None], np.ones(N, np.int64), np.zeros(N, np.uint8))
         assert scenes_of(reorder_scenes(video, np.random.default_rng(0))) == scenes_of(video)
 
@@ -290,7 +287,7 @@ def similarity_table(video: ShotFeatures) -> NDArray[np.float64]:
     return np.asarray(np.clip((table - np.mean(pairs)) / np.std(pairs), -6, 6))
 
 
-def test_left_right_contrast_equals_its_definition() -> None:
+def test_left_right_contrast_and_closest_pair_equal_their_definitions() -> None:
     video = made_up(1)
     table, N, reach = similarity_table(video), len(video.features), 3
 
@@ -302,18 +299,10 @@ def test_left_right_contrast_equals_its_definition() -> None:
     for cut in range(N - 1):
         left, right = np.arange(max(0, cut - reach + 1), cut + 1), np.arange(cut + 1, min(N, cut + 1 + reach))
         expected.append((inside(left) + inside(right)) / 2 - table[np.ix_(left, right)].mean())
-    found = left_right_contrast(video, reach)
-    np.testing.assert_allclose(found[:-1], expected, atol=1e-4)
-    assert found[-1] <= found[:-1].min()
-
-
-def test_closest_pair_equals_its_definition() -> None:
-    video = made_up(1)
-    table, N, reach = similarity_table(video), len(video.features), 3
-    expected = [-table[max(0, cut - reach + 1) : cut + 1, cut + 1 : cut + 1 + reach].max() for cut in range(N - 1)]
-    found = closest_across(video, reach)
-    np.testing.assert_allclose(found[:-1], expected, atol=1e-4)
-    assert found[-1] <= found[:-1].min()
+    closest = [-table[max(0, cut - reach + 1) : cut + 1, cut + 1 : cut + 1 + reach].max() for cut in range(N - 1)]
+    for scores, definition in ((left_right_contrast(video, reach), expected), (closest_across(video, reach), closest)):
+        np.testing.assert_allclose(scores[:-1], definition, atol=1e-4)
+        assert scores[-1] <= scores[:-1].min()
 
 
 def test_baselines_accept_a_video_of_one_shot() -> None:
