@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.files import STDIO
-from pipelines.options import Seconds, accept_text, check_at_least, rare
+from pipelines.options import Seconds, Settings, check_at_least, rare
 
 DETECTOR_NAMES = ("transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
 """The detectors of :func:`pipelines.video.detectors.make_detector`."""
@@ -20,8 +20,8 @@ LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model 
 
 
 @dataclass(frozen=True)
-class Reading:
-    """How a video is cut into shots, and which part of it is read. Raises ValueError, one line, for a bad value."""
+class Reading(Settings):
+    """How a video is cut into shots, and which part of it is read."""
 
     detector: str | None = None
     """Shot detector: transitions (cuts, dissolves, fades and wipes); adaptive (cuts), content, histogram, hash and
@@ -41,19 +41,14 @@ class Reading:
     """Length of the part, instead of its end."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         if self.detector not in (None, *DETECTOR_NAMES):
             raise ValueError(f"unknown shot detector {self.detector!r}; choose from {', '.join(DETECTOR_NAMES)}")
+        check_at_least(self, 0, "min_shot", "start", "end", "duration")
         if self.detector_threshold is not None and not 0 < self.detector_threshold < math.inf:
             raise ValueError(f"the threshold of a shot detector must be above 0, not {self.detector_threshold:g}")
-        if self.min_shot is not None and not 0 <= self.min_shot < math.inf:
-            raise ValueError(f"the minimum length of a shot must be 0 seconds or more, not {self.min_shot:g}")
         if self.shots == STDIO:
             raise ValueError("a list of shots is read from a file, not from stdin")
-        for name in ("start", "end", "duration"):
-            value = getattr(self, name)
-            if value is not None and not 0 <= value < math.inf:
-                raise ValueError(f"the {name} must be 0 seconds or more, not {value:g}")
         if self.end is not None and self.duration is not None:
             raise ValueError("give the end or the duration of the part to read, not both")
         start, end = self.part
@@ -68,9 +63,8 @@ class Reading:
 
 
 @dataclass(frozen=True)
-class Grouping:
-    """Which scenes the scores of a video's shots make. Raises ValueError, one line, for a value that no video can
-    satisfy."""
+class Grouping(Settings):
+    """Which scenes the scores of a video's shots make."""
 
     threshold: float | None = None
     """A shot with at least this score ends a scene; a lower one gives more scenes. Default: 0.5."""
@@ -82,13 +76,11 @@ class Grouping:
     """Number of scenes: the most probable ones, whatever the threshold."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         if self.threshold is not None and not 0.0 < self.threshold < 1.0:
             raise ValueError(f"the threshold must lie between 0 and 1, not {self.threshold:g}")
-        if self.min_scene is not None and not 0.0 <= self.min_scene < math.inf:
-            raise ValueError(f"the minimum length of a scene must be 0 seconds or more, not {self.min_scene:g}")
-        if self.scenes is not None and self.scenes < 1:
-            raise ValueError(f"the number of scenes must be 1 or more, not {self.scenes}")
+        check_at_least(self, 0, "min_scene")
+        check_at_least(self, 1, "scenes")
 
     def resolved(self, before: Mapping[str, Any] = {}) -> dict[str, Any]:
         """All values by name: these settings, else those in ``before``, else the defaults; ``scenes`` may be None."""
@@ -103,16 +95,13 @@ VIDEO_OPTIONS = (*(one.name for one in fields(Reading)), *GROUPING)
 
 
 @dataclass(frozen=True)
-class OutputSettings:
+class OutputSettings(Settings):
     """Where a result is written."""
 
     output: Path | None = None
     """File to write, - for stdout; or a folder, for several inputs too."""
     overwrite: bool = False
     """Replace existing results, also scenes that were corrected by hand."""
-
-    def __post_init__(self) -> None:
-        accept_text(self)
 
 
 @dataclass(frozen=True)
@@ -142,7 +131,7 @@ ONLY_TRAINING = ("resume", "seed", "log_steps")
 
 
 @dataclass(frozen=True)
-class Parallel:
+class Parallel(Settings):
     """How several videos are processed at a time."""
 
     jobs: int | None = None
@@ -151,16 +140,16 @@ class Parallel:
     """Address of a Dask scheduler whose workers process the videos; they must see the same files."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         check_at_least(self, 1, "jobs")
 
 
 @dataclass(frozen=True)
-class Matching:
+class Matching(Settings):
     """How true scenes are read, and matched with shots and predictions."""
 
     truth: Path | None = None
-    """True scenes, in any format that `bassl score` reads; or a folder with those of this video among others."""
+    """True scenes, in any format that `bassl score` reads; or a folder with the file of this video among others."""
     tolerance: Seconds = 1.0
     """Greatest distance, in seconds, of a true scene end from the end of its shot, if the shots differ."""
     within: Seconds = 3.0
@@ -174,16 +163,14 @@ class Matching:
     and of all metrics but mIoU, coverage and overflow."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
-        for name, value in (("tolerance", self.tolerance), ("boundary tolerance", self.within)):
-            if not 0 <= value < math.inf:
-                raise ValueError(f"the {name} must be 0 seconds or more, not {value:g}")
+        super().__post_init__()
+        check_at_least(self, 0, "tolerance", "within")
         if self.frame_rate is not None and not 0 < self.frame_rate <= 1000:
             raise ValueError(f"{self.frame_rate:g} is not a number of frames per second")
 
 
 @dataclass(frozen=True)
-class Resampling:
+class Resampling(Settings):
     """Confidence intervals by bootstrap over videos."""
 
     resamples: int = 1000
@@ -192,14 +179,14 @@ class Resampling:
     """Seed of the draws."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         check_at_least(self, 0, "seed")
         if not 0 <= self.resamples <= 100_000:
             raise ValueError(f"resamples must be from 0 to 100,000, not {self.resamples:,}")
 
 
 @dataclass(frozen=True)
-class Compute:
+class Compute(Settings):
     """What runs where in this process."""
 
     device: str = "auto"
@@ -210,21 +197,18 @@ class Compute:
     """Precision of training; auto is bf16 on a GPU (fp16 if it has no bf16) and float32 on a CPU."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         check_at_least(self, 0, "workers")
         if re.fullmatch(r"auto|cpu|(cuda|mps|xpu)(:\d+)?", self.device) is None:
             raise ValueError(f"unknown device {self.device!r}; choose auto, cpu, cuda or a numbered GPU such as cuda:1")
 
 
 @dataclass(frozen=True)
-class Indexed:
+class Indexed(Settings):
     """Videos of an index."""
 
     index: Path = Path("data/index.h5")
     """Index of the videos: their shots, keyframes, labels and splits."""
-
-    def __post_init__(self) -> None:
-        accept_text(self)
 
 
 @dataclass(frozen=True)
@@ -243,17 +227,14 @@ class ScoredData(Indexed):
     """Features of an index for a model to read."""
 
     features: Path = Path("data/features")
-    """Feature store of the model's encoder, or the folder in which it is looked for."""
+    """Feature store of the model's encoder, or a folder with that store."""
 
 
 @dataclass(frozen=True)
-class Listed:
+class Listed(Settings):
     """What a ``scenes.json`` lists."""
 
     video: Path | None = None
     """The video. Default: at the path in the ``scenes.json``, from its folder or absolute."""
     shots: bool = False
     """Take the shots instead of the scenes."""
-
-    def __post_init__(self) -> None:
-        accept_text(self)

@@ -16,7 +16,7 @@ from pipelines.errors import BasslError
 from pipelines.options import (
     NO_OPTION,
     Option,
-    accept_text,
+    Settings,
     nested,
     options_of,
     rare,
@@ -36,7 +36,7 @@ class Inner:
 
 
 @dataclass(frozen=True)
-class Outer:
+class Outer(Settings):
     folder: Path = Path("here")
     """Where it is,
     on two lines.
@@ -47,20 +47,17 @@ class Outer:
     seed: int | None = None
     """A number. Default: drawn."""
     how: Literal["fast", "well"] = "fast"
-    inner: Inner = field(default_factory=Inner)
-
-    def __post_init__(self) -> None:
-        accept_text(self)
+    inner: Inner = nested(Inner())
 
 
 def test_an_option_takes_name_type_default_and_help_from_its_field() -> None:
-    assert options_of(Outer) == (
+    assert options_of(Outer) == [
         Option("folder", "", Path, False, Path("here"), "Where it is, on two lines.", ()),
         Option("files", "", Path, True, (), "", ()),
         Option("seed", "", int, False, None, "A number. Default: drawn.", ()),
         Option("how", "", str, False, "fast", "", ("fast", "well")),
         Option("sides", "inner", float, True, (1.0, 2.0), "Two sides.", ()),
-    )
+    ]
 
 
 def test_settings_can_be_made_from_texts_and_values() -> None:
@@ -152,12 +149,9 @@ class Common:
 
 
 @dataclass(frozen=True)
-class Stage:
+class Stage(Settings):
     common: Common = nested(Common(seed=3), without=("resume",))
     tuned: int = 2
-
-    def __post_init__(self) -> None:
-        accept_text(self)
 
 
 @dataclass(frozen=True)

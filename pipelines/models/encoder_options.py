@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.errors import BasslError
-from pipelines.options import accept_text
+from pipelines.options import Settings
 
 DEFAULT_ENCODER = "efficientnet_lite0"
 INPUT_SIZE = 224  # side of the input of a pre-trained encoder whose file does not contain it (appendix A)
@@ -49,7 +49,7 @@ def absolute_encoder(encoder: str | Path) -> str:
 
 
 @dataclass(frozen=True)
-class EncoderOptions:
+class EncoderOptions(Settings):
     """How images are given to the network of ``--encoder FILE.onnx``; each field overrides the file's metadata of the
     same name without ``encoder_``, a JSON value."""
 
@@ -62,6 +62,3 @@ class EncoderOptions:
     """Side of its square input in pixels. Default: that of the file."""
     encoder_output: str | None = None
     """Which of its outputs to read. Default: that in the file's metadata, or the only one."""
-
-    def __post_init__(self) -> None:
-        accept_text(self)

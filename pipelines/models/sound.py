@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from pipelines.errors import StoreError
 from pipelines.stores.features import ShotRows, feature_file, is_current, open_features, shots_checksum
 from pipelines.stores.index import Index
-from pipelines.video.sound import FLOOR, SOUND, WIDTH
+from pipelines.video.sound import FLOOR, SOUND, WIDTH, has_sound, shot_sounds
 
 Floats = NDArray[np.floating[Any]]
 
@@ -28,6 +28,18 @@ def with_sound(features: Floats, sounds: Floats) -> NDArray[np.float32]:
 def silent(shots: int) -> NDArray[np.float32]:
     """The sound of shots of a video without any, (N, WIDTH)."""
     return np.tile(np.repeat(np.array([np.log(FLOOR), 0.0], np.float32), WIDTH // 2), (shots, 1))
+
+
+def add_sound(features: Floats, video: Path, times: NDArray[np.float64]) -> tuple[NDArray[np.float32], list[str]]:
+    """Content of a video's shots (N, D_e) beside their sound, and warnings if that is damaged or missing; ``times``
+    (N, 2) are starts and ends in seconds."""
+    warnings: list[str] = []
+    if has_sound(video):
+        sounds = shot_sounds(video, times, warn=warnings.append)
+    else:
+        sounds = silent(len(times))
+        warnings.append(f"{video}: has no sound, which its model reads; its shots count as silent")
+    return with_sound(features, sounds), warnings
 
 
 class RowsWithSound(ShotRows):

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from pipelines.options import accept_text, rare
+from pipelines.options import Settings, rare
 
 Method = Literal["bassl", "simclr-instance", "simclr-temporal", "simclr-nn", "bassl+simclr-nn"]
 Task = Literal["ssm", "cgm", "pp", "msm"]
@@ -16,7 +16,7 @@ Variant = Literal["release", "paper"]
 
 
 @dataclass(frozen=True)
-class PretextSettings:
+class PretextSettings(Settings):
     """Settings that determine the pre-training loss. Raises ValueError: one line, for a value that is not allowed."""
 
     method: Method = "bassl"
@@ -46,7 +46,7 @@ class PretextSettings:
     """Dimension of the contrastive space (release)."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         for i, task in enumerate(self.tasks):
             if task not in get_args(Task):
                 raise ValueError(f"tasks[{i}] must be one of {', '.join(get_args(Task))}, not {task!r}")

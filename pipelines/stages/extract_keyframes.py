@@ -15,7 +15,7 @@ from typing import Any
 
 from pipelines.errors import StoreError, VideoError
 from pipelines.files import check_writable, is_file, os_reason
-from pipelines.options import accept_text, nested, with_options
+from pipelines.options import Settings, nested, with_options
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import VideoFacts
@@ -26,7 +26,7 @@ from pipelines.video_jobs import VideoTask, run
 
 
 @dataclass(frozen=True)
-class ExtractSettings:
+class ExtractSettings(Settings):
     """How videos are cut into shots and what is kept of each shot."""
 
     run: RunSettings = nested(RunSettings(Path("data/keyframes")), without=ONLY_TRAINING)
@@ -42,7 +42,7 @@ class ExtractSettings:
     """JPEG quality of the keyframes, 1 to 100."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         if not 1 <= self.keyframes <= 100:
             raise ValueError(f"a shot can have 1 to 100 keyframes, not {self.keyframes}")
         if not 16 <= self.lines <= 4320:

@@ -3,21 +3,20 @@ them, and the stages import NumPy, PyAV and Jinja."""
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
 from pipelines.errors import BasslError
 from pipelines.files import STDIO
-from pipelines.options import Seconds, accept_text, nested
+from pipelines.options import Seconds, Settings, check_at_least, nested
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.names import check_template
 from pipelines.settings import ONLY_TRAINING, Grouping, Indexed, Listed, Matching, OutputSettings, Parallel, RunSettings
 
 
 @dataclass(frozen=True)
-class ExportSettings:
+class ExportSettings(Settings):
     """Which format, and where the file is written."""
 
     to: str | None = None
@@ -28,7 +27,7 @@ class ExportSettings:
     listed: Listed = nested(Listed())
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         if self.to is not None and self.to not in FORMATS:
             raise ValueError(f"'{self.to}' is not a format; there are {', '.join(FORMATS)}")
         if self.to is None and self.run.output is None:
@@ -36,7 +35,7 @@ class ExportSettings:
 
 
 @dataclass(frozen=True)
-class RegroupSettings:
+class RegroupSettings(Settings):
     """Which scenes, and where they are written."""
 
     run: OutputSettings = nested(OutputSettings(), defaults={"output": "SCENES.regrouped.json beside the input"})
@@ -46,9 +45,6 @@ class RegroupSettings:
     )
     """Which scenes the scores make."""
 
-    def __post_init__(self) -> None:
-        accept_text(self)
-
 
 def regrouped_path(file: Path, settings: RegroupSettings) -> Path:
     """Where the result of a ``scenes.json`` is written."""
@@ -57,7 +53,7 @@ def regrouped_path(file: Path, settings: RegroupSettings) -> Path:
 
 
 @dataclass(frozen=True)
-class ReportSettings:
+class ReportSettings(Settings):
     """Content and path of a page."""
 
     run: OutputSettings = nested(
@@ -69,16 +65,13 @@ class ReportSettings:
     keyframes: Path = Path("data/keyframes")
     """Folder of keyframe stores, from which images are taken if it has the video; else they are read from the video."""
 
-    def __post_init__(self) -> None:
-        accept_text(self)
-
 
 Preset = Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"]
 _CLIP_NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "START_TIME", "END_TIME")
 
 
 @dataclass(frozen=True)
-class SplitSettings:
+class SplitSettings(Settings):
     """How a video is cut."""
 
     run: OutputSettings = nested(OutputSettings(), defaults={"output": "VIDEO-scenes in the current folder"})
@@ -95,9 +88,8 @@ class SplitSettings:
     """Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $START_TIME and $END_TIME."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
-        if not 0 <= self.expand < math.inf:
-            raise ValueError(f"--expand must be 0 seconds or more, not {self.expand:g}")
+        super().__post_init__()
+        check_at_least(self, 0, "expand")
         if not self.exact and (self.crf is not None or self.preset is not None):
             raise ValueError("crf and preset apply only to encoding; add --exact, or leave them out to copy")
         if self.crf is not None and not 0 <= self.crf <= 51:
@@ -130,7 +122,7 @@ _SPRITE_WIDTH = 160
 
 
 @dataclass(frozen=True)
-class ImageSettings:
+class ImageSettings(Settings):
     """Which images, and where they are written."""
 
     run: OutputSettings = nested(OutputSettings(), defaults={"output": "VIDEO-images in the current folder"})
@@ -155,7 +147,7 @@ class ImageSettings:
     $VIDEO_NAME-thumbnails."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         check_template(self.template, _IMAGE_NAMES[:1] if self.sprite else _IMAGE_NAMES)
         if not 1 <= self.images <= 1000:
             raise ValueError(f"there can be 1 to 1000 images of each scene, not {self.images}")
@@ -189,13 +181,10 @@ class ImageSettings:
 
 
 @dataclass(frozen=True)
-class SoundSettings:
+class SoundSettings(Settings):
     """Which videos' sound, and where the features go."""
 
     data: Indexed = nested(Indexed())
     run: RunSettings = nested(RunSettings(Path("data/sound")), without=ONLY_TRAINING)
     """Folder of the sound features, one file for each video."""
     parallel: Parallel = nested(Parallel(), without=("dask",), defaults={"jobs": "one for each core"})
-
-    def __post_init__(self) -> None:
-        accept_text(self)

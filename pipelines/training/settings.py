@@ -6,13 +6,13 @@ import math
 from dataclasses import dataclass, field
 from typing import Literal
 
-from pipelines.options import NO_OPTION, accept_text
+from pipelines.options import NO_OPTION, Settings
 
 LARGEST_RATE = 1e30  # float32 has no room for much larger steps
 
 
 @dataclass(frozen=True)
-class AugmentationSettings:
+class AugmentationSettings(Settings):
     """How windows of keyframes are augmented in pre-training (appendix A, "Implementation details"). The paper names
     torchvision's transforms; every distribution is torchvision's. What the paper leaves open is as in the paper's
     release; where a field departs from that, its docstring says so."""
@@ -56,7 +56,7 @@ class AugmentationSettings:
     """Divided by afterwards; ImageNet's."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         for name in ("flip", "jitter", "greyscale", "blur", "brightness", "contrast", "saturation"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must lie between 0 and 1, not {getattr(self, name)}")

@@ -166,7 +166,7 @@ def test_chapters_option_writes_one_copy_with_chapters(bassl: Bassl, movie: Path
         (["{movie}", "--chapters", "--exact"], ["leave --exact out"]),
         (["{movie}", "--chapters", "--expand", "1", "-f", "$SCENE_NUMBER"], ["leave --expand and --filename out"]),
         (["{movie}", "-o", "text.json"], ["text.json"]),
-        (["{movie}", "--expand", "-1"], ["0 seconds or more"]),
+        (["{movie}", "--expand", "-1"], ["expand must be at least 0"]),
         (["{movie}", "--crf", "20"], ["add --exact"]),
         (["{movie}", "--exact", "--crf", "52"], ["between 0 and 51"]),
         (["{movie}", "--exact", "--preset", "warp"], ["warp", "ultrafast"]),

@@ -171,7 +171,7 @@ def test_the_model_header_records_that_it_reads_sound(run: Path, tmp_path: Path)
     assert model.width == 1280 + sound.WIDTH
     assert [each.encoder.endswith(" and sound") for each in list_models(run)[1:]] == [True]
     save_boundary_model(tmp_path / "other.safetensors", replace(model, sound="another"))
-    refusal(lambda: SceneModel(PredictSettings(model=tmp_path / "other.safetensors")).load(), "reads sound as another")
+    refusal(lambda: SceneModel(PredictSettings(model=tmp_path / "other.safetensors")).load(), "its sound is another")
 
 
 def test_sound_features_are_zero_for_silence_and_about_one_for_a_full_scale_tone() -> None:

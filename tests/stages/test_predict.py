@@ -164,7 +164,7 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"shots": "beyond.txt"}, "beyond.txt.* 500.* 120 frames"),
     ({"shots": "-"}, "a list of shots is read from a file, not from stdin"),
     *(({"threshold": value}, "threshold") for value in (0.0, 1.0, -3.0, float("nan"))),
-    *(({"min_scene": value}, "minimum length of a scene") for value in (-1.0, float("inf"), float("nan"))),
+    *(({"min_scene": value}, "min_scene must be at least 0") for value in (-1.0, float("inf"), float("nan"))),
     ({"scenes": 0}, "number of scenes"),
     ({"scenes": 5}, "4 shots.* 5 scenes"),
     ({"scenes": 4, "min_scene": 2.0}, "4 scenes"),
@@ -431,7 +431,7 @@ def test_a_model_with_another_encoder_is_an_error(video: Path, staged: Path, tmp
             "efficientnet_lite0 with 3 keyframes per shot is efficientnet_lite0-d069d09dc7fa here",
         ),
         ({"encoder": "ovsd-512d", "encoder_name": None}, None, "features called 'ovsd-512d', which cannot be computed"),
-        ({"shape": MLPSettings(2, 8, 8)}, None, "reads features of width 8, and those of .* have 1280"),
+        ({"shape": MLPSettings(2, 8, 8)}, None, "needs features of width 8, but .* has 1280"),
         (
             {"encoder_weights": {"a": torch.zeros(1)}, "encoder_name": "resnet18"},
             None,

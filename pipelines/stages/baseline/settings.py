@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.options import accept_text, check_at_least, nested
+from pipelines.options import Settings, check_at_least, nested
 from pipelines.settings import Matching, Resampling, TrainingData
 
 
 @dataclass(frozen=True)
-class BaselineSettings:
+class BaselineSettings(Settings):
     """Which system, on which videos."""
 
     system: str = "graph-cut"
@@ -28,5 +28,5 @@ class BaselineSettings:
     """Training runs of siamese and lgss, each with another seed."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         check_at_least(self, 1, "seeds")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.options import accept_text, nested
+from pipelines.options import Settings, nested
 from pipelines.settings import Matching, RunSettings
 
 if TYPE_CHECKING:  # start-up time: numpy and h5py
@@ -16,7 +16,7 @@ if TYPE_CHECKING:  # start-up time: numpy and h5py
 
 
 @dataclass(frozen=True)
-class IndexSettings:
+class IndexSettings(Settings):
     """What goes into an index and how."""
 
     run: RunSettings = nested(RunSettings(Path("data/index.h5")), without=("resume", "log_steps"))
@@ -36,7 +36,7 @@ class IndexSettings:
     """Leave out videos without keyframes or features, or with damaged or contradictory files."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         object.__setattr__(self, "split", _split(self.split))
 
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipelines.errors import explain_missing_extra
 from pipelines.models.encoder_options import EncoderOptions
-from pipelines.options import RARE, accept_text, check_at_least, nested, with_options
+from pipelines.options import Settings, check_at_least, nested, with_options
 from pipelines.progress import ReportProgress
 from pipelines.settings import ONLY_TRAINING, Compute, Indexed, Parallel, RunSettings
 from pipelines.training.jobs import Peer, in_group
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # start-up time: torch
 
 
 @dataclass(frozen=True)
-class EncodeSettings:
+class EncodeSettings(Settings):
     """Which shots are encoded, and by which encoder."""
 
     data: Indexed = nested(Indexed())
@@ -46,11 +46,11 @@ class EncodeSettings:
     preparation: Literal["centre", "squeeze"] | None = None
     """How a keyframe becomes the encoder's square input: centre, shorter side to 8/7 of it and the centre cut out, or
     squeeze, the whole frame. Default: centre for a pre-trained or imported encoder (release), else squeeze."""
-    encoder_options: EncoderOptions = field(default_factory=EncoderOptions, metadata=RARE)
+    encoder_options: EncoderOptions = nested(EncoderOptions(), rare=True)
     """For an ONNX file, what its metadata do not say."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         check_at_least(self.compute, 1, "workers")
 
 

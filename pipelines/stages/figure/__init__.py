@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pipelines.errors import BasslError, count, explain_missing_extra
 from pipelines.files import check_inputs_kept, check_writable, is_file, paths_of
-from pipelines.options import accept_text, check_at_least, nested
+from pipelines.options import Settings, check_at_least, nested
 from pipelines.outputs import plots
 from pipelines.pretext.settings import PseudoBoundary
 from pipelines.settings import Matching, ScoredData
@@ -22,18 +22,15 @@ METHODS: tuple[PseudoBoundary, ...] = ("dtw", "mean", "dtw-tslearn")
 
 
 @dataclass(frozen=True)
-class Legend:
+class Legend(Settings):
     """How models or runs are called in a figure."""
 
     labels: tuple[str, ...] = ()
     """Names of the models or runs, in their order; repeat it. Default: names of their files."""
 
-    def __post_init__(self) -> None:
-        accept_text(self)
-
 
 @dataclass(frozen=True)
-class SimilaritySettings:
+class SimilaritySettings(Settings):
     """Which shots, and how they are drawn."""
 
     data: ScoredData = nested(ScoredData())
@@ -48,12 +45,12 @@ class SimilaritySettings:
     """A colour scale for each matrix; else all share one, and colours can be compared."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         check_at_least(self, 2, "shots")
 
 
 @dataclass(frozen=True)
-class PseudoBoundarySettings:
+class PseudoBoundarySettings(Settings):
     """Which windows, and how they are divided."""
 
     data: ScoredData = nested(ScoredData())
@@ -67,7 +64,7 @@ class PseudoBoundarySettings:
     """dtw (release; section 3.3), mean (the equation of section 3.3) or dtw-tslearn (the paper's listing)."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         if self.method not in METHODS:
             raise ValueError(f"pseudo-boundaries are found by {', '.join(METHODS)}, not {self.method!r}")
         check_at_least(self, 1, "neighbours", "windows")
@@ -75,14 +72,11 @@ class PseudoBoundarySettings:
 
 
 @dataclass(frozen=True)
-class BoundarySettings:
+class BoundarySettings(Settings):
     """What predictions are compared with."""
 
     matching: Matching = nested(Matching(), without=("tolerance", "doubtful"))
     legend: Legend = nested(Legend())
-
-    def __post_init__(self) -> None:
-        accept_text(self)
 
 
 @dataclass(frozen=True)

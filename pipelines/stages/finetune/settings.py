@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from pipelines.models.networks import CRN
-from pipelines.options import accept_text, check_at_least, nested, rare
+from pipelines.options import Settings, check_at_least, nested, rare
 from pipelines.settings import Compute, RunSettings, TrainingData
 from pipelines.training.settings import LARGEST_RATE
 
@@ -36,7 +36,7 @@ RELATIONAL = Hyperparameters(epochs=20, batch=128, rate=2e-3, weight_decay=1.0, 
 
 
 @dataclass(frozen=True)
-class FinetuneSettings:
+class FinetuneSettings(Settings):
     """Everything that decides a fine-tuning run. Values are the paper's (appendix A) unless stated otherwise."""
 
     data: TrainingData = nested(TrainingData(splits=("train",)))
@@ -99,7 +99,7 @@ class FinetuneSettings:
     """Side of the keyframes that the encoder reads, with end-to-end."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         check_at_least(self, 1, "seeds", "epochs", "batch", "neighbours", "width", "layers", "heads", "sequence")
         check_at_least(self, 1, "size")
         if self.rate is not None and not 0 < self.rate <= LARGEST_RATE:

@@ -22,13 +22,7 @@ from pipelines.stages.predict.settings import PredictSettings
 from pipelines.video.inputs import find_videos
 from pipelines.video.shots import KeyframedShot
 
-__all__ = [
-    "PredictSettings",
-    "load_model",
-    "predict",
-    "predict_file",
-    "predict_videos",
-]
+__all__ = ["PredictSettings", "load_model", "predict", "predict_file", "predict_videos"]
 
 
 def load_model(
@@ -50,7 +44,6 @@ def load_model(
         for video in videos:
             model.predict(video, min_scene=10).save(video.with_suffix(".scenes.json"))
     """
-
     return SceneModel(with_options(PredictSettings, model=model, encoder=encoder, device=device)).load()
 
 
@@ -78,8 +71,6 @@ def predict(
 
     Example::
 
-        import bassl
-
         result = bassl.predict("movie.mp4", min_scene=10)
         for scene in result.scenes:
             print(scene.start_timecode, scene.end_timecode, scene.confidence)
@@ -100,35 +91,36 @@ def predict_file(
     progress: ReportProgress | None = None,
     **options: Any,
 ) -> SceneList:
-    """Find the scenes of a video, as :func:`predict` does, and write them. ``video``, ``settings``, ``progress`` and
-    ``options`` mean the same as for :func:`predict`.
+    """Find the scenes of a video and write them; other arguments and errors are the same as for :func:`predict`.
 
     Args:
-        output: file to write, its format by its ending: ``scenes.json`` for ``.json``, else an export; None for none.
+        output: file to write: a ``scenes.json`` if it ends in ``.json``, else an export; None for none.
         storyboard: PNG to draw of the scenes with their keyframes.
         page: HTML page to write, to view and correct the scenes.
         overwrite: replace a ``scenes.json`` of another video, or one that was corrected by hand.
 
     Raises:
-        BasslError: one line, as :func:`predict`, and for a file that cannot be written, is read, or is named twice;
-            before the video is read if possible.
-        ValueError: as :func:`predict`.
+        BasslError: also for a file that cannot be written, is read, or is named twice; before the video is read if
+            possible.
     """
     find_videos([video])
-    settings = with_options(settings, **options)
+    settings, video = with_options(settings, **options), Path(video)
     scenes, board, html = (None if path is None else Path(path) for path in (output, storyboard, page))
-    _check_outputs(scenes, board, html, (Path(video), settings.reading.shots, settings.model))
+    written = [path for path in (scenes, board, html) if path not in (None, STDIO)]
+    for path in written:
+        check_writable(path)
+    check_inputs_kept(written, (video, settings.reading.shots, settings.model))
+    for path, other in combinations(written, 2):
+        if real(path) == real(other):
+            raise BasslError(f"{path}: is named for two of the files to write; name another one")
+    if board is not None and board.suffix.lower() != ".png":
+        raise BasslError(f"{board}: a storyboard is a PNG; name a file that ends in .png")
+    if scenes is not None:
+        check_extension(scenes)
     from pipelines.stages.predict.videos import predict_to_files  # start-up time: OpenCV, PyAV
 
-    return predict_to_files(
-        SceneModel(settings),
-        Path(video),
-        scenes,
-        storyboard=board,
-        page=html,
-        overwrite=overwrite,
-        progress=progress,
-    )
+    model = SceneModel(settings)
+    return predict_to_files(model, video, scenes, storyboard=board, page=html, overwrite=overwrite, progress=progress)
 
 
 def predict_videos(
@@ -145,10 +137,10 @@ def predict_videos(
     on_start: Callable[[int], None] | None = None,
     **options: Any,
 ) -> list[VideoResult]:
-    """Find the scenes of videos, each into its own file.
+    """Find the scenes of videos, each into its own file; ``settings`` and ``options`` are the same as for
+    :func:`predict`.
 
     A video whose file already exists, made from the same video with the same settings and model, is not done again.
-    ``settings`` and ``options`` mean the same as for :func:`predict`.
 
     Args:
         inputs: files, folders and glob patterns.
@@ -168,24 +160,10 @@ def predict_videos(
         BasslError: for inputs, a model or settings that cannot be used at all.
         ValueError: as :func:`predict`.
     """
-    from pipelines.stages.predict.videos import plan, predict_all  # start-up time: OpenCV, PyAV
-
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, not {jobs}")
+    from pipelines.stages.predict.videos import plan, predict_all  # start-up time: OpenCV, PyAV
+
     settings, boards = with_options(settings, **options), None if storyboards is None else Path(storyboards)
     tasks = plan(find_videos(inputs), Path(output), settings, boards, pages, overwrite)
     return predict_all(tasks, jobs, dask, progress, on_start)
-
-
-def _check_outputs(output: Path | None, board: Path | None, page: Path | None, read: Sequence[Path | None]) -> None:
-    written = [path for path in (output, board, page) if path not in (None, STDIO)]
-    for path in written:
-        check_writable(path)
-    check_inputs_kept(written, read)
-    for path, other in combinations(written, 2):
-        if real(path) == real(other):
-            raise BasslError(f"{path}: is named for two of the files to write; name another one")
-    if board is not None and board.suffix.lower() != ".png":
-        raise BasslError(f"{board}: a storyboard is a PNG; name a file that ends in .png")
-    if output is not None:
-        check_extension(output)

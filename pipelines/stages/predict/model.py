@@ -14,7 +14,7 @@ from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.options import with_options
 from pipelines.progress import ReportProgress
-from pipelines.scenes import SceneList, Shot
+from pipelines.scenes import SceneList
 from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.video.inputs import fingerprint, safe_id
@@ -28,9 +28,9 @@ if TYPE_CHECKING:  # start-up time: OpenCV, and torch for most models
 class SceneModel:
     """A model with the encoder that it reads, for any number of videos; use one from one thread at a time.
 
-    ``settings`` say which model, and how videos are divided unless a call says otherwise; ``cores`` is the number of
-    processor cores to use for a video (None: all). Weights are loaded when the first video is read already, or before
-    with `load`, and then kept. Raises StoreError, one line, for a model that is missing or damaged.
+    ``settings`` name the model, and are the defaults of `predict`; ``cores`` is the number of processor cores for a
+    video (None: all). Weights are loaded by `load`, or else while the first video is read. Raises StoreError, one line,
+    for a model that is missing or damaged.
     """
 
     @explain_missing_extra("this model")
@@ -52,52 +52,26 @@ class SceneModel:
         on_shot: Callable[[KeyframedShot], None] | None = None,
         **options: Any,
     ) -> SceneList:
-        """Find the scenes of a video: shots with scores, and the scenes that they make.
-
-        Args:
-            video: any file that FFmpeg's libraries read.
-            progress: called with how far the video has been read, in seconds.
-            on_shot: called with each shot and its keyframes as it is found, for a storyboard.
-            options: options of `Reading` and `Grouping` by name, for this video.
-
-        Raises:
-            BasslError: one line, for a video, model or shot list that cannot be used.
-            ValueError: one line, for an option that no video can satisfy.
-            TypeError: an option that a video cannot have of its own, such as the encoder.
-        """
+        """Find the scenes of a video, as :func:`bassl.predict`. ``options`` are of `Reading` and `Grouping`, for this
+        video. Raises BasslError for a video, model or shot list that cannot be used, ValueError for an option that no
+        video can satisfy, and TypeError for an option of the model, such as the encoder; each one line."""
         if unknown := sorted(options.keys() - set(VIDEO_OPTIONS)):
             raise TypeError(f"{unknown[0]} is not an option of a video; load_model takes model, encoder and device")
-        settings = with_options(self.settings, **options)
+        settings, video = with_options(self.settings, **options), Path(video)
         report = progress or (lambda stage, done, total: None)
         reader_settings = replace(_reader_settings(self._opened, settings.reading), threads=self._cores)
         # The video is read in a process of its own, from now on, while this one imports and loads what it needs.
-        reading = VideoProcess(Path(video), reader_settings, lambda done, total: report("reading", done, total))
-        with reading:
+        with VideoProcess(video, reader_settings, lambda done, total: report("reading", done, total)) as reading:
             from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
-            from pipelines.stages.predict import scoring  # start-up time: OpenCV
 
-            video_fingerprint = fingerprint(Path(video))
+            video_fingerprint = fingerprint(video)
             # Reading takes as much time as encoding, and has the other half of the cores.
-            encoded = scoring.encode_video(self._loaded, reading, max(1, self._cores // 2), on_shot)
-            report("scoring", 0.0, None)  # the other process ends meanwhile
-            warnings: list[str] = []
-            if self._loaded.model.sound:
-                encoded, warnings = scoring.add_sound(encoded, Path(video))
-            scores = scoring.score_shots(self._loaded, encoded)
-        found = zip(encoded.ranges, scores, encoded.transitions, strict=True)
-        shots = tuple(Shot(i, *r, score=p, transition=how) for i, (r, p, how) in enumerate(found))
-        return SceneList(
-            video=replace(
-                reading.facts,
-                path=str(Path(video).absolute()),
-                id=safe_id(Path(video).stem),
-                fingerprint=video_fingerprint,
-            ),
-            settings=self.record(settings),
-            shots=shots,
-            scenes=choose_scenes(shots, **settings.grouping.resolved()),
-            warnings=(*reading.warnings, *warnings),
+            shots, warnings = self._loaded.scored_shots(video, reading, max(1, self._cores // 2), on_shot, report)
+        facts = replace(
+            reading.facts, path=str(video.absolute()), id=safe_id(video.stem), fingerprint=video_fingerprint
         )
+        scenes = choose_scenes(shots, **settings.grouping.resolved())
+        return SceneList(facts, self.record(settings), shots, scenes, warnings=(*reading.warnings, *warnings))
 
     def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:
         """Everything that a result depends on, for these settings or else those of the model, as plain JSON values."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -18,25 +19,13 @@ from pipelines.models.encoder_options import DEFAULT_ENCODER, named_encoder
 from pipelines.models.encoders import encoder_of_model, load_encoder
 from pipelines.models.opening import OpenedModel
 from pipelines.models.shot_encoder import KEYFRAMES, ShotEncoder, encode_groups
-from pipelines.scenes import Transition
+from pipelines.progress import ReportProgress
+from pipelines.scenes import Shot
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stores.jpeg import from_jpeg, to_jpeg
 from pipelines.video.shots import KeyframedShot
 
 Item = TypeVar("Item")
-Range = tuple[int, int, float, float]
-"""First frame and the one after the last of a shot, and the same in seconds."""
-
-
-@dataclass(frozen=True, eq=False)
-class EncodedVideo:
-    """A video's N shots: their ranges and transitions, and the input of the model, features (N, D_e) and colour
-    (N, 180)."""
-
-    ranges: list[Range]
-    transitions: list[Transition | None]
-    features: NDArray[np.float32]
-    colour: NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,10 +36,53 @@ class LoadedModel:
     encoder: ShotEncoder
     quality: int | None
 
+    def scored_shots(
+        self,
+        video: Path,
+        reading: Iterable[KeyframedShot],
+        threads: int,
+        on_shot: Callable[[KeyframedShot], None] | None,
+        report: ReportProgress,
+    ) -> tuple[tuple[Shot, ...], list[str]]:
+        """Encode the shots of a video as they are read, in several threads, or in one on a GPU, and score them; also
+        warnings about its sound."""
+        shots: list[Shot] = []
+        features: list[NDArray[np.float32]] = []
+        colour: list[NDArray[np.float32]] = []
+        groups = batched(reading, self.encoder.shots_at_a_time)
+        threads = 1 if self.encoder.on_gpu else threads
+        with closing(encode_groups(self.encoder, groups, self._keyframes, threads)) as encoded:
+            for group, values, colours in encoded:
+                features.append(values)
+                colour.append(colours)
+                for shot in group:
+                    frames = (shot.start_frame, shot.end_frame)
+                    shots.append(Shot(len(shots), *frames, shot.start, shot.end, math.nan, shot.transition))
+                    if on_shot is not None:
+                        on_shot(shot)
+        report("scoring", 0.0, None)  # the process that reads ends meanwhile
+        content = np.concatenate(features)
+        warnings: list[str] = []
+        if self.model.sound:
+            from pipelines.models.sound import add_sound  # start-up time: PyAV, which few models need here
+
+            content, warnings = add_sound(content, video, np.array([(shot.start, shot.end) for shot in shots]))
+        durations = np.array([shot.end - shot.start for shot in shots])
+        scores = self.model.score(content, durations, np.concatenate(colour))
+        return tuple(replace(shot, score=float(score)) for shot, score in zip(shots, scores, strict=True)), warnings
+
+    def _keyframes(self, shots: Sequence[KeyframedShot]) -> Iterator[Sequence[NDArray[np.uint8]]]:
+        """The keyframes of shots, through the JPEG that the model's own stores keep of each."""
+        for shot in shots:
+            if self.quality is None:
+                yield shot.keyframes
+            else:
+                yield [from_jpeg(to_jpeg(image, self.quality)) for image in shot.keyframes]
+
 
 def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
-    """Load a model, and the encoder that it was trained with or that the settings name. Raises BasslError, one line,
-    where that cannot be done with a video, or is not what was asked for."""
+    """Load a model, and the encoder that it was trained with or that the settings name. Raises BasslError, one line, if
+    they do not fit each other, or cannot score a video."""
     model, file = opened.boundary_model(), opened.file
     quality = model.keyframe_facts.get("quality")
     if not isinstance(quality, int | None):
@@ -64,55 +96,11 @@ def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
         from pipelines.video.sound import SOUND, WIDTH  # start-up time: av, which only few models need here
 
         if model.sound != SOUND:
-            raise StoreError(f"{file}: reads sound as {model.sound}, and this bassl makes {SOUND}; train it again")
+            raise StoreError(f"{file}: its sound is {model.sound}, but this version computes {SOUND}; train it again")
         width += WIDTH
     if model.width not in (None, width):
-        raise BasslError(f"{file}: reads features of width {model.width}, and those of {encoder.id} have {width}")
+        raise BasslError(f"{file}: needs features of width {model.width}, but {encoder.id} has {width}")
     return LoadedModel(model, encoder, quality)
-
-
-def encode_video(
-    loaded: LoadedModel,
-    shots: Iterable[KeyframedShot],
-    threads: int,
-    on_shot: Callable[[KeyframedShot], None] | None = None,
-) -> EncodedVideo:
-    """Encode the shots of a video as they arrive, in several threads, or in one on a GPU."""
-    encoder = loaded.encoder
-    ranges: list[Range] = []
-    transitions: list[Transition | None] = []
-    features: list[NDArray[np.float32]] = []
-    colour: list[NDArray[np.float32]] = []
-    threads = 1 if encoder.on_gpu else threads
-    groups = batched(shots, encoder.shots_at_a_time)
-    with closing(encode_groups(encoder, groups, lambda group: _keyframes(loaded, group), threads)) as encoded:
-        for group, values, colours in encoded:
-            features.append(values)
-            colour.append(colours)
-            for shot in group:
-                ranges.append((shot.start_frame, shot.end_frame, shot.start, shot.end))
-                transitions.append(shot.transition)
-                if on_shot is not None:
-                    on_shot(shot)
-    return EncodedVideo(ranges, transitions, np.concatenate(features), np.concatenate(colour))
-
-
-def add_sound(video: EncodedVideo, path: Path) -> tuple[EncodedVideo, list[str]]:
-    """The video with the sound of its shots in its features, and a warning where it is damaged or has none."""
-    from pipelines.models.sound import silent, with_sound  # start-up time: h5py, and av in the next
-    from pipelines.video.sound import has_sound, shot_sounds
-
-    audible = has_sound(path)
-    times = np.array([(start, end) for *_, start, end in video.ranges])
-    warnings = [] if audible else [f"{path}: has no sound, which its model reads; its shots count as silent"]
-    sounds = shot_sounds(path, times, warn=warnings.append) if audible else silent(len(times))
-    return replace(video, features=with_sound(video.features, sounds)), warnings
-
-
-def score_shots(loaded: LoadedModel, video: EncodedVideo) -> list[float]:
-    """The score of each shot of a video."""
-    durations = np.array([end - start for *_, start, end in video.ranges])
-    return [float(score) for score in loaded.model.score(video.features, durations, video.colour)]
 
 
 def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> ShotEncoder:
@@ -129,15 +117,6 @@ def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> Sho
     if wanted is not None and wanted not in names:
         raise BasslError(f"{refusal} {wanted}; leave --encoder out")
     return encoder_of_model(model, file, device, keyframes)
-
-
-def _keyframes(loaded: LoadedModel, shots: Sequence[KeyframedShot]) -> Iterator[Sequence[NDArray[np.uint8]]]:
-    """The keyframes of shots, through the JPEG that the model's own stores keep of each."""
-    for shot in shots:
-        if loaded.quality is None:
-            yield shot.keyframes
-        else:
-            yield [from_jpeg(to_jpeg(image, loaded.quality)) for image in shot.keyframes]
 
 
 def batched(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:

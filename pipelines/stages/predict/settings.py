@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pipelines.models.encoder_options import EncoderOptions, check_encoder
-from pipelines.options import accept_text, nested
+from pipelines.options import Settings, nested
 from pipelines.settings import Compute, Grouping, Reading
 
 
 @dataclass(frozen=True)
-class PredictSettings:
+class PredictSettings(Settings):
     """Everything that determines which scenes are found.
 
     Raises:
@@ -32,7 +32,7 @@ class PredictSettings:
     """For an ONNX file, what its metadata do not say."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         object.__setattr__(self, "encoder", None if self.encoder is None else str(self.encoder))
         if self.encoder is not None:
             check_encoder(self.encoder)

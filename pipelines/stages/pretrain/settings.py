@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.options import RARE, accept_text, check_at_least, nested, rare
+from pipelines.options import Settings, check_at_least, nested, rare
 from pipelines.pretext.settings import PretextSettings, Variant
 from pipelines.settings import Compute, RunSettings, TrainingData
 from pipelines.training.settings import LARGEST_RATE, AugmentationSettings
 
 
 @dataclass(frozen=True)
-class PretrainSettings:
+class PretrainSettings(Settings):
     """Everything that decides a pre-training run. Values are the paper's (appendix A) unless stated otherwise."""
 
     data: TrainingData = nested(TrainingData(), defaults={"features": "none, it learns from keyframes"})
@@ -21,9 +21,9 @@ class PretrainSettings:
     compute: Compute = nested(Compute(workers=4))
     run: RunSettings = nested(RunSettings(Path("runs/pretrain")))
     """Folder of the model, the state to resume from and the logs."""
-    pretext: PretextSettings = field(default_factory=PretextSettings)
+    pretext: PretextSettings = nested(PretextSettings())
     """Method, tasks, pseudo-boundaries, temperature, masking rate."""
-    augmentation: AugmentationSettings = field(default_factory=AugmentationSettings, metadata=RARE)
+    augmentation: AugmentationSettings = nested(AugmentationSettings(), rare=True)
     """Augmentation of keyframes; its mean and deviation are those that the encoder expects."""
     neighbours: int = 8
     """K, shots on each side of the centre (section 4.1)."""
@@ -71,7 +71,7 @@ class PretrainSettings:
     """Epochs from one validation to the next; 0 for none."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         check_at_least(self, 1, "neighbours", "epochs", "width", "layers", "heads", "decoded_size")
         check_at_least(self, 0, "micro_batch", "momentum", "weight_decay", "warm_up")
         check_at_least(self, 0, "validate_epochs")

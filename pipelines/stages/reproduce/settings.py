@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pipelines.options import accept_text, check_at_least
+from pipelines.options import Settings, check_at_least
 
 TABLES: Mapping[str, tuple[str, ...]] = {
     "table1": ("table1",),  # comparison with other algorithms
@@ -25,7 +25,7 @@ RowProgress = Callable[[str, str, float, float | None], None]
 
 
 @dataclass(frozen=True)
-class ReproduceSettings:
+class ReproduceSettings(Settings):
     """Which table, on which data."""
 
     table: str = "table1"
@@ -47,7 +47,7 @@ class ReproduceSettings:
     """Run finished steps again."""
 
     def __post_init__(self) -> None:
-        accept_text(self)
+        super().__post_init__()
         if self.table not in TABLES:
             raise ValueError(f"unknown table {self.table!r}; choose from {', '.join(TABLES)}")
         check_at_least(self, 1, "seeds", "epochs")

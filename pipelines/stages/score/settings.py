@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pipelines.options import accept_text, nested
+from pipelines.options import Settings, nested
 from pipelines.settings import Compute, Grouping, Matching, Resampling, ScoredData
 
 ALL_SPLITS = "all"
@@ -14,7 +14,7 @@ ALL_SPLITS = "all"
 
 
 @dataclass(frozen=True)
-class ScoreSettings:
+class ScoreSettings(Settings):
     """What is scored, and how.
 
     A threshold of 0.5 is softmax's, as in the paper's release, for an imported or pre-trained model. A run of `bassl
@@ -39,9 +39,6 @@ class ScoreSettings:
     """Also measure how well features group by scene: kNN precision and NMI (appendix). For a feature store, or a
     pre-trained run without a head that scores videos, only this is measured."""
     compute: Compute = nested(Compute(), without=("workers", "precision"))
-
-    def __post_init__(self) -> None:
-        accept_text(self)
 
     @property
     def measuring(self) -> dict[str, Any]:
