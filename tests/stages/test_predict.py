@@ -165,7 +165,7 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"shots": "-"}, "a list of shots is read from a file, not from stdin"),
     *(({"threshold": value}, "threshold") for value in (0.0, 1.0, -3.0, float("nan"))),
     *(({"min_scene": value}, "min_scene must be at least 0") for value in (-1.0, float("inf"), float("nan"))),
-    ({"scenes": 0}, "number of scenes"),
+    ({"scenes": 0}, "scenes must be at least 1"),
     ({"scenes": 5}, "4 shots.* 5 scenes"),
     ({"scenes": 4, "min_scene": 2.0}, "4 scenes"),
     ({"output": "scenes.xyz"}, "unknown extension .xyz; supported: .json"),
