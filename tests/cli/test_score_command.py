@@ -83,21 +83,14 @@ def test_a_scene_list_is_scored_against_the_truth(bassl: Bassl) -> None:
     assert rows(bassl("score", "a.json", "truth.csv", "--within", 0.1))["boundary F1"] == ["0.0", "0.0"]
 
 
-def test_scoring_folders_lists_files_without_a_counterpart(bassl: Bassl) -> None:
-    for name in "ab":
-        put_scenes(Path("guess") / f"{name}.json")
-    for name in "bc":
-        put_csv(Path("truth") / f"{name}.csv", 0, 20, 40, 50)
-    (Path("guess") / "broken.json").write_text("{")
+def test_scoring_folders_lists_files_that_cannot_be_scored(bassl: Bassl) -> None:
+    put_scenes(Path("guess/b.json"))
+    put_csv(Path("truth/b.csv"), 0, 20, 40, 50)
+    Path("guess/broken.json").write_text("{")
     run = bassl("score", "guess", "truth")
-    assert run.code == 1
-    assert rows(run)["F1"] == ["100.0", "100.0"]
-    complaints = [line for line in run.err.splitlines() if line.startswith("bassl: ")]
-    assert [line.split(":")[1].strip().split(",")[0] for line in complaints] == [
-        "guess/broken.json",
-        "guess/a.json",
-        "truth/c.csv",
-    ]
+    assert (run.code, rows(run)["F1"]) == (1, ["100.0", "100.0"])
+    (complaint,) = [line for line in run.err.splitlines() if line.startswith("bassl: ")]
+    assert complaint.startswith("bassl: guess/broken.json")
 
 
 def test_compare_prints_the_difference_of_two_predictions(bassl: Bassl, home: Path, on_index: list[object]) -> None:
@@ -131,30 +124,24 @@ def test_tables_and_plots_are_written(bassl: Bassl, home: Path, on_index: list[o
     assert "<svg" in Path("p.svg").read_text()
 
 
-def test_the_plot_shows_the_given_threshold(bassl: Bassl) -> None:
-    """A list whose scenes were chosen with another threshold or rule shows none."""
+def test_the_plot_shows_a_threshold_only_if_it_is_an_option(bassl: Bassl) -> None:
     put_scenes(Path("a.json"))
     put_csv(Path("t.csv"), 0, 20, 30, 50)
     assert bassl("score", "a.json", "t.csv", "--plot", "without.svg").code == 0
     assert bassl("score", "a.json", "t.csv", "--threshold", 0.55, "--plot", "with.svg").code == 0  # decides the same
-    given, none = (
-        Counter("".join(ET.parse(file).getroot().itertext()).split()) for file in ("with.svg", "without.svg")
-    )
-    assert (given - none, none - given) == ({"0.55": 1}, {})
+    files = ("with.svg", "without.svg")
+    one, none = (Counter("".join(ET.parse(file).getroot().itertext()).split()) for file in files)
+    assert (one - none, none - one) == ({"0.55": 1}, {})
 
 
-def test_wrong_options_give_a_one_line_error(bassl: Bassl, home: Path, on_index: list[object]) -> None:
+def test_wrong_options_give_a_one_line_error(bassl: Bassl) -> None:
     put_scenes(Path("a.json"))
     put_csv(Path("t.csv"), 0, 20, 50)
     assert_refused(bassl("score"), "nothing to score", "'default'")
-    assert_refused(bassl("score", "a.json"), "a.json", "name the truth")
-    assert_refused(bassl("score", "missing.json", "t.csv"), "missing.json", "no such file")
     assert_refused(bassl("score", "--compare", "a.json", "a.json", "t.csv", "t.csv"), "one more argument at most")
     assert_refused(bassl("score", "a.json", "t.csv", "--table", "t.doc"), "t.doc", ".md, .tex, .csv or .json")
     assert_refused(bassl("score", "a.json", "t.csv", "--plot", "t.jpg"), "t.jpg", ".png, .svg or .pdf")
-    assert_refused(bassl("score", "runs/x", *on_index), "runs/x", "no such run")
     assert_refused(bassl("score", "default", "--index", "no.h5"), "no.h5", "bassl build-index")
-    assert_refused(bassl("score", "a.json", "t.csv", "--tolerance", -1), "tolerance")
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["a.json", "t.csv"]
 
 

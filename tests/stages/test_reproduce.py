@@ -60,21 +60,8 @@ RECIPE = StageOptions(
     network={"transformer": {"neighbours": 2, **_NETWORK}, "mlp": {"width": 8}, "ms-lstm": {"width": 8}},
     epochs=1,
 )
-VIDEO_RECIPE = replace(
-    RECIPE,
-    pretrain={
-        "encoder": "timm:test_resnet",
-        "size": 32,
-        "kernel_size": 3,
-        "decoded_size": 36,
-        "workers": 0,
-        "batch": 12,
-        "neighbours": 2,
-        "validate_epochs": 0,
-        **_NETWORK,
-    },
-)
-
+_TINY = {"encoder": "timm:test_resnet", "size": 32, "kernel_size": 3, "decoded_size": 36, "workers": 0}
+VIDEO_RECIPE = replace(RECIPE, pretrain={**RECIPE.pretrain, **_TINY, "batch": 12})
 
 run_in_process_of_its_own = steps.run_command
 
@@ -161,6 +148,15 @@ def planned_steps(settings: ReproduceSettings, options: StageOptions = RECIPE) -
     return [step for row in plan(settings, options) for step in row.steps]
 
 
+def output_of(command: str, settings: ReproduceSettings, options: StageOptions = RECIPE) -> Path:
+    return Path(str(next(step.output for step in planned_steps(settings, options) if step.command == command)))
+
+
+def row_8(sets: Path, output: Path, **changes: Any) -> ReproduceSettings:
+    """One row of table 4b on one data set: an index, a pre-training, a fine-tuning."""
+    return ReproduceSettings("table4", sets / "bbc", ("8",), gpus=0, output=output, **{"seeds": 1, **changes})
+
+
 # --- what is measured -------------------------------------------------------------------------------------------------
 
 
@@ -219,14 +215,12 @@ def test_commands_of_a_table_can_be_run_where_it_was_made(table1: Table1, bassl:
 
 def test_the_40_epoch_run_has_four_times_the_epochs_and_may_have_its_own_rate(table1: Table1) -> None:
     _, result = table1
-    (ten,), (forty,) = (
-        [line for line in row_of(result, f"BaSSL ({n} epochs)").commands if line.split()[1] == "pretrain"]
+    ten, forty = (
+        next(line for line in row_of(result, f"BaSSL ({n} epochs)").commands if line.startswith("bassl pretrain"))
         for n in (10, 40)
     )
-    assert " --epochs 1 " in ten
-    assert " --epochs 4 " in forty
-    assert " --base-rate 0.25 " in forty
-    assert "--base-rate" not in ten
+    assert (" --epochs 1 " in ten, "--base-rate" in ten) == (True, False)
+    assert (" --epochs 4 " in forty, " --base-rate 0.25 " in forty) == (True, True)
 
 
 def test_with_two_data_sets_each_is_tested_on_the_other(table1: Table1) -> None:
@@ -255,20 +249,16 @@ def test_a_single_data_set_is_split_by_video(sets: Path, tmp_path: Path) -> None
 # --- what is kept -----------------------------------------------------------------------------------------------------
 
 
-def test_finished_rows_are_kept(table1: Table1, commands: list[str]) -> None:
-    settings, result = table1
-    assert reproduce(settings, options=RECIPE).tables == result.tables
-    assert not commands
-
-
-def test_a_changed_setting_repeats_only_dependent_steps(table1: Table1, commands: list[str]) -> None:
+def test_finished_rows_are_kept_and_a_changed_setting_repeats_only_dependent_steps(
+    table1: Table1, commands: list[str]
+) -> None:
     some = replace(table1[0], rows=("GraphCut", "BaSSL w/o*", "MS-LSTM"), seeds=1)
     result = reproduce(some, options=RECIPE)
-    assert commands == ["finetune"] * 2  # in each direction: the other rows have no seeds
     assert len(row_of(result, "MS-LSTM").cells["AP"].values) == 1
-    assert row_of(result, "LGSS").cells == {}  # measured with other settings, and not asked for
+    assert row_of(result, "LGSS").cells == {}  # measured with other settings, but not in this run
     assert "not run" in {cell for row in text_table(result.tables[0]).rows for cell in row}
-    assert reproduce(table1[0], options=RECIPE).tables == table1[1].tables  # the numbers of before are still there
+    assert reproduce(table1[0], options=RECIPE).tables == table1[1].tables
+    assert commands == ["finetune"] * 2  # in each direction: the other rows have no seeds
 
 
 def test_overwriting_runs_each_step_of_the_rows_once(sets: Path, tmp_path: Path, commands: list[str]) -> None:
@@ -284,7 +274,7 @@ def test_overwriting_runs_each_step_of_the_rows_once(sets: Path, tmp_path: Path,
 def test_what_the_same_commands_made_is_adopted_whoever_ran_them(
     sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = ReproduceSettings("table4", sets / "bbc", ("8",), gpus=0, seeds=1, output=tmp_path)
+    settings = row_8(sets, tmp_path)
     first = reproduce(settings, options=RECIPE)
     for result in tmp_path.glob("work/bbc/steps/*"):
         result.unlink()
@@ -300,42 +290,36 @@ def test_what_the_same_commands_made_is_adopted_whoever_ran_them(
 
 
 @pytest.mark.parametrize(
-    ("command", "files", "reason"),
+    ("command", "file", "reason"),
     [
-        ("pretrain", {"notes.txt": "mine"}, "is not the folder of a run; move it away"),
-        ("pretrain", {"model.safetensors": "mine"}, "has a model but no state.pt"),
-        ("finetune", {"notes.txt": "mine"}, "is not the folder of a run; move it away"),
-        ("build-index", None, "is not a file of bassl, or is damaged"),
+        ("pretrain", "notes.txt", "is not the folder of a run; move it away"),
+        ("pretrain", "model.safetensors", "has a model but no state.pt"),
+        ("finetune", "notes.txt", "is not the folder of a run; move it away"),
+        ("build-index", "", "is not a file of bassl, or is damaged"),
     ],
 )
 def test_what_is_not_its_own_is_named_and_never_overwritten(
-    sets: Path, tmp_path: Path, command: str, files: dict[str, str] | None, reason: str
+    sets: Path, tmp_path: Path, command: str, file: str, reason: str
 ) -> None:
-    settings = ReproduceSettings("table4", sets / "bbc", ("8",), gpus=0, seeds=1, output=tmp_path)
-    output = next(step.output for step in planned_steps(settings) if step.command == command)
-    assert output is not None
-    for path, text in {output / name: text for name, text in (files or {}).items()}.items() or [(output, "mine")]:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    before = {path: path.read_bytes() for path in (output, *output.rglob("*")) if path.is_file()}
+    settings = row_8(sets, tmp_path)
+    output = output_of(command, settings)
+    path = output / file
+    path.parent.mkdir(parents=True)
+    path.write_text("mine")
     (line,) = reproduce(settings, options=RECIPE).failed
     assert line.startswith(f"table4b, 8: {output}")
     assert reason in line
     assert "\n" not in line
-    assert {path: path.read_bytes() for path in (output, *output.rglob("*")) if path.is_file()} == before
+    assert path.read_text() == "mine"
+    assert path == output or list(output.iterdir()) == [path]
 
 
 def test_a_run_with_other_settings_is_named_and_never_overwritten(sets: Path, tmp_path: Path) -> None:
-    settings = ReproduceSettings("table4", sets / "bbc", ("8",), gpus=0, seeds=1, output=tmp_path)
+    settings = row_8(sets, tmp_path)
     other = replace(RECIPE, pretrain={**RECIPE.pretrain, "width": 8})
     reproduce(settings, options=other)
-    theirs, own = (
-        next(step.output for step in planned_steps(settings, options) if step.command == "pretrain")
-        for options in (other, RECIPE)
-    )
-    assert theirs is not None
-    assert own is not None
-    theirs.rename(own)
+    own = output_of("pretrain", settings)
+    output_of("pretrain", settings, other).rename(own)
     model = (own / "model.safetensors").read_bytes()
     (line,) = reproduce(settings, options=RECIPE).failed
     assert f"{own}: its run was started with" in line
@@ -350,7 +334,7 @@ def test_an_interrupted_table_continues_to_the_same_numbers(
     sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The signal reaches the command, which is a process of its own, and it saves its state."""
-    settings = ReproduceSettings("table4", sets / "bbc", ("8",), gpus=0, seeds=2, output=tmp_path / "runs")
+    settings = row_8(sets, tmp_path / "runs", seeds=2)
     asked = False
 
     def stop(row: str, doing: str, done: float, total: float | None) -> None:
@@ -404,7 +388,7 @@ reproduce(settings, lambda row, doing, done, total: done and print(doing, flush=
         assert process.stdout.readline() == "pretrain\n"
         process.kill()
     (run,) = tmp_path.glob("work/bbc/pretrain/*")
-    settings = ReproduceSettings("table4", sets / "bbc", ("8",), gpus=0, seeds=2, output=tmp_path)
+    settings = row_8(sets, tmp_path, seeds=2)
     deadline = time.monotonic() + 60
     while (result := reproduce(settings, options=RECIPE)).failed:  # the child may still save its state
         assert "another process is training in it" in result.failed[0]
@@ -466,10 +450,8 @@ def test_generated_videos_are_made_indexed_and_used_for_training(
     assert not result.failed
     assert "3 generated videos" in result.data
     row = row_of(result, "Fixed")
-    assert names_of(row) == [
-        *["pipelines.datasets.synthetic"] * 3,
-        *("extract-keyframes", "build-index", "pretrain", "finetune"),
-    ]
+    made, on_them = ["pipelines.datasets.synthetic"] * 3, ["extract-keyframes", "build-index", "pretrain", "finetune"]
+    assert names_of(row) == made + on_them
     assert len(row.cells["AP"].values) == 1
     assert [len(table.rows) for table in result.tables] == [4, 4, 5]
 
@@ -477,9 +459,8 @@ def test_generated_videos_are_made_indexed_and_used_for_training(
     monkeypatch.setattr(planning, "PAPER_ENCODER", encoders.DEFAULT_ENCODER)
     planning.image_encoder.cache_clear()
     (movies,) = Path("runs/work/generated").glob("movies-*")
-    own = reproduce(
-        ReproduceSettings("table1", movies, ("Grouping",), gpus=0, output=Path("own")), options=VIDEO_RECIPE
-    )
+    settings = ReproduceSettings("table1", movies, ("Grouping",), gpus=0, output=Path("own"))
+    own = reproduce(settings, options=VIDEO_RECIPE)
     planning.image_encoder.cache_clear()
     assert not own.failed
     assert own.data == f"videos in {movies}"
@@ -493,7 +474,7 @@ def put_videos(folder: Path, names: str) -> None:
         write_video(folder / f"{name}.mp4", replace(drawing, seed=seed))
 
 
-def test_a_video_that_was_removed_has_no_part_in_the_next_table(tmp_path: Path) -> None:
+def test_a_removed_video_has_no_part_in_the_next_table_and_an_unreadable_one_is_named(tmp_path: Path) -> None:
     videos = tmp_path / "videos"
     put_videos(videos, "abcd")
     settings = ReproduceSettings("table4", videos, ("Fixed",), gpus=0, seeds=1, output=tmp_path / "runs")
@@ -501,17 +482,10 @@ def test_a_video_that_was_removed_has_no_part_in_the_next_table(tmp_path: Path) 
     for file in videos.glob("b.*"):
         file.unlink()
     assert not reproduce(settings, options=VIDEO_RECIPE).failed
-    index = next(step.output for step in planned_steps(settings, VIDEO_RECIPE) if step.command == "build-index")
-    assert index is not None
-    assert read_index(index).video_ids == ("a", "c", "d")
-
-
-def test_an_unreadable_video_is_named_as_the_reason(tmp_path: Path) -> None:
-    put_videos(tmp_path / "videos", "abcd")
-    (tmp_path / "videos" / "c.mp4").write_bytes(b"damaged")
-    settings = ReproduceSettings("table4", tmp_path / "videos", ("Fixed",), gpus=0, seeds=1, output=tmp_path / "runs")
+    assert read_index(output_of("build-index", settings, VIDEO_RECIPE)).video_ids == ("a", "c", "d")
+    (videos / "c.mp4").write_bytes(b"damaged")
     (failed,) = reproduce(settings, options=VIDEO_RECIPE).failed
-    assert str(tmp_path / "videos" / "c.mp4") in failed
+    assert str(videos / "c.mp4") in failed
 
 
 def test_a_table_below_the_data_folder_is_continued(
@@ -591,10 +565,9 @@ def test_rows_on_movienet_use_the_sizes_and_the_preparation_of_their_papers(tmp_
         f"runs/work/movienet/features --init {pretrained.output} --transfer encoder+crn --output {tuned.output} --json"
     )
     for table in ("table1", "table2", "nmi"):
-        options = [
-            step.options for row in plan(ReproduceSettings(table, root, output=Path("runs"))) for step in row.steps
-        ]
-        assert {values["preparation"] for values in options if values.get("encoder") == "resnet50"} == {"centre"}
+        rows = plan(ReproduceSettings(table, root, output=Path("runs")))
+        options = [step.options for row in rows for step in row.steps if step.options.get("encoder") == "resnet50"]
+        assert {values["preparation"] for values in options} == {"centre"}
 
 
 def test_nmi_is_measured_without_fine_tuning(tmp_path: Path, sets: Path) -> None:
@@ -658,11 +631,11 @@ def test_each_row_of_table_4b_has_its_own_k(sets: Path, tmp_path: Path, monkeypa
         rows = plan(ReproduceSettings("table4", data, output=Path("runs")))
         return {(row.table, row.row.label): step for row in rows for step in row.steps if step.command == "pretrain"}
 
-    generated, given = trainings(None), trainings(sets / "bbc")
+    generated, features = trainings(None), trainings(sets / "bbc")
     for k in (4, 8, 12, 16):
         assert generated["table4b", str(k)].options["neighbours"] == k
     assert len({generated["table4b", str(k)].output for k in (4, 8, 12, 16)}) == 4
-    assert given["table4b", "8"] == given["table4a", "DTW (ours)"]
+    assert features["table4b", "8"] == features["table4a", "DTW (ours)"]
 
 
 @pytest.mark.parametrize("name", TABLES)

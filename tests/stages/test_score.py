@@ -123,14 +123,11 @@ def test_a_metric_defined_for_one_seed_has_no_deviation() -> None:
     assert seed_spreads({0: ap(0.5), 1: ap(0.25)})["ap"].deviation == pytest.approx(0.125 * 2**0.5)
 
 
-def test_split_all_scores_every_labelled_video(home: Path, settings: ScoreSettings) -> None:
-    assert len(score(home / "run", settings=replace(settings, split="all")).videos) == 5
-
-
-def test_the_built_in_model_scores_any_features(settings: ScoreSettings) -> None:
-    result = score("default", settings=settings)
+def test_the_built_in_model_scores_any_features_and_split_all_every_labelled_video(settings: ScoreSettings) -> None:
+    result = score("default", settings=replace(settings, split="all"))
     assert 0 < (result.measures["ap"].pooled or 0) <= 1
     assert result.seeds == {}
+    assert len(result.videos) == 5
 
 
 def test_videos_without_times_are_reported(home: Path, settings: ScoreSettings) -> None:
@@ -155,12 +152,7 @@ def test_a_pretrained_model_is_scored_by_its_pseudo_boundary_head(home: Path, se
     assert any("without fine-tuning" in note for note in result.notes)
 
 
-def test_a_pretrained_model_without_that_head_is_refused(tmp_path: Path, settings: ScoreSettings) -> None:
-    path = put_pretrained(tmp_path / "m.safetensors", head="head_msm")
-    refusal(lambda: score(path, settings=settings), path, "bassl finetune", error=BasslError)
-
-
-def test_the_representation_is_that_of_the_videos_of_the_split(home: Path, settings: ScoreSettings) -> None:
+def test_the_representation_is_measured_on_the_videos_of_the_split(home: Path, settings: ScoreSettings) -> None:
     result = score(home / "features" / f"npz-{WIDTH}d", settings=replace(settings, representation=True))
     videos = score(home / "run", settings=settings).videos
     stored = [read_shot_features(home / f"{video.video}.npz") for video in videos]
@@ -176,14 +168,6 @@ def test_the_representation_is_that_of_the_videos_of_the_split(home: Path, setti
     assert both.representation.knn == expected
     assert both.measures
     assert plain(json.dumps(both.to_dict()))
-
-
-def test_a_model_of_another_encoder_is_refused(home: Path, tmp_path: Path, settings: ScoreSettings) -> None:
-    path = tmp_path / "m.safetensors"
-    save_boundary_model(path, model(encoder="other-8d"))
-    refusal(lambda: score(path, settings=settings), "other-8d", "--features", error=BasslError)
-    store = home / "features" / f"npz-{WIDTH}d"
-    refusal(lambda: score(path, settings=with_options(settings, features=store)), "other-8d", error=BasslError)
 
 
 def test_missing_features_are_computed(on_labelled: ScoreSettings, tmp_path: Path) -> None:
@@ -301,7 +285,7 @@ def test_an_imported_model_is_scored_on_one_keyframe_per_shot(
     save_bassl_model(tmp_path / "m.safetensors", content)
     assert [video.video for video in score(tmp_path / "m.safetensors", settings=single).videos] == ["a", "b"]
     (store,) = single.data.features.iterdir()
-    assert store.name != encoder.id, "features of one keyframe a shot are not those of three"
+    assert store.name != encoder.id, "features of one keyframe a shot differ from the features of three"
 
 
 def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(
@@ -320,17 +304,32 @@ def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("subject", "change", "words"),
     [
-        ({"split": "val"}, ["has no split 'val'", "test, train", "--split all"]),
-        ({"index": Path("missing.h5")}, ["missing.h5", "bassl build-index"]),
+        ("run", {"split": "val"}, ["has no split 'val'", "test, train", "--split all"]),
+        ("run", {"index": Path("missing.h5")}, ["missing.h5", "bassl build-index"]),
+        ("no_head.safetensors", {}, ["no_head.safetensors", "bassl finetune"]),
+        ("other.safetensors", {}, ["other-8d", "--features"]),
+        ("other.safetensors", {"features": "features"}, ["other-8d"]),
+        ("absent", {}, ["no such run or model", "default"]),
+        ("absent.json", {}, ["name the truth"]),
+        ("features", {}, ["--representation"]),
+        ("damaged.safetensors", {}, ["damaged.safetensors"]),
+        ("default", {"index": "unlabelled.h5", "split": "all"}, ["labels"]),
     ],
-    ids=["split", "index"],
 )
-def test_missing_files_and_splits_are_refused(
-    home: Path, settings: ScoreSettings, change: dict[str, object], words: list[str]
+def test_what_cannot_be_scored_is_refused(
+    home: Path, tmp_path: Path, settings: ScoreSettings, subject: str, change: dict[str, Any], words: list[str]
 ) -> None:
-    refusal(lambda: score(home / "run", settings=with_options(settings, **change)), *words, error=BasslError)  # type: ignore[arg-type]
+    put_pretrained(tmp_path / "no_head.safetensors", head="head_msm")
+    save_boundary_model(tmp_path / "other.safetensors", model(encoder="other-8d"))
+    (tmp_path / "damaged.safetensors").write_bytes(b"nothing")
+    put_store(tmp_path / "keyframes" / "a.h5")
+    unlabelled = build_index([tmp_path / "keyframes"], output=tmp_path / "unlabelled.h5").index.path
+    paths = {"run": home / "run", "features": home / "features" / f"npz-{WIDTH}d", "unlabelled.h5": unlabelled}
+    change = {name: paths.get(value, value) for name, value in change.items()}
+    named = subject if subject == "default" else paths.get(subject, tmp_path / subject)
+    refusal(lambda: score(named, settings=with_options(settings, **change)), *words, error=BasslError)
 
 
 @pytest.mark.parametrize(
@@ -345,26 +344,9 @@ def test_missing_files_and_splits_are_refused(
         ({"seed": -1}, ["seed must be at least 0"]),
         ({"doubtful": "maybe"}, ["one of end, ignore", "'maybe'"]),
     ],
-    ids=["threshold", "tolerance", "within", "frame rate", "resamples", "too many resamples", "seed", "doubtful"],
 )
 def test_invalid_settings_are_refused_on_construction(change: dict[str, object], words: list[str]) -> None:
     refusal(lambda: with_options(ScoreSettings, **change), *words, error=ValueError)  # type: ignore[arg-type]
-
-
-def test_a_file_that_is_not_a_model_is_refused(home: Path, tmp_path: Path, settings: ScoreSettings) -> None:
-    refusal(lambda: score(tmp_path / "x", settings=settings), "no such run or model", "default", error=BasslError)
-    refusal(lambda: score(tmp_path / "x.json", settings=settings), "name the truth", error=BasslError)
-    store = home / "features" / f"npz-{WIDTH}d"
-    refusal(lambda: score(store, settings=settings), "--representation", error=BasslError)
-    (tmp_path / "m.safetensors").write_bytes(b"nothing")
-    refusal(lambda: score(tmp_path / "m.safetensors", settings=settings), "m.safetensors", error=BasslError)
-
-
-def test_an_index_without_labels_is_refused(tmp_path: Path) -> None:
-    put_store(tmp_path / "keyframes" / "a.h5")
-    build_index([tmp_path / "keyframes"], output=tmp_path / "index.h5")
-    settings = with_options(QUICK, index=tmp_path / "index.h5", split="all")
-    refusal(lambda: score("default", settings=settings), "labels", error=BasslError)
 
 
 def test_scoring_the_built_in_model_on_its_training_videos_is_reported_first(
@@ -404,18 +386,14 @@ def test_a_scenes_json_against_itself_is_perfect(tmp_path: Path) -> None:
     assert "same shots" in result.notes[0]
 
 
-def test_the_last_chapter_without_an_end_adds_no_true_scene_end(tmp_path: Path) -> None:
+def test_the_last_chapter_without_an_end_adds_no_scene_end(tmp_path: Path) -> None:
     guess = put_scenes(tmp_path / "a.json")  # scenes end at 20 and 40
-    result = score(guess, put_chapters(tmp_path / "a.chapters.xml", 0, 20, 40), QUICK)
+    chapters, csv = put_chapters(tmp_path / "a.chapters.xml", 0, 20, 40), put_csv(tmp_path / "a.csv", 0, 20, 40, 50)
+    result = score(guess, chapters, QUICK)
     (video,) = result.videos
     assert video.labels.tolist() == [0, 1, 0, 1, 0]
     assert result.measures["boundary_f1"].pooled == 1.0
-
-
-def test_chapters_without_an_end_are_scored_as_a_prediction_too(tmp_path: Path) -> None:
-    guess = put_chapters(tmp_path / "a.chapters.xml", 0, 20, 40)
-    result = score(guess, put_csv(tmp_path / "a.csv", 0, 20, 40, 50), QUICK)
-    assert result.measures["boundary_f1"].pooled == 1.0
+    assert score(chapters, csv, QUICK).measures["boundary_f1"].pooled == 1.0
 
 
 def test_coverage_of_scenes_without_shots_is_measured_in_seconds(tmp_path: Path) -> None:
@@ -447,10 +425,8 @@ def test_labels_of_movienet_without_a_shot_list_are_refused(tmp_path: Path) -> N
     guess = put_scenes(tmp_path / "guess" / "tt01.json")
     put_keyframes(tmp_path / "movienet", "tt01", seed=0)
     labels = put_labels(tmp_path / "movienet", [0, 1, 0, 1], "tt01")
-    for truth in (tmp_path / "movienet", labels):
-        for subject in (guess, guess.parent):
-            if subject.is_dir() == truth.is_dir():
-                refusal(lambda: score(subject, truth, QUICK), "tt01", "no shot list", error=BasslError)  # noqa: B023
+    for subject, truth in ((guess, labels), (guess.parent, tmp_path / "movienet")):
+        refusal(lambda: score(subject, truth, QUICK), "tt01", "no shot list", error=BasslError)  # noqa: B023
 
 
 def test_a_damaged_video_of_movienet_affects_no_other_video(tmp_path: Path) -> None:
@@ -482,9 +458,8 @@ def test_folders_are_matched_by_name(tmp_path: Path) -> None:
 
 
 def test_files_are_matched_by_file_name_if_their_video_ids_differ(tmp_path: Path) -> None:
-    put_scenes(tmp_path / "video.json").rename(tmp_path / "other.json")
     (tmp_path / "guess").mkdir()
-    (tmp_path / "other.json").rename(tmp_path / "guess" / "other.json")
+    put_scenes(tmp_path / "video.json").rename(tmp_path / "guess" / "other.json")
     put_csv(tmp_path / "truth" / "other.csv", 0, 20, 40, 50)
     result = score(tmp_path / "guess", tmp_path / "truth", QUICK)
     assert [video.video for video in result.videos] == ["other"]
@@ -492,19 +467,11 @@ def test_files_are_matched_by_file_name_if_their_video_ids_differ(tmp_path: Path
 
 
 def test_one_file_finds_its_truth_in_a_folder(tmp_path: Path) -> None:
-    guess = put_scenes(tmp_path / "b.json")
     for name in "abc":
         put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
-    result = score(guess, tmp_path / "truth", QUICK)
+    result = score(put_scenes(tmp_path / "b.json"), tmp_path / "truth", QUICK)
     assert [video.video for video in result.videos] == ["b"]
     assert result.problems == ()
-    refusal(lambda: score(put_scenes(tmp_path / "x.json"), tmp_path / "truth"), "no labels of x", error=BasslError)
-
-
-def test_folders_that_have_nothing_in_common_are_refused(tmp_path: Path) -> None:
-    put_scenes(tmp_path / "guess" / "a.json")
-    put_csv(tmp_path / "truth" / "b.csv", 0, 20, 50)
-    refusal(lambda: score(tmp_path / "guess", tmp_path / "truth"), "has the name", error=BasslError)
 
 
 def test_a_large_difference_in_video_length_is_reported(tmp_path: Path) -> None:
@@ -513,13 +480,19 @@ def test_a_large_difference_in_video_length_is_reported(tmp_path: Path) -> None:
 
 
 def test_lists_that_cannot_be_scored_are_refused(tmp_path: Path) -> None:
-    guess = put_scenes(tmp_path / "a.json")
-    refusal(lambda: score(guess, tmp_path / "missing.csv"), "missing.csv", error=BasslError)
-    refusal(lambda: score(guess, guess, replace(QUICK, representation=True)), "--representation", error=BasslError)
-    (tmp_path / "bad.json").write_text('{"schema": "other"}')
-    refusal(lambda: score(tmp_path / "bad.json", guess), "bad.json", error=BasslError)
-    csv = put_csv(tmp_path / "t.csv", 0, 20, 50)
-    refusal(lambda: score(csv, guess, QUICK, threshold=0.4), "no scores", error=BasslError)
+    guess = put_scenes(tmp_path / "guess" / "a.json")
+    csv = put_csv(tmp_path / "truth" / "t.csv", 0, 20, 50)
+    bad = tmp_path / "bad.json"
+    bad.write_text('{"schema": "other"}')
+    for subject, truth, change, words in (
+        (guess, tmp_path / "missing.csv", {}, "missing.csv"),
+        (guess, guess, {"representation": True}, "--representation"),
+        (bad, guess, {}, "bad.json"),
+        (csv, guess, {"threshold": 0.4}, "no scores"),
+        (guess, csv.parent, {}, "no labels of a"),
+        (guess.parent, csv.parent, {}, "has the name"),
+    ):
+        refusal(lambda: score(subject, truth, QUICK, **change), words, error=BasslError)  # noqa: B023
 
 
 def test_a_score_result_converts_to_plain_json(tmp_path: Path) -> None:
@@ -554,9 +527,8 @@ def test_videos_that_only_one_has_are_left_out_of_a_comparison(tmp_path: Path) -
     for name in "abcd":
         put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
     result = compare(tmp_path / "one", tmp_path / "two", tmp_path / "truth", QUICK)
-    assert (
-        [video.video for video in result.first.videos] == [video.video for video in result.second.videos] == ["b", "c"]
-    )
+    for part in result.parts:
+        assert [video.video for video in part.videos] == ["b", "c"]
     assert result.difference["recall"].pooled == 0.5
     assert any(problem.startswith("a: is scored for") for problem in result.first.problems)
     assert any(problem.startswith("d: is scored for") for problem in result.second.problems)

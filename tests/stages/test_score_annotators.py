@@ -43,9 +43,9 @@ def test_annotators_are_scored_against_each_other_both_ways(tmp_path: Path, trut
 
 
 def test_folders_of_videos_are_matched_by_name(tmp_path: Path, truths: tuple[Path, Path]) -> None:
-    put_scenes(tmp_path / "guess" / "a.json")
-    alone = score_annotators(put_scenes(tmp_path / "a.json"), truths, QUICK)
-    result = score_annotators(tmp_path / "guess", [truth.parent for truth in truths], QUICK)
+    guess = put_scenes(tmp_path / "guess" / "a.json")
+    alone = score_annotators(guess, truths, QUICK)
+    result = score_annotators(guess.parent, [truth.parent for truth in truths], QUICK)
     assert result.mean("f1") == alone.mean("f1")
     assert result.agreement("boundary_f1") == alone.agreement("boundary_f1")
 

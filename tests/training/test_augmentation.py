@@ -119,9 +119,10 @@ def test_if_no_crop_box_fits_the_center_is_used_as_in_torchvision(height: int, w
     assert ours.tolist() == [list(theirs)] * 5
 
 
-def test_colour_factors_have_the_distribution_of_torchvision() -> None:
+def test_colour_factors_and_blur_have_the_distribution_of_torchvision() -> None:
     N, S = 500, 6
-    ours = draw_augmentations(frames(N), S, generator(3)).factors.reshape(N * S, 4)
+    drawn = draw_augmentations(frames(N), S, generator(3), AugmentationSettings(sigma_per="shot"))
+    ours = drawn.factors.reshape(N * S, 4)
     torch.manual_seed(4)
     jitter = transforms.ColorJitter(0.2, 0.2, 0.2, 0.05)
     theirs = torch.tensor(
@@ -129,6 +130,8 @@ def test_colour_factors_have_the_distribution_of_torchvision() -> None:
     )
     for i in range(4):
         assert stats.ks_2samp(ours[:, i].numpy(), theirs[:, i].numpy()).pvalue > LIKELY
+    sigma = [transforms.GaussianBlur.get_params(0.1, 2.0) for _ in range(N * S)]
+    assert stats.ks_2samp(drawn.sigma.flatten().numpy(), sigma).pvalue > LIKELY
 
 
 def test_every_shot_has_its_own_colour_and_its_own_order_of_operations() -> None:
@@ -142,13 +145,6 @@ def test_every_shot_has_its_own_colour_and_its_own_order_of_operations() -> None
     everything = torch.cat([drawn.factors[:, s] for s in range(S)], dim=1)
     between = torch.corrcoef(everything.T) - torch.eye(4 * S)
     assert between.abs().max() < 4.5 / N**0.5
-
-
-def test_blur_sigma_has_the_distribution_of_torchvision() -> None:
-    drawn = draw_augmentations(frames(3000), 2, generator(6))
-    torch.manual_seed(7)
-    theirs = [transforms.GaussianBlur.get_params(0.1, 2.0) for _ in range(3000)]
-    assert stats.ks_2samp(drawn.sigma[:, 0].numpy(), theirs).pvalue > LIKELY
 
 
 @pytest.mark.parametrize("gate", ["window", "shot"])
@@ -192,16 +188,13 @@ def test_all_shots_of_a_window_have_the_same_blur_unless_set_as_in_the_release()
 
 def test_jitter_is_drawn_per_shot_or_per_window_with_the_same_distribution() -> None:
     each = draw_augmentations(frames(500), 3, generator())
+    assert not each.greyscale.any(), "off by default"
     once = draw_augmentations(frames(500), 3, generator(), AugmentationSettings(jitter_per="window"))
     assert (once.factors == once.factors[:, :1]).all()
     assert (once.order == once.order[:, :1]).all()
     assert torch.equal(once.factors[:, 0], each.factors[:, 0])
     assert (each.factors[:, 1:] != each.factors[:, :1]).any(dim=2).all()
     assert torch.equal(once.jittered, each.jittered)
-
-
-def test_greyscale_is_off_by_default() -> None:
-    assert not draw_augmentations(frames(1000), 2, generator()).greyscale.any()
 
 
 def test_augmentations_depend_on_the_seed_and_differ_between_draws() -> None:
@@ -244,53 +237,47 @@ def test_the_whole_augmentation_equals_torchvision_on_each_image(seed: int) -> N
     torch.testing.assert_close(augment(x, drawn, settings), one_by_one(x, drawn, settings), atol=2e-4, rtol=0)
 
 
-@pytest.mark.parametrize("box", [(0, 0, 64, 64), (3, 10, 40, 40), (5, 0, 21, 30), (63, 63, 1, 1), (20, 1, 1, 60)])
-@pytest.mark.parametrize("flip", [False, True])
-def test_cropping_equals_torchvisions(box: tuple[int, int, int, int], flip: bool) -> None:
-    x = images(1, 2, 64)
-    drawn = replace(unchanged(1, 2, 64), box=torch.tensor([box]), flip=torch.tensor([flip]))
-    torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=3e-5, rtol=0)
+def jittered(*factors: float, order: tuple[int, ...] = (0, 1, 2, 3)) -> dict[str, Tensor]:
+    """Colour operations alike for all three shots of a window."""
+    return {
+        "factors": torch.tensor(factors).expand(1, 3, 4),
+        "order": torch.tensor(order).expand(1, 3, 4),
+        "jittered": torch.ones(1, 3, dtype=torch.bool),
+    }
 
 
-@pytest.mark.parametrize("operation", range(4))
-@pytest.mark.parametrize("strength", [-1.0, -0.3, 0.0, 0.4, 1.0])
-def test_each_colour_operation_equals_torchvisions(operation: int, strength: float) -> None:
-    x = images(1, 3, 48)
-    factors = torch.tensor([1.0, 1.0, 1.0, 0.0]).repeat(1, 3, 1)
-    factors[..., operation] += strength * (0.5 if operation == 3 else 0.9)
-    drawn = replace(unchanged(1, 3, 48), factors=factors, jittered=torch.ones(1, 3, dtype=torch.bool))
-    torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=3e-5, rtol=0)
+BOXES = [(0, 0, 64, 64), (3, 10, 40, 40), (5, 0, 21, 30), (63, 63, 1, 1), (20, 1, 1, 60)]
+STRENGTHS = (-1.0, -0.3, 0.0, 0.4, 1.0)
 
 
-@pytest.mark.parametrize("order", list(permutations(range(4))))
-def test_colour_operations_are_applied_in_the_drawn_order(order: tuple[int, ...]) -> None:
-    x = images(1, 1, 48)
-    drawn = replace(
-        unchanged(1, 1, 48),
-        factors=torch.tensor([[[1.8, 0.4, 1.9, 0.3]]]),
-        order=torch.tensor([[order]]),
-        jittered=torch.ones(1, 1, dtype=torch.bool),
-    )
+@pytest.mark.parametrize(
+    "changes",
+    [
+        *({"box": torch.tensor([box]), "flip": torch.tensor([flip])} for box in BOXES for flip in (False, True)),
+        *(
+            jittered(*(1 + 0.9 * strength * (i == k) for k in range(3)), 0.0)
+            for strength in STRENGTHS
+            for i in range(3)
+        ),
+        *(jittered(1.0, 1.0, 1.0, 0.5 * by) for by in STRENGTHS),
+        *(jittered(1.8, 0.4, 1.9, 0.3, order=order) for order in permutations(range(4))),
+        *({"blurred": torch.tensor([True]), "sigma": torch.full((1, 3), sigma)} for sigma in (0.1, 0.4, 1.0, 2.0)),
+        {"greyscale": torch.tensor([[False, True, False]])},
+    ],
+)
+def test_each_operation_equals_torchvisions(changes: dict[str, Tensor]) -> None:
+    x = images(1, 3, 64)
+    drawn = replace(unchanged(1, 3, 64), **changes)
     torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=5e-5, rtol=0)
 
 
 def test_the_hue_change_equals_torchvisions_for_every_colour() -> None:
     colours = torch.cartesian_prod(*[torch.arange(0, 256, 15)] * 3)[: 70 * 70].to(torch.uint8)
-    x = colours.T.reshape(1, 1, 3, 70, 70).expand(1, 2, 3, 70, 70)
+    x = colours.T.reshape(1, 1, 3, 70, 70).expand(1, 3, 3, 70, 70)
     settings = replace(PLAIN, size=70)
-    drawn = replace(
-        unchanged(1, 2, 70),
-        factors=torch.tensor([[[1, 1, 1, 0.05], [1, 1, 1, -0.31]]]),
-        jittered=torch.ones(1, 2, dtype=torch.bool),
-    )
-    torch.testing.assert_close(augment(x, drawn, settings), one_by_one(x, drawn, settings), atol=2e-5, rtol=0)
-
-
-@pytest.mark.parametrize("sigma", [0.1, 0.4, 1.0, 2.0])
-def test_blur_equals_torchvisions(sigma: float) -> None:
-    x = images(2, 2, 48)
-    drawn = replace(unchanged(2, 2, 48), blurred=torch.tensor([True, False]), sigma=torch.full((2, 2), sigma))
-    torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=3e-5, rtol=0)
+    for hue in (0.05, -0.31):
+        drawn = replace(unchanged(1, 3, 70), **jittered(1.0, 1.0, 1.0, hue))
+        torch.testing.assert_close(augment(x, drawn, settings), one_by_one(x, drawn, settings), atol=2e-5, rtol=0)
 
 
 def test_the_default_blur_kernel_covers_all_weights_above_float_precision() -> None:
@@ -298,14 +285,6 @@ def test_the_default_blur_kernel_covers_all_weights_above_float_precision() -> N
     weights = torch.exp(-0.5 * (at / AugmentationSettings().sigma[1]) ** 2)
     left_out = weights[at.abs() > AugmentationSettings().kernel_size // 2].sum() / weights.sum()
     assert left_out < 1e-7
-
-
-def test_greyscale_equals_torchvisions() -> None:
-    x = images(1, 2, 48)
-    drawn = replace(unchanged(1, 2, 48), greyscale=torch.tensor([[False, True]]))
-    views = augment(x, drawn, PLAIN)
-    torch.testing.assert_close(views, one_by_one(x, drawn, PLAIN), atol=3e-5, rtol=0)
-    assert (views[0, 1, 0] == views[0, 1, 2]).all()
 
 
 def test_a_box_in_the_original_frame_is_mapped_to_the_square() -> None:
@@ -417,17 +396,16 @@ def test_settings_out_of_range_are_refused(change: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "dtype", "words"),
+    ("keyframes", "words"),
     [
-        ((2, 3, 3, 32, 32), torch.float32, "uint8"),
-        ((2, 4, 3, 32, 32), torch.uint8, "2 windows of 3 shots"),
-        ((2, 3, 3, 32, 48), torch.uint8, "shape"),
+        (torch.zeros(2, 3, 3, 32, 32), "uint8"),
+        (torch.zeros(2, 4, 3, 32, 32, dtype=torch.uint8), "2 windows of 3 shots"),
+        (torch.zeros(2, 3, 3, 32, 48, dtype=torch.uint8), "shape"),
     ],
 )
-def test_images_of_another_shape_or_type_are_refused(shape: tuple[int, ...], dtype: torch.dtype, words: str) -> None:
-    drawn = draw_augmentations(frames(2), 3, generator())
+def test_images_of_another_shape_or_type_are_refused(keyframes: Tensor, words: str) -> None:
     with pytest.raises(ValueError, match=words):
-        augment(torch.zeros(shape, dtype=dtype), drawn)
+        augment(keyframes, draw_augmentations(frames(2), 3, generator()))
 
 
 @pytest.mark.parametrize(
