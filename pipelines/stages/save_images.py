@@ -126,7 +126,7 @@ def _layout(
     if max(size) > (most := LONGEST[settings.format]):
         smaller = "a smaller --width" + " or --format jpg" * (settings.format == "webp")
         raise BasslError(
-            f"{path}: {images} images of {width} x {height} pixels make it {size[0]} x {size[1]}, and the most is "
+            f"{path}: {images} images of {width} x {height} pixels make it {size[0]} x {size[1]}, but the limit is "
             f"{most}; give fewer --images, {smaller}"
         )
     return size, [(i % columns * width, i // columns * height, width, height) for i in range(images)]

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,67 +87,59 @@ def test_folders_of_bbc_and_ovsd_are_recognized(tmp_path: Path) -> None:
     assert not is_ovsd(tmp_path / "02_scenes.txt")
 
 
-@pytest.mark.parametrize(
-    ("shots", "scenes", "message"),
-    [
-        (BBC_SHOTS, "", "'' is not the number of a shot"),
-        (BBC_SHOTS, "0,1,,4", "'' is not the number of a shot"),
-        (BBC_SHOTS, "0,1,x,4", "'x' is not the number of a shot"),
-        (BBC_SHOTS, "1,4", "begins with shot 1, not with shot 0"),
-        (BBC_SHOTS, "0,2,1,4", "has shot 1 after shot 2"),
-        (BBC_SHOTS, "0,1,1,4", "has shot 1 after shot 1"),
-        (BBC_SHOTS, "0,1,3", r"ends with 3, but .*shots.bbc_01.txt has 4 shots"),
-        (BBC_SHOTS, "0,1,5", r"ends with 5, but .*shots.bbc_01.txt has 4 shots"),
-        ("", "0,4", "shots.bbc_01.txt: lists no shots"),
-        ("0 9\n10\n", "0,2", "bbc_01.txt, line 2: '10' is not the first and last frame of a shot"),
-        ("0 9\n10 19 20\n", "0,2", "line 2"),
-        ("0 9\n\n8 19\n", "0,2", "line 3: shot 1, from 8 to 20, starts before the end of shot 0 at 10"),
-        ("0 9\n19 10\n", "0,2", "line 2: shot from frame 19 to frame 10 is impossible"),
-        ("-5 9\n", "0,1", "line 1: shot from frame -5"),
-        ("0 99999999999\n", "0,1", "line 1: a number that large is not a frame number"),
-        ("0 9\n9 9\n9 20\n", "0,3", "line 2: shot 1, from 9 to 9, is empty"),
-        ("0 nan\n", "0,1", "line 1: 'nan' is not a frame number"),
-    ],
-)
-def test_a_damaged_file_of_bbc_gives_one_line_that_names_it(
-    tmp_path: Path, shots: str, scenes: str, message: str
-) -> None:
-    put_bbc(tmp_path, shots, scenes)
-    message_of = refusal(lambda: read_bbc(tmp_path), "bbc_01.txt", error=DatasetError)
-    assert re.search(message, message_of), message_of
+BBC_FAULTS = [  # shots, scenes and the message
+    (BBC_SHOTS, "", "'' is not the number of a shot"),
+    (BBC_SHOTS, "0,1,,4", "'' is not the number of a shot"),
+    (BBC_SHOTS, "0,1,x,4", "'x' is not the number of a shot"),
+    (BBC_SHOTS, "1,4", "begins with shot 1, not with shot 0"),
+    (BBC_SHOTS, "0,2,1,4", "has shot 1 after shot 2"),
+    (BBC_SHOTS, "0,1,1,4", "has shot 1 after shot 1"),
+    (BBC_SHOTS, "0,1,3", r"ends with 3, but .*shots.bbc_01.txt has 4 shots"),
+    (BBC_SHOTS, "0,1,5", r"ends with 5, but .*shots.bbc_01.txt has 4 shots"),
+    ("", "0,4", "shots.bbc_01.txt: lists no shots"),
+    ("0 9\n10\n", "0,2", "bbc_01.txt, line 2: '10' is not the first and last frame of a shot"),
+    ("0 9\n10 19 20\n", "0,2", "line 2"),
+    ("0 9\n\n8 19\n", "0,2", "line 3: shot 1, from 8 to 20, starts before the end of shot 0 at 10"),
+    ("0 9\n19 10\n", "0,2", "line 2: shot from frame 19 to frame 10 is impossible"),
+    ("-5 9\n", "0,1", "line 1: shot from frame -5"),
+    ("0 99999999999\n", "0,1", "line 1: a number that large is not a frame number"),
+    ("0 9\n9 9\n9 20\n", "0,3", "line 2: shot 1, from 9 to 9, is empty"),
+    ("0 nan\n", "0,1", "line 1: 'nan' is not a frame number"),
+]
+OVSD_FAULTS = [  # scenes, shots and the message
+    ("", OVSD_SHOTS, "02_scenes.txt: lists no scenes"),
+    ("0 399", "", "02_shots.txt: lists no shots"),
+    (
+        "0 99\n90 399\n",
+        OVSD_SHOTS,
+        "02_scenes.txt, line 2: scene 1, from 90 to 400, starts before the end of scene 0",
+    ),
+    (
+        "0 99\n100 299\n",
+        OVSD_SHOTS,
+        r"02_scenes.txt: ends at frame 300, but .*02_shots.txt at 400; one of them",
+    ),
+    (
+        "0 99\n100 999\n",
+        OVSD_SHOTS,
+        r"02_scenes.txt: ends at frame 1000, but .*02_shots.txt at 400; one of them",
+    ),
+    ("50 399\n", OVSD_SHOTS, r"02_scenes.txt: begins at frame 50, but .*02_shots.txt at 0; one of them is cut"),
+    ("0 9\n10 19\n20 399\n", "0 9\n10 399", r"has 3 scenes, but .*02_shots.txt only 2 shots"),
+    ("0 399\n", "0,399\n", "02_shots.txt, line 1: '0,399' is not the first and last frame of a shot"),
+]
 
 
 @pytest.mark.parametrize(
-    ("scenes", "shots", "message"),
-    [
-        ("", OVSD_SHOTS, "02_scenes.txt: lists no scenes"),
-        ("0 399", "", "02_shots.txt: lists no shots"),
-        (
-            "0 99\n90 399\n",
-            OVSD_SHOTS,
-            "02_scenes.txt, line 2: scene 1, from 90 to 400, starts before the end of scene 0",
-        ),
-        (
-            "0 99\n100 299\n",
-            OVSD_SHOTS,
-            r"02_scenes.txt: ends at frame 300, but .*02_shots.txt at 400; one of them",
-        ),
-        (
-            "0 99\n100 999\n",
-            OVSD_SHOTS,
-            r"02_scenes.txt: ends at frame 1000, but .*02_shots.txt at 400; one of them",
-        ),
-        ("50 399\n", OVSD_SHOTS, r"02_scenes.txt: begins at frame 50, but .*02_shots.txt at 0; one of them is cut"),
-        ("0 9\n10 19\n20 399\n", "0 9\n10 399", r"has 3 scenes, but .*02_shots.txt only 2 shots"),
-        ("0 399\n", "0,399\n", "02_shots.txt, line 1: '0,399' is not the first and last frame of a shot"),
-    ],
+    ("put", "read", "first", "second", "message"),
+    [*((put_bbc, read_bbc, *fault) for fault in BBC_FAULTS), *((put_ovsd, read_ovsd, *fault) for fault in OVSD_FAULTS)],
 )
-def test_a_damaged_file_of_ovsd_gives_one_line_that_names_it(
-    tmp_path: Path, scenes: str, shots: str, message: str
+def test_a_damaged_file_gives_one_line_that_names_it(
+    tmp_path: Path, put: Any, read: Any, first: str, second: str, message: str
 ) -> None:
-    put_ovsd(tmp_path, scenes, shots)
-    message_of = refusal(lambda: read_ovsd(tmp_path), error=DatasetError)
-    assert re.search(message, message_of), message_of
+    put(tmp_path, first, second)
+    told = refusal(lambda: read(tmp_path), "bbc_01.txt" if read is read_bbc else "02_", error=DatasetError)
+    assert re.search(message, told), told
 
 
 def test_a_shot_list_without_a_scene_list_is_refused_and_vice_versa(tmp_path: Path) -> None:
