@@ -12,6 +12,7 @@ from fractions import Fraction
 from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import av
 import numpy as np
@@ -22,6 +23,16 @@ from pipelines.scenes import SceneList, Shot, group_shots
 from pipelines.video.decoding import VideoDecoder
 
 Picture = NDArray[np.uint8]
+
+
+class Sound(NamedTuple):
+    """Samples of one channel, int16, and how they are stored: the same in all channels."""
+
+    samples: NDArray[np.int16]
+    rate: int = 48000
+    codec: str = "aac"
+    layout: str = "stereo"
+
 
 CUTS, FRAMES = (30, 61, 90), 120
 """Where new shots begin in a video of four, and its length."""
@@ -85,10 +96,13 @@ def write_video(
     pixel_aspect: Fraction | None = None,
     full_range: bool = False,
     sound_seconds: float = 0.0,
+    sound: Sound | None = None,
     container_format: str | None = None,
     metadata: dict[str, str] | None = None,
 ) -> Path:
-    """Encode pictures. ``times`` are their presentation times in seconds, where these are not to be regular."""
+    """Encode pictures, and sound or so many seconds of a tone. ``times`` are presentation times in seconds, if they are
+    not regular."""
+    sound = tone(sound_seconds) if sound_seconds else sound
     if options is None:
         options = {"preset": "ultrafast", "crf": "12"} if codec == "libx264" else {}
     exact = Fraction(rate).limit_denominator(1001)
@@ -97,9 +111,10 @@ def write_video(
         container.metadata.update(metadata or {})
         stream = container.add_stream(codec, rate=exact, options=options)
         stream.codec_context.thread_count = 1
+        if sound is not None:  # before anything is written
+            track = container.add_stream(sound.codec, rate=sound.rate, layout=sound.layout)
         if times is not None:
             stream.codec_context.time_base = stream.time_base = clock
-        sound = container.add_stream("aac", rate=48000) if sound_seconds else None
         for index, picture in enumerate(shown):
             if index == 0:
                 stream.height, stream.width = picture.shape[:2]
@@ -115,14 +130,19 @@ def write_video(
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
         if sound is not None:
-            _encode_sound(container, sound, sound_seconds)
+            _encode_sound(container, track, sound)
     return path
 
 
-def write_sound(path: Path, codec: str = "aac", seconds: float = 1.0) -> Path:
+def tone(seconds: float) -> Sound:
+    wave = 0.1 * np.sin(np.arange(int(48000 * seconds)) / 48000 * 440 * 2 * np.pi)
+    return Sound((wave * 32767).astype(np.int16))
+
+
+def write_sound(path: Path, codec: str = "aac") -> Path:
     """A file of sound without pictures."""
     with av.open(str(path), "w") as container:
-        _encode_sound(container, container.add_stream(codec, rate=48000), seconds)
+        _encode_sound(container, container.add_stream(codec, rate=48000), tone(1.0))
     return path
 
 
@@ -220,12 +240,10 @@ def _texture(rng: np.random.Generator, width: int, height: int) -> Picture:
     return colours[rows][:, columns]
 
 
-def _encode_sound(container: av.container.OutputContainer, stream: av.AudioStream, seconds: float) -> None:
-    samples = int(48000 * seconds)
-    wave = (0.1 * np.sin(np.arange(samples) / 48000 * 440 * 2 * np.pi)).astype(np.float32)
-    for start in range(0, samples, 1024):
-        part = np.ascontiguousarray(np.stack([wave[start : start + 1024]] * 2))
-        frame = av.AudioFrame.from_ndarray(part, format="fltp", layout="stereo")
-        frame.sample_rate, frame.pts, frame.time_base = 48000, start, Fraction(1, 48000)
+def _encode_sound(container: av.container.OutputContainer, stream: av.AudioStream, sound: Sound) -> None:
+    for start in range(0, len(sound.samples), sound.rate // 10):
+        part = np.repeat(sound.samples[start : start + sound.rate // 10], stream.channels)[None]
+        frame = av.AudioFrame.from_ndarray(part, format="s16", layout=sound.layout)
+        frame.sample_rate, frame.pts, frame.time_base = sound.rate, start, Fraction(1, sound.rate)
         container.mux(stream.encode(frame))
     container.mux(stream.encode())

@@ -7,10 +7,8 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 
-import av
 import numpy as np
 import pytest
 
@@ -38,25 +36,11 @@ def write_sounding_video(
     rate: int = 48000,
     layout: str = "stereo",
 ) -> Path:
-    """Six seconds of pictures, and sound that begins with the first of them; all timestamps moved by a delay."""
-    with av.open(str(path), "w") as container:
-        pictures = container.add_stream("libx264", rate=24, options={"preset": "ultrafast"})
-        pictures.width, pictures.height, pictures.pix_fmt = 64, 48, "yuv420p"
-        track = container.add_stream(codec, rate=rate)
-        track.layout = layout
-        for index, picture in enumerate(videos.pictures(round(24 * SECONDS), (60,), 64, 48)):
-            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
-            frame.pts, frame.time_base = index + round(24 * delay), Fraction(1, 24)
-            container.mux(pictures.encode(frame))
-        container.mux(pictures.encode())
-        samples = (0.5 * wave(np.arange(round(rate * SECONDS)) / rate) * 32767).astype(np.int16)
-        for start in range(0, len(samples), 4800):
-            part = np.repeat(samples[start : start + 4800], track.channels)[None]
-            frame = av.AudioFrame.from_ndarray(part, format="s16", layout=layout)
-            frame.sample_rate, frame.pts, frame.time_base = rate, start + round(rate * delay), Fraction(1, rate)
-            container.mux(track.encode(frame))
-        container.mux(track.encode())
-    return path
+    """Six seconds of frames, and sound that begins with the first of them; all timestamps moved by a delay."""
+    samples = (0.5 * wave(np.arange(round(rate * SECONDS)) / rate) * 32767).astype(np.int16)
+    shown = videos.pictures(round(24 * SECONDS), (60,), 64, 48)
+    options = {"output_ts_offset": str(delay)} if delay else {}
+    return videos.write_video(path, shown, container_options=options, sound=videos.Sound(samples, rate, codec, layout))
 
 
 def changing(seconds: np.ndarray) -> np.ndarray:
