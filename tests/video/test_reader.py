@@ -107,29 +107,28 @@ def test_every_frame_is_decoded_and_processed_once(
     assert len(seen) == len(set(seen)) == 120
 
 
-class LateDetector:
-    """Reports each cut a fixed number of frames late, and the others at the end."""
+class Scripted:
+    """A detector that reports what it is told to at some frames, and the rest at the end."""
 
     side = 96
 
-    def __init__(self, cuts: tuple[int, ...], lag: int) -> None:
-        self.lag = lag
-        self._cuts = cuts
+    def __init__(self, lag: int, reports: dict[int, list[int | Boundary]]) -> None:
+        self.lag, self._reports = lag, reports
 
     def prepare(self, images: RGBImage) -> list[None]:
         return [None] * len(images)
 
-    def push(self, index: int, prepared: None) -> list[int]:
-        return [cut for cut in self._cuts if cut + self.lag == index]
+    def push(self, index: int, prepared: None) -> list[int | Boundary]:
+        return self._reports.pop(index, [])
 
-    def finish(self, frames: int) -> list[int]:
-        return [cut for cut in self._cuts if cut + self.lag >= frames]
+    def finish(self, frames: int) -> list[int | Boundary]:
+        return [boundary for index in sorted(self._reports) for boundary in self._reports[index]]
 
 
 @pytest.mark.parametrize("lag", [0, 1, 15, 60])
 def test_cuts_reported_late_do_not_change_keyframes(video: Path, monkeypatch: pytest.MonkeyPatch, lag: int) -> None:
     cuts = (20, 21, 23, 60, 118)
-    monkeypatch.setattr(reader_module, "make_detector", lambda *how: LateDetector(cuts, lag))
+    monkeypatch.setattr(reader_module, "make_detector", lambda *how: Scripted(lag, {cut + lag: [cut] for cut in cuts}))
     shots = read(video)
     assert cuts_of(shots) == list(cuts)
     for shot in shots:
@@ -138,25 +137,16 @@ def test_cuts_reported_late_do_not_change_keyframes(video: Path, monkeypatch: py
 
 
 def test_impossible_and_duplicate_cuts_are_ignored(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Confused(LateDetector):
-        def push(self, index: int, prepared: None) -> list[int]:
-            return [0, 50, 50, 40] if index == 60 else []
-
-        def finish(self, frames: int) -> list[int]:
-            return [50, frames, frames + 7]
-
-    monkeypatch.setattr(reader_module, "make_detector", lambda *how: Confused((), 60))
+    detector = Scripted(60, {60: [0, 50, 50, 40], 1000: [50, 120, 127]})
+    monkeypatch.setattr(reader_module, "make_detector", lambda *how: detector)
     assert cuts_of(read(video)) == [50]
 
 
 def test_keyframes_are_outside_transitions_and_boundaries_in_their_middle(
     video: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Mixed(LateDetector):
-        def push(self, index: int, prepared: None) -> list[Boundary]:  # type: ignore[override]
-            return [Boundary("dissolve", 40, 60), Boundary("cut", 90, 90)] if index == 100 else []
-
-    monkeypatch.setattr(reader_module, "make_detector", lambda *how: Mixed((), 60))
+    detector = Scripted(60, {100: [Boundary("dissolve", 40, 60), Boundary("cut", 90, 90)]})
+    monkeypatch.setattr(reader_module, "make_detector", lambda *how: detector)
     first, second, last = read(video)
     assert (first.end_frame, second.end_frame) == (50, 90)
     assert first.keyframe_indices == (10, 20, 30)
