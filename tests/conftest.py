@@ -29,7 +29,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def video(folder: Path) -> Path:
     """Five seconds in four shots; the index of an MP4 stands at its end."""
-    return videos.write_video(folder / "video.mp4", videos.pictures(videos.FRAMES, videos.CUTS))
+    return videos.write_video(folder / "video.mp4", videos.images(videos.FRAMES, videos.CUTS))
 
 
 @pytest.fixture(scope="session")

@@ -26,11 +26,11 @@ def noise(path: Path) -> Path:
 
 
 def without_index(path: Path) -> Path:
-    return videos.truncated(videos.write_video(path, videos.pictures(48)), path, 0.6)
+    return videos.truncated(videos.write_video(path, videos.images(48)), path, 0.6)
 
 
 def of_unknown_codec(path: Path) -> Path:
-    videos.write_video(path, videos.pictures(10))
+    videos.write_video(path, videos.images(10))
     path.write_bytes(path.read_bytes().replace(b"avc1", b"zzzz"))
     return path
 

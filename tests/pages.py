@@ -58,7 +58,7 @@ def rendered(
     path: Path, rate: float = 24, times: Sequence[float] | None = None, sound_seconds: float = 0.0
 ) -> tuple[SceneList, list[bytes]]:
     """Write a video of five seconds in eight shots; its scenes, and a picture of each shot."""
-    videos.write_video(path, videos.pictures(120, CUTS, 320, 180), rate, times=times, sound_seconds=sound_seconds)
+    videos.write_video(path, videos.images(120, CUTS, 320, 180), rate, times=times, sound_seconds=sound_seconds)
     cuts = path.with_suffix(".cuts")
     cuts.write_text("".join(f"{cut}\n" for cut in CUTS))
     reader = VideoReader(path, ReaderSettings(shots=cuts, keyframes=1))

@@ -1,6 +1,6 @@
-"""Small videos for tests: shots with known cuts, in which every picture says which frame it is.
+"""Small videos for tests: shots with known cuts, in which every image says which frame it is.
 
-The upper part of a picture is the texture of its shot; a strip along the bottom holds the number of the frame, one
+The upper part of an image is the texture of its shot; a strip along the bottom holds the number of the frame, one
 bright or dark block a bit, so that it survives compression and scaling.
 """
 
@@ -21,8 +21,7 @@ from PIL import Image
 
 from pipelines.scenes import SceneList, Shot, group_shots
 from pipelines.video.decoding import VideoDecoder
-
-Picture = NDArray[np.uint8]
+from pipelines.video.frames import RGBImage
 
 
 class Sound(NamedTuple):
@@ -43,10 +42,10 @@ _BITS = 12
 _DARK, _BRIGHT = 40, 215
 
 
-def pictures(
+def images(
     frames: int, cuts: Sequence[int] = (), width: int = 160, height: int = 96, seed: int = 0, numbered: bool = True
-) -> Iterator[Picture]:
-    """The pictures of a video whose new shots begin at ``cuts``: (height, width, 3) uint8 RGB."""
+) -> Iterator[RGBImage]:
+    """The images of a video whose new shots begin at ``cuts``: (height, width, 3) uint8 RGB."""
     rng = np.random.default_rng(seed)
     texture = _texture(rng, width, height)
     for index in range(frames):
@@ -55,38 +54,34 @@ def pictures(
         yield with_number(texture, index) if numbered else texture
 
 
-def plain_pictures(frames: int, colour: tuple[int, int, int], width: int, height: int) -> Iterator[Picture]:
-    """The same picture of one colour again and again."""
-    yield from (np.full((height, width, 3), colour, np.uint8) for _ in range(frames))
+def plain_images(frames: int, color: tuple[int, int, int], width: int, height: int) -> Iterator[RGBImage]:
+    """The same image of one color again and again."""
+    yield from (np.full((height, width, 3), color, np.uint8) for _ in range(frames))
 
 
-def with_number(picture: Picture, number: int) -> Picture:
-    """The picture with a number in its strip."""
-    numbered = picture.copy()
-    height, width = picture.shape[:2]
+def with_number(image: RGBImage, number: int) -> RGBImage:
+    """The image with a number in its strip."""
+    numbered = image.copy()
+    height, width = image.shape[:2]
     strip = numbered[height - max(1, height // 6) :]
     for bit in range(_BITS):
         strip[:, width * bit // _BITS : width * (bit + 1) // _BITS] = _BRIGHT if number >> bit & 1 else _DARK
     return numbered
 
 
-def number_of(picture: Picture) -> int:
-    """The number in the strip of a picture."""
-    height, width = picture.shape[:2]
-    number = 0
+def number_of(image: RGBImage) -> int:
+    """The number in the strip of an image."""
+    height, width = image.shape[:2]
+    strip, number, block = image[-max(1, height // 12) :], 0, width / _BITS
     for bit in range(_BITS):
-        left, right = width * bit / _BITS, width * (bit + 1) / _BITS
-        quarter = (right - left) / 4
-        block = picture[
-            -max(1, height // 12) :, int(left + quarter) : max(int(left + quarter) + 1, int(right - quarter))
-        ]
-        number |= int(block.mean() > (_DARK + _BRIGHT) / 2) << bit
+        left, right = int(block * (bit + 0.25)), int(block * (bit + 0.75))
+        number |= int(strip[:, left : max(left + 1, right)].mean() > (_DARK + _BRIGHT) / 2) << bit
     return number
 
 
 def write_video(
     path: Path,
-    shown: Iterable[Picture],
+    shown: Iterable[RGBImage],
     rate: float = 24,
     codec: str = "libx264",
     pixel_format: str = "yuv420p",
@@ -100,7 +95,7 @@ def write_video(
     container_format: str | None = None,
     metadata: dict[str, str] | None = None,
 ) -> Path:
-    """Encode pictures, and sound or so many seconds of a tone. ``times`` are presentation times in seconds, if they are
+    """Encode images, and sound or so many seconds of a tone. ``times`` are presentation times in seconds, if they are
     not regular."""
     sound = tone(sound_seconds) if sound_seconds else sound
     if options is None:
@@ -115,15 +110,15 @@ def write_video(
             track = container.add_stream(sound.codec, rate=sound.rate, layout=sound.layout)
         if times is not None:
             stream.codec_context.time_base = stream.time_base = clock
-        for index, picture in enumerate(shown):
+        for index, image in enumerate(shown):
             if index == 0:
-                stream.height, stream.width = picture.shape[:2]
+                stream.height, stream.width = image.shape[:2]
                 stream.pix_fmt = pixel_format
                 if pixel_aspect is not None:
                     stream.codec_context.sample_aspect_ratio = pixel_aspect
                 if full_range:
                     stream.codec_context.color_range = 2
-            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(picture), format="rgb24")
+            frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
             frame = frame.reformat(format=pixel_format, **({"dst_color_range": 2} if full_range else {}))
             frame.pts = index if times is None else round(times[index] * 1000)
             frame.time_base = clock
@@ -140,17 +135,17 @@ def tone(seconds: float) -> Sound:
 
 
 def write_sound(path: Path, codec: str = "aac") -> Path:
-    """A file of sound without pictures."""
+    """A file of sound without video."""
     with av.open(str(path), "w") as container:
         _encode_sound(container, container.add_stream(codec, rate=48000), tone(1.0))
     return path
 
 
 def write_sound_with_cover(path: Path) -> Path:
-    """An MP3 with a cover picture in its ID3 tag."""
+    """An MP3 with a cover image in its ID3 tag."""
     write_sound(path, "libmp3lame")
     cover = BytesIO()
-    Image.fromarray(next(pictures(1))).save(cover, "JPEG")
+    Image.fromarray(next(images(1))).save(cover, "JPEG")
     content = b"\0image/jpeg\0\x03\0" + cover.getvalue()
     frame = b"APIC" + struct.pack(">I", len(content)) + b"\0\0" + content
     size = bytes(len(frame) >> shift & 0x7F for shift in (21, 14, 7, 0))
@@ -159,8 +154,8 @@ def write_sound_with_cover(path: Path) -> Path:
 
 
 def write_still(path: Path) -> Path:
-    """A picture: PNG, JPEG, ... by the suffix."""
-    Image.fromarray(next(pictures(1))).save(path)
+    """A image: PNG, JPEG, ... by the suffix."""
+    Image.fromarray(next(images(1))).save(path)
     return path
 
 
@@ -207,15 +202,15 @@ def joined(sources: Sequence[Path], path: Path) -> Path:
     return path
 
 
-def decoded(path: Path) -> list[Picture]:
-    """All pictures of a video as FFmpeg converts them to RGB."""
+def decoded(path: Path) -> list[RGBImage]:
+    """All images of a video as FFmpeg converts them to RGB."""
     with av.open(str(path)) as container:
         return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
 
 
 def numbers(path: Path) -> list[int]:
     """The number that each frame of a video has in its strip."""
-    return [number_of(picture) for picture in decoded(path)]
+    return [number_of(image) for image in decoded(path)]
 
 
 def timed(path: Path) -> tuple[list[float], VideoDecoder]:
@@ -234,10 +229,10 @@ def scenes_of(path: Path, cuts: tuple[int, ...] = CUTS) -> SceneList:
     return SceneList(facts, {}, shots, group_shots(shots, range(len(shots))))
 
 
-def _texture(rng: np.random.Generator, width: int, height: int) -> Picture:
-    colours = rng.integers(20, 236, (4, 6, 3)).astype(np.uint8)
+def _texture(rng: np.random.Generator, width: int, height: int) -> RGBImage:
+    colors = rng.integers(20, 236, (4, 6, 3)).astype(np.uint8)
     rows, columns = np.arange(height) * 4 // height, np.arange(width) * 6 // width
-    return colours[rows][:, columns]
+    return colors[rows][:, columns]
 
 
 def _encode_sound(container: av.container.OutputContainer, stream: av.AudioStream, sound: Sound) -> None:

@@ -149,7 +149,7 @@ def test_a_video_that_the_browser_cannot_play_is_reported(browser: Browser, tmp_
         assert page.inner_text("#video-note") == ("video.mp4 was not found, or this browser cannot play its format.")
         tile(page, 3).click()
         assert tile(page, 3).get_attribute("aria-current") == "true"
-        good = videos.write_video(tmp_path / "other.mp4", videos.pictures(120, pages.CUTS, 320, 180))
+        good = videos.write_video(tmp_path / "other.mp4", videos.images(120, pages.CUTS, 320, 180))
         page.set_input_files("#video-file", good)
         page.wait_for_function("() => document.getElementById('video').readyState > 0")
         assert page.is_visible("#video")

@@ -75,7 +75,7 @@ def test_a_named_video_of_another_length_is_refused(bassl: Bassl, video: Path) -
 def test_the_same_video_at_another_path_is_accepted_even_if_it_declares_another_length(
     bassl: Bassl, video: Path
 ) -> None:
-    cut = videos.truncated(videos.write_video(Path("cut.mkv"), videos.pictures(240)), Path("half.mkv"), 0.5)
+    cut = videos.truncated(videos.write_video(Path("cut.mkv"), videos.images(240)), Path("half.mkv"), 0.5)
     listed = videos.scenes_of(cut, (30,))
     replace(listed, video=replace(listed.video, fingerprint=fingerprint(cut))).save(Path("half.json"))
     moved = cut.rename("moved.mkv")
@@ -84,7 +84,7 @@ def test_the_same_video_at_another_path_is_accepted_even_if_it_declares_another_
 
 @pytest.mark.parametrize("name", ["late.mkv", "late.ts", "late.mp4"])
 def test_a_video_whose_clock_begins_later_is_accepted_after_a_change(bassl: Bassl, name: str) -> None:
-    late = videos.write_video(Path(name), videos.pictures(72), container_options={"output_ts_offset": "30"})
+    late = videos.write_video(Path(name), videos.images(72), container_options={"output_ts_offset": "30"})
     videos.scenes_of(late, (30,)).save(Path("late.json"))
     with late.open("ab") as file:
         file.write(b"\0")
@@ -112,7 +112,7 @@ def test_the_video_is_also_searched_beside_scenes_json(bassl: Bassl, video: Path
 
 def with_timecode(path: Path) -> Path:
     """A video with sound whose first frame has the camera timecode 01:00:00:00."""
-    shown = videos.pictures(60, (30,))
+    shown = videos.images(60, (30,))
     return videos.write_video(path, shown, rate=25, sound_seconds=1.0, metadata={"timecode": "01:00:00:00"})
 
 

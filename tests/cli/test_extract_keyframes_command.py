@@ -23,8 +23,8 @@ def movies(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two videos and a file that is not a video; not to be changed."""
     folder = tmp_path_factory.mktemp("movies") / "movies"
     (folder / "more").mkdir(parents=True)
-    videos.write_video(folder / "one.mp4", videos.pictures(70, (20, 45)), rate=12)
-    videos.write_video(folder / "more" / "My video.mkv", videos.pictures(60, (30,)), rate=12)
+    videos.write_video(folder / "one.mp4", videos.images(70, (20, 45)), rate=12)
+    videos.write_video(folder / "more" / "My video.mkv", videos.images(60, (30,)), rate=12)
     (folder / "bad.mp4").write_text("no video\n" * 100)
     return folder
 
@@ -140,7 +140,7 @@ def test_a_terminal_shows_a_bar_for_all_videos_and_one_per_video(
 def long_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A video that takes a moment."""
     path = tmp_path_factory.mktemp("long") / "video.mp4"
-    return videos.write_video(path, videos.pictures(3000, (30, 60), numbered=False))
+    return videos.write_video(path, videos.images(3000, (30, 60), numbered=False))
 
 
 @pytest.mark.parametrize("moment", ["at the start", "half-way"])

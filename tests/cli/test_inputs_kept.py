@@ -40,7 +40,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("truth/t.csv", "truth.html", "index.csv", "old.ckpt", "video.html"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("start,end\n0,1.2\n1.2,3.6\n")
-    videos.write_video(folder / "video.mp4", videos.pictures(20))
+    videos.write_video(folder / "video.mp4", videos.images(20))
     (folder / "video.csv").write_bytes((folder / "video.mp4").read_bytes())
     (folder / "stores").mkdir()
     small_stores.put_store(folder / "stores/video.h5", 4)

@@ -93,16 +93,16 @@ def test_shots_come_from_an_earlier_scenes_json(bassl: Bassl, video: Path, model
 
 
 def variable(path: Path) -> None:
-    videos.write_video(path, videos.pictures(60, (30,)), times=[i / 24 if i < 30 else 5 + i / 6 for i in range(60)])
+    videos.write_video(path, videos.images(60, (30,)), times=[i / 24 if i < 30 else 5 + i / 6 for i in range(60)])
 
 
 ODD_VIDEOS: dict[str, Callable[[Path], object]] = {
-    "one frame": lambda path: videos.write_video(path, videos.pictures(1)),
-    "one shot": lambda path: videos.write_video(path, videos.pictures(50)),
+    "one frame": lambda path: videos.write_video(path, videos.images(1)),
+    "one shot": lambda path: videos.write_video(path, videos.images(50)),
     "variable frame rate": variable,
-    "odd and tiny": lambda path: videos.write_video(path, videos.pictures(60, (30,), 17, 13), pixel_format="yuv444p"),
-    "10 bits": lambda path: videos.write_video(path, videos.pictures(60, (30,)), pixel_format="yuv420p10le"),
-    "rotated": lambda path: videos.rotated(videos.write_video(path, videos.pictures(60, (30,))), path, 1),
+    "odd and tiny": lambda path: videos.write_video(path, videos.images(60, (30,), 17, 13), pixel_format="yuv444p"),
+    "10 bits": lambda path: videos.write_video(path, videos.images(60, (30,)), pixel_format="yuv420p10le"),
+    "rotated": lambda path: videos.rotated(videos.write_video(path, videos.images(60, (30,))), path, 1),
 }
 
 
@@ -122,7 +122,7 @@ def test_videos_of_unusual_formats_give_correct_results(bassl: Bassl, model: Pat
 def test_a_damaged_video_gives_a_warning_and_scenes_of_the_readable_part(
     bassl: Bassl, model: Path, tmp_path: Path
 ) -> None:
-    whole = videos.write_video(tmp_path / "whole.mkv", videos.pictures(120, CUTS))
+    whole = videos.write_video(tmp_path / "whole.mkv", videos.images(120, CUTS))
     run = bassl("predict", videos.truncated(whole, tmp_path / "cut.mkv", 0.6), "--model", model, "--json")
     assert run.code == 0
     result = json.loads(run.out)
@@ -223,7 +223,7 @@ def test_to_sets_the_format_of_a_file_with_another_suffix(bassl: Bassl, video: P
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "wait4"), reason="peak memory of a process and its children: os.wait4 of POSIX")
 def test_memory_does_not_grow_with_the_length_of_the_video(tmp_path: Path) -> None:
-    short = videos.write_video(tmp_path / "short.ts", videos.pictures(1440, range(0, 1440, 240), 160, 90))
+    short = videos.write_video(tmp_path / "short.ts", videos.images(1440, range(0, 1440, 240), 160, 90))
     long = videos.joined([short] * 10, tmp_path / "long.ts")
 
     def peak(video: Path) -> int:
@@ -265,7 +265,7 @@ def test_corrections_are_replaced_only_with_overwrite(bassl: Bassl, video: Path,
 def test_scenes_of_another_video_and_label_files_are_not_replaced(bassl: Bassl, video: Path, model: Path) -> None:
     assert bassl("predict", video, "--model", model, "-q", "-o", "scenes.json").code == 0
     Path("other").mkdir()
-    other = videos.write_video(Path("other/video.mp4"), videos.pictures(60, (30,)))
+    other = videos.write_video(Path("other/video.mp4"), videos.images(60, (30,)))
     before = Path("scenes.json").read_text()
     run = bassl("predict", other, "--model", model, "-o", "scenes.json")
     assert (run.code, run.out) == (2, "")

@@ -18,7 +18,7 @@ from tests.videos import CUTS, FRAMES, GROUPS, numbers, scenes_of
 @pytest.fixture(scope="module")
 def movie(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return videos.write_video(
-        tmp_path_factory.mktemp("cli") / "movie.mp4", videos.pictures(FRAMES, CUTS), options=GROUPS, sound_seconds=5
+        tmp_path_factory.mktemp("cli") / "movie.mp4", videos.images(FRAMES, CUTS), options=GROUPS, sound_seconds=5
     )
 
 

@@ -167,7 +167,7 @@ def write_features(folder: Path) -> Path:
 
 
 def write_video(folder: Path, name: str) -> Path:
-    return videos.write_video(folder / name, videos.pictures(8, (4,), 64, 48))
+    return videos.write_video(folder / name, videos.images(8, (4,), 64, 48))
 
 
 def read_video(path: Path) -> None:
@@ -234,7 +234,7 @@ def test_every_damaged_model_is_refused(tmp_path: Path) -> None:
 
 def odd_videos(folder: Path) -> dict[str, Path]:
     def video(name: str, frames: int = 8, width: int = 64, height: int = 48, **how: Any) -> Path:
-        return videos.write_video(folder / name, videos.pictures(frames, (), width, height), **how)
+        return videos.write_video(folder / name, videos.images(frames, (), width, height), **how)
 
     def file(name: str, content: bytes) -> Path:
         (folder / name).write_bytes(content)
@@ -255,13 +255,13 @@ def odd_videos(folder: Path) -> dict[str, Path]:
         "joined": file("joined.ts", video("first.ts").read_bytes() + late),
         "joined sizes": file("other.ts", video("a.ts").read_bytes() + video("b.ts", 8, 128, 96).read_bytes()),
         "sound only": videos.write_sound(folder / "sound.m4a"),
-        "cover picture": videos.write_sound_with_cover(folder / "cover.mp3"),
+        "cover image": videos.write_sound_with_cover(folder / "cover.mp3"),
         "huge frame": videos.write_huge_frame(folder / "bomb.gif"),
         "endless playlist": file("list.m3u8", b"#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2,\nlate.ts\n"),
         "empty": file("empty.mp4", b""),
         "text": file("text.mp4", b"once upon a time\n" * 50),
         "zeros": file("zeros.mp4", bytes(100_000)),
-        "picture": videos.write_still(folder / "picture.png"),
+        "still image": videos.write_still(folder / "still.png"),
         "folder": folder,
         "loop of links": folder / "loop.mp4",
         "not there": folder / "gone.mp4",

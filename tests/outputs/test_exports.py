@@ -359,7 +359,7 @@ def test_opentimelineio_writes_the_same_timeline_again() -> None:
 @pytest.fixture(scope="module")
 def video_with_sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return videos.write_video(
-        tmp_path_factory.mktemp("sound") / "Video & <sound>.mp4", videos.pictures(50), rate=25, sound_seconds=2
+        tmp_path_factory.mktemp("sound") / "Video & <sound>.mp4", videos.images(50), rate=25, sound_seconds=2
     )
 
 
@@ -454,7 +454,7 @@ def test_a_windows_path_of_the_video_is_exported() -> None:
 def test_the_camera_timecode_is_the_source_timecode(tmp_path: Path, written: str, rate: Fraction, shown: str) -> None:
     path = videos.write_video(
         tmp_path / "camera.mov",
-        videos.pictures(60),
+        videos.images(60),
         rate,
         metadata={"timecode": written},
         container_options={"movflags": "faststart"},

@@ -154,7 +154,7 @@ def test_opentimelineio_reads_the_markers(name: str, adapter: str, rate: Fractio
 
 @pytest.mark.skipif(shutil.which("x264") is None, reason="the x264 program is not installed")
 def test_x264_makes_a_key_frame_where_a_scene_begins(tmp_path: Path) -> None:
-    raw = b"".join(picture.tobytes() for picture in videos.pictures(60, (), width=160, height=96, numbered=False))
+    raw = b"".join(picture.tobytes() for picture in videos.images(60, (), width=160, height=96, numbered=False))
     export(scene_list([17, 20, 23]), tmp_path / "video.qp")
     command = ["x264", "--quiet", "--demuxer", "raw", "--input-csp", "rgb", "--input-res", "160x96", "--fps", "25"]
     command += ["--qpfile", "video.qp", "--scenecut", "0", "-o", "video.mkv", "-"]

@@ -42,7 +42,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four videos of a few seconds; not to be changed."""
     folder = tmp_path_factory.mktemp("library")
     for seed, name in enumerate(NAMES):
-        videos.write_video(folder / f"{name}.mp4", videos.pictures(70 + 10 * seed, (20, 45), seed=seed), rate=12)
+        videos.write_video(folder / f"{name}.mp4", videos.images(70 + 10 * seed, (20, 45), seed=seed), rate=12)
     return folder
 
 
@@ -141,7 +141,7 @@ def test_the_store_of_a_damaged_video_does_not_depend_on_the_number_of_threads(
     """FFmpeg fills in lost data differently for each number of decoding threads: such a video is read again with
     one."""
     options = {"crf": "20", "preset": "medium"}
-    video = videos.write_video(tmp_path / "a.ts", videos.pictures(60, (20, 40), 720, 480), rate=12, options=options)
+    video = videos.write_video(tmp_path / "a.ts", videos.images(60, (20, 40), 720, 480), rate=12, options=options)
     content = bytearray(video.read_bytes())
     noise = np.random.default_rng(seed)
     for place in noise.integers(2000, len(content), 20):
@@ -403,7 +403,7 @@ def test_a_run_killed_at_any_moment_continues_to_the_same_bytes(tmp_path: Path) 
     (tmp_path / "videos").mkdir()
     for seed in range(3):
         cuts = range(100, 1000, 100)
-        videos.write_video(tmp_path / "videos" / f"{seed}.mp4", videos.pictures(1000, cuts, seed=seed), rate=12)
+        videos.write_video(tmp_path / "videos" / f"{seed}.mp4", videos.images(1000, cuts, seed=seed), rate=12)
     command = [sys.executable, "-m", "bassl_cli", "extract-keyframes", "videos", "-q", "-j", "2", "-o"]
 
     def start(output: str) -> subprocess.Popen[bytes]:

@@ -46,7 +46,7 @@ SPLITS = {"train": ["a", "b", "e", "f", "g", "h"], "val": ["c"], "test": ["d"]}
 def write_video(path: Path, ends: tuple[int, ...]) -> None:
     """Shots of random texture; the last shot of each scene sounds high, and the others low."""
     cuts = range(SHOT, SHOT * SHOTS, SHOT)
-    shown = videos.pictures(SHOT * SHOTS, cuts, 64, 48, seed=ord(path.stem), numbered=False)
+    shown = videos.images(SHOT * SHOTS, cuts, 64, 48, seed=ord(path.stem), numbered=False)
     seconds = np.arange(SHOTS * TONES * SHOT // RATE) / TONES
     pitch = np.where(np.isin((seconds * RATE / SHOT).astype(int), ends), 3000, 300)
     samples = (8000 * np.sin(2 * np.pi * np.cumsum(pitch) / TONES)).astype(np.int16)
@@ -118,9 +118,7 @@ def test_predict_reads_the_sound_of_the_video(run: Path, library: Path) -> None:
 
 def test_a_video_without_sound_counts_as_silent_with_a_warning(run: Path, tmp_path: Path) -> None:
     cuts = range(SHOT, 4 * SHOT, SHOT)
-    video = videos.write_video(
-        tmp_path / "mute.mp4", videos.pictures(4 * SHOT, cuts, 64, 48, numbered=False), rate=RATE
-    )
+    video = videos.write_video(tmp_path / "mute.mp4", videos.images(4 * SHOT, cuts, 64, 48, numbered=False), rate=RATE)
     found = SceneModel(with_options(PredictSettings, model=run, device="cpu")).predict(video)
     assert len(found.shots) == 4
     assert found.warnings == (f"{video}: has no sound, which its model reads; its shots count as silent",)

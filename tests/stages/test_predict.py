@@ -231,7 +231,7 @@ def test_the_built_in_model_gives_scene_ends_higher_scores(
 @needs_model
 @pytest.mark.parametrize("frames", [1, 2])
 def test_a_video_of_one_or_two_frames_is_one_certain_scene(tmp_path: Path, frames: int) -> None:
-    result = predict(videos.write_video(tmp_path / "short.mp4", videos.pictures(frames)))
+    result = predict(videos.write_video(tmp_path / "short.mp4", videos.images(frames)))
     (scene,) = result.scenes
     assert (scene.start_frame, scene.end_frame, scene.confidence) == (0, frames, 1.0)
 
@@ -251,7 +251,7 @@ def test_a_loaded_model_predicts_many_videos_and_loads_nothing_again(
     video: Path, model: Path, result: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loaded = load_model(model, device="cpu")
-    other = videos.write_video(tmp_path / "other.mp4", videos.pictures(60, (30,)))
+    other = videos.write_video(tmp_path / "other.mp4", videos.images(60, (30,)))
     expected = predict(other, model=model, device="cpu", scenes=2)
 
     def fail(*arguments: object) -> None:

@@ -177,8 +177,8 @@ def test_true_scene_ends_are_placed_as_score_does(place: Path) -> None:
 def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(
     place: Path, made: tuple[Path, SceneList], wrong: dict[str, Any], words: str
 ) -> None:
-    videos.write_video(Path("other.mp4"), videos.pictures(119, pages.CUTS, 320, 180))
-    videos.write_video(Path("long.mp4"), videos.pictures(240))
+    videos.write_video(Path("other.mp4"), videos.images(119, pages.CUTS, 320, 180))
+    videos.write_video(Path("long.mp4"), videos.images(240))
     put_store(made[1], Path("data/keyframes/stored.h5"))
     replace(made[1], video=replace(made[1].video, id="stored")).save("stored.json")
     Path("folder.html").mkdir()

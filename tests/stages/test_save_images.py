@@ -26,7 +26,7 @@ from tests.videos import CUTS, FRAMES, GROUPS, scenes_of
 def movie(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four shots, a keyframe each 12 frames, frames not stored in the order in which they are shown."""
     return videos.write_video(
-        tmp_path_factory.mktemp("images") / "movie.mp4", videos.pictures(FRAMES, CUTS), options=GROUPS
+        tmp_path_factory.mktemp("images") / "movie.mp4", videos.images(FRAMES, CUTS), options=GROUPS
     )
 
 
@@ -44,7 +44,7 @@ def numbers(folder: Path | str) -> list[int]:
 @pytest.mark.parametrize("name", ["video.mp4", "video.mkv", "video.ts", "video.avi"])
 def test_frames_are_found_by_seeking_in_any_storage_order(tmp_path: Path, name: str) -> None:
     options = GROUPS | ({"bf": "0"} if name.endswith("avi") else {})
-    video = videos.write_video(tmp_path / name, videos.pictures(FRAMES, CUTS), rate=25, options=options)
+    video = videos.write_video(tmp_path / name, videos.images(FRAMES, CUTS), rate=25, options=options)
     wanted = [0, 1, 11, 12, 13, 59, 110, 119]
     with StillReader(video) as reader:
         found = list(reader.images([frame / 25 for frame in wanted]))
@@ -54,7 +54,7 @@ def test_frames_are_found_by_seeking_in_any_storage_order(tmp_path: Path, name: 
 
 def test_with_a_variable_frame_rate_the_frame_shown_at_the_time_is_returned(tmp_path: Path) -> None:
     times = [frame * 0.04 + (frame > 20) * 3.0 for frame in range(40)]
-    video = videos.write_video(tmp_path / "video.mkv", videos.pictures(40), times=times, options=GROUPS)
+    video = videos.write_video(tmp_path / "video.mkv", videos.images(40), times=times, options=GROUPS)
     with StillReader(video) as reader:
         found = [videos.number_of(image) for _, image in reader.images([0.43, 2.0, 3.9, 4.05])]
     assert found == [10, 20, 22, 26]
@@ -236,7 +236,7 @@ def test_a_named_video_of_another_length_is_refused(movie: Path, tmp_path: Path)
     listed = scenes_of(movie)
     listed.save(tmp_path / "scenes.json")
     for frames in (60, 180):
-        other = videos.write_video(tmp_path / f"{frames}.mp4", videos.pictures(frames))
+        other = videos.write_video(tmp_path / f"{frames}.mp4", videos.images(frames))
         with pytest.raises(BasslError, match=rf"{frames}\.mp4: has .* s, but the scenes are of a video with 5.0 s"):
             save_images(tmp_path / "scenes.json", output=tmp_path / "out", video=other)
     assert not list((tmp_path / "out").glob("*"))
@@ -246,8 +246,8 @@ def test_a_named_video_of_another_length_is_refused(movie: Path, tmp_path: Path)
 
 def test_images_of_a_video_that_changes_its_size_have_one_size(tmp_path: Path) -> None:
     parts = [
-        videos.write_video(tmp_path / "a.ts", videos.pictures(40, seed=1)),
-        videos.write_video(tmp_path / "b.ts", videos.pictures(40, seed=2, width=320, height=128)),
+        videos.write_video(tmp_path / "a.ts", videos.images(40, seed=1)),
+        videos.write_video(tmp_path / "b.ts", videos.images(40, seed=2, width=320, height=128)),
     ]
     with StillReader(videos.joined(parts, tmp_path / "both.ts")) as reader:
         images = reader.images([0.5, 2.5], ImageSettings(sprite=True).size)

@@ -45,7 +45,7 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Five seconds at 23.976, with sound."""
     return videos.write_video(
         tmp_path_factory.mktemp("split") / "My video.mp4",
-        videos.pictures(FRAMES, CUTS),
+        videos.images(FRAMES, CUTS),
         rate=Fraction(24000, 1001),
         options=GROUPS,
         sound_seconds=5,
@@ -105,7 +105,7 @@ def test_copies_contain_the_packets_of_the_video_unchanged(video: Path, scenes: 
 def test_copies_keep_the_container_format(tmp_path: Path, ending: str, codec: str, sound: float) -> None:
     options = GROUPS if codec == "libx264" else {"g": "12", "deadline": "realtime", "cpu-used": "8", "b": "2M"}
     path = videos.write_video(
-        tmp_path / f"video{ending}", videos.pictures(FRAMES, CUTS), codec=codec, options=options, sound_seconds=sound
+        tmp_path / f"video{ending}", videos.images(FRAMES, CUTS), codec=codec, options=options, sound_seconds=sound
     )
     clips = split(path, scenes_of(path), output=tmp_path / "out")
     for clip, start, end in zip(clips, (0, *CUTS), (*CUTS, FRAMES), strict=True):
@@ -128,7 +128,7 @@ def test_copies_of_avi_keep_sound_with_its_frames_where_frames_are_stored_in_ano
                     kinds[packet.stream.type].setdefault(bytes(packet), float(packet.dts * packet.time_base))
             return list(kinds.values())
 
-    shown, options = videos.pictures(FRAMES, CUTS), {"bf": "2", "g": "12"}
+    shown, options = videos.images(FRAMES, CUTS), {"bf": "2", "g": "12"}
     path = videos.write_video(tmp_path / "video.avi", shown, codec="mpeg4", options=options, sound_seconds=5)
     whole = decoding_times(path)
     for clip in split(path, scenes_of(path), output=tmp_path / "out"):
@@ -140,7 +140,7 @@ def test_copies_of_avi_keep_sound_with_its_frames_where_frames_are_stored_in_ano
 def test_a_video_that_ffmpeg_decodes_but_cannot_encode_is_copied(tmp_path: Path) -> None:
     """FFmpeg has dav1d for AV1, which only decodes."""
     options = {"preset": "12", "g": "12", "svtav1-params": "scd=0"}
-    path = videos.write_video(tmp_path / "video.mp4", videos.pictures(48, (24,)), codec="libsvtav1", options=options)
+    path = videos.write_video(tmp_path / "video.mp4", videos.images(48, (24,)), codec="libsvtav1", options=options)
     scenes = scenes_of(path, (24,))
     clips = split(path, scenes, output=tmp_path)
     assert [len(videos.decoded(clip.path)) for clip in clips] == [24, 24]
@@ -151,8 +151,8 @@ def test_a_video_that_ffmpeg_decodes_but_cannot_encode_is_copied(tmp_path: Path)
 
 def test_prores_with_alpha_and_hevc_of_phones_keep_their_codec_tags(tmp_path: Path) -> None:
     prores = {"codec": "prores_ks", "pixel_format": "yuva444p10le", "options": {"profile": "4444"}}
-    deep = videos.write_video(tmp_path / "deep.mov", videos.pictures(48, (24,)), **prores)  # type: ignore[arg-type]
-    hevc = videos.write_video(tmp_path / "hevc.mp4", videos.pictures(48, (24,)), codec="libx265")
+    deep = videos.write_video(tmp_path / "deep.mov", videos.images(48, (24,)), **prores)  # type: ignore[arg-type]
+    hevc = videos.write_video(tmp_path / "hevc.mp4", videos.images(48, (24,)), codec="libx265")
     phone = remuxed(tmp_path / "phone.mov", hevc, tag="hvc1")
     for video, tag in ((deep, "ap4h"), (phone, "hvc1")):
         scenes = scenes_of(video, (24,))
@@ -180,7 +180,7 @@ def remuxed(path: Path, *sources: Path, tag: str | None = None) -> Path:
 
 
 def test_a_subtitle_is_in_the_piece_in_which_it_begins_and_ends_with_it(tmp_path: Path) -> None:
-    plain = videos.write_video(tmp_path / "plain.mp4", videos.pictures(96, (48,)), options=GROUPS)
+    plain = videos.write_video(tmp_path / "plain.mp4", videos.images(96, (48,)), options=GROUPS)
     (tmp_path / "words.srt").write_text(
         "1\n00:00:00,500 --> 00:00:01,000\nHello\n\n2\n00:00:01,500 --> 00:00:03,500\nAcross the cut\n\n"
         "3\n00:00:03,000 --> 00:00:03,500\nBye\n"
@@ -201,7 +201,7 @@ def test_a_subtitle_is_in_the_piece_in_which_it_begins_and_ends_with_it(tmp_path
 @pytest.mark.parametrize("frames", [1, 2])
 def test_a_video_so_short_that_decoders_return_all_frames_at_the_end_is_copied(tmp_path: Path, frames: int) -> None:
     options = {"preset": "fast", "crf": "12"}  # with frames in another order than they are shown
-    path = videos.write_video(tmp_path / "video.mp4", videos.pictures(frames), options=options)
+    path = videos.write_video(tmp_path / "video.mp4", videos.images(frames), options=options)
     (clip,) = split(path, scenes_of(path, ()), output=tmp_path / "out")
     assert numbers(clip.path) == list(range(frames))
 
@@ -210,7 +210,7 @@ def test_frames_that_depend_on_missing_frames_are_left_out(tmp_path: Path) -> No
     # Open groups: the frames shown just before a keyframe come after it in the file, and need the group before.
     path = videos.write_video(
         tmp_path / "video.mp4",
-        videos.pictures(FRAMES, CUTS),
+        videos.images(FRAMES, CUTS),
         options=GROUPS | {"bf": "3", "x264-params": "scenecut=0:open-gop=1:b-adapt=0:keyint=12:min-keyint=12"},
     )
     with av.open(str(path)) as container:
@@ -258,10 +258,10 @@ def write_with_sound(
         tracks = [container.add_stream(codec, rate=48000, layout=layout) for layout in layouts]
         for track, language in zip(tracks, languages, strict=False):
             track.metadata["language"] = language
-        for index, picture in enumerate(videos.pictures(96, (48,))):
+        for index, image in enumerate(videos.images(96, (48,))):
             if index not in frames:
                 continue
-            frame = av.VideoFrame.from_ndarray(picture, format="rgb24")
+            frame = av.VideoFrame.from_ndarray(image, format="rgb24")
             frame.pts, frame.time_base = index, Fraction(1, 24)
             container.mux(stream.encode(frame))
             for track in tracks:
@@ -306,7 +306,7 @@ def test_exact_pieces_look_and_sound_like_the_video(video: Path, scenes: SceneLi
 
 def test_exact_pieces_have_sound_where_their_first_frame_is_the_last_of_a_group(tmp_path: Path) -> None:
     options = {**GROUPS, "g": "48"}
-    video = videos.write_video(tmp_path / "video.mp4", videos.pictures(96, (47,)), options=options, sound_seconds=4)
+    video = videos.write_video(tmp_path / "video.mp4", videos.images(96, (47,)), options=options, sound_seconds=4)
     whole = scenes_of(video, (47,))
     shots = (replace(whole.shots[1], index=0),)
     part = replace(whole, shots=shots, scenes=group_shots(shots, [0]), settings={"start": shots[0].start})
@@ -318,7 +318,7 @@ def test_exact_pieces_have_sound_where_their_first_frame_is_the_last_of_a_group(
 
 def test_a_variable_frame_rate_is_kept(tmp_path: Path) -> None:
     times = [i / 24 if i < 30 else 5 + i / 6 for i in range(60)]
-    path = videos.write_video(tmp_path / "video.mkv", videos.pictures(60, (30,)), times=times)
+    path = videos.write_video(tmp_path / "video.mkv", videos.images(60, (30,)), times=times)
     clips = split(path, scenes_of(path, (30,)), output=tmp_path / "out", exact=True)
     for clip, part in zip(clips, (times[:30], times[30:]), strict=True):
         with av.open(str(clip.path)) as container:
@@ -329,7 +329,7 @@ def test_a_variable_frame_rate_is_kept(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("turns", [1, 2, 3])
 def test_rotated_phone_video_becomes_upright(tmp_path: Path, turns: int) -> None:
-    plain = videos.write_video(tmp_path / "plain.mp4", videos.pictures(48, (24,)), options=GROUPS)
+    plain = videos.write_video(tmp_path / "plain.mp4", videos.images(48, (24,)), options=GROUPS)
     path = videos.rotated(plain, tmp_path / "video.mp4", turns)
     upright = np.rot90(videos.decoded(plain)[24], -turns)
     exact = split(path, scenes_of(path, (24,)), output=tmp_path / "exact", exact=True)[1].path
@@ -344,7 +344,7 @@ def test_rotated_phone_video_becomes_upright(tmp_path: Path, turns: int) -> None
 @pytest.mark.parametrize("order", ["tff", "bff"])
 def test_interlaced_videos_stay_interlaced(tmp_path: Path, order: str) -> None:
     options = {**GROUPS, "x264-params": f"scenecut=0:{order}=1"}
-    path = videos.write_video(tmp_path / "video.mp4", videos.pictures(48, (24,)), options=options)
+    path = videos.write_video(tmp_path / "video.mp4", videos.images(48, (24,)), options=options)
     for clip in split(path, scenes_of(path, (24,)), output=tmp_path / "exact", exact=True):
         with av.open(str(clip.path)) as container:
             assert all(frame.interlaced_frame for frame in container.decode(video=0))
@@ -354,7 +354,7 @@ def test_interlaced_videos_stay_interlaced(tmp_path: Path, order: str) -> None:
 def test_odd_frame_sizes_and_high_bit_depths_are_encoded(tmp_path: Path, width: int, height: int, layout: str) -> None:
     path = videos.write_video(
         tmp_path / "video.mkv",
-        videos.pictures(20, (10,), width, height),
+        videos.images(20, (10,), width, height),
         pixel_format=layout,
         pixel_aspect=Fraction(4, 3),
     )
@@ -373,7 +373,7 @@ def test_odd_frame_sizes_and_high_bit_depths_are_encoded(tmp_path: Path, width: 
 def test_a_copy_with_chapters_has_all_streams_and_the_scenes_as_chapters(tmp_path: Path, ending: str) -> None:
     path = videos.write_video(
         tmp_path / f"video{ending}",
-        videos.pictures(FRAMES, CUTS),
+        videos.images(FRAMES, CUTS),
         options=GROUPS,
         sound_seconds=5,
         rate=Fraction(24000, 1001),
@@ -396,7 +396,7 @@ def test_a_copy_with_chapters_has_all_streams_and_the_scenes_as_chapters(tmp_pat
 
 
 def test_the_camera_timecode_is_kept_in_a_whole_copy_but_not_in_clips(tmp_path: Path) -> None:
-    frames = videos.pictures(48, (24,))
+    frames = videos.images(48, (24,))
     path = videos.write_video(tmp_path / "camera.mov", frames, options=GROUPS, metadata={"timecode": "10:00:00:00"})
     scenes = scenes_of(path, (24,))
     copy = write_chapters(path, scenes, output=tmp_path / "out")
@@ -435,20 +435,20 @@ REFUSALS = {
 def put_refused(name: str, folder: Path, scenes: SceneList) -> tuple[Path, SceneList]:
     """A video that cannot be cut, and the scenes to cut it by."""
     if name in ("shorter", "shorter than the part"):
-        path = videos.write_video(folder / "short.mp4", videos.pictures(60), options=GROUPS)
+        path = videos.write_video(folder / "short.mp4", videos.images(60), options=GROUPS)
         return path, scenes if name == "shorter" else part_of(scenes)
     if name == "longer":
-        return videos.write_video(folder / "long.mp4", videos.pictures(240), options=GROUPS), scenes
+        return videos.write_video(folder / "long.mp4", videos.images(240), options=GROUPS), scenes
     if name == "avi":  # which has no timestamps for frames that are stored in another order
-        path = videos.write_video(folder / "video.avi", videos.pictures(FRAMES, CUTS), options=GROUPS)
+        path = videos.write_video(folder / "video.avi", videos.images(FRAMES, CUTS), options=GROUPS)
         return path, scenes_of(path)
     if name == "without timestamps":
-        shown = videos.pictures(FRAMES, CUTS)
+        shown = videos.images(FRAMES, CUTS)
         path = videos.write_video(folder / "video.h264", shown, options=GROUPS, container_format="h264")
         return path, scenes_of(path)
     if name == "frameless":  # frame 30 is held from 1.25 to 3.29 s
         times = [i / 24 if i <= 30 else 2 + i / 24 for i in range(60)]
-        path = videos.write_video(folder / "video.mkv", videos.pictures(60, (30,)), times=times)
+        path = videos.write_video(folder / "video.mkv", videos.images(60, (30,)), times=times)
         listed = scenes_of(path, (31, 32))
         first, second, third = listed.shots
         shots = replace(first, end=2.0), replace(second, start=2.0, end=2.5), replace(third, start=2.5)
@@ -481,7 +481,7 @@ def test_videos_that_cannot_be_copied_in_clips_can_be_cut_exactly(name: str, sce
 @pytest.mark.parametrize(("exact", "offset"), [(False, 0), (True, 0), (False, 30)], ids=["copy", "exact", "late clock"])
 def test_handles_of_a_part_of_a_video_end_with_the_video(tmp_path: Path, exact: bool, offset: int) -> None:
     path = videos.write_video(
-        tmp_path / "video.mkv", videos.pictures(FRAMES, CUTS), container_options={"output_ts_offset": str(offset)}
+        tmp_path / "video.mkv", videos.images(FRAMES, CUTS), container_options={"output_ts_offset": str(offset)}
     )
     whole = scenes_of(path)
     first, last = split(path, part_of(whole), output=tmp_path / "out", exact=exact, expand=2.0)

@@ -23,7 +23,7 @@ from tests.videos import timed
 
 def recording(path: Path, start: float, seconds: float = 0.0) -> Path:
     options = {"output_ts_offset": str(start)}
-    shown = videos.pictures(48, (20,))
+    shown = videos.images(48, (20,))
     return videos.write_video(path, shown, container_options=options, sound_seconds=seconds)
 
 
@@ -48,7 +48,7 @@ def test_sound_stays_aligned_with_frames_across_a_timestamp_jump(tmp_path: Path)
 
 def test_long_gaps_between_frames_of_a_slow_video_are_kept(tmp_path: Path) -> None:
     seconds = [0.0, 30.0, 600.0, 630.0]
-    path = videos.write_video(tmp_path / "slides.mkv", videos.pictures(4, (1, 2, 3)), times=seconds)
+    path = videos.write_video(tmp_path / "slides.mkv", videos.images(4, (1, 2, 3)), times=seconds)
     times, video = timed(path)
     assert times == seconds
     assert not any("clock" in warning for warning in video.warnings)
@@ -61,7 +61,7 @@ def test_a_frame_that_would_take_gigabytes_is_refused(tmp_path: Path) -> None:
 
 def test_a_video_whose_frame_size_is_known_only_later_is_read_from_there(tmp_path: Path) -> None:
     whole = videos.write_video(
-        tmp_path / "whole.ts", videos.pictures(480, (240,), 64, 48), options={"preset": "ultrafast", "g": "24"}
+        tmp_path / "whole.ts", videos.images(480, (240,), 64, 48), options={"preset": "ultrafast", "g": "24"}
     )
     content = bytearray(whole.read_bytes())
     header, filler = b"\0\0\1\x67", 0x6C  # H.264's sequence parameter set has the size

@@ -27,7 +27,7 @@ def test_every_frame_is_decoded_once_and_in_order_and_then_the_facts_are_known(v
 
 @pytest.mark.parametrize("name", ["whole.mkv", "whole.avi", "whole.ts", "whole.h264", "whole.mov", "whole.flv"])
 def test_times_of_a_constant_rate_video_are_regular_in_every_container(tmp_path: Path, name: str) -> None:
-    times, video = timed(videos.write_video(tmp_path / name, videos.pictures(48, (20,))))
+    times, video = timed(videos.write_video(tmp_path / name, videos.images(48, (20,))))
     # Matroska and FLV keep milliseconds.
     assert times == pytest.approx(np.arange(48) / 24, abs=1e-3)
     assert video.facts.duration == pytest.approx(2.0, abs=2e-3)
@@ -37,7 +37,7 @@ def test_times_of_a_constant_rate_video_are_regular_in_every_container(tmp_path:
 @pytest.mark.parametrize("codec", ["libx264", "mpeg4"])
 def test_times_are_regular_in_avi_where_frames_are_stored_in_another_order(tmp_path: Path, codec: str) -> None:
     options = {"libx264": {**videos.GROUPS, "bf": "3"}, "mpeg4": {"bf": "2"}}[codec]
-    path = videos.write_video(tmp_path / "video.avi", videos.pictures(60), codec=codec, options=options)
+    path = videos.write_video(tmp_path / "video.avi", videos.images(60), codec=codec, options=options)
     for threads in (1, 2):
         with VideoDecoder(path, threads) as video:
             assert [time for _, time, _ in video.frames()] == pytest.approx(np.arange(60) / 24, abs=1e-3)
@@ -51,7 +51,7 @@ def test_times_are_regular_in_avi_where_frames_are_stored_in_another_order(tmp_p
 @pytest.mark.parametrize("start", [0.0, 7.0])
 def test_times_of_a_variable_frame_rate_come_from_timestamps(tmp_path: Path, name: str, start: float) -> None:
     true = [i / 24 if i < 30 else 1.25 + (i - 30) / 6 for i in range(60)]
-    path = videos.write_video(tmp_path / name, videos.pictures(60), times=[start + time for time in true])
+    path = videos.write_video(tmp_path / name, videos.images(60), times=[start + time for time in true])
     times, video = timed(path)
     assert times == pytest.approx(true, abs=2e-3)
     assert video.facts.duration == pytest.approx(true[-1] + 1 / 24, abs=0.2)
@@ -59,7 +59,7 @@ def test_times_of_a_variable_frame_rate_come_from_timestamps(tmp_path: Path, nam
 
 
 def test_a_backward_jump_of_timestamps_continues_the_time(tmp_path: Path) -> None:
-    part = videos.write_video(tmp_path / "part.ts", videos.pictures(48))
+    part = videos.write_video(tmp_path / "part.ts", videos.images(48))
     times, video = timed(videos.joined([part, part], tmp_path / "joined.ts"))
     assert times == pytest.approx(np.arange(96) / 24, abs=2e-3)
     assert video.facts.duration == pytest.approx(4.0, abs=2e-3)
@@ -75,7 +75,7 @@ def test_the_rotation_of_phone_video_is_read_and_the_size_is_as_displayed(
 
 
 def test_a_video_of_one_frame_lasts_as_long_as_that_frame(tmp_path: Path) -> None:
-    times, video = timed(videos.write_video(tmp_path / "one.mp4", videos.pictures(1)))
+    times, video = timed(videos.write_video(tmp_path / "one.mp4", videos.images(1)))
     assert times == [0.0]
     assert video.facts.frames == 1
     assert video.facts.duration == pytest.approx(1 / 24, abs=1e-6)
@@ -85,7 +85,7 @@ def test_a_video_of_one_frame_lasts_as_long_as_that_frame(tmp_path: Path) -> Non
 def test_a_truncated_video_is_read_to_its_end_with_a_warning(
     tmp_path: Path, name: str, options: dict[str, str]
 ) -> None:
-    whole = videos.write_video(tmp_path / f"whole_{name}", videos.pictures(120, CUTS), container_options=options)
+    whole = videos.write_video(tmp_path / f"whole_{name}", videos.images(120, CUTS), container_options=options)
     times, video = timed(videos.truncated(whole, tmp_path / name, 0.6))
     assert 40 < len(times) < 110
     assert any("ends early" in warning and str(tmp_path / name) in warning for warning in video.warnings)
@@ -97,7 +97,7 @@ def test_a_truncated_video_is_read_to_its_end_with_a_warning(
 def test_sound_longer_or_shorter_than_the_video_is_no_early_end(
     tmp_path: Path, name: str, sound_seconds: float
 ) -> None:
-    video = timed(videos.write_video(tmp_path / name, videos.pictures(72), sound_seconds=sound_seconds))[1]
+    video = timed(videos.write_video(tmp_path / name, videos.images(72), sound_seconds=sound_seconds))[1]
     assert video.warnings == []
     assert video.facts.duration == pytest.approx(3.0, abs=2e-3)
 
@@ -105,7 +105,7 @@ def test_sound_longer_or_shorter_than_the_video_is_no_early_end(
 @pytest.mark.parametrize("name", ["noise.mp4", "noise.mkv"])
 def test_damage_in_the_middle_gives_a_warning_and_the_rest_is_read(tmp_path: Path, name: str) -> None:
     options = {"preset": "ultrafast", "crf": "12", "g": "12"}
-    whole = videos.write_video(tmp_path / f"whole_{name}", videos.pictures(120, CUTS, 320, 192), options=options)
+    whole = videos.write_video(tmp_path / f"whole_{name}", videos.images(120, CUTS, 320, 192), options=options)
     times, video = timed(videos.damaged(whole, tmp_path / name, 0.45, 0.5))
     assert 40 < len(times) <= 120
     assert (np.diff(times) > 0).all()

@@ -58,12 +58,12 @@ def needs_transnetv2(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["transitions", "adaptive", "content", "histogram", "hash"])
 def test_every_detector_finds_hard_cuts(name: str) -> None:
-    assert cuts_of(make_detector(name, 24.0), list(videos.pictures(120, CUTS))) == list(CUTS)
+    assert cuts_of(make_detector(name, 24.0), list(videos.images(120, CUTS))) == list(CUTS)
 
 
 def test_the_threshold_detector_finds_fades_through_black() -> None:
-    images = [*videos.plain_pictures(40, (200,) * 3, 64, 48), *videos.plain_pictures(20, (0,) * 3, 64, 48)]
-    images += videos.plain_pictures(40, (200,) * 3, 64, 48)
+    images = [*videos.plain_images(40, (200,) * 3, 64, 48), *videos.plain_images(20, (0,) * 3, 64, 48)]
+    images += videos.plain_images(40, (200,) * 3, 64, 48)
     cuts = cuts_of(make_detector("threshold", 24.0), images)
     assert len(cuts) == 1
     assert 40 <= cuts[0] <= 60
@@ -75,14 +75,14 @@ def test_the_threshold_detector_finds_fades_through_black() -> None:
 )
 def test_a_video_without_cuts_has_none_at_any_length(name: str, frames: int) -> None:
     needs_transnetv2(name)
-    assert cuts_of(make_detector(name, 24.0), list(videos.pictures(frames, numbered=False))) == []
+    assert cuts_of(make_detector(name, 24.0), list(videos.images(frames, numbered=False))) == []
 
 
 @pytest.mark.parametrize("name", DETECTOR_NAMES)
 def test_no_cut_is_reported_later_than_the_detectors_maximum_delay(name: str) -> None:
     needs_transnetv2(name)
     detector = make_detector(name, 24.0)
-    for index, image in enumerate(videos.pictures(124, (20, 50, 75, 76, 77, 100))):
+    for index, image in enumerate(videos.images(124, (20, 50, 75, 76, 77, 100))):
         assert all(index - detector.lag <= cut <= index for cut in push(detector, index, image))
 
 
@@ -106,7 +106,7 @@ def test_the_adaptive_frame_score_equals_pyscenedetects(rng: np.random.Generator
     scores: list[float] = []
     ours.judge = lambda index, score: scores.append(score) or []  # type: ignore[method-assign,func-returns-value]
     images = [rng.integers(0, 256, (54, 96, 3)).astype(np.uint8) for _ in range(3)]
-    images += videos.pictures(40, (20,), 96, 54)
+    images += videos.images(40, (20,), 96, 54)
     for at in range(0, len(images), together):
         for index, prepared in enumerate(ours.prepare(np.stack(images[at : at + together])), at):
             ours.push(index, prepared)
@@ -144,14 +144,14 @@ def test_the_adaptive_decisions_equal_pyscenedetects(scores: list[float], rate: 
 
 @pytest.mark.parametrize("name", ["transitions", "adaptive", "content"])
 def test_shots_are_not_shorter_than_the_minimum(name: str) -> None:
-    images = list(videos.pictures(120, (20, 40, 44, 80)))
+    images = list(videos.images(120, (20, 40, 44, 80)))
     assert cuts_of(make_detector(name, 24.0, min_shot=0.1), images) == [20, 40, 44, 80]
     assert 44 not in cuts_of(make_detector(name, 24.0, min_shot=0.6), images)
 
 
 @pytest.mark.parametrize(("name", "high"), [("transitions", 99.0), ("adaptive", 99.0), ("content", 250.0)])
 def test_a_higher_detector_threshold_finds_fewer_cuts(name: str, high: float) -> None:
-    images = [*videos.pictures(60, (20,)), *videos.pictures(60, (20,))]
+    images = [*videos.images(60, (20,)), *videos.images(60, (20,))]
     moving = [np.roll(image, 4 * i, 1) for i, image in enumerate(images)]
     assert len(cuts_of(make_detector(name, 24.0, threshold=high), moving)) < len(
         cuts_of(make_detector(name, 24.0), moving)

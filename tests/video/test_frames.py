@@ -45,7 +45,7 @@ def test_colors_are_close_to_those_of_ffmpeg(tmp_path: Path, kind: str, lines: i
     codec, pixel_format, suffix, options = FORMATS[kind]
     path = videos.write_video(
         tmp_path / f"video{suffix}",
-        videos.pictures(1, width=240, height=192),
+        videos.images(1, width=240, height=192),
         codec=codec,
         pixel_format=pixel_format,
         options=options,
@@ -63,14 +63,14 @@ def test_colors_are_close_to_those_of_ffmpeg(tmp_path: Path, kind: str, lines: i
 def test_video_of_full_and_of_limited_range_has_its_black_and_white(
     tmp_path: Path, full_range: bool, color: int
 ) -> None:
-    shown = videos.plain_pictures(1, (color,) * 3, 64, 48)
+    shown = videos.plain_images(1, (color,) * 3, 64, 48)
     path = videos.write_video(tmp_path / "video.mkv", shown, full_range=full_range, options={"crf": "4"})
     assert rgb(FrameReader(1000).read(first_frame(path))).mean() == pytest.approx(color, abs=2)
 
 
 @pytest.mark.parametrize("codec", ["ffv1", "libx264rgb"])
 def test_colors_of_high_definition_rgb_video_are_kept(tmp_path: Path, codec: str) -> None:
-    shown = next(videos.pictures(1, width=1280, height=720))
+    shown = next(videos.images(1, width=1280, height=720))
     pixel_format = {"ffv1": "bgr0", "libx264rgb": "rgb24"}[codec]
     path = videos.write_video(tmp_path / "hd.mkv", [shown], codec=codec, pixel_format=pixel_format)
     for lines in (720, 240):
@@ -82,7 +82,7 @@ def test_10_bit_video_in_high_definition_has_the_colors_of_the_8_bit_one(tmp_pat
     for pixel_format in ("yuv420p", "yuv420p10le"):
         path = videos.write_video(
             tmp_path / f"{pixel_format}.mkv",
-            videos.pictures(1, width=1280, height=720),
+            videos.images(1, width=1280, height=720),
             pixel_format=pixel_format,
             options={"crf": "4", "preset": "ultrafast"},
         )

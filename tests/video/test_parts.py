@@ -35,7 +35,7 @@ KINDS = {
 def video(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     name, how = KINDS[request.param]
     return videos.write_video(
-        tmp_path_factory.mktemp("parts") / name, videos.pictures(FRAMES, CUTS, **SMALL), rate=25, **how
+        tmp_path_factory.mktemp("parts") / name, videos.images(FRAMES, CUTS, **SMALL), rate=25, **how
     )
 
 
@@ -68,7 +68,7 @@ def test_frames_before_the_part_are_not_decoded(
     kind: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, how = KINDS[kind]
-    path = videos.write_video(tmp_path / name, videos.pictures(FRAMES, CUTS, **SMALL), rate=25, **how)
+    path = videos.write_video(tmp_path / name, videos.images(FRAMES, CUTS, **SMALL), rate=25, **how)
     seen: list[int] = []
     with VideoDecoder(path, 1, 4.0) as video:
         for index, _, _ in video.frames(lambda shown: [seen.append(0) for frame in shown]):
@@ -82,7 +82,7 @@ def test_a_part_after_the_end_is_an_error(video: Path) -> None:
 
 
 def test_parts_of_joined_recordings_have_the_times_of_the_whole_video(tmp_path: Path) -> None:
-    one = videos.write_video(tmp_path / "a.ts", videos.pictures(60, **SMALL), rate=25, options=GROUPS)
+    one = videos.write_video(tmp_path / "a.ts", videos.images(60, **SMALL), rate=25, options=GROUPS)
     both = videos.joined([one, one], tmp_path / "both.ts")
     whole = frames(both)
     assert frames(both, 3.0, 4.0) == [frame for frame in whole if 3.0 <= frame[1] < 4.0]
@@ -96,7 +96,7 @@ def shots_of(path: Path, **how: object) -> list[KeyframedShot]:
 def cut_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
     cuts = (30, 70, 100, 140, 171)
     path = tmp_path_factory.mktemp("parts") / "video.mp4"
-    return videos.write_video(path, videos.pictures(200, cuts, **SMALL), rate=25, options=GROUPS)
+    return videos.write_video(path, videos.images(200, cuts, **SMALL), rate=25, options=GROUPS)
 
 
 @pytest.mark.parametrize("detector", ["transitions", "adaptive", "content", "list"])

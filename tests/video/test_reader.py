@@ -80,7 +80,7 @@ def test_keyframes_are_in_the_shot_and_in_order(start: int, length: int, count: 
 
 
 def test_keyframes_are_limited_in_height_and_not_enlarged(tmp_path: Path, video: Path) -> None:
-    large = videos.write_video(tmp_path / "large.mp4", videos.pictures(20, width=640, height=480))
+    large = videos.write_video(tmp_path / "large.mp4", videos.images(20, width=640, height=480))
     assert read(large)[0].keyframes[0].shape == (240, 320, 3)
     assert read(large, lines=100)[0].keyframes[0].shape == (100, 133, 3)
     assert read(video)[0].keyframes[0].shape == (96, 160, 3)
@@ -88,7 +88,7 @@ def test_keyframes_are_limited_in_height_and_not_enlarged(tmp_path: Path, video:
 
 def test_times_come_from_timestamps(tmp_path: Path) -> None:
     times = [i / 24 if i < 30 else 1.25 + (i - 30) / 6 for i in range(120)]
-    shots = read(videos.write_video(tmp_path / "variable.mkv", videos.pictures(120, CUTS), times=times))
+    shots = read(videos.write_video(tmp_path / "variable.mkv", videos.images(120, CUTS), times=times))
     assert cuts_of(shots) == list(CUTS)
     assert [shot.start for shot in shots] == pytest.approx([times[frame] for frame in (0, *CUTS)], abs=2e-3)
 
@@ -97,7 +97,7 @@ def test_times_come_from_timestamps(tmp_path: Path) -> None:
 def test_every_frame_is_decoded_and_processed_once(
     tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    video = videos.write_video(tmp_path / "video.mp4", videos.pictures(120, CUTS), options={"g": "24"})
+    video = videos.write_video(tmp_path / "video.mp4", videos.images(120, CUTS), options={"g": "24"})
     seen: list[int] = []
     look = reader_module.FrameReader.read
     monkeypatch.setattr(
@@ -222,7 +222,7 @@ def test_cuts_of_a_real_video_equal_those_of_the_scenedetect_command(tmp_path: P
 
 @pytest.mark.parametrize("frames", [1, 2, 3, 40])
 def test_a_video_without_cuts_is_one_shot_of_any_length(tmp_path: Path, frames: int) -> None:
-    (shot,) = read(videos.write_video(tmp_path / "one.mp4", videos.pictures(frames)))
+    (shot,) = read(videos.write_video(tmp_path / "one.mp4", videos.images(frames)))
     assert (shot.start_frame, shot.end_frame, len(shot.keyframes)) == (0, frames, 3)
     assert tuple(map(videos.number_of, shot.keyframes)) == shot.keyframe_indices
 
@@ -231,7 +231,7 @@ def test_a_video_without_cuts_is_one_shot_of_any_length(tmp_path: Path, frames: 
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "bgr0"])
 def test_tiny_and_odd_sizes_are_read(tmp_path: Path, size: tuple[int, int], pixel_format: str) -> None:
     width, height = size
-    shown = videos.pictures(60, (30,), width, height, seed=1, numbered=False)
+    shown = videos.images(60, (30,), width, height, seed=1, numbered=False)
     shots = read(videos.write_video(tmp_path / "odd.mkv", shown, codec="ffv1", pixel_format=pixel_format))
     assert cuts_of(shots) == [30]
     assert shots[0].keyframes[0].shape == (height, width, 3)
@@ -239,7 +239,7 @@ def test_tiny_and_odd_sizes_are_read(tmp_path: Path, size: tuple[int, int], pixe
 
 @pytest.mark.parametrize("detector", [name for name in DETECTOR_NAMES if name != "transnetv2"])
 def test_every_detector_accepts_the_smallest_frame_size(tmp_path: Path, detector: str) -> None:
-    path = videos.write_video(tmp_path / "tiny.mkv", videos.pictures(40, (20,), 2, 2), codec="ffv1")
+    path = videos.write_video(tmp_path / "tiny.mkv", videos.images(40, (20,), 2, 2), codec="ffv1")
     read(path, detector=detector)
 
 
@@ -256,21 +256,21 @@ def test_keyframes_are_upright_and_have_the_colors_of_ffmpeg(video: Path, tmp_pa
 
 
 def test_keyframes_have_square_pixels(video: Path, tmp_path: Path) -> None:
-    wide = videos.write_video(tmp_path / "wide.mkv", videos.pictures(30), pixel_aspect=Fraction(2))
+    wide = videos.write_video(tmp_path / "wide.mkv", videos.images(30), pixel_aspect=Fraction(2))
     assert read(wide)[0].keyframes[0].shape == (96, 320, 3)
-    turned = videos.write_video(tmp_path / "wide.mp4", videos.pictures(30), pixel_aspect=Fraction(2))
+    turned = videos.write_video(tmp_path / "wide.mp4", videos.images(30), pixel_aspect=Fraction(2))
     assert read(videos.rotated(turned, tmp_path / "turned.mp4", 1))[0].keyframes[0].shape == (160, 48, 3)
 
 
 def test_a_gif_is_read_as_a_video(tmp_path: Path) -> None:
-    path = videos.write_video(tmp_path / "video.gif", videos.pictures(60, (30,)), 25, "gif", "rgb8")
+    path = videos.write_video(tmp_path / "video.gif", videos.images(60, (30,)), 25, "gif", "rgb8")
     assert cuts_of(read(path)) == [30]
 
 
 def test_keyframes_of_a_video_that_changes_its_size_have_one_size(tmp_path: Path) -> None:
     parts = [
-        videos.write_video(tmp_path / "a.h264", videos.pictures(40, seed=1)),
-        videos.write_video(tmp_path / "b.h264", videos.pictures(40, seed=2, width=320, height=128)),
+        videos.write_video(tmp_path / "a.h264", videos.images(40, seed=1)),
+        videos.write_video(tmp_path / "b.h264", videos.images(40, seed=2, width=320, height=128)),
     ]
     shots = read(videos.joined(parts, tmp_path / "both.h264"))
     assert cuts_of(shots) == [40]
@@ -280,7 +280,7 @@ def test_keyframes_of_a_video_that_changes_its_size_have_one_size(tmp_path: Path
 @pytest.mark.parametrize("suffix", [".mp4", ".mkv", ".ts"])
 def test_shots_of_a_damaged_video_cover_its_readable_part(tmp_path: Path, suffix: str) -> None:
     options = {"preset": "ultrafast", "crf": "12", "g": "12"}
-    whole = videos.write_video(tmp_path / f"whole{suffix}", videos.pictures(120, CUTS), options=options)
+    whole = videos.write_video(tmp_path / f"whole{suffix}", videos.images(120, CUTS), options=options)
     reader = VideoReader(videos.damaged(whole, tmp_path / f"noise{suffix}", 0.45, 0.5), ReaderSettings())
     shots = list(reader)
     assert_they_cover_the_video(shots)
@@ -344,7 +344,7 @@ def test_a_shot_after_a_long_one_has_exact_keyframes_again(lengths: list[int], l
 
 def test_keyframes_of_a_shot_beyond_the_budget_are_real_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader_module, "_HELD_BYTES", 100 * 48 * 32 * 3 // 2)
-    path = videos.write_video(tmp_path / "long.mp4", videos.pictures(900, width=48, height=32))
+    path = videos.write_video(tmp_path / "long.mp4", videos.images(900, width=48, height=32))
     (shot,) = read(path)
     assert tuple(map(videos.number_of, shot.keyframes)) == shot.keyframe_indices
     assert shot.keyframe_indices == pytest.approx(keyframe_indices(0, 900, 3), abs=9)

@@ -68,7 +68,7 @@ def test_the_number_of_threads_does_not_change_the_frames(tmp_path: Path, name: 
     codec, options, splits = KINDS[name]
     pixels = "yuvj420p" if codec == "mjpeg" else "yuv420p"
     times = [i / 24 if i < 40 else 40 / 24 + (i - 40) / 7 for i in range(130)] if name == "variable.mkv" else None
-    shown = videos.pictures(130, CUTS)
+    shown = videos.images(130, CUTS)
     video = videos.write_video(tmp_path / name, shown, 24, codec, pixels, times=times, options=options)
     one = read_all(video, 1)
     assert [shot[:2] for shot in one[0]] == [(0, 30), (30, 59), (59, 89), (89, 130)]  # type: ignore[index]
@@ -84,8 +84,8 @@ def test_threads_do_not_change_frames_of_joined_recordings_with_another_size(
     tmp_path: Path, decoded_runs: list[int]
 ) -> None:
     parts = [
-        videos.write_video(tmp_path / "a.ts", videos.pictures(70, seed=1), options=X264),
-        videos.write_video(tmp_path / "b.ts", videos.pictures(70, seed=2, width=320, height=128), options=X264),
+        videos.write_video(tmp_path / "a.ts", videos.images(70, seed=1), options=X264),
+        videos.write_video(tmp_path / "b.ts", videos.images(70, seed=2, width=320, height=128), options=X264),
     ]
     video = videos.joined(parts, tmp_path / "both.ts")
     assert read_all(video, 3)[:3] == read_all(video, 1)[:3]
@@ -95,7 +95,7 @@ def test_threads_do_not_change_frames_of_joined_recordings_with_another_size(
 @pytest.mark.parametrize("name", ["closed.mp4", "closed.ts", "closed.h264", "vp9.webm"])
 def test_a_damaged_video_that_threads_may_read_differently_is_marked_inexact(tmp_path: Path, name: str) -> None:
     codec, options, _ = KINDS[name]
-    whole = videos.write_video(tmp_path / name, videos.pictures(130, CUTS, 320, 192), codec=codec, options=options)
+    whole = videos.write_video(tmp_path / name, videos.images(130, CUTS, 320, 192), codec=codec, options=options)
     content = whole.read_bytes()
     uncertain = 0
     for seed in range(6):
@@ -114,7 +114,7 @@ def test_a_damaged_video_that_threads_may_read_differently_is_marked_inexact(tmp
 def test_a_run_that_is_too_long_to_read_ahead_is_decoded_as_it_is_read(
     tmp_path: Path, longest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    video = videos.write_video(tmp_path / "video.mp4", videos.pictures(130, CUTS), options=X264)
+    video = videos.write_video(tmp_path / "video.mp4", videos.images(130, CUTS), options=X264)
     one = read_all(video, 1)
     monkeypatch.setattr(runs, longest, 10)
     assert read_all(video, 3) == one
@@ -125,7 +125,7 @@ def test_a_run_that_is_too_long_to_read_ahead_is_decoded_as_it_is_read(
 
 @pytest.fixture
 def video(tmp_path: Path) -> Path:
-    return videos.write_video(tmp_path / "video.mp4", videos.pictures(600, width=32, height=32), options=X264)
+    return videos.write_video(tmp_path / "video.mp4", videos.images(600, width=32, height=32), options=X264)
 
 
 def test_the_first_frame_is_transformed_before_any_other(video: Path) -> None:

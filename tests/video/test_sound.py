@@ -38,7 +38,7 @@ def write_sounding_video(
 ) -> Path:
     """Six seconds of frames, and sound that begins with the first of them; all timestamps moved by a delay."""
     samples = (0.5 * wave(np.arange(round(rate * SECONDS)) / rate) * 32767).astype(np.int16)
-    shown = videos.pictures(round(24 * SECONDS), (60,), 64, 48)
+    shown = videos.images(round(24 * SECONDS), (60,), 64, 48)
     options = {"output_ts_offset": str(delay)} if delay else {}
     return videos.write_video(path, shown, container_options=options, sound=videos.Sound(samples, rate, codec, layout))
 
@@ -98,17 +98,17 @@ def test_sound_features_change_where_the_sound_changes(video: Path, monkeypatch:
 
 
 def test_sound_is_aligned_with_the_video(video: Path, tmp_path: Path) -> None:
-    """A video whose clock begins at five seconds: the sound changes at the same picture."""
+    """A video whose clock begins at five seconds: the sound changes at the same frame."""
     late = write_sounding_video(tmp_path / "late.mkv", changing, delay=5.0)
     shots = np.array([[0, CHANGE], [CHANGE, SECONDS]])
     np.testing.assert_allclose(sound.shot_sounds(late, shots), sound.shot_sounds(video, shots), atol=0.05)
 
 
 def test_sound_is_aligned_with_a_video_whose_first_frame_is_damaged(tmp_path: Path) -> None:
-    """As with the picture, times count from the first frame that can be decoded."""
+    """As for frames, times count from the first frame that can be decoded."""
     options = videos.GROUPS | {"g": "48", "x264-params": "scenecut=0"}
     late = {"output_ts_offset": "100"}
-    shown = videos.pictures(120, (60,))
+    shown = videos.images(120, (60,))
     video = videos.write_video(tmp_path / "video.ts", shown, options=options, sound_seconds=5, container_options=late)
     content = bytearray(video.read_bytes())
     for packet in range(3, 40):  # of the transport stream, after the tables: the beginning of the first frame
@@ -144,7 +144,7 @@ def test_sound_is_stored_once_for_each_video_and_one_that_cannot_be_read_fails_a
 ) -> None:
     index = index_of(tmp_path / "index.h5", "video", "silent", "pipe")
     settings = with_options(SoundSettings, index=index, output=tmp_path / "sound")
-    silent = videos.write_video(tmp_path / "silent.mp4", videos.pictures(144, (60,)))
+    silent = videos.write_video(tmp_path / "silent.mp4", videos.images(144, (60,)))
     os.mkfifo(pipe := tmp_path / "pipe.mp4")
     other = shutil.copy(video, tmp_path / "other.mkv")
     results = {result.video_id: result for result in extract_sound([video, silent, pipe, other], settings)}
@@ -182,7 +182,7 @@ def test_a_missing_video_gives_one_line(tmp_path: Path) -> None:
 
 def test_the_command_names_videos_without_sound_and_continues(bassl: Bassl, video: Path, tmp_path: Path) -> None:
     index = index_of(tmp_path / "index.h5", "video", "silent")
-    silent = videos.write_video(tmp_path / "silent.mp4", videos.pictures(144, (60,)))
+    silent = videos.write_video(tmp_path / "silent.mp4", videos.images(144, (60,)))
     run = bassl("extract-sound", video, silent, "--index", index, "-o", tmp_path / "sound")
     assert (run.code, run.out) == (1, "")
     assert f"bassl: {silent}: has no sound" in run.err

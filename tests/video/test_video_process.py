@@ -30,7 +30,7 @@ def blocked(tmp_path: Path) -> Path:
 def reading(tmp_path: Path) -> VideoProcess:
     """A process that reads a video with more shots than may wait: it still runs when the first one was taken."""
     cuts = range(20, 2000, 20)
-    path = videos.write_video(tmp_path / "long.mp4", videos.pictures(2000, cuts, 48, 32))
+    path = videos.write_video(tmp_path / "long.mp4", videos.images(2000, cuts, 48, 32))
     listed = tmp_path / "cuts.txt"
     listed.write_text("\n".join(map(str, cuts)))
     return VideoProcess(path, ReaderSettings(shots=listed))
@@ -54,7 +54,7 @@ def test_shots_from_the_child_process_equal_those_of_the_reader(video: Path) -> 
 
 
 def test_settings_reach_the_child_and_progress_and_warnings_the_parent(tmp_path: Path) -> None:
-    whole = videos.write_video(tmp_path / "whole.mkv", videos.pictures(120))
+    whole = videos.write_video(tmp_path / "whole.mkv", videos.images(120))
     video, listed = videos.truncated(whole, tmp_path / "cut.mkv", 0.6), tmp_path / "shots.txt"
     listed.write_text("40\n")
     progress: list[float] = []
