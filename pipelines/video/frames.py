@@ -151,12 +151,6 @@ def upright(image: YUVImage, size: tuple[int, int], quarter_turns: int) -> RGBIm
     return np.ascontiguousarray(turned)
 
 
-def shown_size(width: int, height: int, pixel_aspect: float, lines: int) -> tuple[int, int]:
-    """(width, height) for display with square pixels, of an upright image, with at most ``lines`` lines."""
-    shown_height = min(height, lines)
-    return max(1, round(width * pixel_aspect * shown_height / height)), shown_height
-
-
 def _image(frame: VideoFrame, to_rgb: NDArray[np.float32]) -> YUVImage:
     y, u, v = frame.planes
     return YUVImage(_plane(y), _plane(u), _plane(v), to_rgb)

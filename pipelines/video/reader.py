@@ -23,7 +23,7 @@ from pipelines.processes import Send
 from pipelines.scenes import Transition
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.detectors import ShotDetector, make_detector
-from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, shown_size, small_rgb, upright
+from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
 from pipelines.video.runs import Damage, decode
 from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
@@ -120,16 +120,13 @@ class VideoReader(VideoDecoder):
                 if boundaries := self._detector.push(index, prepared):
                     yield from self._shots_before(boundaries, index, buffer)
                 if index % 256 == 0:
-                    self._report(time)
+                    ends = [seconds for seconds in (self.declared_duration, self.settings.end) if seconds is not None]
+                    self._progress(time - self._times[0], min(ends) - self._times[0] if ends else None)
             frames = len(self._times)
             self._times.append(self.facts.duration)
             yield from self._shots_before(self._detector.finish(frames), frames - 1, buffer)
             yield self._shot(frames, frames, None, buffer)
             self._progress(self.facts.duration - self._times[0], self.facts.duration - self._times[0])
-
-    def _report(self, time: float) -> None:
-        ends = [seconds for seconds in (self.declared_duration, self.settings.end) if seconds is not None]
-        self._progress(time - self._times[0], min(ends) - self._times[0] if ends else None)
 
     def _shots_before(
         self, boundaries: Sequence[int | Boundary], last: int, buffer: FrameBuffer
@@ -165,11 +162,13 @@ class VideoReader(VideoDecoder):
         )
 
     def _keyframe(self, image: YUVImage) -> RGBImage:
+        """The image upright, with square pixels, and with at most as many lines as the settings say."""
         height, width = image.y.shape
         aspect = self.pixel_aspect
         if self.rotation % 2:
             width, height, aspect = height, width, 1.0 / aspect
-        return upright(image, shown_size(width, height, aspect, self.settings.lines), self.rotation)
+        lines = min(height, self.settings.lines)
+        return upright(image, (max(1, round(width * aspect * lines / height)), lines), self.rotation)
 
 
 def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:

@@ -3,6 +3,8 @@
 import inspect
 import json
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -23,6 +25,7 @@ from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary
 from pipelines.video.transitions import AdaptiveCuts
 from tests import videos
+from tests.running import ENVIRONMENT
 from tests.videos import CUTS
 
 Images = Sequence[NDArray[np.uint8]]
@@ -84,6 +87,12 @@ def test_no_cut_is_reported_later_than_the_detectors_maximum_delay(name: str) ->
     detector = make_detector(name, 24.0)
     for index, image in enumerate(videos.images(124, (20, 50, 75, 76, 77, 100))):
         assert all(index - detector.lag <= cut <= index for cut in push(detector, index, image))
+
+
+def test_reading_with_the_default_detector_does_not_import_pyscenedetect() -> None:
+    """Its import takes longer than reading seconds of a video."""
+    code = "import sys, pipelines.video.reader; sys.exit('scenedetect' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], env=ENVIRONMENT, check=True)
 
 
 @pytest.mark.parametrize(("kind", "parameters"), [*PARAMETERS.values(), (AdaptiveDetector, ADAPTIVE)])

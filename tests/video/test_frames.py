@@ -1,6 +1,5 @@
 """Colours without a full conversion of every frame come close to FFmpeg's own, whatever the pixel format."""
 
-from fractions import Fraction
 from pathlib import Path
 
 import av
@@ -8,7 +7,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipelines.video.frames import FrameReader, YUVImage, halve, rgb, shown_size, small_rgb
+from pipelines.video.frames import FrameReader, YUVImage, halve, rgb, small_rgb
 from tests import videos
 
 RGBImage = NDArray[np.uint8]
@@ -125,18 +124,3 @@ def test_halving_averages_four_pixels(rng: np.random.Generator) -> None:
     image = yuv(rng, 64, 32)
     mean = image.y.reshape(16, 2, 32, 2).mean(axis=(1, 3))
     assert np.abs(halve(image).y - mean).max() <= 0.5
-
-
-@pytest.mark.parametrize(
-    ("width", "height", "aspect", "lines", "shown"),
-    [
-        (640, 480, 1, 240, (320, 240)),
-        (320, 180, 1, 240, (320, 180)),  # not enlarged
-        (720, 576, Fraction(64, 45), 240, (427, 240)),  # widescreen PAL
-        (1, 5000, 1, 240, (1, 240)),  # never without a pixel
-    ],
-)
-def test_the_display_size_is_in_square_pixels(
-    width: int, height: int, aspect: Fraction, lines: int, shown: tuple[int, int]
-) -> None:
-    assert shown_size(width, height, float(aspect), lines) == shown

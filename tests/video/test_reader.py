@@ -84,6 +84,8 @@ def test_keyframes_are_limited_in_height_and_not_enlarged(tmp_path: Path, video:
     assert read(large)[0].keyframes[0].shape == (240, 320, 3)
     assert read(large, lines=100)[0].keyframes[0].shape == (100, 133, 3)
     assert read(video)[0].keyframes[0].shape == (96, 160, 3)
+    narrow = videos.write_video(tmp_path / "narrow.mkv", videos.images(2, width=2, height=600))
+    assert read(narrow)[0].keyframes[0].shape == (240, 1, 3)  # never without a pixel
 
 
 def test_times_come_from_timestamps(tmp_path: Path) -> None:
@@ -258,6 +260,9 @@ def test_keyframes_are_upright_and_have_the_colors_of_ffmpeg(video: Path, tmp_pa
 def test_keyframes_have_square_pixels(video: Path, tmp_path: Path) -> None:
     wide = videos.write_video(tmp_path / "wide.mkv", videos.images(30), pixel_aspect=Fraction(2))
     assert read(wide)[0].keyframes[0].shape == (96, 320, 3)
+    shown = videos.images(2, width=720, height=576)
+    widescreen = videos.write_video(tmp_path / "pal.mkv", shown, pixel_aspect=Fraction(64, 45))
+    assert read(widescreen)[0].keyframes[0].shape == (240, 427, 3)
     turned = videos.write_video(tmp_path / "wide.mp4", videos.images(30), pixel_aspect=Fraction(2))
     assert read(videos.rotated(turned, tmp_path / "turned.mp4", 1))[0].keyframes[0].shape == (160, 48, 3)
 
