@@ -100,8 +100,8 @@ def _fits(value: object, kind: type) -> bool:
 
 
 def _resolve(folder: Path, text: str, kind: type) -> str:
-    """A relative path, resolved against the folder of the file. Text may be a path or a name, such as that of an
-    encoder: it is a path where it has a separator or an ending and exists."""
+    """A relative path, resolved against the folder of the file. Text that may also be a name, such as an encoder's, is
+    a path if it has a separator or an extension and exists."""
     path = folder / text
     named = kind is str and not (("/" in text or path.suffix) and path.exists())
     return text if named or text in ("-", "default") else str(path)

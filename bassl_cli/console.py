@@ -29,10 +29,9 @@ _UNITS = {"scoring": "video", "encoding": "shot", "saving": "image"}
 """What a stage counts, by what it is doing."""
 
 
-def _set_debug(debug: bool) -> bool:
+def _set_debug(debug: bool) -> None:
     if debug:
         os.environ[_DEBUG] = "1"
-    return debug
 
 
 def debugging() -> bool:
@@ -192,9 +191,7 @@ def stage_progress(quiet: bool, video: str = "") -> Iterator[ReportProgress]:
 
 
 @contextmanager
-def videos_progress(
-    quiet: bool,
-) -> Iterator[tuple[Callable[[int], None], ReportVideo]]:
+def videos_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], ReportVideo]]:
     """A progress bar of all videos, and one for each video that is being read, with its speed and the time left. Yields
     two functions: one to call with the number of videos, one with the progress of a video."""
     if quiet or not err.is_interactive:
@@ -274,15 +271,8 @@ def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None
 
 def show_scenes(result: SceneList) -> None:
     """A table of scenes on stdout."""
-    rows = [
-        (
-            str(scene.index + 1),
-            scene.start_timecode,
-            scene.end_timecode,
-            f"{scene.end - scene.start:.1f} s",
-            str(scene.end_shot - scene.start_shot),
-            f"{scene.confidence:.2f}",
-        )
-        for scene in result.scenes
-    ]
+    rows = []
+    for scene in result.scenes:
+        facts = (f"{scene.end - scene.start:.1f} s", str(scene.end_shot - scene.start_shot), f"{scene.confidence:.2f}")
+        rows.append((str(scene.index + 1), scene.start_timecode, scene.end_timecode, *facts))
     show_table(("scene", "start", "end", "length", "shots", "confidence"), rows, text=())

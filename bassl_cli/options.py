@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Annotated, Any, get_args
@@ -17,7 +17,6 @@ from bassl_cli.typer_internals import show_all_options
 from pipelines.errors import BasslError
 from pipelines.options import Option, Time, kind_of, options_of, settings_from
 
-Command = Callable[..., None]
 Videos = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or glob patterns.", show_default=False)]
 
 
@@ -56,47 +55,34 @@ HelpAll = Annotated[
 ]
 
 
-def _argument(option: Option, metavar: str | None, several: bool) -> inspect.Parameter:
-    """The argument of a command for a field of its settings; required, unless it is a path with a default."""
-    default = None if several else option.shown
-    if option.kind is not Path or default is None:
-        default = inspect.Parameter.empty
-    needed = default is inspect.Parameter.empty
-    shown = typer.Argument(show_default=not needed, help=_help_of(option)[0], metavar=metavar)
-    return _keyword(option.name, Annotated[_type_of(option, several), shown], default)
-
-
-def _option(
-    option: Option, *, words: Sequence[str], metavar: str | None, panel: str | None, several: bool
+def _parameter(
+    option: Option, *, is_argument: bool, words: str, metavar: str | None, panel: str | None, several: bool
 ) -> inspect.Parameter:
-    """The option of a command for a field of its settings. ``words`` are its long and short form."""
-    kind, default = _type_of(option, several), None if several else option.shown
+    """The argument or option of a command for a field of its settings. ``words`` are the long and short form of an
+    option; an argument is required, unless it is a path with a default."""
+    kind: Any = str if option.many or option.kind is Time else option.kind
+    default = option.shown
+    if several:
+        kind, default = list[option.kind], None  # type: ignore[name-defined]
+    text, _, default_text = option.help.partition("Default: ")
+    text = (text + f" One of {', '.join(option.choices)}." * bool(option.choices)).strip()
+    if is_argument:
+        needed = option.kind is not Path or default is None
+        argument = typer.Argument(show_default=not needed, help=text, metavar=metavar)
+        return _keyword(option.name, Annotated[kind, argument], inspect.Parameter.empty if needed else default)
     if default is None or default == "":
         kind, default = kind | None, None
     if metavar is None and option.kind is not bool:
         metavar = _METAVARS.get(option.name, _TYPES.get(option.kind, "") + ",..." * (option.many and not several))
-    text, shown_default = _help_of(option)
-    says = default is not None or shown_default.rstrip(".") or False
-    shown = typer.Option(
-        *words, show_default=says, rich_help_panel=panel, hidden=option.rare, help=text, metavar=metavar
+    shown = default is not None or default_text.rstrip(".") or False
+    flags = typer.Option(
+        *words.split(), show_default=shown, rich_help_panel=panel, hidden=option.rare, help=text, metavar=metavar
     )
-    return _keyword(option.name, Annotated[kind, shown], default)
+    return _keyword(option.name, Annotated[kind, flags], default)
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
-
-
-def _type_of(option: Option, several: bool) -> Any:
-    if several:
-        return list[option.kind]  # type: ignore[name-defined]
-    return str if option.many or option.kind is Time else option.kind
-
-
-def _help_of(option: Option) -> tuple[str, str]:
-    """The help of a field, and what its docstring says to be the default."""
-    text, _, default = option.help.partition("Default: ")
-    return (text + f" One of {', '.join(option.choices)}." * bool(option.choices)).strip(), default
 
 
 def with_settings(
@@ -107,20 +93,21 @@ def with_settings(
     repeated: Collection[str] = (),
     panels: Mapping[str, str] = {},
     notes: str = "",
-) -> Callable[[Command], Command]:
+) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Replace each parameter of a command that is a settings dataclass by its options, and add ``--debug``, and
-    ``--help-all`` if some of the options are rare.
+    ``--help-all`` if some of the options are rare. For a default of None, ``--help`` shows what the docstring of the
+    field says after "Default:". The command raises BasslError for values that the settings refuse.
 
-    The command is called with the settings. An option that is left out has the default of its field; if that is None,
-    ``--help`` shows what the field's docstring says after "Default:". ``flags`` has,
-    by field, options that are not ``--FIELD``, such as ``--output -o``; ``metavars`` placeholders of values in
-    ``--help``. Fields in ``arguments`` are arguments and not options, required unless they are paths with a
-    default. Options in ``repeated`` have several values by repeating the option, not with commas. ``panels`` are
-    headings in ``--help``, by the name of a parameter, or of a field that is itself a settings dataclass. ``notes`` are
-    appended to the help. The command raises BasslError for values that the settings refuse.
+    Args:
+        flags: by field, options that are not ``--FIELD``, such as ``--output -o``.
+        metavars: by field, placeholders of values in ``--help``.
+        arguments: fields that are arguments and not options, required unless they are paths with a default.
+        repeated: fields with several values by repeating the option, not with commas.
+        panels: headings in ``--help``, by the name of a parameter, or of a field that is itself a settings dataclass.
+        notes: appended to the help.
     """
 
-    def decorate(command: Command) -> Command:
+    def decorate(command: Callable[..., None]) -> Callable[..., None]:
         parameters: list[inspect.Parameter] = []
         settings: dict[str, Any] = {}
         kinds: dict[str, Any] = {}
@@ -131,11 +118,10 @@ def with_settings(
                 for option in options_of(hint):
                     several = option.name in repeated
                     parameters.append(
-                        _argument(option, metavars.get(option.name), several)
-                        if option.name in arguments
-                        else _option(
+                        _parameter(
                             option,
-                            words=flags.get(option.name, f"{option.flag} {_SHORT.get(option.name, '')}").split(),
+                            is_argument=option.name in arguments,
+                            words=flags.get(option.name, f"{option.flag} {_SHORT.get(option.name, '')}"),
                             metavar=metavars.get(option.name),
                             panel=panels.get(option.group or parameter.name),
                             several=several,

@@ -50,12 +50,10 @@ class Plain:
         return params
 
 
-class PlainCommand(Plain, TyperCommand):
-    """A command with plain help."""
+class PlainCommand(Plain, TyperCommand): ...
 
 
-class PlainGroup(Plain, TyperGroup):
-    """A group of commands with plain help."""
+class PlainGroup(Plain, TyperGroup): ...
 
 
 class LazyGroup(PlainGroup):

@@ -25,14 +25,9 @@ EMPTY_NAME = "the name of a file or folder is empty; for the working folder writ
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """A temporary file to write, renamed to ``path`` when the block ends without an error, else removed.
-
-    It is flushed to disk before it is renamed, and has the permissions of any new file. Missing folders are created.
-    Temporary files of this path that killed processes left are removed first.
-
-    Raises:
-        BasslError: one line, for an OSError in the block, such as a full disk, and if ``path`` cannot be written.
-    """
+    """A temporary file to write, flushed to disk and renamed to ``path`` when the block ends without an error, else
+    removed; also those that killed processes left. Missing folders are created. Raises BasslError for an OSError in the
+    block, such as a full disk, and if ``path`` cannot be written."""
     check_writable(path)
     remove_partials(path)
     try:
@@ -47,17 +42,10 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def files_together(folder: Path, name: str) -> Iterator[Path]:
-    """A temporary folder, whose files are moved to ``folder`` when the block ends without an error.
+    """A temporary folder, whose files are moved to ``folder``, which must exist, when the block ends without an error.
 
-    If a process is killed while it moves them, the next call with this name moves the rest. Files of a process that was
-    killed before that are removed.
-
-    Args:
-        folder: where the files go; it must exist.
-        name: of their writer.
-
-    Raises:
-        BasslError: one line, for an OSError in the block, such as a full disk.
+    If a process is killed while it moves them, the next call with this ``name`` of a writer moves the rest. Files of a
+    process that was killed before that are removed. Raises BasslError for an OSError in the block, such as a full disk.
     """
     path = folder / name
     try:
@@ -80,11 +68,8 @@ def new_files(
     folder: Path, names: Iterable[str], read: Iterable[Path | None], overwrite: bool
 ) -> Iterator[tuple[list[Path], list[Path]]]:
     """The paths of files to write in a folder, and temporary ones to write instead; all are renamed when the block ends
-    without an error.
-
-    Raises:
-        BasslError: as :func:`files_together`; a file is among ``read``, or exists and ``overwrite`` is not set.
-    """
+    without an error. Raises BasslError as :func:`files_together`, and for a file that is among ``read``, or exists
+    without ``overwrite``."""
     targets = [folder / name for name in names]
     check_inputs_kept(targets, read)
     for target in targets:
@@ -102,11 +87,7 @@ def _move_files(source: Path, target: Path) -> None:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file atomically; to stdout if the path is ``-``.
-
-    Raises:
-        BasslError: as :func:`atomic_file`.
-    """
+    """Write a file atomically; to stdout if the path is ``-``. Raises BasslError as :func:`atomic_file`."""
     if path == STDIO:
         stdout: Any = sys.stdout
         with suppress(AttributeError):  # a notebook's stdout takes any text
@@ -168,19 +149,9 @@ def _remove(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path, wait: bool = False) -> Iterator[bool]:
-    """Hold the lock of a file or folder, which the system releases when this process ends or is killed.
-
-    Args:
-        path: an existing file or folder.
-        wait: until another process releases it.
-
-    Yields:
-        whether the file system has locks; some network file systems have none.
-
-    Raises:
-        BlockingIOError: another process holds it, and ``wait`` is not set.
-        OSError: there is no such file.
-    """
+    """Hold the lock of an existing file or folder, which the system releases when this process ends or is killed; with
+    ``wait``, once another process releases it. Yields whether the file system has locks; some network file systems have
+    none. Raises BlockingIOError if another process holds it, and OSError if there is no such file."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     held = True
     try:
@@ -211,11 +182,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_inputs_kept(written: Iterable[Path | None], read: Iterable[Path | None]) -> None:
-    """Check that no file that a command writes is one that it reads, or lies in a folder that it reads.
-
-    Raises:
-        BasslError: one line, with the first such file.
-    """
+    """Raises BasslError if a file that a command writes is one that it reads, or in a folder that it reads."""
     inputs = {real(path) for path in read if path is not None}
     files = {_identity(path) for path in inputs if is_file(path)}
     for path in written:
@@ -235,12 +202,8 @@ def _identity(path: Path) -> tuple[int, int]:
 
 def read_regular(path: Path, most: int) -> bytes:
     """The content of a regular file of at most ``most`` bytes; others, such as pipes, may never end. The path ``-`` is
-    stdin, whose content is kept for further calls.
-
-    Raises:
-        DatasetError: one line, for another kind of file, or a larger one.
-        OSError: it cannot be read.
-    """
+    stdin, whose content is kept for further calls. Raises DatasetError for another kind of file or a larger one, and
+    OSError if it cannot be read."""
     if path == STDIO:
         content = _stdin()
     elif not stat.S_ISREG(path.stat().st_mode):
@@ -259,11 +222,8 @@ def _stdin() -> bytes:
 
 
 def paths_of(paths: Path | str | Iterable[Path | str]) -> list[Path]:
-    """One path or several as a list; a string is one path.
-
-    Raises:
-        BasslError: one line, for an empty text, which would mean the working folder, and all videos below it.
-    """
+    """One path or several as a list; a string is one path. Raises BasslError for an empty text, which would mean the
+    working folder, and all videos below it."""
     several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if "" in several:
         raise BasslError(EMPTY_NAME)

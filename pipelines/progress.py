@@ -13,24 +13,19 @@ ReportProgress = Callable[[str, float, float | None], None]
 
 @dataclass(frozen=True)
 class VideoResult:
-    """The result of one video in a stage that takes several.
-
-    ``video`` is the input. ``status`` is ``done``, ``kept`` (the output existed) or ``failed``, with one line in
-    ``error``. Counts that the stage does not make are 0; ``duration`` is in seconds. ``warnings`` are lines on what may
-    be wrong with the output, ``notes`` on what is not.
-    """
+    """The result of one video in a stage that takes several. Numbers that the stage does not count are 0."""
 
     video_id: str
-    video: Path
+    video: Path  # the input
     output: Path
-    status: Literal["done", "kept", "failed"]
+    status: Literal["done", "kept", "failed"]  # kept: the output existed
     scenes: int = 0
     shots: int = 0
     frames: int = 0
-    duration: float = 0.0
-    warnings: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-    error: str = ""
+    duration: float = 0.0  # seconds
+    warnings: tuple[str, ...] = ()  # lines on what may be wrong with the output
+    notes: tuple[str, ...] = ()  # lines on what is not
+    error: str = ""  # one line
 
 
 @dataclass(frozen=True)

@@ -27,28 +27,20 @@ DROP_SHORT_ALONE = "--drop-short leaves out scenes that are shorter than --min-s
 
 @dataclass(frozen=True)
 class VideoFacts:
-    """Facts of a video, measured by decoding it.
-
-    ``width`` and ``height`` are pixels as shown (after the rotation that phones write). ``duration`` is in seconds and
-    ``frames`` counts decoded frames; if a part of the video was read, both refer to its end.
-    ``frame_rate`` is the nominal rate in frames per second; times never come from it. ``id`` is the video's id in
-    stores and labels, ``fingerprint`` comes from :func:`pipelines.video.inputs.fingerprint`, ``start_timecode`` is the
-    timecode of the first frame, and ``sound_channels`` and ``sound_rate`` (Hz) are of the first of its
-    ``sound_tracks``; None if a file does not have it.
-    """
+    """Facts of a video, measured by decoding it; None if a file does not have them."""
 
     path: str
-    width: int
+    width: int  # pixels as shown, after the rotation that phones write
     height: int
-    duration: float
-    frames: int
-    frame_rate: float
-    id: str | None = None
-    fingerprint: str | None = None
-    start_timecode: str | None = None
+    duration: float  # seconds; if a part of the video was read, its end
+    frames: int  # decoded frames; if a part of the video was read, up to its end
+    frame_rate: float  # nominal, in frames per second; times never come from it
+    id: str | None = None  # in stores and labels
+    fingerprint: str | None = None  # see `pipelines.video.inputs.fingerprint`
+    start_timecode: str | None = None  # of the first frame
     sound_tracks: int | None = None
-    sound_channels: int | None = None
-    sound_rate: int | None = None
+    sound_channels: int | None = None  # of the first track
+    sound_rate: int | None = None  # of the first track, in Hz
 
 
 @dataclass(frozen=True)
@@ -108,21 +100,13 @@ class Scene:
 
 @dataclass(frozen=True)
 class SceneList:
-    """The scenes of a video, with its shots, settings and facts.
-
-    Attributes:
-        video: facts of the video.
-        settings: everything that determined this result, including the version of bassl.
-        shots: in order, without gaps.
-        scenes: in order; they cover the shots without gaps, except for scenes that were dropped as too short.
-        warnings: one line each, about damage in the video; not part of the file.
-    """
+    """The scenes of a video, with its shots, settings and facts."""
 
     video: VideoFacts
-    settings: Mapping[str, Any]
-    shots: tuple[Shot, ...]
-    scenes: tuple[Scene, ...]
-    warnings: tuple[str, ...] = ()
+    settings: Mapping[str, Any]  # everything that determined this result, including the version of bassl
+    shots: tuple[Shot, ...]  # in order, without gaps
+    scenes: tuple[Scene, ...]  # in order; they cover the shots, except for scenes that were dropped as too short
+    warnings: tuple[str, ...] = ()  # one line each, about damage in the video; not part of the file
 
     def to_dict(self, folder: Path | None = None) -> dict[str, Any]:
         """The content of ``scenes.json``, version 1; with ``folder`` also the path of the video relative to it."""
@@ -160,14 +144,8 @@ def timecode(seconds: float) -> str:
 
 def parse_time(text: str, frame_rate: float | None = None) -> float:
     """Seconds of a number, also ``10s``, or of a timecode ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm`` or ``HH:MM:SS:FF``.
-
-    Args:
-        text: the time.
-        frame_rate: frames per second, for a timecode that ends in a frame number (non-drop-frame).
-
-    Raises:
-        ValueError: the message continues a sentence that begins with the text, such as "is neither seconds nor ...".
-    """
+    ``frame_rate``, in frames per second, is for a timecode that ends in a frame number (non-drop-frame). Raises
+    ValueError; the message continues a sentence that begins with the text, such as "is neither seconds nor ..."."""
     if re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?s?", text):
         return float(text.rstrip("s"))
     if match := re.fullmatch(r"(?:([0-9]{1,4}):)?([0-5]?[0-9]):([0-5]?[0-9](?:[.,][0-9]{1,9})?)", text):
@@ -185,12 +163,8 @@ def parse_time(text: str, frame_rate: float | None = None) -> float:
 
 
 def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]:
-    """Scenes from shots.
-
-    Args:
-        shots: all shots of the video, in order.
-        ends: the indices of the shots that end scenes, increasing, the last shot included.
-    """
+    """Scenes from all shots of a video; ``ends`` are the indices of the shots that end scenes, in order, the last shot
+    included."""
     scenes = []
     start = 0
     for index, end in enumerate(ends):

@@ -35,11 +35,7 @@ def options() -> None:
 
 
 @figure.command("similarity")
-@with_settings(
-    flags={"labels": "--label"},
-    metavars={"video": "ID"},
-    repeated=("labels",),
-)
+@with_settings(flags={"labels": "--label"}, metavars={"video": "ID"}, repeated=("labels",))
 def similarity(
     models: Annotated[
         list[Path],

@@ -43,15 +43,9 @@ class Files:
             raise ValueError(f"'{self.to}' is not a format; there are {', '.join(FORMATS)}")
 
 
-@with_settings(
-    metavars={"storyboard": "FILE.png", "to": "FORMAT", "shots": "FILE", "model": "RUN"},
-)
+@with_settings(metavars={"storyboard": "FILE.png", "to": "FORMAT", "shots": "FILE", "model": "RUN"})
 def predict(
-    videos: Videos,
-    files: Files,
-    settings: PredictSettings,
-    as_json: console.Json = False,
-    quiet: console.Quiet = False,
+    videos: Videos, files: Files, settings: PredictSettings, as_json: console.Json = False, quiet: console.Quiet = False
 ) -> None:
     """Find the scenes of a video, or of each of several.
 
@@ -62,7 +56,8 @@ def predict(
     if settings.grouping.drop_short and not settings.grouping.min_scene:
         raise BasslError(DROP_SHORT_ALONE)
     limit_threads_and_memory()
-    if len(videos) == 1 and not videos[0].is_dir() and (videos[0].exists() or not _is_pattern(videos[0])):
+    is_pattern = any(sign in str(videos[0]) for sign in "*?[") and not videos[0].exists()
+    if len(videos) == 1 and not videos[0].is_dir() and not is_pattern:
         if files.parallel.dask is not None:
             raise BasslError("--dask is for several videos; leave it out for one")
         _predict_one(videos[0], files, settings, as_json, quiet)
@@ -122,8 +117,7 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
             overwrite=files.run.overwrite,
             storyboards=files.storyboard,
             pages=files.report,
-            jobs=files.parallel.jobs,
-            dask=files.parallel.dask,
+            **vars(files.parallel),
             progress=progress,
             on_start=start,
         )
@@ -146,7 +140,3 @@ def _export(result: VideoResult, to: str, shots: Path | None) -> VideoResult:
     except BasslError as error:
         return replace(result, status="failed", error=str(error))
     return replace(result, warnings=(*result.warnings, *warnings))
-
-
-def _is_pattern(path: Path) -> bool:
-    return any(sign in str(path) for sign in "*?[")
