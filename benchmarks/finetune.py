@@ -27,7 +27,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from pipelines.models.networks import CRNSettings
 from pipelines.models.torch_networks import build_network
-from pipelines.stages.finetune.data import batches, labelled_videos, weighted_cross_entropy, window_epoch
+from pipelines.stages.finetune.data import LabelledVideos, batches, weighted_cross_entropy, window_epoch
 from pipelines.stores.features import features_of, write_features
 from pipelines.stores.index import IndexedVideo, joined, read_index, save_index, window_rows
 from pipelines.training.distributed import Process
@@ -88,7 +88,7 @@ def main() -> None:
             write_features(home / "features", "made up", video_id, values)
         save_index(joined(home / "index.h5", entries, {}))
         index = read_index(home / "index.h5")
-        labelled = labelled_videos(index, features_of(index, [home / "features"]).features, device)
+        labelled = LabelledVideos(index, features_of(index, [home / "features"]).features, device)
         process, everything = Process(0, 1, device), list(range(arguments.videos))
 
         def ours() -> Iterator[object]:

@@ -155,7 +155,7 @@ def limits_in_one_line(relief: str) -> Iterator[None]:
 
 
 def plain_weights(module: nn.Module | None) -> dict[str, Tensor]:
-    """The weights of a module as model files store them: on the CPU, floating-point ones as float32; empty for None."""
+    """The weights of a module as model files store them: on the CPU, floating-point ones as float32."""
     tensors = {} if module is None else module.state_dict()
     return {
         name: (tensor.float() if tensor.is_floating_point() else tensor).detach().cpu().contiguous()

@@ -1,4 +1,4 @@
-"""The folder of a training run: names of its files, writing and reading its log, and checks before it is used.
+"""The folder of a training run: its files, its log, and checks before it is used.
 
 model.safetensors    the current model; after fine-tuning, the model of the best seed
 seed-N.safetensors   fine-tuning only: the model of each seed

@@ -64,7 +64,7 @@ def test_with_json_stdout_has_only_json(bassl: Bassl, home: Path, on_index: list
     assert list(Path.cwd().iterdir()) == []
 
 
-def test_quiet_prints_nothing(bassl: Bassl, home: Path, on_index: list[object]) -> None:
+def test_quiet_prints_nothing(bassl: Bassl, on_index: list[object]) -> None:
     run = bassl("score", "default", *on_index, "--quiet", "--table", "t.csv")
     assert (run.code, run.out, run.err) == (0, "", "")
     assert Path("t.csv").exists()
@@ -142,15 +142,10 @@ def test_wrong_options_give_a_one_line_error(bassl: Bassl) -> None:
     assert_refused(bassl("score", "a.json", "t.csv", "--table", "t.doc"), "t.doc", ".md, .tex, .csv or .json")
     assert_refused(bassl("score", "a.json", "t.csv", "--plot", "t.jpg"), "t.jpg", ".png, .svg or .pdf")
     assert_refused(bassl("score", "default", "--index", "no.h5"), "no.h5", "bassl build-index")
+    for options in (["--compare", "run", "run"], ["run", "--truth", "t.csv"]):
+        run = bassl("score", *options, "--representation")
+        assert_refused(run, "--representation is of one model; leave out --compare and --truth")
     assert sorted(path.name for path in Path.cwd().iterdir()) == ["a.json", "t.csv"]
-
-
-@pytest.mark.parametrize("option", ["--compare", "--truth"])
-def test_representation_takes_exactly_one_model(bassl: Bassl, home: Path, on_index: list[object], option: str) -> None:
-    store = home / "features" / f"npz-{WIDTH}d"
-    put_csv(Path("t.csv"), 0, 20, 50)
-    others = (option, home / "run", home / "run") if option == "--compare" else (store, option, "t.csv")
-    assert_refused(bassl("score", *others, "--representation", *on_index), "--representation is of one model", option)
 
 
 def test_results_without_curves_to_plot_are_shown(bassl: Bassl, home: Path, on_index: list[object]) -> None:

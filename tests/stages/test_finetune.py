@@ -32,7 +32,6 @@ from pipelines.stages.finetune.data import (
     LabelledVideos,
     Split,
     batches,
-    labelled_videos,
     loss_weights,
     weighted_cross_entropy,
     window_epoch,
@@ -85,7 +84,7 @@ def settings(data: Path, tmp_path: Path) -> FinetuneSettings:
 
 def videos_of(index: Path) -> LabelledVideos:
     opened = read_index(index)
-    return labelled_videos(opened, features_of(opened, [index.parent / "features"]).features, HERE.device)
+    return LabelledVideos(opened, features_of(opened, [index.parent / "features"]).features, HERE.device)
 
 
 def shots_of(videos: LabelledVideos) -> torch.Tensor:

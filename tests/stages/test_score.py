@@ -29,14 +29,13 @@ from pipelines.stages.encode import encode_shots
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.score import ScoreSettings, compare, score
 from pipelines.stages.score.result import SeedSpread, seed_spreads
-from pipelines.stores.index import read_index
 from tests.datasets.annotation_files import put_chapters
 from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots
 from tests.scored_things import SHAPE, WIDTH, model, plain, put_csv, put_index, put_pretrained, put_run, put_scenes
 from tests.small_stores import put_store, refusal
 
 QUICK = with_options(ScoreSettings, resamples=20)
-SMALL = {"init": "none", "crn": "mlp", "width": 8, "epochs": 1, "batch": 4, "seeds": 1, "device": "cpu"}
+SMALL: dict[str, Any] = {"init": "none", "crn": "mlp", "width": 8, "epochs": 1, "batch": 4, "seeds": 1, "device": "cpu"}
 
 
 @pytest.fixture(scope="module")
@@ -187,7 +186,7 @@ def test_missing_features_are_computed_with_the_preparation_of_the_model(
     labelled: Path, on_labelled: ScoreSettings, tmp_path: Path
 ) -> None:
     store = encode_shots(index=labelled, output=tmp_path / "features", preparation="centre", device="cpu")
-    tuning = with_options(FinetuneSettings, index=labelled, features=(store,), output=tmp_path / "run", **SMALL)  # type: ignore[arg-type]
+    tuning = with_options(FinetuneSettings, index=labelled, features=(store,), output=tmp_path / "run", **SMALL)
     finetune(tuning)
     before = score(tmp_path / "run", settings=on_labelled)
     shutil.rmtree(store)
@@ -197,14 +196,6 @@ def test_missing_features_are_computed_with_the_preparation_of_the_model(
     again = with_options(tuning, features=(), output=tmp_path / "again", feature_folder=tmp_path / "features")
     finetune(replace(again, encoder=store.name))
     assert list((tmp_path / "features").iterdir()) == [store]
-
-
-def test_scoring_a_run_on_its_training_videos_is_reported_first(labelled: Path, tmp_path: Path) -> None:
-    store = encode_shots(index=labelled, output=tmp_path / "features", device="cpu")
-    finetune(index=labelled, features=(store,), output=tmp_path / "run", **SMALL)  # type: ignore[arg-type]
-    settings = with_options(QUICK, index=labelled, split="all", features=store)
-    first, *_ = score(tmp_path / "run", settings=settings).notes
-    assert first.startswith(f"{tmp_path / 'run'} learned from 2 of these 2 videos")
 
 
 @pytest.mark.parametrize("how", PREPARATIONS)
@@ -237,54 +228,33 @@ def test_each_seed_of_an_end_to_end_run_is_scored_with_its_own_encoder(
 ) -> None:
     name, weights = tiny_encoder()
     save_bassl_model(tmp_path / "m.safetensors", BasslWeights(BasslSettings(name, None), dict(weights), {}, {}))
-    tuning = with_options(
-        FinetuneSettings,
-        index=labelled,
-        init=str(tmp_path / "m.safetensors"),
-        output=tmp_path / "run",
-        end_to_end=True,
-        crn="mlp",
-        width=8,
-        size=32,
-        rate=0.1,
-        epochs=1,
-        batch=4,
-        seeds=2,
-        workers=0,
-        device="cpu",
-    )
-    finetune(tuning)
+    sizes = {**SMALL, "init": str(tmp_path / "m.safetensors"), "size": 32, "rate": 0.1, "seeds": 2, "workers": 0}
+    finetune(index=labelled, output=tmp_path / "run", end_to_end=True, **sizes)
     result = score(tmp_path / "run", settings=on_labelled)
     alone = [score(tmp_path / "run" / f"seed-{seed}.safetensors", settings=on_labelled) for seed in (0, 1)]
     assert result.seeds["ap"].values == {seed: one.measures["ap"].value for seed, one in enumerate(alone)}
     assert len(list(on_labelled.data.features.iterdir())) == 2
 
 
-@pytest.fixture
-def single(on_labelled: ScoreSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ScoreSettings:
-    """Of an index of two labelled videos with one keyframe a shot; what is published under a name is `tiny_encoder`."""
-
+@pytest.mark.parametrize(("head", "own"), [("head_sbd", True), ("head_pp", False)], ids=["own encoder", "name alone"])
+def test_an_imported_model_is_scored_on_one_keyframe_per_shot(
+    on_labelled: ScoreSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str, own: bool
+) -> None:
     def published(name: str, pretrained: bool, **more: Any) -> TrainableEncoder:
         torch.manual_seed(0)
         return trainable_encoder(name, pretrained=False, **more)
 
-    monkeypatch.setattr(torch_encoders, "trainable_encoder", published)
-    return with_options(on_labelled, index=put_labelled(tmp_path, images=1))
-
-
-@pytest.mark.parametrize(("head", "own"), [("head_sbd", True), ("head_pp", False)], ids=["own encoder", "name alone"])
-def test_an_imported_model_is_scored_on_one_keyframe_per_shot(
-    single: ScoreSettings, tmp_path: Path, head: str, own: bool
-) -> None:
     name, weights = tiny_encoder()
+    monkeypatch.setattr(torch_encoders, "trainable_encoder", published)
     encoder = torch_encoder(name, weights, "cpu")
     shape = replace(SHAPE, input_width=encoder.width)
     network = TransformerBoundary(shape)
     heads = {f"{head}.{part}": tensor for part, tensor in network.head_sbd.state_dict().items()}
     content = BasslWeights(BasslSettings(name, shape), weights if own else {}, network.crn.state_dict(), heads)
     save_bassl_model(tmp_path / "m.safetensors", content)
-    assert [video.video for video in score(tmp_path / "m.safetensors", settings=single).videos] == ["a", "b"]
-    (store,) = single.data.features.iterdir()
+    settings = with_options(on_labelled, index=put_labelled(tmp_path, images=1))
+    assert [video.video for video in score(tmp_path / "m.safetensors", settings=settings).videos] == ["a", "b"]
+    (store,) = settings.data.features.iterdir()
     assert store.name != encoder.id, "features of one keyframe a shot differ from the features of three"
 
 
@@ -337,7 +307,7 @@ def test_what_cannot_be_scored_is_refused(
     [
         ({"threshold": 1.5}, ["threshold", "1.5"]),
         ({"tolerance": -1.0}, ["tolerance"]),
-        ({"within": float("nan")}, ["tolerance"]),
+        ({"within": float("nan")}, ["within"]),
         ({"frame_rate": 0.0}, ["frames per second"]),
         ({"resamples": -1}, ["resamples"]),
         ({"resamples": 10_000_000_000}, ["from 0 to 100,000"]),
@@ -349,17 +319,18 @@ def test_invalid_settings_are_refused_on_construction(change: dict[str, object],
     refusal(lambda: with_options(ScoreSettings, **change), *words, error=ValueError)  # type: ignore[arg-type]
 
 
-def test_scoring_the_built_in_model_on_its_training_videos_is_reported_first(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_scoring_a_model_on_its_training_videos_is_reported_first(
+    labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    put_index(tmp_path)
-    settings = with_options(QUICK, index=tmp_path / "index.h5", split="all")
-    known = read_index(tmp_path / "index.h5").video_ids[:2]
+    settings = with_options(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
     assert not any("learned from" in note for note in score("default", settings=settings).notes)
-    model = replace(open_model().boundary_model(), training={"trained_on": known})
-    monkeypatch.setattr(boundary, "load_boundary_model", lambda path: model)
+    finetune(index=labelled, feature_folder=tmp_path / "features", output=tmp_path / "run", **SMALL)
+    first, *_ = score(tmp_path / "run", settings=settings).notes
+    assert first.startswith(f"{tmp_path / 'run'} learned from 2 of these 2 videos")
+    trained = replace(open_model().boundary_model(), training={"trained_on": ["b", "x"]})
+    monkeypatch.setattr(boundary, "load_boundary_model", lambda path: trained)
     first, *_ = score("default", settings=settings).notes
-    assert first.startswith("the built-in model learned from 2 of these")
+    assert first.startswith("the built-in model learned from 1 of these 2 videos")
 
 
 # --- lists of scenes ------------------------------------------------------------------------------------------------

@@ -32,17 +32,18 @@ def test_an_error_of_training_processes_is_raised_once_and_leaves_the_caller_unc
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     (temporary := tmp_path / "temporary").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    environment = dict(os.environ)
-    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
-    gone = str(tmp_path / "gone.h5")
-    command = ["finetune", "--index", gone, "--init", "none"]
+
+    def state() -> tuple[dict[str, str], list[object]]:
+        return dict(os.environ), [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
+
+    before = state()
+    command = ["finetune", "--index", str(tmp_path / "gone.h5"), "--init", "none"]
     refusal(lambda: launch(Machines(gpus=0, processes=2), command), "gone.h5", error=BasslError)
-    assert dict(os.environ) == environment
-    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == handlers
+    assert state() == before
     assert not list(temporary.iterdir())
 
 
-def test_the_error_that_ended_a_job_is_shown_and_not_that_of_a_process_which_lost_another(
+def test_the_error_that_ended_a_job_is_shown_not_the_error_of_a_process_that_lost_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     failures = {}
@@ -61,7 +62,7 @@ def test_the_error_that_ended_a_job_is_shown_and_not_that_of_a_process_which_los
         launch(Machines(gpus=0, processes=3), ["pretrain"])
 
 
-def test_an_error_is_recorded_whole_where_torchrun_ends_the_process_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_is_recorded_whole_if_torchrun_ends_the_process_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
     class Handler:
         def initialize(self) -> None: ...
         def record_exception(self, error: BaseException) -> None:
@@ -70,7 +71,7 @@ def test_an_error_is_recorded_whole_where_torchrun_ends_the_process_meanwhile(mo
     monkeypatch.setattr(launching, "get_error_handler", Handler)
     monkeypatch.setenv("BASSL_LAUNCHED", "1")
     monkeypatch.setenv("LOCAL_RANK", "1")
-    before = signal.signal(signal.SIGTERM, lambda *given: sys.exit(143))
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     try:
         with pytest.raises(SystemExit) as ended, errors_to_launcher():
             raise BasslError("a batch of 32")

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -136,18 +135,17 @@ def _scores(video: BaselineVideo, scenes: Segmentation) -> VideoScores:
 
 
 def _feature_sets(settings: BaselineSettings, index: Index) -> list[ShotRows]:
-    """(T, D_m) each."""
+    """(T, D_m) each. Raises BasslError if neither the index nor `bassl encode` has a store."""
     used = index.videos_of((settings.split, *settings.data.splits), labelled=True)
-    stores = settings.data.features or _own_stores(index, used)
+    stores = settings.data.features
+    if not stores:
+        encoder = encoder_for(index)
+        stores = find_features(index, encoder, EncodeSettings().run.output, used)
+        if not stores:
+            raise BasslError(
+                f"{index.path}: has no features of {encoder}; run `bassl encode`, or name a store with --features"
+            )
     return [features_of(index, some, used).features for some in (stores, *([store] for store in settings.extra))]
-
-
-def _own_stores(index: Index, used: Sequence[int]) -> tuple[Path, ...]:
-    """The stores that the index names, or else what `bassl encode` wrote. Raises BasslError if there are none."""
-    encoder = encoder_for(index)
-    if stores := find_features(index, encoder, EncodeSettings().run.output, used):
-        return stores
-    raise BasslError(f"{index.path}: has no features of {encoder}; run `bassl encode`, or name a store with --features")
 
 
 def _videos(

@@ -48,8 +48,10 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
         raise BasslError(f"nothing to index: no video is complete ({name}: {reason})")
     if not videos:
         raise BasslError("nothing to index: name folders of keyframe stores, MovieNet, BBC, OVSD or .npz features")
-    if settings.matching.frame_rate is not None:
-        videos = [_add_times(video, settings.matching.frame_rate) for video in videos]
+    if (rate := settings.matching.frame_rate) is not None:
+        for i, video in enumerate(videos):
+            if np.isnan(video.frame_rate) and not np.isfinite(video.seconds).all():
+                videos[i] = replace(video, seconds=video.frames / rate, frame_rate=rate)
     videos, matches, notes = _label(videos, settings)
     splits: Iterable[str] = SPLITS if any(video.split for video in videos) else ()
     if isinstance(settings.split, Path):
@@ -108,12 +110,6 @@ def _check_kept(store: Path, features: Mapping[str, NDArray[np.float32]]) -> Non
         path = feature_file(store, name)
         if path.exists() and not np.array_equal(open_features(path).features, values):
             raise fault(path, "has other features; name another --feature-folder, or replace them with --overwrite")
-
-
-def _add_times(video: IndexedVideo, frame_rate: float) -> IndexedVideo:
-    if not np.isnan(video.frame_rate) or np.isfinite(video.seconds).all():
-        return video
-    return replace(video, seconds=video.frames / frame_rate, frame_rate=frame_rate)
 
 
 def _reasons(incomplete: Mapping[str, str], complete: int) -> list[str]:

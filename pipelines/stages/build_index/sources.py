@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +23,6 @@ from pipelines.stores.index import NO_LABEL, IndexedVideo
 from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
 from pipelines.video.inputs import VIDEO_ENDINGS
 
-Item = TypeVar("Item")
 INCOMPLETE = "has no keyframes or features"
 
 
@@ -50,11 +48,11 @@ def read_source(source: Path, settings: IndexSettings) -> Source:
         raise DatasetError(f"{source}: is a part of MovieNet; give the whole data set, {whole}")
     incomplete: dict[str, str] = {}
 
-    def complete(read: Callable[[Item], IndexedVideo], items: Iterable[tuple[str, Item]]) -> Source:
+    def complete(items: Iterable[tuple[str, Callable[[], IndexedVideo]]]) -> Source:
         videos = []
-        for name, item in items:
+        for name, read in items:
             try:
-                video = read(item)
+                video = read()
                 if settings.only_complete and video.keyframe_source is None:
                     raise DatasetError(INCOMPLETE)
                 videos.append(video)
@@ -65,7 +63,7 @@ def read_source(source: Path, settings: IndexSettings) -> Source:
         return Source(videos, incomplete=incomplete)
 
     if stores:
-        return complete(_from_store, ((path.stem, path) for path in stores))
+        return complete((path.stem, partial(_from_store, path)) for path in stores)
     # MovieNet first: a search for files in it would visit five million.
     if is_movienet(source):
         records = read_movienet(source, incomplete if settings.only_complete else None)
@@ -78,7 +76,7 @@ def read_source(source: Path, settings: IndexSettings) -> Source:
             if not any(path.suffix.lower() in VIDEO_ENDINGS for path in (source, *source.glob("*"))):
                 raise
             raise DatasetError(f"{error}; for videos, run `bassl extract-keyframes` first") from error
-    return complete(partial(_from_annotation, settings=settings), ((record.video_id, record) for record in records))
+    return complete((record.video_id, partial(_from_annotation, record, settings)) for record in records)
 
 
 def _from_store(path: Path) -> IndexedVideo:
@@ -170,7 +168,12 @@ def _pack(video: IndexedVideo, jpegs: KeyframeFolder, settings: IndexSettings) -
                 zip(video.frames.tolist(), seconds.tolist(), strict=True)
             )
         )
-        width, height = _image_size(jpegs.folder / keyframe_name(0, 0))
+        first = jpegs.folder / keyframe_name(0, 0)
+        try:
+            with Image.open(first) as image:
+                width, height = image.size
+        except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
+            raise DatasetError(f"{first}: cannot be read as a JPEG") from error
         facts = VideoFacts(
             video.video_id, width, height, float(seconds[-1, 1]), int(video.frames[-1, 1]), video.frame_rate
         )
@@ -184,11 +187,3 @@ def _pack(video: IndexedVideo, jpegs: KeyframeFolder, settings: IndexSettings) -
     if packed.keyframes != video.keyframes or not np.array_equal(packed.frames, video.frames):
         raise DatasetError(f"{path}: has other shots or keyframes than {video.source}; replace it with --overwrite")
     return replace(video, keyframe_source=path, jpeg=packed.jpeg, jpeg_crc32=packed.jpeg_crc32)
-
-
-def _image_size(file: Path) -> tuple[int, int]:
-    try:
-        with Image.open(file) as image:
-            return image.size
-    except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-        raise DatasetError(f"{file}: cannot be read as a JPEG") from error

@@ -6,13 +6,13 @@ windows     a labelled shot with the window around it
 sequences   T consecutive shots, each with the window around its cut
 tokens      a labelled shot of a video that is varied from epoch to epoch
 
-Everything is a function of the seed and the epoch: not of what ran before, and not of the number of processes.
+Everything is a function of the seed and the epoch, not of earlier draws or the number of processes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -47,13 +47,12 @@ class Split:
 
     @property
     def videos(self) -> list[int]:
-        """All of them."""
         return self.train + self.val + self.test
 
 
 def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str], None]) -> Split:
-    """Divide the labelled videos into videos to learn from, to validate on and to test on. Raises BasslError if there
-    is nothing to learn from, or no video of the split that the settings select the epoch on."""
+    """Divide the labelled videos into training, validation and test. Raises BasslError if there is nothing to learn
+    from, or no video of the split that the settings select the epoch on."""
     counts = [labelled_shots(index, [video]) for video in range(len(index.video_ids))]
 
     def of(splits: Sequence[str]) -> list[int]:
@@ -100,33 +99,21 @@ def labelled_shots(index: Index, videos: Sequence[int]) -> tuple[int, int]:
     return len(rows), int(index.targets(rows).sum())
 
 
-@dataclass(frozen=True, eq=False)
 class LabelledVideos:
-    """The videos of an index with their features."""
+    """The videos of an index with features (T, D_e) and hue histograms (T, H; 0 where unknown) in its rows."""
 
-    index: Index
-    features: ShotRows  # (T, D_e)
-    on_device: DeviceRows  # the same, as batches
-    durations: NDArray[np.float64]  # (T,) in seconds
-    targets: NDArray[np.int64]  # (T,) 0 or 1
-    usable: NDArray[np.bool_]  # (T,) whether the target is a label that training and scoring may use
-    device: torch.device  # where batches go
-    colour: ShotRows | None = None  # (T, H) hue histograms, 0 where unknown; None if unknown for all
-    # the results of :func:`view_of` so far
-    views: dict[tuple[int, int], tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]] = field(default_factory=dict)
-
-
-def labelled_videos(
-    index: Index, features: ShotRows, device: torch.device, colour: ShotRows | None = None
-) -> LabelledVideos:
-    """Videos with features in the rows of their index."""
-    targets, durations = index.targets(np.arange(len(index.label))), durations_of(index)
-    batches = DeviceRows(features, device)
-    return LabelledVideos(index, features, batches, durations, targets, index.usable, device, colour)
+    def __init__(self, index: Index, features: ShotRows, device: torch.device, colour: ShotRows | None = None) -> None:
+        self.index, self.features, self.colour, self.device = index, features, colour, device
+        self.on_device = DeviceRows(features, device)
+        self.durations = durations_of(index)  # (T,) in seconds
+        self.targets = index.targets(np.arange(len(index.label)))  # (T,) 0 or 1
+        self.usable = index.usable  # (T,) whether the target is a label that training and scoring may use
+        # the results of :func:`view_of` so far
+        self.views: dict[tuple[int, int], tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]] = {}
 
 
 def durations_of(index: Index) -> NDArray[np.float64]:
-    """(T,) lengths of shots in seconds, see `Index.shot_seconds`."""
+    """(T,) in seconds, see `Index.shot_seconds`."""
     return np.concatenate([index.shot_seconds(video) for video in range(len(index.video_ids))])
 
 
@@ -159,8 +146,8 @@ def window_epoch(
 def sequence_epoch(
     labelled: LabelledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
-    """Every video cut into sequences of T shots, from another offset each epoch. What of a sequence lies outside the
-    video repeats its first or last shot and is no part of the loss."""
+    """Every video cut into sequences of T shots, from another offset each epoch. Shots outside the video repeat its
+    first or last shot and are no part of the loss."""
     assert isinstance(shape, MSLSTMSettings)
     length, reach, first_row = shape.sequence, shape.neighbors, labelled.index.first_row
     rows, inside = [], []
@@ -182,9 +169,8 @@ def sequence_epoch(
 
 
 def view_of(labelled: LabelledVideos, video: int, view: int) -> tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]:
-    """The tokens of the relational network for a video, as it is (view 0) or varied: (N, F) tokens, (N,) targets, and
-    (N,) which of these are labels. Computed once for all epochs and seeds, because computing them takes longer than
-    training a network on them."""
+    """The tokens (N, F) of the relational network for a video, as it is (view 0) or varied, its targets (N,), and which
+    of these are labels (N,). Computed once for all epochs and seeds: that takes longer than training on them."""
     if (video, view) not in labelled.views:
         span = labelled.index.span(video)
         example = LabelledVideo(
@@ -245,25 +231,22 @@ class LabelledBatch:
 def batches(
     epoch: Epoch, steps: int, *, seed: int, number: int, first: int, loss: Loss, process: Process
 ) -> Iterator[LabelledBatch]:
-    """This process's batches of an epoch, from step ``first`` on, in the order that the seed and the epoch's ``number``
-    give. The examples are shared out evenly among the steps. The loss of a step is the same whatever the number of
-    processes."""
+    """This process's batches of an epoch, from step ``first`` on, in the order of the seed and the epoch's ``number``.
+    The examples are shared out evenly among the steps. The number of processes does not change the loss of a step."""
     shuffled = np.random.default_rng((seed, EXAMPLE_ORDER, number)).permutation(len(epoch.targets))
     for examples in np.array_split(shuffled, steps)[first:]:
         weights = loss_weights(epoch.targets[examples], epoch.usable[examples], loss)
         own = np.array_split(np.arange(len(examples)), process.world_size)[process.rank]
-        chosen = examples[own]
-        inputs = epoch.inputs(chosen)
+        inputs = epoch.inputs(examples[own])
+        targets, weights = epoch.targets[examples[own]], weights[own]
         yield LabelledBatch(
-            inputs,
-            torch.from_numpy(epoch.targets[chosen]).to(inputs.device),
-            torch.from_numpy(weights[own]).to(inputs.device),
+            inputs, torch.from_numpy(targets).to(inputs.device), torch.from_numpy(weights).to(inputs.device)
         )
 
 
 def loss_weights(targets: NDArray[np.int64], usable: NDArray[np.bool_], loss: Loss) -> NDArray[np.float64]:
     """How much each usable shot of a whole batch counts in the cross-entropy; targets (0 or 1) of any shape.
-    ``balanced``, the release: positives and negatives have half of the weight each, shared equally among them; where
+    ``balanced``, the release: positives and negatives have half of the weight each, shared equally among them; if
     one of the two is missing, so is its half. ``plain``: all shots alike."""
     if loss == "plain":
         return usable / max(1, int(usable.sum()))
@@ -284,7 +267,7 @@ def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> 
 
 
 def video_logits(model: BoundaryModel, labelled: LabelledVideos, videos: Sequence[int]) -> list[NDArray[np.float64]]:
-    """The logits of whole videos, (N,) each."""
+    """Logits of whole videos, (N,) each."""
     if NETWORKS[model.crn].reads == "tokens":
         return [relational_logits(model.network, view_of(labelled, video, 0)[0].numpy()) for video in videos]
     logits = []

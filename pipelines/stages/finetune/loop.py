@@ -81,8 +81,7 @@ class FinetuneJob:
     warn: Callable[[str], None]  # adds a line to the notes and shows it
 
     @property
-    def steps(self) -> int:
-        """Steps per seed."""
+    def steps(self) -> int:  # per seed
         return self.task.epoch_steps * self.hyperparameters.epochs
 
     @property

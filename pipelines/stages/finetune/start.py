@@ -51,39 +51,27 @@ def find_pretrained_source(settings: FinetuneSettings, report: Report) -> Pretra
         if transfer is not None:
             raise BasslError(f"--transfer {transfer} needs a pre-trained model; name it with --init")
         return PretrainedSource(None, None, "none")
-    path, weights = _open_pretrained(settings, report)
-    obstacle = _obstacle(settings, path, weights)
-    if obstacle is None:
+    path = model_file(last_pretrained(settings.run.output.parent) if settings.init == "last" else Path(settings.init))
+    if not is_file(path):
+        raise BasslError(
+            f"{path}: no such model; name a run or a model file with --init, or start from scratch with --init none"
+        )
+    weights = open_model(path).weights
+    if settings.init == "last":
+        report(f"starts from {path}")
+    if weights.settings.crn is None:
+        obstacle = f"{path} was pre-trained without a CRN"
+    elif settings.crn != "transformer":
+        obstacle = "only --crn transformer can reuse a pre-trained CRN"
+    elif settings.sound is not None:
+        obstacle = f"the CRN of {path} was trained without sound"
+    else:
         return PretrainedSource(path, weights, transfer or "encoder+crn")
     if transfer == "encoder+crn":
         raise BasslError(f"--transfer encoder+crn: {obstacle}; use --transfer encoder")
     if transfer is None:
         report(f"{obstacle}: the {settings.crn} starts from scratch (--transfer encoder)")
     return PretrainedSource(path, weights, "encoder")
-
-
-def _open_pretrained(settings: FinetuneSettings, report: Report) -> tuple[Path, BasslWeights]:
-    path = last_pretrained(settings.run.output.parent) if settings.init == "last" else Path(settings.init)
-    file = model_file(path)
-    if not is_file(file):
-        raise BasslError(
-            f"{file}: no such model; name a run or a model file with --init, or start from scratch with --init none"
-        )
-    weights = open_model(file).weights
-    if settings.init == "last":
-        report(f"starts from {file}")
-    return file, weights
-
-
-def _obstacle(settings: FinetuneSettings, path: Path, weights: BasslWeights) -> str | None:
-    """Why the CRN of a pre-trained model cannot be transferred; None if it can."""
-    if weights.settings.crn is None:
-        return f"{path} was pre-trained without a CRN"
-    if settings.crn != "transformer":
-        return "only --crn transformer can reuse a pre-trained CRN"
-    if settings.sound is not None:
-        return f"the CRN of {path} was trained without sound"
-    return None
 
 
 def last_pretrained(folder: Path) -> Path:

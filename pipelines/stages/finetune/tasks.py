@@ -28,10 +28,10 @@ from pipelines.stages.finetune.data import (
     EPOCHS,
     Epoch,
     LabelledBatch,
+    LabelledVideos,
     Split,
     batches,
     durations_of,
-    labelled_videos,
     loss_weights,
     video_logits,
 )
@@ -220,7 +220,7 @@ class FeatureTask:
         self._settings, self._start, self._encoding, self._process = settings, start, encoding, process
         self._dtype = weight_dtype(settings.compute.precision)
         self._shape = shape_for(settings, start, encoding.features.width)
-        self._videos = labelled_videos(index, encoding.features, process.device, encoding.colour)
+        self._videos = LabelledVideos(index, encoding.features, process.device, encoding.colour)
         self._keyframe_facts = known_keyframe_facts(index)
         self._train, batch = split.train, settings.hyperparameters(start.transfer == "encoder+crn").batch
         # A batch counts shots; the MS-LSTM's examples are sequences of them.

@@ -26,7 +26,7 @@ from pipelines.progress import TrainingProgress
 from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, make_views, noise_of
 from pipelines.stages.pretrain.model import PretrainModel, make_trainer, take_step
 from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
-from pipelines.stages.pretrain.validation import available, labelled_videos, validate
+from pipelines.stages.pretrain.validation import labelled_videos, validate
 from pipelines.stores.index import Index, read_index
 from pipelines.training.distributed import Process, any_process, process_group
 from pipelines.training.jobs import broadcast_from_rank0, stop_signals
@@ -84,7 +84,7 @@ def _train(
     index = read_index(settings.data.index)
     order = window_order(settings, index, process.world_size)
     windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.run.seed, order.rows)
-    videos = labelled_videos(index, settings.validate_split, available(settings, index))
+    videos = labelled_videos(settings, index)
     learned = index.videos_of(settings.data.splits or None)
     source = open_source(settings, index, sorted({*learned, *videos.numbers}), windows, process)
     features = source if isinstance(source, FeatureWindows) else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -41,17 +41,17 @@ class LabelledVideos:
     first: NDArray[np.int64]  # (V + 1,) where each video begins in ``rows``
 
 
-def available(settings: PretrainSettings, index: Index) -> set[int]:
-    """The videos with keyframes, or with features in the stores of the settings."""
-    if not settings.data.features:
-        return {video for video, place in enumerate(index.keyframe_sources) if place is not None}
-    return {video for video, name in enumerate(index.video_ids) if having(settings.data.features, name)}
-
-
-def labelled_videos(index: Index, split: str, available: Collection[int]) -> LabelledVideos:
-    """The available labelled videos of a split, or of all splits if that split has none."""
-    labelled = [v for v in sorted(available) if (index.label[index.span(v)] != NO_LABEL).any()]
-    numbers = [video for video in labelled if index.splits[video] == split] or labelled
+def labelled_videos(settings: PretrainSettings, index: Index) -> LabelledVideos:
+    """The labelled videos of the validation split, or of all splits if it has none, that have keyframes, or features in
+    the stores of the settings."""
+    stores = settings.data.features
+    labelled = [
+        video
+        for video, (name, keyframes) in enumerate(zip(index.video_ids, index.keyframe_sources, strict=True))
+        if (having(stores, name) if stores else keyframes is not None)
+        and (index.label[index.span(video)] != NO_LABEL).any()
+    ]
+    numbers = [video for video in labelled if index.splits[video] == settings.validate_split] or labelled
     first = np.cumsum([0, *(len(index.rows([video])) for video in numbers)]).astype(np.int64)
     return LabelledVideos(index, numbers, index.rows(numbers), first)
 

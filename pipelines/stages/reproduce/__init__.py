@@ -26,9 +26,9 @@ def reproduce(
     """Measure a table of the paper, and write it.
 
     In the output folder, ``<table>/<data>/`` gets ``table.md``, ``table.tex``, ``table.json`` and ``commands.sh``; the
-    outputs and numbers of the steps go to ``work/<data>/``, where all tables find them. A row that failed is named in
-    ``failed`` and does not stop the others. ``options`` replace the stages' options for this kind of data. Raises
-    BasslError for unusable data, unknown rows, or MovieNet without a GPU.
+    steps' outputs and numbers go to ``work/<data>/``, for all tables. A row that failed is named in ``failed`` and does
+    not stop the others. ``options`` replace the stages' options for this kind of data. Raises BasslError for unusable
+    data, unknown rows, or MovieNet without a GPU.
     """
     check_installed("torch", "reproduce")
     from pipelines.stages.reproduce.tables import measure_tables  # start-up time: PyAV, SciPy
@@ -37,8 +37,7 @@ def reproduce(
 
 
 def plan(settings: ReproduceSettings = ReproduceSettings(), options: StageOptions | None = None) -> list[PlannedRow]:
-    """The rows to run with their steps; nothing is run or written. Raises BasslError for unusable data or unknown
-    rows."""
+    """The rows to run with their steps; nothing is run. Raises BasslError for unusable data or unknown rows."""
     check_installed("torch", "reproduce")
     from pipelines.stages.reproduce.data import find_data  # start-up time: PyAV, SciPy
     from pipelines.stages.reproduce.planning import planned_rows  # start-up time: PyAV, SciPy

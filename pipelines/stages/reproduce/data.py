@@ -83,7 +83,6 @@ class Data:
 
     @property
     def feature_folder(self) -> Path:
-        """Folder of the feature stores."""
         return next((store.parent for store in self.stores.values()), self.home / "features")
 
 
@@ -92,19 +91,18 @@ def find_data(folder: Path | None, work: Path, options: StageOptions | None = No
     and test on it. The folder is MovieNet's, or contains ``.npz`` features (in two subfolders: two data sets), or
     videos with their labels beside them. ``work`` is for everything computed from it; ``options`` replace `OPTIONS`.
     Raises BasslError for any other folder, or too few videos."""
-    if folder is None and not is_movienet(MOVIENET):
+    if folder is None and is_movienet(MOVIENET):
+        folder = MOVIENET
+    if folder is None:
         ways = [_generated(work / "generated")]
+    elif not folder.is_dir():
+        raise DatasetError(f"{folder}: no such folder; name one with videos and labels, features, or MovieNet")
+    elif is_movienet(folder):
+        ways = [_movienet(folder, work)]
+    elif next(shot_feature_files(folder), None) is not None:
+        ways = _features(folder, work / folder.resolve().name)
     else:
-        folder = folder or MOVIENET
-        if not folder.is_dir():
-            raise DatasetError(f"{folder}: no such folder; name one with videos and labels, features, or MovieNet")
-        home = work / folder.resolve().name
-        if is_movienet(folder):
-            ways = [_movienet(folder, work)]
-        elif next(shot_feature_files(folder), None) is not None:
-            ways = _features(folder, home)
-        else:
-            ways = [_own_videos(folder, home)]
+        ways = [_own_videos(folder, work / folder.resolve().name)]
     return [replace(data, options=OPTIONS[data.kind] if options is None else options) for data in ways]
 
 
@@ -179,7 +177,6 @@ def _own_videos(folder: Path, home: Path) -> Data:
 
 
 def _videos(kind: Kind, title: str, home: Path, keyframes: Step, names: Sequence[str]) -> Data:
-    """Videos whose labels are beside them, with the step that extracts their keyframes."""
     source = keyframes.subjects[0]
     keyframes, splits = writing(keyframes, home / "keyframes"), _split_file(home, _in_turns(names, Path(source)))
     options = {"labels": source, "split": splits[0]}

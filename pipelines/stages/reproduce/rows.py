@@ -24,7 +24,7 @@ class Pretraining:
 
     @property
     def shots_only(self) -> bool:
-        """Whether it trains the shot encoder alone, so that there is nothing to do on features."""
+        """Whether it trains the shot encoder alone."""
         return self.options.get("method", "bassl").startswith("simclr") or self.options.get("tasks") == ("ssm",)
 
 
@@ -40,7 +40,6 @@ class SystemSpec:
 
     @property
     def pretraining(self) -> Pretraining | None:
-        """The pre-training, if there is one."""
         return self.encoder if isinstance(self.encoder, Pretraining) else None
 
     @property
@@ -71,7 +70,7 @@ _NETWORKS: Mapping[str, CRN] = {"MLP": "mlp", "MS-LSTM": "ms-lstm", "Transformer
 
 
 def _pretrained(pretraining: Pretraining) -> SystemSpec:
-    """Pre-trained, and fine-tuned from all that was pre-trained: the encoder, and the CRN if there is one."""
+    """Fine-tuned from all that was pre-trained: the encoder, and the CRN if there is one."""
     return SystemSpec(encoder=pretraining, transfers_crn=not pretraining.shots_only)
 
 

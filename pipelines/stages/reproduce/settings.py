@@ -18,7 +18,7 @@ TABLES: Mapping[str, tuple[str, ...]] = {
     "nmi": ("table8", "table9"),  # quality of clusters
     "bbc-ovsd": ("table7",),  # other data sets
 }
-"""The tables, by name, and the tables of the paper that each contains."""
+"""By name, the tables of the paper that it contains."""
 
 RowProgress = Callable[[str, str, float, float | None], None]
 """Called with the row, the running command, and its amount done and in all (None: unknown)."""
@@ -76,12 +76,11 @@ class Measured:
 
     @property
     def mean(self) -> float | None:
-        """Mean over the seeds."""
         return sum(self.values) / len(self.values) if self.values else None
 
     @property
     def deviation(self) -> float | None:
-        """Sample standard deviation over the seeds; None for one seed."""
+        """Sample standard deviation; None for one seed."""
         return statistics.stdev(self.values) if len(self.values) > 1 else None
 
 

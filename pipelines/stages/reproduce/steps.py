@@ -137,8 +137,10 @@ def _line_to_run(step: Step, gpus: int | None, overwrite: bool) -> str:
     """The command line that makes the output, or adopts one that is there; empty if there is nothing to do."""
     line, output = step.line(gpus), step.output
     exists, trains = output is not None and output.exists(), step.command in _TRAINING
-    if exists and trains and not _may_hold_run(Path(str(output))):
-        raise BasslError(f"{output}: is not the folder of a run; move it away")
+    if trains and output is not None and exists:  # a run may continue in an empty folder, or beside its own files
+        names = {path.name for path in output.iterdir()} if output.is_dir() else {""}
+        if names and names.isdisjoint((STATE, MODEL, LOG, TENSORBOARD)):
+            raise BasslError(f"{output}: is not the folder of a run; move it away")
     if overwrite and (trains or step.command in ("build-index", "extract-keyframes")):
         return f"{line} --overwrite"
     if trains:
@@ -146,13 +148,6 @@ def _line_to_run(step: Step, gpus: int | None, overwrite: bool) -> str:
     if exists and step.command == "build-index":
         return shlex.join(["bassl", "build-index", "--show", "--output", str(output)])
     return "" if exists and step.command == MAKE_VIDEO and not overwrite else line
-
-
-def _may_hold_run(folder: Path) -> bool:
-    """Whether a run may continue in an existing folder: it is empty, or has files of a run."""
-    if not folder.is_dir():
-        return False
-    return not any(folder.iterdir()) or any((folder / name).exists() for name in (STATE, MODEL, LOG, TENSORBOARD))
 
 
 # --- running a command ------------------------------------------------------------------------------------------------

@@ -84,8 +84,8 @@ def _annotator_table(result: AnnotatorScores) -> TextTable:
     rows = []
     for name, label in METRICS.items():
         if (mean := result.mean(name)) is not None:
-            each = (one.measures[name].value for one in result.parts)
-            rows.append((label, *map(percent, each), percent(mean), percent(result.agreement(name))))
+            values = [*(one.measures[name].value for one in result.parts), mean, result.agreement(name)]
+            rows.append((label, *map(percent, values)))
     return TextTable(("metric", *result.scores, "mean", "annotators among themselves"), tuple(rows))
 
 
