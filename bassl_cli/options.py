@@ -46,7 +46,7 @@ _METAVARS = {
     "tolerance": "SECONDS",
     "within": "SECONDS",
 }
-"""The placeholder of the value in ``--help``, by the name of the field, in every command; else that of its type."""
+"""The placeholder of the value in ``--help``, by the name of the field, in every command. Default: `_TYPES`."""
 _TYPES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH", Time: "TIME"}
 
 

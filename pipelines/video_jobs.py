@@ -35,7 +35,7 @@ class VideoTask(Generic[S]):
     storyboard: Path | None = None
     page: Path | None = None
     overwrite: bool = False
-    cores: int = 1  # to use for this video; `run` divides those of the machine
+    cores: int = 1  # to use for this video; `run` divides the machine's
 
     def result(self, status: Literal["done", "kept"] = "done", **fields: Any) -> VideoResult:
         """The result of the video, with these counts and warnings."""

@@ -112,7 +112,7 @@ def _default(value: ast.expr | None, thing: Any, name: str) -> str:
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "field":
         given = {one.arg: one.value for one in value.keywords}
         value = given.get("default") or ast.Call(given["default_factory"], [], [])
-    if isinstance(value, ast.Attribute):  # that of another class
+    if isinstance(value, ast.Attribute):  # an attribute of another class
         return f"`{getattr(thing, name)!r}`"
     return f"`{ast.unparse(value)}`"
 

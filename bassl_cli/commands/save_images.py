@@ -46,7 +46,7 @@ def save_images(
             video = read_scene_list(file).video
             if (other := done.setdefault(listed_id(video, PureWindowsPath(video.path)), file)) != file:
                 raise BasslError(
-                    f"{file}: its images would have the names of those of {other}; save them alone, with -o"
+                    f"{file}: its images would have the same names as images of {other}; save them alone, with -o"
                 )
         with console.stage_progress(quiet) as progress:
             images = stage(file, settings, progress)

@@ -44,9 +44,9 @@ def scsa(features: Features, times: Times, settings: SCSASettings = SCSASettings
 
     1. Spectral clustering of the shots' similarities: the leading eigenvectors of D^-1/2 A D^-1/2, rows scaled to unit
        length, grouped by fast global k-means. The number of clusters is the number of eigenvalues near 1.
-    2. The labels of the `window` shots up to each shot are aligned with those of the `window` shots after it, globally
-       (Needleman and Wunsch 1970). A pair of equal labels scores 1, a pair of different ones the mean similarity of
-       their clusters less 1, a gap `gap`; the sum is divided by the length of the longer side.
+    2. The labels of the `window` shots up to each shot are aligned with the labels of the `window` shots after it
+       (globally, Needleman and Wunsch 1970). A pair of equal labels scores 1, a pair of different ones the mean
+       similarity of their clusters less 1, a gap `gap`; the sum is divided by the length of the longer side.
     3. A scene ends where the score is a local minimum and low.
 
     Choices made here: only the abstract of the paper was available. It names the clustering (spectral, improved by an
@@ -102,7 +102,7 @@ def _lloyd(points: Floats, centres: Floats) -> Floats:
         if (nearest == before).all():
             break
         order = np.argsort(nearest, kind="stable")
-        filled, first = np.unique(nearest[order], return_index=True)  # an empty cluster's centre stays where it is
+        filled, first = np.unique(nearest[order], return_index=True)  # an empty cluster keeps its center
         sizes = np.diff(first, append=len(points))
         centres[filled] = np.add.reduceat(points[order], first, axis=0) / sizes[:, None]
         before = nearest

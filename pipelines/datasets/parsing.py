@@ -168,14 +168,14 @@ def _describe(value: Any) -> str:
 
 
 def listed_files(folder: Path, suffix: str) -> dict[str, Path]:
-    """The files of a folder whose names end with `suffix`, by name without it; {} if there is no folder. Hidden files,
-    such as those of operating systems, are left out. Raises DatasetError: the folder cannot be listed."""
+    """The files of a folder whose names end with `suffix`, by name without it; {} if there is no folder. Hidden files
+    are left out. Raises DatasetError if the folder cannot be listed."""
     names = [name for name in listed_names(folder) if name.endswith(suffix)]
     return {name.removesuffix(suffix): folder / name for name in names}
 
 
 def listed_names(folder: Path) -> list[str]:
-    """The sorted names in a folder without hidden ones, without a stat of each; [] if there is no folder. Raises
+    """The sorted names in a folder except hidden ones, without a stat of each; [] if there is no folder. Raises
     DatasetError: the folder cannot be listed."""
     try:
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208

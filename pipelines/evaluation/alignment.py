@@ -1,6 +1,6 @@
 """Alignment of a predicted and a true scene list onto common shots, so that they can be scored.
 
-Lists with equal shots are compared directly. Otherwise the shots are those of the prediction, or of the truth if the
+Lists with equal shots are compared directly. Otherwise the prediction's shots are used, or the truth's if the
 prediction has none, or else the true scenes count as shots. Scene ends of the other list are assigned one to one to
 the nearest shot end within the tolerance; an unassigned end splits the shot that contains it. So no end is lost: an
 unmatched true end is a miss, an unmatched predicted end a false alarm.

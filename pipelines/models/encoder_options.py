@@ -59,6 +59,6 @@ class EncoderOptions(Settings):
     encoder_std: tuple[float, ...] | None = None
     """Standard deviation of red, green and blue, on the scale of 0 to 1. Default: that in the file's metadata."""
     encoder_size: int | None = None
-    """Side of its square input in pixels. Default: that of the file."""
+    """Side of its square input in pixels. Default: as in the file."""
     encoder_output: str | None = None
     """Which of its outputs to read. Default: that in the file's metadata, or the only one."""

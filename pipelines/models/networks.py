@@ -72,7 +72,7 @@ class MSLSTMSettings:
 
     @property
     def window(self) -> int:
-        """2K, the shots around a cut: K up to it, the last of which is the center shot, and K after it."""
+        """2K, the shots around a cut: K up to it, ending with the center shot, and K after it."""
         return 2 * self.neighbors
 
 

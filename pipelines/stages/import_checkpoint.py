@@ -17,8 +17,8 @@ if TYPE_CHECKING:  # optional dependency: torch
 @explain_missing_extra("import_checkpoint")
 def import_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
     """Write the model file of a checkpoint of the paper's authors, pre-trained or fine-tuned, or of a ResNet-50 such as
-    that of Places365; its weights. No code in it is run; one whose reading would run code is refused.
-    The default of ``output`` is ``runs/NAME/model.safetensors``. Raises BasslError for a file that is not such
+    the Places365 one; returns its weights. No code in it is run: a checkpoint that contains code is refused.
+    The default of ``output`` is ``runs/NAME/model.safetensors``. Raises BasslError for a file that is not such a
     checkpoint, or an output that exists or cannot be written."""
     file = Path(file)
     output = model_path(file) if output is None else Path(output)

@@ -30,7 +30,7 @@ class ListedModel:
     trained: str = ""  # for how long, in a line
     # measures between 0 and 1, each the mean if there are several seeds
     scores: Mapping[str, float] = field(default_factory=dict)
-    deviations: Mapping[str, float] = field(default_factory=dict)  # over seeds, of those of the scores that have one
+    deviations: Mapping[str, float] = field(default_factory=dict)  # standard deviations of scores over seeds
     scored_on: str = ""  # what the scores are of, such as ``test``; empty without scores
     error: str = ""  # of a damaged one, in a line
 

@@ -46,7 +46,7 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings(), **o
     try:
         values = settings.grouping.resolved(stored)
     except ValueError as error:
-        raise BasslError(f"{file}: its settings are not those of a prediction ({error})") from error
+        raise BasslError(f"{file}: its settings are not valid for a prediction ({error})") from error
     if settings.grouping.drop_short and not values["min_scene"]:
         raise BasslError(DROP_SHORT_ALONE)
     name_of = {(scene.start_shot, scene.end_shot): scene.name for scene in before.scenes}

@@ -71,7 +71,7 @@ def save_images(
         names = _names(scenes, settings, name, stills)
         folder = settings.run.output or Path(f"{name}-images")
         with new_files(folder, names, (video, Path(file)), settings.run.overwrite) as (targets, partials):
-            # Times between those of the shots are not known to the frame: the middle of one is safe from rounding.
+            # Only the times of shots are exact: the middle of a frame is safe from rounding.
             half = 0.5 / scenes.video.frame_rate
             images = reader.images([still.time + half for still in stills], settings.size)
             saved: list[SavedImage] = []

@@ -138,9 +138,9 @@ class ImageSettings(Settings):
     quality: int = 90
     """Quality of JPEG and WebP, 1 to 100."""
     width: int | None = None
-    """Width in pixels. Default: that of the video, or what fits the height."""
+    """Width in pixels. Default: the video's, or what fits the height."""
     height: int | None = None
-    """Height in pixels. Default: that of the video, or what fits the width."""
+    """Height in pixels. Default: the video's, or what fits the width."""
     filename: str | None = None
     """Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $SHOT_NUMBER, $IMAGE_NUMBER and
     $TIMECODE. Default: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER, or with shot and $SHOT_NUMBER; of a sprite

@@ -53,7 +53,7 @@ def split(
     suffix = cutting.suffix_for(video, "encoding" if settings.exact else "copies")
     names = file_names(settings.filename, rows, suffix, "$SCENE_NUMBER")
     end = scenes.video.duration
-    if scenes.settings.get("end") is not None:  # the video may go on after the part that was read
+    if scenes.settings.get("end") is not None:  # the video may continue after the part that was read
         length = decoding.declared_length(video)
         end = math.inf if length is None else max(end, length)
     extended = [

@@ -61,7 +61,7 @@ class KnownCuts:
 def read_cuts(path: Path, frame_rate: float) -> list[int] | list[float]:
     """The start of each shot except the first, in order, from a file of shots or cuts: frames (int) or seconds (float).
 
-    Formats: one position per line, the start of a shot; two or more per line, of which the first two are the start and
+    Formats: one position per line, the start of a shot; two or more per line, first the start and
     end of a shot, as in MovieNet, BBC and OVSD; PySceneDetect's ``list-scenes`` CSV; a ``scenes.json``. Positions are
     frames, and the end is the last frame of the shot or the one after it; but if one of them has a decimal point or a
     colon, all are seconds or timecodes (``MM:SS``, ``HH:MM:SS.mmm``, ``HH:MM:SS:FF``). Frames between two listed shots

@@ -15,7 +15,7 @@ from pipelines.video.frames import RGBImage
 
 
 class TransNetV2Cuts:
-    """TransNet V2 on windows of 100 frames at 48 x 27, of which the middle 50 are used.
+    """TransNet V2 on windows of 100 frames at 48 x 27; the middle 50 are used.
 
     A cut is the first frame after consecutive frames with a transition score above ``threshold``, so that a gradual
     transition belongs to the shot before it.

@@ -155,7 +155,7 @@ def _row(name: str, result: Mapping[str, float]) -> list[str]:
 
 
 def _test_row(trained_on: str, tested_on: str, test: Test) -> list[str]:
-    """A test with intervals over videos, where there are several."""
+    """A test with intervals over videos, if there are several."""
     measures = measure(test.videos)
 
     def cell(value: float | None, interval: tuple[float, float] | None) -> str:

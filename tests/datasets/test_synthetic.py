@@ -13,6 +13,7 @@ import jsonschema
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scenedetect import AdaptiveDetector, detect
 
 import pipelines
 from pipelines.datasets import synthetic
@@ -51,6 +52,15 @@ def colours(keyframes: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Root of the coarse colour histogram of every shot; rows have length one."""
     bins = (keyframes // 64).reshape(len(keyframes), -1, 3) @ (16, 4, 1)
     return np.sqrt([np.bincount(row, minlength=64) / len(row) for row in bins])
+
+
+def test_a_shot_detector_finds_the_hard_cuts(medium: tuple[Path, SyntheticVideo]) -> None:
+    path, video = medium
+    cuts = {scene[0].frame_num for scene in detect(str(path), AdaptiveDetector())[1:]}
+    soft = {frame for start, end in video.dissolves for frame in range(start, end + 1)}
+    hard = {start for start, _ in video.shot_ranges[1:]} - soft
+    assert len(cuts & hard) >= 0.95 * len(hard)
+    assert len(cuts - hard - soft) <= 0.05 * len(hard)
 
 
 def test_a_seed_gives_the_same_video_in_any_process(tmp_path: Path) -> None:

@@ -406,7 +406,7 @@ def test_a_pre_trained_encoder_is_stored_in_the_model_file(video: Path, tmp_path
     np.testing.assert_allclose([shot.score for shot in result.shots], expected, rtol=0, atol=1e-5)
     assert result.settings["encoder_id"] == torch_encoder("resnet18", weights, "cpu").id
     # By that name, the published weights would be meant.
-    with pytest.raises(BasslError, match=r"was trained on features of resnet18-.* cannot read those of resnet18;"):
+    with pytest.raises(BasslError, match=r"was trained on features of resnet18-.*, not of resnet18;"):
         predict(video, model=run, encoder="resnet18", device="cpu")
 
 
@@ -424,7 +424,7 @@ def test_a_model_with_another_encoder_is_an_error(video: Path, staged: Path, tmp
     assert predict(video, PredictSettings(model=put_run(tmp_path, index), encoder="efficientnet_lite0")).shots
     assert predict(video, PredictSettings(model=tmp_path, encoder=own)).shots
     for changes, encoder, words in (
-        ({}, "resnet50", f"was trained on features of {own} and cannot read those of resnet50; leave --encoder out"),
+        ({}, "resnet50", f"was trained on features of {own}, not of resnet50; leave --encoder out"),
         (
             {"keyframes": 3},
             None,

@@ -141,7 +141,7 @@ def test_videos_with_the_same_name_do_not_overwrite_each_others_images(bassl: Ba
     code, _, err = bassl("a.json", "b/a.json", "-n", 1, "--overwrite")
     assert "a.json: 4 images; wrote a-images\n" in err
     assert (code, len(list(Path("a-images").iterdir()))) == (1, 4)
-    assert "b/a.json: its images would have the names of those of a.json; save them alone, with -o" in err
+    assert "b/a.json: its images would have the same names as images of a.json; save them alone, with -o" in err
     code, _, err = bassl("a.json", "b/a.json", "-o", "out", "-f", "$SCENE_NUMBER-$IMAGE_NUMBER", "--overwrite")
     assert (code, Path("out").exists()) == (2, False)
     assert "add $VIDEO_NAME to --filename" in err

@@ -73,7 +73,7 @@ def curves(runs: Sequence[Path], names: Sequence[str]) -> Figure:
 
 
 def _curves(run: Path) -> dict[str, Curve]:
-    """The curves of a run by quantity: those of the log, then those of validation."""
+    """The curves of a run by quantity: first from the log, then from validation."""
     if not run.is_dir():
         raise BasslError(f"{run}: no such folder of a run")
     logs = {name: read_log(run / name) for name in (LOG, VALIDATION) if (run / name).exists()}

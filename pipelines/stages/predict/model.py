@@ -74,7 +74,7 @@ class SceneModel:
         return SceneList(facts, self.record(settings), shots, scenes, warnings=(*reading.warnings, *warnings))
 
     def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:
-        """Everything that a result depends on, for these settings or else those of the model, as plain JSON values."""
+        """Everything that a result depends on, as plain JSON values; default settings: the model's."""
         settings = settings or self.settings
         encoder = self._loaded.encoder
         reading = vars(settings.reading) | dict(zip(("start", "end"), settings.reading.part, strict=True))

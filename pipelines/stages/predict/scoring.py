@@ -104,18 +104,18 @@ def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
 
 
 def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> ShotEncoder:
-    wanted, device, keyframes = settings.encoder, settings.compute.device, model.keyframes or KEYFRAMES
-    refusal = f"{file}: was trained on features of {model.encoder} and cannot read those of"
-    if model.encoder is None or (wanted is not None and wanted.lower().endswith(".onnx")):
-        encoder = load_encoder(wanted or DEFAULT_ENCODER, device, keyframes, options=settings.encoder_options)
+    requested, device, keyframes = settings.encoder, settings.compute.device, model.keyframes or KEYFRAMES
+    refusal = f"{file}: was trained on features of {model.encoder}, not of"
+    if model.encoder is None or (requested is not None and requested.lower().endswith(".onnx")):
+        encoder = load_encoder(requested or DEFAULT_ENCODER, device, keyframes, options=settings.encoder_options)
         if model.encoder not in (None, encoder.id):
             raise BasslError(f"{refusal} {encoder.id}")
         return encoder
     names: set[str | None] = {model.encoder}
     if not model.encoder_weights:  # a name means published weights; those that a model brings were trained further
         names |= {model.encoder_name, named_encoder(model.encoder)}
-    if wanted is not None and wanted not in names:
-        raise BasslError(f"{refusal} {wanted}; leave --encoder out")
+    if requested is not None and requested not in names:
+        raise BasslError(f"{refusal} {requested}; leave --encoder out")
     return encoder_of_model(model, file, device, keyframes)
 
 

@@ -1,7 +1,7 @@
 """Copying a video without encoding: a clip of each scene, from the key frame before it, or the whole with chapters.
 
 A video is read twice: first the times of its frames, from which follows which packets each clip has
-(:func:`plan_clips`), then all packets, each of which is written to its clips.
+(:func:`plan_clips`), then all packets, and each is written to its clips.
 """
 
 from __future__ import annotations
