@@ -31,6 +31,8 @@ def test_help_is_short_and_names_no_python_type(bassl: Bassl, name: str, monkeyp
     assert f"xample: bassl {name}" in shown or f"xamples: bassl {name}" in shown
     assert not re.search(r"<\w+>|<list", shown)
     assert len(re.findall("^│ --", shown, re.MULTILINE)) <= 32
+    options = options_of(COMMANDS[name])
+    assert ("--help-all" in options) == any(one.hidden for one in options.values())
 
 
 def test_help_and_version_import_nothing_heavy() -> None:
@@ -58,12 +60,6 @@ def test_help_all_shows_the_other_options_too(bassl: Bassl, name: str, monkeypat
     assert short | hidden == full | {"--help-all"}
     assert not short & hidden
     assert "--help-all" in short - full
-
-
-def test_only_commands_with_further_options_have_help_all() -> None:
-    for name, command in COMMANDS.items():
-        options = options_of(command)
-        assert ("--help-all" in options) == any(one.hidden for one in options.values()), name
 
 
 def test_an_option_has_the_same_short_form_in_every_command() -> None:

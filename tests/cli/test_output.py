@@ -46,18 +46,14 @@ def test_names_in_messages_are_as_they_are_with_control_characters_escaped(bassl
     assert err == f"bassl: {shown}: no such file\n"
 
 
-def test_a_very_long_name_is_shortened_in_messages(bassl: Bassl) -> None:
-    code, _, err = bassl("export", f"{'x' * 100_000}.json", "--to", "csv")
-    assert code == 2
-    assert err.startswith("bassl: xxxx")
-    assert len(err) < 2100
-    assert err.endswith(": cannot be read: File name too long\n")
-
-
-@pytest.mark.parametrize("command", ["predict {}", "models {}", "build-index {}"])
-def test_a_name_that_no_file_can_have_gives_a_one_line_error(bassl: Bassl, command: str) -> None:
-    run = bassl(*command.format("x" * 300).split())
+@pytest.mark.parametrize("command", ["predict", "models", "build-index"])
+def test_a_name_that_no_file_can_have_gives_a_one_line_error_which_is_not_too_long(bassl: Bassl, command: str) -> None:
+    run = bassl(command, "x" * 300)
     assert (run.code, run.out, run.complaints) == (2, "", [f"bassl: {'x' * 300}: file name too long"])
+    (line,) = bassl(command, "x" * 100_000).complaints
+    assert line.startswith("bassl: xxxx")
+    assert line.endswith("x: file name too long")
+    assert len(line) < 2100
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")

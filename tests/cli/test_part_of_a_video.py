@@ -101,10 +101,11 @@ def test_keyframes_of_a_part_equal_those_of_the_whole_video(bassl: Bassl, video:
         (["--start", "1:00"], ["video.mp4", "ends at 5.000 s"]),
         (["--start", "1.01", "--end", "1.02"], ["video.mp4", "no frame between"]),
         (["--start", "4.99"], ["video.mp4", "no frame after 4.99 s"]),
+        (["--drop-short"], ["--drop-short leaves out scenes that are shorter than --min-scene; use both"]),
     ],
-    ids=range(7),
+    ids=range(8),
 )
-def test_a_part_outside_the_video_gives_a_one_line_error(
+def test_a_part_outside_the_video_or_scenes_of_no_length_give_a_one_line_error(
     bassl: Bassl, video: Path, model: Path, arguments: list[str], words: list[str]
 ) -> None:
     run = bassl("predict", video, "--model", model, *arguments)
@@ -139,14 +140,6 @@ def test_drop_short_leaves_out_short_scenes(bassl: Bassl, length: str) -> None:
     Path("gap.json").write_text(json.dumps(content))
     code, _, err = bassl("export", "gap.json", "--to", "csv")
     assert (code, "scene 1 starts at 75" in err) == (2, True)
-
-
-def test_drop_short_refuses_to_drop_every_scene_or_scenes_of_any_length(bassl: Bassl, video: Path) -> None:
-    scene_list([50, 25, 75, 25], path="video.mp4").save(Path("scenes.json"))
-    run = bassl("regroup", "--min-scene", "60", "--drop-short", "-t", "0.05")
-    assert (run.code, "no scene has 60 seconds or more" in run.err) == (2, True)
-    line = "bassl: --drop-short leaves out scenes that are shorter than --min-scene; use both\n"
-    assert bassl("predict", video, "--drop-short") == (2, "", line)
 
 
 def test_predict_with_drop_short_leaves_out_short_scenes(bassl: Bassl, video: Path, model: Path) -> None:

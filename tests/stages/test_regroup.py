@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -38,24 +39,22 @@ def lengths(result: SceneList) -> list[int]:
     return [scene.end_shot - scene.start_shot for scene in result.scenes]
 
 
-def test_a_lower_threshold_gives_more_scenes(file: Path) -> None:
-    assert lengths(regroup(file, threshold=0.5)) == [1, 2, 2, 1]
-    assert lengths(regroup(file, threshold=0.3)) == [1, 2, 1, 1, 1]
-
-
-def test_a_given_number_of_scenes_takes_the_most_probable_ends(file: Path) -> None:
-    assert lengths(regroup(file, scenes=2)) == [1, 5]
-
-
-def test_no_scene_is_shorter_than_the_minimum(file: Path) -> None:
-    assert lengths(regroup(file, threshold=0.3, min_scene=3.0)) == [3, 3]
-
-
-def test_settings_that_are_not_given_come_from_the_file(file: Path) -> None:
-    result = regroup(file)
-    assert lengths(result) == [1, 4, 1]
-    assert result.settings["threshold"] == 0.7
-    assert result.settings["detector"] == "content"
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"threshold": 0.5}, [1, 2, 2, 1]),
+        ({"threshold": 0.3}, [1, 2, 1, 1, 1]),
+        ({"threshold": 0.3, "min_scene": 3.0}, [3, 3]),
+        ({"scenes": 2}, [1, 5]),
+        ({}, [1, 4, 1]),
+    ],
+)
+def test_scenes_follow_from_the_options_or_else_the_settings_in_the_file(
+    file: Path, options: dict[str, Any], expected: list[int]
+) -> None:
+    result = regroup(file, **options)
+    assert lengths(result) == expected
+    assert (result.settings["threshold"], result.settings["detector"]) == (options.get("threshold", 0.7), "content")
 
 
 def test_scenes_dropped_as_too_short_stay_dropped(file: Path, tmp_path: Path) -> None:
@@ -66,25 +65,14 @@ def test_scenes_dropped_as_too_short_stay_dropped(file: Path, tmp_path: Path) ->
     assert lengths(regroup(short.run.output, drop_short=False)) == lengths(joined) != lengths(dropped)
 
 
-def test_scenes_with_the_same_shots_keep_their_names(file: Path) -> None:
-    assert [scene.name for scene in regroup(file, threshold=0.5).scenes] == [
-        "first",
-        None,
-        None,
-        "third",
-    ]
-
-
-def test_the_result_is_written_beside_the_unchanged_input(file: Path) -> None:
+def test_the_result_is_written_beside_the_unchanged_input_and_scenes_with_the_same_shots_keep_their_names(
+    file: Path,
+) -> None:
     before = file.read_bytes()
     result = regroup(file, threshold=0.5)
     assert file.read_bytes() == before
     assert read_scene_list(file.with_name("scenes.regrouped.json")) == result
-
-
-def test_the_input_is_never_overwritten(file: Path) -> None:
-    with pytest.raises(BasslError, match="is an input of this command; name another file"):
-        regroup(file, output=file)
+    assert [scene.name for scene in result.scenes] == ["first", None, None, "third"]
 
 
 def corrected(path: Path, settings: dict[str, object], *names: str | None) -> bytes:
@@ -127,11 +115,25 @@ def test_scenes_of_another_video_are_replaced_only_with_overwrite(file: Path) ->
     regroup(file, overwrite=True)
 
 
-def test_impossible_settings_give_a_one_line_error(file: Path) -> None:
-    with pytest.raises(ValueError, match="threshold must lie between 0 and 1"):
-        with_options(RegroupSettings, threshold=1.5)
-    with pytest.raises(BasslError, match="6 shot"):
-        regroup(file, scenes=7)
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"threshold": 1.5}, ["threshold must lie between 0 and 1"]),
+        ({"scenes": 7}, ["6 shot"]),
+        ({"drop_short": True}, ["--drop-short", "--min-scene"]),
+        ({"drop_short": True, "min_scene": 60}, ["no scene has 60 seconds or more"]),
+        ({"output": "scenes.json"}, ["is an input of this command; name another file"]),
+        ({"output": "nine.edl"}, ["regroup writes a .json; bassl export makes other formats"]),
+        ({"output": "nine.csv"}, ["regroup writes a .json; bassl export makes other formats"]),
+    ],
+)
+def test_impossible_options_are_refused_in_one_line_and_nothing_is_written(
+    file: Path, options: dict[str, Any], words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+    before = file.read_bytes()
+    refusal(lambda: regroup(file, **options), *words, error=(BasslError, ValueError))
+    assert (list(file.parent.iterdir()), file.read_bytes()) == ([file], before)
 
 
 def test_the_command_prints_the_scenes_and_writes_them(file: Path, bassl: Bassl) -> None:
@@ -142,20 +144,5 @@ def test_the_command_prints_the_scenes_and_writes_them(file: Path, bassl: Bassl)
     assert len(json.loads(Path("out/other.json").read_text())["scenes"]) == 4
     assert bassl("regroup").err == "3 scenes; wrote scenes.regrouped.json\n"
 
-
-def test_dropping_short_scenes_needs_a_length(file: Path) -> None:
-    refusal(lambda: regroup(file, drop_short=True), "--drop-short", "--min-scene", error=BasslError)
-
-
-@pytest.mark.parametrize("name", ["nine.edl", "nine.csv"])
-def test_another_format_is_refused(file: Path, name: str) -> None:
-    with pytest.raises(BasslError, match=r"regroup writes a \.json; bassl export makes other formats"):
-        regroup(file, output=file.with_name(name))
-    assert not file.with_name(name).exists()
-
-
-def test_stdout_gets_only_one_json_document(file: Path, bassl: Bassl) -> None:
-    file.rename("scenes.json")  # into the folder of `bassl`, where it is the default
     code, out, _ = bassl("regroup", "--scenes", "2", "-o", "-", "--json")
-    assert code == 0
-    assert len(json.loads(out)["scenes"]) == 2
+    assert (code, len(json.loads(out)["scenes"])) == (0, 2), "stdout gets only one JSON document"
