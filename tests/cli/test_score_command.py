@@ -93,7 +93,7 @@ def test_scoring_folders_lists_files_that_cannot_be_scored(bassl: Bassl) -> None
     assert complaint.startswith("bassl: guess/broken.json")
 
 
-def test_compare_prints_the_difference_of_two_predictions(bassl: Bassl, home: Path, on_index: list[object]) -> None:
+def test_compare_prints_the_difference_of_two_predictions(bassl: Bassl) -> None:
     put_scenes(Path("a.json"))
     put_scenes(Path("b.json"), ends=(1,))
     put_csv(Path("truth.csv"), 0, 20, 40, 50)
@@ -101,12 +101,20 @@ def test_compare_prints_the_difference_of_two_predictions(bassl: Bassl, home: Pa
     assert run.code == 0
     assert run.out.splitlines()[0].split() == ["metric", "a.json", "b.json", "difference", "95", "%", "interval"]
     assert rows(run)["recall"] == ["100.0", "50.0", "+50.0", "-"]
-    seeds = [home / "run" / f"seed-{seed}.safetensors" for seed in (3, 5)]
-    run = bassl("score", "--compare", *seeds, *on_index, "--json")
-    content: Any = plain(run.out)
+    content: Any = plain(bassl("score", "--compare", "a.json", "b.json", "truth.csv", "--json").out)
     assert content["schema"] == "bassl.score.comparison"
-    low, high = content["difference"]["ap"]["interval"]
-    assert low <= content["difference"]["ap"]["pooled"] <= high
+    assert content["difference"]["recall"]["pooled"] == 0.5
+
+
+def test_several_truths_show_each_the_mean_and_the_annotators(bassl: Bassl) -> None:
+    put_scenes(Path("a.json"))  # scenes end at 20 and 40 s
+    truths = put_csv(Path("one/a.csv"), 0, 20, 40, 50), put_csv(Path("two/a.csv"), 0, 20, 50)
+    options = ["score", "a.json", "--truth", truths[0], "--truth", truths[1]]
+    assert rows(bassl(*options))["precision"][:3] == ["100.0", "50.0", "75.0"]
+    content: Any = plain(bassl(*options, "--json", "--table", "t.json").out)
+    assert content == plain(Path("t.json").read_text())
+    assert content["mean"]["precision"] == 0.75
+    assert bassl(*options, "--compare", "a.json", "a.json").code == 2
 
 
 def test_tables_and_plots_are_written(bassl: Bassl, home: Path, on_index: list[object]) -> None:

@@ -304,13 +304,6 @@ def test_crops_at_fractional_positions_are_interpolated_correctly() -> None:
     torch.testing.assert_close(255 * augment(x, drawn, PLAIN)[0, 0, 0, 7], position, atol=2e-3, rtol=0)
 
 
-def test_pixels_outside_the_crop_box_have_no_effect() -> None:
-    x = torch.full((1, 1, 3, 64, 64), 255, dtype=torch.uint8)
-    x[..., 8:48, 10:40] = 0
-    drawn = replace(unchanged(1, 1, 64), frame=torch.tensor([[32, 192]]), box=torch.tensor([[4, 30, 20, 90]]))
-    assert augment(x, drawn, PLAIN).abs().max() < 1e-4
-
-
 def test_shots_of_a_window_differ_only_in_colour() -> None:
     """Equal images without jitter stay equal through crop, flip and blur; with it no two do."""
     x = images(6, 1, 64).expand(6, 4, 3, 64, 64)
