@@ -160,7 +160,7 @@ def _bars() -> Progress:
 @contextmanager
 def stage_progress(quiet: bool, video: str = "") -> Iterator[ReportProgress]:
     """A progress bar of a stage, with the time left; for a video, whose progress is in seconds, also the speed as a
-    multiple of real time. Where stderr is not a terminal: a line for each step of the stage, or one for the video.
+    multiple of real time. If stderr is not a terminal: a line for each step of the stage, or one for the video.
     """
     before, video = "", printable(video, 120)
     if quiet or not err.is_interactive:
@@ -230,7 +230,7 @@ def videos_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Report
 @contextmanager
 def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None]]:
     """Progress of a training run: a bar over its steps, a line for the metrics of each epoch, one for each note. The
-    bar has the losses, the learning rate, the speed, the share of time spent waiting for data, and the time left. Where
+    bar has the losses, the learning rate, the speed, the share of time spent waiting for data, and the time left. If
     stderr is not a terminal, there is a line per epoch instead."""
 
     def values(state: TrainingProgress) -> str:

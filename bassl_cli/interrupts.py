@@ -48,7 +48,7 @@ def raise_outside_imports(number: int, frame: FrameType | None) -> None:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Whether an exception is KeyboardInterrupt, or was raised while one was handled, as torch may do where a call is
+    """Whether an exception is KeyboardInterrupt, or was raised while one was handled, as torch may do if a call is
     interrupted."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):

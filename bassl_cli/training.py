@@ -22,7 +22,7 @@ R = TypeVar("R")
 def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
     """Run the block in each process of a job, started by this one if there are several; gives whether this process
     shows the result. Raises BasslError for GPUs that this machine does not have, or a process that died; typer.Exit in
-    the process that started the others, with their exit code, after ``advice`` where they were stopped."""
+    the process that started the others, with their exit code, after ``advice`` if they were stopped."""
     shows = os.environ.get("RANK", "0") == "0"
     if not (is_worker() or machines.gpus or machines.world_size > 1):
         yield shows
@@ -44,7 +44,7 @@ def train(
     stage: Callable[[Any, Callable[[TrainingProgress], None]], R], settings: Any, machines: Machines, quiet: bool
 ) -> R | None:
     """Run the public function of a training stage, named as its command, on the machines; its result in the process
-    that is to show it, None in the others. Raises what `job` and the stage raise; typer.Exit where it was stopped."""
+    that is to show it, None in the others. Raises what `job` and the stage raise; typer.Exit if it was stopped."""
     settings = with_options(settings, device=machines.device or settings.compute.device)
     advice = f"continue with --resume --output {settings.run.output}"
     with job(machines, stage.__name__, advice) as shows, console.training_progress(quiet) as progress:

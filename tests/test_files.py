@@ -96,8 +96,7 @@ def test_temporary_files_of_killed_processes_are_removed_by_the_name_of_their_fi
 @pytest.mark.parametrize("name", ["x" * 255, "映" * 85])
 def test_file_names_may_have_the_maximum_length(tmp_path: Path, name: str) -> None:
     write_atomically(tmp_path / name, b"new")
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-    assert (tmp_path / name).read_bytes() == b"new"
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {name: b"new"}
 
 
 def test_without_file_locks_temporary_files_of_other_processes_are_kept(

@@ -51,7 +51,7 @@ def similarity(
 ) -> None:
     """Similarity of consecutive shots under several models, side by side.
 
-    True scenes are outlined where the index has labels.
+    True scenes are outlined if the index has labels.
 
     Example: bassl figure similarity data/features/a runs/pretrain --video tt0120338 --first 40
     """

@@ -26,7 +26,7 @@ def save_images(
 ) -> None:
     """Save images of the scenes of a video, or of its shots.
 
-    Images are taken away from cuts and dissolves, by seeking where the format of the video allows it.
+    Images are taken away from cuts and dissolves, by seeking if the format of the video allows it.
 
     Examples: bassl save-images scenes.json -n 1 --width 640, bassl save-images out/*.json -o images/
     """

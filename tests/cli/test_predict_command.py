@@ -186,7 +186,7 @@ def test_finished_videos_are_kept_without_overwrite(bassl: Bassl, library: Path,
 def test_a_video_that_cannot_be_read_any_more_fails_alone(bassl: Bassl, library: Path, model: Path) -> None:
     assert bassl("predict", library / "one*", library / "two.mp4", "--model", model, "-q").code == 0
     (library / "two.mp4").unlink()
-    (library / "two.mp4").symlink_to("/proc/self/mem")  # a file of which no byte can be read
+    (library / "two.mp4").symlink_to("/proc/self/mem")  # no byte of it can be read
     run = bassl("predict", library, "--model", model, "--json", "-q")
     assert run.code == 1
     assert [video["status"] for video in json.loads(run.out)] == ["failed", "kept", "failed"]
