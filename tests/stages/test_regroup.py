@@ -139,8 +139,7 @@ def test_impossible_options_are_refused_in_one_line_and_nothing_is_written(
 def test_the_command_prints_the_scenes_and_writes_them(file: Path, bassl: Bassl) -> None:
     file.rename("scenes.json")  # into the folder of `bassl`, where it is the default
     code, out, _ = bassl("regroup", "--threshold", "0.5", "-o", "out/other.json")
-    assert code == 0
-    assert len(out.splitlines()) == 5
+    assert (code, len(out.splitlines())) == (0, 5)
     assert len(json.loads(Path("out/other.json").read_text())["scenes"]) == 4
     assert bassl("regroup").err == "3 scenes; wrote scenes.regrouped.json\n"
 
