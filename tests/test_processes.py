@@ -33,7 +33,6 @@ def chatter(task: dict[str, Any], send: Send) -> None:
 
 
 def fail(task: dict[str, Any], send: Send) -> None:
-    send("before")
     raise getattr(errors, task["kind"])(task["text"])
 
 
@@ -159,24 +158,31 @@ def test_prints_of_libraries_do_not_corrupt_the_messages(capfd: pytest.CaptureFi
     assert "from C" in err
 
 
-@pytest.mark.parametrize("kind", [errors.BasslError, errors.VideoError, errors.StoreError, errors.DatasetError])
-def test_a_bassl_error_of_the_child_is_raised_with_its_type(kind: type[errors.BasslError]) -> None:
-    child = Child(fail, {"kind": kind.__name__, "text": "video.mp4: is empty"})
-    assert child.receive() == ("before", None, b"")
-    with pytest.raises(kind, match=r"^video\.mp4: is empty$") as caught:
-        child.receive()
-    assert type(caught.value) is kind
-    child.kill()
+BUG = r"^unexpected ZeroDivisionError in test_processes.py, line .*bug$"
+ABSENT = r"ModuleNotFoundError.*No module named 'tests.no_such_module'"
+CODE = r"invalid message: (posix|nt)\.system is not allowed"
 
 
-def test_a_bug_in_the_child_gives_one_line_with_its_location(capfd: pytest.CaptureFixture[str]) -> None:
-    child = Child(stumble, {})
-    with pytest.raises(
-        errors.UnexpectedError, match=r"^unexpected ZeroDivisionError in test_processes.py, line .*bug$"
-    ):
-        child.receive()
+@pytest.mark.parametrize(
+    ("work", "kind", "words"),
+    [
+        *((fail, f"{name}Error", r"^video\.mp4: is empty$") for name in ("Bassl", "Video", "Store", "Dataset")),
+        (stumble, "UnexpectedError", BUG),
+        (attack, "UnexpectedError", CODE),
+        ("tests.no_such_module:work", "UnexpectedError", ABSENT),
+    ],
+)
+def test_an_error_of_the_child_is_raised_with_its_type_and_a_bug_or_an_attack_as_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], work: Any, kind: str, words: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    child = Child(work, {"kind": kind, "text": "video.mp4: is empty"})
+    with pytest.raises(errors.BasslError, match=words) as caught:
+        messages(child)
+    assert type(caught.value) is getattr(errors, kind)
     child.kill()
     assert capfd.readouterr().err == ""
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])
@@ -194,27 +200,15 @@ def test_a_truncated_message_is_dropped(cut: int) -> None:
     child.kill()
 
 
-def test_a_message_that_would_run_code_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    child = Child(attack, {})
-    with pytest.raises(errors.UnexpectedError, match=r"invalid message: (posix|nt)\.system is not allowed"):
-        child.receive()
-    child.kill()
-    assert not list(tmp_path.iterdir())
-
-
 @pytest.mark.parametrize("work", [wait_for_ever, send_for_ever])
-def test_a_child_process_can_be_killed_twice(work: Callable[[dict[str, Any], Send], None]) -> None:
+def test_a_child_process_is_out_of_reach_of_ctrl_c_and_can_be_killed_twice(
+    work: Callable[[dict[str, Any], Send], None],
+) -> None:
     child = Child(work, {})
     assert child.receive() is not None
+    assert os.getpgid(child.process.pid) != os.getpgid(0)
     child.kill()
     assert not alive(child.process.pid)
-    child.kill()
-
-
-def test_a_keyboard_interrupt_reaches_only_the_parent() -> None:
-    child = Child(wait_for_ever, {})
-    assert os.getpgid(child.process.pid) != os.getpgid(0)
     child.kill()
 
 
@@ -258,11 +252,4 @@ def test_a_child_process_finds_modules_where_the_program_has_added_a_folder(
     assert message is not None
     assert str(tmp_path) in message[1]["path"]
     assert "" not in message[1]["path"]
-    child.kill()
-
-
-def test_a_module_that_a_child_process_lacks_is_named() -> None:
-    child = Child("tests.no_such_module:work", {})
-    with pytest.raises(errors.UnexpectedError, match=r"ModuleNotFoundError.*No module named 'tests.no_such_module'"):
-        child.receive()
     child.kill()

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -61,27 +62,19 @@ def test_predict_prints_a_table_and_writes_scenes_json(video: Path, model: Path,
     assert [path.name for path in tmp_path.iterdir()] == ["video.scenes.json"]
 
 
-def test_with_json_stdout_has_only_json(bassl: Bassl, video: Path, model: Path) -> None:
-    run = bassl("predict", video, "--model", model, "--json")
-    assert run.code == 0
-    jsonschema.validate(json.loads(run.out), SCHEMA)
-    assert list(Path.cwd().iterdir()) == []
-
-
-def test_json_can_be_printed_and_written(bassl: Bassl, video: Path, model: Path) -> None:
+def test_json_is_printed_alone_or_also_written(bassl: Bassl, video: Path, model: Path) -> None:
+    alone = bassl("predict", video, "--model", model, "--json", "--quiet")
+    jsonschema.validate(json.loads(alone.out), SCHEMA)
+    assert (alone.code, alone.err, list(Path.cwd().iterdir())) == (0, "", [])
     run = bassl("predict", video, "--model", model, "--json", "-o", "made/on/the/way/out.json")
     written = json.loads(Path("made/on/the/way/out.json").read_text())
     del written["video"]["relative_path"]  # from the folder of the file
     assert json.loads(run.out) == written
 
 
-def test_quiet_prints_nothing_but_the_json_that_is_asked_for(bassl: Bassl, video: Path, model: Path) -> None:
-    run = bassl("predict", video, "--model", model, "--quiet")
-    assert (run.code, run.out, run.err) == (0, "", "")
+def test_quiet_prints_nothing(bassl: Bassl, video: Path, model: Path) -> None:
+    assert bassl("predict", video, "--model", model, "--quiet") == (0, "", "")
     assert Path("video.scenes.json").exists()
-    run = bassl("predict", video, "--model", model, "--quiet", "--json")
-    jsonschema.validate(json.loads(run.out), SCHEMA)
-    assert run.err == ""
 
 
 def test_shots_come_from_an_earlier_scenes_json(bassl: Bassl, video: Path, model: Path) -> None:
@@ -98,10 +91,8 @@ def variable(path: Path) -> None:
 
 ODD_VIDEOS: dict[str, Callable[[Path], object]] = {
     "one frame": lambda path: videos.write_video(path, videos.images(1)),
-    "one shot": lambda path: videos.write_video(path, videos.images(50)),
     "variable frame rate": variable,
     "odd and tiny": lambda path: videos.write_video(path, videos.images(60, (30,), 17, 13), pixel_format="yuv444p"),
-    "10 bits": lambda path: videos.write_video(path, videos.images(60, (30,)), pixel_format="yuv420p10le"),
     "rotated": lambda path: videos.rotated(videos.write_video(path, videos.images(60, (30,))), path, 1),
 }
 
@@ -126,11 +117,9 @@ def test_a_damaged_video_gives_a_warning_and_scenes_of_the_readable_part(
     run = bassl("predict", videos.truncated(whole, tmp_path / "cut.mkv", 0.6), "--model", model, "--json")
     assert run.code == 0
     result = json.loads(run.out)
-    jsonschema.validate(result, SCHEMA)
     assert result["scenes"][-1]["end"] == result["video"]["duration"] < 4
     (warning,) = run.complaints
-    assert warning.startswith("warning: ")
-    assert "ends early" in warning
+    assert re.match("warning: .* ends early", warning)
 
 
 # --- several videos ---------------------------------------------------------------------------------------------------
@@ -235,11 +224,6 @@ def test_memory_does_not_grow_with_the_length_of_the_video(tmp_path: Path) -> No
         return usage.ru_maxrss  # of the larger one of its processes
 
     assert peak(long) < 1.15 * peak(short)
-
-
-def test_a_video_name_with_glob_characters_is_one_video(bassl: Bassl, library: Path, model: Path) -> None:
-    assert bassl("predict", library / "one [x].mp4", "--model", model, "-q", "-o", "one.json").code == 0
-    assert Path("one.json").exists()
 
 
 # --- nothing lost -----
@@ -444,26 +428,28 @@ def test_an_interrupt_gives_one_line_and_leaves_no_files(model: Path, tmp_path: 
 # --- the command itself ---------------------------------------------------------------------------------------------
 
 
-def test_version_is_printed(bassl: Bassl) -> None:
-    run = bassl("--version")
-    assert (run.code, run.out, run.err) == (0, f"bassl {pipelines.__version__}\n", "")
+def test_version_and_help_go_to_stdout(bassl: Bassl) -> None:
+    assert bassl("--version") == (0, f"bassl {pipelines.__version__}\n", "")
+    for arguments in (["--help"], ["-h"], ["predict", "-h"]):
+        run = bassl(*arguments)
+        assert (run.code, run.err) == (0, "")
+        assert "Usage: bassl" in run.out
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["predict", "--help"], ["predict", "-h"]])
-def test_help_goes_to_stdout(bassl: Bassl, arguments: list[str]) -> None:
-    run = bassl(*arguments)
-    assert (run.code, run.err) == (0, "")
-    assert "Usage: bassl" in run.out
-    assert "predict" in run.out
-
-
-def test_help_shows_every_option_with_its_default(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("command", "defaults"),
+    [
+        ("predict", "[(0.5)]|[(the model's own, or transitions)]|[(the model's own, or efficientnet_lite0)]|[auto]"),
+        ("build-index", "(data/keyframes)|[data/index.h5]|[data/features]"),
+    ],
+)
+def test_help_shows_options_with_their_defaults(
+    bassl: Bassl, monkeypatch: pytest.MonkeyPatch, command: str, defaults: str
+) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    shown = bassl("predict", "--help").out
-    for option in ("--output", "--threshold", "--min-scene", "--scenes", "--detector", "--shots", "--encoder"):
-        assert option in shown
-    for default in ("(0.5)", "(the model's own, or transitions)", "(the model's own, or efficientnet_lite0)", "auto"):
-        assert f"[default: {default}]" in shown
+    shown = bassl(command, "--help").out
+    for default in defaults.split("|"):
+        assert f"{default[0]}default: {default[1:]}" in shown
 
 
 def test_only_the_video_reading_process_is_started_in_advance(video: Path, model: Path, tmp_path: Path) -> None:
@@ -492,14 +478,14 @@ def test_a_completion_script_is_printed_for_each_shell(
     assert "_BASSL_COMPLETE" in run.out
 
 
-def test_completion_knows_commands_and_options(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("words", "completed"), [("bassl pred", "predict"), ("bassl predict --thr", "--threshold")])
+def test_completion_knows_commands_and_options(
+    bassl: Bassl, monkeypatch: pytest.MonkeyPatch, words: str, completed: str
+) -> None:
     monkeypatch.setenv("_BASSL_COMPLETE", "complete_bash")
-    monkeypatch.setenv("COMP_WORDS", "bassl pred")
-    monkeypatch.setenv("COMP_CWORD", "1")
-    assert bassl().out.split() == ["predict"]
-    monkeypatch.setenv("COMP_WORDS", "bassl predict --thr")
-    monkeypatch.setenv("COMP_CWORD", "2")
-    assert bassl().out.split() == ["--threshold"]
+    monkeypatch.setenv("COMP_WORDS", words)
+    monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+    assert bassl().out.split() == [completed]
 
 
 def test_the_progress_bar_can_show_any_file_name(

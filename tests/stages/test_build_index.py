@@ -23,7 +23,7 @@ from pipelines.stores.features import feature_file, open_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, save_index
 from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.inputs import video_ids
-from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, put_chapters, put_npz, put_ovsd, scenes_json
+from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, put_npz, put_ovsd, scenes_json
 from tests.datasets.movienet_files import put, put_keyframes, put_labels, put_list, put_movienet, put_shots, put_split
 from tests.running import PUBLISHED
 from tests.scored_things import put_csv, scene_list
@@ -193,39 +193,24 @@ def test_movienet_keyframes_can_be_packed_into_stores() -> None:
 def test_packed_stores_that_match_are_kept() -> None:
     build(put_movienet(MOVIENET), pack="packed")
     before = {path: path.stat().st_mtime_ns for path in Path("packed").iterdir()}
-    Path("data/index.h5").unlink()
-    build(MOVIENET, pack="packed")
+    build(MOVIENET, pack="packed", output="again.h5")
     assert {path: path.stat().st_mtime_ns for path in Path("packed").iterdir()} == before
     build(MOVIENET, pack="packed", overwrite=True)
     assert all(path.stat().st_mtime_ns != before[path] for path in Path("packed").iterdir())
 
 
-def test_bbc_is_indexed() -> None:
+def test_sources_of_several_formats_are_indexed_together() -> None:
     put_bbc(Path("bbc"), BBC_SHOTS, "0,1,3,4")
     put_bbc(Path("bbc"), BBC_SHOTS, "0,2,4", annotator=1)
-    report = build("bbc")
-    assert report.index.video_ids == ("bbc_01",)
-    assert report.index.label.tolist() == [1, 0, 1, 0]
-    assert report.index.seconds[1].tolist() == [10 / 25, 20 / 25]
-    assert report.notes[0] == "1 of 1 videos have no keyframes: bbc_01"
-    index = build("bbc", annotator=1, overwrite=True).index
-    assert index.label.tolist() == [0, 1, 0, 0]
+    put_ovsd(Path(), "0\t110\n111\t270\n271\t399")
+    put_npz("vgg", "01")
+    put(Path("video.json"), json.dumps(scenes_json()))
+    report = build("bbc", "02_scenes.txt", "vgg", "video.json", annotator=1)
+    index = report.index
+    assert index.video_ids == ("02", "bbc_01", "vgg/01", "video")
+    assert index.label.tolist() == [1, 0, 1, 0, 0, 1, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0]
     assert index.settings["annotator"] == 1
-
-
-def test_ovsd_is_indexed() -> None:
-    report = build(put_ovsd(Path(), "0\t110\n111\t270\n271\t399"))
-    assert report.index.video_ids == ("02",)
-    assert report.index.label.tolist() == [1, 0, 1, 0]
-    assert "1 of 1 videos have no times in seconds: 02" in report.notes
-
-
-def test_a_scenes_json_is_indexed() -> None:
-    index = build(put(Path("video.json"), json.dumps(scenes_json()))).index
-    assert index.video_ids == ("video",)
-    assert index.label.tolist() == [0, 1, 0, 0, 0]
-    assert index.frames[1].tolist() == [50, 100]
-    assert index.seconds[1].tolist() == [2.0, 4.0]
+    assert "2 of 4 videos have no times in seconds: 02, vgg/01" in report.notes
 
 
 def test_npz_features_are_written_into_a_store(tmp_path: Path) -> None:
@@ -249,9 +234,10 @@ def test_folders_of_features_with_one_name_share_a_store() -> None:
     assert tuple(features_of(index)) == index.video_ids == ("one/01", "other/01")
 
 
-def test_features_in_a_linked_folder_are_found(tmp_path: Path) -> None:
+def test_features_in_a_linked_folder_and_beside_other_files_are_found(tmp_path: Path) -> None:
     put_npz("elsewhere", "01")
     Path("vgg").mkdir()
+    Path("vgg/titles.json").write_text("{}")
     Path("vgg/link").symlink_to(tmp_path / "elsewhere")
     assert build("vgg").index.video_ids == ("elsewhere/01",)
 
@@ -265,12 +251,6 @@ def test_a_store_of_other_features_is_replaced_only_with_overwrite() -> None:
     np.testing.assert_array_equal(features_of(index)["bbc/01"], before)
     index = build("two/bbc", output="data/other.h5", overwrite=True).index
     np.testing.assert_array_equal(features_of(index)["bbc/01"], np.ones((3, 4)))
-
-
-def test_a_folder_of_features_may_contain_other_files() -> None:
-    put_npz("f/bbc", "01")
-    Path("f/titles.json").write_text("{}")
-    assert build("f").index.video_ids == ("bbc/01",)
 
 
 # Labels of others on our shots
@@ -294,19 +274,14 @@ def test_scenes_of_a_csv_are_matched_to_the_shots_of_the_store() -> None:
 
 
 def test_labels_with_the_name_of_the_video_match_its_store(tmp_path: Path) -> None:
-    videos = [tmp_path / name for name in ("1999/a.mp4", "2001/a.mp4", "with space.mp4", "3.45\u202fPM.mov")]
+    names = ("1999/a.mp4", "2001/a.mp4", "with space.mp4", "3.45\u202fPM.mov", "behind_the_scenes.mp4")
+    videos = [tmp_path / name for name in names]
     for name in video_ids(videos):
         put_store(f"stores/{name}.h5", shots=10)
     labels = tuple(put_csv(video.with_suffix(".csv"), 0, 4, 10) for video in videos)
     report = build("stores", labels=labels, tolerance=1e6)
-    assert sorted(report.matches) == sorted(video_ids(videos)) == ["1999_a", "2001_a", "3.45_PM", "with_space"]
+    assert sorted(report.matches) == ["1999_a", "2001_a", "3.45_PM", "behind_the_scenes", "with_space"]
     assert not any("not among the sources" in note for note in report.notes)
-
-
-def test_labels_match_a_video_whose_name_ends_like_a_scene_list() -> None:
-    store = put_store("stores/behind_the_scenes.h5")
-    report = build(store, labels=put_csv("behind_the_scenes.csv", 0, 4, 10))
-    assert report.index.label.tolist() == [0, 1, 0, 0, 0]
 
 
 def test_movienet_labels_on_stores_bring_their_splits() -> None:
@@ -318,14 +293,6 @@ def test_movienet_labels_on_stores_bring_their_splits() -> None:
     assert report.index.splits == ("val",)
     assert report.index.label.tolist() == [1, 0, -1, 0, 0]
     assert report.matches["tt01"].matched == 2
-
-
-def test_the_last_chapter_without_an_end_lasts_to_the_end_of_the_video() -> None:
-    labels = put_chapters(Path("video.chapters.xml"), 0, 2, 6)
-    report = build(put_store("stores/video.h5", 5), labels=labels)
-    assert report.index.label.tolist() == [1, 0, 1, 0, 0]
-    match = report.matches["video"]
-    assert (match.scene_ends, match.matched, match.at_video_end) == (2, 2, 1)
 
 
 def test_timecodes_with_frame_numbers_use_the_given_frame_rate() -> None:
@@ -408,14 +375,8 @@ def test_split_shares_can_be_given_as_text_or_as_a_list() -> None:
 def video(name: str, label: list[int], split: str = "", seconds: bool = True) -> IndexedVideo:
     starts = np.arange(len(label))[:, None]
     times = 1800.0 * (starts + np.array([0, 1]))
-    return IndexedVideo(
-        name,
-        name,
-        10 * starts + np.array([0, 10]),
-        times if seconds else times * np.nan,
-        np.array(label, np.int8),
-        split,
-    )
+    frames, labels = 10 * starts + np.array([0, 10]), np.array(label, np.int8)
+    return IndexedVideo(name, name, frames, times if seconds else times * np.nan, labels, split)
 
 
 def test_statistics_by_split() -> None:
@@ -513,14 +474,7 @@ NEW = {"output": "new.h5", "overwrite": False}
 
 REFUSED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("", {}, ("nothing to index",)),
-    (
-        "empty",
-        {},
-        (
-            "empty: ",
-            "nothing in a supported format",
-        ),
-    ),
+    ("empty", {}, ("empty: ", "nothing in a supported format")),
     ("notes.md", {}, ("notes.md: unsupported format",)),
     ("no", {}, ("no: no such file",)),
     ("videos/video.mp4", {}, ("videos/video.mp4", VIDEOS)),

@@ -23,9 +23,8 @@ from pipelines.models.shot_encoder import ShotEncoder, hue_histogram
 from pipelines.options import with_options
 from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots, encoding
-from pipelines.stages.finetune import FinetuneSettings
+from pipelines.stages.extract_keyframes import extract_keyframes
 from pipelines.stages.import_checkpoint import import_checkpoint
-from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stores.features import (
     feature_file,
     features_of,
@@ -283,12 +282,12 @@ def test_a_file_that_cannot_be_kept_affects_only_its_own_video(
 
 def test_an_index_without_keyframes_is_refused(tmp_path: Path, encoder: ShotEncoder) -> None:
     written(tmp_path / "index.h5", video("a"))
-    told = (
+    words = (
         "no keyframes of a",
         "bassl extract-keyframes",
-        "pretrain and finetune can also read a feature store (--features)",
+        "pretrain and finetune can also read a feature store (--fea",
     )
-    refusal(lambda: encode_shots(settings_of(tmp_path / "index.h5")), *told)
+    refusal(lambda: encode_shots(settings_of(tmp_path / "index.h5")), *words)
 
 
 def test_only_selected_videos_are_encoded_and_need_keyframes(tmp_path: Path, encoder: ShotEncoder) -> None:
@@ -333,49 +332,24 @@ def test_a_missing_or_invalid_jpeg_in_a_folder_affects_only_its_own_video(tmp_pa
     assert list(features_in(tmp_path / "features" / "mean-0123456789ab")) == ["tt02"]
 
 
-def test_keyframes_that_are_not_jpegs_are_named_and_leave_no_store(index: Path, encoder: ShotEncoder) -> None:
+def test_unusable_keyframes_and_output_folders_are_named_and_leave_no_store(index: Path, encoder: ShotEncoder) -> None:
+    settings = settings_of(index)
+    refusal(lambda: encode_shots(settings, output=index), index, "folder cannot be made", error=BasslError)
     store = index.parent / "stores" / "c.h5"
     put_store(store, 4, seed=2, jpegs=[[b"no picture"] * 3] * 4)
     build_index([store], output=index, overwrite=True)
-    settings = settings_of(index)
     refusal(lambda: encode_shots(settings), store, "shot 0 has a keyframe that is not a JPEG", error=SomeFailedError)
     assert list(settings.run.output.glob("*/*")) == []
 
 
-def test_an_unwritable_output_folder_is_refused(index: Path, encoder: ShotEncoder) -> None:
-    refusal(lambda: encode_shots(settings_of(index, output=index)), index, "folder cannot be made", error=BasslError)
-
-
-def test_paths_can_be_given_as_text() -> None:
-    assert with_options(EncodeSettings, index="index.h5", encoder="resnet50", output="store") == with_options(
-        EncodeSettings, index=Path("index.h5"), encoder="resnet50", output=Path("store")
-    )
-    assert with_options(PretrainSettings, features="a.h5") == with_options(PretrainSettings, features=(Path("a.h5"),))
-    assert with_options(FinetuneSettings, output="run") == with_options(FinetuneSettings, output=Path("run"))
-
-
-def test_invalid_settings_are_refused() -> None:
-    with pytest.raises(ValueError, match="workers must be at least 1, not 0"):
-        with_options(EncodeSettings, workers=0)
-
-
 def test_keyframe_settings_of_an_index_are_known_if_all_stores_agree(tmp_path: Path, video: Path) -> None:
-    from pipelines.stages.extract_keyframes import extract_keyframes
-
-    stores = tmp_path / "stores"
-    extract_keyframes([video], output=stores, detector="content", lines=48, quality=70)
-    build_index([stores], output=tmp_path / "one.h5")
-    made = {"detector": "content", "keyframes": 3, "lines": 48, "quality": 70}
-    assert keyframe_facts(read_index(tmp_path / "one.h5")) == made
     shutil.copy(video, tmp_path / "other.mp4")
-    extract_keyframes(
-        [tmp_path / "other.mp4"],
-        output=stores,
-        detector="content",
-        lines=48,
-        quality=71,
-    )
-    build_index([stores], output=tmp_path / "two.h5")
-    assert keyframe_facts(read_index(tmp_path / "two.h5")) == {k: v for k, v in made.items() if k != "quality"}
+    settings = {"detector": "content", "keyframes": 3, "lines": 48}
+    facts = []
+    for path, quality in ((video, 70), (tmp_path / "other.mp4", 71)):
+        extract_keyframes([path], output=tmp_path / "stores", **settings, quality=quality)
+        build_index([tmp_path / "stores"], output=tmp_path / "index.h5", overwrite=True)
+        facts.append(keyframe_facts(read_index(tmp_path / "index.h5")))
+    assert facts == [settings | {"quality": 70}, settings]
     build_index([put_movienet(tmp_path / "movienet")], output=tmp_path / "movienet.h5")
     assert keyframe_facts(read_index(tmp_path / "movienet.h5")) == {}

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
@@ -186,21 +187,32 @@ def test_missing_and_incomplete_stores_are_made(library: Path, stores: Path, out
     assert [name for name, time in times(output).items() if time != 1] == ["b.h5"]
 
 
+OTHER = "was made with other settings ({}); --overwrite makes it again"
+DAMAGED = "run `bassl extract-keyframes --overwrite` on its video"
+
+
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "damage", "words"),
     [
-        ({"keyframes": 4}, "keyframes 3 and not 4"),
-        ({"lines": 48, "quality": 91}, "lines 240 and not 48, quality 90 and not 91"),
-        ({"detector": "hash"}, "detector transitions and not hash"),
+        ({"keyframes": 4}, bytes, OTHER.format("keyframes 3 and not 4")),
+        ({"lines": 48, "quality": 91}, bytes, OTHER.format("lines 240 and not 48, quality 90 and not 91")),
+        ({"detector": "hash"}, bytes, OTHER.format("detector transitions and not hash")),
+        ({}, lambda whole: b"", DAMAGED),
+        ({}, lambda whole: b"text", DAMAGED),
+        ({}, lambda whole: whole[:3000], DAMAGED),
     ],
 )
-def test_other_settings_give_a_one_line_error_and_overwrite_nothing(
-    library: Path, output: Path, change: dict[str, object], told: str
+def test_a_store_that_is_damaged_or_has_other_settings_gives_a_one_line_error_and_is_left(
+    library: Path, output: Path, change: dict[str, object], damage: Callable[[bytes], bytes], words: str
 ) -> None:
+    path = output / "a.h5"
+    path.write_bytes(damage(path.read_bytes()))
+    before = checksums(output)
     (result,) = extract(library / "a.mp4", output=output, **change)
     assert result.status == "failed"
-    assert result.error == f"{output}/a.h5: was made with other settings ({told}); --overwrite makes it again"
-    assert set(times(output).values()) == {1}
+    assert result.error.startswith(f"{path}: ")
+    assert result.error.endswith(words)
+    assert checksums(output) == before
 
 
 @pytest.mark.parametrize("same_size", [False, True])
@@ -215,31 +227,15 @@ def test_a_store_of_another_video_gives_a_one_line_error(
     assert result.error == f"{output}/a.h5: was made from another file than {video}; --overwrite makes it again"
 
 
-@pytest.mark.parametrize("content", [b"", b"text", None])
-def test_a_damaged_store_gives_a_one_line_error(library: Path, output: Path, content: bytes | None) -> None:
-    path = output / "a.h5"
-    path.write_bytes(path.read_bytes()[:3000] if content is None else content)
-    results = extract(library, output=output)
-    assert statuses(results) == {"a": "failed", "b": "kept", "c": "kept", "d": "kept"}
-    assert results[0].error.startswith(f"{path}: ")
-    assert results[0].error.endswith("run `bassl extract-keyframes --overwrite` on its video")
-
-
-def test_overwrite_makes_all_stores_again(library: Path, stores: Path, output: Path) -> None:
+def test_overwrite_makes_stores_again_except_of_a_video_that_became_unreadable(
+    library: Path, stores: Path, output: Path, tmp_path: Path
+) -> None:
     (output / "a.h5").write_bytes(b"text")
-    results = extract(library / "a.mp4", library / "b.mp4", output=output, overwrite=True)
-    assert statuses(results) == {"a": "done", "b": "done"}
+    (tmp_path / "c.mp4").write_bytes(b"text")
+    results = extract(library / "a.mp4", library / "b.mp4", tmp_path / "c.mp4", output=output, overwrite=True)
+    assert statuses(results) == {"a": "done", "b": "done", "c": "failed"}
     assert checksums(output) == checksums(stores)
     assert [name for name, time in times(output).items() if time == 1] == ["c.h5", "d.h5"]
-
-
-def test_overwrite_keeps_the_old_store_if_the_video_became_unreadable(
-    library: Path, output: Path, tmp_path: Path
-) -> None:
-    before = checksums(output)
-    (tmp_path / "a.mp4").write_bytes(b"text")
-    assert statuses(extract(tmp_path / "a.mp4", output=output, overwrite=True)) == {"a": "failed"}
-    assert checksums(output) == before
 
 
 # --- what goes wrong --------------------------------------------------------------------------------------------------
@@ -310,14 +306,8 @@ def test_a_full_disk_gives_one_line_per_video(library: Path, tmp_path: Path) -> 
         f"results = stage.extract_keyframes([{str(library)!r}], output='out')\n"
         "print(*[result.error for result in results], sep='\\n')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [sys.executable, "-c", program]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert done.stdout.splitlines() == [f"out/{name}.h5: cannot be written (file too large)" for name in NAMES]
     assert list((tmp_path / "out").iterdir()) == []
@@ -350,14 +340,11 @@ def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(
     assert {path.name for path in tmp_path.iterdir()} == {"file", "empty"}
 
 
-def test_a_pipe_is_one_video_that_fails(library: Path, tmp_path: Path) -> None:
+def test_a_pipe_is_one_video_that_fails_and_no_inputs_give_no_results(library: Path, tmp_path: Path) -> None:
     os.mkfifo(pipe := tmp_path / "pipe.mp4")
     failed, done = extract(pipe, library / "a.mp4", output=tmp_path / "out")[::-1]
     assert (failed.status, done.status) == ("failed", "done")
     assert failed.error.startswith(f"{pipe}: is a pipe")
-
-
-def test_no_inputs_give_no_results(tmp_path: Path) -> None:
     assert extract(output=tmp_path) == []
 
 

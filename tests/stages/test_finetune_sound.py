@@ -66,12 +66,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (folder / "labels" / f"{name}.csv").write_text("\n".join(["start,end", *rows]))
     (folder / "splits.json").write_text(json.dumps(SPLITS))
     extract_keyframes([folder / "videos"], output=folder / "keyframes", keyframes=1, jobs=1)
-    build_index(
-        [folder / "keyframes"],
-        output=folder / "index.h5",
-        labels=(folder / "labels",),
-        split=folder / "splits.json",
-    )
+    places = {"output": folder / "index.h5", "labels": (folder / "labels",), "split": folder / "splits.json"}
+    build_index([folder / "keyframes"], **places)
     extract_sound([folder / "videos"], index=folder / "index.h5", output=folder / "sound", jobs=1)
     return folder
 
@@ -91,11 +87,13 @@ def run(settings: FinetuneSettings) -> Path:
     return settings.run.output
 
 
+def scoring_with(settings: FinetuneSettings, sound: Path | None) -> ScoreSettings:
+    features = settings.feature_folder
+    return with_options(ScoreSettings, index=settings.data.index, features=features, sound=sound, device="cpu")
+
+
 def test_a_model_with_sound_finds_scenes_that_only_sound_marks(run: Path, settings: FinetuneSettings) -> None:
-    assert settings.sound is not None
-    scoring = with_options(
-        ScoreSettings, index=settings.data.index, features=settings.feature_folder, sound=settings.sound, device="cpu"
-    )
+    scoring = scoring_with(settings, settings.sound)
     heard = score(run, settings=scoring).measures["ap"].pooled
     with one_thread():
         finetune(settings, sound=None, output=run.parent / "deaf")
@@ -127,13 +125,7 @@ def test_a_video_without_sound_counts_as_silent_with_a_warning(run: Path, tmp_pa
 def test_videos_missing_in_the_sound_store_count_as_silent_and_other_shots_are_refused(
     run: Path, settings: FinetuneSettings, tmp_path: Path
 ) -> None:
-    scoring = with_options(
-        ScoreSettings,
-        index=settings.data.index,
-        features=settings.feature_folder,
-        sound=tmp_path / "some",
-        device="cpu",
-    )
+    scoring = scoring_with(settings, tmp_path / "some")
     tuning = with_options(settings, sound=scoring.sound, output=tmp_path / "run")
     refusal(lambda: score(run, settings=scoring), scoring.sound, "no such folder of sound")
     put_features(scoring.sound, sound.SOUND, {"other": silent(3)}, {"other": 1})

