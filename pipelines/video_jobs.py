@@ -18,6 +18,7 @@ from pipelines.errors import BasslError, UnexpectedError, explain_missing_extra,
 from pipelines.files import os_reason, remove_partials
 from pipelines.processes import Child, Send, cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
+from pipelines.scenes import SceneList
 
 S = TypeVar("S")
 TIMEOUT = 10
@@ -40,6 +41,11 @@ class VideoTask(Generic[S]):
     def result(self, status: Literal["done", "kept"] = "done", **fields: Any) -> VideoResult:
         """The result of the video, with these counts and warnings."""
         return VideoResult(self.video_id, self.video, self.output, status, **fields)
+
+    def result_of(self, scenes: SceneList, **fields: Any) -> VideoResult:
+        """The result of a video with these scenes."""
+        fields |= {"frames": scenes.video.frames, "duration": scenes.video.duration}
+        return self.result(scenes=len(scenes.scenes), shots=len(scenes.shots), **fields)
 
     def failed(self, error: BasslError | str) -> VideoResult:
         """The result of a video that failed."""

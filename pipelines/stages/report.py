@@ -128,14 +128,7 @@ def _write_page(task: VideoTask[ReportSettings], report: ReportVideo) -> VideoRe
     elif not images:
         warnings = (f"{listed.video.path}: {NO_VIDEO}; a page without images",)
     save_page(path, listed, images, video, truth, _page_name(file).removesuffix("html") + "json")
-    return task.result(
-        scenes=len(listed.scenes),
-        shots=len(listed.shots),
-        frames=listed.video.frames,
-        duration=listed.video.duration,
-        warnings=warnings,
-        notes=notes,
-    )
+    return task.result_of(listed, warnings=warnings, notes=notes)
 
 
 def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds, tuple[str, ...]]:

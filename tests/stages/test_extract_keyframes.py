@@ -107,20 +107,11 @@ def test_settings_determine_the_stored_keyframes(library: Path, stores: Path, tm
     assert (recorded["detector_threshold"], recorded["min_shot"]) == (20.0, 0.2)
 
 
-def test_results_report_shots_and_durations(library: Path, stores: Path, tmp_path: Path) -> None:
-    told: list[VideoProgress] = []
-    numbers: list[int] = []
-    settings = with_options(ExtractSettings, output=tmp_path)
-    results = extract_keyframes([library / "b.mp4", library / "a.mp4"], settings, told.append, numbers.append)
-    assert numbers == [2]
-    assert [(r.video_id, r.video, r.output, r.status, r.shots, r.frames, r.error) for r in results] == [
-        ("a", library / "a.mp4", tmp_path / "a.h5", "done", 3, 70, ""),
-        ("b", library / "b.mp4", tmp_path / "b.h5", "done", 3, 80, ""),
-    ]
-    assert results[1].duration == pytest.approx(80 / 12)
-    of_b = [state for state in told if state.video_id == "b"]
-    assert of_b[-1].result == results[1]
-    assert (of_b[-2].done, of_b[-2].frames) == (pytest.approx(80 / 12), 80)
+def test_results_and_progress_count_shots_frames_and_seconds(library: Path, tmp_path: Path) -> None:
+    states: list[VideoProgress] = []
+    (result,) = extract_keyframes(library / "b.mp4", output=tmp_path, progress=states.append)
+    assert (result.shots, result.frames, result.duration) == (3, 80, pytest.approx(80 / 12))
+    assert (states[-2].done, states[-2].frames) == (pytest.approx(80 / 12), 80)
 
 
 # --- the same bytes ---------------------------------------------------------------------------------------------------

@@ -159,13 +159,7 @@ def _predict(model: SceneModel, task: VideoTask[PredictSettings], report: Report
         video_id=task.video_id,
         overwrite=task.overwrite,
     )
-    return task.result(
-        scenes=len(scenes.scenes),
-        shots=len(scenes.shots),
-        frames=scenes.video.frames,
-        duration=scenes.video.duration,
-        warnings=scenes.warnings,
-    )
+    return task.result_of(scenes, warnings=scenes.warnings)
 
 
 def _default_jobs() -> int:
