@@ -114,8 +114,8 @@ NAN, ENDS, SHOTS = float("nan"), np.array([0, 1], np.uint8), np.array([[0, 5], [
         (lambda: evaluate([]), "video"),
         (lambda: recall_within_counts([1, 0], [1, 0], np.full((2, 2), NAN)), "finite"),
         (lambda: VideoScores(ENDS, np.array([0.1]), SHOTS, video="video x"), "video x"),
-        (lambda: VideoScores(ENDS, np.array([0.1, 0.9]), SHOTS, known=np.array([True])), ""),
-        (lambda: VideoScores(ENDS, np.array([0.1, 0.9]), SHOTS, seconds=np.zeros((3, 2))), ""),
+        (lambda: VideoScores(ENDS, np.array([0.1, 0.9]), SHOTS, known=np.array([True])), "2 labels, but an array"),
+        (lambda: VideoScores(ENDS, np.array([0.1, 0.9]), SHOTS, seconds=np.zeros((3, 2))), "2 labels, but an array"),
         (lambda: VideoScores(ENDS, np.array([NAN, NAN]), SHOTS), "NaN"),
     ],
 )

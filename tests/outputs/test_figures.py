@@ -401,7 +401,7 @@ def test_invalid_settings_are_refused_on_construction() -> None:
         "'random'",
         error=ValueError,
     )
-    refusal(lambda: with_options(BoundarySettings, within=-1.0), "tolerance", error=ValueError)
+    refusal(lambda: with_options(BoundarySettings, within=-1.0), "within", error=ValueError)
 
 
 def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp_path: Path) -> None:
