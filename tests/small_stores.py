@@ -57,7 +57,7 @@ def put_store(
 
 
 def put_indexed_stores(folder: Path, lengths: dict[str, int], seed: int = 0) -> Path:
-    """Stores of so many shots each, in `stores`, and an index of them; ``seed`` is that of the first."""
+    """Stores of so many shots each, in `stores`, and an index of them; ``seed`` is the seed of the first."""
     for number, (name, shots) in enumerate(lengths.items(), seed):
         put_store(folder / "stores" / f"{name}.h5", shots, seed=number)
     build_index([folder / "stores"], output=folder / "index.h5", overwrite=True)

@@ -42,7 +42,7 @@ def finetuning(index: Path, output: Path, **options: Any) -> FinetuneSettings:
 
 
 def trained(settings: S, name: str, **options: Any) -> S:
-    """Train with other options in a folder of this name, beside that of the settings; and the settings of this run."""
+    """Train with other options in a folder of this name, beside the settings' own; returns the settings of this run."""
     changed = with_options(settings, output=settings.run.output.with_name(name), **options)
     if isinstance(changed, PretrainSettings):
         pretrain(changed)

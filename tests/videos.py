@@ -197,7 +197,7 @@ def damaged(source: Path, path: Path, start: float = 0.4, end: float = 0.6) -> P
 
 
 def joined(sources: Sequence[Path], path: Path) -> Path:
-    """The bytes of one file after those of another, as some recorders join what they wrote."""
+    """The bytes of one file after the bytes of another, as some recorders join what they wrote."""
     path.write_bytes(b"".join(source.read_bytes() for source in sources))
     return path
 

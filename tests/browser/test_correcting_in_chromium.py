@@ -247,7 +247,7 @@ def test_a_scene_is_cut_at_the_frame_that_is_shown(
         press(page, "c")
         assert ends_shown(page) == [1, 3, 4, 5, 7, 8]
         assert selected(page) == 6
-        assert page.locator(".shot canvas").count() == 1, "its image is that of the player"
+        assert page.locator(".shot canvas").count() == 1, "its image is the player's"
         content = json.loads(saved(page, tmp_path).read_text())
         jsonschema.validate(content, SCHEMA)
         again = read_scene_list(tmp_path / "scenes.json")

@@ -148,7 +148,7 @@ def test_a_last_scene_shorter_than_the_tolerance_is_kept() -> None:
 PART = replace(predicted(shots(105, 110, 120, 130, 140, 145), [1, 3], [0.1, 0.9, 0.2, 0.6, 0.3]), part=True)
 """Of a video of 200 seconds: the part from 105 to 145 seconds, with scene ends at 120 and 140."""
 WHOLE = (0, 40, 104.8, 120.3, 130.1, 145.4, 170, 200)
-"""True scenes; two of their ends are those of the part."""
+"""True scenes; two of their ends are the ends of the part."""
 
 
 def in_frames(*cuts: float) -> VideoAnnotation:

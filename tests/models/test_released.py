@@ -37,7 +37,7 @@ def small(tmp_path: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def resnet() -> nn.Module:
-    """torchvision's ResNet-50 without its classifier, with statistics that are not those of a new one."""
+    """torchvision's ResNet-50 without its classifier, with other statistics than a new one."""
     torch.manual_seed(0)
     network = torchvision.models.resnet50()
     network.fc = nn.Identity()

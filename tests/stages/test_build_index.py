@@ -288,7 +288,7 @@ def test_movienet_labels_on_stores_bring_their_splits() -> None:
     put_shots(MOVIENET, "tt01", [(0, 23), (24, 47), (48, 143), (144, 239)])
     put_labels(MOVIENET, [0, 1, -1], "tt01")
     put_split(MOVIENET, val=["tt01"])
-    # Frames are those of the same file: frames 48 and 144 of 50 a shot.
+    # Frames of the same file: frames 48 and 144 of 50 a shot.
     report = build(put_store("stores/tt01.h5", 5), labels=MOVIENET)
     assert report.index.splits == ("val",)
     assert report.index.label.tolist() == [1, 0, -1, 0, 0]

@@ -116,7 +116,7 @@ def pretrain_on_keyframes(inputs: Inputs, output: Path, pretext: bassl.PretextSe
 
 
 def finetune_on_features(inputs: Inputs, output: Path, **options: Any) -> bassl.FinetuneSettings:
-    """177 labeled shots, in two epochs of ten steps; dropout is that of the network."""
+    """177 labeled shots, in two epochs of ten steps; dropout as the network has it."""
     settings = {
         "index": inputs.labelled,
         "output": output,

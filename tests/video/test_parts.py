@@ -1,4 +1,4 @@
-"""Parts of a video: the frames, shots and keyframes between two times are those of the whole video."""
+"""Parts of a video: the frames, shots and keyframes between two times equal the whole video's."""
 
 from __future__ import annotations
 
