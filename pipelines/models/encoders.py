@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.boundary import BoundaryModel
@@ -17,8 +18,9 @@ from pipelines.models.encoder_options import (
 from pipelines.models.onnx_encoder import BUILT_IN, open_onnx_encoder
 from pipelines.models.opening import open_model
 from pipelines.models.shot_encoder import KEYFRAMES, PREPARATIONS, Preparation, ShotEncoder
-from pipelines.stores.features import JOINED
-from pipelines.stores.index import Index
+
+if TYPE_CHECKING:  # start-up time: h5py, which `bassl predict` does without
+    from pipelines.stores.index import Index
 
 
 def load_encoder(
@@ -124,8 +126,8 @@ def encoder_for(index: Index, named: str | Path | None = None, how: Preparation 
     the index names, or else the default encoder. ``how`` is as for :func:`load_encoder`. Raises BasslError if a named
     encoder cannot be loaded.
     """
-    if named is None and index.features:
-        return JOINED.join(index.features)
+    if named is None and index.encoder:
+        return index.encoder
     named = named or DEFAULT_ENCODER
     if isinstance(named, str) and named != DEFAULT_ENCODER and not is_published(named):
         return named

@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
 from pipelines.stores.hdf5 import create_store, open_store
-from pipelines.stores.index import Index
+from pipelines.stores.index import JOINED, Index
 from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.inputs import safe_id
 
@@ -234,10 +234,7 @@ def features_of(index: Index, stores: Sequence[Path], used: Sequence[int] | None
         for number, values in features.items():
             colour.setdefault(number, np.broadcast_to(unknown, (len(values), bins)))
         hues = ShotRows(index.first_row, colour)
-    return IndexedFeatures(" + ".join(in_order), ShotRows(index.first_row, features), hues)
-
-
-JOINED = " + "  # between the encoder ids of features that come from several stores
+    return IndexedFeatures(JOINED.join(in_order), ShotRows(index.first_row, features), hues)
 
 
 def is_store(path: Path) -> bool:

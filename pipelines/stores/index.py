@@ -44,6 +44,7 @@ from pipelines.stores.hdf5 import create_store, open_store, read_array, read_jso
 SCHEMA = "bassl.index"
 VERSION = 1
 NO_LABEL = -128
+JOINED = " + "  # between the encoder ids of features that come from several stores
 ASSUMED_FRAME_RATE = 25.0  # if a file has none: European television's, as in most videos of BBC and OVSD
 MAX_FRAME = 2**31 - 1
 _REMEDY = "run `bassl build-index --overwrite`"
@@ -117,6 +118,11 @@ class Index:
         times = self.times(video, frame_rate or ASSUMED_FRAME_RATE)
         assert times is not None
         return times[:, 1] - times[:, 0]
+
+    @property
+    def encoder(self) -> str:
+        """The ids of the encoders of its features, joined; empty if it names none."""
+        return JOINED.join(self.features)
 
     @property
     def shots_crc32(self) -> int:

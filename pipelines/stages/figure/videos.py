@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, StoreError, count
 from pipelines.models.encoders import encoder_for
-from pipelines.stores.features import JOINED, find_features, having, is_store
-from pipelines.stores.index import Index, read_index
+from pipelines.stores.features import find_features, having, is_store
+from pipelines.stores.index import JOINED, Index, read_index
 
 _IMAGE_WIDTH = 200  # pixels: enough for one of sixteen shots in print
 
