@@ -681,3 +681,10 @@ def test_importing_the_library_loads_nothing_heavy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(__file__).parents[2], check=True
     )
     assert run.stdout == "set()\n"
+
+
+def test_predicting_with_the_built_in_model_imports_neither_torch_nor_hdf5(video: Path) -> None:
+    heavy = {"torch", "h5py", "sklearn", "pandas", "matplotlib", "scenedetect"}
+    code = f"import sys, bassl; bassl.predict({str(video)!r}); print({heavy} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"
