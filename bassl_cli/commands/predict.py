@@ -39,8 +39,8 @@ class Files:
     """Also make a page of the scenes, as bassl report; for several videos also an index.html."""
 
     def __post_init__(self) -> None:
-        if self.to not in (None, *FORMATS):
-            raise ValueError(f"'{self.to}' is not a format; there are {', '.join(FORMATS)}")
+        if self.to is not None:
+            ExportSettings(self.to)  # refuses an unknown format
 
 
 @with_settings(metavars={"storyboard": "FILE.png", "to": "FORMAT", "shots": "FILE", "model": "RUN"})
