@@ -18,7 +18,7 @@ from pipelines.progress import (
 )
 from pipelines.scenes import (
     Scene as Scene,
-    SceneList as SceneList,
+    SceneData as SceneData,
     Shot as Shot,
     Transition as Transition,
     VideoFacts as VideoFacts,
@@ -93,6 +93,7 @@ from pipelines.stages.reproduce import (
     reproduce as reproduce,
 )
 from pipelines.stages.save_images import SavedImage as SavedImage, save_images as save_images
+from pipelines.stages.scene_list import SceneList as SceneList
 from pipelines.stages.score import (
     Comparison as Comparison,
     ScoreResult as ScoreResult,

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from pipelines.errors import BasslError, count as count, printable
 from pipelines.progress import ReportProgress, ReportVideo, TrainingProgress, VideoProgress, VideoResult
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneData
 
 out = Console(emoji=False, highlight=False)
 err = Console(stderr=True, emoji=False, highlight=False)
@@ -269,7 +269,7 @@ def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None
         yield show
 
 
-def show_scenes(result: SceneList) -> None:
+def show_scenes(result: SceneData) -> None:
     """A table of scenes on stdout."""
     rows = []
     for scene in result.scenes:

@@ -99,7 +99,7 @@ class Scene:
 
 
 @dataclass(frozen=True)
-class SceneList:
+class SceneData:
     """The scenes of a video, with its shots, settings and facts."""
 
     video: VideoFacts

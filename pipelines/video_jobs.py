@@ -18,7 +18,7 @@ from pipelines.errors import BasslError, UnexpectedError, explain_missing_extra,
 from pipelines.files import os_reason, remove_partials
 from pipelines.processes import Child, Send, cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneData
 
 S = TypeVar("S")
 TIMEOUT = 10
@@ -42,7 +42,7 @@ class VideoTask(Generic[S]):
         """The result of the video, with these counts and warnings."""
         return VideoResult(self.video_id, self.video, self.output, status, **fields)
 
-    def result_of(self, scenes: SceneList, **fields: Any) -> VideoResult:
+    def result_of(self, scenes: SceneData, **fields: Any) -> VideoResult:
         """The result of a video with these scenes."""
         fields |= {"frames": scenes.video.frames, "duration": scenes.video.duration}
         return self.result(scenes=len(scenes.scenes), shots=len(scenes.shots), **fields)

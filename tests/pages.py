@@ -10,7 +10,7 @@ import numpy as np
 
 from pipelines.models.scene_ends import choose_scene_ends
 from pipelines.outputs.page.thumbnails import encode_thumbnail
-from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
+from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots
 from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
 from tests import videos
@@ -46,17 +46,17 @@ class Elements(HTMLParser):
 
 def grouped(
     shots: Sequence[Shot], facts: VideoFacts, threshold: float = 0.5, min_scene: float = 0.0, **settings: object
-) -> SceneList:
+) -> SceneData:
     """The scenes that `bassl predict` makes of scored shots."""
     scores, ends = np.array([shot.score for shot in shots]), np.array([shot.end for shot in shots])
     chosen = choose_scene_ends(scores, ends, threshold, min_scene)
     told = {"bassl": "0.1.0", "threshold": threshold, "min_scene": min_scene, "scenes": None, **settings}
-    return SceneList(facts, told, tuple(shots), group_shots(shots, chosen))
+    return SceneData(facts, told, tuple(shots), group_shots(shots, chosen))
 
 
 def rendered(
     path: Path, rate: float = 24, times: Sequence[float] | None = None, sound_seconds: float = 0.0
-) -> tuple[SceneList, list[bytes]]:
+) -> tuple[SceneData, list[bytes]]:
     """Write a video of five seconds in eight shots; its scenes, and a picture of each shot."""
     videos.write_video(path, videos.images(120, CUTS, 320, 180), rate, times=times, sound_seconds=sound_seconds)
     cuts = path.with_suffix(".cuts")
@@ -70,7 +70,7 @@ def rendered(
     return grouped(shots, reader.facts), [encode_thumbnail(shot.keyframes[0]) for shot in found]
 
 
-def invented(shots: int, seed: int = 0, name: str = "long.mp4") -> SceneList:
+def invented(shots: int, seed: int = 0, name: str = "long.mp4") -> SceneData:
     """A video that does not exist, of shots of a few seconds."""
     rng = np.random.default_rng(seed)
     starts = np.concatenate([[0], rng.integers(20, 150, shots).cumsum()]).tolist()

@@ -14,7 +14,7 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.crn import TransformerBoundary
 from pipelines.models.networks import CRNSettings
-from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
+from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots
 from pipelines.stages.build_index import build_index
 
 WIDTH = 8
@@ -69,14 +69,14 @@ def put_pretrained(path: Path, head: str = "head_pp") -> Path:
 
 def scene_list(
     cuts: Sequence[float], ends: Sequence[int], scores: Sequence[float], name: str = "video.mp4"
-) -> SceneList:
+) -> SceneData:
     """A result of `bassl predict`: shots between cuts (in seconds, at 25 frames per second), and where scenes end."""
     shots = tuple(
         Shot(i, round(25 * start), round(25 * end), float(start), float(end), score)
         for i, (start, end, score) in enumerate(zip(cuts[:-1], cuts[1:], scores, strict=True))
     )
     facts = VideoFacts(name, 64, 36, float(cuts[-1]), round(25 * cuts[-1]), 25.0)
-    return SceneList(facts, {}, shots, group_shots(shots, [*ends, len(shots) - 1]))
+    return SceneData(facts, {}, shots, group_shots(shots, [*ends, len(shots) - 1]))
 
 
 def put_scenes(path: Path, ends: Sequence[int] = (1, 3), scores: Sequence[float] = (0.1, 0.9, 0.2, 0.6, 0.3)) -> Path:

@@ -13,7 +13,7 @@ import pytest
 
 from pipelines.datasets.scene_files import read_scene_list, with_video
 from pipelines.errors import BasslError
-from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots, timecode
+from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots, timecode
 from pipelines.video.inputs import fingerprint
 from tests.scenes_schema import SCHEMA
 
@@ -25,9 +25,9 @@ def shots_of(scores: tuple[float, ...] = SCORES) -> tuple[Shot, ...]:
     return tuple(Shot(i, 50 * i, 50 * i + 50, 2.0 * i, 2.0 * i + 2, score) for i, score in enumerate(scores))
 
 
-def scene_list(ends: tuple[int, ...] = (1, 3, 4)) -> SceneList:
+def scene_list(ends: tuple[int, ...] = (1, 3, 4)) -> SceneData:
     facts = VideoFacts("movie.mp4", 640, 360, 10.0, 250, 25.0)
-    return SceneList(facts, {"bassl": "0.1.0"}, shots_of(), group_shots(shots_of(), ends))
+    return SceneData(facts, {"bassl": "0.1.0"}, shots_of(), group_shots(shots_of(), ends))
 
 
 def test_scenes_cover_the_video_without_gap() -> None:

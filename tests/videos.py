@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from pipelines.scenes import SceneList, Shot, group_shots
+from pipelines.scenes import SceneData, Shot, group_shots
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.frames import RGBImage
 
@@ -219,14 +219,14 @@ def timed(path: Path) -> tuple[list[float], VideoDecoder]:
         return [time for _, time, _ in video.frames()], video
 
 
-def scenes_of(path: Path, cuts: tuple[int, ...] = CUTS) -> SceneList:
+def scenes_of(path: Path, cuts: tuple[int, ...] = CUTS) -> SceneData:
     """Scenes that begin at ``cuts``, with the times that decoding gives."""
     times, video = timed(path)
     facts = video.facts
     borders = [0, *cuts, facts.frames]
     at = [*times, facts.duration]
     shots = tuple(Shot(i, a, b, at[a], at[b], 0.5) for i, (a, b) in enumerate(pairwise(borders)))
-    return SceneList(facts, {}, shots, group_shots(shots, range(len(shots))))
+    return SceneData(facts, {}, shots, group_shots(shots, range(len(shots))))
 
 
 def _texture(rng: np.random.Generator, width: int, height: int) -> RGBImage:

@@ -13,7 +13,7 @@ from bassl_cli.options import SCENES, leave_out_exports, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import STDIO
 from pipelines.outputs.names import check_several
-from pipelines.scenes import SceneList, timecode
+from pipelines.scenes import SceneData, timecode
 from pipelines.stages.settings import Clip, SplitSettings
 from pipelines.video.inputs import listed_id, video_at
 
@@ -91,7 +91,7 @@ def split(
         raise typer.Exit(1)
 
 
-def _read(video: Path | None, file: Path) -> tuple[Path, SceneList]:
+def _read(video: Path | None, file: Path) -> tuple[Path, SceneData]:
     """The scenes of a file, and their video: ``video``, or the video at the path in the file."""
     if file != STDIO and not file.exists():
         raise BasslError(f"{file}: no such file; make it with: bassl predict {video or 'VIDEO'} -o {file}")

@@ -31,7 +31,7 @@ from pipelines.scenes import (
     SCHEMA_VERSION,
     TRANSITIONS,
     Scene,
-    SceneList,
+    SceneData,
     Shot,
     Transition,
     VideoFacts,
@@ -242,7 +242,7 @@ _KINDS = {name: kind_of(hint)[0] for name, hint in get_type_hints(VideoFacts).it
 _MOST = {"sound_tracks": 512, "sound_channels": 512, "sound_rate": MAX_POSITION}
 
 
-def read_scene_list(path: Path | str) -> SceneList:
+def read_scene_list(path: Path | str) -> SceneData:
     """Read a ``scenes.json``, version 1. The path of its video is the file with its fingerprint, searched for at its
     relative and absolute path; if there is none, the path in the file.
 
@@ -256,10 +256,10 @@ def read_scene_list(path: Path | str) -> SceneList:
     video = _video(content["video"], path)
     shots = tuple(_shot(i, entry, path) for i, entry in enumerate(content["shots"]))
     scenes = tuple(_scene(m, entry, path) for m, entry in enumerate(content["scenes"]))
-    return SceneList(video, settings, shots, scenes)
+    return SceneData(video, settings, shots, scenes)
 
 
-def with_video(scenes: SceneList, video: Path | None) -> SceneList:
+def with_video(scenes: SceneData, video: Path | None) -> SceneData:
     """The scenes with the path and fingerprint of ``video``, or unchanged if it is None. Raises VideoError if there is
     no such file."""
     if video is None:

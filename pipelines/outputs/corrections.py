@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 from pathlib import Path
 
 from pipelines.errors import BasslError, DatasetError, StoreError
-from pipelines.scenes import SceneList, VideoFacts
+from pipelines.scenes import SceneData, VideoFacts
 from pipelines.settings import Grouping
 
 
@@ -34,7 +34,7 @@ def check_replaceable(
         raise StoreError(f"{path}: contains the scenes of another video, not of {video}; {remedy}")
 
 
-def _is_corrected(existing: SceneList, names: Collection[str]) -> bool:
+def _is_corrected(existing: SceneData, names: Collection[str]) -> bool:
     """Whether scenes were named by hand, or do not follow from the scores, as after an edit of the file."""
     from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
 

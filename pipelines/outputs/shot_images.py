@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:  # start-up time: numpy
-    from pipelines.scenes import SceneList
+    from pipelines.scenes import SceneData
     from pipelines.video.shots import KeyframedShot
 
 
@@ -25,7 +25,7 @@ class ShotImages:
 
             self._thumbnails.append(encode_thumbnail(shot.keyframes[len(shot.keyframes) // 2]))
 
-    def save(self, result: SceneList, video: Path, output: Path) -> None:
+    def save(self, result: SceneData, video: Path, output: Path) -> None:
         """Write the storyboard and the page, if they have a path. The page plays ``video``, and saves corrected scenes
         under the name of ``output``, the ``scenes.json``. Raises BasslError if one cannot be written."""
         if self._board is not None:

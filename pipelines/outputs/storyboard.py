@@ -11,7 +11,7 @@ from PIL import Image, ImageDraw, ImageFont
 
 from pipelines.errors import BasslError, count
 from pipelines.files import write_atomically
-from pipelines.scenes import Scene, SceneList
+from pipelines.scenes import Scene, SceneData
 
 _COLUMNS = 8
 _MAX_ROWS = 3
@@ -22,7 +22,7 @@ _PAPER, _BAND, _INK, _FAINT = "#f7f6f3", "#ffffff", "#22262b", "#7a828c"
 _ACCENTS = ("#3b6ea5", "#b5651d", "#4f8a5b", "#8a4f7d", "#a03c3c", "#5b6b7a")
 
 
-def save_storyboard(path: Path, result: SceneList, images: Sequence[bytes]) -> None:
+def save_storyboard(path: Path, result: SceneData, images: Sequence[bytes]) -> None:
     """Draw the scenes as a PNG. ``images``: one per shot, by
     :func:`pipelines.outputs.page.thumbnails.encode_thumbnail`; of scenes with many shots an even selection is shown.
     Raises BasslError if the path cannot be written."""

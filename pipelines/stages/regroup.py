@@ -13,12 +13,12 @@ from pipelines.models.scene_ends import choose_scenes
 from pipelines.options import with_options
 from pipelines.outputs.corrections import check_replaceable
 from pipelines.outputs.exports import is_scenes_json
-from pipelines.scenes import DROP_SHORT_ALONE, SceneList
+from pipelines.scenes import DROP_SHORT_ALONE, SceneData
 from pipelines.settings import GROUPING
 from pipelines.stages.settings import RegroupSettings, regrouped_path
 
 
-def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings(), **options: Any) -> SceneList:
+def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings(), **options: Any) -> SceneData:
     """Choose scene ends again, as `predict` would with these settings, and write the result.
 
     Names of scenes that have the same shots as before are kept.

@@ -19,7 +19,7 @@ from pipelines.options import with_options
 from pipelines.outputs.page import TrueEnds, save_index, save_page
 from pipelines.outputs.page.thumbnails import encode_thumbnail
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
-from pipelines.scenes import NO_VIDEO, SceneList
+from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.stages.score import score
 from pipelines.stages.settings import ReportSettings
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
@@ -153,7 +153,7 @@ def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds,
     )
 
 
-def _stored_images(listed: SceneList, stores: Path) -> list[bytes]:
+def _stored_images(listed: SceneData, stores: Path) -> list[bytes]:
     """The middle keyframe of each shot from the video's store; [] if there is no store with these shots."""
     path = stores / f"{listed_id(listed.video, PureWindowsPath(listed.video.path))}.h5"
     if not path.is_file():
@@ -170,7 +170,7 @@ def _stored_images(listed: SceneList, stores: Path) -> list[bytes]:
 
 
 def _video_images(
-    task: VideoTask[ReportSettings], listed: SceneList, video: Path, report: ReportVideo
+    task: VideoTask[ReportSettings], listed: SceneData, video: Path, report: ReportVideo
 ) -> tuple[list[bytes], tuple[str, ...]]:
     """The middle frame of each shot, read from the video, and the warnings of its reader."""
     images, ranges = [], []

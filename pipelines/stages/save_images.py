@@ -17,7 +17,7 @@ from pipelines.outputs.exports.lists import thumbnails_vtt
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import file_names, padded_number
 from pipelines.progress import ReportProgress
-from pipelines.scenes import NO_VIDEO, SceneList, Shot, timecode
+from pipelines.scenes import NO_VIDEO, SceneData, Shot, timecode
 from pipelines.stages.settings import LONGEST, ImageSettings
 from pipelines.video.decoding import check_same_video
 from pipelines.video.inputs import listed_id, video_at
@@ -95,7 +95,7 @@ def save_images(
     return tuple(saved)
 
 
-def _names(scenes: SceneList, settings: ImageSettings, name: str, stills: Sequence[_Still]) -> list[str]:
+def _names(scenes: SceneData, settings: ImageSettings, name: str, stills: Sequence[_Still]) -> list[str]:
     """The names of the files: of each image, or of a sprite and its WebVTT file."""
     if settings.sprite:
         (sprite,) = file_names(settings.template, [{"VIDEO_NAME": name}], "", "")
@@ -132,7 +132,7 @@ def _layout(
     return size, [(i % columns * width, i // columns * height, width, height) for i in range(images)]
 
 
-def _stills(scenes: SceneList, settings: ImageSettings) -> Iterator[_Still]:
+def _stills(scenes: SceneData, settings: ImageSettings) -> Iterator[_Still]:
     """The images, in order of time."""
     for scene in scenes.scenes:
         shots = scenes.shots[scene.start_shot : scene.end_shot]
@@ -152,7 +152,7 @@ def _stills(scenes: SceneList, settings: ImageSettings) -> Iterator[_Still]:
                     place -= end - start
 
 
-def _clear_frames(scenes: SceneList, shot: Shot) -> tuple[int, int]:
+def _clear_frames(scenes: SceneData, shot: Shot) -> tuple[int, int]:
     """The frames of a shot that are not in a transition nor next to a cut."""
     before = scenes.shots[shot.index - 1].transition if shot.index else None
     start = shot.start_frame if before is None else max(before.end_frame, shot.start_frame)

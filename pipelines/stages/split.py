@@ -15,7 +15,7 @@ from pipelines.options import with_options
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import file_names, padded_number
 from pipelines.progress import ReportProgress
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneData
 from pipelines.stages.settings import Clip, SplitSettings
 from pipelines.video import cutting, decoding
 from pipelines.video.inputs import listed_id
@@ -23,7 +23,7 @@ from pipelines.video.inputs import listed_id
 
 def split(
     video: Path | str,
-    scenes: SceneList,
+    scenes: SceneData,
     settings: SplitSettings = SplitSettings(),
     progress: ReportProgress | None = None,
     **options: Any,
@@ -77,7 +77,7 @@ def split(
 
 def write_chapters(
     video: Path | str,
-    scenes: SceneList,
+    scenes: SceneData,
     settings: SplitSettings = SplitSettings(),
     progress: ReportProgress | None = None,
     **options: Any,

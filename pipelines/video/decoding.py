@@ -18,7 +18,7 @@ from av.video.stream import VideoStream
 from pipelines.errors import VideoError
 from pipelines.files import is_file
 from pipelines.processes import cores
-from pipelines.scenes import SceneList, VideoFacts
+from pipelines.scenes import SceneData, VideoFacts
 from pipelines.video.clock import CLOCK_NOISE, SAME_TIME, FrameClock
 from pipelines.video.containers import (
     WRONG_CLOCK,
@@ -317,7 +317,7 @@ def first_time(video: Path, consequence: str) -> Fraction:
     raise VideoError(f"{video}: has frames without timestamps, {consequence}")
 
 
-def check_same_video(video: Path, scenes: SceneList) -> None:
+def check_same_video(video: Path, scenes: SceneData) -> None:
     """Check that a file is the video of some scenes, by its fingerprint or else by its declared length.
 
     Raises:
@@ -343,7 +343,7 @@ def declared_length(video: Path) -> float | None:
     return length
 
 
-def check_length(video: Path, length: float, scenes: SceneList) -> None:
+def check_length(video: Path, length: float, scenes: SceneData) -> None:
     """Raises VideoError if a video of ``length`` seconds is not the scenes' video, or is shorter than their part."""
     expected = scenes.video.duration
     difference = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)

@@ -15,7 +15,7 @@ from PIL import Image
 from playwright.sync_api import Browser, Locator, Page
 
 from pipelines.outputs.page import save_page
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneData
 from tests import pages, videos
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
@@ -29,7 +29,7 @@ class Made:
     """A page's file with what it was made of."""
 
     path: Path
-    scenes: SceneList
+    scenes: SceneData
     video: Path | None = None
 
 
@@ -62,7 +62,7 @@ def opened(browser: Browser, path: Path, **options: object) -> Iterator[Opened]:
 
 
 @contextmanager
-def opened_page(browser: Browser, folder: Path, scenes: SceneList, *arguments: Any, **options: Any) -> Iterator[Opened]:
+def opened_page(browser: Browser, folder: Path, scenes: SceneData, *arguments: Any, **options: Any) -> Iterator[Opened]:
     """The page of some scenes, saved as `save_page` does, and opened."""
     save_page(folder / "page.html", scenes, *arguments, **options)
     with opened(browser, folder / "page.html") as seen:
@@ -70,7 +70,7 @@ def opened_page(browser: Browser, folder: Path, scenes: SceneList, *arguments: A
 
 
 @contextmanager
-def opened_video(browser: Browser, folder: Path, *rendering: Any) -> Iterator[tuple[SceneList, Opened]]:
+def opened_video(browser: Browser, folder: Path, *rendering: Any) -> Iterator[tuple[SceneData, Opened]]:
     """The page of a video, drawn as `pages.rendered` does, once the player has its first frame."""
     scenes, images = pages.rendered(folder / "video.mp4", *rendering)
     with opened_page(browser, folder, scenes, images, folder / "video.mp4") as seen:

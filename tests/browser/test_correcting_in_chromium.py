@@ -16,7 +16,7 @@ from playwright.sync_api import Browser, Page, expect
 from pipelines.datasets.scene_files import read_scene_list
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.page import save_page
-from pipelines.scenes import SceneList, Shot, Transition, without_short
+from pipelines.scenes import SceneData, Shot, Transition, without_short
 from pipelines.stages.regroup import regroup
 from pipelines.stages.report import report
 from tests import pages
@@ -535,7 +535,7 @@ def test_without_browser_storage_the_page_warns_before_closing(view: Page) -> No
 # --- CSV and EDL ----------------------------------------------------------------------------------------------------
 
 
-def at_rate(rate: Fraction, steady: bool = True) -> SceneList:
+def at_rate(rate: Fraction, steady: bool = True) -> SceneData:
     """Two hundred shots at a frame rate; unless ``steady`` the second half of the video is slower."""
     rng = np.random.default_rng(7)
     frames = np.concatenate([[0], rng.integers(5, 4000, 200).cumsum()]).tolist()

@@ -10,7 +10,7 @@ from fractions import Fraction
 from hypothesis import strategies as st
 
 from pipelines.outputs.exports import FORMATS
-from pipelines.scenes import SceneList, Shot, VideoFacts, group_shots
+from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots
 
 VIDEO_23 = Fraction(24000, 1001)
 NTSC = Fraction(30000, 1001)
@@ -23,7 +23,7 @@ def scene_list(
     rate: Fraction | float = Fraction(25),
     times: Sequence[float] | None = None,
     path: str = "/videos/video.mp4",
-) -> SceneList:
+) -> SceneData:
     """Shots of so many frames; ``ends``: those that end scenes, None: each; ``times``: of each frame and the end."""
     starts = [sum(lengths[:i]) for i in range(len(lengths) + 1)]
     at = [round(float(frame / rate), 6) if times is None else times[frame] for frame in starts]
@@ -31,16 +31,16 @@ def scene_list(
         Shot(i, starts[i], starts[i + 1], at[i], at[i + 1], round(0.1 + i % 9 / 10, 3)) for i in range(len(lengths))
     )
     facts = VideoFacts(path, 640, 360, at[-1], starts[-1], float(rate))
-    return SceneList(facts, {"bassl": "0.1.0"}, shots, group_shots(shots, range(len(shots)) if ends is None else ends))
+    return SceneData(facts, {"bassl": "0.1.0"}, shots, group_shots(shots, range(len(shots)) if ends is None else ends))
 
 
-def named(scenes: SceneList, *names: str) -> SceneList:
+def named(scenes: SceneData, *names: str) -> SceneData:
     given = tuple(replace(scene, name=name) for scene, name in zip(scenes.scenes, names, strict=True))
     return replace(scenes, scenes=given)
 
 
 @st.composite
-def steady_videos(draw: st.DrawFn) -> tuple[SceneList, Fraction]:
+def steady_videos(draw: st.DrawFn) -> tuple[SceneData, Fraction]:
     """Videos of a constant rate, some of them hours long."""
     rate = draw(st.sampled_from(RATES))
     lengths = draw(st.lists(st.integers(1, 3000) | st.integers(100_000, 400_000), min_size=1, max_size=12))
@@ -49,7 +49,7 @@ def steady_videos(draw: st.DrawFn) -> tuple[SceneList, Fraction]:
 
 
 @st.composite
-def unsteady_videos(draw: st.DrawFn) -> SceneList:
+def unsteady_videos(draw: st.DrawFn) -> SceneData:
     """Videos in which each frame is shown for another time."""
     lengths = draw(st.lists(st.integers(1, 40), min_size=2, max_size=8))
     steps = draw(st.lists(st.integers(17, 400), min_size=sum(lengths), max_size=sum(lengths)))
@@ -60,7 +60,7 @@ def unsteady_videos(draw: st.DrawFn) -> SceneList:
     return scene_list(lengths, ends, sum(lengths) / times[-1], times)
 
 
-def content(scenes: SceneList, name: str, shots: bool = False) -> str:
+def content(scenes: SceneData, name: str, shots: bool = False) -> str:
     """The text of an export."""
     return FORMATS[name].content(scenes, shots)
 

@@ -23,7 +23,7 @@ from pipelines.errors import BasslError, VideoError
 from pipelines.outputs.exports import FORMATS, check_extension, export, format_of, save
 from pipelines.outputs.exports.segments import one_line, segments_of
 from pipelines.outputs.exports.timeline import edit_rate, timecode_base, timeline_of
-from pipelines.scenes import SceneList, Transition
+from pipelines.scenes import SceneData, Transition
 from tests import videos
 from tests.outputs.exporting import (
     NTSC,
@@ -184,11 +184,11 @@ TIMED: dict[str, tuple[float, Callable[[str], list[tuple[float, float]]]]] = {
 }
 
 
-def frames_of(scenes: SceneList, shots: bool) -> Ranges:
+def frames_of(scenes: SceneData, shots: bool) -> Ranges:
     return [(item.start_frame, item.end_frame) for item in (scenes.shots if shots else scenes.scenes)]
 
 
-def times_of(scenes: SceneList, shots: bool) -> list[tuple[float, float]]:
+def times_of(scenes: SceneData, shots: bool) -> list[tuple[float, float]]:
     return [(item.start, item.end) for item in (scenes.shots if shots else scenes.scenes)]
 
 
@@ -199,7 +199,7 @@ def times_of(scenes: SceneList, shots: bool) -> list[tuple[float, float]]:
 @settings(max_examples=25, deadline=None)
 @given(video=steady_videos())
 def test_at_a_constant_rate_every_format_has_the_frames_that_were_counted(
-    name: str, video: tuple[SceneList, Fraction]
+    name: str, video: tuple[SceneData, Fraction]
 ) -> None:
     scenes, rate = video
     read = (COUNTED | PLACED)[name]
@@ -210,7 +210,7 @@ def test_at_a_constant_rate_every_format_has_the_frames_that_were_counted(
 @pytest.mark.parametrize("name", TIMED)
 @settings(max_examples=25, deadline=None)
 @given(video=steady_videos())
-def test_times_are_those_of_scenes_json_and_name_the_same_frames(name: str, video: tuple[SceneList, Fraction]) -> None:
+def test_times_are_those_of_scenes_json_and_name_the_same_frames(name: str, video: tuple[SceneData, Fraction]) -> None:
     scenes, rate = video
     tolerance, read = TIMED[name]
     for shots in (False, True):
@@ -222,7 +222,7 @@ def test_times_are_those_of_scenes_json_and_name_the_same_frames(name: str, vide
 @pytest.mark.parametrize("name", [*COUNTED, *PLACED])
 @settings(max_examples=25, deadline=None)
 @given(scenes=unsteady_videos())
-def test_with_a_variable_rate_lists_count_frames_and_timelines_use_times(name: str, scenes: SceneList) -> None:
+def test_with_a_variable_rate_lists_count_frames_and_timelines_use_times(name: str, scenes: SceneData) -> None:
     rate = edit_rate(scenes.video.frame_rate)
     for shots in (False, True):
         actual = (COUNTED | PLACED)[name](content(scenes, name, shots), rate)
@@ -242,7 +242,7 @@ def test_with_a_variable_rate_lists_count_frames_and_timelines_use_times(name: s
 @pytest.mark.parametrize("name", TIMED)
 @settings(max_examples=25, deadline=None)
 @given(scenes=unsteady_videos())
-def test_with_a_variable_rate_times_are_the_timestamps(name: str, scenes: SceneList) -> None:
+def test_with_a_variable_rate_times_are_the_timestamps(name: str, scenes: SceneData) -> None:
     tolerance, read = TIMED[name]
     assert read(content(scenes, name)) == [pytest.approx(t, abs=tolerance + 1e-9) for t in times_of(scenes, False)]
 

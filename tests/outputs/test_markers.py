@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 
 from pipelines.outputs.exports import FORMATS, export
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneData
 from tests import videos
 from tests.outputs.exporting import NTSC, VIDEO_23, content, edl_frame, named, scene_list, steady_videos
 
@@ -88,7 +88,7 @@ READERS: dict[str, Callable[[str, Fraction], list[int]]] = {
 @pytest.mark.parametrize("name", READERS)
 @settings(max_examples=25, deadline=None)
 @given(video=steady_videos())
-def test_a_marker_is_at_the_first_frame_of_each_scene_or_shot(name: str, video: tuple[SceneList, Fraction]) -> None:
+def test_a_marker_is_at_the_first_frame_of_each_scene_or_shot(name: str, video: tuple[SceneData, Fraction]) -> None:
     scenes, rate = video
     for shots in (False, True):
         actual = READERS[name](content(scenes, name, shots), rate)

@@ -20,12 +20,12 @@ from PIL import Image
 from pipelines.errors import BasslError
 from pipelines.outputs.page import TrueEnds, save_index, save_page
 from pipelines.outputs.page.thumbnails import BUDGET, page_images
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneData
 from tests import pages
 from tests.pages import HOSTILE, Elements
 
 
-def hostile() -> SceneList:
+def hostile() -> SceneData:
     plain = pages.invented(6, name=HOSTILE.replace("/", "\\"))
     first, *others = plain.scenes
     return replace(

@@ -12,7 +12,7 @@ import pytest
 from pipelines.datasets.scene_files import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.options import with_options
-from pipelines.scenes import SceneList, Transition
+from pipelines.scenes import SceneData, Transition
 from pipelines.stages.regroup import regroup
 from pipelines.stages.settings import RegroupSettings
 from tests.command import Bassl
@@ -35,7 +35,7 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "scenes.json"
 
 
-def lengths(result: SceneList) -> list[int]:
+def lengths(result: SceneData) -> list[int]:
     return [scene.end_shot - scene.start_shot for scene in result.scenes]
 
 

@@ -19,7 +19,7 @@ from PIL import Image
 from pipelines.datasets.scene_files import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.options import with_options
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneData
 from pipelines.stages.predict import PredictSettings, predict_videos
 from pipelines.stages.report import report, report_videos
 from pipelines.stages.score import score
@@ -33,7 +33,7 @@ from tests.small_stores import jpeg
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SceneList]:
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SceneData]:
     """A folder with a video and its scenes.json."""
     folder = tmp_path_factory.mktemp("report")
     scenes, _ = pages.rendered(folder / "video.mp4")
@@ -42,7 +42,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SceneList]:
 
 
 @pytest.fixture
-def place(made: tuple[Path, SceneList], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(made: tuple[Path, SceneData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder of this test's own with the same files, which is the current one."""
     for name in ("video.mp4", "scenes.json"):
         shutil.copy(made[0] / name, tmp_path / name)
@@ -53,7 +53,7 @@ def place(made: tuple[Path, SceneList], tmp_path: Path, monkeypatch: pytest.Monk
     return tmp_path
 
 
-def put_store(scenes: SceneList, path: Path, first_cut: int | None = None) -> Path:
+def put_store(scenes: SceneData, path: Path, first_cut: int | None = None) -> Path:
     """Keyframes of these scenes, ``jpeg(shot, place)``; with another first cut they are of another video."""
     ranges = [[shot.start_frame, shot.end_frame] for shot in scenes.shots]
     if first_cut is not None:
@@ -78,7 +78,7 @@ def images_of(path: Path) -> list[np.ndarray]:
     return [np.asarray(Image.open(BytesIO(b64decode(one))).convert("RGB")) for one in encoded]
 
 
-def test_images_are_the_middle_frames_of_shots(place: Path, made: tuple[Path, SceneList]) -> None:
+def test_images_are_the_middle_frames_of_shots(place: Path, made: tuple[Path, SceneData]) -> None:
     result = report("scenes.json")
     assert (result.output, result.scenes, result.shots, result.warnings) == (Path("scenes.html"), 5, 8, ())
     assert result.notes == ()
@@ -92,7 +92,7 @@ def test_the_page_of_stdin_among_others_is_not_named_as_an_option(place: Path) -
     assert [result.output for result in results] == [Path("pages/scenes.html"), Path("pages/video.html")]
 
 
-def test_images_come_from_a_keyframe_store_with_the_same_shots(place: Path, made: tuple[Path, SceneList]) -> None:
+def test_images_come_from_a_keyframe_store_with_the_same_shots(place: Path, made: tuple[Path, SceneData]) -> None:
     put_store(made[1], Path("data/keyframes/video.h5"))
     Path("video.mp4").unlink()
     result = report("scenes.json")
@@ -103,7 +103,7 @@ def test_images_come_from_a_keyframe_store_with_the_same_shots(place: Path, made
     assert data_of(result.output)["video"]["source"] is None
 
 
-def test_the_store_of_another_video_with_the_same_name_is_not_used(place: Path, made: tuple[Path, SceneList]) -> None:
+def test_the_store_of_another_video_with_the_same_name_is_not_used(place: Path, made: tuple[Path, SceneData]) -> None:
     put_store(made[1], Path("stores/video.h5"), first_cut=13)
     page = report("scenes.json", ReportSettings(keyframes=Path("stores"))).output
     first = made[1].shots[0]
@@ -173,7 +173,7 @@ def test_true_scene_ends_are_placed_as_score_does(place: Path) -> None:
     ],
 )
 def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(
-    place: Path, made: tuple[Path, SceneList], wrong: dict[str, Any], words: str
+    place: Path, made: tuple[Path, SceneData], wrong: dict[str, Any], words: str
 ) -> None:
     videos.write_video(Path("other.mp4"), videos.images(119, pages.CUTS, 320, 180))
     videos.write_video(Path("long.mp4"), videos.images(240))

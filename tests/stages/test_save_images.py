@@ -12,7 +12,7 @@ from PIL import Image
 
 from pipelines.errors import BasslError
 from pipelines.options import with_options
-from pipelines.scenes import SceneList, Transition, group_shots, parse_time
+from pipelines.scenes import SceneData, Transition, group_shots, parse_time
 from pipelines.stages.save_images import save_images
 from pipelines.stages.settings import ImageSettings
 from pipelines.video.reader import StillReader
@@ -80,7 +80,7 @@ def test_frames_of_a_dissolve_are_left_out(movie: Path, tmp_path: Path) -> None:
     listed = scenes_of(movie)
     shots = list(listed.shots)
     shots[1] = replace(shots[1], transition=Transition("dissolve", 41, 81, 41 / 24, 81 / 24))
-    scenes = SceneList(listed.video, {}, tuple(shots), group_shots(shots, [0, 3]))
+    scenes = SceneData(listed.video, {}, tuple(shots), group_shots(shots, [0, 3]))
     scenes.save(tmp_path / "scenes.json")
     images = save_images(tmp_path / "scenes.json", output=tmp_path / "out", images=20)
     second = [round(image.time * 24) for image in images if image.scene == 1]

@@ -18,7 +18,7 @@ import pytest
 
 from pipelines.errors import BasslError, VideoError
 from pipelines.options import with_options
-from pipelines.scenes import SceneList, group_shots
+from pipelines.scenes import SceneData, group_shots
 from pipelines.stages.settings import SplitSettings
 from pipelines.stages.split import split, write_chapters
 from pipelines.video.cutting.muxing import CopyWriter
@@ -53,22 +53,22 @@ def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def scenes(video: Path) -> SceneList:
+def scenes(video: Path) -> SceneData:
     return scenes_of(video)
 
 
-def part_of(whole: SceneList) -> SceneList:
+def part_of(whole: SceneData) -> SceneData:
     """The second and the third of four scenes, as of a part of the video."""
     shots = tuple(replace(shot, index=i) for i, shot in enumerate(whole.shots[1:3]))
     video = replace(whole.video, frames=shots[-1].end_frame, duration=shots[-1].end)
     settings = {"start": shots[0].start, "end": shots[-1].end}
-    return SceneList(video, settings, shots, group_shots(shots, [0, 1]))
+    return SceneData(video, settings, shots, group_shots(shots, [0, 1]))
 
 
 # --- copies ---------------------------------------------------------------------------------------------------------
 
 
-def test_copies_begin_at_key_frames_and_report_by_how_much(video: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_copies_begin_at_key_frames_and_report_by_how_much(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     clips = split(video, scenes, output=tmp_path)
     assert [clip.path.name for clip in clips] == [f"My_video-scene-00{i}.mp4" for i in (1, 2, 3, 4)]
     assert sorted(tmp_path.iterdir()) == [clip.path for clip in clips]
@@ -86,7 +86,7 @@ def test_copies_begin_at_key_frames_and_report_by_how_much(video: Path, scenes: 
     assert clips[1].early > 0.2
 
 
-def test_copies_contain_the_packets_of_the_video_unchanged(video: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_copies_contain_the_packets_of_the_video_unchanged(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     def pictures(path: Path) -> list[bytes]:
         with av.open(str(path)) as container:
             return [bytes(packet) for packet in container.demux(video=0) if packet.size]
@@ -278,7 +278,7 @@ def write_with_sound(
 # --- exact ----------------------------------------------------------------------------------------------------------
 
 
-def test_exact_pieces_have_exactly_the_frames_of_their_scenes(video: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_exact_pieces_have_exactly_the_frames_of_their_scenes(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     clips = split(video, scenes, output=tmp_path, exact=True)
     assert sorted(tmp_path.iterdir()) == [clip.path for clip in clips]
     for clip, start, end in zip(clips, (0, *CUTS), (*CUTS, FRAMES), strict=True):
@@ -289,7 +289,7 @@ def test_exact_pieces_have_exactly_the_frames_of_their_scenes(video: Path, scene
         assert sound == pytest.approx(pictures, abs=0.006)  # the video's own ends 5 ms before its pictures
 
 
-def test_exact_pieces_look_and_sound_like_the_video(video: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_exact_pieces_look_and_sound_like_the_video(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     whole = videos.decoded(video)
     clips = split(video, scenes, output=tmp_path, exact=True)
     for clip, start in zip(clips, (0, *CUTS), strict=True):
@@ -408,7 +408,7 @@ def test_the_camera_timecode_is_kept_in_a_whole_copy_but_not_in_clips(tmp_path: 
     assert timecodes == ["10:00:00:00", None]
 
 
-def test_existing_chapters_are_replaced(video: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_existing_chapters_are_replaced(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     first = write_chapters(video, scenes, output=tmp_path / "once")
     again = write_chapters(first, scenes_of(first, (61,)), output=tmp_path / "twice")
     with av.open(str(again)) as container:
@@ -432,7 +432,7 @@ REFUSALS = {
 }
 
 
-def put_refused(name: str, folder: Path, scenes: SceneList) -> tuple[Path, SceneList]:
+def put_refused(name: str, folder: Path, scenes: SceneData) -> tuple[Path, SceneData]:
     """A video that cannot be cut, and the scenes to cut it by."""
     if name in ("shorter", "shorter than the part"):
         path = videos.write_video(folder / "short.mp4", videos.images(60), options=GROUPS)
@@ -461,7 +461,7 @@ def put_refused(name: str, folder: Path, scenes: SceneList) -> tuple[Path, Scene
 
 @pytest.mark.parametrize(("name", "mode"), [(name, mode) for name, (_, modes) in REFUSALS.items() for mode in modes])
 def test_a_video_that_cannot_be_cut_gives_a_one_line_error_and_no_files(
-    name: str, mode: str, scenes: SceneList, tmp_path: Path
+    name: str, mode: str, scenes: SceneData, tmp_path: Path
 ) -> None:
     path, listed = put_refused(name, tmp_path, scenes)
     cut: Callable[..., object] = write_chapters if mode == "chapters" else split
@@ -472,7 +472,7 @@ def test_a_video_that_cannot_be_cut_gives_a_one_line_error_and_no_files(
 
 
 @pytest.mark.parametrize("name", ["avi", "without timestamps"])
-def test_videos_that_cannot_be_copied_in_clips_can_be_cut_exactly(name: str, scenes: SceneList, tmp_path: Path) -> None:
+def test_videos_that_cannot_be_copied_in_clips_can_be_cut_exactly(name: str, scenes: SceneData, tmp_path: Path) -> None:
     path, listed = put_refused(name, tmp_path, scenes)
     clips = split(path, listed, output=tmp_path / "out", exact=True)
     assert [numbers(clip.path)[0] for clip in clips] == [0, *CUTS]
@@ -490,7 +490,7 @@ def test_handles_of_a_part_of_a_video_end_with_the_video(tmp_path: Path, exact: 
     assert numbers(last.path)[-1] == FRAMES - 1
 
 
-def test_existing_pieces_are_replaced_only_with_overwrite(video: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_existing_pieces_are_replaced_only_with_overwrite(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     old = tmp_path / "My_video-scene-003.mp4"
     old.write_text("old")
     with pytest.raises(BasslError, match=r"scene-003\.mp4: already exists; .* --overwrite"):
@@ -502,7 +502,7 @@ def test_existing_pieces_are_replaced_only_with_overwrite(video: Path, scenes: S
     assert numbers(old)[0] == 60
 
 
-def test_the_video_is_never_overwritten(video: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_the_video_is_never_overwritten(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     (tmp_path / "My_video-scene-002.mp4").symlink_to(video)
     before = video.read_bytes()
     with pytest.raises(BasslError, match="is an input of this command"):
@@ -511,7 +511,7 @@ def test_the_video_is_never_overwritten(video: Path, scenes: SceneList, tmp_path
 
 
 def test_clips_of_videos_with_the_same_name_are_named_by_id(
-    video: Path, scenes: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    video: Path, scenes: SceneData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a_My_video", "b_My_video"):
@@ -531,7 +531,7 @@ def test_scene_names_become_safe_file_names(video: Path, tmp_path: Path, name: s
 
 
 @pytest.mark.parametrize("exact", [False, True])
-def test_an_interrupted_split_leaves_no_files(video: Path, scenes: SceneList, tmp_path: Path, exact: bool) -> None:
+def test_an_interrupted_split_leaves_no_files(video: Path, scenes: SceneData, tmp_path: Path, exact: bool) -> None:
     def fails(stage: str, done: float, total: float | None) -> None:
         if done > 3:
             raise KeyboardInterrupt
@@ -542,7 +542,7 @@ def test_an_interrupted_split_leaves_no_files(video: Path, scenes: SceneList, tm
 
 
 def test_a_full_disk_gives_a_one_line_error(
-    video: Path, scenes: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    video: Path, scenes: SceneData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def full(self: object, packet: object) -> None:
         raise av.error.OSError(28, "No space left on device", "x")
@@ -553,7 +553,7 @@ def test_a_full_disk_gives_a_one_line_error(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_kill_leaves_no_incomplete_piece_under_its_final_name(video: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_a_kill_leaves_no_incomplete_piece_under_its_final_name(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     scenes.save(tmp_path / "scenes.json")
     code = (
         "import sys, time; from pathlib import Path; from pipelines.stages.split import split\n"
@@ -576,7 +576,7 @@ def test_a_kill_leaves_no_incomplete_piece_under_its_final_name(video: Path, sce
     assert [path.name for path in (tmp_path / "out").iterdir() if not path.name.startswith(".")] == []
 
 
-def test_progress_is_reported_over_the_whole_video(video: Path, scenes: SceneList, tmp_path: Path) -> None:
+def test_progress_is_reported_over_the_whole_video(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     told: list[float] = []
     split(video, scenes, with_options(SplitSettings, output=tmp_path), lambda stage, done, total: told.append(done))
     assert max(told) == pytest.approx(scenes.video.duration, abs=0.05)

@@ -24,7 +24,7 @@ from pipelines.outputs.exports.lists import (
     youtube,
     youtube_warnings,
 )
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneData
 
 
 @dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Format:
 
     purpose: str
     extension: str
-    content: Callable[[SceneList, bool], str]
+    content: Callable[[SceneData, bool], str]
     others: tuple[str, ...] = ()
     media: bool = False
-    warnings: Callable[[SceneList, bool], tuple[str, ...]] = lambda scenes, shots: ()
+    warnings: Callable[[SceneData, bool], tuple[str, ...]] = lambda scenes, shots: ()
 
 
 FORMATS: dict[str, Format] = {
@@ -102,7 +102,7 @@ def _formats_by_extension(path: Path) -> dict[str, str]:
     return {extension: name for extension, name in _EXTENSIONS.items() if path.name.lower().endswith(extension)}
 
 
-def export(scene_list: SceneList, path: Path | str, format: str | None = None, shots: bool = False) -> None:
+def export(scene_list: SceneData, path: Path | str, format: str | None = None, shots: bool = False) -> None:
     """Write scenes, or ``shots``, in a format of ``FORMATS``; None: by the extension of ``path``. Raises BasslError if
     the format is unknown, the path cannot be written or is the video itself."""
     path = Path(path)
@@ -124,7 +124,7 @@ def check_extension(path: Path, to: str | None = None) -> None:
         raise BasslError(f"{path}: the extension means {format_of(path)}, but --to is {to}")
 
 
-def save(scene_list: SceneList, path: Path) -> None:
+def save(scene_list: SceneData, path: Path) -> None:
     """Write ``scenes.json`` if the extension of the path is ``.json``, else the format of the extension. Raises
     BasslError as :func:`export`."""
     if is_scenes_json(path):

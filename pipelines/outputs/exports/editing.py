@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element
 
 from pipelines.outputs.exports.segments import add_element, add_elements, document, segments_of, video_name
 from pipelines.outputs.exports.timeline import Clip, Timeline, parse_smpte, smpte, timecode_base, timeline_of
-from pipelines.scenes import SceneList, timecode
+from pipelines.scenes import SceneData, timecode
 
 # Timecode counts at most this many frames per second.
 FASTEST_EDL = 60
@@ -25,7 +25,7 @@ def edl_channels(timeline: Timeline) -> str:
     return ("V", "B", "AA/V")[min(timeline.channels, 2)]
 
 
-def edl(scenes: SceneList, shots: bool = False) -> str:
+def edl(scenes: SceneData, shots: bool = False) -> str:
     """A CMX 3600 edit decision list: one cut event per scene, source and record timecodes.
 
     The source side has the video's own timecode, if there is one; the record side starts at zero. At 29.97 and 59.94
@@ -58,7 +58,7 @@ def _edl_head(timeline: Timeline) -> list[str]:
     return [f"TITLE: {timeline.name}", f"FCM: {'DROP FRAME' if timeline.drop else 'NON-DROP FRAME'}", ""]
 
 
-def marker_edl(scenes: SceneList, shots: bool = False) -> str:
+def marker_edl(scenes: SceneData, shots: bool = False) -> str:
     """Markers for DaVinci Resolve (Timelines > Import > Timeline Markers from EDL): one at the start of each scene.
 
     The first frame has the video's own timecode, or 01:00:00:00, where a timeline of Resolve begins.
@@ -76,13 +76,13 @@ def marker_edl(scenes: SceneList, shots: bool = False) -> str:
     return "\n".join(lines)
 
 
-def kdenlive(scenes: SceneList, shots: bool = False) -> str:
+def kdenlive(scenes: SceneData, shots: bool = False) -> str:
     """Guides for Kdenlive (Guides > Import): one at the start of each scene, at the frame rate of the video."""
     guides = [{"pos": clip.start, "comment": clip.name, "type": 0} for clip in timeline_of(scenes, shots).clips]
     return json.dumps(guides, indent=1) + "\n"
 
 
-def lossless_cut(scenes: SceneList, shots: bool = False) -> str:
+def lossless_cut(scenes: SceneData, shots: bool = False) -> str:
     """A project of LosslessCut, version 1, to be opened beside the video. JSON is valid JSON5."""
     segments = [
         {"start": segment.start, "end": segment.end, "name": segment.name} for segment in segments_of(scenes, shots)
@@ -90,7 +90,7 @@ def lossless_cut(scenes: SceneList, shots: bool = False) -> str:
     return json.dumps({"version": 1, "mediaFileName": video_name(scenes), "cutSegments": segments}, indent=1) + "\n"
 
 
-def otio(scenes: SceneList, shots: bool = False) -> str:
+def otio(scenes: SceneData, shots: bool = False) -> str:
     """An OpenTimelineIO timeline (JSON): a video track and, if the video has sound, an audio track.
 
     Rates are floating-point numbers in this format. Each scene is a clip and a marker; the metadata of both have its
@@ -147,7 +147,7 @@ def otio(scenes: SceneList, shots: bool = False) -> str:
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
-def fcpxml(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
+def fcpxml(scenes: SceneData, shots: bool = False, markers: bool = False) -> str:
     """A Final Cut Pro project (FCPXML 1.10): one clip per scene, or with ``markers`` the video with a marker at the
     start of each, in exact fractions of a second."""
     timeline = timeline_of(scenes, shots)
@@ -184,7 +184,7 @@ def fcpxml(scenes: SceneList, shots: bool = False, markers: bool = False) -> str
     return document(root, "fcpxml")
 
 
-def fcp7(scenes: SceneList, shots: bool = False, markers: bool = False) -> str:
+def fcp7(scenes: SceneData, shots: bool = False, markers: bool = False) -> str:
     """Final Cut Pro 7 XML (xmeml 5), which Premiere Pro and DaVinci Resolve read: one clip per scene, with sound, or
     with ``markers`` the video with a marker at the start of each."""
     timeline = timeline_of(scenes, shots)

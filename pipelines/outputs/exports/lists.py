@@ -20,7 +20,7 @@ from xml.etree import ElementTree
 from pipelines.outputs.exports.segments import add_element, add_elements, document, segments_of
 from pipelines.outputs.exports.timeline import edit_rate, timeline_frames
 from pipelines.outputs.tables import no_formula
-from pipelines.scenes import SceneList, entry, timecode
+from pipelines.scenes import SceneData, entry, timecode
 
 # PySceneDetect's columns in its order, so that scripts for its lists read these.
 _COLUMNS = (
@@ -30,7 +30,7 @@ _COLUMNS = (
 )
 
 
-def table(scenes: SceneList, shots: bool = False) -> str:
+def table(scenes: SceneData, shots: bool = False) -> str:
     """CSV with the columns of PySceneDetect's ``list-scenes``, then the name and the score.
 
     As there, frames count from one, and the end frame is the last of the scene. PySceneDetect's own writer computes
@@ -50,14 +50,14 @@ def table(scenes: SceneList, shots: bool = False) -> str:
     return text.getvalue()
 
 
-def json_lines(scenes: SceneList, shots: bool = False) -> str:
+def json_lines(scenes: SceneData, shots: bool = False) -> str:
     """One JSON object per line: the entries of ``scenes.json``, each with the path of its video."""
     listed = scenes.shots if shots else scenes.scenes
     lines = [json.dumps({"video": scenes.video.path, **entry(item)}, allow_nan=False) for item in listed]
     return "\n".join(lines) + "\n"
 
 
-def label_studio(scenes: SceneList, shots: bool = False) -> str:
+def label_studio(scenes: SceneData, shots: bool = False) -> str:
     """One task for Label Studio with the scenes as predictions, to be corrected there.
 
     The labelling setup that it fits::
@@ -96,7 +96,7 @@ def label_studio(scenes: SceneList, shots: bool = False) -> str:
     return json.dumps([task], indent=1, allow_nan=False) + "\n"
 
 
-def activitynet(scenes: SceneList, shots: bool = False) -> str:
+def activitynet(scenes: SceneData, shots: bool = False) -> str:
     """Temporal annotations of ActivityNet: segments in seconds with the label Scene, or Shot, and their names."""
     segments = [
         {"segment": [segment.start, segment.end], "label": "Shot" if shots else "Scene", "name": segment.name}
@@ -109,7 +109,7 @@ def activitynet(scenes: SceneList, shots: bool = False) -> str:
     return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
 
-def cvat(scenes: SceneList, shots: bool = False) -> str:
+def cvat(scenes: SceneData, shots: bool = False) -> str:
     """Annotations for CVAT (CVAT for images 1.1, into the task of the video): a tag on the first frame of each
     scene."""
     kind = "Shot" if shots else "Scene"
@@ -125,12 +125,12 @@ def cvat(scenes: SceneList, shots: bool = False) -> str:
     return document(root)
 
 
-def qp_file(scenes: SceneList, shots: bool = False) -> str:
+def qp_file(scenes: SceneData, shots: bool = False) -> str:
     """Frame types for ``x264 --qpfile`` and ``x265 --qpfile``: a key frame (IDR) at the start of each scene."""
     return "".join(f"{segment.start_frame} I -1\n" for segment in segments_of(scenes, shots))
 
 
-def matroska_chapters(scenes: SceneList, shots: bool = False) -> str:
+def matroska_chapters(scenes: SceneData, shots: bool = False) -> str:
     """Chapters for ``mkvmerge --chapters FILE``, to the microsecond."""
     root = ElementTree.Element("Chapters")
     edition = add_element(root, "EditionEntry")
@@ -147,7 +147,7 @@ def _nanoseconds(seconds: float) -> str:
     return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}.{micro:06d}000"
 
 
-def ffmetadata(scenes: SceneList, shots: bool = False) -> str:
+def ffmetadata(scenes: SceneData, shots: bool = False) -> str:
     """Chapters for ``ffmpeg -i VIDEO -i FILE -map_metadata 0 -map_chapters 1 -codec copy OUT``, to the microsecond."""
     lines = [";FFMETADATA1"]
     for segment in segments_of(scenes, shots):
@@ -157,7 +157,7 @@ def ffmetadata(scenes: SceneList, shots: bool = False) -> str:
     return "\n".join(lines) + "\n"
 
 
-def webvtt(scenes: SceneList, shots: bool = False) -> str:
+def webvtt(scenes: SceneData, shots: bool = False) -> str:
     """Chapters for ``<track kind="chapters">``, to the millisecond."""
     cues = [
         f"{segment.number}\n{timecode(segment.start)} --> {timecode(segment.end)}\n"
@@ -179,7 +179,7 @@ def thumbnails_vtt(
     return "\n".join(["WEBVTT\n", *cues])
 
 
-def youtube(scenes: SceneList, shots: bool = False) -> str:
+def youtube(scenes: SceneData, shots: bool = False) -> str:
     """Chapters for the description of a YouTube video: one line per chapter, in whole seconds."""
     # A description must not have angle brackets.
     names = str.maketrans("<>", "\u2039\u203a")
@@ -191,7 +191,7 @@ def youtube(scenes: SceneList, shots: bool = False) -> str:
     return "".join(lines)
 
 
-def youtube_warnings(scenes: SceneList, shots: bool = False) -> tuple[str, ...]:
+def youtube_warnings(scenes: SceneData, shots: bool = False) -> tuple[str, ...]:
     """Why YouTube would not show these chapters: it needs at least three, from 0:00 on, of at least 10 seconds."""
     segments = segments_of(scenes, shots)
     first, number = segments[0].start, len(segments)
@@ -204,6 +204,6 @@ def youtube_warnings(scenes: SceneList, shots: bool = False) -> tuple[str, ...]:
     return tuple(f"YouTube needs {need}" for need, is_missing in faults.items() if is_missing)
 
 
-def kodi(scenes: SceneList, shots: bool = False) -> str:
+def kodi(scenes: SceneData, shots: bool = False) -> str:
     """Scene markers for Kodi, which reads them from ``VIDEO.edl`` beside the video (MPlayer's EDL, action 2)."""
     return "".join(f"{segment.start:.3f}\t{segment.start:.3f}\t2\n" for segment in segments_of(scenes, shots))

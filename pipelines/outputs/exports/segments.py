@@ -9,7 +9,7 @@ from pathlib import PureWindowsPath
 from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
-from pipelines.scenes import Scene, SceneList, Shot, Transition
+from pipelines.scenes import Scene, SceneData, Shot, Transition
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class Segment:
     transition: Transition | None  # at its end
 
 
-def segments_of(scenes: SceneList, shots: bool = False) -> tuple[Segment, ...]:
+def segments_of(scenes: SceneData, shots: bool = False) -> tuple[Segment, ...]:
     """The scenes of a video in order, or with ``shots`` its shots; gaps only at dropped scenes."""
     listed: tuple[Scene | Shot, ...] = scenes.shots if shots else scenes.scenes
     return tuple(
@@ -45,7 +45,7 @@ def segments_of(scenes: SceneList, shots: bool = False) -> tuple[Segment, ...]:
     )
 
 
-def video_name(scenes: SceneList) -> str:
+def video_name(scenes: SceneData) -> str:
     """The file name of the video, without its folder, on one line."""
     return one_line(PureWindowsPath(scenes.video.path).name)
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 from pathlib import Path, PureWindowsPath
 
 from pipelines.outputs.exports.segments import segments_of, video_name
-from pipelines.scenes import SceneList, Transition, VideoFacts
+from pipelines.scenes import SceneData, Transition, VideoFacts
 from pipelines.video.inputs import video_at
 
 _NTSC_BASES = (24, 30, 48, 60, 120)
@@ -123,7 +123,7 @@ class Timeline:
         return replace(self, clips=(Clip(1, self.file, 0, self.length, 0, 1.0),), markers=self.clips)
 
 
-def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = None) -> Timeline:
+def timeline_of(scenes: SceneData, shots: bool = False, fastest: int | None = None) -> Timeline:
     """The timeline of the scenes of a video, or of its shots, with at most ``fastest`` frames per second. If the frame
     rate is constant, frames keep their numbers; if it varies, cuts are placed by their times, because editing tools
     show such a video at a constant rate by its timestamps. Raises VideoError if the file is not a video."""
@@ -158,7 +158,7 @@ def timeline_of(scenes: SceneList, shots: bool = False, fastest: int | None = No
     )
 
 
-def timeline_frames(scenes: SceneList, rate: Fraction) -> Mapping[int, int]:
+def timeline_frames(scenes: SceneData, rate: Fraction) -> Mapping[int, int]:
     """Frames on a timeline of constant rate for the start of each shot and the end of the last: the same frame if the
     video has that rate, else the nearest by timestamp."""
     if _has_rate(scenes, rate):
@@ -171,7 +171,7 @@ def timeline_frames(scenes: SceneList, rate: Fraction) -> Mapping[int, int]:
     return places
 
 
-def _has_rate(scenes: SceneList, rate: Fraction) -> bool:
+def _has_rate(scenes: SceneData, rate: Fraction) -> bool:
     declared = scenes.video.frame_rate
     if abs(declared / float(rate) - 1) > _SAME_RATE:
         return False

@@ -30,7 +30,7 @@ from pipelines.outputs.exports.editing import FASTEST_EDL, edl_channels
 from pipelines.outputs.exports.segments import one_line, video_name
 from pipelines.outputs.exports.timeline import timecode_base, timeline_frames, timeline_of
 from pipelines.outputs.page.thumbnails import TYPE, page_images, resize
-from pipelines.scenes import SceneList, timecode
+from pipelines.scenes import SceneData, timecode
 from pipelines.video.decoding import first_time
 
 _FOLDER = Path(__file__).parent
@@ -51,7 +51,7 @@ class TrueEnds:
 
 def save_page(
     path: Path,
-    result: SceneList,
+    result: SceneData,
     images: Sequence[bytes] = (),
     video: Path | None = None,
     truth: TrueEnds | None = None,
@@ -103,7 +103,7 @@ def save_page(
     )
 
 
-def _timeline(result: SceneList) -> dict[str, Any] | None:
+def _timeline(result: SceneData) -> dict[str, Any] | None:
     """Facts for an edit decision list, without its cuts; None if the file is not a video, or its path is invalid."""
     try:
         timeline = timeline_of(result, fastest=FASTEST_EDL)
@@ -160,14 +160,14 @@ def _address(video: Path | None, page_path: Path) -> str | None:
     return "./" + quote(os.fsencode(Path(relative).as_posix()))
 
 
-def _brief(result: SceneList) -> list[str]:
+def _brief(result: SceneData) -> list[str]:
     """Facts in the header: size and rate of the video, detector, encoder and model."""
     size, rate = f"{result.video.width} × {result.video.height}", f"{round(result.video.frame_rate, 3):g} frames/s"
     names = [result.settings.get(name) for name in ("detector", "encoder", "model")]
     return [size, rate, *(one_line(name) for name in names if isinstance(name, str))]
 
 
-def _facts(result: SceneList) -> list[tuple[str, str]]:
+def _facts(result: SceneData) -> list[tuple[str, str]]:
     video, first, last = result.video, result.shots[0], result.shots[-1]
     is_part = first.start > 0 or result.settings.get("end")
     part = [("part", f"{timecode(first.start)} – {timecode(last.end)}")] if is_part else []

@@ -20,7 +20,7 @@ from pipelines.datasets.scene_files import read_scene_list
 from pipelines.errors import count
 from pipelines.evaluation.metrics import boundary_match
 from pipelines.outputs.plots import BLUE, SKY, VERMILLION, WIDTH, plot_style, shorten
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneData
 from pipelines.stages.figure import BoundarySettings
 from pipelines.stages.score import score
 
@@ -64,7 +64,7 @@ def _true_ends(file: Path, truth: Path, settings: BoundarySettings) -> NDArray[n
     return np.column_stack([ends, ends])
 
 
-def _lane(name: str, listed: SceneList, truth: NDArray[np.float64] | None, within: float) -> PredictedLane:
+def _lane(name: str, listed: SceneData, truth: NDArray[np.float64] | None, within: float) -> PredictedLane:
     borders = {border for scene in listed.scenes for border in (scene.start_shot, scene.end_shot)}
     ends = np.array([listed.shots[border - 1].end for border in sorted(borders - {0, len(listed.shots)})])
     threshold = listed.settings.get("threshold")

@@ -16,9 +16,9 @@ from pipelines.files import STDIO, check_inputs_kept, check_writable, real
 from pipelines.options import with_options
 from pipelines.outputs.exports import check_extension
 from pipelines.progress import ReportProgress, ReportVideo, VideoResult
-from pipelines.scenes import SceneList
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.settings import PredictSettings
+from pipelines.stages.scene_list import SceneList
 from pipelines.video.inputs import find_videos
 from pipelines.video.shots import KeyframedShot
 

@@ -14,9 +14,9 @@ from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.options import with_options
 from pipelines.progress import ReportProgress
-from pipelines.scenes import SceneList
 from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
 from pipelines.stages.predict.settings import PredictSettings
+from pipelines.stages.scene_list import SceneList
 from pipelines.video.inputs import fingerprint, safe_id
 from pipelines.video.shots import KeyframedShot, ReaderSettings
 from pipelines.video.video_process import VideoProcess

@@ -19,10 +19,11 @@ from pipelines.outputs.exports import is_scenes_json, save
 from pipelines.outputs.shot_images import ShotImages
 from pipelines.processes import cores
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
-from pipelines.scenes import SCHEMA, SCHEMA_VERSION, SceneList
+from pipelines.scenes import SCHEMA, SCHEMA_VERSION
 from pipelines.settings import VIDEO_OPTIONS
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.settings import PredictSettings
+from pipelines.stages.scene_list import SceneList
 from pipelines.video.inputs import fingerprint, video_at, video_ids
 from pipelines.video_jobs import VideoTask, run
 

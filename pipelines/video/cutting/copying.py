@@ -18,7 +18,7 @@ import av
 
 from pipelines.errors import VideoError
 from pipelines.progress import ReportProgress
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneData
 from pipelines.video.cutting.muxing import FAR_SOUND, SAME_TIME, SLACK, CopyWriter, PacketReader, ffmpeg_errors
 from pipelines.video.decoding import check_length, first_time
 
@@ -95,7 +95,7 @@ def clips_at(clips: Sequence[ClipRange], time: float) -> range:
 
 
 def copy_scenes(
-    video: Path, scenes: SceneList, paths: Sequence[Path], progress: ReportProgress
+    video: Path, scenes: SceneData, paths: Sequence[Path], progress: ReportProgress
 ) -> list[tuple[float, float]]:
     """Copy each scene to its file, from the key frame at or before its first frame, without encoding.
 
@@ -187,7 +187,7 @@ def _copy_packets(
 
 
 def copy_with_chapters(
-    video: Path, scenes: SceneList, titles: Sequence[str], path: Path, progress: ReportProgress
+    video: Path, scenes: SceneData, titles: Sequence[str], path: Path, progress: ReportProgress
 ) -> None:
     """Copy video, sound, subtitles and attachments of a video to a file with a chapter for each scene.
 

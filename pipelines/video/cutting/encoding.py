@@ -21,7 +21,7 @@ from av.video.frame import VideoFrame
 
 from pipelines.errors import VideoError
 from pipelines.progress import ReportProgress
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneData
 from pipelines.video.clock import CLOCK_NOISE
 from pipelines.video.containers import demux, has_own_order, layout_of, open_container
 from pipelines.video.cutting.muxing import FAR_SOUND, MUXERS, SAME_TIME, SLACK, copied_tags, ffmpeg_errors
@@ -41,7 +41,7 @@ _LAYOUTS: Mapping[int, str] = {1: "mono", 2: "stereo", 6: "5.1", 8: "7.1"}
 
 
 def encode_scenes(
-    video: Path, scenes: SceneList, paths: Sequence[Path], progress: ReportProgress, options: Mapping[str, str] = H264
+    video: Path, scenes: SceneData, paths: Sequence[Path], progress: ReportProgress, options: Mapping[str, str] = H264
 ) -> None:
     """Encode exactly the frames of each scene to its file: H.264 with these options, AAC, upright. Scenes may overlap.
 

@@ -14,7 +14,7 @@ from av.packet import Packet
 from av.stream import AttachmentStream, Stream
 
 from pipelines.errors import BasslError, VideoError, first_line
-from pipelines.scenes import SceneList
+from pipelines.scenes import SceneData
 from pipelines.video.containers import demux
 from pipelines.video.decoding import VideoDecoder
 
@@ -131,7 +131,7 @@ class CopyWriter:
             self._sound_ends[index] = copy.dts
         self._container.mux(copy)
 
-    def set_chapters(self, scenes: SceneList, titles: Sequence[str], first: Fraction) -> None:
+    def set_chapters(self, scenes: SceneData, titles: Sequence[str], first: Fraction) -> None:
         """Make each scene a chapter; ``first`` is the presentation time of the video's first frame."""
         tick = Fraction(1, 1_000_000)
         chapters: list[Any] = []
