@@ -28,7 +28,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     """A temporary file to write, flushed to disk and renamed to ``path`` when the block ends without an error, else
     removed; also those that killed processes left. Missing folders are created. Raises BasslError for an OSError in the
     block, such as a full disk, and if ``path`` cannot be written."""
-    check_writable(path)
+    _check_place(path)
     remove_partials(path)
     try:
         with _partial(path, lambda new: new.touch(exist_ok=False)) as partial:
@@ -73,7 +73,7 @@ def new_files(
     targets = [folder / name for name in names]
     check_inputs_kept(targets, read)
     for target in targets:
-        check_writable(target)
+        _check_place(target)
         if target.exists() and not overwrite:
             raise BasslError(f"{target}: already exists; name another folder with -o, or use --overwrite")
     with files_together(folder, "bassl-files") as temporary:
@@ -167,7 +167,19 @@ def locked(path: Path, wait: bool = False) -> Iterator[bool]:
 
 
 def check_writable(path: Path) -> None:
-    """Check that a file can be written at ``path``, before hours of work; creates its folder. Raises BasslError."""
+    """Check that a file can be written at ``path``, before hours of work: creates its folder, and for a moment a small
+    file beside it. Raises BasslError, as for a folder without permission, a read-only file system or a full disk."""
+    _check_place(path)
+    remove_partials(path)
+    try:
+        with _partial(path, lambda new: new.touch(exist_ok=False)) as partial:
+            partial.write_bytes(bytes(4096))  # an empty file can be created on a full disk
+    except OSError as error:
+        raise BasslError(f"{path}: cannot be written ({os_reason(error)})") from error
+
+
+def _check_place(path: Path) -> None:
+    """Create the folder of ``path``. Raises BasslError if that fails, or if ``path`` is a folder or device."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -177,8 +189,6 @@ def check_writable(path: Path) -> None:
             raise BasslError(f"{path}: is a {'folder' if path.is_dir() else 'device'}; name a file to write")
     except OSError as error:  # such as a name that is too long
         raise BasslError(f"{path}: cannot be written ({os_reason(error)})") from error
-    if not os.access(path.parent, os.W_OK):
-        raise BasslError(f"{path}: its folder cannot be written (no permission, or a read-only file system)")
 
 
 def check_inputs_kept(written: Iterable[Path | None], read: Iterable[Path | None]) -> None:

@@ -73,8 +73,31 @@ def test_a_path_that_cannot_be_written_is_refused_in_one_line(tmp_path: Path, pa
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
 def test_a_folder_without_write_permission_is_reported(tmp_path: Path) -> None:
     tmp_path.chmod(0o500)
-    with pytest.raises(BasslError, match="folder cannot be written"):
+    with pytest.raises(BasslError, match=r"cannot be written \(permission denied\)"):
         check_writable(tmp_path / "scenes.json")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="needs /proc")
+def test_a_file_system_that_takes_no_files_is_noticed_before_the_work() -> None:
+    refusal(lambda: check_writable(Path("/proc/x.json")), "/proc/x.json: cannot be written", error=BasslError)
+
+
+def test_a_full_disk_is_noticed_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: Path, content: bytes) -> int:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(BasslError, match=r"file: cannot be written \(no space left on device\)"):
+        check_writable(tmp_path / "file")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_checking_whether_a_file_can_be_written_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(b"old")
+    before = path.stat()
+    check_writable(path)
+    assert (path.stat(), path.read_bytes(), list(tmp_path.iterdir())) == (before, b"old", [path])
 
 
 def test_a_temporary_file_is_removed_when_its_block_fails(tmp_path: Path) -> None:

@@ -158,6 +158,7 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"output": "scenes.xyz"}, "unknown extension .xyz; supported: .json"),
     ({"output": "text.txt/scenes.json"}, "its folder cannot be made"),
     ({"output": "folder"}, "is a folder"),
+    ({"output": "/proc/x.json"}, "/proc/x.json: (cannot be written|its folder cannot be made)"),
     ({"output": "video.mp4"}, "is an input of this command"),
     ({"output": "scenes.json", "page": "scenes.json"}, "is named for two of the files to write"),
     ({"storyboard": "board.png", "page": "../work/board.png"}, "is named for two of the files to write"),
