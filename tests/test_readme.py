@@ -53,7 +53,7 @@ def test_every_command_runs_and_prints_what_is_shown(
     )
     for inline in re.findall(r"`(bassl [^`]+\.\w+)`", PAGE):
         assert bassl(*inline.split()[1:]).code == 0, inline
-    for name in ("movie.scenes.html", "movie.scenes.edl", "movie-scenes", "out/a.json", "out/b.json"):
+    for name in ("movie.scenes.html", "movie.scenes.edl", "movie-scenes", "out/a.scenes.json", "out/b.scenes.json"):
         assert Path(name).exists(), name
     (program,) = documentation.blocks(PAGE, "python")
     capfd.readouterr()

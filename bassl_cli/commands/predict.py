@@ -10,7 +10,8 @@ from bassl_cli.options import Videos, with_settings
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable
 from pipelines.options import nested
-from pipelines.outputs.exports import FORMATS, beside, check_extension, export as write_export, is_scenes_json
+from pipelines.outputs.exports import FORMATS, check_extension, export as write_export, is_scenes_json
+from pipelines.outputs.results import beside, result_path
 from pipelines.processes import end_ahead, limit_threads_and_memory
 from pipelines.progress import VideoResult
 from pipelines.scenes import DROP_SHORT_ALONE
@@ -69,14 +70,14 @@ def predict(
 def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
     find_videos([video])
     output, to, storyboard = files.run.output, files.to, files.storyboard
-    usual = Path(f"{video.stem}.scenes.json")
+    usual = result_path(video)
     piped = output == STDIO
     if piped:
         output, as_json = None, to is None
     elif output is None and not as_json:
         output = usual
-    page = (output or usual).with_suffix(".html") if files.report else None
-    exported = None if to is None else STDIO if piped else beside(output or usual, to)
+    page = beside(output or usual, ".html") if files.report else None
+    exported = None if to is None else STDIO if piped else beside(output or usual, FORMATS[to].extension)
     if to is not None and output is not None and not is_scenes_json(output):
         check_extension(output, to)
         output, exported = None, output
@@ -135,7 +136,7 @@ def _export(result: VideoResult, to: str, shots: Path | None) -> VideoResult:
     if result.status == "failed":
         return result
     try:
-        check_inputs_kept((beside(result.output, to),), (shots,))
+        check_inputs_kept((beside(result.output, FORMATS[to].extension),), (shots,))
         warnings = export(result.output, ExportSettings(to)).warnings
     except BasslError as error:
         return replace(result, status="failed", error=str(error))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pipelines.outputs.results import beside
+
 if TYPE_CHECKING:  # start-up time: numpy
     from pipelines.scenes import SceneData
     from pipelines.video.shots import KeyframedShot
@@ -35,4 +37,4 @@ class ShotImages:
         if self._page is not None:
             from pipelines.outputs.page import save_page  # start-up time: Jinja
 
-            save_page(self._page, result, self._thumbnails, video, save_as=f"{output.stem}.json")
+            save_page(self._page, result, self._thumbnails, video, save_as=beside(output, ".json").name)

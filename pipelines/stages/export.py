@@ -7,7 +7,8 @@ from pathlib import Path
 
 from pipelines.datasets.scene_files import read_scene_list, with_video
 from pipelines.files import check_inputs_kept
-from pipelines.outputs.exports import FORMATS, beside, export as write_export, format_of
+from pipelines.outputs.exports import FORMATS, export as write_export, format_of
+from pipelines.outputs.results import beside
 from pipelines.scenes import NO_VIDEO
 from pipelines.stages.settings import ExportSettings
 from pipelines.video.decoding import check_same_video
@@ -34,7 +35,7 @@ def export(file: Path | str, settings: ExportSettings) -> ExportResult:
         assert output is not None  # checked by the settings
         name = format_of(output)
     if output is None:
-        output = beside(file, name)
+        output = beside(file, FORMATS[name].extension)
     check_inputs_kept((output,), (file, settings.listed.video))
     listed = read_scene_list(file)
     scenes = with_video(listed, settings.listed.video)

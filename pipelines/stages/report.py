@@ -18,6 +18,7 @@ from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_
 from pipelines.options import with_options
 from pipelines.outputs.page import TrueEnds, save_index, save_page
 from pipelines.outputs.page.thumbnails import encode_thumbnail
+from pipelines.outputs.results import beside
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.stages.score import score
@@ -81,7 +82,7 @@ def report_videos(
     if folder is not None:
         check_names_folder(folder)
     index = index_path(sources, settings)
-    tasks = [_task(file, settings, None if folder is None else folder / _page_name(file)) for file in sources]
+    tasks = [_task(file, settings, None if folder is None else folder / _page(file).name) for file in sources]
     by_path = {index.resolve(): Path("the page of all videos")}
     for task in tasks:
         other = by_path.setdefault(task.output.resolve(), task.video)
@@ -102,11 +103,11 @@ def index_path(files: Sequence[Path], settings: ReportSettings) -> Path:
 
 
 def _task(file: Path, settings: ReportSettings, page: Path | None) -> VideoTask[ReportSettings]:
-    return VideoTask(file, file.name, page or file.parent / _page_name(file), settings)
+    return VideoTask(file, file.name, page or _page(file), settings)
 
 
-def _page_name(file: Path) -> str:
-    return "scenes.html" if file == STDIO else f"{file.stem}.html"
+def _page(file: Path) -> Path:
+    return beside(file, ".html")
 
 
 def _write_page(task: VideoTask[ReportSettings], report: ReportVideo) -> VideoResult:
@@ -127,7 +128,7 @@ def _write_page(task: VideoTask[ReportSettings], report: ReportVideo) -> VideoRe
         check_same_video(video, stored)
     elif not images:
         warnings = (f"{listed.video.path}: {NO_VIDEO}; a page without images",)
-    save_page(path, listed, images, video, truth, _page_name(file).removesuffix("html") + "json")
+    save_page(path, listed, images, video, truth, beside(file, ".json").name)
     return task.result_of(listed, warnings=warnings, notes=notes)
 
 

@@ -256,7 +256,7 @@ def test_predict_can_write_an_export(bassl: Bassl, video: Path, model: Path) -> 
     Path("videos").mkdir()
     (Path("videos") / "one.mp4").write_bytes(video.read_bytes())
     assert bassl("predict", "videos", "--model", model, "--to", "csv", "-o", "out", "-q")[0] == 0
-    assert sorted(path.name for path in Path("out").iterdir()) == ["one.csv", "one.json"]
+    assert sorted(path.name for path in Path("out").iterdir()) == ["one.scenes.csv", "one.scenes.json"]
     code, _, err = bassl(*given, "--to", "edl", "-o", "a.csv")
     assert (code, "a.csv: the extension means csv, but --to is edl" in err) == (2, True)
     assert bassl(*given, "--to", "avid")[0] == 2

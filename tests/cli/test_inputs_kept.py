@@ -23,7 +23,7 @@ COMMANDS = {
     "export": "export a.json -o video.csv --video video.csv",
     "regroup": "regroup a.json -o a.json",
     "storyboard": "predict video.mp4 --storyboard video.mp4",
-    "page of another video": "predict video.mp4 truth.html -o . --report",
+    "page of another video": "predict video.mp4 video.scenes.html -o . --report",
     "shots": "predict video.mp4 --shots index.csv -o index.csv",
     "page": "predict video.mp4 --shots video.html --report -o video.json",
     "build-index": "build-index stores -o stores/video.h5 --overwrite",
@@ -37,7 +37,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("inputs")
     for name in ("a.json", "b.json", "a.svg", "page.html"):
         scene_list([30, 31, 29], [1, 2], path="video.mp4").save(folder / name)
-    for name in ("truth/t.csv", "truth.html", "index.csv", "old.ckpt", "video.html"):
+    for name in ("truth/t.csv", "truth.html", "index.csv", "old.ckpt", "video.html", "video.scenes.html"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("start,end\n0,1.2\n1.2,3.6\n")
     videos.write_video(folder / "video.mp4", videos.images(20))

@@ -140,7 +140,7 @@ def test_a_folder_of_videos_gives_a_folder_of_results(bassl: Bassl, library: Pat
     assert said == ["broken: failed", "one_x: done", "two: done"]
     assert complaint.startswith(f"bassl: {library / 'broken.mp4'}: ")
     assert summary == "2 done, 0 kept, 1 failed; scenes in out"
-    assert sorted(path.name for path in Path("out").iterdir()) == ["one_x.json", "two.json"]
+    assert sorted(path.name for path in Path("out").iterdir()) == ["one_x.scenes.json", "two.scenes.json"]
 
 
 def test_finished_videos_are_kept_without_overwrite(bassl: Bassl, library: Path, model: Path) -> None:
@@ -149,15 +149,18 @@ def test_finished_videos_are_kept_without_overwrite(bassl: Bassl, library: Path,
     assert bassl("predict", files, "--model", model, "-q").code == 0
     again = bassl("predict", library / "one [x].mp4", library / "two.mp4", "--model", model, "--json")
     assert (again.code, [video["status"] for video in json.loads(again.out)]) == (0, ["kept", "kept"])
-    assert {video["output"] for video in json.loads(again.out)} == {"scenes/one_x.json", "scenes/two.json"}
+    assert {video["output"] for video in json.loads(again.out)} == {
+        "scenes/one_x.scenes.json",
+        "scenes/two.scenes.json",
+    }
     other = bassl("predict", files, "--model", model, "--threshold", "0.7", "--report")
     assert other.code == 1
     assert other.err.count("threshold 0.5 and not 0.7); --overwrite makes it again") == 2
     assert "shows all" not in other.err
-    assert not Path("scenes/two.html").exists()
+    assert not Path("scenes/two.scenes.html").exists()
     last = bassl("predict", files, "--model", model, "--threshold", "0.7", "--overwrite", "--storyboard", "boards")
     assert (last.code, last.err.splitlines()[-1]) == (0, "2 done, 0 kept, 0 failed; scenes in scenes")
-    assert sorted(path.name for path in Path("boards").iterdir()) == ["one_x.png", "two.png"]
+    assert sorted(path.name for path in Path("boards").iterdir()) == ["one_x.scenes.png", "two.scenes.png"]
 
 
 def test_a_video_that_cannot_be_read_any_more_fails_alone(bassl: Bassl, library: Path, model: Path) -> None:
@@ -177,18 +180,18 @@ def test_after_a_change_of_the_shot_list_the_result_counts_as_different(
     for cuts in ([30, 60], [40, 80]):
         Path("cuts.txt").write_text("\n".join(map(str, cuts)))
         assert bassl("predict", *videos_of_one, "--model", model, "--shots", "cuts.txt", "-q").code == 0
-        shots = json.loads(Path("scenes/two.json").read_text())["shots"]
+        shots = json.loads(Path("scenes/two.scenes.json").read_text())["shots"]
         assert [shot["start_frame"] for shot in shots] == [0, *cuts]
 
 
 def test_a_failed_export_affects_only_its_own_video(bassl: Bassl, library: Path, model: Path) -> None:
     (library / "broken.mp4").unlink()
-    Path("scenes/one_x.edl").mkdir(parents=True)
+    Path("scenes/one_x.scenes.edl").mkdir(parents=True)
     run = bassl("predict", library, "--model", model, "--to", "edl", "--json")
     assert run.code == 1
     assert [video["status"] for video in json.loads(run.out)] == ["failed", "done"]
-    assert "one_x.edl: is a folder" in run.err
-    assert Path("scenes/two.edl").exists()
+    assert "one_x.scenes.edl: is a folder" in run.err
+    assert Path("scenes/two.scenes.edl").exists()
 
 
 def test_to_sets_the_format_of_a_file_with_another_suffix(bassl: Bassl, video: Path, model: Path) -> None:
@@ -261,7 +264,7 @@ def test_an_export_never_overwrites_the_list_of_shots(
     Path("out").mkdir()
     for copy in ("a.mp4", "videos/a.mp4"):
         shutil.copy(video, copy)
-    cuts = Path("out/a.csv" if "videos" in arguments else "a.scenes.csv")
+    cuts = Path("out/a.scenes.csv" if "videos" in arguments else "a.scenes.csv")
     cuts.write_text("30\n")
     run = bassl("predict", *arguments, "--model", model, "--shots", cuts, "--to", "csv")
     assert (run.code, f"{cuts}: is an input of this command" in run.err) == (1 if "videos" in arguments else 2, True)

@@ -460,8 +460,8 @@ def test_each_video_gets_a_file_and_a_bad_video_fails_alone(
     states: list[VideoProgress] = []
     settings = with_options(PredictSettings, model=model, device="cpu")
     results = predict_videos([library], tmp_path / "out", settings, progress=states.append)
-    assert statuses(results) == {"videos_a.json": "done", "b_a.json": "done", "cut.json": "failed"}
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["b_a.json", "videos_a.json"]
+    assert statuses(results) == {"videos_a.scenes.json": "done", "b_a.scenes.json": "done", "cut.scenes.json": "failed"}
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["b_a.scenes.json", "videos_a.scenes.json"]
     assert any(state.done == pytest.approx(5.0) for state in states)
     first, other, failed = results
     assert (first.scenes, first.shots, first.duration) == (len(result.scenes), 4, result.video.duration)
@@ -493,7 +493,7 @@ def test_videos_in_parallel_get_the_same_scenes_as_one_after_another(
     assert written_by(tmp_path / "out") == before
     assert {state.video_id for state in told if state.done} >= {"videos_a", "b_a"}
     kept = predict_videos([library], tmp_path / "out", settings, pages=True, jobs=2)
-    assert statuses(kept) == {"videos_a.json": "kept", "b_a.json": "kept", "cut.json": "failed"}
+    assert statuses(kept) == {"videos_a.scenes.json": "kept", "b_a.scenes.json": "kept", "cut.scenes.json": "failed"}
 
 
 @pytest.mark.slow
@@ -540,7 +540,7 @@ def test_a_result_is_kept_unless_it_was_made_with_other_settings(library: Path, 
     again.output.write_text("{}")
     assert "not a scenes.json of this version; --overwrite" in run()[0].error
     again.output.write_text('{"schema"')
-    assert "a.json, line 1: is not JSON" in run()[0].error
+    assert "a.scenes.json, line 1: is not JSON" in run()[0].error
 
 
 def test_a_result_is_kept_only_for_its_own_video(video: Path, model: Path, tmp_path: Path) -> None:
@@ -583,7 +583,7 @@ def test_another_model_under_the_same_name_is_detected(video: Path, staged: Path
     predict_videos([video], tmp_path / "out", PredictSettings(model=run))
     put_run(tmp_path / "run", read_index(staged), calibration=Calibration(1.0, 0.0))
     (result,) = predict_videos([video], tmp_path / "out", PredictSettings(model=run))
-    assert result.error.startswith(f"{tmp_path / 'out' / 'video.json'}: was made with other settings (model ")
+    assert result.error.startswith(f"{tmp_path / 'out' / 'video.scenes.json'}: was made with other settings (model ")
 
 
 def test_several_videos_get_a_folder_of_storyboards(video: Path, model: Path, tmp_path: Path) -> None:
@@ -591,7 +591,7 @@ def test_several_videos_get_a_folder_of_storyboards(video: Path, model: Path, tm
     predict_videos([video], tmp_path / "out", settings)
     (drawn,) = predict_videos([video], tmp_path / "out", settings, storyboards=tmp_path / "boards")
     assert drawn.status == "done"  # it had scenes, but no storyboard
-    assert (tmp_path / "boards" / "video.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "boards" / "video.scenes.png").read_bytes().startswith(b"\x89PNG")
     assert predict_videos([video], tmp_path / "out", settings, storyboards=tmp_path / "boards")[0].status == "kept"
 
 

@@ -24,6 +24,7 @@ from pipelines.outputs.exports.lists import (
     youtube,
     youtube_warnings,
 )
+from pipelines.outputs.results import beside
 from pipelines.scenes import SceneData
 
 
@@ -74,14 +75,9 @@ _EXTENSIONS = {
 }
 
 
-def beside(file: Path, name: str) -> Path:
-    """The path of a format beside a ``scenes.json``; in the current folder for one from stdin."""
-    return file.with_name(("scenes" if file == STDIO else file.name.removesuffix(".json")) + FORMATS[name].extension)
-
-
 def without_exports(files: Sequence[Path]) -> list[Path]:
     """The files, each once, without exports in JSON beside another of them, as ``out/*.json`` finds."""
-    exports = {beside(file, name) for file in files for name in FORMATS}
+    exports = {beside(file, format.extension) for file in files for format in FORMATS.values()}
     return [file for file in dict.fromkeys(files) if file not in exports or file.suffix != ".json"]
 
 

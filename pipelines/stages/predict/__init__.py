@@ -144,10 +144,10 @@ def predict_videos(
 
     Args:
         inputs: files, folders and glob patterns.
-        output: folder of the files, ``<video id>.json``, with ids as `bassl extract-keyframes` gives them.
+        output: folder of the files, ``<video id>.scenes.json``, with ids as `bassl extract-keyframes` gives them.
         overwrite: process finished videos again.
-        storyboards: folder of PNG files, ``<video id>.png``.
-        pages: also write ``<video id>.html`` there, a page to view and correct the scenes.
+        storyboards: folder of PNG files, ``<video id>.scenes.png``.
+        pages: also write ``<video id>.scenes.html`` there, a page to view and correct the scenes.
         jobs: videos at a time; None is as many as cores and memory allow. If more than one, each has its own process.
         dask: address of a Dask scheduler whose workers process the videos; they must see the same files.
         progress: called with the progress and the result of each video.

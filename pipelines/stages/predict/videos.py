@@ -16,6 +16,7 @@ from pipelines.files import check_inputs_kept, check_writable, write_atomically
 from pipelines.models.encoder_options import absolute_encoder
 from pipelines.outputs.corrections import check_replaceable
 from pipelines.outputs.exports import is_scenes_json, save
+from pipelines.outputs.results import beside, result_name
 from pipelines.outputs.shot_images import ShotImages
 from pipelines.processes import cores
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
@@ -87,16 +88,14 @@ def plan(
         VideoTask(
             video,
             name,
-            output / f"{name}.json",
+            output / result_name(name),
             settings,
-            storyboard=None if storyboards is None else storyboards / f"{name}.png",
-            page=output / f"{name}.html" if pages else None,
+            storyboard=None if storyboards is None else beside(storyboards / result_name(name), ".png"),
+            page=beside(output / result_name(name), ".html") if pages else None,
             overwrite=overwrite,
         )
         for video, name in zip(videos, video_ids(videos), strict=True)
     ]
-    if pages and any(task.video_id.lower() == "index" for task in tasks):
-        raise BasslError(f"{index}: would be the page of a video and of all videos; rename the video")
     for path in tasks[0].files if tasks else ():
         check_writable(path)
     if pages:
