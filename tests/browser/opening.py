@@ -112,6 +112,11 @@ def slide(page: Page, threshold: float) -> None:
     )
 
 
+def press(page: Page, *keys: str) -> None:
+    for key in keys:
+        page.keyboard.press(key)
+
+
 def tile(page: Page, shot: int) -> Locator:
     return page.locator(".shot .frame").nth(shot)
 

@@ -1,4 +1,4 @@
-"""Correcting scenes on the page: keys, the timeline, cuts at a frame, names, and that no work is lost."""
+"""Correcting scenes on the page: keys, the timeline, cuts at a frame, names, and saving."""
 
 from __future__ import annotations
 
@@ -28,6 +28,7 @@ from tests.browser.opening import (
     opened,
     opened_page,
     opened_video,
+    press,
     ready,
     saved,
     slide,
@@ -41,11 +42,6 @@ from tests.scenes_schema import SCHEMA
 
 def selected(page: Page) -> int:
     return int(page.evaluate("document.querySelector('.shot.selected').shot"))
-
-
-def press(page: Page, *keys: str) -> None:
-    for key in keys:
-        page.keyboard.press(key)
 
 
 # --- keys -----------------------------------------------------------------------------------------------------------
@@ -421,64 +417,7 @@ def test_no_scene_is_cut_outside_the_part_that_was_read(part: Page, time: float)
     assert "not read" in part.inner_text("#at")
 
 
-# --- no work is lost ------------------------------------------------------------------------------------------------
-
-
-def test_unsaved_changes_are_restored_when_the_page_is_reopened(view: Page, made: Made, tmp_path: Path) -> None:
-    ready(view)
-    press(view, "n", "r")
-    view.keyboard.type("Kept <b>safe</b>")
-    press(view, "Enter", "n", "m", "Period")
-    frame_shown(view)
-    press(view, "c")
-    before, content = ends_shown(view), json.loads(saved(view, tmp_path).read_text())
-    assert view.is_hidden("#unsaved")
-    press(view, "Home", "ArrowRight", "s")
-    assert view.is_visible("#unsaved")
-    press(view, "Control+z")
-    view.reload()
-    view.wait_for_selector(".scene")
-    assert "Restored your changes" in view.inner_text("#status")
-    assert ends_shown(view) == before
-    assert view.is_hidden("#unsaved"), "what was saved is known to be"
-    assert json.loads(saved(view, tmp_path).read_text()) == content
-    press(view, "Control+z")
-    assert json.loads(saved(view, tmp_path).read_text()) == made.scenes.to_dict(made.path.parent)
-    view.reload()
-    view.wait_for_selector(".scene")
-    assert view.inner_text("#status") == "", "back at the file there is nothing to restore"
-
-
-@pytest.mark.parametrize(
-    "stored",
-    [
-        "no JSON", "null", "{}", '{"ends": [12, 5000], "cuts": [], "names": [], "by": "hand"}',
-        '{"ends": [120], "cuts": [[12, 0.5]], "names": [], "by": "hand"}',
-        '{"ends": [120], "cuts": [[5, "0.2"]], "names": [], "by": "hand"}',
-        '{"ends": [120], "cuts": [], "names": [{"text": 1, "start_frame": 0, "end_frame": 9}], "by": "hand"}',
-        '{"ends": [120], "cuts": [], "names": [], "by": "<b>"}',
-    ],
-)  # fmt: skip
-def test_stored_changes_that_do_not_match_are_not_restored(view: Page, stored: str) -> None:
-    press(view, "m")
-    keys = view.evaluate("Object.keys(localStorage)")
-    assert len(keys) == 1
-    view.evaluate("([key, stored]) => localStorage.setItem(key, stored)", [*keys, stored])
-    view.reload()
-    view.wait_for_selector(".scene")
-    assert ends_shown(view) == [1, 3, 4, 6, 7]
-    assert view.inner_text("#status") == ""
-
-
-def test_changes_stored_for_another_result_of_the_video_are_not_applied(browser: Browser, tmp_path: Path) -> None:
-    with opened_page(browser, tmp_path, pages.invented(6)) as seen:
-        press(seen.page, "ArrowRight", "s", "r")
-        seen.page.keyboard.type("Kept")
-        press(seen.page, "Enter")
-        save_page(tmp_path / "page.html", pages.invented(6, seed=1))
-        seen.page.reload()
-        seen.page.wait_for_selector(".scene")
-        assert seen.page.locator(".name").all_text_contents() == [""] * seen.page.locator(".scene").count()
+# --- saving --------------------------------------------------------------------------------------------------------
 
 
 FILE_PICKER = """
@@ -518,18 +457,6 @@ def test_save_writes_to_the_chosen_file_again_if_supported(view: Page, made: Mad
     press(view, "m", "Control+s")
     expect(view.locator("#status")).to_have_text("Not saved: not allowed")
     assert view.is_visible("#unsaved")
-
-
-def test_without_browser_storage_the_page_warns_before_closing(view: Page) -> None:
-    view.evaluate("void (Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); })")
-    press(view, "n", "r")
-    view.keyboard.type("x")
-    press(view, "Enter")
-    assert "save before you close" in view.inner_text("#status")
-    dialogs = []
-    view.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.accept()))
-    view.reload()
-    assert dialogs == ["beforeunload"]
 
 
 # --- CSV and EDL ----------------------------------------------------------------------------------------------------
@@ -706,17 +633,3 @@ def test_enter_in_an_input_method_does_not_close_the_name_field(view: Page) -> N
     )
     view.keyboard.type("m")
     assert ends_shown(view) == [1, 3, 4, 6, 7], "the letter went into the name"
-
-
-def test_a_page_that_another_window_changed_asks_before_it_is_closed(view: Page, made: Made) -> None:
-    press(view, "m")
-    other = view.context.new_page()
-    other.goto(made.path.as_uri())
-    other.wait_for_selector(".scene")
-    press(other, "n", "m")
-    expect(view.locator("#status")).to_contain_text("open in another window")
-    dialogs = []
-    view.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.accept()))
-    view.close(run_before_unload=True)
-    other.wait_for_timeout(500)
-    assert dialogs == ["beforeunload"]

@@ -35,7 +35,7 @@ from pipelines.video.decoding import first_time
 
 _FOLDER = Path(__file__).parent
 _RULES = ("scene_ends", "exports")
-_PARTS = ("state", "list", "video", "timeline", "page")
+_PARTS = ("state", "storage", "list", "video", "timeline", "page")
 
 
 @dataclass(frozen=True)

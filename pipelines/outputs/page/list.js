@@ -217,6 +217,9 @@ function select(shot, { seeks = true, scrolls = true, focuses = document.activeE
   draw();
 }
 
+/** Applies the name that is being typed. */
+let applyName = () => {};
+
 function editName(scene) {
   if (scene.outside) {
     tell("Only scenes have names; S makes these shots a scene.");
@@ -236,6 +239,7 @@ function editName(scene) {
   const close = (keeps) => {
     if (!open) return;
     open = false;
+    applyName = () => {};
     const text = field.value;
     field.remove();
     shown.name.textContent = scene.name ?? "";
@@ -252,6 +256,7 @@ function editName(scene) {
     focusShot();
   });
   field.addEventListener("blur", () => close(true));
+  applyName = () => close(true);
   shown.name.replaceChildren(field);
   field.focus();
   field.select();

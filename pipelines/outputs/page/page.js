@@ -188,18 +188,16 @@ function show() {
   showList();
   mark();
   showPanels();
-  keep();
   draw();
 }
 
 if (data.images) document.documentElement.style.setProperty("--aspect", `${data.images.width} / ${data.images.height}`);
 else list.classList.add("plain");
-const before = kept();
 show();
 setUpList();
 setUpPanels();
 setUpVideo();
 setUpTimeline();
-restore(before);
+setUpStorage();
 const linked = Number(/^#scene-(\d+)$/.exec(location.hash)?.[1]);
 if (scenes[linked - 1]) select(scenes[linked - 1].start_shot);

@@ -80,6 +80,7 @@ function change(next, words, slides = false) {
   undone = [];
   state = next;
   show();
+  keep();
   if (words) tell(words);
 }
 
@@ -89,6 +90,7 @@ function step(from, to, words) {
   state = from.pop();
   sliding = false;
   show();
+  keep();
   tell(words);
 }
 const undo = () => step(done, undone, "Undone.");
@@ -201,6 +203,7 @@ async function save() {
   }
   saved = now;
   show();
+  keep();
   tell(`Saved as ${name}, for bassl score, build-index and export.`);
 }
 
@@ -209,63 +212,3 @@ function exportAs(extension, text, type) {
   download(text, name, type);
   tell(`Saved as ${name}.`);
 }
-
-// The browser keeps unsaved changes, for this content of the file.
-const KEPT = `bassl ${data.id}`;
-let keeps = true;
-let alone = true;
-
-function keep() {
-  try {
-    if (state === fromFile) localStorage.removeItem(KEPT);
-    else localStorage.setItem(KEPT, JSON.stringify({ ...state, at: Date.now(), saved: state === saved }));
-    keeps = true;
-  } catch {
-    if (keeps) tell("This browser does not keep changes: save before you close the page.");
-    keeps = false;
-  }
-}
-
-/** The state that the browser kept; null if there is none, or it does not fit: other pages may write there, too. */
-function kept() {
-  try {
-    const stored = JSON.parse(localStorage.getItem(KEPT));
-    const { ends, cuts, names, outside = [] } = stored;
-    const pieces = cutShots(data.file.shots, cuts);
-    const edges = new Set(pieces.map((shot) => shot.end_frame));
-    const starts = new Set([pieces[0].start_frame, ...ends.slice(0, -1)]);
-    const increases = (numbers) => numbers.every((value, i) => i === 0 || value > numbers[i - 1]);
-    const fits = increases(ends) && ends.every((end) => edges.has(end)) && ends.at(-1) === pieces.at(-1).end_frame
-      && outside.every((frame) => starts.has(frame)) && outside.length < ends.length
-      && cuts.every(([frame, time]) => Number.isInteger(frame) && typeof time === "number") && pieces.length === data.file.shots.length + cuts.length
-      && pieces.every((shot) => shot.end > shot.start)
-      && names.every(({ text, start_frame, end_frame }) => typeof text === "string" && end_frame > start_frame);
-    if (!fits || !["file", "threshold", "hand"].includes(stored.by)) return null;
-    return {
-      cuts, ends, outside, names, by: stored.by,
-      threshold: number(stored.threshold, 1e-9, 1 - 1e-9, fromFile.threshold),
-      minScene: number(stored.minScene, 0, Infinity, fromFile.minScene),
-      at: new Date(stored.at), saved: stored.saved === true,
-    };
-  } catch {
-    return null;
-  }
-}
-
-function restore(stored) {
-  if (!stored) return;
-  const { at, saved: wasSaved, ...before } = stored;
-  if (wasSaved) saved = before;
-  change(before, `Restored your changes of ${at.toLocaleString()}; Undo goes back to the file.`);
-}
-
-// Another window with this page overwrites the changes that the browser keeps.
-addEventListener("storage", ({ key }) => {
-  if (key !== KEPT || !alone) return;
-  alone = false;
-  tell("This page is also open in another window, but the browser keeps the changes of only one: save before you close it.");
-});
-
-addEventListener("beforeunload", (event) => {
-  if (state !== saved && !(keeps && alone)) event.preventDefault();
-});

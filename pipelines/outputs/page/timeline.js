@@ -273,5 +273,6 @@ function setUpTimeline() {
     draw();
   }).observe(track);
   lowWindow.addEventListener("change", draw);
-  new ResizeObserver(measureTop).observe(byId("player"));
+  const tops = new ResizeObserver(measureTop);
+  for (const part of document.querySelectorAll(".bar, .player")) tops.observe(part);
 }

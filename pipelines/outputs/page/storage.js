@@ -1,0 +1,149 @@
+// --- what the browser keeps ---------------------------------------------------------------------------------------------
+
+// Unsaved changes stay in the browser, for this content of the file: one entry per window, which a reload keeps. A window
+// writes and removes only its own entry, and only while the entry is as the window left it. `after` says whose changes
+// this window has taken over or refused: the keys of other entries, with the times of these changes.
+const ENTRIES = `bassl ${data.id}`;
+let ownKey = "";
+let ownText = null;
+let after = {};
+let keeps = true;
+
+/** Take the key of this tab before a reload, or a new one. */
+function takeKey(isNew = false) {
+  ownKey = `${ENTRIES} ${crypto.getRandomValues(new Uint32Array(2)).join("-")}`;
+  ownText = null;
+  try {
+    if (!isNew) ownKey = sessionStorage.getItem(ENTRIES) ?? ownKey;
+    ownText = localStorage.getItem(ownKey);
+    sessionStorage.setItem(ENTRIES, ownKey);
+  } catch {
+    // Without storage; the first change says so.
+  }
+}
+
+/** Write the state to this window's entry. */
+function keep() {
+  try {
+    // A copy of this tab has its key.
+    if (localStorage.getItem(ownKey) !== ownText) takeKey(true);
+    if (state === fromFile && !Object.keys(after).length) {
+      localStorage.removeItem(ownKey);
+      ownText = null;
+    } else {
+      const text = JSON.stringify({ ...state, after, at: Date.now(), saved: state === saved });
+      localStorage.setItem(ownKey, text);
+      ownText = text;
+    }
+    keeps = true;
+  } catch {
+    keeps = false;
+  }
+  byId("storage-full").hidden = keeps;
+}
+
+/** The changes in an entry; null if they do not fit the file: other pages may write there, too. */
+function changesIn(text) {
+  try {
+    const entry = JSON.parse(text);
+    const { ends, cuts, names, outside = [] } = entry;
+    const pieces = cutShots(data.file.shots, cuts);
+    const edges = new Set(pieces.map((shot) => shot.end_frame));
+    const starts = new Set([pieces[0].start_frame, ...ends.slice(0, -1)]);
+    const increases = (numbers) => numbers.every((value, i) => i === 0 || value > numbers[i - 1]);
+    const fits = increases(ends) && ends.every((end) => edges.has(end)) && ends.at(-1) === pieces.at(-1).end_frame
+      && outside.every((frame) => starts.has(frame)) && outside.length < ends.length
+      && cuts.every(([frame, time]) => Number.isInteger(frame) && typeof time === "number") && pieces.length === data.file.shots.length + cuts.length
+      && pieces.every((shot) => shot.end > shot.start)
+      && names.every(({ text, start_frame, end_frame }) => typeof text === "string" && end_frame > start_frame);
+    if (!fits || !["file", "threshold", "hand"].includes(entry.by)) return null;
+    const changes = {
+      cuts, ends, outside, names, by: entry.by,
+      threshold: number(entry.threshold, 1e-9, 1 - 1e-9, fromFile.threshold),
+      minScene: number(entry.minScene, 0, Infinity, fromFile.minScene),
+    };
+    return { changes, at: number(entry.at, 0, 8e15, 0), saved: entry.saved === true, after: { ...entry.after } };
+  } catch {
+    return null;
+  }
+}
+
+/** The entries of all windows, newest first. */
+function entries() {
+  try {
+    const keys = Object.keys(localStorage).filter((name) => name.startsWith(ENTRIES));
+    const all = keys.map((name) => ({ key: name, ...changesIn(localStorage.getItem(name)) }));
+    return all.filter((entry) => entry.changes).sort((a, b) => b.at - a.at);
+  } catch {
+    return [];
+  }
+}
+
+const isSame = (changes, others) => Object.keys(changes).every((name) => JSON.stringify(changes[name]) === JSON.stringify(others[name]));
+
+/** Changes of other windows that no window has taken over or refused, newest first. */
+function othersChanges() {
+  const all = entries();
+  const refusals = [after, ...all.filter((entry) => entry.key !== ownKey).map((entry) => entry.after)];
+  return all.filter((entry) => entry.key !== ownKey && !refusals.some((times) => times[entry.key] >= entry.at));
+}
+
+/** Show the changes in an entry; undo returns to the state before. */
+function useEntry(entry) {
+  after = entry.key === ownKey ? entry.after : { ...after, [entry.key]: entry.at };
+  done.push(state);
+  undone = [];
+  state = entry.changes;
+  if (entry.saved) saved = state;
+  show();
+}
+
+let other = null;
+function showOther() {
+  other = othersChanges().find(({ changes }) => !isSame(changes, fromFile) && !isSame(changes, state)) ?? null;
+  byId("other-changes").hidden = !other;
+  if (!other) return;
+  const { changes: { ends, outside }, at } = other;
+  byId("other-changes").firstElementChild.textContent = `Another window changed this page at ${new Date(at).toLocaleTimeString()}, to ${count(ends.length - outside.length, "scene")}. Nothing is lost: each window keeps its own changes.`;
+}
+
+/** Show the changes of this tab before a reload, or the last changes of another window. Nothing is written. */
+function restore() {
+  const entry = entries().find((one) => one.key === ownKey) ?? othersChanges()[0];
+  // The state of the file, after which other changes no longer count.
+  if (entry && isSame(entry.changes, fromFile)) ({ after } = entry);
+  else if (entry) {
+    useEntry(entry);
+    tell(`Restored your changes of ${new Date(entry.at).toLocaleString()}; Undo goes back to the file.`);
+  }
+  showOther();
+}
+
+function setUpStorage() {
+  takeKey();
+  restore();
+  byId("open-other").addEventListener("click", () => {
+    useEntry(other);
+    keep();
+    showOther();
+    tell("These are the changes of the other window; Undo returns to yours.");
+  });
+  byId("keep-own").addEventListener("click", () => {
+    after = { ...after, [other.key]: other.at };
+    keep();
+    showOther();
+  });
+  addEventListener("storage", (event) => {
+    if (!event.key?.startsWith(ENTRIES)) return;
+    // A copy of this tab took over the entry.
+    if (event.key === ownKey && ownText !== null) keep();
+    showOther();
+  });
+  // A field is applied when it loses the focus, which does not happen when a window is closed.
+  addEventListener("pagehide", () => applyName());
+  document.addEventListener("visibilitychange", () => { if (document.hidden) applyName(); });
+  addEventListener("beforeunload", (event) => {
+    applyName();
+    if (state !== saved && !keeps) event.preventDefault();
+  });
+}

@@ -1,0 +1,245 @@
+"""No correction is lost in the browser: reloading, closing, several windows with one page, and full storage."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from pipelines.outputs.page import save_page
+from tests import pages
+from tests.browser.opening import Made, ends_shown, frame_shown, opened_page, press, ready, saved
+
+AS_IN_FILE = [1, 3, 4, 6, 7]
+
+
+def reopened(page: Page) -> Page:
+    page.reload()
+    page.wait_for_selector(".scene")
+    return page
+
+
+def window(page: Page, made: Made) -> Page:
+    """The same page in another window of the browser."""
+    other = page.context.new_page()
+    other.add_init_script("window.showSaveFilePicker = undefined")
+    other.goto(made.path.as_uri())
+    other.wait_for_selector(".scene")
+    return other
+
+
+def name_first(page: Page, text: str) -> None:
+    press(page, "Home", "r")
+    page.keyboard.type(text)
+    press(page, "Enter")
+
+
+def names(page: Page) -> list[str]:
+    return page.locator(".name").all_text_contents()
+
+
+def test_unsaved_changes_are_restored_when_the_page_is_reopened(view: Page, made: Made, tmp_path: Path) -> None:
+    ready(view)
+    press(view, "n", "r")
+    view.keyboard.type("Kept <b>safe</b>")
+    press(view, "Enter", "n", "m", "Period")
+    frame_shown(view)
+    press(view, "c")
+    before, content = ends_shown(view), json.loads(saved(view, tmp_path).read_text())
+    assert view.is_hidden("#unsaved")
+    press(view, "Home", "ArrowRight", "s")
+    assert view.is_visible("#unsaved")
+    press(view, "Control+z")
+    reopened(view)
+    assert "Restored your changes" in view.inner_text("#status")
+    assert ends_shown(view) == before
+    assert view.is_hidden("#unsaved"), "what was saved is known to be"
+    assert json.loads(saved(view, tmp_path).read_text()) == content
+    press(view, "Control+z")
+    assert json.loads(saved(view, tmp_path).read_text()) == made.scenes.to_dict(made.path.parent)
+    reopened(view)
+    assert view.inner_text("#status") == "", "back at the file there is nothing to restore"
+
+
+@pytest.mark.parametrize(
+    "stored",
+    [
+        "no JSON", "null", "{}", '{"ends": [12, 5000], "cuts": [], "names": [], "by": "hand"}',
+        '{"ends": [120], "cuts": [[12, 0.5]], "names": [], "by": "hand"}',
+        '{"ends": [120], "cuts": [[5, "0.2"]], "names": [], "by": "hand"}',
+        '{"ends": [120], "cuts": [], "names": [{"text": 1, "start_frame": 0, "end_frame": 9}], "by": "hand"}',
+        '{"ends": [120], "cuts": [], "names": [], "by": "<b>"}',
+    ],
+)  # fmt: skip
+def test_stored_changes_that_do_not_match_are_not_restored(view: Page, stored: str) -> None:
+    press(view, "m")
+    keys = view.evaluate("Object.keys(localStorage)")
+    assert len(keys) == 1
+    view.evaluate("([key, stored]) => localStorage.setItem(key, stored)", [*keys, stored])
+    reopened(view)
+    assert ends_shown(view) == AS_IN_FILE
+    assert view.inner_text("#status") == ""
+
+
+def test_changes_stored_for_another_result_of_the_video_are_not_applied(browser: Browser, tmp_path: Path) -> None:
+    with opened_page(browser, tmp_path, pages.invented(6)) as seen:
+        press(seen.page, "ArrowRight", "s", "r")
+        seen.page.keyboard.type("Kept")
+        press(seen.page, "Enter")
+        save_page(tmp_path / "page.html", pages.invented(6, seed=1))
+        seen.page.reload()
+        seen.page.wait_for_selector(".scene")
+        assert seen.page.locator(".name").all_text_contents() == [""] * seen.page.locator(".scene").count()
+
+
+@pytest.fixture
+def other(view: Page, made: Made) -> Iterator[Page]:
+    """A second window with the page of `view`."""
+    page = window(view, made)
+    yield page
+    page.close()
+
+
+def test_a_closed_window_and_an_open_one_keep_their_own_changes(view: Page, other: Page, made: Made) -> None:
+    name_first(other, "Of the closed window")
+    press(other, "n", "m")
+    changed = ends_shown(other)
+    other.close()
+    press(view, "End", "Shift+M")
+    third = window(view, made)
+    assert ends_shown(third) == ends_shown(view), "the last changes come first"
+    expect(third.locator("#other-changes")).to_contain_text("to 4 scenes")
+    third.click("#open-other")
+    assert (ends_shown(third), names(third)[0]) == (changed, "Of the closed window")
+    assert third.is_hidden("#other-changes")
+    press(third, "Control+z")
+    assert ends_shown(third) == ends_shown(view)
+
+
+def test_undoing_everything_in_one_window_leaves_the_changes_of_the_other(view: Page, other: Page) -> None:
+    name_first(other, "Of the other window")
+    press(view, "m", "Control+z")
+    assert names(reopened(other))[0] == "Of the other window"
+    other.close()
+    press(view, "m", "Control+z")
+    assert names(reopened(view))[0] == "Of the other window"
+
+
+def test_a_window_says_until_it_is_answered_that_another_changed_the_page(view: Page, other: Page) -> None:
+    press(view, "m")
+    before = ends_shown(view)
+    press(other, "n", "m")
+    notice = view.locator("#other-changes")
+    expect(notice).to_contain_text("Another window changed this page")
+    press(view, "n", "n", "m", "Control+z")
+    assert notice.is_visible(), "it stays"
+    reopened(view)
+    expect(notice).to_be_visible()
+    view.click("#keep-own")
+    assert notice.is_hidden()
+    assert ends_shown(view) == before
+    reopened(view)
+    assert notice.is_hidden(), "the answer is kept"
+    press(other, "n", "m")
+    expect(notice).to_be_visible()
+    assert ends_shown(view) == before
+
+
+def test_restored_changes_that_are_undone_in_a_new_window_do_not_come_back(view: Page, other: Page, made: Made) -> None:
+    press(other, "m")
+    other.close()
+    reopened(view)
+    assert ends_shown(view) == [3, 4, 6, 7]
+    press(view, "Control+z")
+    assert ends_shown(view) == AS_IN_FILE
+    assert ends_shown(window(view, made)) == AS_IN_FILE
+    assert ends_shown(reopened(view)) == AS_IN_FILE
+
+
+def test_a_copy_of_a_window_gets_its_own_storage(view: Page, made: Made) -> None:
+    press(view, "m")
+    before = ends_shown(view)
+    copy = view.context.new_page()  # browsers copy the storage of a tab when they duplicate it
+    keys = view.evaluate("Object.entries(sessionStorage)")
+    copy.add_init_script(f"for (const [key, value] of {json.dumps(keys)}) sessionStorage.setItem(key, value);")
+    copy.goto(made.path.as_uri())
+    copy.wait_for_selector(".scene")
+    assert ends_shown(copy) == before
+    press(copy, "End", "Shift+M")
+    expect(view.locator("#other-changes")).to_be_visible()
+    changed = ends_shown(copy)
+    copy.close()
+    assert ends_shown(reopened(view)) == before
+    view.click("#open-other")
+    assert ends_shown(view) == changed
+
+
+def test_opening_a_page_writes_nothing(view: Page, other: Page, made: Made) -> None:
+    press(other, "m")
+    content = "JSON.stringify(Object.entries(localStorage).sort())"
+    before = view.evaluate(content)
+    assert ends_shown(reopened(view)) == [3, 4, 6, 7], "restored from the other window"
+    window(view, made).close()
+    assert view.evaluate(content) == before
+
+
+@pytest.mark.parametrize("leave", ["close", "reload", "hide"])
+def test_a_name_that_is_being_typed_is_kept_when_the_page_is_left(view: Page, other: Page, leave: str) -> None:
+    press(other, "Home", "r")
+    other.keyboard.type("Half a na")
+    if leave == "close":
+        other.close(run_before_unload=True)
+        view.wait_for_function("() => localStorage.length === 1")
+        other = reopened(view)
+    elif leave == "reload":
+        reopened(other)
+    else:
+        other.evaluate("Object.defineProperty(document, 'hidden', { value: true })")
+        other.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    assert names(other)[0] == "Half a na"
+    assert other.locator(".name input").count() == 0
+
+
+FILLED = """
+    for (let size = 1 << 22; size >= 1; size /= 2) {
+        try { localStorage.setItem(`filled ${size}`, "x".repeat(size)); } catch {}
+    }
+"""  # up to the browser's limit, some five million characters
+FULL = "void (Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); })"
+
+
+def test_with_full_storage_the_page_says_so_until_it_is_saved_and_asks_before_closing(
+    view: Page, tmp_path: Path
+) -> None:
+    view.evaluate(FILLED)
+    name_first(view, "Not stored")
+    notice = view.locator("#storage-full")
+    assert "save before you close" in notice.inner_text()
+    view.wait_for_timeout(200)
+    press(view, "n")
+    assert notice.is_visible()
+    dialogs: list[str] = []
+    view.on("dialog", lambda dialog: (dialogs.append(dialog.type), dialog.dismiss()))
+    view.evaluate("void setTimeout(() => location.reload())")
+    view.wait_for_timeout(500)
+    assert dialogs == ["beforeunload"]
+    assert names(view)[0] == "Not stored"
+    saved(view, tmp_path)
+    view.evaluate(
+        "for (const key of Object.keys(localStorage)) if (key.startsWith('filled')) localStorage.removeItem(key)"
+    )
+    press(view, "m")
+    assert notice.is_hidden(), "there is room again"
+
+
+def test_full_storage_keeps_the_changes_that_it_has(view: Page) -> None:
+    press(view, "m")
+    before = ends_shown(view)
+    view.evaluate(FULL)
+    press(view, "n", "m")
+    assert view.is_visible("#storage-full")
+    view.on("dialog", lambda dialog: dialog.accept())
+    assert ends_shown(reopened(view)) == before
