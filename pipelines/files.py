@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import fcntl
 import glob
 import os
 import shutil
@@ -20,6 +19,9 @@ from pipelines.errors import BasslError, DatasetError, first_line
 STDIO = Path("-")
 """As the path of a file: stdin or stdout."""
 
+_NO_LOCKS = (errno.ENOLCK, errno.EINVAL, errno.EOPNOTSUPP)
+"""Errors of file systems without locks; for ENOSYS a file lock falls back to one that looks at process ids."""
+
 EMPTY_NAME = "the name of a file or folder is empty; for the working folder write ."
 
 
@@ -33,8 +35,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     try:
         with _partial(path, lambda new: new.touch(exist_ok=False)) as partial:
             yield partial
-            with partial.open("rb") as file:
-                os.fsync(file.fileno())
+            _flush(partial)
             partial.replace(path)
     except OSError as error:
         raise BasslError(f"{path}: cannot be written ({os_reason(error)})") from error
@@ -51,13 +52,12 @@ def files_together(folder: Path, name: str) -> Iterator[Path]:
     try:
         remove_partials(path)
         for left in folder.glob(f".{glob.escape(name)}.????????.complete"):
-            with suppress(BlockingIOError, FileNotFoundError), locked(left):  # or moved meanwhile
+            with suppress(BlockingIOError, FileNotFoundError), locked(left.with_suffix(".lock")):  # or moved meanwhile
                 _move_files(left, folder)
         with _partial(path, Path.mkdir) as partial:
             yield partial
             for file in partial.iterdir():
-                with file.open("rb") as content:
-                    os.fsync(content.fileno())
+                _flush(file)
             _move_files(partial.rename(partial.with_suffix(".complete")), folder)
     except OSError as error:
         raise BasslError(f"{folder}: cannot be written ({os_reason(error)})") from error
@@ -91,7 +91,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     if path == STDIO:
         stdout: Any = sys.stdout
         with suppress(AttributeError):  # a notebook's stdout takes any text
-            stdout.reconfigure(encoding="utf-8")  # as in files, for any terminal
+            stdout.reconfigure(encoding="utf-8", newline="")  # as in files, for any terminal
         stdout.write(content.decode())
         sys.stdout.flush()
         return
@@ -114,29 +114,28 @@ def _hidden(path: Path) -> str:
 
 def remove_partials(path: Path) -> None:
     """Remove the temporary files and folders of ``path`` that killed processes left, but not of running processes."""
-    for partial in path.parent.glob(f"{glob.escape(_hidden(path))}.????????.partial"):
-        with suppress(OSError), locked(partial) as has_locks:
+    names = f"{glob.escape(_hidden(path))}.????????"
+    for left in {*path.parent.glob(f"{names}.partial"), *path.parent.glob(f"{names}.lock")}:
+        with suppress(OSError), locked(left.with_suffix(".lock")) as has_locks:
             if has_locks:
-                _remove(partial)
+                _remove(left.with_suffix(".partial"))
 
 
 @contextmanager
 def _partial(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """A temporary file or folder of ``path``, locked as long as it is in use, and removed afterwards."""
-    while True:
-        partial = path.with_name(f"{_hidden(path)}.{os.urandom(4).hex()}.partial")
-        make(partial)
-        with ExitStack() as lock:
-            try:
-                lock.enter_context(locked(partial))
-                partial.stat()
-            except (BlockingIOError, FileNotFoundError):  # another process removed it before it was locked
-                continue
-            try:
-                yield partial
-            finally:
-                _remove(partial)
-            return
+    """A temporary file or folder of ``path``, removed at the end of the block. Beside it is a lock file, locked
+    before it is made and until it is removed."""
+    with ExitStack() as lock:
+        while True:
+            partial = path.with_name(f"{_hidden(path)}.{os.urandom(4).hex()}.partial")
+            with suppress(BlockingIOError):  # another process, which looks for leftovers, holds the lock
+                lock.enter_context(locked(partial.with_suffix(".lock")))
+                break
+        try:
+            make(partial)
+            yield partial
+        finally:
+            _remove(partial)
 
 
 def _remove(path: Path) -> None:
@@ -147,23 +146,33 @@ def _remove(path: Path) -> None:
             path.unlink()
 
 
+def _flush(path: Path) -> None:
+    """Flush a file to disk."""
+    with path.open("r+b") as file:  # Windows flushes only files that are open for writing
+        os.fsync(file.fileno())
+
+
 @contextmanager
-def locked(path: Path, wait: bool = False) -> Iterator[bool]:
-    """Hold the lock of an existing file or folder, which the system releases when this process ends or is killed; with
-    ``wait``, once another process releases it. Yields whether the file system has locks; some network file systems have
-    none. Raises BlockingIOError if another process holds it, and OSError if there is no such file."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    held = True
+def locked(path: Path) -> Iterator[bool]:
+    """Hold a lock file, which is created, and removed at the end; the system releases it if this process is killed.
+    Yields whether the file system has locks; some network file systems have none. Raises BlockingIOError if another
+    process holds it, and OSError if it cannot be created."""
+    from filelock import FileLock, Timeout  # start-up time
+
+    lock = FileLock(path)
     try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        lock.acquire(blocking=False)
+    except Timeout as error:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path)) from error
+    except OSError as error:
+        if error.errno not in _NO_LOCKS:
             raise
-        except OSError:
-            held = False
-        yield held
+    try:
+        yield lock.is_locked
     finally:
-        os.close(descriptor)
+        with suppress(OSError):  # Windows removes it on release
+            path.unlink()
+        lock.release()
 
 
 def check_writable(path: Path) -> None:

@@ -32,6 +32,7 @@ from pipelines.models.opening import MODEL, STATE
 RESULT = "result.json"
 LOG, VALIDATION = "log.csv", "validation.csv"
 TENSORBOARD = "tensorboard"
+LOCK = ".lock"
 _SEED = re.compile(r"seed-([0-9]{1,18})\.safetensors")
 
 
@@ -53,7 +54,7 @@ def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[Non
     with ExitStack() as lock:
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock.enter_context(locked(folder))
+            lock.enter_context(locked(folder / LOCK))
         except BlockingIOError as error:
             raise BasslError(
                 f"{folder}: another process is training in it; wait until it ends, or name another folder"

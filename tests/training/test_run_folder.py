@@ -11,6 +11,7 @@ import pytest
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.opening import MODEL, STATE
 from pipelines.training.run_folder import (
+    LOCK,
     LOG,
     RESULT,
     VALIDATION,
@@ -25,9 +26,11 @@ OF_A_RUN = (STATE, MODEL, LOG, VALIDATION, RESULT, seed_file(3))
 
 
 def opened(folder: Path, resume: bool = False, overwrite: bool = False) -> list[str]:
-    """The names in the folder while a run has it."""
+    """The names in the folder while a run has it, without its lock file."""
     with open_run_folder(folder, resume, overwrite):
-        return sorted(path.name for path in folder.iterdir())
+        names = sorted(path.name for path in folder.iterdir())
+    assert names.pop(0) == LOCK
+    return names
 
 
 @pytest.mark.parametrize("name", OF_A_RUN)
@@ -54,6 +57,7 @@ def test_a_run_folder_is_a_folder_used_by_one_process_at_a_time(tmp_path: Path) 
     with open_run_folder(tmp_path / "run", False, False), pytest.raises(BasslError, match="run: another process is"):
         opened(tmp_path / "run")
     assert opened(tmp_path / "run") == []
+    assert not list((tmp_path / "run").iterdir())
     (tmp_path / "file").touch()
     with pytest.raises(BasslError, match=r"file: cannot be written \(file exists\)$"):
         opened(tmp_path / "file")
