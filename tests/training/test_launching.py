@@ -189,3 +189,32 @@ def test_too_many_gpus_are_refused_with_a_valid_command(
     monkeypatch.setattr(torch.cuda, "device_count", lambda: here)
     with pytest.raises(BasslError, match=words):
         check_gpus(Machines(gpus=gpus), "bassl pretrain")
+
+
+ENDING_JOB = """
+import atexit, torch, torch.distributed as dist
+from bassl_cli import app
+from bassl_cli.__main__ import main
+
+def train():
+    dist.init_process_group("gloo")
+    atexit.register(dist.destroy_process_group)
+    network = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(4, 4))
+    network(torch.randn(2, 4)).sum().backward()
+    for handle in [dist.all_reduce(torch.ones(300_000), async_op=True) for _ in range(30)]:
+        handle.wait()
+    raise SystemExit(0)
+
+app.main = train
+main()
+"""
+
+
+@pytest.mark.slow  # starts torch ten times
+def test_a_process_of_a_job_ends_cleanly_while_gloo_still_frees_its_tensors(tmp_path: Path) -> None:
+    script = tmp_path / "ending.py"
+    script.write_text(ENDING_JOB, encoding="utf-8")
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(script)]
+    for _ in range(5):  # Python's own end aborts about one in three
+        ended = subprocess.run(torchrun, env=ENVIRONMENT, capture_output=True, text=True)
+        assert ended.returncode == 0, ended.stderr
