@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -64,8 +65,15 @@ def note(message: str) -> None:
 
 
 def say(message: str, style: str | None = None) -> None:
-    """One line about what was done."""
+    """One line about what was done. Settings in it become options: `` `frame_rate=25` `` is shown as
+    ``--frame-rate 25``."""
+    message = re.sub(r"`([a-z][a-z_]*)(?:=([^`]*))?`", _as_option, message)
     err.print(printable(message), style=style, markup=False, soft_wrap=True)
+
+
+def _as_option(setting: re.Match[str]) -> str:
+    name, value = setting.groups()
+    return f"--{name.replace('_', '-')}{'' if value in (None, 'True') else f' {value}'}"
 
 
 def print_json(content: object) -> None:

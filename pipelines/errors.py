@@ -19,7 +19,8 @@ _EXTRAS = dict.fromkeys(
 
 
 class BasslError(Exception):
-    """Unusable input or settings. The message is one line: what is wrong, with which file, and what to do."""
+    """Unusable input or settings. The message is one line: what is wrong, with which file, and what to do. It names
+    settings as in Python, in backquotes: `threshold`, `overwrite=True`; the command line shows these as options."""
 
 
 class StoreError(BasslError):

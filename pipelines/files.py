@@ -75,7 +75,7 @@ def new_files(
     for target in targets:
         _check_place(target)
         if target.exists() and not overwrite:
-            raise BasslError(f"{target}: already exists; name another folder with -o, or use --overwrite")
+            raise BasslError(f"{target}: already exists; name another folder with `output`, or use `overwrite=True`")
     with files_together(folder, "bassl-files") as temporary:
         yield targets, [temporary / target.name for target in targets]
 

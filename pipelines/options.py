@@ -150,7 +150,7 @@ class Option:
             return self.kind(text)
         except ValueError as error:
             wrong = error if self.kind is Time else f"is not {self.kind.__name__}"
-            raise ValueError(f"{self.flag}: {text!r} {wrong}") from error
+            raise ValueError(f"`{self.name}`: {text!r} {wrong}") from error
 
 
 def options_of(settings: Any, group: str = "", default: Any = None, nesting: Mapping[str, Any] = {}) -> list[Option]:

@@ -19,10 +19,10 @@ from pipelines.files import write_atomically
 SCHEMA = "bassl.scenes"
 SCHEMA_VERSION = 1
 
-NO_VIDEO = "the video was not found, or was changed since; name it with --video"
+NO_VIDEO = "the video was not found, or was changed since; name it with `video`"
 """Text of a warning, after the path of a ``scenes.json``."""
 
-DROP_SHORT_ALONE = "--drop-short leaves out scenes that are shorter than --min-scene; use both"
+DROP_SHORT_ALONE = "`drop_short` leaves out scenes that are shorter than `min_scene`; use both"
 
 
 @dataclass(frozen=True)
@@ -192,5 +192,5 @@ def without_short(scenes: Sequence[Scene], least: float) -> tuple[Scene, ...]:
     """The scenes of at least ``least`` seconds, renumbered. Raises BasslError if there are none."""
     kept = [scene for scene in scenes if scene.end - scene.start >= least - 1e-9]
     if not kept:
-        raise BasslError(f"no scene has {least:g} seconds or more; leave out --drop-short, or use a lower --min-scene")
+        raise BasslError(f"no scene has {least:g} seconds or more; leave out `drop_short`, or use a lower `min_scene`")
     return tuple(replace(scene, index=index) for index, scene in enumerate(kept))

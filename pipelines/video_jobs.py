@@ -197,7 +197,7 @@ def _on_dask(tasks: Sequence[VideoTask[S]], work: VideoWork, address: str) -> Re
     """Videos of a lost worker go to another; a video that kills several workers has failed."""
     from asyncio import CancelledError as Cancelled  # start-up time
 
-    with explain_missing_extra("--dask"):
+    with explain_missing_extra("`dask`"):
         from distributed import Client, as_completed  # optional dependency: distributed
     if not tasks:
         return

@@ -1,7 +1,9 @@
 """The public package: all names exist, import is light, and a conflicting package is reported."""
 
+import ast
 import os
 import pickle
+import re
 import subprocess
 import sys
 from dataclasses import is_dataclass
@@ -41,6 +43,20 @@ def test_an_error_comes_back_whole_from_a_pool_of_processes() -> None:
     assert isinstance(received, bassl.BasslError)
     assert str(received) == str(error) == "the store lacks 2 videos: a.h5: damaged; b.h5: missing"
     assert (received.what, received.failed) == (error.what, error.failed)
+
+
+def test_messages_name_settings_and_not_options_of_the_command_line() -> None:
+    makes_commands = {"training/launching.py", "stages/reproduce/steps.py"}
+    other_programs = re.compile("docker run|pip install|mkvmerge|python -m")
+    for module in sorted((HOME / "pipelines").rglob("*.py")):
+        if module.relative_to(HOME / "pipelines").as_posix() in makes_commands:
+            continue
+        nodes = list(ast.walk(ast.parse(module.read_text(encoding="utf-8"))))
+        docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        for node in nodes:
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                has_option = re.search(r"--[a-z]| -o\b", node.value) and not other_programs.search(node.value)
+                assert not has_option, f"{module}:{node.lineno}: write settings as in Python: `overwrite=True`"
 
 
 def test_a_conflicting_package_called_pipelines_is_reported_in_one_line(tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_settings_can_be_made_from_texts_and_values() -> None:
     given = {"folder": "there", "files": "a, b", "seed": "7", "how": "well", "sides": "3,4"}
     assert settings_from(Outer, given) == wanted
     assert settings_from(Outer, {**given, "seed": 7, "sides": [3.0, 4.0]}) == wanted
-    with pytest.raises(ValueError, match="--sides: '3,x' is not float"):
+    with pytest.raises(ValueError, match="`sides`: '3,x' is not float"):
         settings_from(Outer, {"sides": "3,x"})
     assert Outer("there", ["a", Path("b")]) == Outer(Path("there"), (Path("a"), Path("b")))  # type: ignore[arg-type]
     assert Outer(files="a").files == (Path("a"),)  # type: ignore[arg-type]
@@ -102,7 +102,7 @@ def test_a_command_is_called_with_the_settings_of_its_options(capsys: pytest.Cap
     app(["well", "-o", "there", "--files", "a", "--files", "b", "--sides", "3,4"], standalone_mode=False)
     app(["fast"], standalone_mode=False)
     assert called == [Outer(Path("there"), (Path("a"), Path("b")), None, "well", Inner((3.0, 4.0))), Outer()]
-    with pytest.raises(BasslError, match="--sides: '3,x' is not float"):
+    with pytest.raises(BasslError, match="`sides`: '3,x' is not float"):
         app(["fast", "--sides", "3,x"], standalone_mode=False)
     app(["--help"], standalone_mode=False)
     shown = capsys.readouterr().out

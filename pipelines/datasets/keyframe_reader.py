@@ -19,7 +19,7 @@ from pipelines.stores.keyframes import read_keyframes
 
 # Limit on stores held open by one reader: MovieNet has 1,100 videos, and some systems allow a process 256 open files.
 _OPEN_FILES = 100
-_REMEDY = "run `bassl build-index --overwrite`"
+_REMEDY = "run `bassl build-index` with `overwrite=True`"
 
 
 class KeyframeReader:
@@ -85,7 +85,7 @@ class KeyframeReader:
         """Why the keyframes of a store differ from the index, and what to do."""
         expected = self.index.jpeg_crc32[self.index.span(video)]
         if np.array_equal(read_keyframes(path).jpeg_crc32, expected.ravel()):
-            return "is damaged; run `bassl extract-keyframes --overwrite` on its video, or the program that made it"
+            return "is damaged; run `bassl extract-keyframes` with `overwrite=True` on its video, or what made it"
         return f"was made again after the index; {_REMEDY}"
 
     def _pread(self, video: int, path: Path, start: int, size: int) -> bytes:

@@ -65,7 +65,7 @@ def align(
     """
     if threshold is not None:
         if prediction.scores is None:
-            raise fault(prediction.source, "has no scores to apply a threshold to; leave out --threshold")
+            raise fault(prediction.source, "has no scores to apply a threshold to; leave out `threshold`")
         above = (prediction.scores >= threshold).astype(np.int8)
         above[-1] = INSIDE
         prediction = replace(prediction, scene_end=above, scenes_frames=None, scenes_seconds=None)
@@ -317,7 +317,7 @@ def _clock(one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | Non
 
     def clock(frames: Numbers) -> Numbers:
         if rate is None:
-            raise fault(one.source, "has frames but no frame rate; give it with --frame-rate")
+            raise fault(one.source, "has frames but no frame rate; give it with `frame_rate`")
         return frames / rate
 
     return clock

@@ -46,7 +46,9 @@ def load_encoder(
     check_encoder(source)
     is_onnx = Path(source).suffix.lower() == ".onnx"
     if options != EncoderOptions() and not is_onnx:
-        raise BasslError(f"--encoder-mean, -std, -size and -output are for ONNX files, not for {source}")
+        raise BasslError(
+            f"`encoder_mean`, `encoder_std`, `encoder_size` and `encoder_output` are for ONNX files, not for {source}"
+        )
     if is_onnx or source == DEFAULT_ENCODER:
         return open_onnx_encoder(Path(source) if is_onnx else BUILT_IN, keyframes, how or "squeeze", options)
     from pipelines.models import torch_encoders  # optional dependency: torch
@@ -81,7 +83,7 @@ def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: i
     if model.keyframes not in (None, keyframes):
         raise BasslError(
             f"{file}: was trained on {model.keyframes} keyframes per shot and cannot read shots of {keyframes}; "
-            f"extract keyframes with --keyframes {model.keyframes}, or train it again"
+            f"extract keyframes with `keyframes={model.keyframes}`, or train it again"
         )
     from pipelines.models.torch_encoders import encoder_in_file  # optional dependency: torch
 
@@ -105,7 +107,7 @@ def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> Sho
             return load_encoder(identity, device, keyframes)
         raise BasslError(
             f"{asker}: was trained on features called {identity!r}, which cannot be computed from keyframes here; "
-            "name their store with --features, or the ONNX file of that encoder with --encoder"
+            "name their store with `features`, or the ONNX file of that encoder with `encoder`"
         )
     encoder = load_encoder(name, device, keyframes)
     if encoder.id == identity:

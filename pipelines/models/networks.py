@@ -136,7 +136,7 @@ def make_shape(crn: str, input_width: int, **sizes: int | float | None) -> Shape
     kind = NETWORKS[crn].shape
     names = {field.name for field in fields(kind)}
     if sizes.get("dropout") is not None and "dropout" not in names:
-        raise ValueError(f"--dropout: the {crn} has none")
+        raise ValueError(f"`dropout`: the {crn} has none")
     values = {name: value for name, value in sizes.items() if name in names and value is not None}
     if "hidden" in names and "width" in values:
         values.setdefault("hidden", 4 * values["width"])

@@ -89,7 +89,7 @@ def open_onnx_encoder(
     output = options.encoder_output or metadata.get("output") or (outputs[0] if len(outputs) == 1 else "")
     if output not in outputs:
         problem = f"has no output {output!r}" if output else "has several outputs"
-        raise BasslError(f"{path}: {problem}; name one with --encoder-output: {', '.join(outputs)}")
+        raise BasslError(f"{path}: {problem}; name one with `encoder_output`: {', '.join(outputs)}")
     size = _size(path, sides, options.encoder_size, metadata.get("size"))
     mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     if kind in _FLOATS:
@@ -176,7 +176,7 @@ def _size(path: Path, sides: Sequence[int | None], option: int | None, metadata:
         raise BasslError(f"{path}: takes images of {sides[0]} x {sides[1]}; the input of an encoder is square")
     size = next(iter(fixed), option)
     if size is None:
-        raise BasslError(f"{path}: takes images of any size; choose one with --encoder-size")
+        raise BasslError(f"{path}: takes images of any size; choose one with `encoder_size`")
     if option not in (None, size):
         raise BasslError(f"{path}: takes images of {size} x {size}, not of {option}")
     if not 1 <= size <= 4096:
@@ -188,7 +188,7 @@ def _colour(path: Path, name: str, option: tuple[float, ...] | None, metadata: M
     """Mean or standard deviation of the channels on the scale of 0 to 255."""
     text = metadata.get(name)
     if option is None and text is None:
-        raise BasslError(f"{path}: has no {name} in its metadata; pass the one of its training as --encoder-{name}")
+        raise BasslError(f"{path}: has no {name} in its metadata; pass the one of its training as `encoder_{name}`")
     try:
         values = [float(value) for value in (json.loads(text or "") if option is None else option)]
     except (ValueError, TypeError, RecursionError) as error:

@@ -81,7 +81,8 @@ class OpenedModel:
             return load_boundary_model(self.file)
         if self.pretrained_only or self.weights.settings.crn is None:
             raise StoreError(
-                f"{self.file}: is pre-trained only and cannot score videos; run `bassl finetune --init {self.file}`"
+                f"{self.file}: is pre-trained only and cannot score videos; run `bassl finetune` with "
+                f"`init={self.file}`"
             )
         return self._by_head("head_sbd")
 
@@ -91,7 +92,7 @@ class OpenedModel:
         if self.weights.settings.crn is None or "head_pp.weight" not in self.weights.heads:
             raise StoreError(
                 f"{self.file}: is pre-trained without pseudo-boundary prediction and has no head that scores videos; "
-                "run `bassl finetune`, or score its features with --representation and their store"
+                "run `bassl finetune`, or score its features with `representation` and their store"
             )
         return self._by_head("head_pp")
 
@@ -146,7 +147,7 @@ def open_model(path: Path | str | None = None) -> OpenedModel:
         raise StoreError(f"{path}: no such run or model; check the path, or use {DEFAULT!r} for the built-in model")
     if not is_file(file):
         unfinished = file != path and (path / STATE).exists()
-        advice = "its run is unfinished; continue with --resume" if unfinished else "check the path"
+        advice = "its run is unfinished; continue with `resume=True`" if unfinished else "check the path"
         raise StoreError(f"{file}: no such model file; {advice}")
     try:
         with file.open("rb") as opened:

@@ -58,7 +58,7 @@ def stored_sound(index: Index, store: Path, videos: Sequence[int]) -> tuple[Shot
     """The sound of some videos of an index, (T, WIDTH), and the ids of the videos that the store does not have, which
     count as silent. Raises StoreError for a store that is missing or damaged, is not of sound, or is of other shots."""
     if not store.is_dir():
-        raise StoreError(f"{store}: no such folder of sound; run `bassl extract-sound`, or name one with --sound")
+        raise StoreError(f"{store}: no such folder of sound; run `bassl extract-sound`, or name one with `sound`")
     missing: list[str] = []
     sounds: dict[int, Floats] = {}
     for video in videos:

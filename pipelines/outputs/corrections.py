@@ -21,7 +21,7 @@ def check_replaceable(
         return
     from pipelines.datasets.scene_files import read_scene_list  # start-up time: NumPy
 
-    remedy = "name another file, or replace it with --overwrite"
+    remedy = "name another file, or replace it with `overwrite=True`"
     try:
         existing = read_scene_list(path)
     except DatasetError as error:

@@ -17,9 +17,9 @@ def check_template(template: str, names: Collection[str]) -> None:
     try:
         Template(template).substitute(dict.fromkeys(names, "1"))
     except KeyError as error:
-        raise ValueError(f"--filename contains the unknown variable ${error.args[0]}; {supported}") from error
+        raise ValueError(f"`filename` contains the unknown variable ${error.args[0]}; {supported}") from error
     except ValueError as error:
-        raise ValueError(f"--filename contains a $ without a name (write $$ for a dollar sign); {supported}") from error
+        raise ValueError(f"`filename` contains a $ without a name (write $$ for a dollar sign); {supported}") from error
 
 
 def file_names(template: str, rows: Iterable[Mapping[str, object]], suffix: str, variable: str) -> list[str]:
@@ -27,14 +27,14 @@ def file_names(template: str, rows: Iterable[Mapping[str, object]], suffix: str,
     suggests to add ``variable`` to the template."""
     names = [re.sub(r'[/\\:*?"<>|]', "_", Template(template).substitute(row)) + suffix for row in rows]
     if duplicates := [name for name, times in Counter(map(str.casefold, names)).items() if times > 1]:
-        raise BasslError(f"{duplicates[0]}: several files would have this name; add {variable} to --filename")
+        raise BasslError(f"{duplicates[0]}: several files would have this name; add {variable} to `filename`")
     return names
 
 
 def check_several(template: str, folder: Path | None, overwrite: bool) -> None:
     """Check that files of several videos with names from a template cannot replace each other in one folder."""
     if folder is not None and overwrite and "VIDEO_NAME" not in Template(template).get_identifiers():
-        raise BasslError("files of one video would replace files of another; add $VIDEO_NAME to --filename")
+        raise BasslError("files of one video would replace files of another; add $VIDEO_NAME to `filename`")
 
 
 def padded_number(index: int, count: int) -> str:

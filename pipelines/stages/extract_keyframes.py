@@ -119,14 +119,15 @@ def _existing_result(task: VideoTask[ExtractSettings]) -> VideoResult | None:
         return None
     from pipelines.stores.keyframes import read_keyframes  # start-up time: h5py, only if there is a store
 
+    remedy = "`overwrite=True` makes it again"
     store = read_keyframes(task.output)
     before, now = store.settings, _store_settings(task.settings)
     names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
     if names:
         other = ", ".join(f"{name} {before.get(name)} and not {now.get(name)}" for name in names)
-        raise StoreError(f"{task.output}: was made with other settings ({other}); --overwrite makes it again")
+        raise StoreError(f"{task.output}: was made with other settings ({other}); {remedy}")
     if store.source.get("fingerprint") != fingerprint(task.video):
-        raise StoreError(f"{task.output}: was made from another file than {task.video}; --overwrite makes it again")
+        raise StoreError(f"{task.output}: was made from another file than {task.video}; {remedy}")
     return task.result("kept", shots=len(store.frames), frames=store.video.frames, duration=store.video.duration)
 
 

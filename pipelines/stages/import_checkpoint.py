@@ -61,4 +61,4 @@ def _check_output(file: Path, output: Path, overwrite: bool) -> None:
     check_inputs_kept((output,), (file,))
     check_writable(output)
     if output.exists() and not overwrite:
-        raise BasslError(f"{output}: already exists; name another file or give --overwrite")
+        raise BasslError(f"{output}: already exists; name another file or give `overwrite=True`")

@@ -88,7 +88,7 @@ def report_videos(
         other = by_path.setdefault(task.output.resolve(), task.video)
         if other != task.video:
             both = f"{task.video} and {other}"
-            raise BasslError(f"{task.output}: would be the page of {both}; name another folder with -o, or rename one")
+            raise BasslError(f"{task.output}: would be the page of {both}; name another `output` folder, or rename one")
     check_writable(index)
     results = run(tasks, _write_page, progress=progress, on_start=on_start)
     if written := [result.output for result in results if result.status == "done"]:
@@ -167,7 +167,7 @@ def _stored_images(listed: SceneData, stores: Path) -> list[bytes]:
             return []
         return read_keyframe_jpegs(store, store.keyframes.shape[1] // 2)
     except StoreError as error:
-        raise StoreError(f"{error}; or leave it out with --keyframes") from error
+        raise StoreError(f"{error}; or leave it out with `keyframes`") from error
 
 
 def _video_images(
@@ -189,6 +189,6 @@ def _video_images(
     if ranges != [(shot.start_frame, shot.end_frame) for shot in listed.shots]:
         raise VideoError(
             f"{video}: has {reading.facts.frames} frames and is not the video of {task.video}, which has "
-            f"{listed.video.frames}; name that with --video"
+            f"{listed.video.frames}; name that with `video`"
         )
     return images, tuple(reading.warnings)

@@ -124,10 +124,10 @@ def _layout(
     columns = min(images, _SPRITE_COLUMNS)
     size = columns * width, -(-images // columns) * height
     if max(size) > (most := LONGEST[settings.format]):
-        smaller = "a smaller --width" + " or --format jpg" * (settings.format == "webp")
+        smaller = "a smaller `width`" + " or `format=jpg`" * (settings.format == "webp")
         raise BasslError(
             f"{path}: {images} images of {width} x {height} pixels make it {size[0]} x {size[1]}, but the limit is "
-            f"{most}; give fewer --images, {smaller}"
+            f"{most}; give fewer `images`, {smaller}"
         )
     return size, [(i % columns * width, i // columns * height, width, height) for i in range(images)]
 

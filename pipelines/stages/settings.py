@@ -31,7 +31,7 @@ class ExportSettings(Settings):
         if self.to is not None and self.to not in FORMATS:
             raise ValueError(f"'{self.to}' is not a format; there are {', '.join(FORMATS)}")
         if self.to is None and self.run.output is None:
-            raise ValueError(f"give --to FORMAT ({', '.join(FORMATS)}) or -o FILE")
+            raise ValueError(f"give `to=FORMAT` ({', '.join(FORMATS)}) or `output=FILE`")
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class SplitSettings(Settings):
         super().__post_init__()
         check_at_least(self, 0, "expand")
         if not self.exact and (self.crf is not None or self.preset is not None):
-            raise ValueError("crf and preset apply only to encoding; add --exact, or leave them out to copy")
+            raise ValueError("crf and preset apply only to encoding; add `exact=True`, or leave them out to copy")
         if self.crf is not None and not 0 <= self.crf <= 51:
             raise ValueError(f"the crf must lie between 0 and 51, not {self.crf}")
         check_template(self.filename, _CLIP_NAMES)
@@ -176,7 +176,7 @@ class ImageSettings(Settings):
         rows = rows or max(1, round(height * columns / width))
         if max(columns, rows) > (limit := LONGEST[self.format]):
             size = f"{columns} x {rows} pixels, but the limit is {limit}"
-            raise BasslError(f"images would have {size}; choose a smaller --width or --height")
+            raise BasslError(f"images would have {size}; choose a smaller `width` or `height`")
         return columns, rows
 
 

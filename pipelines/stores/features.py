@@ -261,7 +261,7 @@ def find_features(index: Index, encoder: str, folder: Path, used: Sequence[int] 
         return ()
     if any(len(having(stores, name)) > 1 for name in index.video_ids):
         named = ", ".join(map(str, stores))
-        raise StoreError(f"{index.path}: has features of several encoders; name one with --features: {named}")
+        raise StoreError(f"{index.path}: has features of several encoders; name one with `features`: {named}")
     return stores
 
 

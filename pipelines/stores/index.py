@@ -47,8 +47,8 @@ NO_LABEL = -128
 JOINED = " + "  # between the encoder ids of features that come from several stores
 ASSUMED_FRAME_RATE = 25.0  # if a file has none: European television's, as in most videos of BBC and OVSD
 MAX_FRAME = 2**31 - 1
-_REMEDY = "run `bassl build-index --overwrite`"
-_MISSING = "run `bassl build-index`, or name one with --index"
+_REMEDY = "run `bassl build-index` with `overwrite=True`"
+_MISSING = "run `bassl build-index`, or name one with `index`"
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,8 +158,8 @@ class Index:
             more = f" and {len(lacking) - 1} more" if len(lacking) > 1 else ""
             raise StoreError(
                 f"{self.path}: has no keyframes of {lacking[0]}{more}; run `bassl extract-keyframes`, or leave such "
-                "videos out with `bassl build-index --only-complete`; pretrain and finetune can also read a feature "
-                "store (--features)"
+                "videos out by `bassl build-index` with `only_complete=True`; pretrain and finetune can also read a "
+                "feature store (`features`)"
             )
 
     def targets(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:

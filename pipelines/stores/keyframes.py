@@ -40,7 +40,7 @@ from pipelines.stores.hdf5 import create_store, open_store, read_array, read_jso
 
 SCHEMA = "bassl.keyframes"
 VERSION = 1
-_REMEDY = "run `bassl extract-keyframes --overwrite` on its video"
+_REMEDY = "run `bassl extract-keyframes` with `overwrite=True` on its video"
 _MISSING = "run `bassl extract-keyframes` on its video"
 _BLOCK = 4 * 2**20
 

@@ -62,7 +62,8 @@ def process_group(device: str = "auto") -> Iterator[Process]:
     except RuntimeError as error:
         if _is_lost_peer(error):
             raise LostPeerError(
-                f"another process of this job ended or cannot be reached ({first_line(error)}); continue with --resume"
+                f"another process of this job ended or cannot be reached ({first_line(error)}); continue with "
+                "`resume=True`"
             ) from error
         raise
 

@@ -43,15 +43,15 @@ class Machines:
 
     def __post_init__(self) -> None:
         if min(self.processes, self.nodes) < 1 or (self.gpus or 0) < 0:
-            raise ValueError("--processes and --nodes must be at least 1, and --gpus not negative")
+            raise ValueError("`processes` and `nodes` must be at least 1, and `gpus` not negative")
         if self.processes > 1 and self.gpus != 0:
-            raise ValueError("--processes is for the CPU: add --gpus 0; on GPUs there is one process for each GPU")
+            raise ValueError("`processes` is for the CPU: add `gpus=0`; on GPUs there is one process for each GPU")
         if self.nodes > 1 and (
             not self.rdzv_endpoint or (self.node_rank is not None and not 0 <= self.node_rank < self.nodes)
         ):
             raise ValueError(
-                f"on {self.nodes} machines, run the same on each, with --rdzv-endpoint HOST:PORT of the first machine "
-                f"and --node-rank 0 to {self.nodes - 1}"
+                f"on {self.nodes} machines, run the same on each, with `rdzv_endpoint=HOST:PORT` of the first machine "
+                f"and `node_rank=0` to {self.nodes - 1}"
             )
         if self.gpus and self.gpus % self.nodes:
             raise ValueError(f"{self.gpus} GPUs cannot be shared equally by {self.nodes} machines")

@@ -42,7 +42,7 @@ def check_gpus(machines: Machines, command: str) -> None:
     what = f"{command} --gpus {machines.gpus}"
     if nodes > 1:
         what += f" --nodes {nodes} --node-rank 0 (to {nodes - 1}) --rdzv-endpoint FIRST_MACHINE:29500"
-    cpu = "" if here else "; or train here on the CPU with --gpus 0"
+    cpu = "" if here else "; or train here on the CPU with `gpus=0`"
     raise BasslError(f"{available}, but {machines.per_node} are requested; run on {many}: {what}{cpu}")
 
 
@@ -95,12 +95,12 @@ def _endpoint(address: str) -> str:
     try:
         host, port = parse_rendezvous_endpoint(address, 29500)
     except ValueError as error:
-        raise BasslError(f"--rdzv-endpoint {address}: {first_line(error)}") from error
+        raise BasslError(f"`rdzv_endpoint` {address}: {first_line(error)}") from error
     deadline = time.monotonic() + _HOST_SECONDS
     while not _resolves(host):  # a cluster may add the name of the first machine after it has started the others
         if time.monotonic() > deadline:
-            raise BasslError(f"--rdzv-endpoint {address}: no such host; name the first machine, HOST:PORT")
-        warnings.warn(BasslWarning(f"--rdzv-endpoint {address}: no such host yet; waiting"), stacklevel=2)  # shown once
+            raise BasslError(f"`rdzv_endpoint` {address}: no such host; name the first machine, HOST:PORT")
+        warnings.warn(BasslWarning(f"`rdzv_endpoint` {address}: no such host yet; waiting"), stacklevel=2)  # shown once
         time.sleep(1)
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
@@ -138,7 +138,7 @@ def _error_of(rank: int, failure: Any) -> BasslError:
         if failure.exitcode < 0
         else f"failed with exit code {failure.exitcode}"
     )
-    return BasslError(f"process {rank} {how}; the job was stopped; continue with --resume")
+    return BasslError(f"process {rank} {how}; the job was stopped; continue with `resume=True`")
 
 
 @contextmanager

@@ -50,7 +50,7 @@ def mixed_precision(precision: Precision, device: torch.device) -> tuple[Autocas
     if kind == "auto":
         kind = ("bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16") if cuda else "float32"
     if kind == "fp16" and not cuda:
-        raise BasslError("fp16 needs a GPU; use --precision auto")
+        raise BasslError("fp16 needs a GPU; use `precision=auto`")
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(kind)
     scaler = torch.amp.GradScaler(device.type, enabled=kind == "fp16")
     return lambda: torch.autocast(device.type, dtype, enabled=dtype is not None), scaler
@@ -128,7 +128,7 @@ class Throughput:
         return self.steps * items / seconds, self._waited / seconds
 
 
-FEWER_WINDOWS = "use --micro-batch to encode fewer windows at a time"
+FEWER_WINDOWS = "use `micro_batch` to encode fewer windows at a time"
 
 
 @contextmanager
@@ -146,11 +146,11 @@ def limits_in_one_line(relief: str) -> Iterator[None]:
             raise BasslError(f"there is not enough memory ({first_line(error)}); {relief}") from error
         if "DataLoader worker" in str(error):
             raise BasslError(
-                f"a process that reads keyframes ended ({first_line(error)}); if memory is short, use fewer --workers "
-                "or more shared memory (docker run --shm-size); continue with --resume"
+                f"a process that reads keyframes ended ({first_line(error)}); if memory is short, use fewer `workers` "
+                "or more shared memory (docker run --shm-size); continue with `resume=True`"
             ) from error
         if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-            raise BasslError(f"--compile does not work here ({first_line(error)}); leave it out") from error
+            raise BasslError(f"`compile` does not work here ({first_line(error)}); leave it out") from error
         raise
 
 
@@ -189,7 +189,7 @@ def load_state(folder: Path, identity: Mapping[str, Any], process: Process) -> d
     except OSError as error:
         raise StoreError(f"{path}: cannot be read ({os_reason(error)})") from error
     except Exception as error:  # unpickling raises nearly anything
-        raise StoreError(f"{path}: is damaged or not the state of a run; start again with --overwrite") from error
+        raise StoreError(f"{path}: is damaged or not the state of a run; start again with `overwrite=True`") from error
     check_identity(folder, stored, identity)
     return state
 

@@ -84,11 +84,12 @@ def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
         raise BasslError(f"{folder}: cannot be read ({os_reason(error)})") from error
     if files and not (resume or overwrite):
         raise BasslError(
-            f"{folder}: contains a run; continue it with --resume, replace it with --overwrite, or name another folder"
+            f"{folder}: contains a run; continue it with `resume=True`, replace it with `overwrite=True`, or name "
+            "another folder"
         )
     if resume and folder / STATE not in files and (folder / MODEL in files or seeds):
         raise BasslError(
-            f"{folder}: has a model but no {STATE} to continue from; replace it with --overwrite, or name another"
+            f"{folder}: has a model but no {STATE} to continue from; replace it with `overwrite=True`, or name another"
         )
     return files
 
@@ -132,7 +133,7 @@ def check_identity(folder: Path, stored: Mapping[str, Any], current: Mapping[str
         if before.get(name) != now.get(name):
             what = "another index" if "index" in name else f"{name} {before.get(name)}, not {now.get(name)}"
             raise BasslError(
-                f"{folder}: its run was started with {what}; resume it with the same settings, or use --overwrite"
+                f"{folder}: its run was started with {what}; resume it with the same settings, or use `overwrite=True`"
             )
 
 
@@ -186,7 +187,7 @@ class RunLog:
                     self._board.add_scalar(f"{path.stem}/{key}", value, int(row["step"]))
             self._board.flush()
         except OSError as error:
-            raise BasslError(f"{path}: cannot be written ({os_reason(error)}); continue with --resume") from error
+            raise BasslError(f"{path}: cannot be written ({os_reason(error)}); continue with `resume=True`") from error
 
 
 def read_log(path: Path) -> list[dict[str, float]]:

@@ -86,7 +86,7 @@ def test_a_command_without_its_extra_says_in_one_line_what_to_install(
 
 
 TORCH = "this model or encoder needs torch, which is not installed: pip install 'bassl[train]'"
-DASK = "--dask needs distributed, which is not installed: pip install 'bassl[cluster]'"
+DASK = "`dask` needs distributed, which is not installed: pip install 'bassl[cluster]'"
 CALLS = {
     'bassl.predict_videos([video], "out", dask="tcp://127.0.0.1:9")': DASK,
     'bassl.load_model(encoder="resnet50")': TORCH,

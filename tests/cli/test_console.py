@@ -90,3 +90,19 @@ def test_help_lists_every_command_with_the_first_line_of_its_own_help() -> None:
             assert str(command.__doc__).strip().splitlines()[0] == summary
     modules = {path.stem for path in Path(app.__file__).parent.joinpath("commands").glob("*.py")}
     assert modules - {"__init__"} == {name.replace("-", "_") for name in app.NAMES}
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("a.mp4: use `overwrite=True`, or name another `output`", "a.mp4: use --overwrite, or name another --output"),
+        ("give its `frame_rate=25`", "give its --frame-rate 25"),
+        ("run `bassl finetune` with `init=runs/a b`", "run `bassl finetune` with --init runs/a b"),
+        ("`min_scene`: 'x' is not float", "--min-scene: 'x' is not float"),
+    ],
+)
+def test_settings_that_a_message_names_are_shown_as_options(
+    message: str, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    console.complain(message)
+    assert capsys.readouterr().err == f"bassl: {shown}\n"

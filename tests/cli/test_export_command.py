@@ -167,7 +167,7 @@ def test_without_the_video_an_export_uses_the_stored_timecode_and_sound_and_warn
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], ["--to FORMAT", "csv", "label-studio", "-o FILE"]),
+        ([], ["--to FORMAT", "csv", "label-studio", "--output FILE"]),
         (["--to", "avid"], ["'avid'", "edl"]),
         (["-o", "scenes.txt"], ["scenes.txt", ".csv"]),
         (["-o", "other.json"], ["other.json: can be any format; give one with --to"]),

@@ -164,7 +164,7 @@ def test_a_changed_byte_is_detected(index: Path, tmp_path: Path) -> None:
     store.write_bytes(content)
     reader = KeyframeReader(opened)
     message = refusal(lambda: read_all(reader, [19, 20]), f"{store}: shot 4 is damaged")
-    assert "`bassl extract-keyframes --overwrite`" in message
+    assert "`bassl extract-keyframes` with `overwrite=True`" in message
     assert "build-index" not in message
     read_all(reader, [20, 21])
 

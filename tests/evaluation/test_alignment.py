@@ -235,7 +235,7 @@ def test_frames_are_converted_by_the_other_source_or_a_frame_rate() -> None:
     frames = VideoAnnotation("video", THERE, scenes_frames=np.array([[0, 500], [500, 1000], [1000, 1250]]))
     assert align(GUESS, frames, tolerance=0.0).video.labels.tolist() == [0, 1, 0, 1, 0]
     guess = listed(0, 20, 40, 50, source=HERE)
-    with pytest.raises(DatasetError, match=r"truth\.csv: has frames but no frame rate; give it with --frame-rate"):
+    with pytest.raises(DatasetError, match=r"truth\.csv: has frames but no frame rate; give it with `frame_rate`"):
         align(guess, frames, tolerance=0.0)
     assert measure([align(guess, frames, 0.0, frame_rate=25).video])["f1"].pooled == 1.0
     assert measure([align(guess, replace(frames, frame_rate=25.0), 0.0).video])["f1"].pooled == 1.0

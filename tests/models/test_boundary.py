@@ -211,7 +211,7 @@ def test_a_model_that_is_only_pre_trained_cannot_score(tmp_path: Path) -> None:
         BasslSettings("x", CRNSettings(2, 24, 16, 2, 8, 40)), {}, dict(crn_tensors(2)), {"head_pp.bias": torch.ones(2)}
     )
     save_bassl_model(tmp_path / "model.safetensors", weights)
-    refusal(lambda: open_model(tmp_path).boundary_model(), "pre-trained only", "bassl finetune --init")
+    refusal(lambda: open_model(tmp_path).boundary_model(), "pre-trained only", "bassl finetune` with `init=")
 
 
 def test_a_missing_run_and_other_files_are_refused(tmp_path: Path) -> None:
@@ -220,7 +220,7 @@ def test_a_missing_run_and_other_files_are_refused(tmp_path: Path) -> None:
 
     told(tmp_path, "no such model file; check the path")
     (tmp_path / "state.pt").touch()
-    told(tmp_path, "its run is unfinished; continue with --resume")
+    told(tmp_path, "its run is unfinished; continue with `resume=True`")
     told(tmp_path / "none", "no such run or model")
     (tmp_path / "text").write_text("nothing")
     told(tmp_path / "text", "not a safetensors file")

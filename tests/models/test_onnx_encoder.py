@@ -165,7 +165,7 @@ REFUSED: dict[str, tuple[dict[str, Any], EncoderOptions, str]] = {
     "mean NaN": ({"metadata": {"mean": "[0.5, 0.5, NaN]"}}, NONE, "mean is .*three numbers"),
     "mean an object": ({"metadata": {"mean": '{"r": 1}'}}, NONE, "three numbers"),
     "size a word": ({"metadata": {"size": "large"}}, PLAIN, "size in its metadata is 'large', not a number"),
-    "no size": ({"shape": ANY_SIZE}, PLAIN, "takes images of any size; choose one with --encoder-size"),
+    "no size": ({"shape": ANY_SIZE}, PLAIN, "takes images of any size; choose one with `encoder_size`"),
     "size 0": ({"shape": ANY_SIZE}, EncoderOptions(MEAN, STD, 0), "size is 1 to 4096 pixels"),
     "size a million": ({"shape": ANY_SIZE}, EncoderOptions(MEAN, STD, 10**6), "size is 1 to 4096 pixels"),
     "another size": ({}, EncoderOptions(MEAN, STD, 9), "takes images of 8 x 8, not of 9"),
@@ -176,7 +176,7 @@ REFUSED: dict[str, tuple[dict[str, Any], EncoderOptions, str]] = {
     "uint8 channels first": ({"kind": TensorProto.UINT8}, PLAIN, IMAGES_ONLY),
     "int64": ({"kind": TensorProto.INT64}, PLAIN, r"takes tensor\(int64\)"),
     "two inputs": ({"inputs": ("image", "words")}, PLAIN, f"has the inputs image, words; {IMAGES_ONLY}"),
-    "two outputs": ({"outputs": ("a", "b")}, PLAIN, "has several outputs; name one with --encoder-output: a, b"),
+    "two outputs": ({"outputs": ("a", "b")}, PLAIN, "has several outputs; name one with `encoder_output`: a, b"),
     "unknown output": ({}, EncoderOptions(MEAN, STD, None, "pooled"), "has no output 'pooled'; .* features"),
     "integers": ({"result": TensorProto.INT64}, PLAIN, r"its output features is int64 \(1, 3\)"),
     "mean for uint8": (

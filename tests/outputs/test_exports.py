@@ -646,7 +646,7 @@ def test_the_default_suffix_of_a_format_selects_it_or_is_ambiguous(name: str) ->
     path = Path(f"a{FORMATS[name].extension}")
     if name == "fcp7":
         with pytest.raises(
-            BasslError, match=r"a\.xml: two formats have the extension \.xml; give --to fcp7 or --to matroska"
+            BasslError, match=r"a\.xml: two formats have the extension \.xml; give `to=fcp7` or `to=matroska`"
         ):
             format_of(path)
     else:

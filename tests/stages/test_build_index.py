@@ -247,7 +247,7 @@ def test_a_store_of_other_features_is_replaced_only_with_overwrite() -> None:
     put_npz("two/bbc", features=np.ones((3, 4), np.float32))
     before = features_of(build("one/bbc").index)["bbc/01"]
     index = build("one/bbc", output="data/other.h5").index  # another index of the same features
-    refusal(lambda: build("two/bbc", output="data/third.h5"), "other features", "--feature-folder", error=BasslError)
+    refusal(lambda: build("two/bbc", output="data/third.h5"), "other features", "`feature_folder`", error=BasslError)
     np.testing.assert_array_equal(features_of(index)["bbc/01"], before)
     index = build("two/bbc", output="data/other.h5", overwrite=True).index
     np.testing.assert_array_equal(features_of(index)["bbc/01"], np.ones((3, 4)))
@@ -485,18 +485,18 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("movienet/scene318/label318", {}, ("is a part of MovieNet; give the whole data set, ", "/movienet")),
     ("movienet/240P_frames", {}, ("is a part of MovieNet; give the whole data set, ", "/movienet")),
     ("shots", {"only_complete": True}, ("no video is complete", "has no keyframes")),
-    (STORES, {"overwrite": False}, ("data/index.h5", "--overwrite")),
+    (STORES, {"overwrite": False}, ("data/index.h5", "`overwrite=True`")),
     ("x/video.h5 y/video.h5", {}, ("'video'", "x/video.h5", "y/video.h5")),
     ("single.h5 triple.h5", {}, ("1 (single.h5), 3 (triple.h5)",)),
     ("damaged", {}, ("damaged/01.npz",)),
     ("widths/vgg", {}, ("vgg-4d", "different widths", "4 and 5")),
     ("far/vgg", {}, ("far/vgg/01.npz: shot 2, ", "outside the valid range")),
     ("one/bbc two/bbc", {}, ("'bbc/01'",)),
-    ("two/bbc", NEW, ("bbc-4d/bbc_01-", "other features", "--feature-folder")),
+    ("two/bbc", NEW, ("bbc-4d/bbc_01-", "other features", "`feature_folder`")),
     (STORES, {"labels": "nowhere.csv"}, ("nowhere.csv: no such file or folder",)),
     ("x/video.h5", {"labels": ("x/video.csv", "y/video.csv")}, ("x/video.csv", "y/video.csv")),
     ("ovsd", {"labels": "02.csv"}, ("02_scenes.txt", "no times in seconds", "02.csv")),
-    ("x/video.csv", {}, ("x/video.csv", "--labels")),
+    ("x/video.csv", {}, ("x/video.csv", "`labels`")),
     (STORES, {"split": "splits0.json"}, ("splits0.json: ", "two splits")),
     (STORES, {"split": "splits1.json"}, ("splits1.json: ", "lists x")),
     (STORES, {"split": "splits2.json"}, ("splits2.json: ", "for each split")),

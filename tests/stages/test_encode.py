@@ -285,7 +285,7 @@ def test_an_index_without_keyframes_is_refused(tmp_path: Path, encoder: ShotEnco
     words = (
         "no keyframes of a",
         "bassl extract-keyframes",
-        "pretrain and finetune can also read a feature store (--fea",
+        "pretrain and finetune can also read a feature store (`fea",
     )
     refusal(lambda: encode_shots(settings_of(tmp_path / "index.h5")), *words)
 
@@ -295,7 +295,7 @@ def test_only_selected_videos_are_encoded_and_need_keyframes(tmp_path: Path, enc
     put_shots(root, "tt04")
     build_index([root], output=tmp_path / "index.h5")
     settings = settings_of(tmp_path / "index.h5")
-    refusal(lambda: encode_shots(settings), "no keyframes of tt04", "--only-complete")
+    refusal(lambda: encode_shots(settings), "no keyframes of tt04", "`only_complete=True`")
     index = read_index(settings.data.index)
     labelled = encode_shots(settings, labelled=True)
     assert list(features_in(labelled)) == ["tt01", "tt02"] == [index.video_ids[v] for v in (0, 1)]

@@ -178,8 +178,8 @@ def test_missing_and_incomplete_stores_are_made(library: Path, stores: Path, out
     assert [name for name, time in times(output).items() if time != 1] == ["b.h5"]
 
 
-OTHER = "was made with other settings ({}); --overwrite makes it again"
-DAMAGED = "run `bassl extract-keyframes --overwrite` on its video"
+OTHER = "was made with other settings ({}); `overwrite=True` makes it again"
+DAMAGED = "run `bassl extract-keyframes` with `overwrite=True` on its video"
 
 
 @pytest.mark.parametrize(
@@ -215,7 +215,7 @@ def test_a_store_of_another_video_gives_a_one_line_error(
     content[len(content) // 2] ^= 1
     video.write_bytes(content)
     (result,) = extract(video, output=output)
-    assert result.error == f"{output}/a.h5: was made from another file than {video}; --overwrite makes it again"
+    assert result.error == f"{output}/a.h5: was made from another file than {video}; `overwrite=True` makes it again"
 
 
 def test_overwrite_makes_stores_again_except_of_a_video_that_became_unreadable(

@@ -497,14 +497,14 @@ def test_two_processes_train_the_same_model_as_one(settings: FinetuneSettings, t
 @pytest.mark.slow
 def test_a_batch_of_fewer_sequences_than_processes_is_refused(settings: FinetuneSettings) -> None:
     few = replace(settings, crn="ms-lstm", width=None, dropout=None, batch=16)
-    with pytest.raises(BasslError, match="a batch of 16 is too small for 2 processes; use a larger --batch"):
+    with pytest.raises(BasslError, match="a batch of 16 is too small for 2 processes; use a larger `batch`"):
         launch(Machines(gpus=0, processes=2), command_of(few)[2:])
 
 
 def test_a_non_finite_loss_stops_the_run_and_names_step_and_cause(
     settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    line = refusal(lambda: finetune(settings, rate=1e30), "step 2 of seed 0", "--rate", error=BasslError)
+    line = refusal(lambda: finetune(settings, rate=1e30), "step 2 of seed 0", "`rate`", error=BasslError)
     assert "features are finite" in line or "gradient is not finite" in line
     gather, calls = DeviceRows.gather, []
 
@@ -538,14 +538,14 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
     def told(*words: str | Path, **changes: Any) -> None:
         refusal(lambda: finetune(settings, **changes), *words, error=BasslError)
 
-    told("contains no pre-trained run", "--init none", init="last")
-    told("nowhere: no such model", "--init", init="nowhere")
-    told("a: no such model", "--init", init="a" * 300)
-    told("--transfer encoder needs a pre-trained model", transfer="encoder")
+    told("contains no pre-trained run", "`init=none`", init="last")
+    told("nowhere: no such model", "`init`", init="nowhere")
+    told("a: no such model", "`init`", init="a" * 300)
+    told("`transfer=encoder` needs a pre-trained model", transfer="encoder")
     told("no videos with scene ends", "test, train, val", splits=("tarin",))
     told("no such", index=tmp_path / "none.h5")
     told("has no features of", features=(write_labelled_videos(tmp_path, splits={"x": ""}).parent / "features",))
-    told("which --select test needs", select="test", test_split="tset")
+    told("which `select=test` needs", select="test", test_split="tset")
     told("the ms-lstm has none", crn="ms-lstm")
     told("cannot be shared", crn="transformer", heads=5)
     for changes in (
@@ -574,7 +574,7 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
 
     finetune(settings)
     before = weights(settings)
-    refused("contains a run", "--resume", "--overwrite")
+    refused("contains a run", "`resume=True`", "`overwrite=True`")
     refused("batch 30, not 10", resume=True, batch=10)
     refused("another index", resume=True, index=poisoned(data, tmp_path / "poisoned", 0))
     path = settings.run.output / "state.pt"
@@ -649,7 +649,7 @@ def test_the_newest_pre_trained_run_is_found_and_untransferable_parts_are_report
     def told(*words: str, **options: Any) -> None:
         refusal(lambda: finetune(after, **options), *words, error=BasslError)
 
-    told("use --transfer encoder", crn="mlp", transfer="encoder+crn")
+    told("use `transfer=encoder`", crn="mlp", transfer="encoder+crn")
     told("has 2", "--neighbours 3", neighbours=3)
     told("has 16", "--width 8", width=8)
     told("has 1", "--layers 3", layers=3)

@@ -199,7 +199,7 @@ def test_an_onnx_file_can_be_the_encoder(video: Path, model: Path, tmp_path: Pat
     assert result.settings["encoder"] == "means"
     assert result.settings["encoder_id"].startswith("means-")
     assert result.settings["encoder_options"]["encoder_size"] == 32
-    with pytest.raises(BasslError, match="takes images of any size; choose one with --encoder-size"):
+    with pytest.raises(BasslError, match="takes images of any size; choose one with `encoder_size`"):
         predict(video, PredictSettings(model=model, encoder=str(network)))
     with pytest.raises(BasslError, match="are for ONNX files, not for efficientnet_lite0"):
         predict(video, PredictSettings(model=model, encoder_options=options))
@@ -406,7 +406,7 @@ def test_a_relational_model_reads_any_encoder(video: Path, model: Path, tmp_path
 
 OTHER = {"a": torch.zeros(1)}
 UNFIT: list[tuple[dict[str, Any], str | None, str]] = [
-    ({}, "resnet50", "was trained on features of .*, not of resnet50; leave --encoder out"),
+    ({}, "resnet50", "was trained on features of .*, not of resnet50; leave `encoder` out"),
     ({"keyframes": 3}, None, "efficientnet_lite0 with 3 keyframes per shot is efficientnet_lite0-d069d09dc7fa here"),
     ({"encoder": "ovsd-512d", "encoder_name": None}, None, "features called 'ovsd-512d', which cannot be computed"),
     ({"shape": MLPSettings(2, 8, 8)}, None, "needs features of width 8, but .* has 1280"),
@@ -534,11 +534,11 @@ def test_a_result_is_kept_unless_it_was_made_with_other_settings(library: Path, 
     assert kept.output.stat().st_mtime_ns == before
     (other,) = run(threshold=0.6, scenes=2)
     assert (other.status, other.output.stat().st_mtime_ns) == ("failed", before)
-    assert "(threshold 0.5 and not 0.6, scenes None and not 2); --overwrite makes it again" in other.error
+    assert "(threshold 0.5 and not 0.6, scenes None and not 2); `overwrite=True` makes it again" in other.error
     (again,) = predict_videos([library / "a.mp4"], output, settings, scenes=2, overwrite=True)
     assert (again.status, again.scenes) == ("done", 2)
     again.output.write_text("{}")
-    assert "not a scenes.json of this version; --overwrite" in run()[0].error
+    assert "not a scenes.json of this version; `overwrite=True`" in run()[0].error
     again.output.write_text('{"schema"')
     assert "a.scenes.json, line 1: is not JSON" in run()[0].error
 
@@ -552,7 +552,7 @@ def test_a_result_is_kept_only_for_its_own_video(video: Path, model: Path, tmp_p
     copy.write_bytes(copy.read_bytes() + b"\0")
     (replaced,) = predict_videos([copy], tmp_path / "out", settings)
     assert replaced.status == "failed"
-    assert replaced.error.endswith(f"contains the scenes of another video than {copy}; --overwrite makes it again")
+    assert replaced.error.endswith(f"contains the scenes of another video than {copy}; `overwrite=True` makes it again")
 
 
 def test_a_corrected_result_that_is_kept_says_where_its_video_was_moved(
@@ -621,7 +621,7 @@ def test_hand_corrected_scenes_are_not_overwritten(
     done.output.write_text(json.dumps(content))
     (left,) = predict_videos([video], tmp_path, settings, **again)
     assert left.error.endswith(
-        "was corrected by hand (`bassl report` makes its page); name another file, or replace it with --overwrite"
+        "was corrected by hand (`bassl report` makes its page); name another file, or replace it with `overwrite=True`"
     )
     assert json.loads(done.output.read_text()) == content
 

@@ -173,7 +173,7 @@ def test_a_non_finite_loss_ends_the_run_and_keeps_the_saved_model(
         return loss._replace(total=loss.total * torch.nan) if len(steps) == 11 else loss
 
     monkeypatch.setattr(loop, "take_step", step)
-    refusal(lambda: pretrain(settings), "the loss of step 11 is not finite", "--base-rate", error=BasslError)
+    refusal(lambda: pretrain(settings), "the loss of step 11 is not finite", "`base_rate`", error=BasslError)
     saved = load_bassl_model(settings.run.output / "model.safetensors")  # at the end of the first epoch
     assert saved.training["step"] == 9
     assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 11))
@@ -311,7 +311,7 @@ def test_videos_of_other_splits_need_no_keyframes(pixels: PretrainSettings, vide
     (tmp_path / "split.json").write_text('{"train": ["video001"], "val": ["npz/bare"]}')
     sources, output = [videos.parent / "stores" / "video001.h5", tmp_path / "npz"], tmp_path / "index" / "index.h5"
     build_index(sources, output=output, split=tmp_path / "split.json", feature_folder=tmp_path / "index")
-    words = ("no keyframes of npz/bare", "--only-complete")
+    words = ("no keyframes of npz/bare", "`only_complete=True`")
     refusal(lambda: pretrain(pixels, index=output, validate_epochs=1), *words, error=BasslError)
     assert pretrain(pixels, index=output, validate_epochs=1, splits=("train",)).step > 0
 
@@ -526,7 +526,7 @@ def test_impossible_settings_are_refused_in_one_line(settings: PretrainSettings,
     told("no features of", index=pixels.data.index)
     told("no keyframes", features=())
     told("no encoder 'vgg'", base=pixels, encoder="vgg")
-    told("--init imagenet", init="imagenet")
+    told("`init=imagenet`", init="imagenet")
     told("no such run or model", init="nowhere.safetensors")
     told("fp16 needs a GPU", precision="fp16")
     for changes in (
@@ -561,7 +561,7 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
 
     pretrain(settings)
     before, state = weights(settings), settings.run.output / "state.pt"
-    refused("contains a run", "--resume", "--overwrite", resume=False)
+    refused("contains a run", "`resume=True`", "`overwrite=True`", resume=False)
     refused("batch 20, not 10", batch=10)
     state.write_bytes(b"PK nothing")
     refused("state.pt", "is damaged")

@@ -129,11 +129,11 @@ def failing(error: Exception) -> Callable[[], Any]:
 @pytest.mark.parametrize(
     ("step", "words"),
     [
-        (failing(torch.OutOfMemoryError("Tried to allocate 2 GiB\nmore")), r"2 GiB.*--micro-batch"),
+        (failing(torch.OutOfMemoryError("Tried to allocate 2 GiB\nmore")), r"2 GiB.*`micro_batch`"),
         (failing(RuntimeError("DataLoader worker (pid 1) is killed by signal: Bus error. ")), r"Bus error.*--shm-size"),
-        (lambda: torch.empty(10**15), r"not enough memory .*; use --micro-batch"),
-        (lambda: np.empty(10**15), r"not enough memory .*; use --micro-batch"),
-        (lambda: torch.compile(lambda x: x + 1, backend=broken)(torch.ones(1)), "--compile does not work here"),
+        (lambda: torch.empty(10**15), r"not enough memory .*; use `micro_batch`"),
+        (lambda: np.empty(10**15), r"not enough memory .*; use `micro_batch`"),
+        (lambda: torch.compile(lambda x: x + 1, backend=broken)(torch.ones(1)), "`compile` does not work here"),
     ],
     ids=["memory", "worker", "torch", "numpy", "compiler"],
 )

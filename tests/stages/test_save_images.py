@@ -223,12 +223,12 @@ def test_an_image_too_large_for_its_format_is_refused_before_images_are_read(mov
 
     settings = with_options(ImageSettings, output=tmp_path / "out", images=1000, format="webp", sprite=True)
     assert "4000 images of 160 x 96 pixels make it 1600 x 38400, but the limit is 16383" in refused(settings)
-    assert "--format jpg" in refused(settings)
-    assert "1600 x 80000, but the limit is 65500; give fewer --images, a smaller --width" in refused(
+    assert "`format=jpg`" in refused(settings)
+    assert "1600 x 80000, but the limit is 65500; give fewer `images`, a smaller `width`" in refused(
         replace(settings, format="jpg", height=200, width=160)
     )
     image = with_options(ImageSettings, output=tmp_path / "out", images=1, format="webp", height=16000)
-    words = "26667 x 16000 pixels, but the limit is 16383; choose a smaller --width or --height"
+    words = "26667 x 16000 pixels, but the limit is 16383; choose a smaller `width` or `height`"
     assert words in refused(image)
 
 

@@ -135,7 +135,7 @@ def test_videos_without_times_are_reported(home: Path, settings: ScoreSettings) 
     assert result.measures["boundary_f1"].value is None
     (note,) = result.notes
     assert "3 of 3 videos have no times" in note
-    assert "--frame-rate" in note
+    assert "`frame_rate`" in note
 
 
 def test_the_threshold_setting_decides_predicted_scene_ends(home: Path, settings: ScoreSettings) -> None:
@@ -221,7 +221,7 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
     other = tmp_path / "other.safetensors"
     of_five = torch_encoder(name, weights, "cpu", keyframes=5, size=32, how=how)
     save_boundary_model(other, replace(tuned, encoder=of_five.id, keyframes=5))
-    refusal(lambda: score(other, settings=on_labelled), other, "--keyframes 5", error=BasslError)
+    refusal(lambda: score(other, settings=on_labelled), other, "`keyframes=5`", error=BasslError)
 
 
 def test_each_seed_of_an_end_to_end_run_is_scored_with_its_own_encoder(
@@ -265,7 +265,7 @@ def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(
     name, weights = tiny_encoder()
     path = tmp_path / "m.safetensors"
     save_bassl_model(path, BasslWeights(BasslSettings(name, None), dict(weights), {}, {}))
-    refusal(lambda: score(path, settings=on_labelled), path, "--representation", error=BasslError)
+    refusal(lambda: score(path, settings=on_labelled), path, "`representation`", error=BasslError)
     result = score(path, settings=replace(on_labelled, representation=True))
     (store,) = on_labelled.data.features.iterdir()
     assert result.measures == {}
@@ -277,14 +277,14 @@ def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(
 @pytest.mark.parametrize(
     ("subject", "change", "words"),
     [
-        ("run", {"split": "val"}, ["has no split 'val'", "test, train", "--split all"]),
+        ("run", {"split": "val"}, ["has no split 'val'", "test, train", "`split=all`"]),
         ("run", {"index": Path("missing.h5")}, ["missing.h5", "bassl build-index"]),
         ("no_head.safetensors", {}, ["no_head.safetensors", "bassl finetune"]),
-        ("other.safetensors", {}, ["other-8d", "--features"]),
+        ("other.safetensors", {}, ["other-8d", "`features`"]),
         ("other.safetensors", {"features": "features"}, ["other-8d"]),
         ("absent", {}, ["no such run or model", "default"]),
         ("absent.json", {}, ["name the truth"]),
-        ("features", {}, ["--representation"]),
+        ("features", {}, ["`representation`"]),
         ("damaged.safetensors", {}, ["damaged.safetensors"]),
         ("default", {"index": "unlabelled.h5", "split": "all"}, ["labels"]),
     ],
@@ -458,7 +458,7 @@ def test_lists_that_cannot_be_scored_are_refused(tmp_path: Path) -> None:
     bad.write_text('{"schema": "other"}')
     for subject, truth, change, words in (
         (guess, tmp_path / "missing.csv", {}, "missing.csv"),
-        (guess, guess, {"representation": True}, "--representation"),
+        (guess, guess, {"representation": True}, "`representation`"),
         (bad, guess, {}, "bad.json"),
         (csv, guess, {"threshold": 0.4}, "no scores"),
         (guess, csv.parent, {}, "no labels of a"),

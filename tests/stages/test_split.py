@@ -425,7 +425,7 @@ REFUSALS = {
     "longer": (OTHER_VIDEO, ["copy", "exact", "chapters"]),
     "shorter than the part": (OTHER_VIDEO, ["copy", "exact"]),
     "avi": ("{}: AVI does not say when .*mkvmerge", ["copy", "chapters"]),
-    "without timestamps": ("{}: .* give --exact", ["copy"]),
+    "without timestamps": ("{}: .* give `exact=True`", ["copy"]),
     "text": ("{}: not a video that can be read", ["copy", "exact"]),
     "missing": ("{}: no such file", ["copy", "exact", "chapters"]),
     "frameless": ("{}: has no frame of scene 2; correct the scenes", ["exact"]),
@@ -493,7 +493,7 @@ def test_handles_of_a_part_of_a_video_end_with_the_video(tmp_path: Path, exact: 
 def test_existing_pieces_are_replaced_only_with_overwrite(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     old = tmp_path / "My_video-scene-003.mp4"
     old.write_text("old")
-    with pytest.raises(BasslError, match=r"scene-003\.mp4: already exists; .* --overwrite"):
+    with pytest.raises(BasslError, match=r"scene-003\.mp4: already exists; .* `overwrite=True`"):
         split(video, scenes, output=tmp_path)
     assert list(tmp_path.iterdir()) == [old]
     assert old.read_text() == "old"

@@ -322,5 +322,5 @@ def test_two_stores_with_one_video_are_refused(tmp_path: Path) -> None:
     apart = written(tmp_path / "index.h5", video("a"), video("b"), features={"one": one, "two": two})
     assert find_features(apart, "one + two", tmp_path) == (one, two)
     twice = written(tmp_path / "index.h5", video("a"), video("c"), features={"one": one, "two": two})
-    refusal(lambda: find_features(twice, "one + two", tmp_path), twice.path, "several encoders", "--features", one, two)
+    refusal(lambda: find_features(twice, "one + two", tmp_path), twice.path, "several encoders", "`features`", one, two)
     assert find_features(twice, "one", tmp_path) == (one,)

@@ -54,7 +54,7 @@ def complaint(path: Path) -> str:
     message = str(caught.value)
     assert message.startswith(f"{path}: ")
     assert len(message.splitlines()) == 1
-    assert "bassl extract-keyframes --overwrite" in message
+    assert "bassl extract-keyframes` with `overwrite=True`" in message
     return message
 
 

@@ -135,7 +135,7 @@ def test_an_invalid_address_or_unknown_host_gives_a_one_line_error(
     monkeypatch.setattr("torch.distributed.run.run", lambda arguments: pytest.fail("torchrun waits for the host"))
     machines = Machines(gpus=0, nodes=2, node_rank=node_rank, rdzv_endpoint=endpoint)
     words = "no such host; name the first" if endpoint.startswith("unknown") else ""
-    refusal(lambda: launch(machines, ["finetune"]), f"--rdzv-endpoint {endpoint}: {words}", error=BasslError)
+    refusal(lambda: launch(machines, ["finetune"]), f"`rdzv_endpoint` {endpoint}: {words}", error=BasslError)
 
 
 def test_a_host_is_waited_for_until_it_resolves(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +144,7 @@ def test_a_host_is_waited_for_until_it_resolves(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(time, "sleep", seconds.append)
     monkeypatch.setattr("torch.distributed.run.run", lambda arguments: started.append(arguments.rdzv_endpoint))
     machines = Machines(gpus=0, nodes=2, node_rank=1, rdzv_endpoint="first")
-    with pytest.warns(BasslWarning, match="^--rdzv-endpoint first: no such host yet; waiting$"):
+    with pytest.warns(BasslWarning, match="^`rdzv_endpoint` first: no such host yet; waiting$"):
         assert launch(machines, ["finetune"]) == 0
     assert (started, seconds) == (["first:29500"], [1, 1])
 
@@ -162,10 +162,10 @@ def test_machines_that_do_not_meet_give_a_one_line_error(monkeypatch: pytest.Mon
     ("settings", "words"),
     [
         ({"gpus": 3, "nodes": 2, "rdzv_endpoint": "a:1"}, "3 GPUs cannot be shared equally by 2 machines"),
-        ({"gpus": 4, "nodes": 2}, "--rdzv-endpoint HOST:PORT"),
-        ({"gpus": 4, "nodes": 2, "rdzv_endpoint": ""}, "--rdzv-endpoint HOST:PORT"),
-        ({"gpus": 4, "nodes": 2, "rdzv_endpoint": "a:1", "node_rank": 2}, "--node-rank 0 to 1"),
-        ({"processes": 2}, "add --gpus 0"),
+        ({"gpus": 4, "nodes": 2}, "`rdzv_endpoint=HOST:PORT`"),
+        ({"gpus": 4, "nodes": 2, "rdzv_endpoint": ""}, "`rdzv_endpoint=HOST:PORT`"),
+        ({"gpus": 4, "nodes": 2, "rdzv_endpoint": "a:1", "node_rank": 2}, "`node_rank=0` to 1"),
+        ({"processes": 2}, "add `gpus=0`"),
         ({"gpus": -1}, "not negative"),
     ],
 )

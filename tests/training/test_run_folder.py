@@ -37,7 +37,8 @@ def opened(folder: Path, resume: bool = False, overwrite: bool = False) -> list[
 def test_a_folder_with_files_of_a_run_is_used_only_with_resume_or_overwrite(tmp_path: Path, name: str) -> None:
     for there in (name, "notes.txt", "seed-one.safetensors", f".{MODEL}.abcd1234.partial"):
         (tmp_path / there).write_text("a run")
-    with pytest.raises(BasslError, match=r"contains a run; continue it with --resume, replace it with --overwrite"):
+    advice = "contains a run; continue it with `resume=True`, replace it with `overwrite=True`, or name another folder"
+    with pytest.raises(BasslError, match=advice):
         opened(tmp_path)
     assert (tmp_path / name).read_text() == "a run"
     (tmp_path / "tensorboard").mkdir()

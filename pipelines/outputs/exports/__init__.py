@@ -87,9 +87,9 @@ def format_of(path: Path) -> str:
     if formats := _formats_by_extension(path):
         return formats[max(formats, key=len)]
     if is_scenes_json(path):
-        raise BasslError(f"{path}: can be any format; give one with --to")
+        raise BasslError(f"{path}: can be any format; give one with `to`")
     if path.suffix.lower() == ".xml":
-        raise BasslError(f"{path}: two formats have the extension .xml; give --to fcp7 or --to matroska")
+        raise BasslError(f"{path}: two formats have the extension .xml; give `to=fcp7` or `to=matroska`")
     raise BasslError(f"{path}: unknown extension {path.suffix}; supported: .json {' '.join(_EXTENSIONS)}")
 
 
@@ -117,7 +117,7 @@ def check_extension(path: Path, to: str | None = None) -> None:
     if to is None:
         format_of(path)
     elif _formats_by_extension(path) and format_of(path) != to:
-        raise BasslError(f"{path}: the extension means {format_of(path)}, but --to is {to}")
+        raise BasslError(f"{path}: the extension means {format_of(path)}, but `to` is {to}")
 
 
 def save(scene_list: SceneData, path: Path) -> None:

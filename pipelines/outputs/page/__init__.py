@@ -237,4 +237,4 @@ def _video(page: Path, index: Path) -> dict[str, Any]:
             "shots_count": len(shots),
         }
     except (OSError, AssertionError, ValueError, KeyError, IndexError, TypeError) as error:
-        raise BasslError(f"{page}: is not a page by bassl; --overwrite writes a new one") from error
+        raise BasslError(f"{page}: is not a page by bassl; `overwrite=True` writes a new one") from error

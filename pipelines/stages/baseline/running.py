@@ -45,13 +45,13 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
     system = SYSTEMS[settings.system]
     if settings.extra and not system.several:
         names = ", ".join(name for name, other in SYSTEMS.items() if other.several)
-        raise BasslError(f"{settings.system} takes one feature set; leave --extra out, or use {names}")
+        raise BasslError(f"{settings.system} takes one feature set; leave `extra` out, or use {names}")
     index = read_index(settings.data.index)
     if not index.videos_of((settings.split,), labelled=True):
         splits = ", ".join(sorted({split for split in index.splits if split})) or "none"
         raise BasslError(
             f"{settings.data.index}: no video of the split {settings.split!r} has labels (splits: {splits}); name "
-            "another with --split, or draw splits with `bassl build-index --split`"
+            "another with `split`, or draw splits by `bassl build-index` with `split`"
         )
     sets = _feature_sets(settings, index)
     videos = _videos(settings, index, sets, (settings.split,))
@@ -143,7 +143,7 @@ def _feature_sets(settings: BaselineSettings, index: Index) -> list[ShotRows]:
         stores = find_features(index, encoder, EncodeSettings().run.output, used)
         if not stores:
             raise BasslError(
-                f"{index.path}: has no features of {encoder}; run `bassl encode`, or name a store with --features"
+                f"{index.path}: has no features of {encoder}; run `bassl encode`, or name a store with `features`"
             )
     return [features_of(index, some, used).features for some in (stores, *([store] for store in settings.extra))]
 
@@ -158,7 +158,7 @@ def _videos(
             continue
         times = index.times(video, settings.matching.frame_rate)
         if times is None:
-            raise BasslError(f"{settings.data.index}: {name} has no times in seconds; --frame-rate gives them")
+            raise BasslError(f"{settings.data.index}: {name} has no times in seconds; `frame_rate` gives them")
         labels = index.targets(index.rows([video])).astype(np.uint8)
         labels[-1] = 0  # the video's end is not a scene end to predict
         features = tuple(one[span] for one in sets)

@@ -27,7 +27,7 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
     """See :func:`pipelines.stages.build_index.build_index`."""
     check_writable(settings.run.output)
     if settings.run.output.exists() and not settings.run.overwrite:
-        raise BasslError(f"{settings.run.output}: already exists; replace it with --overwrite")
+        raise BasslError(f"{settings.run.output}: already exists; replace it with `overwrite=True`")
     files = [file for source in sources for file in (source, *source.glob("*.h5")) if file.is_file()]
     split_file = settings.split if isinstance(settings.split, Path) else None
     check_inputs_kept((settings.run.output,), (*files, *settings.labels, split_file))
@@ -109,7 +109,7 @@ def _check_kept(store: Path, features: Mapping[str, NDArray[np.float32]]) -> Non
     for name, values in features.items():
         path = feature_file(store, name)
         if path.exists() and not np.array_equal(open_features(path).features, values):
-            raise fault(path, "has other features; name another --feature-folder, or replace them with --overwrite")
+            raise fault(path, "has other features; name another `feature_folder`, or use `overwrite=True`")
 
 
 def _reasons(incomplete: Mapping[str, str], complete: int) -> list[str]:

@@ -125,7 +125,7 @@ def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> Indexe
     shots = record.number_of_shots
     if shots is None:
         problem = f"has labels of {record.video_id}, but not its shots"
-        raise fault(record.source, f"{problem}; extract keyframes of the video, and give this file with --labels")
+        raise fault(record.source, f"{problem}; extract keyframes of the video, and give this file with `labels`")
     jpegs = record.keyframes
     # MovieNet's videos without a shot list have keyframes only: each shot then counts as one frame.
     frames = record.shots if record.shots is not None else np.arange(shots)[:, None] + np.arange(2)
@@ -185,5 +185,5 @@ def _pack(video: IndexedVideo, jpegs: KeyframeFolder, settings: IndexSettings) -
         )
     packed = _from_store(path)
     if packed.keyframes != video.keyframes or not np.array_equal(packed.frames, video.frames):
-        raise DatasetError(f"{path}: has other shots or keyframes than {video.source}; replace it with --overwrite")
+        raise DatasetError(f"{path}: has other shots or keyframes than {video.source}; use `overwrite=True`")
     return replace(video, keyframe_source=path, jpeg=packed.jpeg, jpeg_crc32=packed.jpeg_crc32)

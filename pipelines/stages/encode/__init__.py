@@ -41,7 +41,7 @@ class EncodeSettings(Settings):
     labelled: bool = False
     """Only videos with labels: all that fine-tuning, scoring and baselines read."""
     compute: Compute = nested(
-        Compute(), without=("precision",), defaults={"workers": "the cores are shared out; one with --dask"}
+        Compute(), without=("precision",), defaults={"workers": "the cores are shared out; one with Dask"}
     )
     preparation: Literal["centre", "squeeze"] | None = None
     """How a keyframe becomes the encoder's square input: centre, shorter side to 8/7 of it and the centre cut out, or

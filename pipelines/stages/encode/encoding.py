@@ -35,7 +35,7 @@ def encode(
     index = read_index(settings.data.index)
     used = index.videos_of(labelled=settings.labelled) if used is None else used
     if not used:
-        raise StoreError(f"{settings.data.index}: has no labelled videos; leave --labelled out")
+        raise StoreError(f"{settings.data.index}: has no labelled videos; leave `labelled` out")
     index.check_keyframes(used)
     encoder = _open_encoder(settings, index, device)
     store = store_path(settings.run.output, encoder.id)
@@ -71,7 +71,7 @@ def encode(
     if failed:
         lacks = "lacks, or has earlier features of," if settings.run.overwrite else "lacks"
         what = f"{store}: {lacks} {len(failed)} of {len(used)} videos; repair them and run again, or delete what "
-        what += "is damaged and leave them out with `bassl build-index --only-complete`"
+        what += "is damaged and leave them out by `bassl build-index` with `only_complete=True`"
         raise SomeFailedError(what, tuple(failed))
     return store
 

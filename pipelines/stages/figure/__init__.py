@@ -173,7 +173,7 @@ def _names(inputs: Sequence[Path], legend: Legend, output: Path, *others: Path |
     names = list(labels) or (short if len(set(short)) == len(short) else [str(path) for path in inputs])
     if len(set(names)) < len(names):
         duplicate = next(name for name in names if names.count(name) > 1)
-        raise BasslError(f"{duplicate}: two inputs have this name; give each its own with --label")
+        raise BasslError(f"{duplicate}: two inputs have this name; give each its own with `label`")
     return names
 
 

@@ -71,7 +71,7 @@ def _divide_window(index: Index, video: int, shot: int, settings: PseudoBoundary
     (name,) = index.video_ids
     S, N = 2 * settings.neighbours + 1, len(index.label)
     if N < S:
-        raise BasslError(f"{index.path}: {name} has {N} shots, fewer than a window of {S}; lower --neighbours")
+        raise BasslError(f"{index.path}: {name} has {N} shots, fewer than a window of {S}; lower `neighbours`")
     (rows,) = window_rows(index.first_row, np.array([shot]), settings.neighbours, "shift")
     store = store_of(index, settings.data.features)
     dense = torch.from_numpy(features_of(index, [store]).features[rows].astype(np.float32))[None]

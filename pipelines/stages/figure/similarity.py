@@ -56,7 +56,7 @@ def _representation(index: Index, model: Path, features: Path) -> NDArray[np.flo
     if encodings.shape[1] != shape.input_width:
         raise BasslError(
             f"{store}: its features are {encodings.shape[1]} wide, but the input of {model} is {shape.input_width}; "
-            "give the store of its encoder with --features"
+            "give the store of its encoder with `features`"
         )
     video = torch.from_numpy(encodings)
     windows = torch.from_numpy(window_rows(index.first_row, np.arange(len(video)), shape.neighbors, "clip"))

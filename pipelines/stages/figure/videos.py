@@ -26,7 +26,7 @@ def select_by_id(path: Path, name: str | None) -> Index:
     index = read_index(path)
     if name is None and len(index.video_ids) > 1:
         names = ", ".join(index.video_ids[:5]) + (", ..." if len(index.video_ids) > 5 else "")
-        raise BasslError(f"{path}: has {count(len(index.video_ids), 'video')} ({names}); choose one with --video")
+        raise BasslError(f"{path}: has {count(len(index.video_ids), 'video')} ({names}); choose one with `video`")
     return select_video(index, 0 if name is None else named_video(index, name))
 
 
@@ -69,11 +69,11 @@ def store_of(index: Index, features: Path, named: str | Path | None = None) -> P
     if not stores:
         raise StoreError(
             f"{index.path}: has no features of {encoder} of {name}, and neither has {features}; run `bassl encode`, or "
-            "give a store with --features"
+            "give a store with `features`"
         )
     if len(stores) > 1:
         paths = ", ".join(map(str, stores))
-        raise StoreError(f"{index.path}: has features of {encoder} of {name} in {paths}; choose one with --features")
+        raise StoreError(f"{index.path}: has features of {encoder} of {name} in {paths}; choose one with `features`")
     return stores[0]
 
 

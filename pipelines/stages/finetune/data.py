@@ -71,7 +71,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
         there = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
         raise BasslError(
             f"{index.path}: has no videos with scene ends and other shots in {', '.join(settings.data.splits)} "
-            f"(it has {there}); label them, or name other splits with --splits"
+            f"(it has {there}); label them, or name other splits with `splits`"
         )
     for name, videos in ((settings.validate_split, val), (settings.test_split, test)):
         if set(videos) & set(train):
@@ -81,7 +81,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
             videos.clear()
     if settings.select == "test" and not test:
         test_split = settings.test_split
-        raise BasslError(f"{settings.data.index}: has no labelled videos in {test_split}, which --select test needs")
+        raise BasslError(f"{settings.data.index}: has no labelled videos in {test_split}, which `select=test` needs")
     if settings.select == "val" and not val:
         split = settings.validate_split
         report(f"no videos to validate on in {split}: the last epoch is taken, and scores are not calibrated")

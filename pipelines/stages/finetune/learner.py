@@ -107,7 +107,7 @@ def not_finite_error(where: str, loss: float, batch: LabelledBatch, inputs: str,
     if any_process(process, not bool(torch.isfinite(batch.inputs).all())):
         remedy = "; make the feature store again" if inputs == "features" else ""
         return BasslError(f"{where}: its {inputs} are not all finite numbers{remedy}")
-    advice = "try a smaller --rate, or --precision float32"
+    advice = "try a smaller `rate`, or `precision=float32`"
     if math.isfinite(loss):
         return BasslError(f"{where}: its gradient is not finite, though its loss is ({loss:.4g}); {advice}")
     return BasslError(f"{where}: its loss is {loss}, though its {inputs} are finite; {advice}")

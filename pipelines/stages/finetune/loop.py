@@ -113,7 +113,7 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
     index = read_index(settings.data.index)
     split = split_videos(settings, index, warn)
     start = find_pretrained_source(settings, note)
-    with process_group(settings.compute.device) as process, limits_in_one_line("use a smaller --batch or --width"):
+    with process_group(settings.compute.device) as process, limits_in_one_line("use a smaller `batch` or `width`"):
         # Check before hours of encoding, in the first process, because only that one writes there.
         options = settings.run
         broadcast_from_rank0(process, lambda: check_run_folder(options.output, options.resume, options.overwrite))

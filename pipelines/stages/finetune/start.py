@@ -49,12 +49,12 @@ def find_pretrained_source(settings: FinetuneSettings, report: Report) -> Pretra
     transfer = settings.transfer
     if settings.init == "none":
         if transfer is not None:
-            raise BasslError(f"--transfer {transfer} needs a pre-trained model; name it with --init")
+            raise BasslError(f"`transfer={transfer}` needs a pre-trained model; name it with `init`")
         return PretrainedSource(None, None, "none")
     path = model_file(last_pretrained(settings.run.output.parent) if settings.init == "last" else Path(settings.init))
     if not is_file(path):
         raise BasslError(
-            f"{path}: no such model; name a run or a model file with --init, or start from scratch with --init none"
+            f"{path}: no such model; name a run or a model file with `init`, or start from scratch with `init=none`"
         )
     weights = open_model(path).weights
     if settings.init == "last":
@@ -62,15 +62,15 @@ def find_pretrained_source(settings: FinetuneSettings, report: Report) -> Pretra
     if weights.settings.crn is None:
         obstacle = f"{path} was pre-trained without a CRN"
     elif settings.crn != "transformer":
-        obstacle = "only --crn transformer can reuse a pre-trained CRN"
+        obstacle = "only `crn=transformer` can reuse a pre-trained CRN"
     elif settings.sound is not None:
         obstacle = f"the CRN of {path} was trained without sound"
     else:
         return PretrainedSource(path, weights, transfer or "encoder+crn")
     if transfer == "encoder+crn":
-        raise BasslError(f"--transfer encoder+crn: {obstacle}; use --transfer encoder")
+        raise BasslError(f"`transfer=encoder+crn`: {obstacle}; use `transfer=encoder`")
     if transfer is None:
-        report(f"{obstacle}: the {settings.crn} starts from scratch (--transfer encoder)")
+        report(f"{obstacle}: the {settings.crn} starts from scratch (`transfer=encoder`)")
     return PretrainedSource(path, weights, "encoder")
 
 
@@ -87,8 +87,8 @@ def last_pretrained(folder: Path) -> Path:
             runs.append((path.stat().st_mtime, path))
     if not runs:
         raise BasslError(
-            f"{folder}: contains no pre-trained run; make one with `bassl pretrain`, name a model with --init PATH, "
-            "or start from scratch with --init none"
+            f"{folder}: contains no pre-trained run; make one with `bassl pretrain`, name a model with `init`, "
+            "or start from scratch with `init=none`"
         )
     return max(runs)[1]
 
@@ -107,7 +107,7 @@ def shape_for(settings: FinetuneSettings, start: PretrainedSource, width: int) -
             if getattr(settings, name) not in (getattr(FinetuneSettings, name), here):
                 raise BasslError(
                     f"--{name} {getattr(settings, name)}: the CRN of {start.path} has {here}; "
-                    "leave it out, or start the CRN from scratch with --transfer encoder"
+                    "leave it out, or start the CRN from scratch with `transfer=encoder`"
                 )
         if settings.dropout is None:
             return crn
@@ -242,7 +242,7 @@ def _check_encoder(made_by: str, start: PretrainedSource, own: FrozenEncoder | N
         return
     raise BasslError(
         f"{', '.join(map(str, stores))}: features of {made_by}, but {start.path} was pre-trained with {expected}; "
-        "leave --features out, name its --preparation (centre or squeeze), or start from scratch with --init none"
+        "leave `features` out, name its `preparation` (centre or squeeze), or start from scratch with `init=none`"
     )
 
 
@@ -251,7 +251,7 @@ def _computable(encoder: FrozenEncoder, index: Index, start: PretrainedSource) -
     if encoder.name is None:
         raise BasslError(
             f"{index.path}: has no features of {encoder.id}, and they cannot be computed here; "
-            "run `bassl encode` on a machine that has the encoder, or name their store with --features"
+            "run `bassl encode` on a machine that has the encoder, or name their store with `features`"
         )
     loaded = encoder_of_id(encoder.id, "cpu", index.keyframes or KEYFRAMES, str(start.path or index.path))
     return encoder.name, loaded.preparation

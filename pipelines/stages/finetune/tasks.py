@@ -84,7 +84,7 @@ class KeyframeTask:
     ) -> None:
         if not index.keyframes:
             raise BasslError(
-                f"{index.path}: has no keyframes; run `bassl extract-keyframes`, or leave --end-to-end out"
+                f"{index.path}: has no keyframes; run `bassl extract-keyframes`, or leave `end_to_end` out"
             )
         index.check_keyframes(split.videos)
         self.settings, self.index, self.start, self.process = settings, index, start, process
@@ -106,7 +106,7 @@ class KeyframeTask:
         if batch % process.world_size or not self.epoch_steps:
             raise BasslError(
                 f"a batch of {batch} cannot be made of {len(self.rows)} labelled shots and shared equally by "
-                f"{process.world_size} processes; use another --batch"
+                f"{process.world_size} processes; use another `batch`"
             )
 
     def new_network(self) -> nn.Module:
@@ -193,7 +193,7 @@ def _encoder_to_train(settings: FinetuneSettings, start: PretrainedSource) -> tu
         return settings.encoder or "resnet50", None
     name = start.weights.settings.encoder
     if name is None or not start.weights.encoder:
-        raise BasslError(f"{start.path}: has no shot encoder to train; leave --end-to-end out")
+        raise BasslError(f"{start.path}: has no shot encoder to train; leave `end_to_end` out")
     return name, start.weights.encoder
 
 
@@ -230,7 +230,7 @@ class FeatureTask:
         self.epoch_steps = -(-examples // max(1, batch // shots))
         if examples // self.epoch_steps < process.world_size:
             raise BasslError(
-                f"a batch of {batch} is too small for {process.world_size} processes; use a larger --batch"
+                f"a batch of {batch} is too small for {process.world_size} processes; use a larger `batch`"
             )
         self.shots_in_step = int(index.usable[index.rows(split.train)].sum()) / self.epoch_steps
 

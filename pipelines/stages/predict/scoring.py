@@ -115,7 +115,7 @@ def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> Sho
     if not model.encoder_weights:  # a name means published weights; those that a model brings were trained further
         names |= {model.encoder_name, named_encoder(model.encoder)}
     if requested is not None and requested not in names:
-        raise BasslError(f"{refusal} {requested}; leave --encoder out")
+        raise BasslError(f"{refusal} {requested}; leave `encoder` out")
     return encoder_of_model(model, file, device, keyframes)
 
 

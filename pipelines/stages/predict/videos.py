@@ -177,7 +177,7 @@ def _existing_result(record: Mapping[str, Any], task: VideoTask[PredictSettings]
     # A list of shots may change.
     if task.overwrite or task.settings.reading.shots is not None or not task.output.exists():
         return None
-    remedy = "--overwrite makes it again"
+    remedy = "`overwrite=True` makes it again"
     try:
         content = read_json(task.output, MAX_SCENES_BYTES)
         if (content["schema"], content["version"]) != (SCHEMA, SCHEMA_VERSION):

@@ -140,7 +140,7 @@ def _train(
                 weights = torch.nn.utils.get_total_norm(list(model.parameters()))
                 for what, value in (("the loss", recent["loss"]), ("a weight", weights)):
                     if not math.isfinite(value):
-                        advice = "try a smaller --base-rate, or --precision float32"
+                        advice = "try a smaller `base_rate`, or `precision=float32`"
                         raise BasslError(f"{what} of step {step} is not finite; {advice}")
                 speed, waiting = throughput.measure(settings.batch)
                 state = replace(state, losses=recent, rate=rate, speed=speed, waiting=waiting)
@@ -172,7 +172,7 @@ def window_order(settings: PretrainSettings, index: Index, world_size: int) -> W
         raise BasslError(f"{index.path}: has no shots of the splits {', '.join(settings.data.splits)}; it has {there}")
     order = WindowOrder(rows, settings.batch, settings.epochs, settings.run.seed)
     if not order.epoch_steps:
-        raise BasslError(f"{index.path}: {len(rows)} shots do not fill a batch of {settings.batch}; lower --batch")
+        raise BasslError(f"{index.path}: {len(rows)} shots do not fill a batch of {settings.batch}; lower `batch`")
     if settings.pretext.pseudo_boundary == "synthesized" and len(index.videos_of(settings.data.splits or None)) < 2:
         raise BasslError(f"{index.path}: synthesized pseudo-boundaries need at least two videos")
     return order
@@ -194,7 +194,7 @@ def make_model(
     initial weights that cannot be used."""
     torch.manual_seed(settings.run.seed)
     if features is not None and settings.init == "imagenet":
-        raise BasslError("--init imagenet initializes an encoder, but --features trains none; leave one of them out")
+        raise BasslError("`init=imagenet` initializes an encoder, but `features` trains none; leave one of them out")
     encoder = None
     if features is None:
         encoder = trainable_encoder(settings.encoder, settings.init == "imagenet", settings.augmentation.size)

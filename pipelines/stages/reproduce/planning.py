@@ -56,7 +56,7 @@ def planned_rows(settings: ReproduceSettings, ways: Sequence[Data], download: bo
             raise BasslError(f"{settings.table} has no row {pattern!r}; choose from {', '.join(labels)}")
     if names == (ACROSS,) and ways[0].kind != "movienet" and len(ways) < 2:
         raise BasslError(
-            f"bbc-ovsd tests on other sets than it trains on, but {ways[0].title} are one set; use MovieNet, or --data "
+            f"bbc-ovsd tests on other sets than it trains on, but {ways[0].title} are one set; use MovieNet, or `data` "
             "with a folder that contains two folders of features"
         )
     planned = []

@@ -42,8 +42,8 @@ def measure_tables(settings: ReproduceSettings, progress: RowProgress, options: 
     gpus = torch.cuda.device_count()
     if data.kind == "movienet" and settings.gpus != 0 and gpus < (settings.gpus or 1):
         raise BasslError(
-            f"MovieNet from keyframes needs GPUs, and this machine has {gpus}; give other data with --data, or --gpus "
-            "0 to run on the CPU all the same"
+            f"MovieNet from keyframes needs GPUs, and this machine has {gpus}; give other data with `data`, or "
+            "`gpus=0` to run on the CPU all the same"
         )
     for path, content in filter(None, (way.splits for way in ways)):
         write_atomically(path, content)

@@ -38,7 +38,7 @@ def score(
 
         return score_model(subject, settings, progress or (lambda stage, done, total: None))
     if settings.representation:
-        raise BasslError("a list of scenes has no representation to score; leave out --representation or the truth")
+        raise BasslError("a list of scenes has no representation to score; leave out `representation` or the truth")
     from pipelines.stages.score.lists import score_lists  # start-up time: numpy
 
     return score_lists(Path(subject), Path(truth), settings)

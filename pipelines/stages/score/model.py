@@ -35,7 +35,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     videos, notes = _labelled_videos(index, settings.split)
     if is_store(path):
         if not settings.representation:
-            raise BasslError(f"{path}: is a feature store, not a model; --representation scores the features")
+            raise BasslError(f"{path}: is a feature store, not a model; `representation` scores the features")
         return _representation_alone(str(subject), [path], index, videos, settings, notes)
     opened = open_model(subject)
     if settings.representation and opened.pretrained_only and "head_pp.weight" not in opened.weights.heads:
@@ -83,7 +83,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     if timeless := sum(one.seconds is None for one in scored):
         notes.append(
             f"{timeless} of {len(scored)} videos have no times in seconds, so Recall@3s and boundary F1 leave them "
-            f"out, and the model assumes {ASSUMED_FRAME_RATE:g} frames per second; give it with --frame-rate"
+            f"out, and the model assumes {ASSUMED_FRAME_RATE:g} frames per second; give it with `frame_rate`"
         )
     of_seeds = {}
     for i, (seed, file) in enumerate(seeds.items()):
@@ -111,8 +111,8 @@ def _labelled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
     if not wanted:
         there = ", ".join(sorted({own for own in index.splits if own})) or "none"
         raise BasslError(
-            f"{index.path}: has no split {split!r} (it has: {there}); name one with --split, or all videos with "
-            f"--split {ALL_SPLITS}"
+            f"{index.path}: has no split {split!r} (it has: {there}); name one with `split`, or all videos with "
+            f"`split={ALL_SPLITS}`"
         )
     labelled = [video for video in wanted if np.any(index.label[index.span(video)] != NO_LABEL)]
     if not labelled:
@@ -139,7 +139,7 @@ def _feature_stores(
     if not index.keyframes:
         raise BasslError(
             f"{index.path}: has no features of {encoder}, and no keyframes to make them of; run "
-            "`bassl extract-keyframes` and `bassl encode`, or name a store with --features"
+            "`bassl extract-keyframes` and `bassl encode`, or name a store with `features`"
         )
     source = EncodeSettings().encoder if named is None else path
     making = EncodeSettings(Indexed(index.path), source, RunSettings(settings.data.features), compute=settings.compute)

@@ -22,8 +22,8 @@ from pipelines.scenes import SceneData
 from pipelines.video.cutting.muxing import FAR_SOUND, SAME_TIME, SLACK, CopyWriter, PacketReader, ffmpeg_errors
 from pipelines.video.decoding import check_length, first_time
 
-_NO_TIMES = "so its scenes cannot be copied; give --exact"
-_HINT = " without encoding; give --exact"
+_NO_TIMES = "so its scenes cannot be copied; give `exact=True`"
+_HINT = " without encoding; give `exact=True`"
 
 
 class FramePacket(NamedTuple):
@@ -162,7 +162,7 @@ def _copy_packets(
             else:
                 stamp = packet.pts if packet.pts is not None else packet.dts
                 if stamp is None:
-                    raise VideoError(f"{source.path}: has sound without timestamps; give --exact")
+                    raise VideoError(f"{source.path}: has sound without timestamps; give `exact=True`")
                 time = float(stamp * packet.time_base - first)
                 if packet.stream.type == "subtitle":  # which may be long: placed by its start, and ends with the clip
                     targets = [k for k in clips_at(clips, time) if k in writers]

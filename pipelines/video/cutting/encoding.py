@@ -108,7 +108,7 @@ def encode_scenes(
 
 
 def _no_frame(video: Path, scene: int) -> VideoError:
-    return VideoError(f"{video}: has no frame of scene {scene + 1}; correct the scenes, or cut without --exact")
+    return VideoError(f"{video}: has no frame of scene {scene + 1}; correct the scenes, or cut without `exact`")
 
 
 class _SoundReader:
@@ -118,7 +118,7 @@ class _SoundReader:
     def __init__(self, container: InputContainer, video: Path) -> None:
         self.tracks = [track for track in container.streams.audio if track.codec_context is not None]
         if any(has_own_order(layout_of(track.codec_context)) for track in self.tracks):
-            raise VideoError(f"{video}: its sound has channels in an order that cannot be encoded; cut without --exact")
+            raise VideoError(f"{video}: its sound has channels in an order that cannot be encoded; cut without `exact`")
         self._video = video
         self._parts = self._decode(container)
         self._next: tuple[float, int, AudioFrame] | None = None

@@ -24,7 +24,7 @@ SAME_TIME = 0.002
 SLACK = 10.0
 """Seconds after its end at which a clip is closed: sound may come later in the file than its frames, but not more."""
 
-FAR_SOUND = "{}: its sound is interleaved too far from its frames; copy it whole (with --chapters) and cut the copy"
+FAR_SOUND = "{}: its sound is interleaved too far from its frames; copy it whole (with `chapters`) and cut the copy"
 
 # Suffix of copies, by demuxer, for formats that FFmpeg also writes; Matroska takes nearly everything else.
 _COPY_SUFFIXES = {"mov": ".mp4", "matroska": ".mkv", "mpegts": ".ts", "avi": ".avi", "flv": ".flv", "asf": ".wmv"}
@@ -96,7 +96,7 @@ class CopyWriter:
             except ValueError as error:  # PyAV's error for a codec that the format does not support
                 if track.type == "subtitle":
                     continue
-                hint = "" if whole else "; give --exact"
+                hint = "" if whole else "; give `exact=True`"
                 raise VideoError(f"{source.path}: cannot be copied ({first_line(error)}){hint}") from error
             stream.metadata.update(copied_tags(track.metadata))
             stream.disposition = track.disposition
