@@ -12,11 +12,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table as Grid
 from rich.text import Text
 
 from pipelines.errors import BasslError, count as count, printable
+from pipelines.outputs.bars import StartVideos, bars, stage_bar, video_bars
 from pipelines.progress import ReportProgress, ReportVideo, TrainingProgress, VideoProgress, VideoResult
 from pipelines.scenes import SceneData
 
@@ -153,27 +153,15 @@ def show_table(
     target.print(grid)
 
 
-def _bars() -> Progress:
-    return Progress(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        TaskProgressColumn(),
-        TextColumn("{task.fields[speed]}"),
-        TimeRemainingColumn(compact=True),
-        console=err,
-        transient=True,
-    )
-
-
 @contextmanager
 def stage_progress(quiet: bool, video: str = "") -> Iterator[ReportProgress]:
     """A progress bar of a stage, with the time left; for a video, whose progress is in seconds, also the speed as a
     multiple of real time. If stderr is not a terminal: a line for each step of the stage, or one for the video.
     """
-    before, video = "", printable(video, 120)
     if quiet or not err.is_interactive:
         if video and not quiet:
-            say(f"reading {video}")
+            say(f"reading {printable(video, 120)}")
+        before = ""
 
         def line(doing: str, done: float, total: float | None) -> None:
             nonlocal before
@@ -183,23 +171,12 @@ def stage_progress(quiet: bool, video: str = "") -> Iterator[ReportProgress]:
 
         yield line
         return
-    with _bars() as bars:
-        task = bars.add_task(f"reading {video}" if video else "", total=None, speed="")
-
-        def show(doing: str, done: float, total: float | None) -> None:
-            nonlocal before
-            if doing != before:  # each step has its own speed
-                bars.reset(task, total=None)
-            before = doing
-            elapsed = bars.tasks[0].elapsed or 0.0
-            speed = f"{done / elapsed:.0f}x" if video and elapsed > 0.5 else ""
-            bars.update(task, description=f"{doing} {video}", completed=done, total=total or None, speed=speed)
-
+    with stage_bar(err, video) as show:
         yield show
 
 
 @contextmanager
-def videos_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], ReportVideo]]:
+def videos_progress(quiet: bool) -> Iterator[tuple[StartVideos, ReportVideo]]:
     """A progress bar of all videos, and one for each video that is being read, with its speed and the time left. Yields
     two functions: one to call with the number of videos, one with the progress of a video."""
     if quiet or not err.is_interactive:
@@ -210,29 +187,8 @@ def videos_progress(quiet: bool) -> Iterator[tuple[Callable[[int], None], Report
 
         yield lambda videos: None, line
         return
-    with _bars() as bars:
-        overall = bars.add_task("videos", total=None, speed="")
-        tasks: dict[str, TaskID] = {}
-
-        def start(videos: int) -> None:
-            bars.update(overall, total=videos)
-
-        def show(state: VideoProgress) -> None:
-            if state.result is not None:
-                bars.advance(overall)
-                if state.video_id in tasks:
-                    bars.remove_task(tasks.pop(state.video_id))
-                return
-            if state.video_id not in tasks:
-                tasks[state.video_id] = bars.add_task(f"  {state.video_id}", speed="")
-            task = next(task for task in bars.tasks if task.id == tasks[state.video_id])
-            speed = ""
-            if task.elapsed:
-                unit, number = (" frames/s", state.frames) if state.frames else ("x", state.done)
-                speed = f"{number / task.elapsed:.0f}{unit}"
-            bars.update(task.id, completed=state.done, total=state.total, speed=speed)
-
-        yield start, show
+    with video_bars(err) as functions:
+        yield functions
 
 
 @contextmanager
@@ -264,15 +220,15 @@ def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None
     if quiet or not err.is_interactive:
         yield line
         return
-    with _bars() as bars:
-        task = bars.add_task("training", total=None, speed="")
+    with bars(err) as progress:
+        task = progress.add_task("training", total=None, speed="")
 
         def show(state: TrainingProgress) -> None:
             if state.note or state.validation:
                 line(state)
                 return
             how = f"lr {state.rate:.2g}  {speed(state)}  {state.waiting:.0%} waiting"
-            bars.update(task, description=values(state), completed=state.step, total=state.steps, speed=how)
+            progress.update(task, description=values(state), completed=state.step, total=state.steps, speed=how)
 
         yield show
 

@@ -22,7 +22,10 @@ def test_every_public_name_exists_and_is_documented() -> None:
     for name in bassl.__all__:
         assert getattr(bassl, name).__doc__, name
     assert bassl.__version__ == pipelines.__version__
-    assert set(bassl.__all__) <= set(dir(bassl))
+
+
+def test_dir_lists_the_public_names_and_nothing_else() -> None:
+    assert dir(bassl) == sorted([*bassl.__all__, "__version__"])
 
 
 def test_settings_that_public_settings_hold_are_public() -> None:

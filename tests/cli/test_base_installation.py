@@ -97,6 +97,7 @@ CALLS = {
     "bassl.finetune()": "finetune needs ",
     "bassl.reproduce()": "reproduce needs ",
     'bassl.draw_curves("runs/finetune", "curves.png")': "a plot needs ",
+    "bassl.predict(video).to_dataframe()": "to_dataframe needs pandas",
 }
 
 

@@ -51,7 +51,7 @@ def predict(
     video: Path | str,
     settings: PredictSettings = PredictSettings(),
     *,
-    progress: ReportProgress | None = None,
+    progress: ReportProgress | bool | None = None,
     on_shot: Callable[[KeyframedShot], None] | None = None,
     **options: Any,
 ) -> SceneList:
@@ -60,7 +60,8 @@ def predict(
     Args:
         video: any file that FFmpeg's libraries read.
         settings: how; the defaults need neither network nor GPU.
-        progress: called with how far the video has been read, in seconds.
+        progress: True shows a bar in a terminal or a notebook; a function is called with how far the video has been
+            read, in seconds.
         on_shot: called with each shot and its keyframes as it is found, for a storyboard.
         options: options by name, such as ``min_scene``, wherever they are nested; they override ``settings``.
 
@@ -72,7 +73,7 @@ def predict(
     Example::
 
         result = bassl.predict("movie.mp4", min_scene=10)
-        for scene in result.scenes:
+        for scene in result:
             print(scene.start_timecode, scene.end_timecode, scene.confidence)
         result.save("scenes.json")
     """
@@ -133,7 +134,7 @@ def predict_videos(
     pages: bool = False,
     jobs: int | None = None,
     dask: str | None = None,
-    progress: ReportVideo | None = None,
+    progress: ReportVideo | bool | None = None,
     on_start: Callable[[int], None] | None = None,
     **options: Any,
 ) -> list[VideoResult]:
@@ -150,7 +151,7 @@ def predict_videos(
         pages: also write ``<video id>.scenes.html`` there, a page to view and correct the scenes.
         jobs: videos at a time; None is as many as cores and memory allow. If more than one, each has its own process.
         dask: address of a Dask scheduler whose workers process the videos; they must see the same files.
-        progress: called with the progress and the result of each video.
+        progress: called with the progress and the result of each video; True shows bars in a terminal or a notebook.
         on_start: called with the number of videos.
 
     Returns:
@@ -166,4 +167,10 @@ def predict_videos(
 
     settings, boards = with_options(settings, **options), None if storyboards is None else Path(storyboards)
     tasks = plan(find_videos(inputs), Path(output), settings, boards, pages, overwrite)
-    return predict_all(tasks, jobs, dask, progress, on_start)
+    if progress is True:
+        from pipelines.outputs.bars import shown_videos  # start-up time: rich
+
+        with shown_videos() as (start, show):
+            start(len(tasks))
+            return predict_all(tasks, jobs, dask, show, on_start)
+    return predict_all(tasks, jobs, dask, progress or None, on_start)

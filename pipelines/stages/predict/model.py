@@ -48,30 +48,49 @@ class SceneModel:
         self,
         video: Path | str,
         *,
-        progress: ReportProgress | None = None,
+        progress: ReportProgress | bool | None = None,
         on_shot: Callable[[KeyframedShot], None] | None = None,
+        thumbnails: bool = True,
         **options: Any,
     ) -> SceneList:
-        """Find the scenes of a video, as :func:`bassl.predict`. ``options`` are of `Reading` and `Grouping`, for this
-        video. Raises BasslError for a video, model or shot list that cannot be used, ValueError for an option that no
-        video can satisfy, and TypeError for an option of the model, such as the encoder; each one line."""
+        """Find the scenes of a video, as :func:`bassl.predict`. ``thumbnails``: whether the result has small images for
+        notebooks. ``options`` are of `Reading` and `Grouping`, for this video. Raises BasslError for a video, model or
+        shot list that cannot be used, ValueError for an option that no video can satisfy, and TypeError for an option
+        of the model, such as the encoder; each one line."""
         if unknown := sorted(options.keys() - set(VIDEO_OPTIONS)):
             raise TypeError(f"{unknown[0]} is not an option of a video; load_model takes model, encoder and device")
         settings, video = with_options(self.settings, **options), Path(video)
+        if progress is True:
+            from pipelines.outputs.bars import shown_stage  # start-up time: rich
+
+            with shown_stage(video.name) as bar:
+                return self.predict(video, progress=bar, on_shot=on_shot, thumbnails=thumbnails, **options)
         report = progress or (lambda stage, done, total: None)
+        images: list[bytes] = []
+
+        def keep_thumbnail(shot: KeyframedShot) -> None:
+            if thumbnails:
+                images.append(thumbnail(shot.keyframes[len(shot.keyframes) // 2]))
+            if on_shot is not None:
+                on_shot(shot)
+
         reader_settings = replace(_reader_settings(self._opened, settings.reading), threads=self._cores)
         # The video is read in a process of its own, from now on, while this one imports and loads what it needs.
         with VideoProcess(video, reader_settings, lambda done, total: report("reading", done, total)) as reading:
             from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
+            from pipelines.outputs.notebook import thumbnail  # start-up time: OpenCV
 
             video_fingerprint = fingerprint(video)
             # Reading takes as much time as encoding, and has the other half of the cores.
-            shots, warnings = self._loaded.scored_shots(video, reading, max(1, self._cores // 2), on_shot, report)
+            shots, warnings = self._loaded.scored_shots(
+                video, reading, max(1, self._cores // 2), keep_thumbnail, report
+            )
         facts = replace(
             reading.facts, path=str(video.absolute()), id=safe_id(video.stem), fingerprint=video_fingerprint
         )
         scenes = choose_scenes(shots, **settings.grouping.resolved())
-        return SceneList(facts, self.record(settings), shots, scenes, warnings=(*reading.warnings, *warnings))
+        lines = (*reading.warnings, *warnings)
+        return SceneList(facts, self.record(settings), shots, scenes, lines, tuple(images))
 
     def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:
         """Everything that a result depends on, as plain JSON values; default settings: the model's."""

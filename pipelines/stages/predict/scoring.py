@@ -41,7 +41,7 @@ class LoadedModel:
         video: Path,
         reading: Iterable[KeyframedShot],
         threads: int,
-        on_shot: Callable[[KeyframedShot], None] | None,
+        on_shot: Callable[[KeyframedShot], None],
         report: ReportProgress,
     ) -> tuple[tuple[Shot, ...], list[str]]:
         """Encode the shots of a video as they are read, in several threads, or in one on a GPU, and score them; also
@@ -58,8 +58,7 @@ class LoadedModel:
                 for shot in group:
                     frames = (shot.start_frame, shot.end_frame)
                     shots.append(Shot(len(shots), *frames, shot.start, shot.end, math.nan, shot.transition))
-                    if on_shot is not None:
-                        on_shot(shot)
+                    on_shot(shot)
         report("scoring", 0.0, None)  # the process that reads ends meanwhile
         content = np.concatenate(features)
         warnings: list[str] = []

@@ -53,7 +53,7 @@ def predict_to_files(
     if checked is not None:
         _check_replaceable(checked, video)
     images = ShotImages(storyboard, page)
-    scenes = model.predict(video, progress=progress, on_shot=images.add)
+    scenes = model.predict(video, progress=progress, on_shot=images.add, thumbnails=False)
     if checked is not None:  # it may have been corrected meanwhile
         _check_replaceable(checked, video)
     if video_id is not None:

@@ -1,0 +1,73 @@
+"""`SceneList`: what programs get from `predict`."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from bassl import SceneList, predict
+from pipelines.outputs.notebook import thumbnail
+from tests.test_scenes import scene_list as scene_data
+from tests.videos import FRAMES, images
+
+
+@pytest.fixture
+def scenes() -> SceneList:
+    """Three scenes of two, two and one of five shots."""
+    jpegs = tuple(thumbnail(image) for image in [*images(FRAMES, ())][:5])
+    return SceneList(**vars(scene_data()), thumbnails=jpegs)
+
+
+def test_it_is_a_sequence_of_scenes(scenes: SceneList) -> None:
+    assert len(scenes) == 3
+    assert list(scenes) == list(scenes.scenes)
+    assert (scenes[0], scenes[-1]) == (scenes.scenes[0], scenes.scenes[2])
+    assert scenes[1:] == scenes.scenes[1:]
+
+
+def test_its_repr_is_one_line(scenes: SceneList) -> None:
+    assert repr(scenes) == "SceneList('movie.mp4', 3 scenes, 5 shots, 0:00:10)"
+    long = replace(scenes, video=replace(scenes.video, duration=3725.4))
+    assert repr(long) == "SceneList('movie.mp4', 3 scenes, 5 shots, 1:02:05)"
+
+
+def test_a_notebook_shows_a_row_with_images_for_each_scene(scenes: SceneList) -> None:
+    first, *others = scenes.scenes
+    page = replace(scenes, scenes=(replace(first, name="<b>The chase"), *others))._repr_html_()
+    rows = re.findall("<tr><td>(.*?)</tr>", page)
+    assert [row.count('<img src="data:image/jpeg;base64,/9j/') for row in rows] == [2, 2, 1]
+    assert re.findall('alt="shot ([0-9])"', page) == list("12345")
+    assert "&lt;b&gt;The chase" in rows[0]
+    assert "00:00:04.000" in rows[0]
+
+
+def test_without_thumbnails_a_notebook_shows_the_table_alone(scenes: SceneList) -> None:
+    page = replace(scenes, thumbnails=())._repr_html_()
+    assert ("<img" in page, page.count("<tr><td>")) == (False, 3)
+
+
+def test_thumbnails_are_no_part_of_the_result(scenes: SceneList) -> None:
+    without = replace(scenes, thumbnails=())
+    assert scenes == without
+    assert scenes.to_dict() == without.to_dict()
+
+
+def test_a_data_frame_has_a_row_for_each_scene_or_shot(scenes: SceneList) -> None:
+    frame = scenes.to_dataframe()
+    assert isinstance(frame, pd.DataFrame)
+    assert frame["start_timecode"].tolist() == [scene.start_timecode for scene in scenes]
+    assert frame["duration"].tolist() == [4.0, 4.0, 2.0]
+    assert frame.index.tolist() == [0, 1, 2]
+    shots = scenes.to_dataframe(shots=True)
+    assert shots["score"].tolist() == [shot.score for shot in scenes.shots]
+    assert shots["transition"].tolist() == [None] * 5
+
+
+def test_predict_keeps_a_thumbnail_of_each_shot(video: Path, model: Path) -> None:
+    result = predict(video, model=model)
+    assert len(result.thumbnails) == len(result.shots) == 4
+    assert all(jpeg.startswith(b"\xff\xd8") for jpeg in result.thumbnails)
