@@ -15,7 +15,6 @@ from pipelines.errors import BasslError
 from pipelines.files import write_atomically
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.opening import BUILT_IN
-from pipelines.models.torch_networks import one_thread
 from recipes.default_model.card import model_card, training_facts
 from recipes.default_model.fitting import DRAWS, FOLDS, UNCHANGED, Report, fit, prepare
 from recipes.default_model.study import Study, measure
@@ -63,15 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def report(line: str) -> None:
         print(f"{(time.monotonic() - began) / 60:5.1f} min  {line}", file=sys.stderr, flush=True)
 
-    # The order of summation decides the last digits of the weights: one thread makes them independent of the number of
-    # cores, and a model this small gains little from more.
-    with one_thread():
-        try:
-            make_default_model(options.features, options.output, report, options.evidence)
-            report(f"written: {options.output} and MODEL_CARD.md")
-        except BasslError as error:
-            print(error, file=sys.stderr)
-            raise SystemExit(2) from error
+    try:
+        make_default_model(options.features, options.output, report, options.evidence)
+        report(f"written: {options.output} and MODEL_CARD.md")
+    except BasslError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(2) from error
 
 
 if __name__ == "__main__":

@@ -10,25 +10,20 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.metrics import average_precision
 from pipelines.files import write_atomically
 from pipelines.models.calibration import Calibration, fit_calibration
-from pipelines.models.cut_evidence import token_width
-from pipelines.models.networks import RelationalSettings
 from pipelines.models.relational import LinearModel, relational_logits, shot_tokens
+from pipelines.training.relational_fit import LabelledTokens, fit_linear_model
 from pipelines.training.relational_videos import LabelledVideo
 from recipes.default_model.perturbations import PERTURBATIONS, Perturbation
 
 Report = Callable[[str], None]
 Logits = list[NDArray[np.float64]]
 """One (N,) array per video."""
-STEPS = 20
-"""Limit on Newton steps; about six are needed."""
-SHAPE = RelationalSettings()
 PENALTIES = (0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 """L2 penalties to choose from, for evidence of standard deviation 1 and a loss that is a mean over shots."""
 FOLDS = 5
@@ -139,33 +134,10 @@ def prepare(
 
 
 def fit(forms: Sequence[Form], penalty: float) -> LinearModel:
-    """Logistic regression on videos and their parts, with balanced classes and an L2 penalty (see `PENALTIES`), by
-    Newton's method; not calibrated. Raises ValueError: no video, or labels of one class only."""
-    forms = [each for form in forms for each in (form, *form.parts)]
-    # A video's last shot has no cut after it, and so no evidence.
-    x = torch.from_numpy(np.concatenate([np.zeros((0, token_width() - 1)), *(form.tokens[:-1, :-1] for form in forms)]))
-    y = torch.from_numpy(np.concatenate([np.zeros(0), *(form.video.scene_end[:-1] for form in forms)]))
-    positives = int(y.sum())
-    if positives in (0, len(y)):
-        raise ValueError("training needs videos with scene ends and with other shots")
-    weight = torch.where(y == 1, 0.5 / positives, 0.5 / (len(y) - positives))
-    mean, deviation = x.mean(dim=0), x.std(dim=0).clamp_min(1e-6)
-    x = torch.cat([(x - mean) / deviation, torch.ones(len(x), 1, dtype=x.dtype)], dim=1)
-    pull = torch.full((x.shape[1],), penalty, dtype=x.dtype)
-    pull[-1] = 0  # the constant is free
-
-    weights = torch.zeros(x.shape[1], dtype=x.dtype)
-    for _ in range(STEPS):
-        p = torch.sigmoid(x @ weights)
-        gradient = x.T @ (weight * (p - y)) + pull * weights
-        curvature = x.T @ (x * (weight * p * (1 - p))[:, None]) + torch.diag(pull)
-        step = torch.linalg.solve(curvature, gradient)
-        weights -= step
-        if float(step.abs().max()) < 1e-8:
-            break
-    slopes = weights[:-1] / deviation
-    form = np.append(slopes.float().numpy(), np.float32(0))  # the padding mask has no weight
-    return LinearModel(form, float(np.float32(weights[-1] - slopes @ mean)), SHAPE)
+    """Fit the model to videos and their parts, not calibrated; `penalty`: see `PENALTIES`. Raises ValueError: no video,
+    or labels of one class only."""
+    everything = [each for form in forms for each in (form, *form.parts)]
+    return fit_linear_model([LabelledTokens(form.tokens, form.video.scene_end) for form in everything], penalty)
 
 
 def folds(count: int, number: int) -> list[list[int]]:
