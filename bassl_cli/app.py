@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sys
@@ -135,9 +136,10 @@ class _Output:
         try:
             return act(*arguments)
         except OSError as error:
-            # Otherwise Python reports the error again when it closes the stream.
+            # Otherwise Python reports the error again when it closes the stream. Windows has another error for a broken
+            # pipe.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
-            if not isinstance(error, BrokenPipeError):
+            if not isinstance(error, BrokenPipeError) and (os.name, error.errno) != ("nt", errno.EINVAL):
                 self.error = self.error or error
 
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
+import time
+from _thread import start_new_thread
 from types import FrameType
 
 _waiting = 0  # the signal that waits for the end of an import
+_again = getattr(signal, "SIGALRM", None)  # the signal to try again
 
 
 def exit_on_sigint() -> None:
@@ -30,7 +34,7 @@ def raise_outside_imports(number: int, frame: FrameType | None) -> None:
     it).
     """
     global _waiting
-    if number == signal.SIGALRM:
+    if number == _again:
         number = _waiting
     elif _waiting:
         _end(number, frame)
@@ -38,13 +42,23 @@ def raise_outside_imports(number: int, frame: FrameType | None) -> None:
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             _waiting = number
-            signal.signal(signal.SIGALRM, raise_outside_imports)
-            signal.setitimer(signal.ITIMER_REAL, 0.01)  # try again
+            if sys.platform == "win32":
+                start_new_thread(_raise_soon, (number,))
+            else:
+                signal.signal(signal.SIGALRM, raise_outside_imports)
+                signal.setitimer(signal.ITIMER_REAL, 0.01)
             return
         frame = frame.f_back
     if number == signal.SIGINT:
         raise KeyboardInterrupt
     raise SystemExit(128 + number)
+
+
+def _raise_soon(number: int) -> None:
+    global _waiting
+    time.sleep(0.01)
+    _waiting = 0
+    signal.raise_signal(number)
 
 
 def is_interrupt(error: BaseException | None) -> bool:

@@ -3,7 +3,8 @@
 For tasks that may crash (a codec) or that must not share the global interpreter lock with the caller. The task is a
 pickle on the child's stdin. Each message on its stdout is two lengths (8 bytes each, little-endian), a pickle of the
 message's kind and content, and raw bytes. The parent keeps the child's stdin open; the child watches it and exits when
-the parent does.
+the parent does. All of this works on Windows as on Linux: pipes are the standard streams, not inherited descriptors or
+shared memory.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def limit_threads_and_memory() -> None:
     By default glibc keeps what is freed, up to 32 MB at a time, and a process that makes large arrays grows with time.
     """
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported
-    with suppress(OSError, AttributeError):  # another C library
+    with suppress(OSError, AttributeError, TypeError):  # another C library, as on Windows
         library = ctypes.CDLL(None)
         library.mallopt(-3, 2**22)  # M_MMAP_THRESHOLD: return arrays of 4 MB or more
         library.mallopt(-1, 2**22)  # M_TRIM_THRESHOLD: keep at most 4 MB free
@@ -93,8 +94,7 @@ def start_module(name: str, arguments: Sequence[str], stdout: IO[str]) -> subpro
     """Start ``python -m NAME ARGUMENTS`` with its stderr in a pipe. However this process ends, the child gets SIGTERM
     then; the terminal's Ctrl-C reaches this process only."""
     code = (
-        "import runpy, signal, sys, threading, pipelines.processes as c; "
-        "threading.Thread(target=c.end_with_parent, args=[signal.SIGTERM], daemon=True).start(); "
+        "import runpy, signal, sys, pipelines.processes as c; c.end_with_parent(signal.SIGTERM); "
         "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
     )
     return _run_python([code, name, *arguments], {}, stdout=stdout, stderr=subprocess.PIPE, text=True, errors="replace")
@@ -113,7 +113,9 @@ def _run_python(code: Sequence[str], environment: Mapping[str, str], **options: 
         [sys.executable, "-P", "-c", *code],
         stdin=subprocess.PIPE,
         env=os.environ | environment | {"PYTHONPATH": os.pathsep.join(filter(None, path))},
-        process_group=0,  # Ctrl-C reaches the parent only, which ends its children
+        # Ctrl-C reaches the parent only, which ends its children.
+        process_group=0,  # ignored on Windows
+        creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         **options,
     )
 
@@ -146,7 +148,6 @@ class Child:
 
     Attributes:
         process: for its pid and exit code.
-        pipe: where its messages arrive, to wait for one.
     """
 
     def __init__(self, work: Work | str, task: Any) -> None:
@@ -155,8 +156,8 @@ class Child:
         self.process = _ahead.pop(name) if name in _ahead else _start(name)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.pipe = self.process.stdout.fileno()
-        with suppress(BrokenPipeError):  # if it died at once, receive() returns None
+        self._pipe = self.process.stdout.fileno()
+        with suppress(OSError):  # if it died at once, receive() returns None
             self.process.stdin.write(pickle.dumps(task))
             self.process.stdin.flush()
 
@@ -175,17 +176,16 @@ class Child:
             return None
         try:
             kind, content = _MessageUnpickler(BytesIO(message)).load()
-        except pickle.UnpicklingError as error:
+        except Exception as error:  # of any kind, for a damaged message
             raise UnexpectedError(f"it sent an invalid message: {first_line(error)}") from error
         if kind == "error":
             raise content
         return kind, content, payload
 
     def _read(self, size: int) -> bytes | None:
-        # Unbuffered: `pipe` is readable if and only if a message is waiting.
         data = bytearray()
         while len(data) < size:
-            part = os.read(self.pipe, min(size - len(data), 2**20))
+            part = os.read(self._pipe, min(size - len(data), 2**20))
             if not part:
                 return None
             data += part
@@ -217,7 +217,7 @@ def serve(name: str, path: list[str]) -> None:
             for part in parts:
                 channel.write(part)
             channel.flush()
-        except BrokenPipeError:  # the parent has closed the pipe
+        except OSError:  # the parent has closed the pipe
             os._exit(1)
 
     try:
@@ -227,7 +227,7 @@ def serve(name: str, path: list[str]) -> None:
             task = pickle.load(sys.stdin.buffer)
         except EOFError:  # the parent has ended, or has no task
             return
-        Thread(target=end_with_parent, daemon=True).start()
+        end_with_parent()
         work(task, send)
     except BasslError as error:
         send("error", error)
@@ -239,8 +239,16 @@ def serve(name: str, path: list[str]) -> None:
         channel.close()
 
 
-def end_with_parent(number: int = signal.SIGKILL) -> None:
-    """Wait until the parent closes stdin or ends, then end this process by a signal."""
-    while os.read(0, 4096):  # not sys.stdin, which could then not be closed at exit
-        pass
-    os.kill(os.getpid(), number)
+def end_with_parent(number: int = getattr(signal, "SIGKILL", signal.SIGTERM)) -> None:
+    """From now on, end this process by a signal when the parent closes the pipe to stdin or ends."""
+    # Stdin becomes empty: on Windows, while one thread waits for a pipe, imports that ask what stdin is would wait too.
+    pipe, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+
+    def wait() -> None:
+        while os.read(pipe, 4096):
+            pass
+        os.kill(os.getpid(), number)
+
+    Thread(target=wait, daemon=True).start()

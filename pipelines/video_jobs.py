@@ -11,7 +11,8 @@ from contextlib import closing
 from dataclasses import dataclass, is_dataclass, replace
 from functools import partial
 from pathlib import Path
-from selectors import EVENT_READ, DefaultSelector
+from queue import SimpleQueue
+from threading import Thread
 from typing import Any, Generic, Literal, TypeVar
 
 from pipelines.errors import BasslError, UnexpectedError, explain_missing_extra, first_line
@@ -142,49 +143,53 @@ def _here(tasks: Sequence[VideoTask[S]], work: VideoWork, report: ReportVideo) -
 
 def _in_children(tasks: Sequence[VideoTask[S]], work: VideoWork, jobs: int, report: ReportVideo) -> Results:
     waiting = deque(tasks)
-    with DefaultSelector() as running:  # of the children's pipes
-        try:
-            while waiting or running.get_map():
-                if waiting and len(running.get_map()) < jobs:
-                    task = waiting.popleft()
-                    try:
-                        child = Child(run_task, (work, task))
-                    except OSError as error:
-                        yield task.failed(f"{task.video}: no process can be started for it ({os_reason(error)})")
-                    else:
-                        running.register(child.pipe, EVENT_READ, (task, child))
-                    continue
-                for key, _ in running.select():
-                    task, child = key.data
-                    result = _receive(task, child, report)
-                    if result is not None:
-                        running.unregister(child.pipe)
-                        child.kill()
-                        task.remove_partials()
-                        yield result
-        finally:
-            for key in running.get_map().values():
-                task, child = key.data
-                child.kill()
-                task.remove_partials()
-
-
-def _receive(task: VideoTask[S], child: Child, report: ReportVideo) -> VideoResult | None:
-    """The result of the video, if the next message of its child is the result or the child fails; else None."""
+    running: dict[Path, tuple[VideoTask[S], Child, Thread]] = {}
+    messages: SimpleQueue[tuple[Path, Any]] = SimpleQueue()
     try:
-        message = child.receive()
+        while waiting or running:
+            if waiting and len(running) < jobs:
+                task = waiting.popleft()
+                try:
+                    child = Child(run_task, (work, task))
+                except OSError as error:
+                    yield task.failed(f"{task.video}: no process can be started for it ({os_reason(error)})")
+                else:
+                    thread = Thread(target=_receive, args=(task, child, messages), daemon=True)
+                    thread.start()
+                    running[task.output] = task, child, thread
+                continue
+            output, message = messages.get()
+            if isinstance(message, VideoProgress):
+                report(message)
+            else:
+                _end(*running.pop(output))
+                assert isinstance(message, VideoResult)
+                yield message
+    finally:
+        for entry in running.values():
+            _end(*entry)
+
+
+def _end(task: VideoTask[S], child: Child, thread: Thread) -> None:
+    child.process.kill()
+    thread.join()
+    child.kill()
+    task.remove_partials()
+
+
+def _receive(task: VideoTask[S], child: Child, messages: SimpleQueue[tuple[Path, Any]]) -> None:
+    """Pass on the messages of a child, each with the output of its task, until the result of the video."""
+    try:
+        while (message := child.receive()) is not None:
+            messages.put((task.output, message[1]))
+            if isinstance(message[1], VideoResult):
+                return
+        result = task.failed(f"{task.video}: the process that read it died ({child.how_it_ended()})")
     except UnexpectedError as error:
-        return task.failed(f"{task.video}: cannot be read ({error})")
+        result = task.failed(f"{task.video}: cannot be read ({error})")
     except BasslError as error:
-        return task.failed(error)
-    if message is None:
-        return task.failed(f"{task.video}: the process that read it died ({child.how_it_ended()})")
-    _, content, _ = message
-    if isinstance(content, VideoProgress):
-        report(content)
-        return None
-    assert isinstance(content, VideoResult)
-    return content
+        result = task.failed(error)
+    messages.put((task.output, result))
 
 
 def run_task(message: tuple[VideoWork, VideoTask[Any]], send: Send) -> None:

@@ -58,6 +58,10 @@ class Command:
         return os.system, ("touch attacked",)
 
 
+def read_stdin(task: dict[str, Any], send: Send) -> None:
+    send("stdin", os.read(0, 10))
+
+
 def attack(task: dict[str, Any], send: Send) -> None:
     send("result", Command())
 
@@ -156,6 +160,10 @@ def test_prints_of_libraries_do_not_corrupt_the_messages(capfd: pytest.CaptureFi
     assert out == ""
     assert "from Python" in err
     assert "from C" in err
+
+
+def test_a_child_process_finds_stdin_empty_while_it_waits_for_the_end_of_its_parent() -> None:
+    assert messages(Child(read_stdin, {})) == [("stdin", b"", b"")]
 
 
 BUG = r"^unexpected ZeroDivisionError in test_processes.py, line .*bug$"

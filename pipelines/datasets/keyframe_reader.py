@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import zlib
 from collections import OrderedDict
 from pathlib import Path
@@ -93,11 +94,17 @@ class KeyframeReader:
             if video not in self._files:
                 if len(self._files) >= _OPEN_FILES:
                     os.close(self._files.popitem(last=False)[1])
-                self._files[video] = os.open(path, os.O_RDONLY)
+                self._files[video] = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
             self._files.move_to_end(video)
             handle = self._files[video]
             # The size is checked first, so that no memory is allocated for bytes that are missing.
-            content = os.pread(handle, size, start) if start + size <= os.fstat(handle).st_size else b""
+            if start + size > os.fstat(handle).st_size:
+                content = b""
+            elif sys.platform == "win32":
+                os.lseek(handle, start, os.SEEK_SET)
+                content = os.read(handle, size)
+            else:
+                content = os.pread(handle, size, start)
         except OSError as error:
             raise StoreError(f"{path}: cannot be read ({os_reason(error)})") from error
         if len(content) < size:

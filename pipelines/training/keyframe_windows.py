@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
@@ -176,19 +177,22 @@ def read_ahead(
             num_workers=workers,
             prefetch_factor=max(2, -(-ahead // workers)) if workers else None,
             # A forked worker holds locks of threads that it does not have, of CUDA's driver or of PyTorch on a CPU.
-            multiprocessing_context="forkserver" if workers else None,
+            multiprocessing_context="forkserver" if workers and sys.platform != "win32" else None,
             worker_init_fn=_begin_worker,
             pin_memory=device.type == "cuda",
         )
         # Terminals (Ctrl-C), torchrun and schedulers send a signal to all processes of a job: the one that trains ends
         # its step, for which it needs its data. The fork server and the workers inherit what is blocked here.
-        if workers:
-            resource_tracker.ensure_running()  # its start would unblock both
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-        try:
+        if sys.platform == "win32":
             values = iter(loader)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        else:
+            if workers:
+                resource_tracker.ensure_running()  # its start would unblock both
+            before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+            try:
+                values = iter(loader)
+            finally:
+                signal.pthread_sigmask(signal.SIG_SETMASK, before)
     for read in values:
         if isinstance(read, BasslError):
             raise read

@@ -25,7 +25,7 @@ from pipelines.models.opening import MODEL, STATE
 from pipelines.processes import start_module
 from pipelines.progress import ReportProgress
 from pipelines.training.jobs import stop_signals
-from pipelines.training.run_folder import LOG, TENSORBOARD
+from pipelines.training.run_folder import LOCK, LOG, TENSORBOARD
 
 MAKE_VIDEO = "make-video"
 """The step that has no command of bassl."""
@@ -139,7 +139,7 @@ def _line_to_run(step: Step, gpus: int | None, overwrite: bool) -> str:
     exists, trains = output is not None and output.exists(), step.command in _TRAINING
     if trains and output is not None and exists:  # a run may continue in an empty folder, or beside its own files
         names = {path.name for path in output.iterdir()} if output.is_dir() else {""}
-        if names and names.isdisjoint((STATE, MODEL, LOG, TENSORBOARD)):
+        if names and names.isdisjoint((STATE, MODEL, LOG, TENSORBOARD, LOCK)):
             raise BasslError(f"{output}: is not the folder of a run; move it away")
     if overwrite and (trains or step.command in ("build-index", "extract-keyframes")):
         return f"{line} --overwrite"
