@@ -30,9 +30,9 @@ README, API = HOME / "README.md", HOME / "docs" / "api.md"
 _HEAD = """# Python API
 
 `import bassl` is instant: a name is imported when it is first used. Each command is a function, with its settings and
-its result. Errors that a user can cause are `BasslError`, or `ValueError` where settings are made with bad values; the
-message is one line. A `ReportProgress` function is called with what is being done, such as `reading`, how much of it is
-done, and how much there is in all, or None where that is not known. An exception that it raises ends the call.
+its result. Errors that a user can cause are `BasslError`, or `ValueError` for settings with bad values; the message is
+one line. A `ReportProgress` function is called with what is being done, such as `reading`, how much of it is done, and
+how much there is in all, or None if that is not known. An exception that it raises ends the call.
 This page is made from docstrings and signatures by `make docs`.
 """
 
@@ -65,7 +65,7 @@ def _source(thing: Any) -> Any:
 
 def _signature(node: Any, name: str) -> str:
     node.args.args = [one for one in node.args.args if one.arg != "self"]
-    returned = f" -> {ast.unparse(node.returns)}" if node.returns and name[0].islower() else ""
+    returned = f" -> {ast.unparse(node.returns)}" if node.name != "__init__" else ""
     line = f"{name}({ast.unparse(node.args)}){returned}"
     if len(line) > 110:
         line = re.sub(r", (?=\*?\*?\w+(?::|,|\)|=)|\*, )", ",\n    ", line.replace("(", "(\n    ", 1), count=0)
@@ -81,7 +81,8 @@ def _class(name: str, thing: Any) -> str:
     texts = field_texts(thing) if described else {}
     fields = [one for one in node.body if isinstance(one, ast.AnnAssign)]
     lines = inspect.getsource(thing).splitlines()
-    parts = [f"### `{name}`", _text(thing)]
+    base = thing.__base__.__name__
+    parts = [f"### `{name}({base})`" if base in vars(bassl)["__all__"] else f"### `{name}`", _text(thing)]
     if described and fields:
         rows = ["| field | type | default | |", "| --- | --- | --- | --- |"]
         for one in fields:
@@ -100,7 +101,7 @@ def _class(name: str, thing: Any) -> str:
         elif isinstance(member, property):
             parts.append(f"`.{method.name}`: {_text(member)}")
         else:
-            parts += [_signature(method, f"{name[0].lower()}{name[1:]}.{method.name}"), _text(member)]
+            parts += [_signature(method, f"{name}.{method.name}"), _text(member)]
     return "\n\n".join(part for part in parts if part)
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import BasslError, count, explain_missing_extra
 from pipelines.files import check_inputs_kept, check_writable, is_file, paths_of
-from pipelines.options import Settings, check_at_least, nested
+from pipelines.options import Settings, check_at_least, nested, with_options
 from pipelines.outputs import plots
 from pipelines.pretext.settings import PseudoBoundary
 from pipelines.settings import Matching, ScoredData
@@ -89,7 +89,10 @@ class FigureResult:
 
 @explain_missing_extra("draw_similarity")
 def draw_similarity(
-    models: Path | str | Sequence[Path | str], output: Path | str, settings: SimilaritySettings = SimilaritySettings()
+    models: Path | str | Sequence[Path | str],
+    output: Path | str,
+    settings: SimilaritySettings = SimilaritySettings(),
+    **options: Any,
 ) -> FigureResult:
     """Draw the cosine similarity of consecutive shots under several models (appendix, "Visualization of similarities
     between consecutive shots") to a .png, .svg or .pdf. A model is a feature store (a folder), whose features are
@@ -97,6 +100,7 @@ def draw_similarity(
     own window. Scenes are outlined if the index has labels, and up to 48 shots have their keyframes if it has them.
     Raises BasslError for a video or shots that are not in the index, a model or store that cannot be read or lacks this
     video, or an output that cannot be written."""
+    settings = with_options(settings, **options)
     inputs, output = paths_of(models), Path(output)
     names = _names(inputs, settings.legend, output, settings.data.index, settings.data.features)
     from pipelines.stages.figure.similarity import similarity  # start-up time: torch, matplotlib
@@ -106,7 +110,10 @@ def draw_similarity(
 
 @explain_missing_extra("draw_pseudo_boundaries")
 def draw_pseudo_boundaries(
-    windows: str | Sequence[str], output: Path | str, settings: PseudoBoundarySettings = PseudoBoundarySettings()
+    windows: str | Sequence[str],
+    output: Path | str,
+    settings: PseudoBoundarySettings = PseudoBoundarySettings(),
+    **options: Any,
 ) -> FigureResult:
     """Draw where windows of shots are divided into two parts, and where their true scenes end (appendix,
     "Pseudo-boundaries"), with the middle keyframe of each shot, or without keyframes the similarity that determines
@@ -114,6 +121,7 @@ def draw_pseudo_boundaries(
     without, windows are sampled at random. As in pre-training, a window beyond a video's edge is moved inside. Raises
     BasslError for a window that is not in the index, a video shorter than a window, an index without labels to sample
     by, features or keyframes that cannot be read, or an output that cannot be written."""
+    settings = with_options(settings, **options)
     output = Path(output)
     _check_output(output, (settings.data.index, settings.data.features))
     from pipelines.stages.figure.pseudo_boundaries import pseudo_boundaries  # start-up time: torch, matplotlib
@@ -123,11 +131,15 @@ def draw_pseudo_boundaries(
 
 @explain_missing_extra("draw_boundaries")
 def draw_boundaries(
-    files: Path | str | Sequence[Path | str], output: Path | str, settings: BoundarySettings = BoundarySettings()
+    files: Path | str | Sequence[Path | str],
+    output: Path | str,
+    settings: BoundarySettings = BoundarySettings(),
+    **options: Any,
 ) -> FigureResult:
     """Draw the predictions of several models for one video, the ``scenes.json`` of `bassl predict` (appendix,
     "Predicted scene boundaries"): scores, threshold and scene ends over time, one lane per model; their shots may
     differ. Raises BasslError for a file or a truth that cannot be read, or an output that cannot be written."""
+    settings = with_options(settings, **options)
     inputs, output = paths_of(files), Path(output)
     names = _names(inputs, settings.legend, output, settings.matching.truth)
     from pipelines.stages.figure.boundaries import boundaries  # start-up time: matplotlib
@@ -139,11 +151,12 @@ def draw_boundaries(
 
 @explain_missing_extra("draw_curves")
 def draw_curves(
-    runs: Path | str | Sequence[Path | str], output: Path | str, settings: Legend = Legend()
+    runs: Path | str | Sequence[Path | str], output: Path | str, settings: Legend = Legend(), **options: Any
 ) -> FigureResult:
     """Draw losses, learning rate and validation measures from the logs of run folders, finished or not, one panel per
     quantity. The seeds of a fine-tuned run are one line, their mean, with a band from minimum to maximum. Raises
     BasslError for a folder without a log, an empty or damaged log, or an output that cannot be written."""
+    settings = with_options(settings, **options)
     inputs, output = paths_of(runs), Path(output)
     names = _names(inputs, settings, output)
     from pipelines.stages.figure.curves import curves  # start-up time: matplotlib
