@@ -87,7 +87,8 @@ def as_plain(result: object) -> dict[str, object]:
 
 
 def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
-    """Call a function with each file, and return how many failed: one of several fails alone, with a line."""
+    """Call a function with each file, and return how many failed: one of several fails alone, with a line that names
+    it."""
     failed = 0
     for file in files:
         try:
@@ -95,7 +96,7 @@ def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
         except BasslError as error:
             if len(files) == 1:
                 raise
-            complain(str(error))
+            complain(str(error) if str(file) in str(error) else f"{file}: {error}")
             failed += 1
     return failed
 

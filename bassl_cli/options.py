@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -20,20 +19,27 @@ from pipelines.options import Option, Time, kind_of, options_of, settings_from
 Videos = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or glob patterns.", show_default=False)]
 
 
-def leave_out_exports(files: list[Path]) -> list[Path]:
-    """The files of scenes among files that the shell found. Raises BasslError for a folder alone."""
-    if len(files) == 1 and os.path.isdir(files[0]):  # noqa: PTH112  # Path.is_dir raises for a name that is too long
-        raise BasslError(f"{files[0]}: is a folder; name files of scenes in it, such as {files[0]}/*.json")
-    from pipelines.outputs.exports import without_exports  # start-up time: other commands do not need the formats
+def named_results(sources: list[Path]) -> list[Path]:
+    """The results that arguments name, see :func:`pipelines.outputs.results.results_of`."""
+    from pipelines.outputs.results import results_of  # start-up time: other commands do not need the formats
 
-    return without_exports(files)
+    return results_of(sources)
 
 
-SceneFile = Annotated[Path, typer.Argument(metavar="SCENES.JSON", help="Scenes, as predict or a page wrote them.")]
-SceneFiles = Annotated[
+RESULTS_HELP = (
+    "Videos with a result of predict, scenes.json files, or folders of these. Default: the only scenes.json in the "
+    "working folder."
+)
+Results = Annotated[
     list[Path],
-    typer.Argument(metavar="SCENES.JSON", help="Scenes, as predict or a page wrote them.", callback=leave_out_exports),
+    typer.Argument(
+        metavar="[VIDEO|SCENES.JSON|FOLDER]...",
+        help=RESULTS_HELP,
+        show_default=False,
+        callback=named_results,
+    ),
 ]
+SceneFile = Annotated[Path, typer.Argument(metavar="SCENES.JSON", help="Scenes, as predict or a page wrote them.")]
 SCENES = Path("scenes.json")
 _SHORT = {"output": "-o", "threshold": "-t", "jobs": "-j", "workers": "-j"}
 """The short form of an option, by the name of its field, in every command."""

@@ -6,6 +6,7 @@ A job of the workflow runs the tests of the command line with the newest Typer.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,13 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from pipelines.errors import BasslError
-from pipelines.files import EMPTY_NAME, is_file
+from pipelines.files import EMPTY_NAME, is_file, make_folder
 
 
 class Plain:
     """Help of a command without the names of Python types, which Typer shows as placeholders of values. An empty path
-    is refused. If an unknown option is the name of a file, the message says how to write that."""
+    is refused. An output that ends with a slash is made a folder. If an unknown option is the name of a file, the
+    message says how to write that."""
 
     params: list[Any]
 
@@ -32,7 +34,10 @@ class Plain:
             # An unset variable of a shell gives an empty path.
             if any("" in (path if isinstance(path, list | tuple) else [path]) for path in paths):
                 raise BasslError(EMPTY_NAME)
-            return super().parse_args(context, args)  # type: ignore[misc,no-any-return]
+            rest: list[str] = super().parse_args(context, args)  # type: ignore[misc]
+            if str(values.get("output")).endswith(("/", os.sep)):  # which a Path does not keep
+                make_folder(Path(values["output"]))
+            return rest
         except Exception as error:
             files = [text for text in typed if text.startswith("-") and is_file(Path(text))]
             if files and hasattr(error, "option_name"):  # NoSuchOption, of click or of Typer's copy

@@ -99,12 +99,28 @@ def write_atomically(path: Path, content: bytes) -> None:
         partial.write_bytes(content)
 
 
+def output_path(output: Path | None, usual: Path) -> Path:
+    """Where a file is written: at ``output``, in ``output`` if that is a folder, or at the usual path if it is None."""
+    if output is None:
+        return usual
+    return output / usual.name if os.path.isdir(output) else output  # noqa: PTH112  # a name may be too long
+
+
+def make_folder(path: Path) -> None:
+    """Make the folder of several files, if it does not exist. Raises BasslError, also for the name of a file."""
+    check_names_folder(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BasslError(f"{path}: cannot be made ({os_reason(error)})") from error
+
+
 def check_names_folder(path: Path) -> None:
     """Check that the name of an output folder is not a file name. Raises BasslError."""
     if path == STDIO:
-        raise BasslError("-: stdout takes one video; for several videos name a folder")
-    if path.suffix.lower() in (".json", ".png", ".csv", ".html", ".edl"):
-        raise BasslError(f"{path}: is the name of a file; for several videos name a folder, such as {path.stem}/")
+        raise BasslError("-: stdout takes one file; for several name a folder")
+    if path.suffix.lower() in (".json", ".png", ".csv", ".html", ".edl", ".otio", ".fcpxml", ".xml", ".txt", ".vtt"):
+        raise BasslError(f"{path}: is the name of a file; for several name a folder, such as {path.stem}/")
 
 
 def _hidden(path: Path) -> str:

@@ -1,4 +1,4 @@
-"""``bassl export``: the scenes of a video into the format of another tool."""
+"""``bassl export``: the scenes of videos in the formats of other tools."""
 
 from __future__ import annotations
 
@@ -7,45 +7,36 @@ from pathlib import Path
 import typer
 
 from bassl_cli import console
-from bassl_cli.options import SCENES, SceneFiles, with_settings
+from bassl_cli.options import Results, with_settings
 from pipelines.errors import BasslError
-from pipelines.files import check_names_folder
-from pipelines.options import with_options
 from pipelines.outputs.exports import FORMATS
+from pipelines.outputs.results import check_one_video, make_output_folder
 from pipelines.stages.settings import ExportSettings
-from pipelines.video.inputs import video_ids
 
 
 @with_settings(
-    metavars={"to": "FORMAT"},
+    metavars={"to": "FORMAT,..."},
     notes="Formats:\n\n" + "\n".join(f"{name}: {known.purpose}" for name, known in FORMATS.items()),
 )
-def export(settings: ExportSettings, files: SceneFiles = [SCENES], quiet: console.Quiet = False) -> None:  # noqa: B006
+def export(settings: ExportSettings, sources: Results = [], quiet: console.Quiet = False) -> None:  # noqa: B006
     """Convert scenes for an editing tool, a player, a table or a labelling tool.
 
-    Examples: bassl export scenes.json --to edl, bassl export out/*.json --to youtube -o chapters/
+    Examples: bassl export movie.mp4 --to edl,youtube, bassl export videos/ --to csv -o tables/
     """
     from pipelines.stages.export import export as stage  # start-up time: NumPy, PyAV
 
-    each = {files[0]: settings}
-    if len(files) > 1:
-        if settings.to is None or settings.listed.video is not None:
-            raise BasslError("several files are exported with --to FORMAT, and without --video; -o names a folder")
-        if settings.run.output is not None:
-            check_names_folder(settings.run.output)
-        names = [None if settings.run.output is None else settings.run.output / name for name in video_ids(files)]
-        extension = FORMATS[settings.to].extension
-        paths = [name and name.with_name(name.name + extension) for name in names]
-        each = {file: with_options(settings, output=path) for file, path in zip(files, paths, strict=True)}
+    check_one_video(sources, settings.listed.video)
+    if len(sources) > 1 and not settings.to:
+        raise BasslError("several results are exported with --to FORMAT; -o names a folder")
+    make_output_folder(sources, settings.run.output)
 
-    def export_one(file: Path) -> None:
-        result = stage(file, each[file])
+    def export_one(source: Path) -> None:
+        result = stage(source, settings)
         for warning in result.warnings:
             console.warn(warning)
         if not quiet:
-            console.say(
-                f"{console.count(result.listed, 'shot' if settings.listed.shots else 'scene')}; wrote {result.path}"
-            )
+            counted = console.count(result.listed, "shot" if settings.listed.shots else "scene")
+            console.say(f"{counted}; wrote {', '.join(map(str, result.paths))}")
 
-    if console.try_each(files, export_one):
+    if console.try_each(sources, export_one):
         raise typer.Exit(1)

@@ -8,10 +8,10 @@ from pathlib import Path
 from bassl_cli import console
 from bassl_cli.options import Videos, with_settings
 from pipelines.errors import BasslError
-from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable
+from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable, output_path
 from pipelines.options import nested
 from pipelines.outputs.exports import FORMATS, check_extension, export as write_export, is_scenes_json
-from pipelines.outputs.results import beside, result_path
+from pipelines.outputs.results import FOLDER, beside, result_path
 from pipelines.processes import end_ahead, limit_threads_and_memory
 from pipelines.progress import VideoResult
 from pipelines.scenes import DROP_SHORT_ALONE
@@ -19,8 +19,6 @@ from pipelines.settings import OutputSettings, Parallel
 from pipelines.stages.predict import PredictSettings, predict_file, predict_videos
 from pipelines.stages.settings import ExportSettings
 from pipelines.video.inputs import find_videos
-
-_FOLDER = Path("scenes")
 
 
 @dataclass(frozen=True)
@@ -31,8 +29,9 @@ class Files:
         OutputSettings(),
         defaults={"output": "VIDEO.scenes.json, or no file with --json; for several videos the folder scenes"},
     )
-    to: str | None = None
-    """Also export the scenes in this format, as bassl export does, beside the output; or the format of --output."""
+    to: tuple[str, ...] = ()
+    """Also export the scenes in this format, or several, as bassl export does, beside the output; or the format of
+    --output."""
     storyboard: Path | None = None
     """Draw the scenes with their keyframes; for several videos a folder."""
     parallel: Parallel = nested(Parallel())
@@ -40,11 +39,11 @@ class Files:
     """Also make a page of the scenes, as bassl report; for several videos also an index.html."""
 
     def __post_init__(self) -> None:
-        if self.to is not None:
+        if self.to:
             ExportSettings(self.to)  # refuses an unknown format
 
 
-@with_settings(metavars={"storyboard": "FILE.png", "to": "FORMAT", "shots": "FILE", "model": "RUN"})
+@with_settings(metavars={"storyboard": "FILE.png", "to": "FORMAT,...", "shots": "FILE", "model": "RUN"})
 def predict(
     videos: Videos, files: Files, settings: PredictSettings, as_json: console.Json = False, quiet: console.Quiet = False
 ) -> None:
@@ -69,29 +68,32 @@ def predict(
 
 def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
     find_videos([video])
-    output, to, storyboard = files.run.output, files.to, files.storyboard
-    usual = result_path(video)
+    output, storyboard, usual = files.run.output, files.storyboard, result_path(video)
     piped = output == STDIO
     if piped:
-        output, as_json = None, to is None
-    elif output is None and not as_json:
-        output = usual
+        output, as_json = None, not files.to
+    elif output is not None or not as_json:
+        output = output_path(output, usual)
     page = beside(output or usual, ".html") if files.report else None
-    exported = None if to is None else STDIO if piped else beside(output or usual, FORMATS[to].extension)
-    if to is not None and output is not None and not is_scenes_json(output):
-        check_extension(output, to)
-        output, exported = None, output
-    if exported not in (None, STDIO):
-        check_writable(exported)
-        check_inputs_kept((exported,), (video, settings.reading.shots, settings.model))
+    exports = {name: beside(output or usual, FORMATS[name].extension) for name in files.to}
+    if files.to and (piped or (output is not None and not is_scenes_json(output))):
+        if len(files.to) > 1:
+            raise BasslError(f"{files.run.output}: is one file, but --to has {len(files.to)} formats; name a folder")
+        if output is not None:
+            check_extension(output, files.to[0])
+        output, exports = None, {files.to[0]: output or STDIO}
+    for path in exports.values():
+        if path != STDIO:
+            check_writable(path)
+    check_inputs_kept(exports.values(), (video, settings.reading.shots, settings.model))
     with console.stage_progress(quiet, video.name) as progress:
         result = predict_file(
             video, output, settings, storyboard=storyboard, page=page, overwrite=files.run.overwrite, progress=progress
         )
     warnings = result.warnings
-    if exported is not None and to is not None:
-        write_export(result, exported, to)
-        warnings += FORMATS[to].warnings(result, False)
+    for name, path in exports.items():
+        write_export(result, path, name)
+        warnings += FORMATS[name].warnings(result, False)
     for warning in warnings:
         console.warn(warning)
     if as_json:
@@ -99,14 +101,14 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
     elif not quiet:
         if not piped:
             console.show_scenes(result)
-        written = ", ".join(str(path) for path in (output, exported, storyboard, page) if path is not None)
+        written = ", ".join(str(path) for path in (output, *exports.values(), storyboard, page) if path is not None)
         console.say(
             f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}; wrote {written}"
         )
 
 
 def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
-    output, to = files.run.output or _FOLDER, files.to
+    output = files.run.output or FOLDER
     for path in (output, files.storyboard):
         if path is not None:
             check_names_folder(path)
@@ -124,19 +126,19 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
         )
     has_index = files.report and any(result.status != "failed" for result in results)
     written = f"scenes in {output}" + f", {output / 'index.html'} shows all pages" * has_index
-    if to is not None:
-        results = [_export(result, to, settings.reading.shots) for result in results]
+    if files.to:
+        results = [_export(result, files.to, settings.reading.shots) for result in results]
     console.show_videos(results, ("shots", "scenes"), written, as_json, quiet)
 
 
-def _export(result: VideoResult, to: str, shots: Path | None) -> VideoResult:
-    """A video's result with the warnings of its export, which may fail alone."""
+def _export(result: VideoResult, to: tuple[str, ...], shots: Path | None) -> VideoResult:
+    """A video's result with the warnings of its exports, which may fail alone."""
     from pipelines.stages.export import export  # start-up time: NumPy, PyAV
 
     if result.status == "failed":
         return result
     try:
-        check_inputs_kept((beside(result.output, FORMATS[to].extension),), (shots,))
+        check_inputs_kept((beside(result.output, FORMATS[name].extension) for name in to), (shots,))
         warnings = export(result.output, ExportSettings(to)).warnings
     except BasslError as error:
         return replace(result, status="failed", error=str(error))

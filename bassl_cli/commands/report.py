@@ -3,34 +3,30 @@
 from __future__ import annotations
 
 from bassl_cli import console
-from bassl_cli.options import SCENES, SceneFiles, with_settings
-from pipelines.errors import BasslError
-from pipelines.files import STDIO
+from bassl_cli.options import Results, with_settings
 from pipelines.stages.settings import ReportSettings
 
 
 @with_settings(metavars={"keyframes": "FOLDER"})
-def report(settings: ReportSettings, files: SceneFiles = [SCENES], quiet: console.Quiet = False) -> None:  # noqa: B006
+def report(settings: ReportSettings, sources: Results = [], quiet: console.Quiet = False) -> None:  # noqa: B006
     """Make a page of a video's scenes, to view, correct and save them and to try thresholds.
 
-    One HTML file for any browser, without a network. Several files have a page each, and index.html shows them all.
+    One HTML file for any browser, without a network. Several videos have a page each, and index.html shows them all.
 
-    Examples: bassl report scenes.json --truth truth.csv, bassl report out/*.json
+    Examples: bassl report movie.mp4 --truth truth.csv, bassl report videos/
     """
     from pipelines.stages.report import index_path, report as stage, report_videos  # start-up time: NumPy, Jinja
 
-    if len(files) > 1:
+    if len(sources) > 1:
         with console.videos_progress(quiet) as (start, progress):
-            results = report_videos(files, settings, progress, start)
+            results = report_videos(sources, settings, progress, start)
         wrote = any(result.status == "done" for result in results)
-        written = f"{index_path(files, settings)} shows all pages" if wrote else "no page was made"
+        written = f"{index_path(sources, settings)} shows all pages" if wrote else "no page was made"
         console.conclude(results, written, quiet)
         return
-    (file,) = files
-    if file != STDIO and not file.exists():
-        raise BasslError(f"{file}: no such file; make it with: bassl predict VIDEO -o {file}")
-    with console.stage_progress(quiet, file.name) as progress:
-        result = stage(file, settings, progress)
+    (source,) = sources
+    with console.stage_progress(quiet, source.name) as progress:
+        result = stage(source, settings, progress)
     for warning in result.warnings:
         console.warn(warning)
     if not quiet:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 
 import typer
 
 from bassl_cli import console
-from bassl_cli.options import SCENES, SceneFiles, with_settings
-from pipelines.errors import BasslError
-from pipelines.outputs.names import check_several
+from bassl_cli.options import Results, with_settings
 from pipelines.stages.settings import ImageSettings
-from pipelines.video.inputs import listed_id
 
 
 @with_settings(
@@ -20,7 +17,7 @@ from pipelines.video.inputs import listed_id
 )
 def save_images(
     settings: ImageSettings,
-    files: SceneFiles = [SCENES],  # noqa: B006
+    sources: Results = [],  # noqa: B006
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -28,34 +25,23 @@ def save_images(
 
     Images are taken away from cuts and dissolves, by seeking if the format of the video allows it.
 
-    Examples: bassl save-images scenes.json -n 1 --width 640, bassl save-images out/*.json -o images/
+    Examples: bassl save-images movie.mp4 -n 1 --width 640, bassl save-images videos/ -o images/
     """
+    from pipelines.outputs.opening import check_several  # start-up time: NumPy, PyAV
     from pipelines.stages.save_images import SavedImage, save_images as stage  # start-up time: NumPy, PyAV, Pillow
 
-    if len(files) > 1 and settings.listed.video is not None:
-        raise BasslError("--video is for one scenes.json; leave it out for several")
-    if len(files) > 1:
-        check_several(settings.template, settings.run.output, settings.run.overwrite)
+    check_several(sources, settings.template, settings.run, settings.listed.video)
     saved: list[SavedImage] = []
-    done: dict[str, Path] = {}
 
-    def save(file: Path) -> None:
-        if len(files) > 1:
-            from pipelines.datasets.scene_files import read_scene_list  # start-up time: NumPy
-
-            video = read_scene_list(file).video
-            if (other := done.setdefault(listed_id(video, PureWindowsPath(video.path)), file)) != file:
-                raise BasslError(
-                    f"{file}: its images would have the same names as images of {other}; save them alone, with -o"
-                )
+    def save(source: Path) -> None:
         with console.stage_progress(quiet) as progress:
-            images = stage(file, settings, progress)
+            images = stage(source, settings, progress)
         saved.extend(images)
         if not quiet:
-            whose = f"{file}: " * (len(files) > 1)
+            whose = f"{source}: " * (len(sources) > 1)
             console.say(f"{whose}{console.count(len(images), 'image')}; wrote {images[0].path.parent}")
 
-    failed = console.try_each(files, save)
+    failed = console.try_each(sources, save)
     if as_json:
         console.print_json([console.as_plain(image) for image in saved])
     if failed:

@@ -265,7 +265,7 @@ def with_video(scenes: SceneData, video: Path | None) -> SceneData:
     if video is None:
         return scenes
     if not is_file(video):
-        raise VideoError(f"{video}: no such video")
+        raise VideoError(f"{video}: no such file")
     return replace(scenes, video=replace(scenes.video, path=str(video.absolute()), fingerprint=fingerprint(video)))
 
 

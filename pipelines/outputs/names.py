@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
 from string import Template
 
 from pipelines.errors import BasslError
@@ -29,12 +28,6 @@ def file_names(template: str, rows: Iterable[Mapping[str, object]], suffix: str,
     if duplicates := [name for name, times in Counter(map(str.casefold, names)).items() if times > 1]:
         raise BasslError(f"{duplicates[0]}: several files would have this name; add {variable} to `filename`")
     return names
-
-
-def check_several(template: str, folder: Path | None, overwrite: bool) -> None:
-    """Check that files of several videos with names from a template cannot replace each other in one folder."""
-    if folder is not None and overwrite and "VIDEO_NAME" not in Template(template).get_identifiers():
-        raise BasslError("files of one video would replace files of another; add $VIDEO_NAME to `filename`")
 
 
 def padded_number(index: int, count: int) -> str:

@@ -1,11 +1,19 @@
-"""The result of a video, ``NAME.scenes.json``, and the files that belong to it: their names."""
+"""The result of a video, ``NAME.scenes.json``: its name, the names of the files that belong to it, and the results that
+arguments of commands name."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from pipelines.files import STDIO
-from pipelines.video.inputs import safe_id
+from pipelines.errors import BasslError
+from pipelines.files import STDIO, is_file, make_folder
+from pipelines.outputs.exports import FORMATS
+from pipelines.video.inputs import VIDEO_ENDINGS, files_below, find_videos, safe_id, video_ids
+
+FOLDER = Path("scenes")
+"""Of the results of several videos."""
 
 
 def result_name(video_id: str) -> str:
@@ -22,3 +30,93 @@ def beside(result: Path, extension: str) -> Path:
     """The path of what belongs to a ``scenes.json``, such as a page or an export: it has the same stem. In the working
     folder if the ``scenes.json`` is read from stdin."""
     return result.with_name(("scenes" if result == STDIO else result.stem) + extension)
+
+
+def is_video(source: Path) -> bool:
+    """Whether what has scenes is a video by its name, and not a ``scenes.json``: a ``.json`` or stdin."""
+    return source != STDIO and source.suffix.lower() != ".json"
+
+
+def find_result(source: Path) -> Path:
+    """The ``scenes.json`` of a video: in the working folder, beside the video, or in the folder ``scenes`` of these. If
+    there is none, the path where `bassl predict` writes it. Any other path is returned unchanged."""
+    return _find(source, result_path(source).name) if is_video(source) else source
+
+
+def _find(video: Path, name: str) -> Path:
+    places = (Path(), video.parent, FOLDER, video.parent / FOLDER)
+    return next((place / name for place in places if is_file(place / name)), Path(name))
+
+
+def results_of(sources: Sequence[Path]) -> list[Path]:
+    """The videos and ``scenes.json`` files that arguments of a command name, each result once.
+
+    A folder is its results, else the results in its folder ``scenes``, else its videos. Without an argument it is the
+    only result in the working folder. Exports in JSON beside a result, which ``*.json`` matches, are left out.
+
+    Raises:
+        BasslError: one line, for a folder without results, and if without an argument there is none or more than one.
+    """
+    if not sources:
+        return [_only_result()]
+    named: list[Path] = []
+    for source in sources:
+        named += _sources_in(source) if os.path.isdir(source) else [source]  # noqa: PTH112  # a name may be too long
+    exports = {beside(source, known.extension) for source in named for known in FORMATS.values()}
+    by_result: dict[Path, Path] = {}
+    for source in named:
+        if is_video(source) or source not in exports:
+            by_result.setdefault(find_result(source), source)
+    return list(by_result.values())
+
+
+def _only_result() -> Path:
+    results = _results_in(Path())
+    if not results:
+        raise BasslError("no scenes.json in this folder; name a video or a scenes.json, or run: bassl predict VIDEO")
+    if len(results) > 1:
+        shown = ", ".join(map(str, results[:5])) + f" and {len(results) - 5:,} more" * (len(results) > 5)
+        raise BasslError(f"there are {len(results):,} results; name one, several or their folder: {shown}")
+    return results[0]
+
+
+def _results_in(folder: Path) -> list[Path]:
+    for place in (folder, folder / FOLDER):
+        if results := sorted({*place.glob("*.scenes.json"), *place.glob("scenes.json")}):
+            return results
+    return []
+
+
+def _sources_in(folder: Path) -> list[Path]:
+    """The results in a folder, or its videos; a video that shares its name with another one as its ``scenes.json``."""
+    if results := _results_in(folder):
+        return results
+    if not any(file.suffix.lower() in VIDEO_ENDINGS for file in files_below(folder)):
+        raise BasslError(f"{folder}: contains no NAME.scenes.json and no videos")
+    sources, videos = [], find_videos(folder)
+    for video, name in zip(videos, map(result_name, video_ids(videos)), strict=True):
+        result = _find(video, name)
+        sources.append(video if name == result_path(video).name else result)
+    if not any(is_file(find_result(source)) for source in sources):
+        raise BasslError(f"{folder}: its videos have no NAME.scenes.json; make them with: bassl predict {folder}")
+    return sources
+
+
+def check_one_video(sources: Sequence[Path], video: Path | None) -> None:
+    """Raises BasslError if one video is named for several results."""
+    if len(sources) > 1 and video is not None:
+        raise BasslError(f"{video}: is one video, but there are {len(sources)} results; leave `video` out")
+
+
+def make_output_folder(sources: Sequence[Path], output: Path | None) -> None:
+    """Make the folder for files that belong to several results, if one is named. Raises BasslError if ``output`` is the
+    name of a file, or two results have the same name."""
+    if len(sources) < 2 or output is None:
+        return
+    by_name: dict[str, Path] = {}
+    for result in map(find_result, sources):
+        if (other := by_name.setdefault(beside(result, "").name.casefold(), result)) != result:
+            raise BasslError(
+                f"{result} and {other}: have the same name, so they need separate folders; leave `output` out"
+            )
+    make_folder(output)

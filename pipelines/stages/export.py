@@ -1,49 +1,62 @@
-"""The scenes of a video in the format of another tool."""
+"""The scenes of a video in the formats of other tools."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from pipelines.datasets.scene_files import read_scene_list, with_video
-from pipelines.files import check_inputs_kept
+from pipelines.errors import BasslError
+from pipelines.files import check_inputs_kept, make_folder, output_path
+from pipelines.options import with_options
 from pipelines.outputs.exports import FORMATS, export as write_export, format_of
+from pipelines.outputs.opening import open_scenes
 from pipelines.outputs.results import beside
-from pipelines.scenes import NO_VIDEO
+from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.stages.settings import ExportSettings
-from pipelines.video.decoding import check_same_video
-from pipelines.video.inputs import video_at
 
 
 @dataclass(frozen=True)
 class ExportResult:
-    """The file that was written, how many scenes, or shots, it lists, and lines on what may be wrong with it."""
+    """The files that were written, how many scenes, or shots, they list, and lines on what may be wrong with them."""
 
-    path: Path
+    paths: tuple[Path, ...]
     listed: int
     warnings: tuple[str, ...] = ()
 
 
-def export(file: Path | str, settings: ExportSettings) -> ExportResult:
-    """Write the scenes of a ``scenes.json`` in another format. Raises BasslError for a ``scenes.json`` that cannot be
-    read, a named video that is another one, an extension of no format or of several, or a path that cannot be written,
-    is the video or is the ``scenes.json``."""
-    file, output = Path(file), settings.run.output
-    if settings.to is not None:
-        name = settings.to
+def export(source: SceneData | Path | str, settings: ExportSettings | None = None, **options: Any) -> ExportResult:
+    """Write scenes in one or more other formats.
+
+    Args:
+        source: scenes, a ``scenes.json``, or a video with a result.
+        settings: which formats, and where.
+        options: options by name, such as ``to``; they override ``settings``.
+
+    Raises:
+        BasslError: one line, for a ``scenes.json`` that cannot be read, a named video that is another one, an
+            extension of no format or of several, or a path that cannot be written, is the video or is the
+            ``scenes.json``.
+    """
+    settings = with_options(settings or ExportSettings, **options)
+    output = settings.run.output
+    if len(settings.to) > 1 and output is not None:
+        make_folder(output)
+    if settings.to:
+        names = settings.to
     else:
         assert output is not None  # checked by the settings
-        name = format_of(output)
-    if output is None:
-        output = beside(file, FORMATS[name].extension)
-    check_inputs_kept((output,), (file, settings.listed.video))
-    listed = read_scene_list(file)
-    scenes = with_video(listed, settings.listed.video)
-    if settings.listed.video is not None:
-        check_same_video(settings.listed.video, listed)
-    write_export(scenes, output, name, settings.listed.shots)
-    missing = FORMATS[name].media and video_at(Path(scenes.video.path), scenes.video) is None
-    warnings = FORMATS[name].warnings(scenes, settings.listed.shots)
-    if missing:
-        warnings += (f"{scenes.video.path}: {NO_VIDEO}; {output} refers to it all the same",)
-    return ExportResult(output, len(scenes.shots if settings.listed.shots else scenes.scenes), warnings)
+        if output.is_dir():
+            raise BasslError(f"{output}: is a folder; give the format of the file with `to`")
+        names = (format_of(output),)
+    opened = open_scenes(source, settings.listed.video)
+    paths = tuple(output_path(output, beside(opened.result, FORMATS[name].extension)) for name in names)
+    check_inputs_kept(paths, (opened.file, settings.listed.video))
+    warnings: tuple[str, ...] = ()
+    for name, path in zip(names, paths, strict=True):
+        write_export(opened.scenes, path, name, settings.listed.shots)
+        warnings += FORMATS[name].warnings(opened.scenes, settings.listed.shots)
+        if FORMATS[name].media and opened.video is None:
+            warnings += (f"{opened.scenes.video.path}: {NO_VIDEO}; {path} refers to it all the same",)
+    listed = opened.scenes.shots if settings.listed.shots else opened.scenes.scenes
+    return ExportResult(paths, len(listed), warnings)

@@ -12,33 +12,39 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.datasets.scene_files import read_scene_list, read_scenes_json, with_video
+from pipelines.datasets.scene_files import read_scenes_json
 from pipelines.errors import BasslError, StoreError, VideoError
-from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable, paths_of
+from pipelines.files import STDIO, check_inputs_kept, check_writable, output_path, paths_of
 from pipelines.options import with_options
+from pipelines.outputs.opening import OpenedScenes, open_scenes
 from pipelines.outputs.page import TrueEnds, save_index, save_page
 from pipelines.outputs.page.thumbnails import encode_thumbnail
-from pipelines.outputs.results import beside
+from pipelines.outputs.results import beside, check_one_video, find_result, make_output_folder
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.stages.score import score
 from pipelines.stages.settings import ReportSettings
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.decoding import check_same_video
-from pipelines.video.inputs import listed_id, video_at
+from pipelines.video.inputs import listed_id
 from pipelines.video.shots import ReaderSettings
 from pipelines.video.video_process import VideoProcess
 from pipelines.video_jobs import VideoTask, run
 
 
 def report(
-    file: Path | str,
+    source: SceneData | Path | str,
     settings: ReportSettings = ReportSettings(),
     progress: ReportProgress | None = None,
     **options: Any,
 ) -> VideoResult:
-    """Write the page of a ``scenes.json``, with images from a keyframe store with the same shots, or else from the
-    video; ``progress`` is called with the seconds read.
+    """Write the page of a video's scenes, with images from a keyframe store with the same shots, or from the video.
+
+    Args:
+        source: scenes, a ``scenes.json``, or a video with a result.
+        settings: content and path of the page.
+        progress: called with the seconds of the video that are read.
+        options: options by name, such as ``truth``; they override ``settings``.
 
     Returns:
         the result, with warnings about what is missing from the page and notes on how the truth was matched.
@@ -53,36 +59,38 @@ def report(
         if progress is not None:
             progress("reading", state.done, state.total)
 
-    return _write_page(_task(Path(file), settings, settings.run.output), tell)
+    opened = open_scenes(source, settings.listed.video)
+    path = output_path(settings.run.output, beside(opened.result, ".html"))
+    return _write_page(VideoTask(opened.result, opened.result.name, path, settings), opened, tell)
 
 
 def report_videos(
-    files: Path | str | Sequence[Path | str],
+    sources: Path | str | Sequence[Path | str],
     settings: ReportSettings = ReportSettings(),
     progress: ReportVideo | None = None,
     on_start: Callable[[int], None] | None = None,
     **options: Any,
 ) -> list[VideoResult]:
-    """Write the page of each of several ``scenes.json``, and ``index.html``, which shows them all.
+    """Write the page of each of several ``scenes.json``, or videos with a result, and ``index.html``, which shows them
+    all.
 
     They are written to the folder ``output``; without it, each page beside its file, and the index to the
     folder that contains all files.
 
     Returns:
-        one result per file, in their order. The result of a file that failed has the reason.
+        one result per source, in their order. The result of one that failed has the reason.
 
     Raises:
         BasslError: one line, for two files that would have the same page, or an index that cannot be written.
     """
-    settings = with_options(settings, **options)
-    sources = paths_of(files)
-    if settings.listed.video is not None:
-        raise BasslError(f"{settings.listed.video}: is one video, but {len(sources)} files are given")
+    settings, paths = with_options(settings, **options), paths_of(sources)
+    check_one_video(paths, settings.listed.video)
     folder = settings.run.output
     if folder is not None:
-        check_names_folder(folder)
-    index = index_path(sources, settings)
-    tasks = [_task(file, settings, None if folder is None else folder / _page(file).name) for file in sources]
+        make_output_folder(paths, folder)
+    index = index_path(paths, settings)
+    pages = [output_path(folder, beside(find_result(source), ".html")) for source in paths]
+    tasks = [VideoTask(source, source.name, page, settings) for source, page in zip(paths, pages, strict=True)]
     by_path = {index.resolve(): Path("the page of all videos")}
     for task in tasks:
         other = by_path.setdefault(task.output.resolve(), task.video)
@@ -90,46 +98,48 @@ def report_videos(
             both = f"{task.video} and {other}"
             raise BasslError(f"{task.output}: would be the page of {both}; name another `output` folder, or rename one")
     check_writable(index)
-    results = run(tasks, _write_page, progress=progress, on_start=on_start)
+    results = run(tasks, _report_one, progress=progress, on_start=on_start)
     if written := [result.output for result in results if result.status == "done"]:
         save_index(index, written)
     return results
 
 
-def index_path(files: Sequence[Path], settings: ReportSettings) -> Path:
-    """Path of the page that shows the pages of several files."""
-    common = os.path.commonpath([file.parent.absolute() for file in files])
+def index_path(sources: Sequence[Path], settings: ReportSettings) -> Path:
+    """Path of the page that shows the pages of several results."""
+    common = os.path.commonpath([find_result(source).parent.absolute() for source in sources])
     return (settings.run.output or Path(os.path.relpath(common))) / "index.html"
 
 
-def _task(file: Path, settings: ReportSettings, page: Path | None) -> VideoTask[ReportSettings]:
-    return VideoTask(file, file.name, page or _page(file), settings)
+def _report_one(task: VideoTask[ReportSettings], report: ReportVideo) -> VideoResult:
+    return _write_page(task, open_scenes(task.video), report)
 
 
-def _page(file: Path) -> Path:
-    return beside(file, ".html")
-
-
-def _write_page(task: VideoTask[ReportSettings], report: ReportVideo) -> VideoResult:
-    file, path, settings = task.video, task.output, task.settings
+def _write_page(task: VideoTask[ReportSettings], opened: OpenedScenes, report: ReportVideo) -> VideoResult:
+    path, settings, scenes, video = task.output, task.settings, opened.scenes, opened.video
     if path.suffix.lower() not in (".html", ".htm"):
         raise BasslError(f"{path}: a page's name ends in .html")
-    stored = read_scene_list(file)
-    listed = with_video(stored, settings.listed.video)
-    video = video_at(Path(listed.video.path), listed.video)
-    check_inputs_kept((path,), (file, video, settings.matching.truth))
+    check_inputs_kept((path,), (opened.file, video, settings.matching.truth))
     check_writable(path)
-    truth, notes = (None, ()) if settings.matching.truth is None else _truth(file, settings.matching.truth, settings)
     warnings: tuple[str, ...] = ()
-    images = _stored_images(listed, settings.keyframes)
-    if not images and video is not None:
-        images, warnings = _video_images(task, listed, video, report)
-    elif video is not None:
-        check_same_video(video, stored)
-    elif not images:
-        warnings = (f"{listed.video.path}: {NO_VIDEO}; a page without images",)
-    save_page(path, listed, images, video, truth, beside(file, ".json").name)
-    return task.result_of(listed, warnings=warnings, notes=notes)
+    images = _stored_images(scenes, settings.keyframes)
+    with ExitStack() as stack:
+        file = opened.file
+        if file in (None, STDIO):  # other code, and the process that reads the video, read a file
+            file = Path(stack.enter_context(TemporaryDirectory())) / "scenes.json"
+            scenes.save(file)
+        truth, notes = (
+            (None, ()) if settings.matching.truth is None else _truth(file, settings.matching.truth, settings)
+        )
+        if not images and video is not None:
+            images, warnings = _video_images(
+                opened, file, video, lambda done, total: report(VideoProgress(task.video_id, done, total))
+            )
+        elif video is not None:
+            check_same_video(video, scenes)
+        elif not images:
+            warnings = (f"{scenes.video.path}: {NO_VIDEO}; a page without images",)
+    save_page(path, scenes, images, video, truth, beside(opened.result, ".json").name)
+    return task.result_of(scenes, warnings=warnings, notes=notes)
 
 
 def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds, tuple[str, ...]]:
@@ -171,24 +181,19 @@ def _stored_images(listed: SceneData, stores: Path) -> list[bytes]:
 
 
 def _video_images(
-    task: VideoTask[ReportSettings], listed: SceneData, video: Path, report: ReportVideo
+    opened: OpenedScenes, file: Path, video: Path, progress: Callable[[float, float | None], None]
 ) -> tuple[list[bytes], tuple[str, ...]]:
-    """The middle frame of each shot, read from the video, and the warnings of its reader."""
-    images, ranges = [], []
+    """The middle frame of each shot of ``file``, read from the video, and the warnings of its reader."""
+    listed, images, ranges = opened.scenes, [], []
     end = None if listed.settings.get("end") is None else listed.shots[-1].end
-    with ExitStack() as stack:
-        shots = task.video
-        if shots == STDIO:  # the process that reads the video has another stdin
-            shots = Path(stack.enter_context(TemporaryDirectory())) / "scenes.json"
-            listed.save(shots)
-        reader = ReaderSettings(shots=shots, keyframes=1, start=listed.shots[0].start or None, end=end)
-        reading = VideoProcess(video, reader, lambda done, total: report(VideoProgress(task.video_id, done, total)))
-        for shot in stack.enter_context(reading):
+    reader = ReaderSettings(shots=file, keyframes=1, start=listed.shots[0].start or None, end=end)
+    with VideoProcess(video, reader, progress) as reading:
+        for shot in reading:
             images.append(encode_thumbnail(shot.keyframes[0]))
             ranges.append((shot.start_frame, shot.end_frame))
     if ranges != [(shot.start_frame, shot.end_frame) for shot in listed.shots]:
         raise VideoError(
-            f"{video}: has {reading.facts.frames} frames and is not the video of {task.video}, which has "
+            f"{video}: has {reading.facts.frames} frames and is not the video of {opened.result}, which has "
             f"{listed.video.frames}; name that with `video`"
         )
     return images, tuple(reading.warnings)

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from PIL import Image
 
-from pipelines.datasets.scene_files import read_scene_list, with_video
 from pipelines.errors import BasslError
 from pipelines.files import new_files
 from pipelines.options import with_options
 from pipelines.outputs.exports.lists import thumbnails_vtt
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import file_names, padded_number
+from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress
-from pipelines.scenes import NO_VIDEO, SceneData, Shot, timecode
+from pipelines.scenes import SceneData, Shot, timecode
 from pipelines.stages.settings import LONGEST, ImageSettings
-from pipelines.video.decoding import check_same_video
-from pipelines.video.inputs import listed_id, video_at
 from pipelines.video.reader import StillReader
 
 # Distance from a cut, in seconds, beyond which frames have none of its compression artefacts.
@@ -50,40 +48,44 @@ class _Still(NamedTuple):
 
 
 def save_images(
-    file: Path | str,
+    source: SceneData | Path | str,
     settings: ImageSettings = ImageSettings(),
     progress: ReportProgress | None = None,
     **options: Any,
 ) -> tuple[SavedImage, ...]:
-    """Save images of the scenes of a ``scenes.json``, evenly spread over each and outside transitions. They are
-    returned in order, and appear together, when all are complete. Raises BasslError for a ``scenes.json`` or video that
-    cannot be used, or a file that already exists."""
+    """Save images of scenes, evenly spread over each and outside transitions. They are returned in order, and appear
+    together, when all are complete.
+
+    Args:
+        source: scenes, a ``scenes.json``, or a video with a result.
+        settings: which images, and where.
+        progress: called with the number of images.
+        options: options by name, such as ``width``; they override ``settings``.
+
+    Raises:
+        BasslError: one line, for a ``scenes.json`` or video that cannot be used, or a file that already exists.
+    """
     settings = with_options(settings, **options)
-    listed = read_scene_list(Path(file))
-    scenes = with_video(listed, settings.listed.video)
-    video = video_at(Path(scenes.video.path), scenes.video)
-    if video is None:
-        raise BasslError(f"{scenes.video.path}: {NO_VIDEO}")
-    check_same_video(video, listed)
-    name = listed_id(scenes.video, PureWindowsPath(video))
+    opened = open_scenes(source, settings.listed.video)
+    scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
     stills = list(_stills(scenes, settings))
     with StillReader(video) as reader:
         names = _names(scenes, settings, name, stills)
         folder = settings.run.output or Path(f"{name}-images")
-        with new_files(folder, names, (video, Path(file)), settings.run.overwrite) as (targets, partials):
+        with new_files(folder, names, (video, opened.file), settings.run.overwrite) as (targets, partials):
             # Only the times of shots are exact: the middle of a frame is safe from rounding.
             half = 0.5 / scenes.video.frame_rate
             images = reader.images([still.time + half for still in stills], settings.size)
             saved: list[SavedImage] = []
             for still, (at, image) in zip(stills, images, strict=True):
-                opened = Image.fromarray(image)
+                frame = Image.fromarray(image)
                 if settings.sprite:
                     if not saved:
-                        size, places = _layout(targets[0], settings, len(stills), *opened.size)
+                        size, places = _layout(targets[0], settings, len(stills), *frame.size)
                         sheet = Image.new("RGB", size)
-                    sheet.paste(opened, places[len(saved)][:2])
+                    sheet.paste(frame, places[len(saved)][:2])
                 else:
-                    opened.save(partials[len(saved)], quality=settings.quality)
+                    frame.save(partials[len(saved)], quality=settings.quality)
                 saved.append(SavedImage(targets[0 if settings.sprite else len(saved)], still.scene, still.shot, at))
                 if progress is not None:
                     progress("saving", len(saved), len(stills))

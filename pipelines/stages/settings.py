@@ -19,18 +19,22 @@ from pipelines.settings import ONLY_TRAINING, Grouping, Indexed, Listed, Matchin
 class ExportSettings(Settings):
     """Which format, and where the file is written."""
 
-    to: str | None = None
-    """Name of the format. Default: by the ending of --output."""
+    to: tuple[str, ...] = ()
+    """Name of the format, or several. Default: by the extension of --output."""
     run: OutputSettings = nested(
-        OutputSettings(), without=("overwrite",), defaults={"output": "beside the input, with the ending of the format"}
+        OutputSettings(),
+        without=("overwrite",),
+        defaults={"output": "beside the input, with the extension of the format"},
     )
+    """A file, or a folder."""
     listed: Listed = nested(Listed())
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.to is not None and self.to not in FORMATS:
-            raise ValueError(f"'{self.to}' is not a format; there are {', '.join(FORMATS)}")
-        if self.to is None and self.run.output is None:
+        for name in self.to:
+            if name not in FORMATS:
+                raise ValueError(f"'{name}' is not a format; there are {', '.join(FORMATS)}")
+        if not self.to and self.run.output is None:
             raise ValueError(f"give `to=FORMAT` ({', '.join(FORMATS)}) or `output=FILE`")
 
 
@@ -76,6 +80,7 @@ class SplitSettings(Settings):
 
     run: OutputSettings = nested(OutputSettings(), defaults={"output": "VIDEO-scenes in the current folder"})
     """Folder of the files."""
+    listed: Listed = nested(Listed(), without=("shots",))
     exact: bool = False
     """Cut to the frame by encoding again (H.264 and AAC), instead of copying from the key frame before each cut."""
     crf: int | None = None

@@ -14,16 +14,15 @@ from pipelines.files import new_files
 from pipelines.options import with_options
 from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import file_names, padded_number
+from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
 from pipelines.stages.settings import Clip, SplitSettings
 from pipelines.video import cutting, decoding
-from pipelines.video.inputs import listed_id
 
 
 def split(
-    video: Path | str,
-    scenes: SceneData,
+    source: SceneData | Path | str,
     settings: SplitSettings = SplitSettings(),
     progress: ReportProgress | None = None,
     **options: Any,
@@ -33,12 +32,20 @@ def split(
 
     Copied clips begin with the key frame at or before the scene's first frame: nothing of a scene is missing, and a
     part of the previous scene may be included. They have the video's subtitles too. Exact clips have only the frames
-    of the scene. ``progress`` is called with the seconds of the video that are read. Raises BasslError if the video
-    does not match ``scenes`` or cannot be cut, or a file already exists.
+    of the scene.
+
+    Args:
+        source: scenes, a ``scenes.json``, or a video with a result.
+        settings: how, and where.
+        progress: called with the seconds of the video that are read.
+        options: options by name, such as ``exact``; they override ``settings``.
+
+    Raises:
+        BasslError: one line, for a ``scenes.json`` or video that cannot be used, or a file that already exists.
     """
     settings = with_options(settings, **options)
-
-    video, name = Path(video), listed_id(scenes.video, Path(video))
+    opened = open_scenes(source, settings.listed.video)
+    scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
     report = progress or (lambda stage, done, total: None)
     rows = [
         {
@@ -61,7 +68,7 @@ def split(
         for scene in scenes.scenes
     ]
     scenes = replace(scenes, scenes=tuple(extended))
-    with new_files(_folder(name, settings), names, (video,), settings.run.overwrite) as (targets, partials):
+    with new_files(_folder(name, settings), names, (video, opened.file), settings.run.overwrite) as (targets, partials):
         if settings.exact:
             own = {"crf": settings.crf, "preset": settings.preset}
             encoding = {**cutting.H264, **{key: str(value) for key, value in own.items() if value is not None}}
@@ -76,8 +83,7 @@ def split(
 
 
 def write_chapters(
-    video: Path | str,
-    scenes: SceneData,
+    source: SceneData | Path | str,
     settings: SplitSettings = SplitSettings(),
     progress: ReportProgress | None = None,
     **options: Any,
@@ -86,10 +92,10 @@ def write_chapters(
     copy. MP4, QuickTime, Matroska and WebM keep their format; other formats become Matroska. Raises BasslError as
     :func:`split`."""
     settings = with_options(settings, **options)
-
-    video, name = Path(video), listed_id(scenes.video, Path(video))
+    opened = open_scenes(source, settings.listed.video)
+    scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
     names = [f"{name}-chapters{cutting.suffix_for(video, 'chapters')}"]
-    with new_files(_folder(name, settings), names, (video,), settings.run.overwrite) as (targets, partials):
+    with new_files(_folder(name, settings), names, (video, opened.file), settings.run.overwrite) as (targets, partials):
         titles = [segment.name for segment in segments_of(scenes)]
         report = progress or (lambda stage, done, total: None)
         cutting.copy_with_chapters(video, scenes, titles, partials[0], report)

@@ -18,9 +18,8 @@ COMMANDS = {
     "compare": "score --compare a.json b.json truth/t.csv --table a.json",
     "baseline": "baseline dp --index index.csv --table index.csv",
     "figure": "figure boundaries a.svg b.json -o a.svg",
-    "report": "report page.html",
     "report the truth": "report a.json --truth truth.html -o truth.html",
-    "export": "export a.json -o video.csv --video video.csv",
+    "export": "export own.json -o video.csv --video video.csv",
     "regroup": "regroup a.json -o a.json",
     "storyboard": "predict video.mp4 --storyboard video.mp4",
     "page of another video": "predict video.mp4 video.scenes.html -o . --report",
@@ -35,12 +34,12 @@ COMMANDS = {
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("inputs")
-    for name in ("a.json", "b.json", "a.svg", "page.html"):
+    for name in ("a.json", "b.json", "a.svg"):
         scene_list([30, 31, 29], [1, 2], path="video.mp4").save(folder / name)
     for name in ("truth/t.csv", "truth.html", "index.csv", "old.ckpt", "video.html", "video.scenes.html"):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("start,end\n0,1.2\n1.2,3.6\n")
-    videos.write_video(folder / "video.mp4", videos.images(20))
+    videos.scenes_of(videos.write_video(folder / "video.mp4", videos.images(20)), ()).save(folder / "own.json")
     (folder / "video.csv").write_bytes((folder / "video.mp4").read_bytes())
     (folder / "stores").mkdir()
     small_stores.put_store(folder / "stores/video.h5", 4)

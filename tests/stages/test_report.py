@@ -161,13 +161,12 @@ def test_true_scene_ends_are_placed_as_score_does(place: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"file": "gone.json"}, "gone.json: "),
-        ({"video": "gone.mp4"}, "gone.mp4: .*no such video"),
+        ({"source": "gone.json"}, "gone.json: no such file; make it with: bassl predict VIDEO -o gone.json"),
+        ({"video": "gone.mp4"}, "gone.mp4: .*no such file"),
         ({"video": "other.mp4"}, "other.mp4: .*119 frames.*scenes.json.*120"),
-        ({"video": "long.mp4", "file": "stored.json"}, "long.mp4: has 10.0 s, but the scenes are of a video with"),
+        ({"video": "long.mp4", "source": "stored.json"}, "long.mp4: has 10.0 s, but the scenes are of a video with"),
         ({"truth": "gone.csv"}, "gone.csv: .*no such file"),
         ({"output": "scenes.json"}, "scenes.json: .*ends in .html"),
-        ({"output": "folder.html"}, "folder.html: is a folder"),
         ({"output": "video.mp4/page.html"}, "folder cannot be made"),
         ({"tolerance": -1, "truth": "scenes.json"}, "tolerance"),
     ],
@@ -179,17 +178,11 @@ def test_unusable_input_is_refused_in_one_line_and_nothing_is_written(
     videos.write_video(Path("long.mp4"), videos.images(240))
     put_store(made[1], Path("data/keyframes/stored.h5"))
     replace(made[1], video=replace(made[1].video, id="stored")).save("stored.json")
-    Path("folder.html").mkdir()
     before = set(place.rglob("*"))
     with pytest.raises((BasslError, ValueError), match=words) as caught:
-        report(**{"file": "scenes.json"} | wrong)
+        report(**{"source": "scenes.json"} | wrong)
     assert "\n" not in str(caught.value)
     assert set(place.rglob("*")) == before
-
-
-def test_for_a_missing_file_the_command_that_makes_it_is_named(bassl: Bassl) -> None:
-    line = "bassl: scenes.json: no such file; make it with: bassl predict VIDEO -o scenes.json\n"
-    assert bassl("report") == (2, "", line)
 
 
 def test_predict_makes_the_page_that_report_makes(bassl: Bassl, place: Path, model: Path) -> None:
@@ -272,9 +265,9 @@ def test_several_files_get_pages_and_an_index_and_a_bad_file_fails_alone(bassl: 
 @pytest.mark.parametrize(
     ("second", "options", "words"),
     [
-        ("more/scenes.json", {"output": "pages"}, "would be the page of more/scenes.json and scenes.json"),
+        ("more/scenes.json", {"output": "pages"}, "more/scenes.json and scenes.json: have the same name"),
         ("index.json", {}, "index.html: would be the page of index.json and the page of all videos"),
-        ("index.json", {"video": "video.mp4"}, "video.mp4: is one video, but 2 files are given"),
+        ("index.json", {"video": "video.mp4"}, "video.mp4: is one video, but there are 2 results"),
     ],
 )
 def test_pages_that_would_be_the_same_file_are_refused(

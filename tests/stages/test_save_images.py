@@ -138,10 +138,15 @@ def test_videos_with_the_same_name_do_not_overwrite_each_others_images(bassl: Ba
         folder.mkdir(exist_ok=True)
         videos.truncated(movie, folder / "a.mp4", 1.0)
         scenes_of(folder / "a.mp4", cuts).save(folder / "a.json")
-    code, _, err = bassl("a.json", "b/a.json", "-n", 1, "--overwrite")
+    code, _, err = bassl("a.json", "b/a.json", "-n", 1)
     assert "a.json: 4 images; wrote a-images\n" in err
     assert (code, len(list(Path("a-images").iterdir()))) == (1, 4)
-    assert "b/a.json: its images would have the same names as images of a.json; save them alone, with -o" in err
+    assert "a-images/a-scene-001-001.jpg: already exists" in err
+    code, _, err = bassl("a.json", "b/a.json", "-n", 1, "--overwrite")
+    assert (code, err) == (
+        2,
+        "bassl: b/a.json and a.json: are of videos with one name, a, and so would be their files\n",
+    )
     code, _, err = bassl("a.json", "b/a.json", "-o", "out", "-f", "$SCENE_NUMBER-$IMAGE_NUMBER", "--overwrite")
     assert (code, Path("out").exists()) == (2, False)
     assert "add $VIDEO_NAME to --filename" in err
@@ -150,7 +155,7 @@ def test_videos_with_the_same_name_do_not_overwrite_each_others_images(bassl: Ba
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--video", "gone.mp4"], ["gone.mp4", "no such video"]),
+        (["--video", "gone.mp4"], ["gone.mp4", "no such file"]),
         (["moved.json"], ["elsewhere.mp4", "--video"]),
         (["-n", "0"], ["1 to 1000"]),
         (["--quality", "101"], ["1 to 100"]),

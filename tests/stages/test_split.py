@@ -69,7 +69,7 @@ def part_of(whole: SceneData) -> SceneData:
 
 
 def test_copies_begin_at_key_frames_and_report_by_how_much(video: Path, scenes: SceneData, tmp_path: Path) -> None:
-    clips = split(video, scenes, output=tmp_path)
+    clips = split(scenes, output=tmp_path)
     assert [clip.path.name for clip in clips] == [f"My_video-scene-00{i}.mp4" for i in (1, 2, 3, 4)]
     assert sorted(tmp_path.iterdir()) == [clip.path for clip in clips]
     frame = 1001 / 24000
@@ -92,7 +92,7 @@ def test_copies_contain_the_packets_of_the_video_unchanged(video: Path, scenes: 
             return [bytes(packet) for packet in container.demux(video=0) if packet.size]
 
     whole = pictures(video)
-    for clip in split(video, scenes, output=tmp_path):
+    for clip in split(scenes, output=tmp_path):
         part = pictures(clip.path)
         at = whole.index(part[0])
         assert part == whole[at : at + len(part)]
@@ -107,7 +107,7 @@ def test_copies_keep_the_container_format(tmp_path: Path, ending: str, codec: st
     path = videos.write_video(
         tmp_path / f"video{ending}", videos.images(FRAMES, CUTS), codec=codec, options=options, sound_seconds=sound
     )
-    clips = split(path, scenes_of(path), output=tmp_path / "out")
+    clips = split(scenes_of(path), output=tmp_path / "out")
     for clip, start, end in zip(clips, (0, *CUTS), (*CUTS, FRAMES), strict=True):
         assert clip.path.suffix == ending
         frames = numbers(clip.path)
@@ -131,7 +131,7 @@ def test_copies_of_avi_keep_sound_with_its_frames_where_frames_are_stored_in_ano
     shown, options = videos.images(FRAMES, CUTS), {"bf": "2", "g": "12"}
     path = videos.write_video(tmp_path / "video.avi", shown, codec="mpeg4", options=options, sound_seconds=5)
     whole = decoding_times(path)
-    for clip in split(path, scenes_of(path), output=tmp_path / "out"):
+    for clip in split(scenes_of(path), output=tmp_path / "out"):
         pictures, sound = (next(iter(times.items())) for times in decoding_times(clip.path))
         early = whole[0][pictures[0]] - pictures[1]
         assert whole[1][sound[0]] - sound[1] == pytest.approx(early, abs=0.02)
@@ -142,9 +142,9 @@ def test_a_video_that_ffmpeg_decodes_but_cannot_encode_is_copied(tmp_path: Path)
     options = {"preset": "12", "g": "12", "svtav1-params": "scd=0"}
     path = videos.write_video(tmp_path / "video.mp4", videos.images(48, (24,)), codec="libsvtav1", options=options)
     scenes = scenes_of(path, (24,))
-    clips = split(path, scenes, output=tmp_path)
+    clips = split(scenes, output=tmp_path)
     assert [len(videos.decoded(clip.path)) for clip in clips] == [24, 24]
-    with av.open(str(write_chapters(path, scenes, output=tmp_path))) as container:
+    with av.open(str(write_chapters(scenes, output=tmp_path))) as container:
         assert len(container.chapters()) == 2
         assert container.streams.video[0].frames == 48
 
@@ -156,8 +156,8 @@ def test_prores_with_alpha_and_hevc_of_phones_keep_their_codec_tags(tmp_path: Pa
     phone = remuxed(tmp_path / "phone.mov", hevc, tag="hvc1")
     for video, tag in ((deep, "ap4h"), (phone, "hvc1")):
         scenes = scenes_of(video, (24,))
-        clips = [clip.path for clip in split(video, scenes, output=tmp_path / "out")]
-        for path in (video, *clips, write_chapters(video, scenes, output=tmp_path / "out")):
+        clips = [clip.path for clip in split(scenes, output=tmp_path / "out")]
+        for path in (video, *clips, write_chapters(scenes, output=tmp_path / "out")):
             with av.open(str(path)) as container:
                 assert container.streams.video[0].codec_context.codec_tag == tag
 
@@ -193,7 +193,7 @@ def test_a_subtitle_is_in_the_piece_in_which_it_begins_and_ends_with_it(tmp_path
             tick = container.streams.subtitles[0].time_base
             return [(float(p.pts * tick), float(p.duration * tick), bytes(p)) for p in packets]
 
-    first, second = (clip.path for clip in split(video, scenes_of(video, (48,)), output=tmp_path / "out"))
+    first, second = (clip.path for clip in split(scenes_of(video, (48,)), output=tmp_path / "out"))
     assert subtitles(first) == [(0.5, 0.5, b"Hello"), (1.5, 0.5, b"Across the cut")]
     assert subtitles(second) == [(1.0, 0.5, b"Bye")]
 
@@ -202,7 +202,7 @@ def test_a_subtitle_is_in_the_piece_in_which_it_begins_and_ends_with_it(tmp_path
 def test_a_video_so_short_that_decoders_return_all_frames_at_the_end_is_copied(tmp_path: Path, frames: int) -> None:
     options = {"preset": "fast", "crf": "12"}  # with frames in another order than they are shown
     path = videos.write_video(tmp_path / "video.mp4", videos.images(frames), options=options)
-    (clip,) = split(path, scenes_of(path, ()), output=tmp_path / "out")
+    (clip,) = split(scenes_of(path, ()), output=tmp_path / "out")
     assert numbers(clip.path) == list(range(frames))
 
 
@@ -217,7 +217,7 @@ def test_frames_that_depend_on_missing_frames_are_left_out(tmp_path: Path) -> No
         packets = [p for p in container.demux(video=0) if p.size]
     keys = [i for i, p in enumerate(packets) if p.is_keyframe]
     assert any(packets[i + 1].pts < packets[i].pts for i in keys[1:-1]), "the video has no open group"
-    for clip, start in zip(split(path, scenes_of(path), output=tmp_path / "out"), (0, *CUTS), strict=True):
+    for clip, start in zip(split(scenes_of(path), output=tmp_path / "out"), (0, *CUTS), strict=True):
         frames = numbers(clip.path)
         assert frames == list(range(frames[0], frames[-1] + 1))
         assert clip.early == pytest.approx((start - frames[0]) / 24, abs=0.002)
@@ -227,7 +227,7 @@ def test_frames_that_depend_on_missing_frames_are_left_out(tmp_path: Path) -> No
 @pytest.mark.parametrize("exact", [False, True])
 def test_all_sound_tracks_and_their_languages_are_kept(tmp_path: Path, exact: bool) -> None:
     path = write_with_sound(tmp_path / "video.mkv", ["stereo", "stereo"], ["fra", "deu"])
-    for clip in split(path, scenes_of(path, (48,)), output=tmp_path / "out", exact=exact):
+    for clip in split(scenes_of(path, (48,)), output=tmp_path / "out", exact=exact):
         with av.open(str(clip.path)) as container:
             assert [track.language for track in container.streams.audio] == ["fra", "deu"]
         assert len(samples(clip.path)) / 48000 == pytest.approx(clip.end - clip.start + clip.early, abs=0.05)
@@ -240,8 +240,8 @@ def test_overlapping_sound_and_channel_changes_are_handled(tmp_path: Path) -> No
         for number, (layout, early) in enumerate((("stereo", 0), ("mono", 2400)))
     ]
     path = videos.joined(parts, tmp_path / "video.ts")
-    clips = split(path, scenes_of(path, (24,)), output=tmp_path / "out", exact=True)
-    copies = split(path, scenes_of(path, (24,)), output=tmp_path / "copies")
+    clips = split(scenes_of(path, (24,)), output=tmp_path / "out", exact=True)
+    copies = split(scenes_of(path, (24,)), output=tmp_path / "copies")
     for written in (clips, copies):
         assert [numbers(clip.path) for clip in written] == [list(range(24)), list(range(24, 96))]
     assert len(samples(clips[1].path)) / 48000 == pytest.approx(3, abs=0.1)
@@ -279,7 +279,7 @@ def write_with_sound(
 
 
 def test_exact_pieces_have_exactly_the_frames_of_their_scenes(video: Path, scenes: SceneData, tmp_path: Path) -> None:
-    clips = split(video, scenes, output=tmp_path, exact=True)
+    clips = split(scenes, output=tmp_path, exact=True)
     assert sorted(tmp_path.iterdir()) == [clip.path for clip in clips]
     for clip, start, end in zip(clips, (0, *CUTS), (*CUTS, FRAMES), strict=True):
         assert (clip.early, clip.late) == (0, 0)
@@ -291,7 +291,7 @@ def test_exact_pieces_have_exactly_the_frames_of_their_scenes(video: Path, scene
 
 def test_exact_pieces_look_and_sound_like_the_video(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     whole = videos.decoded(video)
-    clips = split(video, scenes, output=tmp_path, exact=True)
+    clips = split(scenes, output=tmp_path, exact=True)
     for clip, start in zip(clips, (0, *CUTS), strict=True):
         for number, picture in enumerate(videos.decoded(clip.path)):
             error = (picture.astype(float) - whole[start + number]) ** 2
@@ -310,7 +310,7 @@ def test_exact_pieces_have_sound_where_their_first_frame_is_the_last_of_a_group(
     whole = scenes_of(video, (47,))
     shots = (replace(whole.shots[1], index=0),)
     part = replace(whole, shots=shots, scenes=group_shots(shots, [0]), settings={"start": shots[0].start})
-    (clip,) = split(video, part, output=tmp_path / "out", exact=True)
+    (clip,) = split(part, output=tmp_path / "out", exact=True)
     pictures, sound = lengths(clip.path)
     assert numbers(clip.path) == list(range(47, 96))
     assert sound == pytest.approx(pictures, abs=0.05)
@@ -319,7 +319,7 @@ def test_exact_pieces_have_sound_where_their_first_frame_is_the_last_of_a_group(
 def test_a_variable_frame_rate_is_kept(tmp_path: Path) -> None:
     times = [i / 24 if i < 30 else 5 + i / 6 for i in range(60)]
     path = videos.write_video(tmp_path / "video.mkv", videos.images(60, (30,)), times=times)
-    clips = split(path, scenes_of(path, (30,)), output=tmp_path / "out", exact=True)
+    clips = split(scenes_of(path, (30,)), output=tmp_path / "out", exact=True)
     for clip, part in zip(clips, (times[:30], times[30:]), strict=True):
         with av.open(str(clip.path)) as container:
             shown = [float(frame.time or 0) for frame in container.decode(video=0)]
@@ -332,11 +332,11 @@ def test_rotated_phone_video_becomes_upright(tmp_path: Path, turns: int) -> None
     plain = videos.write_video(tmp_path / "plain.mp4", videos.images(48, (24,)), options=GROUPS)
     path = videos.rotated(plain, tmp_path / "video.mp4", turns)
     upright = np.rot90(videos.decoded(plain)[24], -turns)
-    exact = split(path, scenes_of(path, (24,)), output=tmp_path / "exact", exact=True)[1].path
+    exact = split(scenes_of(path, (24,)), output=tmp_path / "exact", exact=True)[1].path
     shown = videos.decoded(exact)[0]
     assert shown.shape == upright.shape
     assert np.abs(shown.astype(int) - upright).mean() < 4
-    copied = split(path, scenes_of(path, (24,)), output=tmp_path / "copied")[1].path
+    copied = split(scenes_of(path, (24,)), output=tmp_path / "copied")[1].path
     with av.open(str(copied)) as container:
         assert (-round(next(container.decode(video=0)).rotation / 90)) % 4 == turns
 
@@ -345,7 +345,7 @@ def test_rotated_phone_video_becomes_upright(tmp_path: Path, turns: int) -> None
 def test_interlaced_videos_stay_interlaced(tmp_path: Path, order: str) -> None:
     options = {**GROUPS, "x264-params": f"scenecut=0:{order}=1"}
     path = videos.write_video(tmp_path / "video.mp4", videos.images(48, (24,)), options=options)
-    for clip in split(path, scenes_of(path, (24,)), output=tmp_path / "exact", exact=True):
+    for clip in split(scenes_of(path, (24,)), output=tmp_path / "exact", exact=True):
         with av.open(str(clip.path)) as container:
             assert all(frame.interlaced_frame for frame in container.decode(video=0))
 
@@ -358,7 +358,7 @@ def test_odd_frame_sizes_and_high_bit_depths_are_encoded(tmp_path: Path, width: 
         pixel_format=layout,
         pixel_aspect=Fraction(4, 3),
     )
-    clips = split(path, scenes_of(path, (10,)), output=tmp_path / "out", exact=True)
+    clips = split(scenes_of(path, (10,)), output=tmp_path / "out", exact=True)
     with av.open(str(clips[1].path)) as container:
         stream = container.streams.video[0]
         assert (stream.width, stream.height, stream.pix_fmt) == (width, height, layout)
@@ -379,7 +379,7 @@ def test_a_copy_with_chapters_has_all_streams_and_the_scenes_as_chapters(tmp_pat
         rate=Fraction(24000, 1001),
     )
     scenes = scenes_of(path)
-    copy = write_chapters(path, scenes, output=tmp_path / "out")
+    copy = write_chapters(scenes, output=tmp_path / "out")
     assert copy.name == f"video-chapters{'.mkv' if ending == '.ts' else ending}"
     with av.open(str(copy)) as container:
         chapters = container.chapters()
@@ -399,8 +399,8 @@ def test_the_camera_timecode_is_kept_in_a_whole_copy_but_not_in_clips(tmp_path: 
     frames = videos.images(48, (24,))
     path = videos.write_video(tmp_path / "camera.mov", frames, options=GROUPS, metadata={"timecode": "10:00:00:00"})
     scenes = scenes_of(path, (24,))
-    copy = write_chapters(path, scenes, output=tmp_path / "out")
-    clip = split(path, scenes, output=tmp_path / "out")[1].path
+    copy = write_chapters(scenes, output=tmp_path / "out")
+    clip = split(scenes, output=tmp_path / "out")[1].path
     timecodes = []
     for file in (copy, clip):
         with av.open(str(file)) as container:
@@ -409,8 +409,8 @@ def test_the_camera_timecode_is_kept_in_a_whole_copy_but_not_in_clips(tmp_path: 
 
 
 def test_existing_chapters_are_replaced(video: Path, scenes: SceneData, tmp_path: Path) -> None:
-    first = write_chapters(video, scenes, output=tmp_path / "once")
-    again = write_chapters(first, scenes_of(first, (61,)), output=tmp_path / "twice")
+    first = write_chapters(scenes, output=tmp_path / "once")
+    again = write_chapters(scenes_of(first, (61,)), output=tmp_path / "twice")
     with av.open(str(again)) as container:
         assert len(container.chapters()) == 2
         assert len(container.streams.audio) == 1
@@ -467,14 +467,14 @@ def test_a_video_that_cannot_be_cut_gives_a_one_line_error_and_no_files(
     cut: Callable[..., object] = write_chapters if mode == "chapters" else split
     options = {"exact": True} if mode == "exact" else {}
     with pytest.raises(VideoError, match=REFUSALS[name][0].format(re.escape(str(path)))):
-        cut(path, listed, output=tmp_path / "out", **options)
+        cut(listed, video=path, output=tmp_path / "out", **options)
     assert not list((tmp_path / "out").glob("*"))
 
 
 @pytest.mark.parametrize("name", ["avi", "without timestamps"])
 def test_videos_that_cannot_be_copied_in_clips_can_be_cut_exactly(name: str, scenes: SceneData, tmp_path: Path) -> None:
-    path, listed = put_refused(name, tmp_path, scenes)
-    clips = split(path, listed, output=tmp_path / "out", exact=True)
+    _, listed = put_refused(name, tmp_path, scenes)
+    clips = split(listed, output=tmp_path / "out", exact=True)
     assert [numbers(clip.path)[0] for clip in clips] == [0, *CUTS]
 
 
@@ -484,7 +484,7 @@ def test_handles_of_a_part_of_a_video_end_with_the_video(tmp_path: Path, exact: 
         tmp_path / "video.mkv", videos.images(FRAMES, CUTS), container_options={"output_ts_offset": str(offset)}
     )
     whole = scenes_of(path)
-    first, last = split(path, part_of(whole), output=tmp_path / "out", exact=exact, expand=2.0)
+    first, last = split(part_of(whole), output=tmp_path / "out", exact=exact, expand=2.0)
     assert (first.start, first.end) == (0.0, whole.scenes[1].end + 2)
     assert last.end == pytest.approx(whole.video.duration, abs=0.01)
     assert numbers(last.path)[-1] == FRAMES - 1
@@ -494,10 +494,10 @@ def test_existing_pieces_are_replaced_only_with_overwrite(video: Path, scenes: S
     old = tmp_path / "My_video-scene-003.mp4"
     old.write_text("old")
     with pytest.raises(BasslError, match=r"scene-003\.mp4: already exists; .* `overwrite=True`"):
-        split(video, scenes, output=tmp_path)
+        split(scenes, output=tmp_path)
     assert list(tmp_path.iterdir()) == [old]
     assert old.read_text() == "old"
-    split(video, scenes, output=tmp_path, overwrite=True)
+    split(scenes, output=tmp_path, overwrite=True)
     assert len(list(tmp_path.iterdir())) == 4
     assert numbers(old)[0] == 60
 
@@ -506,7 +506,7 @@ def test_the_video_is_never_overwritten(video: Path, scenes: SceneData, tmp_path
     (tmp_path / "My_video-scene-002.mp4").symlink_to(video)
     before = video.read_bytes()
     with pytest.raises(BasslError, match="is an input of this command"):
-        split(video, scenes, output=tmp_path, overwrite=True)
+        split(scenes, output=tmp_path, overwrite=True)
     assert video.read_bytes() == before
 
 
@@ -515,7 +515,7 @@ def test_clips_of_videos_with_the_same_name_are_named_by_id(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     for name in ("a_My_video", "b_My_video"):
-        split(video, replace(scenes, video=replace(scenes.video, id=name)), SplitSettings())
+        split(replace(scenes, video=replace(scenes.video, id=name)), SplitSettings())
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a_My_video-scenes", "b_My_video-scenes"]
 
 
@@ -523,7 +523,7 @@ def test_clips_of_videos_with_the_same_name_are_named_by_id(
 def test_scene_names_become_safe_file_names(video: Path, tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.symlink_to(video)
-    for clip in split(path, scenes_of(path), output=tmp_path / "out"):
+    for clip in split(scenes_of(path), output=tmp_path / "out"):
         assert clip.path.parent == tmp_path / "out"
         assert not set("\\/:|*'\"\n ") & set(clip.path.name)
         assert not clip.path.name.startswith((".", "-"))
@@ -537,7 +537,7 @@ def test_an_interrupted_split_leaves_no_files(video: Path, scenes: SceneData, tm
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        split(video, scenes, with_options(SplitSettings, output=tmp_path, exact=exact), fails)
+        split(scenes, with_options(SplitSettings, output=tmp_path, exact=exact), fails)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -549,18 +549,17 @@ def test_a_full_disk_gives_a_one_line_error(
 
     monkeypatch.setattr(CopyWriter, "add", full)
     with pytest.raises(BasslError, match=r"the clips of .*My video\.mp4 cannot be written \(no space left on device\)"):
-        split(video, scenes, output=tmp_path)
+        split(scenes, output=tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_a_kill_leaves_no_incomplete_piece_under_its_final_name(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     scenes.save(tmp_path / "scenes.json")
     code = (
-        "import sys, time; from pathlib import Path; from pipelines.stages.split import split\n"
-        "from pipelines.datasets.scene_files import read_scene_list\n"
+        "import sys, time; from pipelines.stages.split import split\n"
         "def slowly(stage, done, total):\n"
         "    if done > 3: print('now', flush=True); time.sleep(60)\n"
-        "split(Path(sys.argv[1]), read_scene_list(Path('scenes.json')), progress=slowly, output='out')"
+        "split('scenes.json', video=sys.argv[1], progress=slowly, output='out')"
     )
     process = subprocess.Popen(
         [sys.executable, "-c", code, str(video)],
@@ -578,5 +577,5 @@ def test_a_kill_leaves_no_incomplete_piece_under_its_final_name(video: Path, sce
 
 def test_progress_is_reported_over_the_whole_video(video: Path, scenes: SceneData, tmp_path: Path) -> None:
     told: list[float] = []
-    split(video, scenes, with_options(SplitSettings, output=tmp_path), lambda stage, done, total: told.append(done))
+    split(scenes, with_options(SplitSettings, output=tmp_path), lambda stage, done, total: told.append(done))
     assert max(told) == pytest.approx(scenes.video.duration, abs=0.05)

@@ -222,9 +222,9 @@ for _ in range(3):
     scenes = tests.videos.scenes_of(video, (60,))
     assert scenes.video.sound_channels == 7
     assert np.isfinite(shot_sounds(video, np.array([[0.0, 2.5], [2.5, 6.0]]))).all()
-    split(video, scenes, output=video.parent / "copies", overwrite=True)
+    split(scenes, output=video.parent / "copies", overwrite=True)
     try:
-        split(video, scenes, output=video.parent / "encoded", exact=True)
+        split(scenes, output=video.parent / "encoded", exact=True)
     except VideoError as error:
         assert "in an order that cannot be encoded" in str(error)
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,7 +24,6 @@ from pipelines.outputs.exports.lists import (
     youtube,
     youtube_warnings,
 )
-from pipelines.outputs.results import beside
 from pipelines.scenes import SceneData
 
 
@@ -73,12 +72,6 @@ _EXTENSIONS = {
     for extension in (format.extension, *format.others)
     if extension != ".xml"
 }
-
-
-def without_exports(files: Sequence[Path]) -> list[Path]:
-    """The files, each once, without exports in JSON beside another of them, as ``out/*.json`` finds."""
-    exports = {beside(file, format.extension) for file in files for format in FORMATS.values()}
-    return [file for file in dict.fromkeys(files) if file not in exports or file.suffix != ".json"]
 
 
 def format_of(path: Path) -> str:

@@ -1,0 +1,105 @@
+"""The scenes that a stage is called with: those of a program, a ``scenes.json``, or the result of a video."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PureWindowsPath
+from string import Template
+
+from pipelines.datasets.scene_files import read_scene_list, with_video
+from pipelines.errors import BasslError, DatasetError
+from pipelines.files import STDIO, is_file
+from pipelines.outputs.results import check_one_video, find_result, is_video, result_name
+from pipelines.scenes import NO_VIDEO, SceneData
+from pipelines.settings import OutputSettings
+from pipelines.video.decoding import check_same_video
+from pipelines.video.inputs import listed_id, video_at
+
+
+@dataclass(frozen=True)
+class OpenedScenes:
+    """Scenes, with the path of their video; ``video`` is None if it is not there, or another one is.
+
+    ``file`` is the ``scenes.json`` that was read, None for the scenes of a program; what belongs to the scenes is
+    named after ``result``, which is the same file or the one that `bassl predict` would write.
+    """
+
+    scenes: SceneData
+    video: Path | None
+    file: Path | None
+    result: Path
+
+    @property
+    def video_id(self) -> str:
+        """The id of the video."""
+        return _id(self.scenes)
+
+    def existing_video(self) -> Path:
+        """The video. Raises BasslError if it was not found."""
+        if self.video is None:
+            raise BasslError(f"{self.scenes.video.path}: {NO_VIDEO}")
+        check_same_video(self.video, self.scenes)
+        return self.video
+
+
+def open_scenes(source: SceneData | Path | str, video: Path | None = None) -> OpenedScenes:
+    """Read scenes, and find their video.
+
+    Args:
+        source: scenes, a ``scenes.json`` (``-`` is stdin), or a video with a result, see `find_result`.
+        video: the video of the scenes, instead of the one that they name.
+
+    Raises:
+        BasslError: one line, for a ``scenes.json`` that is missing or cannot be read, or that is of another video.
+    """
+    if isinstance(source, SceneData):
+        file, stored = None, source
+    else:
+        source = Path(source)
+        file = _existing_result(source)
+        stored = read_scene_list(file)
+        if is_video(source) and video is None:
+            if video_at(source, stored.video) is None:
+                raise BasslError(f"{file}: has the scenes of another video than {source}; run: bassl predict {source}")
+            video = source
+    scenes = with_video(stored, video)
+    if video is not None:
+        check_same_video(video, stored)
+    named = Path(result_name(_id(scenes)))
+    return OpenedScenes(scenes, video_at(Path(scenes.video.path), scenes.video), file, file or named)
+
+
+def _existing_result(source: Path) -> Path:
+    """The ``scenes.json`` to read. Raises BasslError if there is none."""
+    if is_video(source) and not is_file(source):
+        raise BasslError(f"{source}: no such file")
+    file = find_result(source)
+    if file != STDIO and not os.path.exists(file):  # noqa: PTH110  # a name may be too long
+        command = f"bassl predict {source}" if is_video(source) else f"bassl predict VIDEO -o {file}"
+        raise BasslError(f"{file}: no such file; make it with: {command}")
+    return file
+
+
+def check_several(sources: Sequence[Path], template: str, run: OutputSettings, video: Path | None) -> None:
+    """Check that files of several results, with names from a template, cannot replace each other. Raises BasslError;
+    also if ``video`` is named for several."""
+    check_one_video(sources, video)
+    if len(sources) == 1 or not run.overwrite:  # a file that exists is an error
+        return
+    if run.output is not None and "VIDEO_NAME" not in Template(template).get_identifiers():
+        raise BasslError("files of one video would replace files of another; add $VIDEO_NAME to `filename`")
+    by_id: dict[str, Path] = {}
+    for source in sources:
+        with suppress(DatasetError):  # it fails in its turn
+            name = _id(read_scene_list(find_result(source)))
+            if (other := by_id.setdefault(name, source)) != source:
+                raise BasslError(
+                    f"{source} and {other}: are of videos with one name, {name}, and so would be their files"
+                )
+
+
+def _id(scenes: SceneData) -> str:
+    return listed_id(scenes.video, PureWindowsPath(scenes.video.path))
