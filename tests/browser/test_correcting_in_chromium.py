@@ -159,12 +159,12 @@ def test_undo_and_save_work_in_every_field(view: Page) -> None:
     view.fill("#threshold-number", "0.15")
     press(view, "Control+z")
     assert (ends_shown(view), view.input_value("#threshold-number")) == ([1, 3, 4, 6, 7], "0.5")
-    press(view, "Enter", "r")
+    press(view, "Enter", "e")
     view.keyboard.type("Not wanted")
     press(view, "Control+z")
     assert view.locator(".name").first.text_content() == ""
     for keys, name in (("Control+s", "Wanted"), ("Control+S", "WITH CAPS LOCK")):
-        press(view, "r")
+        press(view, "e")
         view.fill(".name input", name)
         with view.expect_download() as download:
             press(view, keys)
@@ -459,7 +459,7 @@ def test_save_writes_to_the_chosen_file_again_if_supported(view: Page, made: Mad
     assert view.is_visible("#unsaved")
 
 
-# --- CSV and EDL ----------------------------------------------------------------------------------------------------
+# --- exports --------------------------------------------------------------------------------------------------------
 
 
 def at_rate(rate: Fraction, steady: bool = True) -> SceneData:
@@ -486,7 +486,7 @@ def at_rate(rate: Fraction, steady: bool = True) -> SceneData:
     [(Fraction(24), True, 0), (Fraction(30000, 1001), True, 0), (Fraction(60000, 1001), True, 0),
      (Fraction(120), True, 0), (Fraction(25), False, 0), (Fraction(48), True, 0), (Fraction(25), False, 200)],
 )  # fmt: skip
-def test_csv_and_edl_of_the_page_equal_those_of_export(
+def test_exports_of_the_page_equal_those_of_the_command(
     browser: Browser, tmp_path: Path, rate: Fraction, steady: bool, least: float
 ) -> None:
     scenes = at_rate(rate, steady)
@@ -494,11 +494,11 @@ def test_csv_and_edl_of_the_page_equal_those_of_export(
     assert (len(left) < len(scenes.scenes)) == (least > 0)
     scenes = replace(scenes, settings={**scenes.settings, "drop_short": least > 0}, scenes=left)
     with opened_page(browser, tmp_path, scenes) as seen:
-        for kind in ("csv", "edl"):
+        for kind in ("csv", "edl", "youtube", "webvtt", "ffmetadata"):
             seen.page.click("#exports")
             with seen.page.expect_download() as download:
                 seen.page.click(f"#{kind}")
-            assert download.value.suggested_filename == f"scenes.{kind}"
+            assert download.value.suggested_filename == f"scenes{FORMATS[kind].extension}"
             written = download.value.path().read_bytes()
             assert written.decode() == FORMATS[kind].content(scenes, False)
             assert seen.page.is_hidden("#export-menu")
@@ -538,7 +538,7 @@ def test_dropped_shots_stay_outside_scenes(gaps: Page, tmp_path: Path) -> None:
 
 
 def test_dropped_shots_can_be_added_to_scenes(gaps: Page, tmp_path: Path) -> None:
-    gaps.click(".outside .next >> nth=0")
+    gaps.click(".outside + .scene .merge >> nth=0")
     assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (4, 7)]
     press(gaps, "End", "s")
     assert covered(saved(gaps, tmp_path)) == [(0, 2), (2, 4), (4, 7), (7, 8)]
@@ -572,19 +572,24 @@ def shown_scenes(page: Page) -> list[int]:
 
 
 def test_scenes_can_be_filtered_by_name_length_and_uncertainty(view: Page, made: Made) -> None:
-    view.click("text=Rename >> nth=1")
+    view.click(".rename >> nth=1")
     view.keyboard.type("The Chase")
     press(view, "Enter")
     for text, expected in (("chase", [2]), ("4", [4]), ("scene", [1, 3, 4, 5]), ("nothing", [])):
         view.fill("#filter-name", text)
         assert shown_scenes(view) == expected
         assert view.inner_text("#matching") == f"{len(expected)} of 5 scenes"
-    view.fill("#filter-name", "")
+    assert view.inner_text("#nothing span") == "No scene matches the filter."
+    view.click("#show-all")
+    assert view.is_hidden("#nothing")
     view.check("#filter-uncertain")
     assert shown_scenes(view) == [2, 3, 4, 5], "those at the boundaries with 0.6 and 0.55"
     assert view.locator(".scene:not([hidden]) .doubt:not([hidden])").count() == 4
     slide(view, 0.65)
     assert shown_scenes(view) == [2, 3], "the filter holds while scenes change"
+    slide(view, 0.8)
+    assert "No scene is uncertain" in view.inner_text("#nothing")
+    slide(view, 0.65)
     view.uncheck("#filter-uncertain")
     view.select_option("#filter-length", "10 s to 1 min")
     assert shown_scenes(view) == []
@@ -616,17 +621,48 @@ def test_a_url_with_a_scene_opens_the_page_at_it(browser: Browser, made: Made) -
     context.close()
 
 
+def test_the_selected_shot_survives_a_reload(view: Page, made: Made) -> None:
+    press(view, "ArrowRight", "ArrowRight", "ArrowRight", "s")
+    view.reload()
+    view.wait_for_selector(".scene")
+    assert selected(view) == 3
+    assert tile(view, 3).get_attribute("aria-current") == "true"
+    view.wait_for_function("start => video.currentTime >= start", arg=made.scenes.shots[3].start)
+
+
+def test_undo_names_what_it_undoes(view: Page) -> None:
+    ready(view)
+    changes = [
+        (lambda: press(view, "n", "n", "Shift+M"), "merge scenes 2 and 3"),
+        (lambda: press(view, "ArrowLeft", "s"), "new scene from shot 4"),
+        (lambda: press(view, "]"), "start of scene 3"),
+        (lambda: slide(view, 0.625), "threshold 0.63"),
+        (lambda: view.fill("#min-scene", "0.7"), "no scene shorter than 0.7 s"),
+        (lambda: (press(view, "Enter", "e"), view.keyboard.type("x"), press(view, "Enter")), "name of scene 2"),
+        (lambda: (press(view, "Home", "Period"), frame_shown(view), press(view, "c")), "new scene from frame 1"),
+    ]
+    for change, _ in changes:
+        change()
+    for _, words in reversed(changes):
+        assert view.get_attribute("#undo", "title") == f"Undo: {words}"
+        assert view.get_attribute("#undo", "aria-label") == f"Undo: {words}"
+        press(view, "Control+z")
+        assert view.inner_text("#status") == f"Undone: {words}."
+        assert view.get_attribute("#redo", "title") == f"Redo: {words}"
+    assert view.get_attribute("#undo", "title") == "Undo"
+
+
 def test_redo_in_a_name_field_keeps_all_scenes_in_the_list(view: Page) -> None:
-    view.click("text=Rename >> nth=3")
+    view.click(".rename >> nth=3")
     view.keyboard.type("Four")
     press(view, "Enter", "Home", "m", "Control+z")
-    view.click("text=Rename >> nth=2")
+    view.click(".rename >> nth=2")
     press(view, "Control+Shift+z")
     assert ends_shown(view) == [3, 4, 6, 7]
 
 
 def test_enter_in_an_input_method_does_not_close_the_name_field(view: Page) -> None:
-    view.click("text=Rename >> nth=1")
+    view.click(".rename >> nth=1")
     view.evaluate(
         "document.activeElement.dispatchEvent(new KeyboardEvent('keydown', "
         "{ key: 'Enter', isComposing: true, bubbles: true, cancelable: true }))"

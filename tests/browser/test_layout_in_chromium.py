@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page
 
 from pipelines.outputs.page import save_page
 from tests import pages
-from tests.browser.opening import Made, opened
+from tests.browser.opening import Made, opened, opened_page, tile
 
 WIDTHS = (360, 390, 768, 1024, 1280, 1440, 1920)
 LONG = range(250, 350)
@@ -37,10 +38,10 @@ COVERED = """
     const list = part.getBoundingClientRect();
     const player = document.querySelector(".player").getBoundingClientRect();
     const overlap = Math.min(list.right, player.right) - Math.max(list.left, player.left);
-    // In one column the list passes below the video, which stays; beside it, it must not.
-    const beside = getComputedStyle(document.querySelector(".player")).position !== "sticky";
+    // In one column the list passes behind the video, which stays; beside it, it must not.
+    const beside = getComputedStyle(document.querySelector(".player")).position !== "fixed";
     return list.right > innerWidth || list.width > document.querySelector("main").clientWidth + 1
-        || (overlap > 0 && (beside || (scrollY === 0 && list.top < player.bottom)));
+        || (overlap > 0 && beside);
 }).length
 """
 
@@ -71,6 +72,67 @@ def test_nothing_overflows_or_is_covered_at_any_window_size(long_page: Page, wid
         return found.every((one) => one && scene.contains(one));
     }"""
     assert page.evaluate(hit), "the selected shot is in view, and nothing covers it"
+
+
+@pytest.mark.parametrize(("width", "height"), [(360, 740), (390, 844), (768, 1024), (768, 900)])
+def test_scenes_are_on_the_first_screen_of_phones_and_tablets(long_page: Page, width: int, height: int) -> None:
+    long_page.set_viewport_size({"width": width, "height": height})
+    long_page.keyboard.press("Home")
+    long_page.evaluate("scrollTo(0, 0)")
+    long_page.wait_for_timeout(100)
+    first = tile(long_page, 0).bounding_box()
+    player = long_page.locator("#player").bounding_box()
+    scenes = long_page.locator("#scenes").bounding_box()
+    assert first is not None
+    assert player is not None
+    assert scenes is not None
+    assert first["y"] + first["height"] < player["y"]
+    assert player["y"] - scenes["y"] > 0.4 * height, "the part of the screen for scenes"
+    assert long_page.is_visible("#number")
+    long_page.click("#grouping summary")
+    assert long_page.is_visible("#threshold")
+    long_page.click("#grouping summary")
+
+
+def test_the_timeline_with_its_legend_takes_at_most_a_fifth_of_the_window(view: Page, long_page: Page) -> None:
+    for page in (view, long_page):  # with and without true ends
+        page.set_viewport_size({"width": 1440, "height": 900})
+        page.wait_for_timeout(100)
+        assert page.is_visible(".timeline .legend")
+        assert page.evaluate("document.querySelector('.timeline').offsetHeight") <= 900 / 5
+
+
+def test_scenes_of_few_shots_share_rows(browser: Browser, tmp_path: Path) -> None:
+    plain = pages.invented(350)
+    shots = [replace(shot, score=0.9) for shot in plain.shots]
+    with opened_page(browser, tmp_path, pages.grouped(shots, plain.video), pages.noise(10) * 35) as seen:
+        for width, across in ((1440, 6), (768, 4), (360, 3)):
+            seen.page.set_viewport_size({"width": width, "height": 900})
+            seen.page.wait_for_timeout(100)
+            tops = seen.page.eval_on_selector_all(".scene", "all => all.map(one => one.getBoundingClientRect().top)")
+            assert len(tops) == 350
+            assert len(set(tops)) <= -(-350 // across)
+
+
+TARGETS = """
+() => [...document.querySelectorAll("button, input, select, summary, label:has(input)")]
+    .filter((one) => one.checkVisibility({ contentVisibilityAuto: true, opacityProperty: true }))
+    .filter((one) => !one.matches("label input, [type=file]") && Math.min(one.offsetWidth, one.offsetHeight) < 40)
+    .map((one) => [one.outerHTML.slice(0, 60), one.offsetWidth, one.offsetHeight])
+"""
+
+
+@pytest.mark.parametrize("width", [360, 768])
+def test_what_fingers_touch_is_40_pixels_wide_and_high(long_page: Page, width: int) -> None:
+    long_page.set_viewport_size({"width": width, "height": 900})
+    long_page.keyboard.press("ArrowRight")  # the button that splits before the selected shot
+    long_page.click("#grouping summary")
+    assert long_page.evaluate(TARGETS) == []
+    long_page.click("#grouping summary")
+    for shown in ("#exports", "#keys"):
+        long_page.click(shown)
+        assert long_page.evaluate(TARGETS) == []
+        long_page.keyboard.press("Escape")
 
 
 @pytest.mark.parametrize("width", [1024, 1440])

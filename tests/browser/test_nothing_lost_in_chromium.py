@@ -32,7 +32,7 @@ def window(page: Page, made: Made) -> Page:
 
 
 def name_first(page: Page, text: str) -> None:
-    press(page, "Home", "r")
+    press(page, "Home", "e")
     page.keyboard.type(text)
     press(page, "Enter")
 
@@ -43,7 +43,7 @@ def names(page: Page) -> list[str]:
 
 def test_unsaved_changes_are_restored_when_the_page_is_reopened(view: Page, made: Made, tmp_path: Path) -> None:
     ready(view)
-    press(view, "n", "r")
+    press(view, "n", "e")
     view.keyboard.type("Kept <b>safe</b>")
     press(view, "Enter", "n", "m", "Period")
     frame_shown(view)
@@ -86,7 +86,7 @@ def test_stored_changes_that_do_not_match_are_not_restored(view: Page, stored: s
 
 def test_changes_stored_for_another_result_of_the_video_are_not_applied(browser: Browser, tmp_path: Path) -> None:
     with opened_page(browser, tmp_path, pages.invented(6)) as seen:
-        press(seen.page, "ArrowRight", "s", "r")
+        press(seen.page, "ArrowRight", "s", "e")
         seen.page.keyboard.type("Kept")
         press(seen.page, "Enter")
         save_page(tmp_path / "page.html", pages.invented(6, seed=1))
@@ -188,7 +188,7 @@ def test_opening_a_page_writes_nothing(view: Page, other: Page, made: Made) -> N
 
 @pytest.mark.parametrize("leave", ["close", "reload", "hide"])
 def test_a_name_that_is_being_typed_is_kept_when_the_page_is_left(view: Page, other: Page, leave: str) -> None:
-    press(other, "Home", "r")
+    press(other, "Home", "e")
     other.keyboard.type("Half a na")
     if leave == "close":
         other.close(run_before_unload=True)

@@ -44,11 +44,11 @@ HOSTILE = "</script><img src=x onerror=\"window.harmed = 1\"> & 'name'"
 def test_scenes_are_listed_with_shots_times_and_images(view: Page, made: Made) -> None:
     assert ends_shown(view) == [scene.end_shot - 1 for scene in made.scenes.scenes]
     for scene, shown in zip(made.scenes.scenes, view.locator(".scene").all(), strict=True):
-        text = shown.inner_text()
-        assert f"{scene.start_timecode} – {scene.end_timecode}" in text
-        (length,) = re.findall(r"(\d\.\d) s", text)
+        times = f"{scene.start_timecode} – {scene.end_timecode}"
+        assert shown.locator(".number").get_attribute("title") == f"{times} · confidence {scene.confidence:.2f}"
+        assert times in (shown.text_content() or "")
+        (length,) = re.findall(r"(\d\.\d) s", shown.inner_text())
         assert float(length) == pytest.approx(scene.end - scene.start, abs=0.0501)
-        assert f"confidence {scene.confidence:.2f}" in text
     view.wait_for_function("() => document.querySelectorAll('.shot img[src]').length === 8")
     assert view.evaluate("[...document.images].filter(one => one.src).every(one => one.naturalWidth === 320)")
     assert view.evaluate("document.getElementById('video').poster.startsWith('data:image/webp;base64,')")
@@ -105,7 +105,7 @@ def test_names_are_shown_as_text_only(browser: Browser, tmp_path: Path) -> None:
         page = seen.page
         assert page.inner_text(".scene .name >> nth=0") == HOSTILE
         assert HOSTILE in page.inner_text("aside")
-        page.click("text=Rename >> nth=0")
+        page.click(".rename >> nth=0")
         assert page.input_value(".name input") == HOSTILE
         page.keyboard.press("Enter")
         page.wait_for_timeout(100)
@@ -268,10 +268,10 @@ def test_the_timeline_seeks_zooms_and_scrolls_the_list(view: Page, made: Made) -
 
 def test_corrections_are_saved_in_a_valid_scenes_json(view: Page, made: Made, tmp_path: Path) -> None:
     assert ends_shown(view) == [1, 3, 4, 6, 7]
-    view.click("text=Merge with next >> nth=1")
+    view.click(".merge >> nth=2")
     view.locator(".shot").nth(6).hover()
     view.locator(".split").nth(6).click()
-    view.click("text=Rename >> nth=0")
+    view.click(".rename >> nth=0")
     view.fill(".name input", "  A <b>bird</b>,\n \"two\" & 'three' \u00fc\U0001f426 ")
     view.keyboard.press("Enter")
     assert ends_shown(view) == [1, 4, 5, 6, 7]
@@ -307,11 +307,11 @@ def test_corrections_are_saved_in_a_valid_scenes_json(view: Page, made: Made, tm
 
 def test_undo_and_redo_cover_all_changes(view: Page, made: Made, tmp_path: Path) -> None:
     assert view.is_disabled("#undo")
-    view.click("text=Merge with next >> nth=0")
-    view.click("text=Merge with next >> nth=0")
+    view.click(".merge >> nth=1")
+    view.click(".merge >> nth=1")
     slide(view, 0.3)
     assert "Replaced the scenes made by hand" in view.inner_text("#status")
-    view.click("text=Rename >> nth=1")
+    view.click(".rename >> nth=1")
     view.keyboard.type("Second")
     view.keyboard.press("Enter")
     after = ends_shown(view)
@@ -330,19 +330,19 @@ def test_undo_and_redo_cover_all_changes(view: Page, made: Made, tmp_path: Path)
 
 
 def test_a_name_stays_with_its_scene_and_can_be_removed(view: Page) -> None:
-    view.click("text=Rename >> nth=1")
+    view.click(".rename >> nth=1")
     view.keyboard.type("Kept")
     view.keyboard.press("Enter")
-    view.click("text=Rename >> nth=2")
+    view.click(".rename >> nth=2")
     view.keyboard.type("Not kept")
     view.keyboard.press("Escape")
     slide(view, 0.8)  # the second scene begins with the same shot still
     slide(view, 0.5)
     # Not the inner text, of which there is none where nothing is drawn yet.
     assert view.locator(".scene .name").all_text_contents() == ["", "Kept", "", "", ""]
-    view.click("text=Merge with next >> nth=0")
+    view.click(".merge >> nth=1")
     assert view.text_content(".scene .name >> nth=0") == "Kept"
-    view.click("text=Rename >> nth=0")
+    view.click(".rename >> nth=0")
     view.fill(".name input", "")
     view.keyboard.press("Enter")
     assert view.locator(".scene .name").all_text_contents() == [""] * 4
@@ -363,7 +363,7 @@ def test_axe_finds_no_accessibility_problems(browser: Browser, made: Made, schem
     # Without motion, as a button that fades in has too little contrast for a moment.
     with opened(browser, made.path, color_scheme=scheme, reduced_motion="reduce") as seen:
         seen.page.wait_for_function("() => document.querySelectorAll('.shot img[src]').length === 8")
-        seen.page.click("text=Rename >> nth=0")
+        seen.page.click(".rename >> nth=0")
         seen.page.keyboard.type("A name")
         seen.page.keyboard.press("Enter")
         assert faults(seen.page) == []

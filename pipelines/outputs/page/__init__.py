@@ -34,6 +34,13 @@ from pipelines.scenes import SceneData, timecode
 from pipelines.video.decoding import first_time
 
 _FOLDER = Path(__file__).parent
+_EXPORTS = {
+    "csv": "CSV, for spreadsheets",
+    "edl": "EDL, for editing tools",
+    "youtube": "Chapters for YouTube",
+    "webvtt": "Chapters for web pages (WebVTT)",
+    "ffmetadata": "Chapters for MP4 (FFmpeg)",
+}
 _RULES = ("scene_ends", "exports")
 _PARTS = ("state", "storage", "list", "video", "timeline", "page")
 
@@ -93,6 +100,7 @@ def save_page(
         script,
         brief=_brief(result),
         data=_script_json(data),
+        exports=_EXPORTS if data["timeline"] else {k: v for k, v in _EXPORTS.items() if k != "edl"},
         facts=_facts(result),
         images=Markup("\n".join(thumbnails.encoded)),  # base64 needs no escaping
         result=result,

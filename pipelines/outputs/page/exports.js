@@ -1,4 +1,4 @@
-// Scenes as CSV and EDL, as `bassl export` writes them (pipelines/outputs/exports).
+// Scenes in the formats that the page offers, as `bassl export` writes them (pipelines/outputs/exports).
 
 const sceneTitle = (scene) => oneLine(scene.name ?? "") || `Scene ${scene.index + 1}`;
 
@@ -70,4 +70,33 @@ function edlOf(scenes, shots, timeline) {
     }
   }
   return `${lines.join("\n")}\n`;
+}
+
+// Chapters, as in pipelines/outputs/exports/lists.py.
+
+function webvttOf(scenes) {
+  const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+  const cue = (scene) => `${scene.index + 1}\n${timecode(scene.start)} --> ${timecode(scene.end)}\n${escaped(sceneTitle(scene))}\n`;
+  return ["WEBVTT\n", ...scenes.map(cue)].join("\n");
+}
+
+function ffmetadataOf(scenes) {
+  const chapter = (scene) => {
+    const [start, end] = [scene.start, scene.end].map((seconds) => roundHalfEven(seconds * 1e6));
+    const title = sceneTitle(scene).replace(/[=;#\\]/g, "\\$&");
+    return `[CHAPTER]\nTIMEBASE=1/1000000\nSTART=${start}\nEND=${end}\ntitle=${title}\n`;
+  };
+  return `;FFMETADATA1\n${scenes.map(chapter).join("")}`;
+}
+
+function youtubeOf(scenes) {
+  const two = (number) => String(number).padStart(2, "0");
+  const line = (scene) => {
+    const whole = Math.floor(scene.start);
+    const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60)];
+    // A description must not have angle brackets.
+    const title = sceneTitle(scene).replaceAll("<", "\u2039").replaceAll(">", "\u203a");
+    return `${hours ? `${hours}:${two(minutes % 60)}` : minutes}:${two(whole % 60)} ${title}\n`;
+  };
+  return scenes.map(line).join("");
 }

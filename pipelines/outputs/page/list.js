@@ -60,15 +60,15 @@ function makeScene() {
   const element = byId("scene-template").content.firstElementChild.cloneNode(true);
   const part = (selector) => element.querySelector(selector);
   return {
-    element, number: part(".number"), name: part(".name"), times: part(".times"), length: part(".length"),
+    element, card: part(".card"), number: part(".number"), name: part(".name"), times: part(".times"), length: part(".length"),
     shotCount: part(".shot-count"), gauge: part(".gauge i"), confidence: part(".confidence .value"), doubt: part(".doubt"),
-    rename: part(".rename"), previous: part(".previous"), next: part(".next"), shots: part(".shots"),
+    rename: part(".rename"), merge: part(".merge"), shots: part(".shots"),
   };
 }
 
 const isUncertain = (scene) => !scene.outside && (uncertain(scene.start_shot - 1) || uncertain(scene.end_shot - 1));
 
-function showScene(scene) {
+function showScene(scene, before) {
   const key = `${scene.start_frame} ${scene.end_frame} ${scene.end_shot - scene.start_shot}`;
   let shown = shownScenes.get(key);
   const isNew = !shown;
@@ -86,20 +86,24 @@ function showScene(scene) {
     for (const tile of own) tile.classList.toggle("cover", tile === cover);
   }
   shown.element.scene = scene;
-  if (isNew) makeRoom(shown.element);
+  if (isNew) makeRoom(shown);
   const title = scene.outside ? "shots in no scene" : `scene ${scene.index + 1}`;
   shown.element.classList.toggle("outside", scene.outside === true);
   shown.number.textContent = scene.outside ? titleOf(scene) : scene.index + 1;
   shown.number.setAttribute("aria-label", `Go to ${title}`);
+  // Cards of few shots have no room for it.
+  shown.number.title = `${scene.start_timecode} – ${scene.end_timecode} · confidence ${scene.confidence.toFixed(2)}`;
   if (!shown.name.querySelector("input")) shown.name.textContent = scene.name ?? "";
   shown.gauge.style.width = `${100 * scene.confidence}%`;
   shown.confidence.textContent = `confidence ${scene.confidence.toFixed(2)}`;
   shown.doubt.hidden = !isUncertain(scene);
   shown.rename.setAttribute("aria-label", `Rename ${title}`);
-  shown.previous.setAttribute("aria-label", `Merge ${title} with the previous one`);
-  shown.next.setAttribute("aria-label", `Merge ${title} with the next one`);
-  shown.previous.disabled = scene.start_shot === 0;
-  shown.next.disabled = scene.end_shot > last;
+  shown.merge.hidden = !before;
+  if (before) {
+    const both = scene.outside || before.outside ? "Merge these shots with the scene before" : `Merge scenes ${before.index + 1} and ${scene.index + 1}`;
+    shown.merge.setAttribute("aria-label", both);
+    shown.merge.title = both;
+  }
   return [key, shown];
 }
 
@@ -107,8 +111,8 @@ function showList() {
   const focused = list.contains(document.activeElement) ? document.activeElement : null;
   const kept = new Set();
   let place = list.firstElementChild;
-  for (const scene of groups) {
-    const [key, shown] = showScene(scene);
+  for (const [index, scene] of groups.entries()) {
+    const [key, shown] = showScene(scene, groups[index - 1]);
     kept.add(key);
     if (shown.element === place) place = place.nextElementSibling;
     else list.insertBefore(shown.element, place);
@@ -149,29 +153,46 @@ function filterList() {
     matching += matches && !scene.outside;
   }
   byId("matching").textContent = matching < scenes.length ? `${matching} of ${count(scenes.length, "scene")}` : "";
+  byId("nothing").hidden = [...shownScenes.values()].some(({ element }) => !element.hidden);
+  byId("nothing").firstElementChild.textContent = doubtful && !text && longest === Infinity && shortest === 0
+    ? "No scene is uncertain: no boundary has a score near the threshold."
+    : "No scene matches the filter.";
 }
 
 /** Whether the filter hides the scene of a shot. */
 const isFiltered = (shot) => tiles[shot].element.closest(".scene").hidden;
 
-// Space for scenes that are not drawn yet, so that the scroll bar has the right length. Measured only when the width
-// changes, because measuring lays out the page.
-let columns = 6;
+// The list is a grid of shots, in which scenes of few shots share rows. Scenes that are not drawn yet need a size, so that
+// the scroll bar has the right length. Measured only when the width changes, because measuring lays out the page.
+let columns = 1;
 let tileHeight = 120;
-function makeRoom(element) {
-  const compact = list.classList.contains("compact");
-  const rows = compact ? 1 : Math.ceil((element.scene.end_shot - element.scene.start_shot) / columns);
-  element.style.containIntrinsicBlockSize = `auto ${Math.round((compact ? 100 : 70) + rows * (tileHeight + 10))}px`;
+function makeRoom({ element, card }) {
+  const { scene } = element;
+  const count = list.classList.contains("compact") ? 1 : scene.end_shot - scene.start_shot;
+  const across = Math.min(count, columns);
+  element.style.gridColumn = `span ${across}`;
+  card.style.setProperty("--across", across);
+  card.style.containIntrinsicBlockSize = `auto ${Math.round(60 + Math.ceil(count / across) * (tileHeight + 10))}px`;
 }
 function measureRoom() {
-  columns = getComputedStyle(list.querySelector(".scene:not([hidden]) .shots") ?? list).gridTemplateColumns.split(" ").length;
+  const style = getComputedStyle(list);
+  const [tile, gap] = [parseFloat(style.getPropertyValue("--tile")) * parseFloat(getComputedStyle(document.documentElement).fontSize), parseFloat(style.columnGap)];
+  columns = Math.max(Math.floor((list.clientWidth + gap) / (tile + gap)), 1);
+  list.style.setProperty("--columns", columns);
   tileHeight = tiles[selected].element.offsetHeight || tileHeight;
-  for (const { element } of shownScenes.values()) makeRoom(element);
+  for (const shown of shownScenes.values()) makeRoom(shown);
 }
 
 function setUpList() {
   byId("list-tools").hidden = false;
   for (const id of ["filter-name", "filter-length", "filter-uncertain"]) byId(id).addEventListener("input", filterList);
+  byId("show-all").addEventListener("click", () => {
+    byId("filter-name").value = "";
+    byId("filter-length").selectedIndex = 0;
+    byId("filter-uncertain").checked = false;
+    filterList();
+    scrollToShot();
+  });
   byId("compact").addEventListener("click", () => {
     byId("compact").setAttribute("aria-pressed", list.classList.toggle("compact"));
     measureRoom();
@@ -272,5 +293,5 @@ list.addEventListener("click", (event) => {
   else if (button.matches(".rename")) {
     select(scene.start_shot, { seeks: false, scrolls: false });
     editName(scene);
-  } else mergeWithPrevious(button.matches(".previous") ? scene : nextTo(scene, 1));
+  } else if (button.matches(".merge")) mergeWithPrevious(scene);
 });

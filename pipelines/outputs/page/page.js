@@ -1,5 +1,7 @@
 // --- the panels ------------------------------------------------------------------------------------------------------
 
+const oneColumn = matchMedia("(max-width: 62rem)"); // as in page.css
+
 const shownThreshold = () => String(Number(state.threshold.toFixed(3)));
 
 function showPanels() {
@@ -16,8 +18,13 @@ function showPanels() {
     threshold: state.cuts.length || settings.edited_by_hand ? "By threshold, with shots that were corrected by hand." : "By threshold: the same scenes as bassl predict.",
     hand: "Corrected by hand.",
   }[state.by];
-  byId("undo").disabled = !done.length;
-  byId("redo").disabled = !undone.length;
+  for (const [id, label, changes] of [["undo", "Undo", done], ["redo", "Redo", undone]]) {
+    const words = changes.length ? `${label}: ${changes.at(-1).action}` : label;
+    byId(id).disabled = !changes.length;
+    byId(id).title = words;
+    byId(id).setAttribute("aria-label", words);
+  }
+  byId("undo").lastElementChild.textContent = byId("undo").title;
   if (!data.truth) return;
   const ends = state.ends.slice(0, -1);
   const hits = ends.filter((frame) => trueEnds.has(frame)).length;
@@ -31,8 +38,20 @@ function showPanels() {
   byId("measures").textContent = `Precision ${share(hits + extras)} · recall ${share(hits + misses)} · F1 ${f1}`;
 }
 
+/** Extension, type and content of each export. */
+const EXPORTS = {
+  csv: [".csv", "text/csv", () => csvOf(scenes)],
+  edl: [".edl", "text/plain", () => edlOf(scenes, shots, data.timeline)],
+  youtube: [".youtube.txt", "text/plain", () => youtubeOf(scenes)],
+  webvtt: [".vtt", "text/vtt", () => webvttOf(scenes)],
+  ffmetadata: [".ffmetadata", "text/plain", () => ffmetadataOf(scenes)],
+};
+
 function setUpPanels() {
   byId("grouping").hidden = false;
+  const open = () => { byId("grouping").open = !oneColumn.matches; };
+  oneColumn.addEventListener("change", open);
+  open();
   byId("threshold").addEventListener("input", (event) => regroup(Number(event.target.value), state.minScene));
   byId("threshold").addEventListener("change", () => { sliding = false; });
   const typed = (id, low, high, use) => {
@@ -56,9 +75,9 @@ function setUpPanels() {
   byId("undo").addEventListener("click", undo);
   byId("redo").addEventListener("click", redo);
   byId("save").addEventListener("click", save);
-  byId("csv").addEventListener("click", () => exportAs(".csv", csvOf(scenes), "text/csv"));
-  byId("edl").addEventListener("click", () => exportAs(".edl", edlOf(scenes, shots, data.timeline), "text/plain"));
-  byId("edl").hidden = !data.timeline;
+  for (const [name, [extension, type, content]] of Object.entries(EXPORTS)) {
+    byId(name)?.addEventListener("click", () => exportAs(extension, content(), type));
+  }
   byId("keys").addEventListener("click", () => byId("help").showModal());
   byId("theme").addEventListener("click", () => {
     const root = document.documentElement;
@@ -108,7 +127,7 @@ const KEYS = {
   M: () => mergeWithPrevious(groupOf(selected)),
   "[": () => moveStart(groupOf(selected), groupOf(selected).start_shot - 1),
   "]": () => moveStart(groupOf(selected), groupOf(selected).start_shot + 1),
-  r: () => editName(groupOf(selected)),
+  e: () => editName(groupOf(selected)),
   "+": () => zoom(0.5),
   "=": () => zoom(0.5),
   "-": () => zoom(2),
@@ -200,4 +219,7 @@ setUpVideo();
 setUpTimeline();
 setUpStorage();
 const linked = Number(/^#scene-(\d+)$/.exec(location.hash)?.[1]);
-if (scenes[linked - 1]) select(scenes[linked - 1].start_shot);
+const isReloaded = ["reload", "back_forward"].includes(performance.getEntriesByType("navigation")[0]?.type);
+const frame = isReloaded ? selectedBefore() : null;
+if (frame !== null) select(shotOf(frame));
+else if (scenes[linked - 1]) select(scenes[linked - 1].start_shot);

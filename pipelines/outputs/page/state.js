@@ -74,27 +74,30 @@ function tell(text) {
 
 // --- changes, undo, redo ----------------------------------------------------------------------------------------------
 
-function change(next, words, slides = false) {
-  if (!(slides && sliding)) done.push(state);
+/** Show another state. Undo names the `action` that led to it; `told`: what to say about it. */
+function change(next, action, told = "", slides = false) {
+  if (slides && sliding) done.at(-1).action = action;
+  else done.push({ state, action });
   sliding = slides;
   undone = [];
   state = next;
   show();
   keep();
-  if (words) tell(words);
+  if (told) tell(told);
 }
 
-function step(from, to, words) {
+function step(from, to, word) {
   if (!from.length) return;
-  to.push(state);
-  state = from.pop();
+  const { state: next, action } = from.pop();
+  to.push({ state, action });
+  state = next;
   sliding = false;
   show();
   keep();
-  tell(words);
+  tell(`${word}: ${action}.`);
 }
-const undo = () => step(done, undone, "Undone.");
-const redo = () => step(undone, done, "Redone.");
+const undo = () => step(done, undone, "Undone");
+const redo = () => step(undone, done, "Redone");
 
 function regroup(threshold, minScene) {
   const lengths = shotEnds.map((end) => end - shots[0].start);
@@ -106,7 +109,8 @@ function regroup(threshold, minScene) {
     return;
   }
   const lost = state.by === "hand" ? "Replaced the scenes made by hand; Undo restores them." : "";
-  change({ ...state, ...groupsAround(long, shots), threshold, minScene, by: "threshold" }, lost, true);
+  const action = threshold === state.threshold ? `no scene shorter than ${minScene} s` : `threshold ${Number(threshold.toFixed(3))}`;
+  change({ ...state, ...groupsAround(long, shots), threshold, minScene, by: "threshold" }, action, lost, true);
 }
 
 const increasing = (numbers) => [...numbers].sort((a, b) => a - b);
@@ -118,13 +122,13 @@ function split(shot) {
   if (isStart && !group.outside) return;
   const ends = isStart ? state.ends : increasing([...state.ends, start_frame]);
   const outside = state.outside.filter((frame) => frame !== start_frame);
-  change({ ...state, ends, outside, by: "hand" }, `A new scene begins with shot ${shot + 1}.`);
+  change({ ...state, ends, outside, by: "hand" }, `new scene from shot ${shot + 1}`, `A new scene begins with shot ${shot + 1}.`);
 }
 
 /** Begin a new scene at a frame inside a shot, and its time in seconds. */
 function cut(frame, time) {
   const cuts = [...state.cuts, [frame, time]].sort((a, b) => a[0] - b[0]);
-  change({ ...state, cuts, ends: increasing([...state.ends, frame]), by: "hand" }, `A new scene begins with frame ${frame}.`);
+  change({ ...state, cuts, ends: increasing([...state.ends, frame]), by: "hand" }, `new scene from frame ${frame}`, `A new scene begins with frame ${frame}.`);
 }
 
 /** Merge a group of shots with the one before it. */
@@ -133,8 +137,11 @@ function mergeWithPrevious(group) {
   const before = nextTo(group, -1);
   const ends = state.ends.filter((end) => end !== group.start_frame);
   const outside = state.outside.filter((frame) => frame !== group.start_frame && frame !== before.start_frame);
-  const words = group.outside || before.outside ? "These shots are now in a scene." : `Merged scenes ${group.index} and ${group.index + 1}.`;
-  change({ ...state, ends, outside, by: "hand" }, words);
+  if (group.outside || before.outside) change({ ...state, ends, outside, by: "hand" }, "shots into a scene", "These shots are now in a scene.");
+  else {
+    const both = `scenes ${group.index} and ${group.index + 1}`;
+    change({ ...state, ends, outside, by: "hand" }, `merge ${both}`, `Merged ${both}.`);
+  }
 }
 
 /** Move the start of a group of shots to another shot. */
@@ -143,8 +150,10 @@ function moveStart(group, shot, slides = false) {
   const to = Math.min(Math.max(shot, nextTo(group, -1).start_shot + 1), group.end_shot - 1);
   if (to === group.start_shot) return false;
   const moved = (frame) => (frame === group.start_frame ? shots[to].start_frame : frame);
-  const words = group.outside ? `The previous scene ends with shot ${to}.` : `Scene ${group.index + 1} begins with shot ${to + 1}.`;
-  change({ ...state, ends: state.ends.map(moved), outside: state.outside.map(moved), by: "hand" }, words, slides);
+  const [action, told] = group.outside
+    ? [`end of the scene before shot ${to + 1}`, `The previous scene ends with shot ${to}.`]
+    : [`start of scene ${group.index + 1}`, `Scene ${group.index + 1} begins with shot ${to + 1}.`];
+  change({ ...state, ends: state.ends.map(moved), outside: state.outside.map(moved), by: "hand" }, action, told, slides);
   return true;
 }
 
@@ -154,7 +163,8 @@ function rename(scene, text) {
   if (clean === (before ? oneLine(before.text) : "")) return;
   // A scene whose name was removed must not get the name of a scene that was merged into it.
   const others = state.names.filter((name) => name !== before && (clean || nameScenes(scenes, [name]).keys().next().value !== scene.index));
-  change({ ...state, names: clean ? [...others, { text: clean, ...range(scene) }] : others });
+  const names = clean ? [...others, { text: clean, ...range(scene) }] : others;
+  change({ ...state, names }, `name of scene ${scene.index + 1}`);
 }
 
 // --- saving -----------------------------------------------------------------------------------------------------------

@@ -91,11 +91,22 @@ function othersChanges() {
 /** Show the changes in an entry; undo returns to the state before. */
 function useEntry(entry) {
   after = entry.key === ownKey ? entry.after : { ...after, [entry.key]: entry.at };
-  done.push(state);
+  done.push({ state, action: entry.key === ownKey ? "restored changes" : "changes of another window" });
   undone = [];
   state = entry.changes;
   if (entry.saved) saved = state;
   show();
+}
+
+const SELECTED = `${ENTRIES} selected`;
+/** The first frame of the shot that was selected in this tab before a reload; null if there is none. */
+function selectedBefore() {
+  try {
+    const frame = sessionStorage.getItem(SELECTED);
+    return frame === null ? null : Number(frame);
+  } catch {
+    return null;
+  }
 }
 
 let other = null;
@@ -140,8 +151,16 @@ function setUpStorage() {
     showOther();
   });
   // A field is applied when it loses the focus, which does not happen when a window is closed.
-  addEventListener("pagehide", () => applyName());
-  document.addEventListener("visibilitychange", () => { if (document.hidden) applyName(); });
+  const leave = () => {
+    applyName();
+    try {
+      sessionStorage.setItem(SELECTED, shots[selected].start_frame);
+    } catch {
+      // After a reload the first shot is selected.
+    }
+  };
+  addEventListener("pagehide", leave);
+  document.addEventListener("visibilitychange", () => { if (document.hidden) leave(); });
   addEventListener("beforeunload", (event) => {
     applyName();
     if (state !== saved && !keeps) event.preventDefault();

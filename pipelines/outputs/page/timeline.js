@@ -6,7 +6,7 @@ const AXIS = 18;
 const BAND = 24;
 const MARKS = data.truth ? 18 : 0;
 const WINDOW = 4;
-const lowWindow = matchMedia("(max-height: 40rem)");
+const lowWindow = matchMedia("(max-height: 40rem), (max-width: 40rem)");
 const plot = () => (lowWindow.matches ? 34 : 62);
 /** Conversion of scores to y coordinates, and back. */
 const heightOf = (score) => AXIS + plot() - 2 - score * (plot() - 8);
@@ -163,13 +163,13 @@ function sceneAtEdge(x, reach) {
   return near.length && distance(near[0]) <= reach ? near[0] : null;
 }
 
-/** The height of what stays above the list: the bar, the timeline on large screens, the video on small screens. */
+/** The height of what stays above the list, the bar and on large screens the timeline, and on small screens below it. */
 function measureTop() {
   const root = document.documentElement.style;
-  const stays = (part) => (getComputedStyle(part).position === "sticky" ? part.offsetHeight : 0);
-  const heights = [...document.querySelectorAll(".bar, .timeline, .player")].map(stays);
-  root.setProperty("--bar-height", `${heights[0]}px`);
-  root.setProperty("--top", `${heights.reduce((sum, height) => sum + height)}px`);
+  const height = (id, position) => (getComputedStyle(byId(id)).position === position ? byId(id).offsetHeight : 0);
+  root.setProperty("--bar-height", `${height("bar", "sticky")}px`);
+  root.setProperty("--top", `${height("bar", "sticky") + height("timeline", "sticky")}px`);
+  root.setProperty("--dock", `${height("player", "fixed")}px`);
 }
 
 function setUpTimeline() {
@@ -274,5 +274,5 @@ function setUpTimeline() {
   }).observe(track);
   lowWindow.addEventListener("change", draw);
   const tops = new ResizeObserver(measureTop);
-  for (const part of document.querySelectorAll(".bar, .player")) tops.observe(part);
+  for (const id of ["bar", "player"]) tops.observe(byId(id));
 }
