@@ -12,15 +12,17 @@ from bassl_cli.options import with_settings
 from pipelines.errors import BasslError, check_installed
 from pipelines.files import check_inputs_kept, check_writable
 from pipelines.outputs.plots import check_plot
+from pipelines.outputs.results import existing_result
 from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, compare as score_two, score as score_one
 from pipelines.stages.score.result import AnnotatorScores
+from pipelines.video.inputs import VIDEO_ENDINGS
 
 Subject = Annotated[
     Path | None,
     typer.Argument(
         metavar="RUN|SCENES",
         help="A run, a model file or 'default' (the built-in model), scored on an index; or, with TRUTH, a "
-        "scenes.json, another list of scenes, or a folder of them.",
+        "scenes.json, a video with one, another list of scenes, or a folder of them.",
         show_default=False,
     ),
 ]
@@ -96,6 +98,7 @@ def score(
         if path is not None:
             check(path)
             check_writable(path)
+    subject, compared = subject and _scenes(subject), compared and (_scenes(compared[0]), _scenes(compared[1]))
     check_inputs_kept((table, plot), (subject, truth, *(truths or ()), *(compared or ()), settings.data.index))
     result: ScoreResult | Comparison | AnnotatorScores
     with console.stage_progress(quiet) as progress:
@@ -127,6 +130,11 @@ def score(
             console.say(f"wrote {written}")
     if result.problems:
         raise typer.Exit(1)
+
+
+def _scenes(path: Path) -> Path:
+    """The ``scenes.json`` of a video; any other path is returned unchanged."""
+    return existing_result(path) if path.suffix.lower() in VIDEO_ENDINGS else path
 
 
 def _draw(plot: Path, result: ScoreResult | Comparison | AnnotatorScores) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,8 +10,7 @@ from string import Template
 
 from pipelines.datasets.scene_files import read_scene_list, with_video
 from pipelines.errors import BasslError, DatasetError
-from pipelines.files import STDIO, is_file
-from pipelines.outputs.results import check_one_video, find_result, is_video, result_name
+from pipelines.outputs.results import check_one_video, existing_result, find_result, is_video, result_name
 from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.settings import OutputSettings
 from pipelines.video.decoding import check_same_video
@@ -59,7 +57,7 @@ def open_scenes(source: SceneData | Path | str, video: Path | None = None) -> Op
         file, stored = None, source
     else:
         source = Path(source)
-        file = _existing_result(source)
+        file = existing_result(source)
         stored = read_scene_list(file)
         if is_video(source) and video is None:
             if video_at(source, stored.video) is None:
@@ -70,17 +68,6 @@ def open_scenes(source: SceneData | Path | str, video: Path | None = None) -> Op
         check_same_video(video, stored)
     named = Path(result_name(_id(scenes)))
     return OpenedScenes(scenes, video_at(Path(scenes.video.path), scenes.video), file, file or named)
-
-
-def _existing_result(source: Path) -> Path:
-    """The ``scenes.json`` to read. Raises BasslError if there is none."""
-    if is_video(source) and not is_file(source):
-        raise BasslError(f"{source}: no such file")
-    file = find_result(source)
-    if file != STDIO and not os.path.exists(file):  # noqa: PTH110  # a name may be too long
-        command = f"bassl predict {source}" if is_video(source) else f"bassl predict VIDEO -o {file}"
-        raise BasslError(f"{file}: no such file; make it with: {command}")
-    return file
 
 
 def check_several(sources: Sequence[Path], template: str, run: OutputSettings, video: Path | None) -> None:

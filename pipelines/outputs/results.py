@@ -7,10 +7,10 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, VideoError
 from pipelines.files import STDIO, is_file, make_folder
 from pipelines.outputs.exports import FORMATS
-from pipelines.video.inputs import VIDEO_ENDINGS, files_below, find_videos, safe_id, video_ids
+from pipelines.video.inputs import find_videos, safe_id, video_ids
 
 FOLDER = Path("scenes")
 """Of the results of several videos."""
@@ -46,6 +46,17 @@ def find_result(source: Path) -> Path:
 def _find(video: Path, name: str) -> Path:
     places = (Path(), video.parent, FOLDER, video.parent / FOLDER)
     return next((place / name for place in places if is_file(place / name)), Path(name))
+
+
+def existing_result(source: Path) -> Path:
+    """The ``scenes.json`` of a video, or any other file, to read. Raises BasslError if there is none."""
+    if is_video(source) and not is_file(source):
+        raise BasslError(f"{source}: no such file")
+    file = find_result(source)
+    if file != STDIO and not os.path.exists(file):  # noqa: PTH110  # a name may be too long
+        command = f"bassl predict {source}" if is_video(source) else f"bassl predict VIDEO -o {file}"
+        raise BasslError(f"{file}: no such file; make it with: {command}")
+    return file
 
 
 def results_of(sources: Sequence[Path]) -> list[Path]:
@@ -91,12 +102,14 @@ def _sources_in(folder: Path) -> list[Path]:
     """The results in a folder, or its videos; a video that shares its name with another one as its ``scenes.json``."""
     if results := _results_in(folder):
         return results
-    if not any(file.suffix.lower() in VIDEO_ENDINGS for file in files_below(folder)):
-        raise BasslError(f"{folder}: contains no NAME.scenes.json and no videos")
-    sources, videos = [], find_videos(folder)
-    for video, name in zip(videos, map(result_name, video_ids(videos)), strict=True):
-        result = _find(video, name)
-        sources.append(video if name == result_path(video).name else result)
+    try:
+        videos = find_videos(folder)
+    except VideoError as error:
+        raise BasslError(f"{error} and no NAME.scenes.json") from error
+    sources = [
+        video if name == result_path(video).name else _find(video, name)
+        for video, name in zip(videos, map(result_name, video_ids(videos)), strict=True)
+    ]
     if not any(is_file(find_result(source)) for source in sources):
         raise BasslError(f"{folder}: its videos have no NAME.scenes.json; make them with: bassl predict {folder}")
     return sources

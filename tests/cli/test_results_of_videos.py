@@ -1,0 +1,143 @@
+"""Commands that need scenes take the video, its scenes.json, several of them, a folder, or nothing."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests import videos
+from tests.command import Bassl
+from tests.videos import CUTS, FRAMES, scenes_of
+
+COMMANDS = {
+    "export": (["--to", "csv"], "{}.scenes.csv"),
+    "report": ([], "{}.scenes.html"),
+    "save-images": (["-n", "1"], "{}-images/{}-scene-001-001.jpg"),
+    "split": ([], "{}-scenes/{}-scene-001.mp4"),
+}
+"""By command: options, and a file that it writes for a video, with its name."""
+
+
+@pytest.fixture(scope="module")
+def movie(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return videos.write_video(tmp_path_factory.mktemp("results") / "movie.mp4", videos.images(FRAMES, CUTS))
+
+
+@pytest.fixture
+def place(movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with a video and its result, and a folder with a video."""
+    monkeypatch.chdir(tmp_path)
+    Path("videos").mkdir()
+    for copy in (Path("movie.mp4"), Path("videos/other.mp4")):
+        shutil.copy(movie, copy)
+    scenes_of(Path("movie.mp4")).save("movie.scenes.json")
+    return tmp_path
+
+
+@pytest.mark.parametrize("sources", [["movie.mp4"], ["movie.scenes.json"], ["."], []], ids=str)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_takes_the_video_its_result_their_folder_or_nothing(
+    bassl: Bassl, place: Path, command: str, sources: list[str]
+) -> None:
+    options, made = COMMANDS[command]
+    assert bassl(command, *sources, *options, "-q").code == 0
+    assert Path(made.replace("{}", "movie")).is_file()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_takes_a_folder_of_videos_and_one_without_a_result_fails_alone(
+    bassl: Bassl, place: Path, command: str
+) -> None:
+    options, made = COMMANDS[command]
+    run = bassl(command, "videos", *options, "-q")
+    line = "videos: its videos have no NAME.scenes.json; make them with: bassl predict videos"
+    assert (run.code, run.err) == (2, f"bassl: {line}\n")
+    run = bassl(command, "movie.mp4", "videos/other.mp4", *options, "-q")
+    line = "bassl: other.scenes.json: no such file; make it with: bassl predict videos/other.mp4"
+    assert (run.code, [line for line in run.complaints if line.startswith("bassl: ")]) == (1, [line])
+    assert Path(made.replace("{}", "movie")).is_file()
+    Path("scenes").mkdir()
+    scenes_of(Path("videos/other.mp4"), CUTS[:2]).save("scenes/other.scenes.json")
+    assert bassl(command, "videos", *options, "-q").code == 0
+    folder = "scenes/" if command in ("export", "report") else ""
+    assert Path(folder + made.replace("{}", "other")).is_file()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_result_of_another_video_with_the_name_is_not_taken(bassl: Bassl, place: Path, command: str) -> None:
+    Path("movie.scenes.json").unlink()
+    assert bassl("predict", "movie.mp4", "--scenes", 2, "-q").code == 0
+    videos.write_video(Path("videos/movie.mp4"), videos.images(60, (30,)))
+    before = sorted(place.rglob("*"))
+    run = bassl(command, "videos/movie.mp4", *COMMANDS[command][0], "-q")
+    line = (
+        "movie.scenes.json: has the scenes of another video than videos/movie.mp4; run: bassl predict videos/movie.mp4"
+    )
+    assert (run.code, run.err) == (2, f"bassl: {line}\n")
+    assert sorted(place.rglob("*")) == before
+
+
+def test_a_video_that_was_moved_is_used_where_it_is_named(bassl: Bassl, place: Path) -> None:
+    Path("movie.mp4").rename("videos/movie.mp4")
+    assert bassl("export", "videos/movie.mp4", "--to", "otio") == (0, "", "4 scenes; wrote movie.scenes.otio\n")
+    assert (place / "videos/movie.mp4").resolve().as_uri() in Path("movie.scenes.otio").read_text()
+
+
+def test_an_error_of_one_of_several_names_it(bassl: Bassl, place: Path) -> None:
+    shutil.copy("movie.scenes.json", "copy.scenes.json")
+    Path("copy.scenes.json").write_text(Path("copy.scenes.json").read_text().replace("movie.mp4", "gone.mp4"))
+    run = bassl("split", "copy.scenes.json", "movie.mp4", "-q")
+    complaint = next(line for line in run.complaints if line.startswith("bassl: "))
+    assert (run.code, complaint.startswith("bassl: copy.scenes.json: ")) == (1, True)
+    assert "gone.mp4: the video was not found" in complaint
+
+
+@pytest.mark.parametrize("output", ["out/", "made"])
+def test_an_output_that_ends_with_a_slash_or_exists_is_a_folder(bassl: Bassl, place: Path, output: str) -> None:
+    Path("made").mkdir()
+    assert bassl("export", "movie.mp4", "--to", "csv", "-o", output, "-q").code == 0
+    assert bassl("report", "movie.mp4", "-o", output, "-q").code == 0
+    names = ["movie.scenes.csv", "movie.scenes.html"]
+    assert sorted(path.name for path in Path(output).iterdir()) == names
+    assert bassl("predict", "movie.mp4", "-o", output, "--to", "edl", "--report", "-q").code == 0
+    names += ["movie.scenes.edl", "movie.scenes.json"]
+    assert sorted(path.name for path in Path(output).iterdir()) == sorted(names)
+
+
+def test_several_formats_are_written_at_once(bassl: Bassl, place: Path) -> None:
+    said = "4 scenes; wrote movie.scenes.edl, movie.scenes.otio, movie.scenes.youtube.txt"
+    run = bassl("export", "movie.mp4", "--to", "edl,otio,youtube")
+    assert (run.code, run.err.splitlines()[-1]) == (0, said)
+    for path in said.partition("wrote ")[2].split(", "):
+        assert Path(path).stat().st_size > 0
+    assert bassl("export", "movie.mp4", "--to", "edl,csv", "-o", "out", "-q").code == 0
+    assert bassl("predict", "movie.mp4", "--to", "edl,csv", "-o", "new/", "-q").code == 0
+    assert bassl("predict", "videos", "--to", "edl,csv", "-o", "all", "-q").code == 0
+    for file in ("out/movie.scenes.", "new/movie.scenes.", "all/other.scenes."):
+        assert Path(f"{file}edl").is_file()
+        assert Path(f"{file}csv").is_file()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["export", "movie.mp4", "--to", "edl,csv", "-o", "cut.edl"],
+        ["predict", "movie.mp4", "--to", "edl,csv", "-o", "cut.edl"],
+        ["predict", "movie.mp4", "--to", "edl,csv", "-o", "-"],
+    ],
+)
+def test_several_formats_in_one_file_are_refused(bassl: Bassl, place: Path, arguments: list[str]) -> None:
+    before = sorted(place.rglob("*"))
+    run = bassl(*arguments)
+    assert (run.code, "name a folder" in run.err) == (2, True)
+    assert sorted(place.rglob("*")) == before
+
+
+def test_score_takes_a_video_with_a_result(bassl: Bassl, place: Path) -> None:
+    shutil.copy("movie.scenes.json", "truth.json")
+    assert bassl("score", "movie.mp4", "truth.json").code == 0
+    run = bassl("score", "movie.mp4", "truth.json", "--table", "movie.scenes.json")
+    assert (run.code, "is an input of this command" in run.err) == (2, True)
+    assert "make it with: bassl predict videos/other.mp4" in bassl("score", "videos/other.mp4", "truth.json").err

@@ -1,0 +1,120 @@
+"""Which results the arguments of a command name, and the names of what belongs to a result."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pipelines.errors import BasslError
+from pipelines.outputs.results import beside, existing_result, find_result, make_output_folder, results_of
+
+
+def put(*files: str) -> None:
+    for file in files:
+        Path(file).parent.mkdir(parents=True, exist_ok=True)
+        Path(file).touch()
+
+
+@pytest.fixture(autouse=True)
+def in_empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("files", "result"),
+    [
+        (["movie.scenes.json", "videos/movie.scenes.json", "scenes/movie.scenes.json"], "movie.scenes.json"),
+        (["videos/movie.scenes.json", "scenes/movie.scenes.json"], "videos/movie.scenes.json"),
+        (["scenes/movie.scenes.json"], "scenes/movie.scenes.json"),
+        (["videos/scenes/movie.scenes.json"], "videos/scenes/movie.scenes.json"),
+        ([], "movie.scenes.json"),
+    ],
+    ids=[
+        "working folder",
+        "beside the video",
+        "of several videos",
+        "there beside the video",
+        "none: where predict writes",
+    ],
+)
+def test_the_result_of_a_video_is_found_where_predict_writes_it(files: list[str], result: str) -> None:
+    put(*files)
+    assert find_result(Path("videos/movie.mp4")) == Path(result)
+
+
+def test_a_result_has_the_id_of_its_video_as_its_name() -> None:
+    assert find_result(Path("My movie (1).mp4")) == Path("My_movie_1.scenes.json")
+    assert beside(Path("out/My_movie_1.scenes.json"), ".html") == Path("out/My_movie_1.scenes.html")
+    assert beside(Path("-"), ".edl") == Path("scenes.edl")
+
+
+@pytest.mark.parametrize(
+    ("files", "sources", "results"),
+    [
+        (["a.scenes.json", "a.mp4"], [], ["a.scenes.json"]),
+        (["scenes.json"], [], ["scenes.json"]),
+        (["scenes/a.scenes.json"], [], ["scenes/a.scenes.json"]),
+        (["out/a.scenes.json", "out/b.scenes.json", "out/a.mp4"], ["out"], ["out/a.scenes.json", "out/b.scenes.json"]),
+        (["out/a.scenes.json", "out/a.scenes.guides.json", "out/old.json"], ["out"], ["out/a.scenes.json"]),
+        (["out/scenes/a.scenes.json", "out/a.mp4"], ["out"], ["out/scenes/a.scenes.json"]),
+        (["videos/a.mp4", "videos/b.mkv", "scenes/a.scenes.json"], ["videos"], ["videos/a.mp4", "videos/b.mkv"]),
+        (
+            ["videos/x/a.mp4", "videos/y/a.mp4", "scenes/x_a.scenes.json"],
+            ["videos"],
+            ["scenes/x_a.scenes.json", "y_a.scenes.json"],
+        ),
+        (["a.scenes.json"], ["a.mp4", "./a.scenes.json", "b.mp4", "-"], ["a.mp4", "b.mp4", "-"]),
+        (["old.json"], ["old.json"], ["old.json"]),
+        ([], ["b.json", "b.guides.json", "b.activitynet.json", "b.other.json"], ["b.json", "b.other.json"]),
+    ],
+    ids=[
+        "the only one", "the only one, of another name", "the only one of several videos", "a folder",
+        "a folder with exports and other JSON", "a folder with a folder of results", "a folder of videos",
+        "a folder of videos that share a name", "each once", "any file", "exports that the shell named",
+    ],
+)  # fmt: skip
+def test_arguments_name_results(files: list[str], sources: list[str], results: list[str]) -> None:
+    put(*files)
+    assert results_of([Path(source) for source in sources]) == [Path(result) for result in results]
+
+
+@pytest.mark.parametrize(
+    ("files", "sources", "line"),
+    [
+        ([], [], "no scenes.json in this folder; name a video or a scenes.json, or run: bassl predict VIDEO"),
+        (["a.scenes.json", "b.scenes.json"], [], "there are 2 results; .*: a.scenes.json, b.scenes.json"),
+        ([f"{i}.scenes.json" for i in range(9)], [], "there are 9 results; .*4.scenes.json and 4 more"),
+        (["out/a.csv"], ["out"], "out: contains no videos and no NAME.scenes.json"),
+        (["videos/a.mp4"], ["videos"], "videos: its videos have no NAME.scenes.json; .*: bassl predict videos"),
+    ],
+    ids=["none", "two", "many", "a folder without", "a folder of videos without"],
+)
+def test_without_one_result_a_line_says_what_to_name_or_run(files: list[str], sources: list[str], line: str) -> None:
+    put(*files)
+    with pytest.raises(BasslError, match=rf"^{line}$"):
+        results_of([Path(source) for source in sources])
+
+
+@pytest.mark.parametrize(
+    ("source", "line"),
+    [
+        ("videos/a.mp4", "a.scenes.json: no such file; make it with: bassl predict videos/a.mp4"),
+        ("a.json", "a.json: no such file; make it with: bassl predict VIDEO -o a.json"),
+        ("gone.mp4", "gone.mp4: no such file"),
+        ("x" * 300 + ".mp4", "x" * 300 + ".mp4: no such file"),
+    ],
+)
+def test_a_missing_result_is_named_with_the_command_that_makes_it(source: str, line: str) -> None:
+    put("videos/a.mp4")
+    with pytest.raises(BasslError, match=rf"^{line}$"):
+        existing_result(Path(source))
+
+
+def test_files_of_several_results_need_different_names_in_one_folder() -> None:
+    sources = [Path("a/x.scenes.json"), Path("b/X.scenes.json")]
+    with pytest.raises(BasslError, match=r"b/X\.scenes\.json and a/x\.scenes\.json: have the same name"):
+        make_output_folder(sources, Path("out"))
+    assert not Path("out").exists()
+    make_output_folder([*sources[:1], Path("y.mp4")], Path("out/deep"))
+    assert Path("out/deep").is_dir()
