@@ -70,6 +70,7 @@ from pipelines.stages.import_checkpoint import (
     export_checkpoint as export_checkpoint,
     import_checkpoint as import_checkpoint,
 )
+from pipelines.stages.learn import learn as learn
 from pipelines.stages.list_models import ListedModel as ListedModel, list_models as list_models
 from pipelines.stages.predict import (
     PredictSettings as PredictSettings,
@@ -105,6 +106,8 @@ from pipelines.stages.settings import (
     Clip as Clip,
     ExportSettings as ExportSettings,
     ImageSettings as ImageSettings,
+    LearnResult as LearnResult,
+    LearnSettings as LearnSettings,
     RegroupSettings as RegroupSettings,
     ReportSettings as ReportSettings,
     SoundSettings as SoundSettings,

@@ -28,14 +28,15 @@ def check_replaceable(
         raise StoreError(f"{error}; {remedy}") from error
     if "threshold" not in existing.settings:
         raise StoreError(f"{path}: was not made by `bassl predict`; {remedy}")
-    if _is_corrected(existing, names):
+    if is_corrected(existing, names):
         raise StoreError(f"{path}: was corrected by hand (`bassl report` makes its page); {remedy}")
     if not is_same(existing.video):
         raise StoreError(f"{path}: contains the scenes of another video, not of {video}; {remedy}")
 
 
-def _is_corrected(existing: SceneData, names: Collection[str]) -> bool:
-    """Whether scenes were named by hand, or do not follow from the scores, as after an edit of the file."""
+def is_corrected(existing: SceneData, names: Collection[str] = ()) -> bool:
+    """Whether scenes were named by hand, except by ``names``, or do not follow from the scores, as after an edit of the
+    file."""
     from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
 
     if existing.settings.get("edited_by_hand") is True:

@@ -23,7 +23,7 @@ class ListedModel:
     """A model, or a file that should be one."""
 
     path: Path  # run folder or file, for ``bassl predict --model`` or ``bassl finetune --init``
-    stage: Literal["built-in", "pre-trained", "fine-tuned", "imported", "unfinished", "damaged"]
+    stage: Literal["built-in", "pre-trained", "fine-tuned", "learned", "imported", "unfinished", "damaged"]
     method: str = ""  # the contextual relation network of a model that scores videos; how another one was pre-trained
     encoder: str = ""  # whose features it reads; ``any encoder`` for some relational models
     data: str = ""  # what it was trained on, in a line
@@ -94,6 +94,8 @@ def _run(path: Path) -> ListedModel:
 
 def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
     training = settings["training"]
+    if training.get("stage") == "learn":
+        return _learned(path, settings["crn"], training)
     measured = next((name for name in ("test", "validation") if training.get(name)), "")
     listed = ListedModel(
         path,
@@ -122,6 +124,21 @@ def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
         scored_on += ", which chose the epoch"
     return replace(
         listed, data=data, trained=trained, scores=means, deviations=deviations, scored_on=scored_on if means else ""
+    )
+
+
+def _learned(path: Path, crn: str, training: Mapping[str, Any]) -> ListedModel:
+    """A model of one's own that `bassl learn` wrote."""
+    source, measured = training["learned_from"], training["measured"]
+    return ListedModel(
+        path,
+        "learned",
+        method=crn,
+        encoder="any encoder",
+        data=f"{count(source['videos'], 'video')}, {count(source['shots'], 'shot')} corrected by hand",
+        trained="built-in weights" if training["strength"] is None else "pulled to the built-in weights",
+        scores=_numbers({name: measured[name] for name in ("ap", "f1") if measured}),
+        scored_on="each video left out in turn" if measured else "",
     )
 
 

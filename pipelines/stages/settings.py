@@ -3,6 +3,7 @@ them, and the stages import NumPy, PyAV and Jinja."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -12,6 +13,7 @@ from pipelines.files import STDIO
 from pipelines.options import Seconds, Settings, check_at_least, nested
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.names import check_template
+from pipelines.progress import VideoResult
 from pipelines.settings import ONLY_TRAINING, Grouping, Indexed, Listed, Matching, OutputSettings, Parallel, RunSettings
 
 
@@ -68,6 +70,35 @@ class ReportSettings(Settings):
     matching: Matching = nested(Matching(), without=("within", "annotator", "doubtful"))
     keyframes: Path = Path("data/keyframes")
     """Folder of keyframe stores, from which images are taken if it has the video; else they are read from the video."""
+
+
+@dataclass(frozen=True)
+class LearnSettings(Settings):
+    """Where a model of one's own is written."""
+
+    output: Path = Path("my.safetensors")
+    """Model file to write."""
+    overwrite: bool = False
+    """Replace an existing model file."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.output.suffix.lower() != ".safetensors":
+            raise ValueError(f"{self.output}: the name of a model file ends in .safetensors")
+
+
+@dataclass(frozen=True)
+class LearnResult:
+    """A model that learned from one's own videos."""
+
+    output: Path
+    videos: tuple[VideoResult, ...]  # in the order of the sources; those that failed have the reason
+    scene_ends: int  # in the videos that it learned from
+    strength: float | None  # number of scene ends that the built-in weights count as; None: they stay as they are
+    adapted: bool  # whether it finds another number of scene ends than the built-in model
+    # between 0 and 1, on each video left out in turn: `ap`, the mean over videos, and `f1`, over the shots of all
+    # videos; `ap_before` and `f1_before` of the built-in model; empty for one video
+    measured: Mapping[str, float]
 
 
 Preset = Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"]

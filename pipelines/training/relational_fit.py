@@ -1,19 +1,35 @@
-"""The linear model on the evidence at cuts, fitted to labeled videos, with or without a model to stay close to."""
+"""The linear model on the evidence at cuts: fitted to labeled videos; and a model of one's own.
+
+A model of one's own starts from another model, the built-in one, and is pulled towards it: a few videos are too few for
+some two hundred weights. The penalty is `strength` divided by the number of scene ends, so that a strength means the
+same for any number of videos: about the number of scene ends that the weights of the first model count as.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.evaluation.metrics import average_precision
+from pipelines.models.calibration import Calibration, best_f1_threshold
 from pipelines.models.cut_evidence import token_width
 from pipelines.models.networks import RelationalSettings
-from pipelines.models.relational import LinearModel
+from pipelines.models.relational import LinearModel, relational_logits
 
+Logits = list[NDArray[np.float64]]
+"""One (N,) array per video."""
 STEPS = 100
 """Limit on Newton steps; about six are needed, and more from a model that is certain of wrong labels."""
+STRENGTHS = (400.0, 200.0, 100.0)
+"""Strengths to choose from. Weaker ones gained nothing more on videos of one series, and lost on mixed videos."""
+STRENGTH_OF_ONE = 200.0  # for one video, without which there is nothing to learn from
+OPERATING_POINT_ENDS = 100.0  # number of scene ends that the first operating point counts as
+FOLDS = 10
+"""Up to so many videos are left out one at a time; of more, a tenth at a time."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,15 +37,20 @@ class LabelledTokens:
     """The evidence of one video, and its labels."""
 
     tokens: NDArray[np.float32]  # (N, F), see `relational.shot_tokens`
-    scene_end: NDArray[np.uint8]  # (N,) 1 at the last shot of a scene; the last shot is not used
+    scene_end: NDArray[np.uint8]  # (N,) 1 at the last shot of a scene; 0 at the last shot of the video
 
 
-def fit_linear_model(videos: Sequence[LabelledTokens], penalty: float, start: LinearModel | None = None) -> LinearModel:
+def fit_linear_models(
+    videos: Sequence[LabelledTokens], penalties: Sequence[float], start: LinearModel | None = None
+) -> list[LinearModel]:
     """Logistic regression on videos, with balanced classes and a penalty on the squared weights, for evidence of
     standard deviation 1 and a loss that is a mean over shots; the optimum is exact (Newton's method).
 
-    ``start``: a model whose weights are penalized for their distance from it, instead of from zero. The constant is
-    free. Raises ValueError: no video, or labels of one class only.
+    Args:
+        penalties: one model is fitted for each, each beginning with the one before.
+        start: a model whose weights are penalized for their distance from it, instead of from zero. The constant is
+            free.
+    Raises ValueError: no video, or labels of one class only.
     """
     # The last shot of a video has no cut after it, and so no evidence.
     x = np.concatenate([np.zeros((0, token_width() - 1)), *(video.tokens[:-1, :-1] for video in videos)])
@@ -44,27 +65,140 @@ def fit_linear_model(videos: Sequence[LabelledTokens], penalty: float, start: Li
     if start is not None:
         slopes = start.weight[:-1].astype(np.float64)
         center = np.append(slopes * deviation, start.bias + slopes @ mean)
-    pull = np.append(np.full(x.shape[1] - 1, penalty), 0.0)
 
-    def loss(weights: NDArray[np.float64]) -> float:
-        logits = x @ weights
-        return float(
-            shot_weights @ np.logaddexp(0, np.where(y == 1, -logits, logits)) + pull @ (weights - center) ** 2 / 2
-        )
-
+    models = []
     weights = center.copy()
-    for _ in range(STEPS):
-        p = (1 + np.tanh(x @ weights / 2)) / 2
-        gradient = x.T @ (shot_weights * (p - y)) + pull * (weights - center)
-        curvature = x.T @ (x * (shot_weights * p * (1 - p))[:, None]) + np.diag(pull)
-        step = np.linalg.solve(curvature, gradient)
-        if np.abs(step).max() < 1e-8:
-            break
-        before = loss(weights)
-        while loss(weights - step) > before and np.abs(step).max() > 1e-8:
-            step /= 2
-        weights -= step
-    slopes = weights[:-1] / deviation
-    # The padding mask has no weight.
-    shape = RelationalSettings() if start is None else start.settings
-    return LinearModel(np.append(slopes, 0).astype(np.float32), float(np.float32(weights[-1] - slopes @ mean)), shape)
+    for penalty in penalties:
+        pull = np.append(np.full(x.shape[1] - 1, penalty), 0.0)
+
+        def loss(weights: NDArray[np.float64], pull: NDArray[np.float64] = pull) -> float:
+            errors = np.logaddexp(0, np.where(y == 1, -1, 1) * (x @ weights))
+            return float(shot_weights @ errors + pull @ (weights - center) ** 2 / 2)
+
+        for _ in range(STEPS):
+            p = (1 + np.tanh(x @ weights / 2)) / 2
+            gradient = x.T @ (shot_weights * (p - y)) + pull * (weights - center)
+            curvature = x.T @ (x * (shot_weights * p * (1 - p))[:, None]) + np.diag(pull)
+            step = np.linalg.solve(curvature, gradient)
+            if np.abs(step).max() < 1e-8:
+                break
+            before = loss(weights)
+            while loss(weights - step) > before and np.abs(step).max() > 1e-8:
+                step /= 2
+            weights = weights - step
+        slopes = weights[:-1] / deviation
+        models.append(
+            LinearModel(
+                np.append(slopes, 0).astype(np.float32),  # the padding mask has no weight
+                float(np.float32(weights[-1] - slopes @ mean)),
+                RelationalSettings() if start is None else start.settings,
+            )
+        )
+    return models
+
+
+# --- a model of one's own ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class OwnModel:
+    """A model that learned from one's own videos."""
+
+    network: LinearModel
+    calibration: Calibration
+    strength: float | None  # of the pull; None: the weights of the first model
+    adapted: bool  # whether it finds another number of scene ends than the first model
+    # Between 0 and 1, on each video, of a model that learned in the same way without it: `ap`, the mean over videos;
+    # `f1`, at the operating point, over the shots of all videos. `ap_before` and `f1_before`: of the first model. Empty
+    # for one video.
+    measured: Mapping[str, float]
+
+
+def learn_own_model(
+    videos: Sequence[LabelledTokens],
+    start: LinearModel,
+    calibration: Calibration,
+) -> OwnModel:
+    """Learn from videos, each with a scene end and another shot. Strength and operating point are chosen by leaving
+    videos out: the strength of the best AP, averaged over videos, or none if the AP of ``start`` is as good; then the
+    operating point of the better F1, as many scene ends as ``start`` finds or the number adapted to the videos. For one
+    video the strength is fixed, and the operating point is adapted.
+    """
+    before = [relational_logits(start, video.tokens) for video in videos]
+    labels = [video.scene_end for video in videos]
+    if len(videos) == 1:
+        (network,) = _pulled(videos, (STRENGTH_OF_ONE,), start)
+        offset = operating_point(before, [relational_logits(network, videos[0].tokens)], labels, calibration.offset)
+        return OwnModel(network, Calibration(calibration.slope, offset), STRENGTH_OF_ONE, True, {})
+
+    folds = min(FOLDS, len(videos))
+    blind: dict[float, Logits] = {strength: list(before) for strength in STRENGTHS}
+    for fold in range(folds):
+        rest = [video for i, video in enumerate(videos) if i % folds != fold]
+        for strength, model in zip(STRENGTHS, _pulled(rest, STRENGTHS, start), strict=True):
+            for i in range(fold, len(videos), folds):
+                blind[strength][i] = relational_logits(model, videos[i].tokens)
+    best = max(STRENGTHS, key=lambda strength: _mean_ap(blind[strength], labels))  # the strongest of equal ones
+    learned = _mean_ap(blind[best], labels) > _mean_ap(before, labels)
+    after = blind[best] if learned else before
+    network = _pulled(videos, (best,), start)[0] if learned else start
+
+    f1 = {adapted: _blind_f1(before, after, labels, calibration.offset, adapted) for adapted in (False, True)}
+    adapted = f1[True] > f1[False]
+    offset = operating_point(before, after, labels, calibration.offset, adapted)
+    return OwnModel(
+        network,
+        Calibration(calibration.slope, offset),
+        best if learned else None,
+        adapted,
+        {
+            "ap": _mean_ap(after, labels),
+            "f1": f1[adapted],
+            "ap_before": _mean_ap(before, labels),
+            "f1_before": _f1([logits >= calibration.offset for logits in before], labels),
+        },
+    )
+
+
+def operating_point(
+    before: Logits, after: Logits, labels: Sequence[NDArray[np.uint8]], offset: float, adapted: bool = True
+) -> float:
+    """The threshold for the logits ``after`` of a model of one's own that finds as many scene ends as a threshold for
+    the logits ``before`` of the first model: its own ``offset``, or if ``adapted`` the mean of it and of the threshold
+    of best F1, weighted by numbers of scene ends (`OPERATING_POINT_ENDS`)."""
+    first, second = np.concatenate(before), np.concatenate(after)
+    if adapted:
+        ends = sum(int(one.sum()) for one in labels)
+        best = best_f1_threshold(first, np.concatenate(labels))
+        offset = (ends * best + OPERATING_POINT_ENDS * offset) / (ends + OPERATING_POINT_ENDS)
+    if np.array_equal(first, second):
+        return float(offset)
+    ranked = np.sort(second)[::-1]
+    number = min(max(int((first >= offset).sum()), 1), len(ranked) - 1)
+    return float(ranked[number - 1 : number + 1].mean())
+
+
+def _pulled(videos: Sequence[LabelledTokens], strengths: Sequence[float], start: LinearModel) -> list[LinearModel]:
+    ends = sum(int(video.scene_end.sum()) for video in videos)
+    return fit_linear_models(videos, [strength / ends for strength in strengths], start)
+
+
+def _mean_ap(logits: Logits, labels: Sequence[NDArray[np.uint8]]) -> float:
+    return math.fsum(average_precision(y, one) for y, one in zip(labels, logits, strict=True)) / len(labels)
+
+
+def _blind_f1(
+    before: Logits, after: Logits, labels: Sequence[NDArray[np.uint8]], offset: float, adapted: bool
+) -> float:
+    """F1 with an operating point for each video that was chosen on the others."""
+    decided = []
+    for i, logits in enumerate(after):
+        others = [j for j in range(len(labels)) if j != i]
+        first, second = [before[j] for j in others], [after[j] for j in others]
+        decided.append(logits >= operating_point(first, second, [labels[j] for j in others], offset, adapted))
+    return _f1(decided, labels)
+
+
+def _f1(decided: Sequence[NDArray[np.bool_]], labels: Sequence[NDArray[np.uint8]]) -> float:
+    hits = sum(int(y[d].sum()) for d, y in zip(decided, labels, strict=True))
+    return 2 * hits / sum(int(d.sum()) + int(y.sum()) for d, y in zip(decided, labels, strict=True))

@@ -17,7 +17,7 @@ from pipelines.evaluation.metrics import average_precision
 from pipelines.files import write_atomically
 from pipelines.models.calibration import Calibration, fit_calibration
 from pipelines.models.relational import LinearModel, relational_logits, shot_tokens
-from pipelines.training.relational_fit import LabelledTokens, fit_linear_model
+from pipelines.training.relational_fit import LabelledTokens, fit_linear_models
 from pipelines.training.relational_videos import LabelledVideo
 from recipes.default_model.perturbations import PERTURBATIONS, Perturbation
 
@@ -137,7 +137,8 @@ def fit(forms: Sequence[Form], penalty: float) -> LinearModel:
     """Fit the model to videos and their parts, not calibrated; `penalty`: see `PENALTIES`. Raises ValueError: no video,
     or labels of one class only."""
     everything = [each for form in forms for each in (form, *form.parts)]
-    return fit_linear_model([LabelledTokens(form.tokens, form.video.scene_end) for form in everything], penalty)
+    videos = [LabelledTokens(form.tokens, form.video.scene_end) for form in everything]
+    return fit_linear_models(videos, (penalty,))[0]
 
 
 def folds(count: int, number: int) -> list[list[int]]:

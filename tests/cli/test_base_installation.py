@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.datasets.synthetic import SyntheticVideo
 from tests.running import HOME
 
 ABSENT = ("matplotlib", "pandas", "scipy", "sklearn", "tensorboard", "timm", "torch", "torchvision", "tslearn", "dask",
@@ -58,6 +59,16 @@ def test_predict_report_export_split_encode_and_score_work_without_pytorch(video
     ):
         run = bassl(tmp_path, *command)
         assert run.returncode == 0, (command, run.stderr)
+
+
+def test_learn_works_without_pytorch(synthetic_video: tuple[Path, SyntheticVideo], tmp_path: Path) -> None:
+    (tmp_path / "absent.scenes.json").write_text("{}")
+    run = bassl(tmp_path, "learn", str(synthetic_video[0]), "absent.scenes.json", "-o", "own.safetensors")
+    assert run.returncode == 1
+    assert "learned from 1 video with 5 scene ends" in run.stderr
+    assert "1 done, 0 kept, 1 failed; wrote own.safetensors" in run.stderr
+    run = bassl(tmp_path, "predict", str(synthetic_video[0]), "--model", "own.safetensors", "--json")
+    assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ COMMANDS = {
     "figure": "figure boundaries a.svg b.json -o a.svg",
     "report the truth": "report a.json --truth truth.html -o truth.html",
     "export": "export own.json -o video.csv --video video.csv",
+    "learn": "learn a.json old.safetensors -o old.safetensors --overwrite",
     "regroup": "regroup a.json -o a.json",
     "storyboard": "predict video.mp4 --storyboard video.mp4",
     "page of another video": "predict video.mp4 video.scenes.html -o . --report",
@@ -36,7 +37,15 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("inputs")
     for name in ("a.json", "b.json", "a.svg"):
         scene_list([30, 31, 29], [1, 2], path="video.mp4").save(folder / name)
-    for name in ("truth/t.csv", "truth.html", "index.csv", "old.ckpt", "video.html", "video.scenes.html"):
+    for name in (
+        "truth/t.csv",
+        "truth.html",
+        "index.csv",
+        "old.ckpt",
+        "old.safetensors",
+        "video.html",
+        "video.scenes.html",
+    ):
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_text("start,end\n0,1.2\n1.2,3.6\n")
     videos.scenes_of(videos.write_video(folder / "video.mp4", videos.images(20)), ()).save(folder / "own.json")

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
+from sklearn.metrics import average_precision_score, f1_score
 
+from pipelines.models.calibration import Calibration, best_f1_threshold
 from pipelines.models.cut_evidence import token_width
 from pipelines.models.networks import RelationalSettings
-from pipelines.models.relational import LinearModel
-from pipelines.training.relational_fit import LabelledTokens, fit_linear_model
+from pipelines.models.relational import LinearModel, relational_logits
+from pipelines.training.relational_fit import (
+    STRENGTH_OF_ONE,
+    STRENGTHS,
+    LabelledTokens,
+    fit_linear_models,
+    learn_own_model,
+    operating_point,
+)
 
 F = token_width()
 
@@ -50,8 +61,85 @@ def test_the_fit_is_the_optimum_that_scipy_finds(penalty: float, start: LinearMo
     best = minimize(
         loss, np.zeros(F), jac=True, method="L-BFGS-B", options={"maxiter": 5000, "ftol": 1e-15, "gtol": 1e-9}
     )
-    model = fit_linear_model(videos, penalty, start)
+    model = fit_linear_models(videos, (3.0, penalty), start)[1]
     fitted = np.append(model.weight[:-1].astype(np.float64), model.bias)
     assert loss(fitted)[0] == pytest.approx(best.fun, abs=1e-7)
     np.testing.assert_allclose(fitted, best.x, atol=1e-3)
     assert np.abs(loss(fitted)[1]).max() < 1e-5
+
+
+START, CALIBRATION = random_model(3), Calibration(slope=0.8, offset=1.0)
+
+
+def shifted(model: LinearModel, seed: int, share: float) -> LinearModel:
+    """A model between this one and a random one."""
+    other = random_model(seed).weight
+    return replace(model, weight=((1 - share) * model.weight + share * other).astype(np.float32))
+
+
+def test_videos_that_the_first_model_does_not_fit_are_learned() -> None:
+    own = learn_own_model([video_of(shifted(START, 5, 0.5), seed, 300) for seed in range(8)], START, CALIBRATION)
+    assert own.strength in STRENGTHS
+    assert own.measured["ap"] > own.measured["ap_before"] + 0.05
+    assert own.measured["f1"] > own.measured["f1_before"]
+    unseen = [video_of(shifted(START, 5, 0.5), seed, 300) for seed in range(100, 105)]
+
+    def ap(model: LinearModel) -> float:
+        scores = [relational_logits(model, video.tokens) for video in unseen]
+        return float(average_precision_score(np.concatenate([v.scene_end for v in unseen]), np.concatenate(scores)))
+
+    assert ap(own.network) > ap(START) + 0.05
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("noise", [0.5, 50.0])
+def test_no_model_is_worse_than_the_first_one_on_the_videos_left_out(seed: int, noise: float) -> None:
+    videos = [video_of(START, 10 * seed + i, 40 + 20 * i, noise) for i in range(2 + seed % 3)]
+    own = learn_own_model(videos, START, CALIBRATION)
+    assert own.measured["ap"] >= own.measured["ap_before"]
+    if own.strength is None:
+        assert own.network is START
+        assert own.measured["f1"] >= own.measured["f1_before"]
+        assert own.adapted or own.calibration == CALIBRATION
+
+
+def test_the_measures_are_those_of_models_that_learned_without_the_video() -> None:
+    videos = [video_of(shifted(START, 5, 0.5), seed, 200) for seed in range(4)]
+    own = learn_own_model(videos, START, CALIBRATION)
+    assert own.strength is not None
+    precisions = []
+    for left_out in videos:
+        rest = [video for video in videos if video is not left_out]
+        ends = sum(int(video.scene_end.sum()) for video in rest)
+        (model,) = fit_linear_models(rest, [own.strength / ends], START)
+        precisions.append(average_precision_score(left_out.scene_end, relational_logits(model, left_out.tokens)))
+    assert own.measured["ap"] == pytest.approx(np.mean(precisions))
+    before = [average_precision_score(video.scene_end, relational_logits(START, video.tokens)) for video in videos]
+    assert own.measured["ap_before"] == pytest.approx(np.mean(before))
+    wrong = [relational_logits(START, video.tokens) >= CALIBRATION.offset for video in videos]
+    pooled = f1_score(np.concatenate([video.scene_end for video in videos]), np.concatenate(wrong))
+    assert own.measured["f1_before"] == pytest.approx(pooled)
+
+
+def test_the_operating_point_finds_as_many_scene_ends_as_before_or_moves_towards_the_labels() -> None:
+    videos = [video_of(START, seed, 200) for seed in range(3)]
+    labels = [video.scene_end for video in videos]
+    before = [relational_logits(START, video.tokens) for video in videos]
+    after = [3 * logits + 7 for logits in before]
+    same = operating_point(before, after, labels, CALIBRATION.offset, adapted=False)
+    assert sum(int((one >= same).sum()) for one in after) == sum(int((one >= 1.0).sum()) for one in before)
+    assert operating_point(before, before, labels, CALIBRATION.offset, adapted=False) == CALIBRATION.offset
+    ends, best = (
+        sum(int(one.sum()) for one in labels),
+        best_f1_threshold(np.concatenate(before), np.concatenate(labels)),
+    )
+    mean = (ends * best + 100 * CALIBRATION.offset) / (ends + 100)
+    assert operating_point(before, before, labels, CALIBRATION.offset) == pytest.approx(mean)
+
+
+def test_the_weights_of_one_video_stay_close_to_those_of_the_first_model() -> None:
+    video = video_of(random_model(7), 1)
+    own = learn_own_model([video], START, CALIBRATION)
+    (expected,) = fit_linear_models([video], [STRENGTH_OF_ONE / int(video.scene_end.sum())], START)
+    np.testing.assert_array_equal(own.network.weight, expected.weight)
+    assert (own.measured, own.adapted) == ({}, True)

@@ -74,9 +74,9 @@ class SceneModel:
             if on_shot is not None:
                 on_shot(shot)
 
-        reader_settings = replace(_reader_settings(self._opened, settings.reading), threads=self._cores)
+        how = replace(reader_settings(self._opened, settings.reading), threads=self._cores)
         # The video is read in a process of its own, from now on, while this one imports and loads what it needs.
-        with VideoProcess(video, reader_settings, lambda done, total: report("reading", done, total)) as reading:
+        with VideoProcess(video, how, lambda done, total: report("reading", done, total)) as reading:
             from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
             from pipelines.outputs.notebook import thumbnail  # start-up time: OpenCV
 
@@ -104,7 +104,7 @@ class SceneModel:
         return {
             "bassl": __version__,
             **{name: str(value) if isinstance(value, Path) else value for name, value in values.items()},
-            "detector": None if reading["shots"] else _reader_settings(self._opened, settings.reading).detector,
+            "detector": None if reading["shots"] else reader_settings(self._opened, settings.reading).detector,
             "encoder": encoder.name,
             "encoder_id": encoder.id,
             "model_id": self._opened.digest,
@@ -120,7 +120,7 @@ class SceneModel:
         return load(self._opened, self.settings)
 
 
-def _reader_settings(opened: OpenedModel, reading: Reading) -> ReaderSettings:
+def reader_settings(opened: OpenedModel, reading: Reading) -> ReaderSettings:
     """How videos are read: like the keyframes that the model was trained on, unless the settings differ. Raises
     StoreError, one line, for a header without these facts."""
     facts, keyframes = opened.header.get("pictures", {}), opened.header.get("keyframes")

@@ -44,8 +44,23 @@ class LoadedModel:
         on_shot: Callable[[KeyframedShot], None],
         report: ReportProgress,
     ) -> tuple[tuple[Shot, ...], list[str]]:
-        """Encode the shots of a video as they are read, in several threads, or in one on a GPU, and score them; also
-        warnings about its sound."""
+        """Encode the shots of a video as they are read, and score them; also warnings about its sound."""
+        shots, content, colour = self.encoded_shots(reading, threads, on_shot)
+        report("scoring", 0.0, None)  # the process that reads ends meanwhile
+        warnings: list[str] = []
+        if self.model.sound:
+            from pipelines.models.sound import add_sound  # start-up time: PyAV, which few models need here
+
+            content, warnings = add_sound(content, video, np.array([(shot.start, shot.end) for shot in shots]))
+        durations = np.array([shot.end - shot.start for shot in shots])
+        scores = self.model.score(content, durations, colour)
+        return tuple(replace(shot, score=float(score)) for shot, score in zip(shots, scores, strict=True)), warnings
+
+    def encoded_shots(
+        self, reading: Iterable[KeyframedShot], threads: int, on_shot: Callable[[KeyframedShot], None]
+    ) -> tuple[list[Shot], NDArray[np.float32], NDArray[np.float32]]:
+        """Encode shots as they are read, in several threads, or in one on a GPU: the shots without scores, their
+        features (N, D_e) and their hue histograms (N, HUES)."""
         shots: list[Shot] = []
         features: list[NDArray[np.float32]] = []
         colour: list[NDArray[np.float32]] = []
@@ -59,16 +74,7 @@ class LoadedModel:
                     frames = (shot.start_frame, shot.end_frame)
                     shots.append(Shot(len(shots), *frames, shot.start, shot.end, math.nan, shot.transition))
                     on_shot(shot)
-        report("scoring", 0.0, None)  # the process that reads ends meanwhile
-        content = np.concatenate(features)
-        warnings: list[str] = []
-        if self.model.sound:
-            from pipelines.models.sound import add_sound  # start-up time: PyAV, which few models need here
-
-            content, warnings = add_sound(content, video, np.array([(shot.start, shot.end) for shot in shots]))
-        durations = np.array([shot.end - shot.start for shot in shots])
-        scores = self.model.score(content, durations, np.concatenate(colour))
-        return tuple(replace(shot, score=float(score)) for shot, score in zip(shots, scores, strict=True)), warnings
+        return shots, np.concatenate(features), np.concatenate(colour)
 
     def _keyframes(self, shots: Sequence[KeyframedShot]) -> Iterator[Sequence[NDArray[np.uint8]]]:
         """The keyframes of shots, through the JPEG that the model's own stores keep of each."""

@@ -1,0 +1,55 @@
+"""``bassl learn``: a model of one's own, from videos whose scenes were corrected by hand."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+from bassl_cli import console
+from bassl_cli.options import Results, with_settings
+from pipelines.outputs.tables import percent
+from pipelines.stages.settings import LearnResult, LearnSettings
+
+
+@with_settings()
+def learn(
+    settings: LearnSettings,
+    sources: Results = [],  # noqa: B006
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
+) -> None:
+    """Learn from videos whose scenes were corrected, and write a model for predict.
+
+    Correct all scenes of three videos or more of one kind, such as episodes of a series; all of them count as right.
+
+    Examples: bassl learn videos/, then bassl predict new.mp4 --model my.safetensors
+    """
+    from pipelines.stages.learn import learn as stage  # start-up time: NumPy
+
+    with console.videos_progress(quiet) as (start, progress):
+        result = stage(sources, settings, progress, start)
+    if as_json:
+        videos = [console.as_plain(video) for video in result.videos]
+        console.print_json(asdict(result) | {"output": str(result.output), "videos": videos})
+    elif not quiet:
+        for line in _lines(result):
+            console.say(line)
+    console.conclude(result.videos, f"wrote {result.output}", quiet)
+
+
+def _lines(result: LearnResult) -> list[str]:
+    """What was learned, and how well, on videos left out in turn."""
+    learned = sum(video.status != "failed" for video in result.videos)
+    source = f"{console.count(learned, 'video')} with {console.count(result.scene_ends, 'scene end')}"
+    if not result.measured:
+        return [f"learned from {source}; with more videos, bassl learn also measures what is gained"]
+    ap, f1, ap_before, f1_before = (percent(result.measured[name]) for name in ("ap", "f1", "ap_before", "f1_before"))
+    if result.strength is not None:
+        first = f"learned from {source}"
+    elif result.adapted:
+        first = f"{source}: no better than the built-in weights, which stay; only the operating point is adapted"
+    else:
+        first = f"{source}: no better than the built-in model, which is written unchanged"
+    return [
+        first,
+        f"on videos left out in turn, built-in and own model: AP {ap_before} and {ap}, F1 {f1_before} and {f1}",
+    ]

@@ -1,0 +1,143 @@
+"""A model of one's own, from videos whose scenes were corrected by hand: the built-in model, pulled towards them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from pipelines.errors import BasslError, VideoError
+from pipelines.files import STDIO, check_inputs_kept, check_writable, paths_of
+from pipelines.models.boundary import save_boundary_model
+from pipelines.models.opening import OpenedModel, open_model
+from pipelines.models.relational import shot_tokens
+from pipelines.options import with_options
+from pipelines.outputs.corrections import is_corrected
+from pipelines.outputs.opening import open_scenes
+from pipelines.processes import cores
+from pipelines.progress import ReportVideo, VideoProgress, VideoResult
+from pipelines.scenes import Shot
+from pipelines.settings import Reading
+from pipelines.stages.predict.model import reader_settings
+from pipelines.stages.predict.scoring import LoadedModel, load
+from pipelines.stages.predict.settings import PredictSettings
+from pipelines.stages.settings import LearnResult, LearnSettings
+from pipelines.training.relational_fit import LabelledTokens, learn_own_model
+from pipelines.video.inputs import fingerprint
+from pipelines.video.video_process import VideoProcess
+from pipelines.video_jobs import VideoTask, run
+
+
+def learn(
+    sources: Path | str | Sequence[Path | str],
+    settings: LearnSettings = LearnSettings(),
+    progress: ReportVideo | None = None,
+    on_start: Callable[[int], None] | None = None,
+    **options: Any,
+) -> LearnResult:
+    """Learn from the corrected scenes of videos, and write a model file for `predict`.
+
+    Each video is read once, in the shots of its ``scenes.json``. A prediction must have been corrected by hand, by a
+    cut or a name; all its scenes then count as right.
+
+    Args:
+        sources: ``scenes.json`` files, or videos with a result, each of another video.
+        settings: where the model is written.
+        progress: called with the progress and the result of each video.
+        on_start: called with the number of videos.
+        options: options by name, such as ``output``; they override ``settings``.
+
+    Returns:
+        the result, with one result per source. A video that failed has the reason, and is not learned from.
+
+    Raises:
+        BasslError: one line, if the model cannot be written or exists, or all videos failed.
+        ValueError: one line, for a name of the output that is not that of a model file.
+
+    Example::
+
+        result = bassl.learn(["a.scenes.json", "b.scenes.json", "c.scenes.json"], output="my.safetensors")
+        print(result.measured)
+        bassl.predict("d.mp4", model="my.safetensors")
+    """
+    settings, paths = with_options(settings, **options), list(dict.fromkeys(paths_of(sources)))
+    output = settings.output
+    if not paths:
+        raise BasslError("no videos to learn from; name videos or scenes.json files")
+    check_inputs_kept((output,), paths)
+    check_writable(output)
+    if output.exists() and not settings.overwrite:
+        raise BasslError(f"{output}: already exists; name another file with `output`, or use `overwrite=True`")
+
+    opened = open_model()
+    loaded = load(opened, PredictSettings())
+    videos: dict[Path, LabelledTokens] = {}
+    known: dict[str | None, Path] = {}  # by the fingerprint of the video
+
+    def read(task: VideoTask[LearnSettings], report: ReportVideo) -> VideoResult:
+        result, identity, labeled = _read(opened, loaded, task, report)
+        if (other := known.setdefault(identity, task.video)) != task.video:
+            raise BasslError(f"{task.video}: has the scenes of the same video as {other}; leave one of them out")
+        videos[task.video] = labeled
+        return result
+
+    tasks = [VideoTask(path, path.name, path, settings) for path in paths]
+    results = run(tasks, read, progress=progress, on_start=on_start)
+    if not videos:
+        raise BasslError(results[0].error if len(results) == 1 else f"no video to learn from: {results[0].error}")
+    labeled = list(videos.values())
+    own = learn_own_model(labeled, loaded.model.network, loaded.model.calibration)
+    scene_ends = sum(int(video.scene_end.sum()) for video in labeled)
+    shots = sum(len(video.scene_end) for video in labeled)
+    facts = {
+        "stage": "learn",
+        "learned_from": {"videos": len(videos), "shots": shots, "scene_ends": scene_ends},
+        "started_from": opened.digest,
+        "strength": own.strength,
+        "measured": own.measured,
+    }
+    model = replace(loaded.model, network=own.network, calibration=own.calibration, training=facts)
+    save_boundary_model(output, model)
+    return LearnResult(output, tuple(results), scene_ends, own.strength, own.adapted, own.measured)
+
+
+def _read(
+    opened: OpenedModel, loaded: LoadedModel, task: VideoTask[LearnSettings], report: ReportVideo
+) -> tuple[VideoResult, str | None, LabelledTokens]:
+    """The evidence and labels of a video, and its fingerprint."""
+    if task.video == STDIO:
+        raise BasslError("-: learning reads scenes from files, not from stdin")
+    source = open_scenes(task.video)
+    scenes, video = source.scenes, source.existing_video()
+    if "threshold" in scenes.settings and not is_corrected(scenes):  # as `predict` made it
+        raise BasslError(
+            f"{source.file}: was not corrected; correct its scenes on the page of `bassl report`, or name one if all "
+            "are right"
+        )
+    if len(scenes.scenes) < 2:
+        raise BasslError(f"{source.file}: has one scene; learning needs videos with several")
+    end = None if scenes.settings.get("end") is None else scenes.shots[-1].end
+    how = reader_settings(opened, Reading(shots=source.file))
+    how = replace(how, start=scenes.shots[0].start or None, end=end, threads=cores())
+
+    def tell(done: float, total: float | None) -> None:
+        report(VideoProgress(task.video_id, done, total))
+
+    with VideoProcess(video, how, tell) as reading:
+        shots, content, colour = loaded.encoded_shots(reading, max(1, cores() // 2), lambda shot: None)
+    if _ranges(shots) != _ranges(scenes.shots):
+        raise VideoError(f"{video}: has other shots than {source.file}, so it is another video or was changed")
+    labels = np.zeros(len(shots), np.uint8)
+    # A scene that was dropped as too short ends at the next one.
+    labels[[shot - 1 for scene in scenes.scenes for shot in (scene.start_shot, scene.end_shot) if shot]] = 1
+    labels[-1] = 0
+    tokens = shot_tokens(content, np.array([shot.end - shot.start for shot in shots]), colour)
+    result = task.result_of(scenes, warnings=tuple(reading.warnings))
+    return result, fingerprint(video), LabelledTokens(tokens, labels)
+
+
+def _ranges(shots: Sequence[Shot]) -> list[tuple[int, int]]:
+    return [(shot.start_frame, shot.end_frame) for shot in shots]

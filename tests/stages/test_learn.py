@@ -1,0 +1,151 @@
+"""`learn`: a model of one's own from corrected scenes, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
+from pipelines.errors import BasslError
+from pipelines.models.opening import open_model
+from pipelines.scenes import group_shots
+from pipelines.stages.learn import learn
+from pipelines.stages.list_models import list_models
+from pipelines.stages.predict import predict
+from tests.small_stores import refusal
+
+BUILT_IN = open_model().boundary_model()
+
+
+@pytest.fixture(scope="session")
+def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of three videos with their true scenes."""
+    folder = tmp_path_factory.mktemp("labelled")
+    for seed in range(3):
+        settings = SyntheticVideoSettings(
+            seed=seed, scenes=4, shots_per_scene=(3, 6), shot_seconds=(0.7, 1.2), width=96, height=54, dissolves=0
+        )
+        write_video(folder / f"video{seed}.mp4", settings)
+    return folder
+
+
+@pytest.fixture
+def place(labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of the folder, which is the current one."""
+    shutil.copytree(labelled, tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def files(place: Path) -> list[Path]:
+    return sorted(place.glob("*.scenes.json"))
+
+
+def test_the_model_is_a_file_like_the_built_in_one_that_says_what_it_learned_from(place: Path) -> None:
+    result = learn([place / "video0.mp4", *files(place)[1:]], output="own/my.safetensors")
+    model = open_model(result.output).boundary_model()
+    assert (model.crn, model.encoder, model.calibration.slope) == ("relational", None, BUILT_IN.calibration.slope)
+    unchanged = np.array_equal(model.network.weight, BUILT_IN.network.weight)
+    assert unchanged == (result.strength is None)
+    learned_from = {"videos": 3, "shots": sum(video.shots for video in result.videos), "scene_ends": 9}
+    assert model.training["learned_from"] == learned_from
+    assert model.training["started_from"] == open_model().digest
+    assert model.training["measured"] == result.measured
+    _, listed = list_models("own")
+    assert (listed.stage, listed.scores) == ("learned", {name: result.measured[name] for name in ("ap", "f1")})
+    assert predict(place / "video1.mp4", model=result.output).settings["model_id"] == open_model(result.output).digest
+
+
+def test_one_video_is_learned_from_without_a_measure(place: Path) -> None:
+    result = learn(place / "video0.mp4")
+    assert (len(result.videos), result.measured, result.output) == (1, {}, Path("my.safetensors"))
+    assert (result.videos[0].status, result.videos[0].scenes, result.scene_ends) == ("done", 4, 3)
+
+
+def test_a_prediction_is_learned_from_once_a_cut_or_a_name_was_corrected(place: Path) -> None:
+    file = place / "video0.scenes.json"
+    predicted = predict(place / "video0.mp4", shots=file, scenes=3)
+    predicted.save(file)
+    refusal(lambda: learn(file), "was not corrected", error=BasslError)
+    replace(predicted, scenes=group_shots(predicted.shots, [1, len(predicted.shots) - 1])).save(file)
+    assert learn(file).scene_ends == 1
+    replace(predicted, scenes=(replace(predicted[0], name="opening"), *predicted[1:])).save(file)
+    assert learn(file, overwrite=True).scene_ends == 2
+
+
+def one_scene(place: Path) -> None:
+    listed = read_scene_list(place / "video0.scenes.json")
+    replace(listed, scenes=group_shots(listed.shots, [len(listed.shots) - 1])).save(place / "video0.scenes.json")
+
+
+def other_shots(place: Path) -> None:
+    """Another video, of the same length, without a fingerprint in the file."""
+    content = json.loads((place / "video0.scenes.json").read_text())
+    content["video"].pop("fingerprint", None)
+    del content["shots"][-1]
+    shots, scenes = content["shots"], content["scenes"]
+    for last in (shots[-1], scenes[-1]):
+        last["end_frame"], last["end"] = last["end_frame"] - 1, last["end"] - 0.04
+    scenes[-1]["end_shot"] -= 1
+    scenes[-1] |= {name: shots[-1][name] for name in ("end_frame", "end")}
+    content["video"]["frames"] = shots[-1]["end_frame"]
+    (place / "video0.scenes.json").write_text(json.dumps(content))
+
+
+UNUSABLE: dict[str, tuple[Callable[[Path], object], str]] = {
+    "one scene": (one_scene, "has one scene"),
+    "no JSON": (lambda place: (place / "video0.scenes.json").write_text("{"), "video0.scenes.json"),
+    "no video": (lambda place: (place / "video0.mp4").unlink(), "was not found, or was changed"),
+    "a video that is no video": (lambda place: (place / "video0.mp4").write_bytes(b"no video"), "video0.mp4"),
+    "a part of the video": (other_shots, "video0.mp4"),
+    "the same video again": (
+        lambda place: [shutil.copy(place / f"video1.{end}", place / f"video0.{end}") for end in ("mp4", "scenes.json")],
+        "has the scenes of the same video as",
+    ),
+}
+
+
+@pytest.mark.parametrize(("spoil", "words"), UNUSABLE.values(), ids=UNUSABLE)
+def test_an_unusable_video_fails_alone(place: Path, spoil: Callable[[Path], object], words: str) -> None:
+    spoil(place)
+    results = learn([*files(place)[1:], place / "video0.scenes.json"]).videos
+    assert [result.status for result in results] == ["done", "done", "failed"]
+    assert words in results[2].error
+    assert "video0" in results[2].error
+    assert open_model("my.safetensors").header["training"]["learned_from"]["videos"] == 2
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("video0.scenes.json", "the name of a model file ends in .safetensors"),
+        ("old.safetensors", "old.safetensors: already exists; name another file with `output`"),
+        ("folder.safetensors", "folder.safetensors: is a folder"),
+        ("video0.mp4/my.safetensors", "video0.mp4/my.safetensors: "),
+    ],
+)
+def test_an_output_that_cannot_be_written_is_refused_before_a_video_is_read(
+    place: Path, output: str, words: str
+) -> None:
+    (place / "old.safetensors").write_bytes(b"old")
+    (place / "folder.safetensors").mkdir()
+    started: list[int] = []
+    with pytest.raises((BasslError, ValueError)) as caught:
+        learn(place / "video0.mp4", output=output, on_start=started.append)
+    assert words in str(caught.value)
+    assert started == []
+    assert (place / "old.safetensors").read_bytes() == b"old"
+
+
+def test_a_model_of_no_usable_video_is_not_written(place: Path) -> None:
+    one_scene(place)
+    refusal(lambda: learn([place / "video0.mp4"]), "video0.scenes.json: has one scene", error=BasslError)
+    refusal(lambda: learn([]), "no videos to learn from", error=BasslError)
+    assert not (place / "my.safetensors").exists()
