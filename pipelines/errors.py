@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
-_DIRECTIONS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+DIRECTIONS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
 # The extra that installs each module which the base installation lacks.
 _EXTRAS = dict.fromkeys(
@@ -100,7 +100,7 @@ def printable(text: str, longest: int = 2000) -> str:
     file names that are not UTF-8) are escaped, and very long text is shortened."""
 
     def escape(character: str) -> str:
-        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in _DIRECTIONS:
+        if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in DIRECTIONS:
             return character.encode("unicode_escape").decode()
         return character
 

@@ -5,22 +5,28 @@ from __future__ import annotations
 import errno
 import glob
 import os
+import re
 import shutil
 import stat
 import sys
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import BasslError, DatasetError, first_line
+from pipelines.errors import DIRECTIONS, BasslError, DatasetError, first_line
 
 STDIO = Path("-")
 """As the path of a file: stdin or stdout."""
 
 _NO_LOCKS = (errno.ENOLCK, errno.EINVAL, errno.EOPNOTSUPP)
 """Errors of file systems without locks; for ENOSYS a file lock falls back to one that looks at process ids."""
+
+# Names of devices on Windows, with any extension.
+_DEVICE = re.compile(r"\A(con(?:in\$|out\$)?|prn|aux|nul|(?:com|lpt)[0-9¹²³])(?= *(?:\.|\Z))", re.IGNORECASE)
+_ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
 EMPTY_NAME = "the name of a file or folder is empty; for the working folder write ."
 
@@ -123,6 +129,15 @@ def check_names_folder(path: Path) -> None:
         raise BasslError(f"{path}: is the name of a file; for several name a folder, such as {path.stem}/")
 
 
+def safe_name(text: str) -> str:
+    """A text as the name of a file before its extension, for every system, Windows too: characters that it refuses and
+    names of its devices are changed; control characters, escape sequences, bidirectional marks and lone surrogates (as
+    Python decodes file names that are not UTF-8) are removed."""
+    text = re.sub(r"\s", " ", _ESCAPE_SEQUENCE.sub("", text))
+    text = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cc", "Cs") and sign not in DIRECTIONS)
+    return _DEVICE.sub(r"\1_", re.sub(r'[<>:"/\\|?*]', "_", text))
+
+
 def _hidden(path: Path) -> str:
     """The beginning of names of temporary files of ``path``, cut because file systems allow 255 bytes."""
     return "." + os.fsdecode(os.fsencode(path.name)[:230])
@@ -142,11 +157,16 @@ def _partial(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     """A temporary file or folder of ``path``, removed at the end of the block. Beside it is a lock file, locked
     before it is made and until it is removed."""
     with ExitStack() as lock:
-        while True:
+        for tries_left in reversed(range(10)):
             partial = path.with_name(f"{_hidden(path)}.{os.urandom(4).hex()}.partial")
-            with suppress(BlockingIOError):  # another process, which looks for leftovers, holds the lock
+            try:
                 lock.enter_context(locked(partial.with_suffix(".lock")))
                 break
+            except BlockingIOError:  # a process that looks for leftovers holds the lock, or there can be no files here
+                make(partial)
+                _remove(partial)
+                if not tries_left:
+                    raise
         try:
             make(partial)
             yield partial

@@ -19,6 +19,7 @@ from pipelines.files import (
     files_together,
     locked,
     remove_partials,
+    safe_name,
     write_atomically,
 )
 from tests.small_stores import refusal
@@ -114,6 +115,31 @@ def test_temporary_files_of_killed_processes_are_removed_by_the_name_of_their_fi
         (tmp_path / name).touch()
     remove_partials(tmp_path / "a [1].h5")
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
+
+
+@pytest.mark.parametrize(
+    ("text", "name"),
+    [
+        ("movie-scene-001-Night, again.", "movie-scene-001-Night, again."),
+        ("Café 映画 \U0001f469\u200d\U0001f680", "Café 映画 \U0001f469\u200d\U0001f680"),
+        ('a<b>c:d"e/f\\g|h?i*j', "a_b_c_d_e_f_g_h_i_j"),
+        ("../../x", ".._.._x"),
+        ("two\nlines\tand\xa0more", "two lines and more"),
+        ("\x1b[1;31mred\x1b[0m\x07\x00", "red"),
+        ("mp4.\u202egnp\u2066\u200f", "mp4.gnp"),
+        ("caf\udce9", "caf"),
+        ("CON", "CON_"),
+        ("nul.scene-1", "nul_.scene-1"),
+        ("com1 .x", "com1_ .x"),
+        ("lpt²", "lpt²_"),
+        ("CONOUT$", "CONOUT$_"),
+        ("\x1baux", "aux_"),
+        ("console.com10.falcon.aux", "console.com10.falcon.aux"),
+    ],
+)
+def test_any_text_becomes_a_name_that_every_system_accepts_and_keeps_what_is_safe(text: str, name: str) -> None:
+    assert safe_name(text) == name
+    assert safe_name(name) == name
 
 
 @pytest.mark.parametrize("name", ["x" * 255, "映" * 85])

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from string import Template
 
 from pipelines.errors import BasslError
+from pipelines.files import safe_name
 
 
 def check_template(template: str, names: Collection[str]) -> None:
@@ -24,7 +24,7 @@ def check_template(template: str, names: Collection[str]) -> None:
 def file_names(template: str, rows: Iterable[Mapping[str, object]], suffix: str, variable: str) -> list[str]:
     """A name for each row of values, safe for every file system. Raises BasslError if two are equal; the message
     suggests to add ``variable`` to the template."""
-    names = [re.sub(r'[/\\:*?"<>|]', "_", Template(template).substitute(row)) + suffix for row in rows]
+    names = [safe_name(Template(template).substitute(row)) + suffix for row in rows]
     if duplicates := [name for name, times in Counter(map(str.casefold, names)).items() if times > 1]:
         raise BasslError(f"{duplicates[0]}: several files would have this name; add {variable} to `filename`")
     return names

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 
 from pipelines.errors import BasslWarning, VideoError
-from pipelines.files import is_file, os_reason, paths_of
+from pipelines.files import is_file, os_reason, paths_of, safe_name
 from pipelines.scenes import VideoFacts
 
 # Suffixes searched for in folders. A file named explicitly may have any suffix.
@@ -103,8 +103,8 @@ def video_ids(videos: Sequence[Path]) -> list[str]:
 
     If ids are equal, the suffix is appended for videos in one folder, folder names are prepended for others, and a
     number is appended if they are still equal. Safe means letters, digits, ``.``, ``_`` and ``-`` only, no leading dot,
-    at most 120 bytes and a number. Ids that differ only in case count as equal: their files would be the same on some
-    systems.
+    no name of a device of Windows, at most 120 bytes and a number. Ids that differ only in case count as equal: their
+    files would be the same on some systems.
     """
     folders = [video.parent.resolve() for video in videos]
     inside = Counter((folder, _key(safe_id(video.stem))) for folder, video in zip(folders, videos, strict=True))
@@ -168,7 +168,7 @@ def safe_id(name: str) -> str:
     """
     safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", name))
     end = safe.encode()[-_LONGEST_ID:].decode(errors="ignore")
-    return end.lstrip("._-").rstrip("_") or "video"
+    return safe_name(end.lstrip("._-").rstrip("_")) or "video"
 
 
 def listed_id(facts: VideoFacts, video: PurePath) -> str:

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from pipelines.errors import BasslError, BasslWarning, VideoError
+from pipelines.files import safe_name
 from pipelines.video.inputs import files_below, find_videos, video_ids
 
 
@@ -126,6 +127,8 @@ def test_missing_inputs_give_a_one_line_error(movies: Path, name: str, message: 
         (".mp4", "mp4"),
         ("-rf.mp4", "rf"),
         ("___.mp4", "video"),
+        ("Aux.mp4", "Aux_"),
+        ("_nul.part1.mp4", "nul_.part1"),
         ("C:\\movies\\a.mp4", "C_movies_a"),
         (os.fsdecode(b"caf\xe9.mp4"), "caf"),
         ("x" * 300 + ".mp4", "x" * 120),
@@ -159,7 +162,9 @@ def test_equal_ids_get_folder_names_or_the_suffix_or_a_number(videos: list[str],
     assert video_ids([Path(video) for video in videos]) == ids
 
 
-SEGMENT = st.text(st.sampled_from("aAbß._- /é侍\n"), min_size=1, max_size=6) | st.sampled_from(["a" * 130, "侍" * 80])
+SEGMENT = st.text(st.sampled_from("aAbß._- /é侍\n"), min_size=1, max_size=6) | st.sampled_from(
+    ["a" * 130, "侍" * 80, "nul.", "con.nul", "Nul_."]
+)
 
 
 @settings(max_examples=300, deadline=None)
@@ -173,6 +178,7 @@ def test_ids_are_unique_safe_and_reproducible(parts: list[tuple[str, str, str]])
     assert ids == video_ids(videos)
     for name in ids:
         assert name
+        assert name == safe_name(name)
         assert name[0] not in ".-"
         assert len(name.encode()) <= 128
         assert all(character.isalnum() or character in "._-" for character in name)
