@@ -106,7 +106,7 @@ class SceneData:
     settings: Mapping[str, Any]  # everything that determined this result, including the version of bassl
     shots: tuple[Shot, ...]  # in order, without gaps
     scenes: tuple[Scene, ...]  # in order; they cover the shots, except for scenes that were dropped as too short
-    warnings: tuple[str, ...] = ()  # one line each, about damage in the video; not part of the file
+    warnings: tuple[str, ...] = ()  # one line each, such as damage in the video; not part of the file
 
     def to_dict(self, folder: Path | None = None) -> dict[str, Any]:
         """The content of ``scenes.json``, version 1; with ``folder`` also the path of the video relative to it."""

@@ -70,6 +70,8 @@ class Grouping(Settings):
     """A shot with at least this score ends a scene; a lower one gives more scenes. Default: 0.5."""
     min_scene: Seconds | None = None
     """Shortest scene, in seconds or as a timecode (HH:MM:SS). Default: 0."""
+    max_scene: Seconds | None = None
+    """Longest scene, in seconds or as a timecode; only a scene of one shot may be longer. Default: 0, any length."""
     drop_short: bool | None = None
     """Leave out shorter scenes, instead of joining them to others."""
     scenes: int | None = None
@@ -79,12 +81,15 @@ class Grouping(Settings):
         super().__post_init__()
         if self.threshold is not None and not 0.0 < self.threshold < 1.0:
             raise ValueError(f"the threshold must lie between 0 and 1, not {self.threshold:g}")
-        check_at_least(self, 0, "min_scene")
+        check_at_least(self, 0, "min_scene", "max_scene")
         check_at_least(self, 1, "scenes")
+        if self.min_scene and self.max_scene and self.min_scene > self.max_scene:
+            lengths = f"the shortest scene, {self.min_scene:g} s, is longer than the longest, {self.max_scene:g} s"
+            raise ValueError(f"{lengths}; change `min_scene` or `max_scene`")
 
     def resolved(self, before: Mapping[str, Any] = {}) -> dict[str, Any]:
         """All values by name: these settings, else those in ``before``, else the defaults; ``scenes`` may be None."""
-        defaults = {"threshold": 0.5, "min_scene": 0.0, "drop_short": False, "scenes": None}
+        defaults = {"threshold": 0.5, "min_scene": 0.0, "max_scene": 0.0, "drop_short": False, "scenes": None}
         own = {name: value for name, value in vars(self).items() if value is not None}
         return vars(Grouping(**{**defaults, **{name: before[name] for name in defaults if name in before}, **own}))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from html.parser import HTMLParser
 from pathlib import Path
@@ -45,12 +46,18 @@ class Elements(HTMLParser):
 
 
 def grouped(
-    shots: Sequence[Shot], facts: VideoFacts, threshold: float = 0.5, min_scene: float = 0.0, **settings: object
+    shots: Sequence[Shot],
+    facts: VideoFacts,
+    threshold: float = 0.5,
+    min_scene: float = 0.0,
+    max_scene: float = 0.0,
+    **settings: object,
 ) -> SceneData:
     """The scenes that `bassl predict` makes of scored shots."""
     scores, ends = np.array([shot.score for shot in shots]), np.array([shot.end for shot in shots])
-    chosen = choose_scene_ends(scores, ends, threshold, min_scene)
-    told = {"bassl": "0.1.0", "threshold": threshold, "min_scene": min_scene, "scenes": None, **settings}
+    chosen = choose_scene_ends(scores, ends, threshold, min_scene, max_scene or math.inf)
+    lengths = {"min_scene": min_scene, "max_scene": max_scene}
+    told = {"bassl": "0.1.0", "threshold": threshold, **lengths, "scenes": None, **settings}
     return SceneData(facts, told, tuple(shots), group_shots(shots, chosen))
 
 

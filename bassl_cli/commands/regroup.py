@@ -19,6 +19,8 @@ def regroup(
     from pipelines.stages.regroup import regroup as stage  # start-up time: NumPy
 
     result = stage(file, settings)
+    for warning in result.warnings:
+        console.warn(warning)
     if settings.run.output == STDIO:
         return
     if as_json:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,25 +15,52 @@ from pipelines.scenes import Scene, Shot, group_shots, without_short
 
 
 def choose_scenes(
-    shots: Sequence[Shot], threshold: float, min_scene: float, drop_short: bool, scenes: int | None
+    shots: Sequence[Shot], threshold: float, min_scene: float, max_scene: float, drop_short: bool, scenes: int | None
 ) -> tuple[Scene, ...]:
-    """The scenes of shots with scores, as `bassl predict` finds them with these settings. Errors as for
-    `choose_scene_ends`."""
+    """The scenes of shots with scores, as `bassl predict` finds them with these settings; a ``max_scene`` of 0 is no
+    limit. Errors as for `choose_scene_ends`."""
     scores = [shot.score for shot in shots]
     ends = [shot.end - shots[0].start for shot in shots]
-    scene_ends = choose_scene_ends(scores, ends, threshold, 0.0 if drop_short else min_scene, scenes)
-    grouped = group_shots(shots, scene_ends)
+    least, longest = 0.0 if drop_short else min_scene, max_scene or math.inf
+    grouped = group_shots(shots, choose_scene_ends(scores, ends, threshold, least, longest, scenes))
     return without_short(grouped, min_scene) if drop_short else grouped
 
 
+def length_warnings(video: Path | str, scenes: Sequence[Scene], settings: Mapping[str, Any]) -> tuple[str, ...]:
+    """Which scenes of a video exceed the limits that they were chosen with: one line each for longer and shorter
+    ones."""
+    min_scene, max_scene = settings["min_scene"], settings["max_scene"]
+    if not max_scene:
+        return ()
+    long = [scene for scene in scenes if scene.end - scene.start > max_scene + 1e-9]
+    short = [scene for scene in scenes if scene.end - scene.start < min_scene - 1e-9]
+    lines = []
+    if long:
+        lines.append(f"{_some(long)} longer than {max_scene:g} s, because a shot is never cut")
+    if short:
+        lines.append(f"{_some(short)} shorter than {min_scene:g} s, so that none exceeds {max_scene:g} s")
+    return tuple(f"{video}: {line}" for line in lines)
+
+
+def _some(scenes: Sequence[Scene]) -> str:
+    at = scenes[0].start_timecode
+    return f"the scene at {at} is" if len(scenes) == 1 else f"{len(scenes)} scenes (the first at {at}) are"
+
+
 def choose_scene_ends(
-    scores: ArrayLike, ends: ArrayLike, threshold: float = 0.5, min_scene: float = 0.0, scenes: int | None = None
+    scores: ArrayLike,
+    ends: ArrayLike,
+    threshold: float = 0.5,
+    min_scene: float = 0.0,
+    max_scene: float = math.inf,
+    scenes: int | None = None,
 ) -> list[int]:
     """The shots that end scenes, in increasing order, the last shot of the video included.
 
-    Each possible end i has the gain logit(score_i) - logit(threshold); of all choices without a scene shorter than
-    ``min_scene`` seconds, the one with the greatest sum of gains is taken. Without a minimum these are the shots with a
-    score of at least the threshold.
+    Each possible end i has the gain logit(score_i) - logit(threshold). No scene is longer than ``max_scene`` seconds,
+    unless it is a single shot. Of all such choices with the fewest scenes shorter than ``min_scene`` seconds, this is
+    the one with the greatest sum of gains. Without a maximum no scene is shorter, unless the video is; without limits
+    these are the shots with a score of at least the threshold.
 
     Args:
         scores: (N,) probabilities that a scene ends with the shot; the last one is ignored.
@@ -38,63 +68,79 @@ def choose_scene_ends(
         scenes: exact number of scenes, whatever the threshold.
     Raises BasslError if the video cannot be divided into this number of scenes of that length.
     """
-    scores, ends = np.asarray(scores, np.float64), np.asarray(ends, np.float64)
+    scores, times = np.asarray(scores, np.float64), np.concatenate([[0.0], np.asarray(ends, np.float64)])
     shots = len(scores)
-    if scenes is not None and not 1 <= scenes <= shots:
-        raise BasslError(f"the video has {count(shots, 'shot')}, so it cannot be divided into {scenes} scenes")
     # The small constant makes a score equal to the threshold a scene end.
     gains = _logit(scores) - _logit(np.array(threshold)) + 1e-12
     gains[-1] = 0.0  # the video ends here in any case
-    # The end before an end at shot i is at one of the first before[i] shots; where allowed[i], there may be none.
-    before = np.minimum(np.searchsorted(ends, ends - min_scene + 1e-9, side="right"), np.arange(shots))
-    allowed = ends >= min_scene - 1e-9
-    allowed[-1] = True  # a video shorter than the minimum is one scene
+    # A scene that ends before shot i may begin with shot first[i] to i - 1; from shot enough[i] on it is too short.
+    before = np.maximum(np.arange(shots + 1) - 1, 0)
+    first = np.minimum(np.searchsorted(times, times - max_scene - 1e-9), before)
+    enough = np.searchsorted(times, times - min_scene + 1e-9, side="right").clip(first, before + 1)
+    scene_ends, short = _best_ends(gains, first, enough)
     if scenes is None:
-        return _best_ends(gains, before, allowed)
-    shots_of_ends = _best_ends_of_number(gains, before, allowed, scenes)
-    if shots_of_ends is None:
+        return scene_ends
+    if not 1 <= scenes <= shots:
+        raise BasslError(f"the video has {count(shots, 'shot')}, so it cannot be divided into {scenes} scenes")
+    fewest, at = 0, shots
+    while at > 0:
+        fewest, at = fewest + 1, int(first[at])
+    if scenes < fewest:
+        limit = f"{count(scenes, 'scene')} of at most {max_scene:g} seconds"
+        raise BasslError(f"the video cannot be divided into {limit}, only into {fewest} or more")
+    scene_ends, more_short = _best_ends(gains, first, enough, scenes)
+    if more_short > short:
         raise BasslError(f"the video cannot be divided into {scenes} scenes of at least {min_scene:g} seconds")
-    return shots_of_ends
+    return scene_ends
 
 
-def _best_ends(gains: NDArray[np.float64], before: NDArray[np.intp], allowed: NDArray[np.bool_]) -> list[int]:
-    """Dynamic programme over shots: the best sum of gains with an end at each shot, and the end before that."""
+def _best_ends(
+    gains: NDArray[np.float64], first: NDArray[np.intp], enough: NDArray[np.intp], scenes: int | None = None
+) -> tuple[list[int], int]:
+    """Dynamic program over shots: the best choice with a scene end at each shot, for every number of scenes up to
+    ``scenes`` at once, or for any number. Returns the ends, and how many scenes are too short.
+
+    A choice is worth a complex number, as these are ordered by their real part first: minus the number of scenes that
+    are too short, and the sum of gains.
+    """
     shots = len(gains)
-    best = np.full(shots, -np.inf)
-    previous = np.full(shots, -1)
-    running, running_at = np.full(shots + 1, -np.inf), np.full(shots + 1, -1)  # best over the first j ends
-    for i in range(shots):
-        if allowed[i]:
-            best[i] = gains[i]
-        if best[i] < running[before[i]] + gains[i]:
-            best[i], previous[i] = running[before[i]] + gains[i], running_at[before[i]]
-        better = best[i] > running[i]
-        running[i + 1], running_at[i + 1] = (best[i], i) if better else (running[i], running_at[i])
-    backwards = [shots - 1]
-    while previous[backwards[-1]] >= 0:
-        backwards.append(int(previous[backwards[-1]]))
-    return backwards[::-1]
+    step, numbers = (0, 1) if scenes is None else (1, scenes + 1)
+    best = np.full((shots + 1, numbers), complex(-np.inf, 0.0))  # best[i, k]: of the first i shots, in k scenes
+    best[0, 0] = 0.0
+    long_enough, too_short = _MovingMaximum(best), _MovingMaximum(best)
+    for i in range(1, shots + 1):
+        last = np.maximum(long_enough.over(first[i], enough[i]), too_short.over(enough[i], i) - 1)
+        best[i, step:] = last[: numbers - step] + complex(0.0, gains[i - 1])
+    ends, at, number = [], shots, numbers - 1
+    while at > 0:
+        ends.append(at - 1)
+        number -= step
+        previous = best[first[at] : at, number].copy()
+        previous[enough[at] - first[at] :] -= 1
+        at = int(first[at] + np.argmax(previous))
+    return ends[::-1], -int(best[shots, numbers - 1].real)
 
 
-def _best_ends_of_number(
-    gains: NDArray[np.float64], before: NDArray[np.intp], allowed: NDArray[np.bool_], scenes: int
-) -> list[int] | None:
-    """The same for a fixed number of scenes: row k has the best sum with the k-th end at each shot."""
-    shots = len(gains)
-    best = np.where(allowed, gains, -np.inf)
-    table = []
-    for _ in range(scenes - 1):
-        prefix = np.concatenate([[-np.inf], np.maximum.accumulate(best)])
-        changed = np.concatenate([[True], best[1:] > prefix[1:-1]]) if shots > 1 else np.array([True])
-        at = np.concatenate([[-1], np.maximum.accumulate(np.where(changed, np.arange(shots), -1))])
-        table.append(at[before])
-        best = prefix[before] + gains
-    if best[-1] == -np.inf:
-        return None
-    backwards = [shots - 1]
-    for at in reversed(table):
-        backwards.append(int(at[backwards[-1]]))
-    return backwards[::-1]
+class _MovingMaximum:
+    """Maxima over ranges of rows that only move forward, in constant time for each row: rows before ``middle`` have the
+    maximum of themselves and all rows up to it, the maximum of later ones grows."""
+
+    def __init__(self, rows: NDArray[np.complex128]) -> None:
+        self.rows = rows
+        self.lowest = np.full(rows.shape[1], complex(-np.inf, 0.0))
+        self.base = self.middle = self.stop = 0
+        self.earlier, self.later = rows[:0], self.lowest
+
+    def over(self, start: int, stop: int) -> NDArray[np.complex128]:
+        """The maximum of each column in rows [start, stop); minus infinity if there are none."""
+        if start >= self.middle:
+            self.base, self.middle = start, stop
+            self.earlier = np.maximum.accumulate(self.rows[start:stop][::-1])[::-1]
+            self.later = self.lowest
+        elif stop > self.stop:
+            self.later = np.maximum(self.later, self.rows[self.stop : stop].max(axis=0))
+        self.stop = stop
+        return self.lowest if start == stop else np.maximum(self.earlier[start - self.base], self.later)
 
 
 def _logit(probability: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,7 +9,7 @@ from typing import Any
 from pipelines.datasets.scene_files import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept
-from pipelines.models.scene_ends import choose_scenes
+from pipelines.models.scene_ends import choose_scenes, length_warnings
 from pipelines.options import with_options
 from pipelines.outputs.corrections import check_replaceable
 from pipelines.outputs.exports import is_scenes_json
@@ -55,6 +55,7 @@ def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings(), **o
         for scene in choose_scenes(before.shots, **values)
     )
     kept = {name: value for name, value in before.settings.items() if name != "edited_by_hand"}
-    result = replace(before, settings={**kept, **values}, scenes=scenes)
+    warnings = length_warnings(before.video.path, scenes, values)
+    result = replace(before, settings={**kept, **values}, scenes=scenes, warnings=warnings)
     result.save(output)
     return result

@@ -47,7 +47,7 @@ class RegroupSettings(Settings):
     run: OutputSettings = nested(OutputSettings(), defaults={"output": "SCENES.regrouped.json beside the input"})
     grouping: Grouping = nested(
         Grouping(),
-        defaults={"threshold": "as in the file", "min_scene": "as in the file", "drop_short": "as in the file"},
+        defaults=dict.fromkeys(("threshold", "min_scene", "max_scene", "drop_short"), "as in the file"),
     )
     """Which scenes the scores make."""
 

@@ -170,10 +170,11 @@ def test_the_page_groups_shots_by_the_rule_of_predict(view: Page) -> None:
         scores = np.round(rng.uniform(0, 1, shots), digits)
         threshold = round(float(rng.uniform(0.01, 0.99)), int(rng.integers(1, 4))) or 0.5
         threshold = min(max(threshold, 0.01), 0.99)
-        cases.append((scores, ends, threshold, float(rng.choice([0.0, 0.5, 2.0, 7.5, 400.0]))))
+        shortest, longest = rng.choice([0.0, 0.5, 2.0, 7.5, 400.0]), rng.choice([0.5, 3.0, 8.0, 30.0, 1e6])
+        cases.append((scores, ends, threshold, float(shortest), float(longest)))
     actual = view.evaluate(
         "cases => cases.map(one => chooseSceneEnds(...one))",
-        [[scores.tolist(), ends.tolist(), threshold, least] for scores, ends, threshold, least in cases],
+        [[scores.tolist(), ends.tolist(), *numbers] for scores, ends, *numbers in cases],
     )
     assert actual == [choose_scene_ends(*case) for case in cases]
 
@@ -204,6 +205,30 @@ def test_the_minimum_scene_length_is_respected(view: Page, made: Made, tmp_path:
     assert ends_shown(view) == [scene.end_shot - 1 for scene in expected.scenes]
     assert min(scene.end - scene.start for scene in expected.scenes) >= 1.2
     assert json.loads(saved(view, tmp_path).read_text()) == expected.to_dict(made.path.parent)
+
+
+def test_no_scene_is_longer_than_the_longest_whatever_the_threshold(browser: Browser, tmp_path: Path) -> None:
+    plain = pages.invented(40)
+    limited = pages.grouped(plain.shots, plain.video, 0.5, 5.0, 20.0)
+    with opened_page(browser, tmp_path, limited) as seen:
+        page = seen.page
+        assert page.input_value("#max-scene") == "20"
+        slide(page, 0.8)
+        expected = pages.grouped(plain.shots, plain.video, 0.8, 5.0, 20.0)
+        assert ends_shown(page) == [scene.end_shot - 1 for scene in expected.scenes]
+        assert len(expected.scenes) > len(pages.grouped(plain.shots, plain.video, 0.8, 5.0).scenes)
+        page.fill("#max-scene", "4")
+        assert page.inner_text("#status") == "The shortest scene cannot be longer than the longest."
+        page.fill("#max-scene", "40")
+        assert (
+            json.loads(saved(page, tmp_path).read_text())
+            == pages.grouped(plain.shots, plain.video, 0.8, 5.0, 40.0).to_dict()
+        )
+        page.fill("#max-scene", "")
+        assert (
+            json.loads(saved(page, tmp_path).read_text()) == pages.grouped(plain.shots, plain.video, 0.8, 5.0).to_dict()
+        )
+        assert seen.complaints == []
 
 
 def test_a_fixed_number_of_scenes_is_kept_until_the_slider_moves(browser: Browser, tmp_path: Path) -> None:

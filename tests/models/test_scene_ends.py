@@ -1,14 +1,17 @@
 """The best choice of scene ends, against trying every choice."""
 
+from dataclasses import replace
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, strategies as st
+from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.models.scene_ends import choose_scene_ends
+from pipelines.models.scene_ends import choose_scene_ends, choose_scenes, length_warnings
+from pipelines.scenes import Shot, group_shots
 
 Numbers = NDArray[np.float64]
 
@@ -23,16 +26,24 @@ def lengths(ends: Numbers, chosen: list[int]) -> Numbers:
     return np.diff(ends[chosen], prepend=0.0)
 
 
-def all_choices(ends: Numbers, min_scene: float) -> list[list[int]]:
-    """Every choice that leaves no scene shorter than the minimum; the whole video as one scene always is one."""
+def all_choices(ends: Numbers, max_scene: float) -> list[list[int]]:
+    """Every choice without a scene longer than the maximum, unless it is a single shot."""
     last = len(ends) - 1
     choices = [[*some, last] for count in range(last + 1) for some in combinations(range(last), count)]
-    return [c for c in choices if len(c) == 1 or (lengths(ends, c) >= min_scene - 1e-9).all()]
+    return [
+        choice
+        for choice in choices
+        if ((lengths(ends, choice) <= max_scene + 1e-9) | (np.diff(choice, prepend=-1) == 1)).all()
+    ]
+
+
+def too_short(ends: Numbers, chosen: list[int], min_scene: float) -> int:
+    return int((lengths(ends, chosen) < min_scene - 1e-9).sum())
 
 
 @st.composite
 def videos(draw: st.DrawFn) -> tuple[Numbers, Numbers]:
-    """Scores and ends of up to eight shots; whole and half seconds, so that lengths often equal the minimum."""
+    """Scores and ends of up to eight shots; whole and half seconds, so that lengths often equal a limit."""
     shots = draw(st.integers(1, 8))
     scores = draw(st.lists(st.floats(0.01, 0.99), min_size=shots, max_size=shots))
     durations = draw(st.lists(st.sampled_from([0.5, 1.0, 1.5, 2.0, 5.0]), min_size=shots, max_size=shots))
@@ -40,35 +51,39 @@ def videos(draw: st.DrawFn) -> tuple[Numbers, Numbers]:
 
 
 MINIMA = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.5, 10.0, 100.0])
+MAXIMA = st.sampled_from([0.2, 1.0, 2.0, 3.5, 6.0, 10.0, np.inf])
 THRESHOLDS = st.sampled_from([0.05, 0.3, 0.5, 0.9])
+NUMBERS = st.none() | st.integers(1, 8)
 
 
-@given(videos(), THRESHOLDS, MINIMA)
-def test_no_choice_with_the_minimum_length_has_a_greater_gain(
-    video: tuple[Numbers, Numbers], threshold: float, min_scene: float
+@settings(max_examples=400)
+@given(videos(), THRESHOLDS, MINIMA, MAXIMA, NUMBERS)
+def test_the_choice_has_the_fewest_short_scenes_and_of_these_choices_the_greatest_gain(
+    video: tuple[Numbers, Numbers], threshold: float, min_scene: float, max_scene: float, scenes: int | None
 ) -> None:
     scores, ends = video
     before = scores.copy(), ends.copy()
-    chosen = choose_scene_ends(scores, ends, threshold, min_scene)
-    assert all(map(np.array_equal, before, video))
-    choices = all_choices(ends, min_scene)
-    assert chosen in choices
-    assert worth(scores, chosen, threshold) >= max(worth(scores, c, threshold) for c in choices) - 1e-9
-
-
-@given(videos(), THRESHOLDS, MINIMA, st.integers(1, 8))
-def test_no_choice_with_the_same_number_of_scenes_has_a_greater_gain(
-    video: tuple[Numbers, Numbers], threshold: float, min_scene: float, scenes: int
-) -> None:
-    scores, ends = video
-    choices = [c for c in all_choices(ends, min_scene) if len(c) == scenes]
+    choices = all_choices(ends, max_scene)
+    fewest = min(too_short(ends, choice, min_scene) for choice in choices)
+    choices = [choice for choice in choices if too_short(ends, choice, min_scene) == fewest]
+    choices = [choice for choice in choices if scenes in (None, len(choice))]
     if not choices:
         with pytest.raises(BasslError, match="cannot be divided"):
-            choose_scene_ends(scores, ends, threshold, min_scene, scenes)
+            choose_scene_ends(scores, ends, threshold, min_scene, max_scene, scenes)
         return
-    chosen = choose_scene_ends(scores, ends, threshold, min_scene, scenes)
+    chosen = choose_scene_ends(scores, ends, threshold, min_scene, max_scene, scenes)
+    assert all(map(np.array_equal, before, video))
     assert chosen in choices
     assert worth(scores, chosen, threshold) >= max(worth(scores, c, threshold) for c in choices) - 1e-9
+
+
+@given(videos(), THRESHOLDS, MINIMA)
+def test_without_a_maximum_no_scene_is_shorter_than_the_minimum_unless_the_video_is(
+    video: tuple[Numbers, Numbers], threshold: float, min_scene: float
+) -> None:
+    scores, ends = video
+    chosen = choose_scene_ends(scores, ends, threshold, min_scene)
+    assert too_short(ends, chosen, min_scene) == 0 or len(chosen) == 1
 
 
 @given(videos(), THRESHOLDS)
@@ -96,9 +111,55 @@ def test_an_impossible_number_of_scenes_is_refused(scenes: int) -> None:
         choose_scene_ends(np.array([0.5] * 3), np.arange(1.0, 4.0), scenes=scenes)
 
 
-def test_scene_ends_of_a_three_hour_video_are_chosen() -> None:
+@pytest.mark.parametrize(
+    ("limits", "line"),
+    [
+        ({"max_scene": 2.0, "scenes": 2}, "cannot be divided into 2 scenes of at most 2 seconds, only into 3 or more"),
+        ({"min_scene": 2.0, "scenes": 4}, "cannot be divided into 4 scenes of at least 2 seconds"),
+    ],
+)
+def test_a_number_of_scenes_that_the_lengths_do_not_allow_is_refused(limits: dict[str, Any], line: str) -> None:
+    with pytest.raises(BasslError, match=line):
+        choose_scene_ends(np.array([0.5] * 6), np.arange(1.0, 7.0), **limits)
+
+
+def test_scene_ends_of_a_day_are_chosen() -> None:
     rng = np.random.default_rng(0)
-    scores, ends = rng.uniform(size=4000), np.cumsum(rng.uniform(1, 5, size=4000))
-    chosen = choose_scene_ends(scores, ends, min_scene=30.0, scenes=150)
-    assert len(chosen) == 150
-    assert lengths(ends, chosen).min() >= 30
+    scores, durations = rng.uniform(size=10_000), rng.uniform(1, 16, size=10_000)
+    ends = np.cumsum(durations)
+    for scenes in (None, 800):
+        chosen = choose_scene_ends(scores, ends, min_scene=30.0, max_scene=120.0, scenes=scenes)
+        assert scenes in (None, len(chosen))
+        assert lengths(ends, chosen).min() >= 30
+        assert lengths(ends, chosen).max() <= 120
+
+
+def test_scenes_longer_or_shorter_than_the_limits_are_named_by_a_warning() -> None:
+    shots = shots_of_lengths(3, 70, 20, 70, 5)
+    assert length_warnings("a.mp4", group_shots(shots, [1, 4]), {"min_scene": 10.0, "max_scene": 0.0}) == ()
+    scenes = choose_scenes(shots, threshold=0.5, min_scene=10.0, max_scene=60.0, drop_short=False, scenes=None)
+    assert [scene.end_shot for scene in scenes] == [1, 2, 3, 4, 5]
+    assert length_warnings("a.mp4", scenes, {"min_scene": 10.0, "max_scene": 60.0}) == (
+        "a.mp4: 2 scenes (the first at 00:00:03.000) are longer than 60 s, because a shot is never cut",
+        "a.mp4: 2 scenes (the first at 00:00:00.000) are shorter than 10 s, so that none exceeds 60 s",
+    )
+    assert length_warnings("a.mp4", scenes, {"min_scene": 4.0, "max_scene": 80.0}) == (
+        "a.mp4: the scene at 00:00:00.000 is shorter than 4 s, so that none exceeds 80 s",
+    )
+
+
+def test_short_scenes_are_dropped_after_long_ones_were_divided() -> None:
+    shots = shots_of_lengths(4, 4, 4, 4, 4)
+    shots = [replace(shot, score=score) for shot, score in zip(shots, (0.1, 0.9, 0.2, 0.3, 0.0), strict=True)]
+    options = {"threshold": 0.5, "min_scene": 8.0, "drop_short": True}
+    scenes = choose_scenes(shots, max_scene=10.0, scenes=None, **options)
+    assert [(scene.index, scene.start_shot, scene.end_shot) for scene in scenes] == [(0, 0, 2), (1, 2, 4)]
+    assert len(choose_scenes(shots, max_scene=0.0, scenes=None, **options)) == 2, "8 and 12 seconds"
+
+
+def shots_of_lengths(*seconds: int) -> list[Shot]:
+    ends = np.cumsum(seconds).tolist()
+    return [
+        Shot(i, (end - s) * 25, end * 25, float(end - s), float(end), 0.3)
+        for i, (s, end) in enumerate(zip(seconds, ends, strict=True))
+    ]

@@ -112,7 +112,7 @@ def test_an_exact_number_of_scenes_can_be_requested(video: Path, model: Path, sc
     assert all(result.shots[a].score >= result.shots[b].score for a in ends for b in others)
 
 
-def test_threshold_and_minimum_length_regroup_the_same_scores(video: Path, model: Path, result: SceneList) -> None:
+def test_threshold_and_lengths_of_scenes_regroup_the_same_scores(video: Path, model: Path, result: SceneList) -> None:
     scores = [shot.score for shot in result.shots[:-1]]
     low = predict(video, model=model, device="cpu", threshold=min(scores) - 1e-6)
     assert low.shots == result.shots
@@ -121,6 +121,11 @@ def test_threshold_and_minimum_length_regroup_the_same_scores(video: Path, model
     long = predict(video, model=model, threshold=min(scores) - 1e-6, min_scene=2.0)
     assert len(long.scenes) == 2
     assert all(scene.end - scene.start >= 2.0 for scene in long.scenes)
+    short = predict(video, model=model, threshold=max(scores) + 1e-6, max_scene=0.1)
+    assert len(short.scenes) == 4
+    assert short.warnings == (
+        f"{video}: 4 scenes (the first at 00:00:00.000) are longer than 0.1 s, because a shot is never cut",
+    )
 
 
 def test_progress_and_each_shot_are_passed_to_the_caller(video: Path, model: Path) -> None:
@@ -152,6 +157,8 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"shots": "-"}, "a list of shots is read from a file, not from stdin"),
     *(({"threshold": value}, "threshold") for value in (0.0, 1.0, -3.0, float("nan"))),
     *(({"min_scene": value}, "min_scene must be at least 0") for value in (-1.0, float("inf"), float("nan"))),
+    ({"max_scene": -1}, "max_scene must be at least 0"),
+    ({"max_scene": 10, "min_scene": 11}, "the shortest scene, 11 s, is longer than the longest, 10 s"),
     ({"scenes": 0}, "scenes must be at least 1"),
     ({"scenes": 5}, "4 shots.* 5 scenes"),
     ({"scenes": 4, "min_scene": 2.0}, "4 scenes"),

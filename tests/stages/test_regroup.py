@@ -46,6 +46,8 @@ def lengths(result: SceneData) -> list[int]:
         ({"threshold": 0.3}, [1, 2, 1, 1, 1]),
         ({"threshold": 0.3, "min_scene": 3.0}, [3, 3]),
         ({"scenes": 2}, [1, 5]),
+        ({"max_scene": 2.0}, [1, 2, 2, 1]),
+        ({"max_scene": 3.0, "min_scene": 2.0}, [3, 3]),
         ({}, [1, 4, 1]),
     ],
 )
@@ -63,6 +65,15 @@ def test_scenes_dropped_as_too_short_stay_dropped(file: Path, tmp_path: Path) ->
     assert lengths(regroup(short.run.output)) == lengths(dropped)
     joined = regroup(file, short, output=tmp_path / "joined.json", drop_short=False)
     assert lengths(regroup(short.run.output, drop_short=False)) == lengths(joined) != lengths(dropped)
+
+
+def test_the_longest_scene_stays_as_in_the_file_and_a_warning_tells_of_longer_shots(file: Path, tmp_path: Path) -> None:
+    limited = regroup(file, max_scene=2.0, output=tmp_path / "limited.json")
+    assert lengths(regroup(tmp_path / "limited.json", threshold=0.5)) == lengths(limited) == [1, 2, 2, 1]
+    assert lengths(regroup(tmp_path / "limited.json", max_scene=0)) == [1, 4, 1]
+    assert limited.warnings == ()
+    (warning,) = regroup(file, max_scene=0.5).warnings
+    assert warning.endswith("6 scenes (the first at 00:00:00.000) are longer than 0.5 s, because a shot is never cut")
 
 
 def test_the_result_is_written_beside_the_unchanged_input_and_scenes_with_the_same_shots_keep_their_names(
@@ -120,6 +131,8 @@ def test_scenes_of_another_video_are_replaced_only_with_overwrite(file: Path) ->
     [
         ({"threshold": 1.5}, ["threshold must lie between 0 and 1"]),
         ({"scenes": 7}, ["6 shot"]),
+        ({"scenes": 2, "max_scene": 2}, ["2 scenes of at most 2 seconds, only into 3 or more"]),
+        ({"min_scene": 9, "max_scene": 8}, ["the shortest scene, 9 s, is longer than the longest, 8 s"]),
         ({"drop_short": True}, ["--drop-short", "--min-scene"]),
         ({"drop_short": True, "min_scene": 60}, ["no scene has 60 seconds or more"]),
         ({"output": "scenes.json"}, ["is an input of this command; name another file"]),

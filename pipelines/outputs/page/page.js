@@ -12,6 +12,7 @@ function showPanels() {
   // Do not change a number while it is typed.
   if (byId("threshold-number").valueAsNumber !== state.threshold) byId("threshold-number").value = shownThreshold();
   if (byId("min-scene").valueAsNumber !== state.minScene) byId("min-scene").value = state.minScene;
+  if ((byId("max-scene").valueAsNumber || 0) !== state.maxScene) byId("max-scene").value = state.maxScene || "";
   const byNumber = typeof settings.scenes === "number" ? `The number of scenes was set to ${settings.scenes}, regardless of the threshold.` : "";
   byId("origin").textContent = {
     file: settings.edited_by_hand ? "As in the file, which was corrected by hand." : byNumber || "As in the file.",
@@ -52,11 +53,11 @@ function setUpPanels() {
   const open = () => { byId("grouping").open = !oneColumn.matches; };
   oneColumn.addEventListener("change", open);
   open();
-  byId("threshold").addEventListener("input", (event) => regroup(Number(event.target.value), state.minScene));
+  byId("threshold").addEventListener("input", (event) => regroup({ threshold: Number(event.target.value) }));
   byId("threshold").addEventListener("change", () => { sliding = false; });
-  const typed = (id, low, high, use) => {
+  const typed = (id, low, high, use, empty = NaN) => {
     byId(id).addEventListener("input", (event) => {
-      const value = event.target.valueAsNumber;
+      const value = event.target.value === "" ? empty : event.target.valueAsNumber;
       if (value >= low && value <= high) use(value);
     });
     byId(id).addEventListener("blur", () => {
@@ -64,8 +65,9 @@ function setUpPanels() {
       showPanels();
     });
   };
-  typed("threshold-number", 0.001, 0.999, (value) => regroup(value, state.minScene));
-  typed("min-scene", 0, Infinity, (value) => regroup(state.threshold, value));
+  typed("threshold-number", 0.001, 0.999, (threshold) => regroup({ threshold }));
+  typed("min-scene", 0, Infinity, (minScene) => regroup({ minScene }));
+  typed("max-scene", 0, Infinity, (maxScene) => regroup({ maxScene }), 0);
   if (data.truth) {
     byId("truth").hidden = false;
     const { source, shots: on, elsewhere, tolerance } = data.truth;

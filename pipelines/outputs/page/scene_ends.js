@@ -20,37 +20,55 @@ function countUpTo(numbers, value) {
   return low;
 }
 
+/** The best position in a range that only moves forward, the earliest of equals; better(a, b) compares positions. */
+function movingBest(better) {
+  const queue = []; // each is the best of the range from the one before it on
+  let head = 0;
+  let next = 0;
+  return (start, stop) => {
+    for (; next < stop; next += 1) {
+      while (queue.length > head && better(next, queue.at(-1))) queue.pop();
+      queue.push(next);
+    }
+    while (queue[head] < start) head += 1;
+    return queue[head];
+  };
+}
+
 /**
- * The shots that end scenes, including the last shot: the choice with the greatest sum of logit(score) -
- * logit(threshold) among all without a scene shorter than minScene seconds.
+ * The shots that end scenes, including the last shot. No scene is longer than maxScene seconds, except for a single longer
+ * shot. Of all such choices with the fewest scenes shorter than minScene seconds, this is the one with the greatest sum of
+ * logit(score) - logit(threshold).
  *
  * scores: of each shot; shotEnds: when each ends, in seconds; threshold: between 0 and 1.
  */
-function chooseSceneEnds(scores, shotEnds, threshold, minScene) {
+function chooseSceneEnds(scores, shotEnds, threshold, minScene, maxScene = Infinity) {
   const shots = scores.length;
   const least = logit(threshold);
   // The small constant makes a score equal to the threshold an end; the last shot is an end in any case.
   const gain = (i) => (i === shots - 1 ? 0 : logit(scores[i]) - least + 1e-12);
-  const best = new Float64Array(shots).fill(-Infinity);
-  const previous = new Int32Array(shots).fill(-1);
-  // The best sum over the first j ends, and its end.
-  const running = new Float64Array(shots + 1).fill(-Infinity);
-  const runningAt = new Int32Array(shots + 1).fill(-1);
-  for (let i = 0; i < shots; i += 1) {
-    const worth = gain(i);
-    const before = Math.min(countUpTo(shotEnds, shotEnds[i] - minScene + 1e-9), i);
-    // A video shorter than the minimum is one scene.
-    if (i === shots - 1 || shotEnds[i] >= minScene - 1e-9) best[i] = worth;
-    if (best[i] < running[before] + worth) {
-      best[i] = running[before] + worth;
-      previous[i] = runningAt[before];
-    }
-    const better = best[i] > running[i];
-    running[i + 1] = better ? best[i] : running[i];
-    runningAt[i + 1] = better ? i : runningAt[i];
+  const times = [0, ...shotEnds];
+  // Of the best choice for the first i shots: how many scenes are too short, the sum, and where the last scene begins.
+  const short = new Int32Array(shots + 1);
+  const sum = new Float64Array(shots + 1);
+  const begin = new Int32Array(shots + 1);
+  const better = (a, b, more = 0) => short[a] + more < short[b] || (short[a] + more === short[b] && sum[a] > sum[b]);
+  const bestLongEnough = movingBest(better);
+  const bestTooShort = movingBest(better);
+  let [first, enough] = [0, 0];
+  for (let i = 1; i <= shots; i += 1) {
+    // A scene that ends before shot i may begin with shot first to i - 1; from shot enough on it is too short.
+    while (first < i - 1 && times[first] < times[i] - maxScene - 1e-9) first += 1;
+    while (enough < i && times[enough] <= times[i] - minScene + 1e-9) enough += 1;
+    const long = bestLongEnough(first, enough);
+    const brief = bestTooShort(Math.max(first, enough), i);
+    const isShort = long === undefined || (brief !== undefined && better(brief, long, 1));
+    begin[i] = isShort ? brief : long;
+    short[i] = short[begin[i]] + (isShort ? 1 : 0);
+    sum[i] = sum[begin[i]] + gain(i - 1);
   }
-  const ends = [shots - 1];
-  while (previous[ends.at(-1)] >= 0) ends.push(previous[ends.at(-1)]);
+  const ends = [];
+  for (let i = shots; i > 0; i = begin[i]) ends.push(i - 1);
   return ends.reverse();
 }
 

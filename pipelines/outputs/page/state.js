@@ -22,6 +22,7 @@ const fromFile = {
   names: data.file.scenes.filter((scene) => scene.name).map((scene) => ({ text: scene.name, ...range(scene) })),
   threshold: number(settings.threshold, 1e-9, 1 - 1e-9, 0.5),
   minScene: number(settings.min_scene, 0, Infinity, 0),
+  maxScene: number(settings.max_scene, 0, Infinity, 0), // 0: no limit
   by: "file",
 };
 let state = fromFile;
@@ -99,9 +100,16 @@ function step(from, to, word) {
 const undo = () => step(done, undone, "Undone");
 const redo = () => step(undone, done, "Redone");
 
-function regroup(threshold, minScene) {
+/** Group shots again, with changes of threshold, minScene and maxScene. */
+function regroup(changes) {
+  const { threshold, minScene, maxScene } = { ...state, ...changes };
+  if (maxScene && minScene > maxScene) {
+    tell("The shortest scene cannot be longer than the longest."); // perhaps only while a number is typed
+    return;
+  }
   const lengths = shotEnds.map((end) => end - shots[0].start);
-  const grouped = groupShots(shots, chooseSceneEnds(scores, lengths, threshold, settings.drop_short ? 0 : minScene));
+  const least = settings.drop_short ? 0 : minScene;
+  const grouped = groupShots(shots, chooseSceneEnds(scores, lengths, threshold, least, maxScene || Infinity));
   const long = settings.drop_short ? grouped.filter((scene) => scene.end - scene.start >= minScene - 1e-9) : grouped;
   if (!long.length) {
     tell(`No scene is ${minScene} seconds or longer.`);
@@ -109,8 +117,12 @@ function regroup(threshold, minScene) {
     return;
   }
   const lost = state.by === "hand" ? "Replaced the scenes made by hand; Undo restores them." : "";
-  const action = threshold === state.threshold ? `no scene shorter than ${minScene} s` : `threshold ${Number(threshold.toFixed(3))}`;
-  change({ ...state, ...groupsAround(long, shots), threshold, minScene, by: "threshold" }, action, lost, true);
+  const action = {
+    threshold: `threshold ${Number(threshold.toFixed(3))}`,
+    minScene: `no scene shorter than ${minScene} s`,
+    maxScene: maxScene ? `no scene longer than ${maxScene} s` : "no longest scene",
+  }[Object.keys(changes)[0]];
+  change({ ...state, ...groupsAround(long, shots), threshold, minScene, maxScene, by: "threshold" }, action, lost, true);
 }
 
 const increasing = (numbers) => [...numbers].sort((a, b) => a - b);
@@ -172,7 +184,7 @@ function rename(scene, text) {
 function content() {
   const changed = { ...settings };
   if (state.by !== "file") {
-    Object.assign(changed, { threshold: state.threshold, min_scene: state.minScene, scenes: null });
+    Object.assign(changed, { threshold: state.threshold, min_scene: state.minScene, max_scene: state.maxScene, scenes: null });
   }
   // Shots that were cut by hand stay, also if the threshold determines the scenes.
   if (state.by === "hand" || state.cuts.length) changed.edited_by_hand = true;

@@ -61,6 +61,7 @@ function changesIn(text) {
       cuts, ends, outside, names, by: entry.by,
       threshold: number(entry.threshold, 1e-9, 1 - 1e-9, fromFile.threshold),
       minScene: number(entry.minScene, 0, Infinity, fromFile.minScene),
+      maxScene: number(entry.maxScene, 0, Infinity, fromFile.maxScene),
     };
     return { changes, at: number(entry.at, 0, 8e15, 0), saved: entry.saved === true, after: { ...entry.after } };
   } catch {

@@ -192,7 +192,7 @@ function setUpTimeline() {
     if (grip.kind === "view") look(grip.from - ((event.clientX - grip.x) / track.clientWidth) * view.span, view.span);
     else if (grip.kind === "threshold") {
       const threshold = Math.min(Math.max(scoreAt(yOf(event)), 0.01), 0.99);
-      regroup(Number(threshold.toFixed(2)), state.minScene);
+      regroup({ threshold: Number(threshold.toFixed(2)) });
     } else {
       const at = groups.findIndex((group) => group.start_frame === grip.frame);
       const time = timeAt(xOf(event));

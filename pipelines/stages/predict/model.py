@@ -77,7 +77,7 @@ class SceneModel:
         how = replace(reader_settings(self._opened, settings.reading), threads=self._cores)
         # The video is read in a process of its own, from now on, while this one imports and loads what it needs.
         with VideoProcess(video, how, lambda done, total: report("reading", done, total)) as reading:
-            from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
+            from pipelines.models.scene_ends import choose_scenes, length_warnings  # start-up time: NumPy
             from pipelines.outputs.notebook import thumbnail  # start-up time: OpenCV
 
             video_fingerprint = fingerprint(video)
@@ -88,8 +88,9 @@ class SceneModel:
         facts = replace(
             reading.facts, path=str(video.absolute()), id=safe_id(video.stem), fingerprint=video_fingerprint
         )
-        scenes = choose_scenes(shots, **settings.grouping.resolved())
-        lines = (*reading.warnings, *warnings)
+        grouping = settings.grouping.resolved()
+        scenes = choose_scenes(shots, **grouping)
+        lines = (*reading.warnings, *warnings, *length_warnings(video, scenes, grouping))
         return SceneList(facts, self.record(settings), shots, scenes, lines, tuple(images))
 
     def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:

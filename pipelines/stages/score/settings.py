@@ -30,7 +30,7 @@ class ScoreSettings(Settings):
     """Folder of sound (bassl extract-sound), for a model that was fine-tuned with sound."""
     grouping: Grouping = nested(
         Grouping(),
-        without=("min_scene", "drop_short", "scenes"),
+        without=("min_scene", "max_scene", "drop_short", "scenes"),
         defaults={"threshold": "0.5 for a model; for a list of scenes, the scenes that it lists"},
     )
     matching: Matching = nested(Matching(), without=("truth",))
