@@ -41,7 +41,7 @@ def _lines(result: LearnResult) -> list[str]:
     learned = sum(video.status != "failed" for video in result.videos)
     source = f"{console.count(learned, 'video')} with {console.count(result.scene_ends, 'scene end')}"
     if not result.measured:
-        return [f"learned from {source}; with more videos, bassl learn also measures what is gained"]
+        return [f"{source}: the operating point of the built-in model is adapted; its weights need more videos"]
     ap, f1, ap_before, f1_before = (percent(result.measured[name]) for name in ("ap", "f1", "ap_before", "f1_before"))
     if result.strength is not None:
         first = f"learned from {source}"

@@ -26,7 +26,6 @@ STEPS = 100
 """Limit on Newton steps; about six are needed, and more from a model that is certain of wrong labels."""
 STRENGTHS = (400.0, 200.0, 100.0)
 """Strengths to choose from. Weaker ones gained nothing more on videos of one series, and lost on mixed videos."""
-STRENGTH_OF_ONE = 200.0  # for one video, without which there is nothing to learn from
 OPERATING_POINT_ENDS = 100.0  # number of scene ends that the first operating point counts as
 FOLDS = 10
 """Up to so many videos are left out one at a time; of more, a tenth at a time."""
@@ -119,17 +118,17 @@ def learn_own_model(
     start: LinearModel,
     calibration: Calibration,
 ) -> OwnModel:
-    """Learn from videos, each with a scene end and another shot. Strength and operating point are chosen by leaving
-    videos out: the strength of the best AP, averaged over videos, or none if the AP of ``start`` is as good; then the
-    operating point of the better F1, as many scene ends as ``start`` finds or the number adapted to the videos. For one
-    video the strength is fixed, and the operating point is adapted.
+    """Learn from videos, each with a scene end and another shot.
+
+    Strength and operating point are chosen by leaving videos out: the strength of the best AP, averaged over videos, or
+    none if the AP of ``start`` is as good; then the operating point of the better F1, as many scene ends as ``start``
+    finds or the number adapted to the videos. One video adapts the operating point alone: no video can be left out.
     """
     before = [relational_logits(start, video.tokens) for video in videos]
     labels = [video.scene_end for video in videos]
     if len(videos) == 1:
-        (network,) = _pulled(videos, (STRENGTH_OF_ONE,), start)
-        offset = operating_point(before, [relational_logits(network, videos[0].tokens)], labels, calibration.offset)
-        return OwnModel(network, Calibration(calibration.slope, offset), STRENGTH_OF_ONE, True, {})
+        offset = operating_point(before, before, labels, calibration.offset)
+        return OwnModel(start, Calibration(calibration.slope, offset), None, True, {})
 
     folds = min(FOLDS, len(videos))
     blind: dict[float, Logits] = {strength: list(before) for strength in STRENGTHS}
