@@ -39,7 +39,7 @@ from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stages.predict import predict_file, predict_videos, scoring
-from pipelines.stages.predict.model import _reader_settings as how_videos_are_read
+from pipelines.stages.predict.model import reader_settings as how_videos_are_read
 from pipelines.stores.features import features_of, keyframe_facts
 from pipelines.stores.index import Index, read_index
 from pipelines.video.shots import KeyframedShot, ReaderSettings
