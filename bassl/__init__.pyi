@@ -3,6 +3,7 @@ from pipelines.datasets.scene_files import read_scene_list as read_scene_list
 from pipelines.errors import (
     BasslError as BasslError,
     BasslWarning as BasslWarning,
+    CorrectedError as CorrectedError,
     DatasetError as DatasetError,
     SomeFailedError as SomeFailedError,
     StoreError as StoreError,
@@ -34,6 +35,7 @@ from pipelines.settings import (
     Reading as Reading,
     Resampling as Resampling,
     RunSettings as RunSettings,
+    ScenesOutput as ScenesOutput,
     ScoredData as ScoredData,
     TrainingData as TrainingData,
 )

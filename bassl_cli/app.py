@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -63,6 +64,7 @@ class _Commands(LazyGroup):
 
     def load(self, name: str, rest: list[str], config_file: Path | None, completing: bool) -> Any:
         if name not in NAMES:
+            _refuse_path(name)
             return None
         command = load(name)
         file = None if completing else config.read(config_file)
@@ -71,6 +73,17 @@ class _Commands(LazyGroup):
             if "--debug" in rest:
                 console.note(f"defaults from {file[0]}")
         return command
+
+
+def _refuse_path(word: str) -> None:
+    """Raises BasslError, with the command that takes it, for a path in place of a command."""
+    from pipelines.video.inputs import VIDEO_ENDINGS  # start-up time: only for an unknown command
+
+    path = Path(word)
+    if path.suffix.lower() == ".json":
+        raise BasslError(f"{word}: is not a command; to view its scenes: bassl report {shlex.quote(word)}")
+    if os.path.exists(word) or path.suffix.lower() in VIDEO_ENDINGS:  # noqa: PTH110  # a name may be too long
+        raise BasslError(f"{word}: is not a command; to find its scenes: bassl predict {shlex.quote(word)}")
 
 
 def load(name: str) -> Any:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +17,7 @@ from rich.console import Console
 from rich.table import Table as Grid
 from rich.text import Text
 
-from pipelines.errors import BasslError, count as count, printable
+from pipelines.errors import BasslError, count as count, name_input, printable
 from pipelines.outputs.bars import StartVideos, bars, stage_bar, video_bars
 from pipelines.progress import ReportProgress, ReportVideo, TrainingProgress, VideoProgress, VideoResult
 from pipelines.scenes import SceneData
@@ -26,6 +28,8 @@ err = Console(stderr=True, emoji=False, highlight=False)
 _DEBUG = "BASSL_DEBUG"
 _UNBROKEN = 10_000
 """Width of a table in a file or a pipe, in columns: no cell is wrapped or cut."""
+_NAMED = 20
+"""Most results that a line names."""
 _UNITS = {"scoring": "video", "encoding": "shot", "saving": "image"}
 """What a stage counts, by what it is doing."""
 
@@ -64,6 +68,32 @@ def note(message: str) -> None:
     say(f"note: {message}")
 
 
+NEXT = {
+    "predict": ("bassl report {}", "to view and correct the scenes"),
+    "regroup": ("bassl report {}", "to view and correct the scenes"),
+    "report": ("bassl export {} --to edl", "once the scenes are as you want them; bassl export --help lists formats"),
+    "extract-keyframes": ("bassl build-index {}", "to index the shots of all videos"),
+    "build-index": ("bassl encode {}", "to compute the features of all shots"),
+    "encode": ("bassl finetune", "to train a model; bassl pretrain if there are no labels"),
+    "pretrain": ("bassl finetune --init {}", "to train it on labels"),
+    "finetune": ("bassl predict VIDEO --model {}", "to find the scenes of a video"),
+}
+"""By command, what one would do next with its result, and why."""
+
+
+def suggest_next(command: str, quiet: bool, *results: Path) -> None:
+    """The last line of a command: what one would do next, in a terminal only. ``results``: what the command made."""
+    if not quiet and out.is_terminal and err.is_terminal:
+        then, purpose = NEXT[command]
+        say(f"next: {then.format(shlex.join(map(str, results)))}".rstrip() + f"  ({purpose})")
+
+
+def shown(path: Path) -> str:
+    """A path as it is shown: without ``..``, as it would be below a working folder."""
+    plain = os.path.normpath(path)
+    return os.path.abspath(path) if plain.startswith(os.pardir) else plain  # noqa: PTH100  # keeps links
+
+
 def say(message: str, style: str | None = None) -> None:
     """One line about what was done. Settings in it become options: `` `frame_rate=25` `` is shown as
     ``--frame-rate 25``."""
@@ -96,7 +126,7 @@ def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
         except BasslError as error:
             if len(files) == 1:
                 raise
-            complain(str(error) if str(file) in str(error) else f"{file}: {error}")
+            complain(name_input(error, file))
             failed += 1
     return failed
 
@@ -115,9 +145,14 @@ def conclude(results: Sequence[VideoResult], written: str, quiet: bool, named: b
     for first, *more in reasons.values():
         for line in (first, *more) if len(more) < 3 else (f"{first} (the same for {len(more)} more)",):
             complain(line)
+    left = [str(result.output) for result in results if result.corrected]
+    if left and not quiet:
+        names = ", ".join(left[:_NAMED]) + f" and {len(left) - _NAMED} more" * (len(left) > _NAMED)
+        note(f"corrected by hand and left as they are: {names}; `discard_corrections=True` replaces them")
     if not quiet:
-        done = sum(result.status == "done" for result in results)
-        say(f"{done} done, {len(results) - done - len(failed)} kept, {len(failed)} failed; {written}")
+        number = Counter(result.status for result in results)
+        regrouped = f"{number['regrouped']} regrouped from their scores, " * ("regrouped" in number)
+        say(f"{number['done']} done, {regrouped}{number['kept']} kept, {number['failed']} failed; {written}")
     if failed:
         raise typer.Exit(1)
 
@@ -132,8 +167,8 @@ def show_videos(
         rows = []
         for result in results:
             facts = (f"{result.duration:.1f} s", *(f"{getattr(result, name):,}" for name in counted))
-            shown = ("" for _ in facts) if result.status == "failed" else facts
-            rows.append((result.video_id, result.status, *shown))
+            cells = ("" for _ in facts) if result.status == "failed" else facts
+            rows.append((result.video_id, result.status, *cells))
         show_table(("video", "status", "length", *counted), rows)
     conclude(results, written, quiet, named=not quiet)
 
@@ -160,13 +195,13 @@ def stage_progress(quiet: bool, video: str = "") -> Iterator[ReportProgress]:
     multiple of real time. If stderr is not a terminal: a line for each step of the stage, or one for the video.
     """
     if quiet or not err.is_interactive:
-        if video and not quiet:
-            say(f"reading {printable(video, 120)}")
         before = ""
 
         def line(doing: str, done: float, total: float | None) -> None:
             nonlocal before
-            if not quiet and not video and doing != before:
+            if video and not before and not quiet:
+                say(f"reading {printable(video, 120)}")
+            elif not quiet and not video and doing != before:
                 say(f"{doing} {count(int(total or 0), _UNITS[doing])}" if doing in _UNITS else doing)
             before = doing
 

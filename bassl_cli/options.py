@@ -39,8 +39,6 @@ Results = Annotated[
         callback=named_results,
     ),
 ]
-SceneFile = Annotated[Path, typer.Argument(metavar="SCENES.JSON", help="Scenes, as predict or a page wrote them.")]
-SCENES = Path("scenes.json")
 _SHORT = {"output": "-o", "threshold": "-t", "jobs": "-j", "workers": "-j"}
 """The short form of an option, by the name of its field, in every command."""
 _METAVARS = {
@@ -100,9 +98,9 @@ def with_settings(
     panels: Mapping[str, str] = {},
     notes: str = "",
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace each parameter of a command that is a settings dataclass by its options, and add ``--debug``, and
-    ``--help-all`` if some of the options are rare. For a default of None, ``--help`` shows what the docstring of the
-    field says after "Default:". The command raises BasslError for values that the settings refuse.
+    """Replace each parameter of a command that is a settings dataclass by its options, and add ``--debug`` and
+    ``--help-all``. For a default of None, ``--help`` shows what the docstring of the field says after "Default:". The
+    command raises BasslError for values that the settings refuse.
 
     Args:
         flags: by field, options that are not ``--FIELD``, such as ``--output -o``.
@@ -138,10 +136,9 @@ def with_settings(
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
                 kinds[parameter.name] = kind_of(get_args(hint)[0])
         parameters.append(_keyword("debug", console.Debug, False))
-        if any(option.rare for kind in settings.values() for option in options_of(kind)):
-            parameters.append(_keyword("help_all", HelpAll, False))
+        parameters.append(_keyword("help_all", HelpAll, False))
 
-        def run(debug: bool, help_all: bool = False, **values: Any) -> None:
+        def run(debug: bool, help_all: bool, **values: Any) -> None:
             groups: dict[str, Any] = {}
             for name, kind in settings.items():
                 own = {option.name: values.pop(option.name) for option in options_of(kind)}

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 DIRECTIONS = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
@@ -25,6 +26,10 @@ class BasslError(Exception):
 
 class StoreError(BasslError):
     """A file that bassl wrote (HDF5 store, model, scenes.json) is damaged, of another version, or of another kind."""
+
+
+class CorrectedError(StoreError):
+    """Scenes that were corrected by hand would be lost."""
 
 
 class VideoError(BasslError):
@@ -88,6 +93,14 @@ def check_installed(module: str, what: str) -> None:
     with explain_missing_extra(what):
         if find_spec(module) is None:
             raise ModuleNotFoundError(name=module)
+
+
+def name_input(error: BasslError | str, path: Path, *others: Path) -> str:
+    """The text of an error of one of several inputs: with the path of the input in front, unless it begins with that or
+    with one of the ``others``, such as a file that is made of the input."""
+    text = str(error)
+    beginnings = tuple(f"{name}{sign}" for name in (path, *others) for sign in ":,")  # such as "a.csv, line 1: ..."
+    return text if text.startswith(beginnings) else f"{path}: {text}"
 
 
 def count(number: int, thing: str) -> str:

@@ -11,6 +11,10 @@ ReportProgress = Callable[[str, float, float | None], None]
 """Called with what is being done, how much of it is done, and the total (None: unknown)."""
 
 
+Status = Literal["done", "regrouped", "kept", "failed"]
+"""How the work on a video ended. Regrouped: the scenes follow from stored scores; kept: the output existed."""
+
+
 @dataclass(frozen=True)
 class VideoResult:
     """The result of one video in a stage that takes several. Numbers that the stage does not count are 0."""
@@ -18,14 +22,15 @@ class VideoResult:
     video_id: str
     video: Path  # the input
     output: Path
-    status: Literal["done", "kept", "failed"]  # kept: the output existed
+    status: Status
     scenes: int = 0
     shots: int = 0
     frames: int = 0
     duration: float = 0.0  # seconds
     warnings: tuple[str, ...] = ()  # lines on what may be wrong with the output
     notes: tuple[str, ...] = ()  # lines on what is not
-    error: str = ""  # one line
+    error: str = ""  # one line, which begins with the path of the video or of a file that is made of it
+    corrected: bool = False  # whether it is kept because its scenes were corrected by hand
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +107,7 @@ class SceneData:
     shots: tuple[Shot, ...]  # in order, without gaps
     scenes: tuple[Scene, ...]  # in order; they cover the shots, except for scenes that were dropped as too short
     warnings: tuple[str, ...] = ()  # one line each, such as damage in the video; not part of the file
+    notes: tuple[str, ...] = field(default=(), compare=False)  # one line each, how a file was made; not part of it
 
     def to_dict(self, folder: Path | None = None) -> dict[str, Any]:
         """The content of ``scenes.json``, version 1; with ``folder`` also the path of the video relative to it."""

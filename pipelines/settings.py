@@ -106,7 +106,17 @@ class OutputSettings(Settings):
     output: Path | None = None
     """File to write, - for stdout; or a folder, for several inputs too."""
     overwrite: bool = False
-    """Replace existing results, also scenes that were corrected by hand."""
+    """Replace existing results."""
+
+
+@dataclass(frozen=True)
+class ScenesOutput(OutputSettings):
+    """Where scenes are written, and what they may replace."""
+
+    overwrite: bool = False
+    """Replace existing results, also scenes of another video; scenes that were corrected by hand stay."""
+    discard_corrections: bool = False
+    """Replace also scenes that were corrected by hand."""
 
 
 @dataclass(frozen=True)

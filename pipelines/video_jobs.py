@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, TypeVar
 
-from pipelines.errors import BasslError, UnexpectedError, explain_missing_extra, first_line
+from pipelines.errors import BasslError, UnexpectedError, explain_missing_extra, first_line, name_input
 from pipelines.files import os_reason, remove_partials
 from pipelines.processes import Child, Send, cores
-from pipelines.progress import ReportVideo, VideoProgress, VideoResult
+from pipelines.progress import ReportVideo, Status, VideoProgress, VideoResult
 from pipelines.scenes import SceneData
 
 S = TypeVar("S")
@@ -37,9 +37,10 @@ class VideoTask(Generic[S]):
     storyboard: Path | None = None
     page: Path | None = None
     overwrite: bool = False
+    discard_corrections: bool = False
     cores: int = 1  # to use for this video; `run` divides the machine's
 
-    def result(self, status: Literal["done", "kept"] = "done", **fields: Any) -> VideoResult:
+    def result(self, status: Status = "done", **fields: Any) -> VideoResult:
         """The result of the video, with these counts and warnings."""
         return VideoResult(self.video_id, self.video, self.output, status, **fields)
 
@@ -49,8 +50,8 @@ class VideoTask(Generic[S]):
         return self.result(scenes=len(scenes.scenes), shots=len(scenes.shots), **fields)
 
     def failed(self, error: BasslError | str) -> VideoResult:
-        """The result of a video that failed."""
-        return VideoResult(self.video_id, self.video, self.output, "failed", error=str(error))
+        """The result of a video that failed, with an error that names it."""
+        return self.result("failed", error=name_input(error, self.video, *self.files))
 
     @property
     def files(self) -> tuple[Path, ...]:

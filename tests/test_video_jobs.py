@@ -14,7 +14,7 @@ NAMES = ("slow", "kept", "damaged", "refused", "fast")
 
 def measure(task: Task, report: ReportVideo) -> VideoResult:
     if task.video_id == "damaged":
-        raise BasslError(f"{task.video}: is damaged")
+        raise BasslError("the video has 1 shot")
     for frames in range(1, 1000 if task.video_id == "slow" else 2):
         report(VideoProgress(task.video_id, frames / 24, frames=frames))
     return task.result(frames=frames, warnings=("dark",))
@@ -41,10 +41,11 @@ def test_results_are_in_order_and_reported_once_wherever_the_videos_are_processe
     assert results == [
         tasks[0].result(frames=999, warnings=("dark",)),
         tasks[1].result("kept", frames=7),
-        tasks[2].failed("damaged.mp4: is damaged"),
+        tasks[2].failed("damaged.mp4: the video has 1 shot"),
         tasks[3].failed(f"{tmp_path}/refused.h5: was made with other settings"),
         tasks[4].result(frames=1, warnings=("dark",)),
     ]
+    assert results[2].error == "damaged.mp4: the video has 1 shot", "errors of several name the video"
     assert counts == [5]
     assert sorted(state.video_id for state in states if state.result) == sorted(NAMES)
     assert [state.frames for state in states if state.video_id == "slow"] == [*range(1, 1000), 0]

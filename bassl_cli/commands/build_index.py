@@ -53,7 +53,8 @@ def build_index(
     elif not quiet:
         _show(report)
         if not show:
-            console.say(f"wrote {settings.run.output}")
+            console.say(f"wrote {console.shown(settings.run.output)}")
+            console.suggest_next("build-index", quiet, settings.run.output)
 
 
 def _show(report: IndexReport) -> None:

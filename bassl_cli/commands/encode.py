@@ -39,3 +39,4 @@ def encode(settings: EncodeSettings, machines: Machines, quiet: console.Quiet = 
             return
     if shows:
         typer.echo(store)
+        console.suggest_next("encode", quiet)

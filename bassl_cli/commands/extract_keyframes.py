@@ -19,4 +19,5 @@ def extract_keyframes(
     """
     with console.videos_progress(quiet) as (start, progress):
         results = stage(videos, settings, progress, start)
-    console.show_videos(results, ("frames", "shots"), f"stores in {settings.run.output}", as_json, quiet)
+    console.show_videos(results, ("frames", "shots"), f"stores in {console.shown(settings.run.output)}", as_json, quiet)
+    console.suggest_next("extract-keyframes", quiet or as_json, settings.run.output)

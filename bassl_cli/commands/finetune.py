@@ -41,7 +41,8 @@ def finetune(
     if result.mean:
         cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in _METRICS]
         console.show_table(tuple(_METRICS.values()), [cells], text=(), title=_title(settings, result))
-    console.say(f"wrote {result.model} and {result.report}")
+    console.say(f"wrote {console.shown(result.model)} and {console.shown(result.report)}")
+    console.suggest_next("finetune", quiet, settings.run.output)
 
 
 def _title(settings: FinetuneSettings, result: FinetuneResult) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from bassl_cli import console
 from bassl_cli.options import Videos, with_settings
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, name_input
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable, output_path
 from pipelines.options import nested
 from pipelines.outputs.exports import FORMATS, check_extension, export as write_export, is_scenes_json
@@ -15,7 +15,7 @@ from pipelines.outputs.results import FOLDER, beside, result_path
 from pipelines.processes import end_ahead, limit_threads_and_memory
 from pipelines.progress import VideoResult
 from pipelines.scenes import DROP_SHORT_ALONE
-from pipelines.settings import OutputSettings, Parallel
+from pipelines.settings import Parallel, ScenesOutput
 from pipelines.stages.predict import PredictSettings, predict_file, predict_videos
 from pipelines.stages.settings import ExportSettings
 from pipelines.video.inputs import find_videos
@@ -25,8 +25,8 @@ from pipelines.video.inputs import find_videos
 class Files:
     """What is written, and how many videos are processed at a time."""
 
-    run: OutputSettings = nested(
-        OutputSettings(),
+    run: ScenesOutput = nested(
+        ScenesOutput(),
         defaults={"output": "VIDEO.scenes.json, or no file with --json; for several videos the folder scenes"},
     )
     to: tuple[str, ...] = ()
@@ -88,7 +88,14 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
     check_inputs_kept(exports.values(), (video, settings.reading.shots, settings.model))
     with console.stage_progress(quiet, video.name) as progress:
         result = predict_file(
-            video, output, settings, storyboard=storyboard, page=page, overwrite=files.run.overwrite, progress=progress
+            video,
+            output,
+            settings,
+            storyboard=storyboard,
+            page=page,
+            overwrite=files.run.overwrite,
+            discard_corrections=files.run.discard_corrections,
+            progress=progress,
         )
     warnings = result.warnings
     for name, path in exports.items():
@@ -101,10 +108,14 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
     elif not quiet:
         if not piped:
             console.show_scenes(result)
-        written = ", ".join(str(path) for path in (output, *exports.values(), storyboard, page) if path is not None)
-        console.say(
-            f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}; wrote {written}"
-        )
+        for note in result.notes:
+            console.note(note)
+        files_of_result = [path for path in (output, *exports.values(), storyboard, page) if path is not None]
+        counts = f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}"
+        verb = "in" if result.notes else "wrote"
+        console.say(f"{counts}; {verb} {', '.join(map(console.shown, files_of_result))}")
+        if output is not None:
+            console.suggest_next("report" if page else "predict", quiet, video if output == usual else output)
 
 
 def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
@@ -118,6 +129,7 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
             output,
             settings,
             overwrite=files.run.overwrite,
+            discard_corrections=files.run.discard_corrections,
             storyboards=files.storyboard,
             pages=files.report,
             **vars(files.parallel),
@@ -125,10 +137,12 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
             on_start=start,
         )
     has_index = files.report and any(result.status != "failed" for result in results)
-    written = f"scenes in {output}" + f", {output / 'index.html'} shows all pages" * has_index
+    written = f"scenes in {console.shown(output)}"
+    written += f", {console.shown(output / 'index.html')} shows all pages" * has_index
     if files.to:
         results = [_export(result, files.to, settings.reading.shots) for result in results]
     console.show_videos(results, ("shots", "scenes"), written, as_json, quiet)
+    console.suggest_next("report" if files.report else "predict", quiet or as_json, output)
 
 
 def _export(result: VideoResult, to: tuple[str, ...], shots: Path | None) -> VideoResult:
@@ -137,9 +151,10 @@ def _export(result: VideoResult, to: tuple[str, ...], shots: Path | None) -> Vid
 
     if result.status == "failed":
         return result
+    exported = [beside(result.output, FORMATS[name].extension) for name in to]
     try:
-        check_inputs_kept((beside(result.output, FORMATS[name].extension) for name in to), (shots,))
+        check_inputs_kept(exported, (shots,))
         warnings = export(result.output, ExportSettings(to)).warnings
     except BasslError as error:
-        return replace(result, status="failed", error=str(error))
+        return replace(result, status="failed", error=name_input(error, result.video, result.output, *exported))
     return replace(result, warnings=(*result.warnings, *warnings))

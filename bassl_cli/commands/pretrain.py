@@ -22,4 +22,5 @@ def pretrain(settings: PretrainSettings, machines: Machines, quiet: console.Quie
     """
     result = train(stage, settings, machines, quiet)
     if result is not None and not quiet:
-        console.say(f"{console.count(result.step, 'step')}; wrote {result.model}")
+        console.say(f"{console.count(result.step, 'step')}; wrote {console.shown(result.model)}")
+        console.suggest_next("pretrain", quiet, settings.run.output)

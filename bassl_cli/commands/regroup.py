@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 from bassl_cli import console
-from bassl_cli.options import SCENES, SceneFile, with_settings
-from pipelines.files import STDIO
-from pipelines.stages.settings import RegroupSettings, regrouped_path
+from bassl_cli.options import Results, with_settings
+from pipelines.files import STDIO, output_path
+from pipelines.outputs.results import find_result
+from pipelines.stages.settings import RegroupSettings
 
 
 @with_settings(flags={"drop_short": "--drop-short/--no-drop-short"})
 def regroup(
-    settings: RegroupSettings, file: SceneFile = SCENES, as_json: console.Json = False, quiet: console.Quiet = False
+    settings: RegroupSettings,
+    sources: Results = [],  # noqa: B006
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
 ) -> None:
     """Find other scenes from the same scores, without reading the video again.
 
-    Example: bassl regroup scenes.json --scenes 12 -o twelve.json
-    """
-    from pipelines.stages.regroup import regroup as stage  # start-up time: NumPy
+    The scenes.json is changed in place, unless -o names another file. Scenes that were corrected by hand stay.
 
-    result = stage(file, settings)
+    Examples: bassl regroup movie.mp4 --threshold 0.4, bassl regroup scenes/ --min-scene 10
+    """
+    from pipelines.stages.regroup import regroup as stage, regroup_videos  # start-up time: NumPy
+
+    if len(sources) > 1:
+        with console.videos_progress(quiet) as (start, progress):
+            results = regroup_videos(sources, settings, progress, start)
+        written = f"scenes in {console.shown(settings.run.output)}" if settings.run.output else "written in place"
+        console.show_videos(results, ("shots", "scenes"), written, as_json, quiet)
+        console.suggest_next("regroup", quiet or as_json, *([settings.run.output] if settings.run.output else sources))
+        return
+    (source,) = sources
+    result, output = stage(source, settings), output_path(settings.run.output, find_result(source))
     for warning in result.warnings:
         console.warn(warning)
-    if settings.run.output == STDIO:
+    if output == STDIO:
         return
     if as_json:
         console.print_json(result.to_dict())
     elif not quiet:
         console.show_scenes(result)
-        console.say(f"{console.count(len(result.scenes), 'scene')}; wrote {regrouped_path(file, settings)}")
+        console.say(f"{console.count(len(result.scenes), 'scene')}; wrote {console.shown(output)}")
+        console.suggest_next("regroup", quiet, source if settings.run.output is None else output)

@@ -21,8 +21,10 @@ def report(settings: ReportSettings, sources: Results = [], quiet: console.Quiet
         with console.videos_progress(quiet) as (start, progress):
             results = report_videos(sources, settings, progress, start)
         wrote = any(result.status == "done" for result in results)
-        written = f"{index_path(sources, settings)} shows all pages" if wrote else "no page was made"
+        index = console.shown(index_path(sources, settings))
+        written = f"{index} shows all pages" if wrote else "no page was made"
         console.conclude(results, written, quiet)
+        console.suggest_next("report", quiet, *sources)
         return
     (source,) = sources
     with console.stage_progress(quiet, source.name) as progress:
@@ -33,5 +35,7 @@ def report(settings: ReportSettings, sources: Results = [], quiet: console.Quiet
         for note in result.notes:
             console.note(note)
         console.say(
-            f"{console.count(result.scenes, 'scene')}, {console.count(result.shots, 'shot')}; wrote {result.output}"
+            f"{console.count(result.scenes, 'scene')}, {console.count(result.shots, 'shot')}; "
+            f"wrote {console.shown(result.output)}"
         )
+        console.suggest_next("report", quiet, source)

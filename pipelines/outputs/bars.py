@@ -60,13 +60,18 @@ def video_bars(console: Console) -> Iterator[tuple[StartVideos, ReportVideo]]:
     with bars(console) as progress:
         overall = progress.add_task("videos", total=None, speed="")
         tasks: dict[str, TaskID] = {}
+        finished, of_all = 0, 0
 
         def start(videos: int) -> None:
-            progress.update(overall, total=videos)
+            nonlocal of_all
+            of_all = videos
+            progress.update(overall, total=videos, speed=f"0 of {videos}")
 
         def show(state: VideoProgress) -> None:
+            nonlocal finished
             if state.result is not None:
-                progress.advance(overall)
+                finished += 1
+                progress.update(overall, completed=finished, speed=f"{finished} of {of_all}")
                 if state.video_id in tasks:
                     progress.remove_task(tasks.pop(state.video_id))
                 return

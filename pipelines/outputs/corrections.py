@@ -1,51 +1,95 @@
-"""Scenes corrected by hand, which no command replaces unless asked to."""
+"""Scenes corrected by hand, which a command replaces only with `discard_corrections`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 
-from pipelines.errors import BasslError, DatasetError, StoreError
+from pipelines.errors import BasslError, CorrectedError, DatasetError, StoreError
+from pipelines.files import real
 from pipelines.scenes import SceneData, VideoFacts
 from pipelines.settings import Grouping
+from pipelines.video.inputs import fingerprint
 
 
-def check_replaceable(
-    path: Path, video: str | Path, is_same: Callable[[VideoFacts], bool], names: Collection[str] = ()
-) -> None:
-    """Check that a new result, of ``video``, may replace the file at ``path``, which may be missing, so that no
-    correction is lost. ``is_same``: whether the video of a ``scenes.json`` is that video; ``names``: names of scenes in
-    the new result, any other name was given by hand. Raises StoreError if the file is not a prediction of this video,
-    or was corrected by hand."""
+def read_prediction(
+    path: Path, video: str | Path, is_same: Callable[[VideoFacts], bool], *, overwrite: bool, discard_corrections: bool
+) -> SceneData | None:
+    """The prediction of ``video`` at ``path``; None if there is no file, or another one that ``overwrite`` replaces.
+
+    ``is_same``: whether the video of a ``scenes.json`` is that video. Raises StoreError for a file that may not be
+    replaced: without ``overwrite`` anything else than a prediction of this video; scenes of another video that were
+    corrected by hand, also without ``discard_corrections``.
+    """
     if not path.exists():
-        return
+        return None
     from pipelines.datasets.scene_files import read_scene_list  # start-up time: NumPy
 
     remedy = "name another file, or replace it with `overwrite=True`"
     try:
         existing = read_scene_list(path)
     except DatasetError as error:
+        if overwrite:
+            return None
         raise StoreError(f"{error}; {remedy}") from error
     if "threshold" not in existing.settings:
+        if overwrite:
+            return None
         raise StoreError(f"{path}: was not made by `bassl predict`; {remedy}")
-    if is_corrected(existing, names):
-        raise StoreError(f"{path}: was corrected by hand (`bassl report` makes its page); {remedy}")
-    if not is_same(existing.video):
-        raise StoreError(f"{path}: contains the scenes of another video, not of {video}; {remedy}")
+    if is_same(existing.video):
+        return existing
+    is_kept = is_corrected(existing) and not discard_corrections
+    if overwrite and not is_kept:
+        return None
+    remedy += " and `discard_corrections=True`: it was corrected by hand" if is_kept else ""
+    raise StoreError(f"{path}: contains the scenes of another video, not of {video}; {remedy}")
 
 
-def is_corrected(existing: SceneData, names: Collection[str] = ()) -> bool:
-    """Whether scenes were named by hand, except by ``names``, or do not follow from the scores, as after an edit of the
-    file."""
+def check_replaceable(
+    path: Path,
+    video: str | Path,
+    is_same: Callable[[VideoFacts], bool],
+    names: Collection[str] = (),
+    *,
+    overwrite: bool,
+    discard_corrections: bool,
+) -> None:
+    """Check that a new result, of ``video``, may replace the file at ``path``, which may be missing, so that no
+    correction is lost. ``names``: names of scenes that are not lost. Raises StoreError as `read_prediction`, and
+    CorrectedError, without ``discard_corrections``, for scenes that were corrected by hand."""
+    existing = read_prediction(path, video, is_same, overwrite=overwrite, discard_corrections=discard_corrections)
+    if existing is not None and not discard_corrections and is_corrected(existing, names):
+        raise CorrectedError(
+            f"{path}: was corrected by hand (`bassl report` makes its page); name another file, or replace it with "
+            "`discard_corrections=True`"
+        )
+
+
+def is_of(video: Path) -> Callable[[VideoFacts], bool]:
+    """A function that tells whether the video of a ``scenes.json`` is this video: by its stored fingerprint, else by
+    its name. A video that was changed at its path is the same."""
+    now = fingerprint(video)
+
+    def is_same(facts: VideoFacts) -> bool:
+        if facts.fingerprint is None:
+            return PureWindowsPath(facts.path).name == PureWindowsPath(video).name
+        return facts.fingerprint == now or real(Path(facts.path)) == real(video)
+
+    return is_same
+
+
+def is_corrected(scenes: SceneData, names: Collection[str] = ()) -> bool:
+    """Whether scenes were named by hand, with other names than these, or do not follow from the scores, as after an
+    edit of the file."""
     from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
 
-    if existing.settings.get("edited_by_hand") is True:
+    if scenes.settings.get("edited_by_hand") is True:
         return True
-    if not {scene.name for scene in existing.scenes if scene.name is not None} <= set(names):
+    if not {scene.name for scene in scenes.scenes if scene.name is not None} <= set(names):
         return True
     try:
-        predicted = choose_scenes(existing.shots, **Grouping().resolved(existing.settings))
+        predicted = choose_scenes(scenes.shots, **Grouping().resolved(scenes.settings))
     except (BasslError, TypeError, ValueError):
         return True
-    ranges = ([(scene.start_shot, scene.end_shot) for scene in scenes] for scenes in (predicted, existing.scenes))
+    ranges = ([(scene.start_shot, scene.end_shot) for scene in each] for each in (predicted, scenes.scenes))
     return next(ranges) != next(ranges)

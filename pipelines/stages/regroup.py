@@ -2,60 +2,129 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pipelines.datasets.scene_files import read_scene_list
-from pipelines.errors import BasslError
-from pipelines.files import STDIO, check_inputs_kept
+from pipelines.errors import BasslError, CorrectedError, name_input
+from pipelines.files import STDIO, check_inputs_kept, check_writable, output_path, paths_of, real
 from pipelines.models.scene_ends import choose_scenes, length_warnings
 from pipelines.options import with_options
 from pipelines.outputs.corrections import check_replaceable
 from pipelines.outputs.exports import is_scenes_json
+from pipelines.outputs.opening import open_scenes
+from pipelines.outputs.results import find_result, make_output_folder
+from pipelines.progress import ReportVideo, VideoResult
 from pipelines.scenes import DROP_SHORT_ALONE, SceneData
-from pipelines.settings import GROUPING
-from pipelines.stages.settings import RegroupSettings, regrouped_path
+from pipelines.settings import GROUPING, Grouping
+from pipelines.stages.settings import RegroupSettings
+from pipelines.video_jobs import VideoTask, run
+
+S = TypeVar("S", bound=SceneData)
 
 
-def regroup(file: Path | str, settings: RegroupSettings = RegroupSettings(), **options: Any) -> SceneData:
-    """Choose scene ends again, as `predict` would with these settings, and write the result.
+def with_grouping(scenes: S, values: Mapping[str, Any]) -> S:
+    """The scenes that the same scores make with other values of all options of `Grouping`. Scenes with the same shots
+    as before keep their names. Raises BasslError for values that the shots do not allow."""
+    names = {(scene.start_shot, scene.end_shot): scene.name for scene in scenes.scenes}
+    regrouped = tuple(
+        replace(scene, name=names.get((scene.start_shot, scene.end_shot)))
+        for scene in choose_scenes(scenes.shots, **values)
+    )
+    settings = {name: value for name, value in scenes.settings.items() if name != "edited_by_hand"}
+    warnings = length_warnings(scenes.video.path, regrouped, values)
+    return replace(scenes, settings={**settings, **values}, scenes=regrouped, warnings=warnings)
+
+
+def regrouped(scenes: S, grouping: Grouping) -> S:
+    """The scenes that the same scores make with these options, others as before, but for the number of scenes. Raises
+    BasslError as `with_grouping`, and for settings of ``scenes`` that are not valid."""
+    before = {name: scenes.settings[name] for name in GROUPING if name in scenes.settings and name != "scenes"}
+    try:
+        values = grouping.resolved(before)
+    except ValueError as error:
+        raise BasslError(f"its settings are not valid for a prediction ({error})") from error
+    if grouping.drop_short and not values["min_scene"]:
+        raise BasslError(DROP_SHORT_ALONE)
+    return with_grouping(scenes, values)
+
+
+def regroup(source: Path | str, settings: RegroupSettings = RegroupSettings(), **options: Any) -> SceneData:
+    """Choose scene ends again, as `predict` would with these settings, and write the result, by default in place.
 
     Names of scenes that have the same shots as before are kept.
 
     Args:
-        file: the ``scenes.json``.
+        source: a ``scenes.json``, or a video with a result.
         settings: which scenes.
         options: options by name, such as ``min_scene``; they override ``settings``.
 
     Raises:
         BasslError: one line, for a ``scenes.json`` that cannot be read, scenes that the shots do not allow, or an
-            output that cannot be written or is the input.
+            output that cannot be written or is the video; a CorrectedError for scenes that were corrected by hand,
+            which would be lost.
     """
-    file, settings = Path(file), with_options(settings, **options)
-    output = regrouped_path(file, settings)
+    settings, result = with_options(settings, **options), find_result(Path(source))
+    return _write(Path(source), output_path(settings.run.output, result), settings)
+
+
+def regroup_videos(
+    sources: Path | str | Sequence[Path | str],
+    settings: RegroupSettings = RegroupSettings(),
+    progress: ReportVideo | None = None,
+    on_start: Callable[[int], None] | None = None,
+    **options: Any,
+) -> list[VideoResult]:
+    """As :func:`regroup`, for several: in place, or into the folder ``output``.
+
+    Returns:
+        one result per source, in their order. The result of one that failed has the reason; one is kept if scenes in
+        the output were corrected by hand.
+
+    Raises:
+        BasslError: one line, for two that would have the same output, or a folder that cannot be written.
+    """
+    settings, paths = with_options(settings, **options), paths_of(sources)
+    make_output_folder(paths, settings.run.output)
+    tasks = []
+    for source in paths:
+        result = find_result(source)
+        name = result.name.removesuffix(".json").removesuffix(".scenes")
+        tasks.append(VideoTask(source, name, output_path(settings.run.output, result), settings))
+    for output in {task.output.parent: task.output for task in tasks}.values():
+        check_writable(output)
+    return run(tasks, _regroup, progress=progress, on_start=on_start)
+
+
+def _regroup(task: VideoTask[RegroupSettings], report: ReportVideo) -> VideoResult:
+    try:
+        return task.result_of(_write(task.video, task.output, task.settings), status="regrouped")
+    except CorrectedError:
+        return task.result_of(read_scene_list(task.output), status="kept", corrected=True)
+
+
+def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
     if output != STDIO and not is_scenes_json(output):
         raise BasslError(f"{output}: regroup writes a .json; bassl export makes other formats of it")
-    before = read_scene_list(file)
-    check_inputs_kept((output,), (file, Path(before.video.path)))
-    if not settings.run.overwrite and output != STDIO:
-        same = before.video.id, before.video.fingerprint
-        names = {scene.name for scene in before.scenes if scene.name is not None}
-        check_replaceable(output, before.video.path, lambda video: (video.id, video.fingerprint) == same, names)
-    stored = {name: before.settings[name] for name in GROUPING if name in before.settings and name != "scenes"}
+    opened = open_scenes(source)
+    before = opened.scenes
+    check_inputs_kept((output,), (Path(before.video.path),))
     try:
-        values = settings.grouping.resolved(stored)
-    except ValueError as error:
-        raise BasslError(f"{file}: its settings are not valid for a prediction ({error})") from error
-    if settings.grouping.drop_short and not values["min_scene"]:
-        raise BasslError(DROP_SHORT_ALONE)
-    name_of = {(scene.start_shot, scene.end_shot): scene.name for scene in before.scenes}
-    scenes = tuple(
-        replace(scene, name=name_of.get((scene.start_shot, scene.end_shot)))
-        for scene in choose_scenes(before.shots, **values)
-    )
-    kept = {name: value for name, value in before.settings.items() if name != "edited_by_hand"}
-    warnings = length_warnings(before.video.path, scenes, values)
-    result = replace(before, settings={**kept, **values}, scenes=scenes, warnings=warnings)
+        result = regrouped(before, settings.grouping)
+    except BasslError as error:
+        raise BasslError(name_input(error, opened.result)) from error
+    if output != STDIO:
+        same = before.video.id, before.video.fingerprint
+        lasting = result if real(output) == real(opened.result) else before
+        check_replaceable(
+            output,
+            before.video.path,
+            lambda video: (video.id, video.fingerprint) == same,
+            {scene.name for scene in lasting.scenes if scene.name is not None},
+            overwrite=settings.run.overwrite,
+            discard_corrections=settings.run.discard_corrections,
+        )
     result.save(output)
     return result

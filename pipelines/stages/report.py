@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from pipelines.datasets.scene_files import read_scenes_json
-from pipelines.errors import BasslError, StoreError, VideoError
+from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, output_path, paths_of
 from pipelines.options import with_options
 from pipelines.outputs.opening import OpenedScenes, open_scenes
 from pipelines.outputs.page import TrueEnds, save_index, save_page
-from pipelines.outputs.page.thumbnails import encode_thumbnail
 from pipelines.outputs.results import beside, check_one_video, find_result, make_output_folder
+from pipelines.outputs.shot_images import images_from_video
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.stages.score import score
@@ -27,8 +27,6 @@ from pipelines.stages.settings import ReportSettings
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.decoding import check_same_video
 from pipelines.video.inputs import listed_id
-from pipelines.video.shots import ReaderSettings
-from pipelines.video.video_process import VideoProcess
 from pipelines.video_jobs import VideoTask, run
 
 
@@ -131,8 +129,8 @@ def _write_page(task: VideoTask[ReportSettings], opened: OpenedScenes, report: R
             (None, ()) if settings.matching.truth is None else _truth(file, settings.matching.truth, settings)
         )
         if not images and video is not None:
-            images, warnings = _video_images(
-                opened, file, video, lambda done, total: report(VideoProgress(task.video_id, done, total))
+            images, warnings = images_from_video(
+                scenes, file, video, lambda done, total: report(VideoProgress(task.video_id, done, total))
             )
         elif video is not None:
             check_same_video(video, scenes)
@@ -178,22 +176,3 @@ def _stored_images(listed: SceneData, stores: Path) -> list[bytes]:
         return read_keyframe_jpegs(store, store.keyframes.shape[1] // 2)
     except StoreError as error:
         raise StoreError(f"{error}; or leave it out with `keyframes`") from error
-
-
-def _video_images(
-    opened: OpenedScenes, file: Path, video: Path, progress: Callable[[float, float | None], None]
-) -> tuple[list[bytes], tuple[str, ...]]:
-    """The middle frame of each shot of ``file``, read from the video, and the warnings of its reader."""
-    listed, images, ranges = opened.scenes, [], []
-    end = None if listed.settings.get("end") is None else listed.shots[-1].end
-    reader = ReaderSettings(shots=file, keyframes=1, start=listed.shots[0].start or None, end=end)
-    with VideoProcess(video, reader, progress) as reading:
-        for shot in reading:
-            images.append(encode_thumbnail(shot.keyframes[0]))
-            ranges.append((shot.start_frame, shot.end_frame))
-    if ranges != [(shot.start_frame, shot.end_frame) for shot in listed.shots]:
-        raise VideoError(
-            f"{video}: has {reading.facts.frames} frames and is not the video of {opened.result}, which has "
-            f"{listed.video.frames}; name that with `video`"
-        )
-    return images, tuple(reading.warnings)

@@ -9,12 +9,21 @@ from pathlib import Path
 from typing import Literal
 
 from pipelines.errors import BasslError
-from pipelines.files import STDIO
 from pipelines.options import Seconds, Settings, check_at_least, nested
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.names import check_template
 from pipelines.progress import VideoResult
-from pipelines.settings import ONLY_TRAINING, Grouping, Indexed, Listed, Matching, OutputSettings, Parallel, RunSettings
+from pipelines.settings import (
+    ONLY_TRAINING,
+    Grouping,
+    Indexed,
+    Listed,
+    Matching,
+    OutputSettings,
+    Parallel,
+    RunSettings,
+    ScenesOutput,
+)
 
 
 @dataclass(frozen=True)
@@ -44,18 +53,12 @@ class ExportSettings(Settings):
 class RegroupSettings(Settings):
     """Which scenes, and where they are written."""
 
-    run: OutputSettings = nested(OutputSettings(), defaults={"output": "SCENES.regrouped.json beside the input"})
+    run: ScenesOutput = nested(ScenesOutput(), defaults={"output": "in place of the input"})
     grouping: Grouping = nested(
         Grouping(),
         defaults=dict.fromkeys(("threshold", "min_scene", "max_scene", "drop_short"), "as in the file"),
     )
     """Which scenes the scores make."""
-
-
-def regrouped_path(file: Path, settings: RegroupSettings) -> Path:
-    """Where the result of a ``scenes.json`` is written."""
-    name = "scenes" if file == STDIO else file.name.removesuffix(".json")
-    return settings.run.output or file.with_name(f"{name}.regrouped.json")
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,9 @@ def _videos_of(path: Path) -> list[Path]:
     if path.exists():
         return [path]
     if re.match("[a-z][a-z0-9+.-]+:/", str(path), re.IGNORECASE):  # one letter is a drive of Windows
-        raise VideoError(f"{path}: is a URL, but bassl reads files; download it first, for example with yt-dlp")
+        slashes = ":///" if str(path).startswith("file:") else "://"
+        url = str(path).replace(":/", slashes, 1)  # as typed: Path makes one slash of several
+        raise VideoError(f"{url}: is a URL, but bassl reads files; download it first, for example with yt-dlp")
     # Patterns may be absolute, which Path.glob refuses.
     videos = [file for file in map(Path, sorted(glob.glob(str(path), recursive=True))) if file.is_file()]  # noqa: PTH207
     if not videos:

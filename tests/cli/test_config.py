@@ -25,7 +25,7 @@ def scenes(bassl: Bassl) -> Path:
 
 def ends(bassl: Bassl, *arguments: str) -> int:
     """How many scenes `bassl regroup` finds."""
-    run = bassl(*arguments, "--json")
+    run = bassl(*arguments, "-o", "-")
     assert run.code == 0, run.err
     return run.out.count('"start_timecode"')
 

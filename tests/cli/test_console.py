@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from bassl_cli import app, console
+from pipelines.errors import BasslError
 from pipelines.progress import VideoProgress, VideoResult
 
 NAME = "a name " * 40
@@ -106,3 +107,60 @@ def test_settings_that_a_message_names_are_shown_as_options(
 ) -> None:
     console.complain(message)
     assert capsys.readouterr().err == f"bassl: {shown}\n"
+
+
+class Screen(io.StringIO):
+    """A terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
+    """What is shown in a terminal on stdout and stderr."""
+    shown = Screen()
+    for name in ("out", "err"):
+        monkeypatch.setattr(console, name, Console(file=shown, force_terminal=True, color_system=None, width=200))
+    return shown
+
+
+def test_the_last_line_in_a_terminal_says_what_one_would_do_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = screen(monkeypatch)
+    console.suggest_next("predict", False, Path("my movie.mp4"))
+    console.suggest_next("encode", False)
+    console.suggest_next("predict", True, Path("a.mp4"))
+    assert shown.getvalue().splitlines() == [
+        "next: bassl report 'my movie.mp4'  (to view and correct the scenes)",
+        "next: bassl finetune  (to train a model; bassl pretrain if there are no labels)",
+    ]
+    monkeypatch.setattr(console, "out", Console(file=io.StringIO()))
+    console.suggest_next("predict", False, Path("a.mp4"))
+    assert len(shown.getvalue().splitlines()) == 2
+
+
+def test_every_next_command_exists_and_follows_one_that_exists() -> None:
+    for command, (then, _) in console.NEXT.items():
+        assert {command, then.split()[1]} <= set(app.NAMES)
+
+
+def test_the_bar_of_several_videos_counts_those_that_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = screen(monkeypatch)
+    with console.videos_progress(False) as (start, progress):
+        start(12)
+        progress(VideoProgress("a", result=VideoResult("a", Path("a.mp4"), Path("a.json"), "done")))
+    assert "1 of 12" in shown.getvalue()
+
+
+def test_paths_are_shown_without_steps_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    assert console.shown(Path("a/../b/c.json")) == "b/c.json"
+    assert console.shown(Path("../c.json")) == str(tmp_path / "c.json")
+
+
+def test_an_error_of_one_of_several_files_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:
+    def fail(file: Path) -> None:
+        raise BasslError(f"{file}: is damaged" if file.name == "a" else "the video has 1 shot")
+
+    assert console.try_each([Path("a"), Path("b")], fail) == 2
+    assert capsys.readouterr().err.splitlines() == ["bassl: a: is damaged", "bassl: b: the video has 1 shot"]

@@ -21,7 +21,6 @@ COMMANDS = {
     "report the truth": "report a.json --truth truth.html -o truth.html",
     "export": "export own.json -o video.csv --video video.csv",
     "learn": "learn a.json old.safetensors -o old.safetensors --overwrite",
-    "regroup": "regroup a.json -o a.json",
     "storyboard": "predict video.mp4 --storyboard video.mp4",
     "page of another video": "predict video.mp4 video.scenes.html -o . --report",
     "shots": "predict video.mp4 --shots index.csv -o index.csv",

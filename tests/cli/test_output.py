@@ -57,7 +57,7 @@ def test_a_name_that_no_file_can_have_gives_a_one_line_error_which_is_not_too_lo
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
-@pytest.mark.parametrize("command", ["regroup s.json --json", "models", "--version", "--help"])
+@pytest.mark.parametrize("command", ["regroup s.json -o -", "models", "--version", "--help"])
 def test_a_full_disk_behind_stdout_gives_a_one_line_error(scenes: Path, command: str) -> None:
     with Path("/dev/full").open("w") as full:
         run = bassl_process(command, scenes.parent, stdout=full)

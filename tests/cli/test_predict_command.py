@@ -143,7 +143,9 @@ def test_a_folder_of_videos_gives_a_folder_of_results(bassl: Bassl, library: Pat
     assert sorted(path.name for path in Path("out").iterdir()) == ["one_x.scenes.json", "two.scenes.json"]
 
 
-def test_finished_videos_are_kept_without_overwrite(bassl: Bassl, library: Path, model: Path) -> None:
+def test_finished_videos_are_kept_or_regrouped_without_reading_them_again(
+    bassl: Bassl, library: Path, model: Path
+) -> None:
     (library / "broken.mp4").unlink()
     files = library / "*.mp4"
     assert bassl("predict", files, "--model", model, "-q").code == 0
@@ -154,10 +156,9 @@ def test_finished_videos_are_kept_without_overwrite(bassl: Bassl, library: Path,
         "scenes/two.scenes.json",
     }
     other = bassl("predict", files, "--model", model, "--threshold", "0.7", "--report")
-    assert other.code == 1
-    assert other.err.count("threshold 0.5 and not 0.7); --overwrite makes it again") == 2
-    assert "shows all" not in other.err
-    assert not Path("scenes/two.scenes.html").exists()
+    assert (other.code, [line.split()[1] for line in other.out.splitlines()[1:]]) == (0, ["regrouped", "regrouped"])
+    assert "0 done, 2 regrouped from their scores, 0 kept, 0 failed; scenes in scenes, " in other.err
+    assert Path("scenes/two.scenes.html").exists()
     last = bassl("predict", files, "--model", model, "--threshold", "0.7", "--overwrite", "--storyboard", "boards")
     assert (last.code, last.err.splitlines()[-1]) == (0, "2 done, 0 kept, 0 failed; scenes in scenes")
     assert sorted(path.name for path in Path("boards").iterdir()) == ["one_x.scenes.png", "two.scenes.png"]
@@ -220,21 +221,63 @@ def test_memory_does_not_grow_with_the_length_of_the_video(tmp_path: Path) -> No
 # --- nothing lost -----
 
 
-def test_corrections_are_replaced_only_with_overwrite(bassl: Bassl, video: Path, model: Path) -> None:
-    predict = ("predict", video, "--model", model, "-q", "-o", "scenes.json")
-    assert bassl(*predict).code == 0
-    assert bassl(*predict, "--threshold", "0.6").code == 0
-    content = json.loads(Path("scenes.json").read_text())
+def name_a_scene(file: Path) -> str:
+    content = json.loads(file.read_text())
     content["scenes"][0]["name"] = "The chase"
-    corrected = json.dumps(content)
-    Path("scenes.json").write_text(corrected)
-    run = bassl(*predict)
-    assert (run.code, run.out) == (2, "")
-    assert "was corrected by hand" in run.err
-    assert "--overwrite" in run.err
+    file.write_text(json.dumps(content))
+    return file.read_text()
+
+
+def test_the_same_video_again_says_what_was_done_with_its_result(bassl: Bassl, video: Path, model: Path) -> None:
+    predict = ("predict", video, "--model", model, "-o", "scenes.json")
+    assert bassl(*predict).err.splitlines() == ["reading video.mp4", "3 scenes, 4 shots; wrote scenes.json"]
+    assert bassl(*predict, "--to", "edl").err.splitlines() == [
+        "note: scenes.json: is kept, as nothing changed; --overwrite reads the video again",
+        "3 scenes, 4 shots; in scenes.json, scenes.edl",
+    ]
+    assert bassl(*predict, "--scenes", "2", "--json").err.splitlines() == []
+    assert bassl(*predict, "--scenes", "1").err.splitlines() == [
+        "note: scenes.json: regrouped from its scores, without reading the video (scenes 1, was 2)",
+        "1 scene, 4 shots; in scenes.json",
+    ]
+    corrected = name_a_scene(Path("scenes.json"))
+    kept = bassl(*predict)
+    assert kept.code == 0
+    assert kept.err.splitlines()[0] == "note: scenes.json: was corrected by hand and is left as it is"
+    for option in (["--scenes", "2"], ["--overwrite"]):
+        assert bassl(*predict, *option) == (
+            2,
+            "",
+            "bassl: scenes.json: was corrected by hand and is left as it is; --discard-corrections replaces it\n",
+        )
     assert Path("scenes.json").read_text() == corrected
-    assert bassl(*predict, "--overwrite").code == 0
+    assert bassl(*predict, "--discard-corrections", "-q").code == 0
     assert "The chase" not in Path("scenes.json").read_text()
+
+
+def test_in_a_folder_corrected_scenes_are_left_and_named_and_that_is_no_failure(
+    bassl: Bassl, library: Path, model: Path
+) -> None:
+    (library / "broken.mp4").unlink()
+    assert bassl("predict", library, "--model", model, "-q").code == 0
+    corrected = name_a_scene(Path("scenes/two.scenes.json"))
+    for option in ("--scenes=2", "--overwrite"):
+        run = bassl("predict", library, "--model", model, option)
+        assert run.code == 0
+        assert (
+            "note: corrected by hand and left as they are: scenes/two.scenes.json; "
+            "--discard-corrections replaces them" in run.err.splitlines()
+        )
+    assert Path("scenes/two.scenes.json").read_text() == corrected
+
+
+def test_in_a_folder_every_error_names_the_video(bassl: Bassl, library: Path, model: Path) -> None:
+    run = bassl("predict", library, "--model", model, "--scenes", "5", "--quiet")
+    assert run.code == 1
+    assert [line.split(": ")[1] for line in run.err.splitlines()] == [
+        str(library / name) for name in ("broken.mp4", "one [x].mp4", "two.mp4")
+    ]
+    assert "one [x].mp4: the video has 4 shots, so it cannot be divided into 5 scenes" in run.err
 
 
 def test_scenes_of_another_video_and_label_files_are_not_replaced(bassl: Bassl, video: Path, model: Path) -> None:
@@ -366,6 +409,21 @@ def test_wrong_options_exit_with_code_2_without_a_traceback(bassl: Bassl, argume
     run = bassl(*arguments)
     assert (run.code, run.out) == (2, "")
     assert "Traceback" not in run.err
+
+
+@pytest.mark.parametrize(
+    ("word", "advice"),
+    [
+        ("a.mp4", "to find its scenes: bassl predict a.mp4"),
+        ("gone movie.mkv", "to find its scenes: bassl predict 'gone movie.mkv'"),
+        ("folder", "to find its scenes: bassl predict folder"),
+        ("a.scenes.json", "to view its scenes: bassl report a.scenes.json"),
+    ],
+)
+def test_a_path_in_place_of_a_command_names_the_command_that_takes_it(bassl: Bassl, word: str, advice: str) -> None:
+    Path("a.mp4").touch()
+    Path("folder").mkdir()
+    assert bassl(word) == (2, "", f"bassl: {word}: is not a command; {advice}\n")
 
 
 def test_a_file_whose_name_begins_with_a_dash_is_refused_with_the_way_to_write_it(bassl: Bassl) -> None:

@@ -9,7 +9,12 @@ import pytest
 from tests.command import Bassl
 from tests.outputs.exporting import scene_list
 
-COMMANDS = ("export s.json --to otio", "export s.json --to label-studio", "report s.json", "regroup s.json --scenes 2")
+COMMANDS = (
+    "export s.json --to otio",
+    "export s.json --to label-studio",
+    "report s.json",
+    "regroup s.json --scenes 2 -o 2.json",
+)
 
 
 @pytest.mark.parametrize("command", COMMANDS)

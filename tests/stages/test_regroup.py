@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,10 @@ from pipelines.datasets.scene_files import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.options import with_options
 from pipelines.scenes import SceneData, Transition
-from pipelines.stages.regroup import regroup
+from pipelines.stages.regroup import regroup, regroup_videos
 from pipelines.stages.settings import RegroupSettings
 from tests.command import Bassl
-from tests.outputs.exporting import named, scene_list
+from tests.outputs.exporting import scene_list
 from tests.small_stores import refusal
 
 SCORES = (0.9, 0.2, 0.6, 0.4, 0.8, 0.1)
@@ -30,8 +32,7 @@ def file(tmp_path: Path) -> Path:
     shots[0] = replace(shots[0], transition=Transition("dissolve", 20, 30, 0.8, 1.2))
     settings = {"bassl": "0.1.0", "model_id": "tiny", "detector": "content", "threshold": 0.7}
     settings["min_scene"] = 0.0
-    scenes = named(replace(listed, shots=tuple(shots), settings=settings), "first", "second", "third")
-    scenes.save(tmp_path / "scenes.json")
+    replace(listed, shots=tuple(shots), settings=settings).save(tmp_path / "scenes.json")
     return tmp_path / "scenes.json"
 
 
@@ -62,68 +63,105 @@ def test_scenes_follow_from_the_options_or_else_the_settings_in_the_file(
 def test_scenes_dropped_as_too_short_stay_dropped(file: Path, tmp_path: Path) -> None:
     short = with_options(RegroupSettings, output=tmp_path / "short.json", threshold=0.3, min_scene=1.5, drop_short=True)
     dropped = regroup(file, short)
-    assert lengths(regroup(short.run.output)) == lengths(dropped)
+    assert lengths(regroup(tmp_path / "short.json")) == lengths(dropped)
     joined = regroup(file, short, output=tmp_path / "joined.json", drop_short=False)
-    assert lengths(regroup(short.run.output, drop_short=False)) == lengths(joined) != lengths(dropped)
+    assert lengths(regroup(tmp_path / "short.json", drop_short=False)) == lengths(joined) != lengths(dropped)
 
 
 def test_the_longest_scene_stays_as_in_the_file_and_a_warning_tells_of_longer_shots(file: Path, tmp_path: Path) -> None:
     limited = regroup(file, max_scene=2.0, output=tmp_path / "limited.json")
     assert lengths(regroup(tmp_path / "limited.json", threshold=0.5)) == lengths(limited) == [1, 2, 2, 1]
-    assert lengths(regroup(tmp_path / "limited.json", max_scene=0)) == [1, 4, 1]
+    assert lengths(regroup(tmp_path / "limited.json", threshold=0.7, max_scene=0)) == [1, 4, 1]
     assert limited.warnings == ()
     (warning,) = regroup(file, max_scene=0.5).warnings
     assert warning.endswith("6 scenes (the first at 00:00:00.000) are longer than 0.5 s, because a shot is never cut")
 
 
-def test_the_result_is_written_beside_the_unchanged_input_and_scenes_with_the_same_shots_keep_their_names(
-    file: Path,
-) -> None:
+def test_the_result_replaces_the_input_or_is_written_to_another_file(file: Path) -> None:
     before = file.read_bytes()
-    result = regroup(file, threshold=0.5)
+    other = regroup(file, threshold=0.5, output=file.with_name("other.json"))
     assert file.read_bytes() == before
-    assert read_scene_list(file.with_name("scenes.regrouped.json")) == result
+    assert read_scene_list(file.with_name("other.json")) == other
+    assert regroup(file, threshold=0.5) == read_scene_list(file) == other
+
+
+def named_by_hand(file: Path, *names: str | None) -> None:
+    scenes = read_scene_list(file)
+    listed = (replace(scene, name=name) for scene, name in zip(scenes.scenes, names, strict=True))
+    replace(scenes, scenes=tuple(listed)).save(file)
+
+
+def edited_on_the_page(file: Path) -> None:
+    scenes = read_scene_list(file)
+    replace(scenes, settings={**scenes.settings, "edited_by_hand": True}).save(file)
+
+
+def test_scenes_with_the_same_shots_keep_their_names(file: Path) -> None:
+    named_by_hand(file, "first", "second", "third")
+    result = regroup(file, threshold=0.5, output=file.with_name("other.json"))
     assert [scene.name for scene in result.scenes] == ["first", None, None, "third"]
 
 
-def corrected(path: Path, settings: dict[str, object], *names: str | None) -> bytes:
-    """The file as corrected by hand, with more settings and with names of its first scenes."""
-    found = read_scene_list(path)
-    scenes = [replace(scene, name=name) for scene, name in zip(found.scenes, names, strict=False)]
-    changed = (*scenes, *found.scenes[len(scenes) :])
-    replace(found, settings={**found.settings, **settings}, scenes=changed).save(path)
-    return path.read_bytes()
+def test_a_named_file_is_replaced_if_all_names_stay(file: Path) -> None:
+    named_by_hand(file, "first", None, "third")
+    assert [scene.name for scene in regroup(file, threshold=0.5).scenes] == ["first", None, None, "third"]
 
 
-@pytest.mark.parametrize(
-    ("settings", "names"), [({"edited_by_hand": True}, ()), ({}, ("first", "mine"))], ids=["edited", "named"]
-)
-def test_a_hand_corrected_result_is_replaced_only_with_overwrite(
-    file: Path, settings: dict[str, object], names: tuple[str, ...]
+@pytest.mark.parametrize("output", [None, "other.json"], ids=["in place", "another file"])
+@pytest.mark.parametrize("correct", [edited_on_the_page, lambda file: named_by_hand(file, "a", "mine", "c")])
+def test_hand_corrected_scenes_are_replaced_only_if_corrections_may_be_discarded(
+    file: Path, output: str | None, correct: Callable[[Path], None]
 ) -> None:
-    other = with_options(RegroupSettings, threshold=0.3)
-    regroup(file, threshold=0.5)
-    output = file.with_name("scenes.regrouped.json")
-    before = corrected(output, settings, *names)
-    refusal(lambda: regroup(file, other), output, "corrected by hand", "--overwrite", error=BasslError)
-    assert output.read_bytes() == before
-    result = regroup(file, other, overwrite=True)
-    assert read_scene_list(output) == result
-    assert lengths(regroup(file)) == [1, 4, 1], "its own result is nobody's work"
-
-
-def test_the_regrouped_result_of_a_corrected_file_does_not_count_as_corrected(file: Path) -> None:
-    corrected(file, {"edited_by_hand": True})
-    assert "edited_by_hand" not in regroup(file).settings
-    assert lengths(regroup(file, scenes=2)) == [1, 5]
+    options: dict[str, Any] = {"threshold": 0.5} | ({"output": file.with_name(output)} if output else {})
+    target = options.get("output", file)
+    shutil.copy(file, file.with_name("other.json"))
+    correct(target)
+    before = target.read_bytes()
+    for overwrite in (False, True):
+        words = "corrected by hand", "`discard_corrections=True`"
+        refusal(lambda: regroup(file, overwrite=overwrite, **options), target, *words, error=BasslError)  # noqa: B023
+        assert target.read_bytes() == before
+    result = regroup(file, discard_corrections=True, **options)
+    assert read_scene_list(target) == result
+    assert "edited_by_hand" not in result.settings
+    assert lengths(regroup(target, threshold=0.7)) == [1, 4, 1], "its own result is nobody's work"
 
 
 def test_scenes_of_another_video_are_replaced_only_with_overwrite(file: Path) -> None:
-    found = read_scene_list(file)
-    output = file.with_name("scenes.regrouped.json")
-    replace(found, video=replace(found.video, id="other"), scenes=regroup(file).scenes).save(output)
-    refusal(lambda: regroup(file), output, "of another video", error=BasslError)
-    regroup(file, overwrite=True)
+    scenes = read_scene_list(file)
+    output = file.with_name("other.json")
+    replace(scenes, video=replace(scenes.video, id="other")).save(output)
+    refusal(lambda: regroup(file, output=output), output, "of another video", error=BasslError)
+    regroup(file, output=output, overwrite=True)
+
+
+def test_several_files_are_regrouped_in_place_or_into_a_folder_and_a_bad_one_fails_alone(
+    file: Path, tmp_path: Path
+) -> None:
+    files = [tmp_path / f"{name}.scenes.json" for name in "abc"]
+    shutil.copy(file, files[0])
+    files[1].write_text("{}")
+    scene_list([25], [0], path="c.mp4").save(files[2])
+    results = regroup_videos(files, output=tmp_path / "out", scenes=2)
+    assert [(result.video_id, result.status, result.scenes) for result in results] == [
+        ("a", "regrouped", 2), ("b", "failed", 0), ("c", "failed", 0),
+    ]  # fmt: skip
+    assert [result.error.startswith(f"{file}: ") for result, file in zip(results, files, strict=True)][1:] == [True] * 2
+    assert "the video has 1 shot, so it cannot be divided into 2 scenes" in results[2].error
+    assert len(read_scene_list(tmp_path / "out" / "a.scenes.json").scenes) == 2
+    assert len(read_scene_list(files[0]).scenes) == 3
+    assert regroup_videos(files[:1], scenes=2)[0].output == files[0]
+    assert len(read_scene_list(files[0]).scenes) == 2
+
+
+def test_two_files_with_one_output_are_refused(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "b").mkdir()
+    other = shutil.copy(file, tmp_path / "b")
+    refusal(
+        lambda: regroup_videos([file, other], output=tmp_path / "out"),
+        "have the same name, so they need separate folders",
+        error=BasslError,
+    )
 
 
 @pytest.mark.parametrize(
@@ -133,9 +171,8 @@ def test_scenes_of_another_video_are_replaced_only_with_overwrite(file: Path) ->
         ({"scenes": 7}, ["6 shot"]),
         ({"scenes": 2, "max_scene": 2}, ["2 scenes of at most 2 seconds, only into 3 or more"]),
         ({"min_scene": 9, "max_scene": 8}, ["the shortest scene, 9 s, is longer than the longest, 8 s"]),
-        ({"drop_short": True}, ["--drop-short", "--min-scene"]),
+        ({"drop_short": True}, ["`drop_short`", "`min_scene`"]),
         ({"drop_short": True, "min_scene": 60}, ["no scene has 60 seconds or more"]),
-        ({"output": "scenes.json"}, ["is an input of this command; name another file"]),
         ({"output": "nine.edl"}, ["regroup writes a .json; bassl export makes other formats"]),
         ({"output": "nine.csv"}, ["regroup writes a .json; bassl export makes other formats"]),
     ],
@@ -154,7 +191,19 @@ def test_the_command_prints_the_scenes_and_writes_them(file: Path, bassl: Bassl)
     code, out, _ = bassl("regroup", "--threshold", "0.5", "-o", "out/other.json")
     assert (code, len(out.splitlines())) == (0, 5)
     assert len(json.loads(Path("out/other.json").read_text())["scenes"]) == 4
-    assert bassl("regroup").err == "3 scenes; wrote scenes.regrouped.json\n"
+    assert bassl("regroup").err == "3 scenes; wrote scenes.json\n"
 
     code, out, _ = bassl("regroup", "--scenes", "2", "-o", "-", "--json")
     assert (code, len(json.loads(out)["scenes"])) == (0, 2), "stdout gets only one JSON document"
+
+
+def test_the_command_shows_a_table_of_several_files_and_counts_them(file: Path, bassl: Bassl) -> None:
+    for name in ("a", "b"):
+        shutil.copy(file, f"{name}.scenes.json")
+    edited_on_the_page(Path("b.scenes.json"))
+    code, out, err = bassl("regroup", "a.scenes.json", "b.scenes.json", "--scenes", 2)
+    assert (code, [line.split()[:2] for line in out.splitlines()[1:]]) == (0, [["a", "regrouped"], ["b", "kept"]])
+    assert err.splitlines()[-2:] == [
+        "note: corrected by hand and left as they are: b.scenes.json; --discard-corrections replaces them",
+        "0 done, 1 regrouped from their scores, 1 kept, 0 failed; written in place",
+    ]

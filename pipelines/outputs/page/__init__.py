@@ -209,14 +209,30 @@ def save_index(path: Path, pages: Sequence[Path]) -> None:
     )
 
 
+def shows(page: Path, scenes: SceneData) -> bool:
+    """Whether there is such a page, by :func:`save_page`, and it shows these scenes."""
+    try:
+        shown = _read_page(page)[0]["file"]
+        return all(shown[part] == value for part, value in scenes.to_dict().items() if part != "video")
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def _read_page(page: Path) -> tuple[dict[str, Any], list[str]]:
+    """The data of a page and its images. Raises OSError, or ValueError for another file."""
+    match = re.search(
+        r'id="data">(.*?)</script>\s*<script type="text/plain" id="images">(.*?)</script>',
+        page.read_text("utf-8"),
+        re.S,
+    )
+    if match is None:
+        raise ValueError
+    return json.loads(match[1]), match[2].split("\n") if match[2] else []
+
+
 def _video(page: Path, index: Path) -> dict[str, Any]:
     try:
-        text = page.read_text("utf-8")
-        match = re.search(
-            r'id="data">(.*?)</script>\s*<script type="text/plain" id="images">(.*?)</script>', text, re.S
-        )
-        assert match is not None
-        data, images = json.loads(match[1]), match[2].split("\n") if match[2] else []
+        data, images = _read_page(page)
         shots = data["file"]["shots"]
         beginning = float(shots[0]["start"])
         duration = float(shots[-1]["end"]) - beginning
@@ -244,5 +260,5 @@ def _video(page: Path, index: Path) -> dict[str, Any]:
             "scenes_count": len(scenes),
             "shots_count": len(shots),
         }
-    except (OSError, AssertionError, ValueError, KeyError, IndexError, TypeError) as error:
+    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
         raise BasslError(f"{page}: is not a page by bassl; `overwrite=True` writes a new one") from error

@@ -7,6 +7,7 @@ same way, so the scores are the same as from keyframe store, feature store and m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -89,20 +90,25 @@ def predict_file(
     storyboard: Path | str | None = None,
     page: Path | str | None = None,
     overwrite: bool = False,
+    discard_corrections: bool = False,
     progress: ReportProgress | None = None,
     **options: Any,
 ) -> SceneList:
     """Find the scenes of a video and write them; other arguments and errors are the same as for :func:`predict`.
 
+    An existing ``scenes.json`` of the video is kept if nothing changed, and regrouped from its scores if only options
+    of `Grouping` did: the video is not read. ``notes`` of the result say so.
+
     Args:
         output: file to write: a ``scenes.json`` if it ends in ``.json``, else an export; None for none.
         storyboard: PNG to draw of the scenes with their keyframes.
         page: HTML page to write, to view and correct the scenes.
-        overwrite: replace a ``scenes.json`` of another video, or one that was corrected by hand.
+        overwrite: read the video again; also replace a ``scenes.json`` of another video.
+        discard_corrections: replace scenes that were corrected by hand.
 
     Raises:
-        BasslError: also for a file that cannot be written, is read, or is named twice; before the video is read if
-            possible.
+        BasslError: also for a file that cannot be written, is read, or is named twice, and for other scenes than those
+            that were corrected by hand; before the video is read if possible.
     """
     find_videos([video])
     settings, video = with_options(settings, **options), Path(video)
@@ -121,7 +127,17 @@ def predict_file(
     from pipelines.stages.predict.videos import predict_to_files  # start-up time: OpenCV, PyAV
 
     model = SceneModel(settings)
-    return predict_to_files(model, video, scenes, storyboard=board, page=html, overwrite=overwrite, progress=progress)
+    outcome = predict_to_files(
+        model,
+        video,
+        scenes,
+        storyboard=board,
+        page=html,
+        progress=progress,
+        overwrite=overwrite,
+        discard_corrections=discard_corrections,
+    )
+    return replace(outcome.scenes, notes=(outcome.note,) if outcome.note else ())
 
 
 def predict_videos(
@@ -130,6 +146,7 @@ def predict_videos(
     settings: PredictSettings = PredictSettings(),
     *,
     overwrite: bool = False,
+    discard_corrections: bool = False,
     storyboards: Path | str | None = None,
     pages: bool = False,
     jobs: int | None = None,
@@ -141,12 +158,14 @@ def predict_videos(
     """Find the scenes of videos, each into its own file; ``settings`` and ``options`` are the same as for
     :func:`predict`.
 
-    A video whose file already exists, made from the same video with the same settings and model, is not done again.
+    A video that has a file already is not read again, unless what decides its scores changed: as for
+    :func:`predict_file`, the file is kept or regrouped. Scenes that were corrected by hand are kept in any case.
 
     Args:
         inputs: files, folders and glob patterns.
         output: folder of the files, ``<video id>.scenes.json``, with ids as `bassl extract-keyframes` gives them.
-        overwrite: process finished videos again.
+        overwrite: read finished videos again; also replace files of other videos.
+        discard_corrections: replace scenes that were corrected by hand.
         storyboards: folder of PNG files, ``<video id>.scenes.png``.
         pages: also write ``<video id>.scenes.html`` there, a page to view and correct the scenes.
         jobs: videos at a time; None is as many as cores and memory allow. If more than one, each has its own process.
@@ -166,7 +185,7 @@ def predict_videos(
     from pipelines.stages.predict.videos import plan, predict_all  # start-up time: OpenCV, PyAV
 
     settings, boards = with_options(settings, **options), None if storyboards is None else Path(storyboards)
-    tasks = plan(find_videos(inputs), Path(output), settings, boards, pages, overwrite)
+    tasks = plan(find_videos(inputs), Path(output), settings, boards, pages, overwrite, discard_corrections)
     if progress is True:
         from pipelines.outputs.bars import shown_videos  # start-up time: rich
 

@@ -75,6 +75,7 @@ class SceneModel:
                 on_shot(shot)
 
         how = replace(reader_settings(self._opened, settings.reading), threads=self._cores)
+        report("reading", 0.0, None)
         # The video is read in a process of its own, from now on, while this one imports and loads what it needs.
         with VideoProcess(video, how, lambda done, total: report("reading", done, total)) as reading:
             from pipelines.models.scene_ends import choose_scenes, length_warnings  # start-up time: NumPy
@@ -91,7 +92,7 @@ class SceneModel:
         grouping = settings.grouping.resolved()
         scenes = choose_scenes(shots, **grouping)
         lines = (*reading.warnings, *warnings, *length_warnings(video, scenes, grouping))
-        return SceneList(facts, self.record(settings), shots, scenes, lines, tuple(images))
+        return SceneList(facts, self.record(settings), shots, scenes, warnings=lines, thumbnails=tuple(images))
 
     def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:
         """Everything that a result depends on, as plain JSON values; default settings: the model's."""

@@ -2,35 +2,26 @@
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path, PureWindowsPath
-from typing import Any
+from pathlib import Path
 
-from pipelines.datasets.parsing import MAX_SCENES_BYTES, read_json
-from pipelines.errors import BasslError, DatasetError, StoreError
-from pipelines.files import check_inputs_kept, check_writable, write_atomically
+from pipelines.errors import BasslError, StoreError
+from pipelines.files import STDIO, check_inputs_kept, check_writable
 from pipelines.models.encoder_options import absolute_encoder
-from pipelines.outputs.corrections import check_replaceable
+from pipelines.outputs.corrections import check_replaceable, is_of
 from pipelines.outputs.exports import is_scenes_json, save
 from pipelines.outputs.results import beside, result_name
 from pipelines.outputs.shot_images import ShotImages
 from pipelines.processes import cores
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
-from pipelines.scenes import SCHEMA, SCHEMA_VERSION
-from pipelines.settings import VIDEO_OPTIONS
 from pipelines.stages.predict.model import SceneModel
+from pipelines.stages.predict.result import Outcome
 from pipelines.stages.predict.settings import PredictSettings
-from pipelines.stages.scene_list import SceneList
-from pipelines.video.inputs import fingerprint, video_at, video_ids
+from pipelines.video.inputs import video_ids
 from pipelines.video_jobs import VideoTask, run
-
-# What a result depends on: if one of these differs, only --overwrite makes it again. A result records the end of the
-# part that was read, not its duration.
-_DECIDING = (*(name for name in VIDEO_OPTIONS if name != "duration"), "encoder_id", "model_id")
 
 
 def predict_to_files(
@@ -43,29 +34,48 @@ def predict_to_files(
     progress: ReportProgress | None = None,
     video_id: str | None = None,
     overwrite: bool = False,
-) -> SceneList:
+    discard_corrections: bool = False,
+    keep_corrections: bool = False,
+) -> Outcome:
     """Find the scenes of a video and write the files that have a path; ``output`` last: it marks the video as done.
+    Scenes of an existing ``output`` are kept or regrouped, see `existing_scenes`; the images of their shots are then
+    read from the video only for a storyboard or page that is missing or shows others.
 
     As :func:`pipelines.stages.predict.predict_file`, except for ``video_id``, the id if videos of several folders share
-    a name.
+    a name, and ``keep_corrections``: scenes that were corrected by hand are the result, and no error, if others are
+    asked for.
     """
-    checked = output if output is not None and is_scenes_json(output) and not overwrite else None
-    if checked is not None:
-        _check_replaceable(checked, video)
+    replaced = output if output is not None and output != STDIO and is_scenes_json(output) else None
     images = ShotImages(storyboard, page)
+    if replaced is not None and replaced.exists():
+        from pipelines.stages.predict.existing import existing_scenes, has_images, settle  # start-up time: NumPy
+
+        existing = existing_scenes(model, video, replaced, overwrite, discard_corrections)
+        if existing is not None:
+            if existing.refused and not keep_corrections:
+                raise StoreError(existing.note)
+            complete = has_images(existing, storyboard, page)
+            settle(existing, video, replaced, storyboard)
+            if not complete:
+                report = progress or (lambda stage, done, total: None)
+                images.read(existing.scenes, replaced, video, lambda done, total: report("reading", done, total))
+                images.save(existing.scenes, video, replaced)
+            return existing
     scenes = model.predict(video, progress=progress, on_shot=images.add, thumbnails=False)
-    if checked is not None:  # it may have been corrected meanwhile
-        _check_replaceable(checked, video)
+    if replaced is not None:  # it may have been corrected meanwhile
+        check_replaceable(
+            replaced,
+            video,
+            is_of(video),
+            overwrite=overwrite,
+            discard_corrections=discard_corrections,
+        )
     if video_id is not None:
         scenes = replace(scenes, video=replace(scenes.video, id=video_id))
     images.save(scenes, video, output or Path("scenes.json"))
     if output is not None:
         save(scenes, output)
-    return scenes
-
-
-def _check_replaceable(output: Path, video: Path) -> None:
-    check_replaceable(output, video, lambda facts: _is_of(facts.fingerprint, facts.path, video))
+    return Outcome(scenes)
 
 
 def plan(
@@ -75,6 +85,7 @@ def plan(
     storyboards: Path | None,
     pages: bool,
     overwrite: bool,
+    discard_corrections: bool,
 ) -> list[VideoTask[PredictSettings]]:
     """What is to be written for each video, into the folders ``output`` and ``storyboards``.
 
@@ -93,6 +104,7 @@ def plan(
             storyboard=None if storyboards is None else beside(storyboards / result_name(name), ".png"),
             page=beside(output / result_name(name), ".html") if pages else None,
             overwrite=overwrite,
+            discard_corrections=discard_corrections,
         )
         for video, name in zip(videos, video_ids(videos), strict=True)
     ]
@@ -124,7 +136,7 @@ def predict_all(
     results = run(
         tasks,
         _predict_in_child if in_children else partial(_predict, model),
-        existing=partial(_existing_result, model.record()),
+        existing=partial(_existing_result, model),
         jobs=jobs if in_children else None,
         dask=dask,
         progress=progress,
@@ -149,7 +161,7 @@ def _predict(model: SceneModel, task: VideoTask[PredictSettings], report: Report
         if stage == "reading":
             report(VideoProgress(task.video_id, done, total))
 
-    scenes = predict_to_files(
+    outcome = predict_to_files(
         model,
         task.video,
         task.output,
@@ -158,8 +170,10 @@ def _predict(model: SceneModel, task: VideoTask[PredictSettings], report: Report
         progress=count_seconds,
         video_id=task.video_id,
         overwrite=task.overwrite,
+        discard_corrections=task.discard_corrections,
+        keep_corrections=True,
     )
-    return task.result_of(scenes, warnings=scenes.warnings)
+    return _result(task, outcome)
 
 
 def _default_jobs() -> int:
@@ -168,62 +182,24 @@ def _default_jobs() -> int:
     return max(1, min(cores() // 2, memory // 2**30))
 
 
-def _existing_result(record: Mapping[str, Any], task: VideoTask[PredictSettings]) -> VideoResult | None:
-    """The existing result of a video; None if one of its files is missing. ``record``: what a new one depends on.
-
-    Raises:
-        BasslError: the file is not a scenes.json of this video, or was made with other settings.
-    """
-    # A list of shots may change.
-    if task.overwrite or task.settings.reading.shots is not None or not task.output.exists():
+def _existing_result(model: SceneModel, task: VideoTask[PredictSettings]) -> VideoResult | None:
+    """The result of a video that need not be read; errors as for `existing_scenes`."""
+    if not task.output.exists():
         return None
-    remedy = "`overwrite=True` makes it again"
-    try:
-        content = read_json(task.output, MAX_SCENES_BYTES)
-        if (content["schema"], content["version"]) != (SCHEMA, SCHEMA_VERSION):
-            raise ValueError
-        video, before = content["video"], content["settings"]
-        same = _is_of(video.get("fingerprint"), video["path"], task.video)
-        result = task.result(
-            "kept",
-            scenes=len(content["scenes"]),
-            shots=len(content["shots"]),
-            frames=int(video["frames"]),
-            duration=float(video["duration"]),
-        )
-        other = [name for name in _DECIDING if (before.get(name) or None) != (record[name] or None)]
-    except DatasetError as error:
-        raise DatasetError(f"{error}; {remedy}") from error
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise StoreError(f"{task.output}: is not a scenes.json of this version; {remedy}") from error
-    if not same:
-        raise StoreError(f"{task.output}: contains the scenes of another video than {task.video}; {remedy}")
-    if other:
-        _check_replaceable(task.output, task.video)
-        listed = ", ".join(f"{name.removesuffix('_id')} {before.get(name)} and not {record[name]}" for name in other)
-        raise StoreError(f"{task.output}: was made with other settings ({listed}); {remedy}")
-    _record_new_place(task, content)
-    return result if all(path.exists() for path in task.files) else None
+    from pipelines.stages.predict.existing import existing_scenes, has_images, settle  # start-up time: NumPy
+
+    existing = existing_scenes(model, task.video, task.output, task.overwrite, task.discard_corrections)
+    if existing is None or not has_images(existing, task.storyboard, task.page):
+        return None
+    settle(existing, task.video, task.output, task.storyboard)
+    return _result(task, existing)
 
 
-def _record_new_place(task: VideoTask[PredictSettings], content: Mapping[str, Any]) -> None:
-    """Write the new path of a video that was moved into its existing result, so that other commands find it. The rest
-    of the file stays as it is."""
-    video = content["video"]
-    if video.get("fingerprint") is None or video["path"] == str(task.video.absolute()):
-        return
-    if not os.access(task.output, os.W_OK):  # write-protected by hand
-        return
-    from pipelines.datasets.scene_files import read_scene_list, with_video  # start-up time: NumPy
-
-    listed = read_scene_list(task.output)
-    if video_at(Path(listed.video.path), listed.video) is None:
-        moved = with_video(listed, task.video).to_dict(task.output.parent)["video"]
-        write_atomically(task.output, json.dumps({**content, "video": video | moved}, indent=1).encode() + b"\n")
-
-
-def _is_of(stored: str | None, path: str, video: Path) -> bool:
-    """Whether the video of a ``scenes.json`` is this video: by the stored fingerprint, else by its name."""
-    if stored is not None:
-        return stored == fingerprint(video)
-    return PureWindowsPath(path).name == PureWindowsPath(video).name
+def _result(task: VideoTask[PredictSettings], outcome: Outcome) -> VideoResult:
+    return task.result_of(
+        outcome.scenes,
+        status=outcome.status,
+        warnings=outcome.scenes.warnings,
+        notes=(outcome.note,) if outcome.note else (),
+        corrected=outcome.corrected,
+    )

@@ -1,0 +1,322 @@
+"""`predict` of a video that has a result: kept, regrouped from its scores, or read again."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bassl import PredictSettings, SceneList
+from pipelines.datasets.scene_files import read_scene_list
+from pipelines.errors import BasslError
+from pipelines.options import with_options
+from pipelines.outputs import shot_images
+from pipelines.outputs.page import shows
+from pipelines.progress import VideoResult
+from pipelines.stages.predict import model as scene_model, predict_file, predict_videos
+from pipelines.video.shots import ReaderSettings
+from pipelines.video.video_process import VideoProcess
+from tests.small_stores import refusal
+
+
+@pytest.fixture(scope="module")
+def settings(model: Path) -> PredictSettings:
+    return with_options(PredictSettings, model=model, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def predicted(video: Path, settings: PredictSettings, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The result of the video."""
+    output = tmp_path_factory.mktemp("predicted") / "video.scenes.json"
+    predict_file(video, output, settings)
+    return output
+
+
+@pytest.fixture
+def file(predicted: Path, tmp_path: Path) -> Path:
+    """The result of the video, to be changed."""
+    return Path(shutil.copy(predicted, tmp_path))
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """What the video is read for, each time: to predict, or for the images of the shots of a result."""
+    made: list[str] = []
+
+    def process(purpose: str) -> Callable[..., VideoProcess]:
+        def start(path: Path, settings: ReaderSettings, progress: Any = None) -> VideoProcess:
+            made.append(purpose)
+            return VideoProcess(path, settings, progress)
+
+        return start
+
+    monkeypatch.setattr(scene_model, "VideoProcess", process("predict"))
+    monkeypatch.setattr(shot_images, "VideoProcess", process("images"))
+    return made
+
+
+Again = Callable[..., tuple[SceneList, str]]
+
+
+@pytest.fixture(params=["one video", "several"])
+def again(request: pytest.FixtureRequest, video: Path, file: Path, settings: PredictSettings) -> Again:
+    """Predict the video into the file again; gives the scenes, and what was done with the existing ones. Both ways
+    are the same, except for corrected scenes."""
+
+    def one(**options: Any) -> tuple[SceneList, str]:
+        result = predict_file(video, file, settings, **options)
+        return result, "".join(result.notes)
+
+    def several(page: Path | None = None, storyboard: Path | None = None, **options: Any) -> tuple[SceneList, str]:
+        boards = None if storyboard is None else storyboard.parent
+        outputs = {"pages": page is not None, "storyboards": boards}
+        (result,) = predict_videos([video], file.parent, settings, **outputs, **options)
+        if result.status == "failed":
+            raise BasslError(result.error)
+        return SceneList(**vars(read_scene_list(file))), "".join(result.notes)
+
+    return one if request.param == "one video" else several
+
+
+def test_an_unchanged_request_keeps_the_file_and_does_not_read_the_video(
+    again: Again, file: Path, reads: list[str]
+) -> None:
+    before, changed = file.read_bytes(), file.stat().st_mtime_ns
+    scenes, note = again(device="auto")  # which decides no score
+    assert (reads, file.read_bytes(), file.stat().st_mtime_ns) == ([], before, changed)
+    assert scenes == SceneList(**vars(read_scene_list(file)))
+    assert note == f"{file}: is kept, as nothing changed; `overwrite=True` reads the video again"
+
+
+@pytest.mark.parametrize(
+    ("options", "change"),
+    [
+        ({"threshold": 0.01}, "threshold 0.01, was 0.5"),
+        ({"scenes": 2}, "scenes 2, was None"),
+        ({"min_scene": 1.5, "threshold": 0.01}, "threshold 0.01, was 0.5; min_scene 1.5, was 0.0"),
+        ({"min_scene": 1.5, "drop_short": True}, "drop_short True, was False"),
+    ],
+)
+def test_another_grouping_is_found_from_the_stored_scores_as_reading_the_video_would_find_it(
+    again: Again,
+    video: Path,
+    file: Path,
+    predicted: Path,
+    settings: PredictSettings,
+    reads: list[str],
+    options: dict[str, Any],
+    change: str,
+) -> None:
+    scenes, note = again(**options)
+    assert reads == []
+    assert scenes == SceneList(**vars(read_scene_list(file)))
+    assert note.startswith(f"{file}: regrouped from its scores, without reading the video (")
+    assert change in note
+    assert scenes.scenes == predict_file(video, None, settings, **options).scenes
+    assert again()[1].startswith(f"{file}: regrouped")
+    assert read_scene_list(file).scenes == read_scene_list(predicted).scenes
+
+
+@pytest.mark.parametrize("options", [{"overwrite": True}, {"detector": "content"}, {"end": 4.0}, {"shots": "cuts.txt"}])
+def test_a_result_is_replaced_after_reading_the_video_again_if_its_scores_may_differ(
+    again: Again, file: Path, reads: list[str], options: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(file.parent)
+    Path("cuts.txt").write_text("40\n80\n")
+    scenes, note = again(**options)
+    assert (reads, note) == (["predict"], "")
+    assert scenes == SceneList(**vars(read_scene_list(file)))
+
+
+def test_a_video_that_was_changed_at_its_path_is_read_again_and_another_video_is_not_replaced(
+    video: Path, settings: PredictSettings, tmp_path: Path, reads: list[str]
+) -> None:
+    first, other = tmp_path / "a" / "video.mp4", tmp_path / "b" / "video.mp4"
+    for path in (first, other):
+        path.parent.mkdir()
+        shutil.copy(video, path)
+    out = tmp_path / "out"
+
+    def run(path: Path, **options: Any) -> VideoResult:
+        (result,) = predict_videos([path], out, settings, **options)
+        return result
+
+    assert [run(first).status, run(other).status, len(reads)] == ["done", "kept", 1]
+    first.write_bytes(first.read_bytes() + b"\0")
+    assert [run(first).status, len(reads)] == ["done", 2]
+    refused = run(other)
+    assert refused.status == "failed"
+    assert f"contains the scenes of another video, not of {other}" in refused.error
+    assert "`overwrite=True`" in refused.error
+    assert run(other, overwrite=True).status == "done"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("{}", "is not a scenes.json"), ('{"schema"', "line 1: is not JSON"), ("notes of a person", "is not JSON")],
+)
+def test_a_file_that_is_not_a_result_is_replaced_only_with_overwrite(
+    again: Again, file: Path, content: str, words: str
+) -> None:
+    file.write_text(content)
+    refusal(again, str(file), words, "`overwrite=True`", error=BasslError)
+    assert file.read_text() == content
+    again(overwrite=True)
+    assert len(read_scene_list(file).shots) == 4
+
+
+# --- corrected scenes -------------------------------------------------------------------------------------------------
+
+
+def as_the_page_says(content: dict[str, Any]) -> None:
+    content["settings"]["edited_by_hand"] = True
+
+
+def merged_in_an_editor(content: dict[str, Any]) -> None:
+    first, second, *others = content["scenes"]
+    joined = first | {name: second[name] for name in ("end_shot", "end_frame", "end", "end_timecode")}
+    content["scenes"] = [scene | {"index": index} for index, scene in enumerate([joined, *others])]
+
+
+def named(content: dict[str, Any]) -> None:
+    content["scenes"][0]["name"] = "The chase"
+
+
+def correct(file: Path, change: Callable[[dict[str, Any]], None]) -> str:
+    content = json.loads(file.read_text())
+    change(content)
+    file.write_text(json.dumps(content))
+    return file.read_text()
+
+
+CORRECTIONS = pytest.mark.parametrize("change", [as_the_page_says, merged_in_an_editor, named])
+OTHER_REQUESTS = [{"threshold": 0.01}, {"detector": "content"}, {"overwrite": True}]
+
+
+@CORRECTIONS
+@pytest.mark.parametrize("options", OTHER_REQUESTS)
+def test_of_one_video_corrected_scenes_are_left_and_it_is_an_error_to_ask_for_others(
+    video: Path, file: Path, settings: PredictSettings, reads: list[str], change: Any, options: dict[str, Any]
+) -> None:
+    before = correct(file, change)
+    refusal(
+        lambda: predict_file(video, file, settings, page=file.with_suffix(".html"), **options),
+        f"{file}: was corrected by hand and is left as it is; `discard_corrections=True` replaces it",
+        error=BasslError,
+    )
+    assert (file.read_text(), reads, file.with_suffix(".html").exists()) == (before, [], False)
+
+
+@CORRECTIONS
+def test_of_several_videos_corrected_scenes_are_kept_whatever_is_asked_for(
+    video: Path, file: Path, settings: PredictSettings, reads: list[str], change: Any
+) -> None:
+    before = correct(file, change)
+    for options in ({}, *OTHER_REQUESTS):
+        (result,) = predict_videos([video], file.parent, settings, **options)
+        assert (result.status, result.corrected, result.shots) == ("kept", True, 4)
+    assert (file.read_text(), reads) == (before, [])
+
+
+@CORRECTIONS
+def test_corrected_scenes_are_kept_by_the_same_request_and_replaced_if_corrections_may_be_discarded(
+    again: Again, file: Path, predicted: Path, reads: list[str], change: Any
+) -> None:
+    before = correct(file, change)
+    assert again()[1] == f"{file}: was corrected by hand and is left as it is"
+    assert (file.read_text(), reads) == (before, [])
+    again(discard_corrections=True)
+    assert reads == ["predict"], "a correction may have changed shots and scores"
+    assert read_scene_list(file).scenes == read_scene_list(predicted).scenes
+    assert again()[1].startswith(f"{file}: is kept, as nothing changed")
+
+
+def test_corrected_scenes_of_another_video_are_replaced_only_if_both_may_be(
+    again: Again, file: Path, video: Path
+) -> None:
+    def of_another(content: dict[str, Any]) -> None:
+        named(content)
+        content["video"] |= {"fingerprint": "1-a", "path": "/elsewhere/video.mp4", "relative_path": "gone.mp4"}
+
+    before = correct(file, of_another)
+    for options in ({}, {"overwrite": True}, {"discard_corrections": True}):
+        refusal(lambda: again(**options), "another video", "`overwrite=True`", error=BasslError)  # noqa: B023
+    assert file.read_text() == before
+    again(overwrite=True, discard_corrections=True)
+    assert read_scene_list(file).video.path == str(video)
+
+
+def test_scenes_that_are_corrected_while_the_video_is_read_are_not_replaced(
+    video: Path, file: Path, settings: PredictSettings
+) -> None:
+    content = json.loads(file.read_text())
+    named(content)
+
+    def edit(stage: str, done: float, total: float | None) -> None:
+        file.write_text(json.dumps(content))
+
+    page = file.with_suffix(".html")
+    with pytest.raises(BasslError, match="was corrected by hand"):
+        predict_file(video, file, settings, overwrite=True, page=page, progress=edit)
+    assert json.loads(file.read_text()) == content
+    assert not page.exists()
+
+
+def test_a_corrected_result_that_is_kept_says_where_its_video_was_moved(
+    video: Path, settings: PredictSettings, tmp_path: Path
+) -> None:
+    for folder in ("old", "copies", "out"):
+        (tmp_path / folder).mkdir()
+    first = Path(shutil.copy(video, tmp_path / "old" / "video.mp4"))
+    (done,) = predict_videos([first], tmp_path / "out", settings)
+    before = json.loads(done.output.read_text())
+    before["scenes"][0] |= {"name": "The chase", "note": "of another tool"}
+    done.output.write_text(json.dumps(before))
+    copy = shutil.copy(first, tmp_path / "copies" / "video.mp4")
+    predict_videos([copy], tmp_path / "out", settings)
+    assert json.loads(done.output.read_text()) == before  # the video is still there
+    (tmp_path / "new").mkdir()
+    moved = first.rename(tmp_path / "new" / "video.mp4")
+    (kept,) = predict_videos([moved], tmp_path / "out", settings)
+    assert kept.status == "kept"
+    assert read_scene_list(done.output).video.path == str(moved)
+    place = {"path": str(moved), "relative_path": "../new/video.mp4"}
+    assert json.loads(done.output.read_text()) == before | {"video": before["video"] | place}
+
+
+# --- pages and storyboards --------------------------------------------------------------------------------------------
+
+
+def test_pages_and_storyboards_of_a_kept_or_regrouped_result_are_made_from_its_shots(
+    again: Again, file: Path, reads: list[str]
+) -> None:
+    page, board = file.with_suffix(".html"), file.with_suffix(".png")
+    before = file.read_bytes()
+    again(page=page, storyboard=board)
+    assert (reads, file.read_bytes()) == (["images"], before)
+    assert shows(page, read_scene_list(file))
+    first = board.read_bytes()
+    again(page=page, storyboard=board)
+    assert reads == ["images"], "both are there"
+    again(page=page, storyboard=board, threshold=0.01)
+    assert reads == ["images"] * 2
+    assert shows(page, read_scene_list(file))
+    assert board.read_bytes() != first
+
+
+def test_a_page_of_other_scenes_than_the_kept_ones_is_made_again(again: Again, file: Path, reads: list[str]) -> None:
+    page = file.with_suffix(".html")
+    again(page=page)
+    correct(file, named)
+    again(page=page)
+    assert reads == ["images"] * 2
+    assert "The chase" in page.read_text()
+
+
+def test_a_result_of_no_file_is_predicted_each_time(video: Path, settings: PredictSettings, reads: list[str]) -> None:
+    assert predict_file(video, None, settings).notes == ()
+    assert reads == ["predict"]
