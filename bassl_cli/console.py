@@ -72,6 +72,7 @@ NEXT = {
     "predict": ("bassl report {}", "to view and correct the scenes"),
     "regroup": ("bassl report {}", "to view and correct the scenes"),
     "report": ("bassl export {} --to edl", "once the scenes are as you want them; bassl export --help lists formats"),
+    "learn": ("bassl predict VIDEO --model {}", "to find the scenes of a video"),
     "extract-keyframes": ("bassl build-index {}", "to index the shots of all videos"),
     "build-index": ("bassl encode {}", "to compute the features of all shots"),
     "encode": ("bassl finetune", "to train a model; bassl pretrain if there are no labels"),
@@ -82,8 +83,12 @@ NEXT = {
 
 
 def suggest_next(command: str, quiet: bool, *results: Path) -> None:
-    """The last line of a command: what one would do next, in a terminal only. ``results``: what the command made."""
-    if not quiet and out.is_terminal and err.is_terminal:
+    """The last line of a command: what one would do next, in a terminal only. ``results``: what the command made; of
+    more than three the folder is named, if it is one."""
+    folders = {result.parent for result in results}
+    if len(results) > 3 and len(folders) == 1:
+        results = (folders.pop(),)
+    if not quiet and out.is_terminal and err.is_terminal and len(results) <= 3:
         then, purpose = NEXT[command]
         say(f"next: {then.format(shlex.join(map(str, results)))}".rstrip() + f"  ({purpose})")
 

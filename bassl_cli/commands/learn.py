@@ -33,7 +33,8 @@ def learn(
     elif not quiet:
         for line in _lines(result):
             console.say(line)
-    console.conclude(result.videos, f"wrote {result.output}", quiet)
+    console.conclude(result.videos, f"wrote {console.shown(result.output)}", quiet)
+    console.suggest_next("learn", quiet or as_json, result.output)
 
 
 def _lines(result: LearnResult) -> list[str]:

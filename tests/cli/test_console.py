@@ -128,14 +128,17 @@ def test_the_last_line_in_a_terminal_says_what_one_would_do_next(monkeypatch: py
     shown = screen(monkeypatch)
     console.suggest_next("predict", False, Path("my movie.mp4"))
     console.suggest_next("encode", False)
+    console.suggest_next("regroup", False, *(Path(f"out/{number}.scenes.json") for number in range(1000)))
+    console.suggest_next("regroup", False, *(Path(f"{number}/scenes.json") for number in range(1000)))
     console.suggest_next("predict", True, Path("a.mp4"))
     assert shown.getvalue().splitlines() == [
         "next: bassl report 'my movie.mp4'  (to view and correct the scenes)",
         "next: bassl finetune  (to train a model; bassl pretrain if there are no labels)",
+        "next: bassl report out  (to view and correct the scenes)",
     ]
     monkeypatch.setattr(console, "out", Console(file=io.StringIO()))
     console.suggest_next("predict", False, Path("a.mp4"))
-    assert len(shown.getvalue().splitlines()) == 2
+    assert len(shown.getvalue().splitlines()) == 3
 
 
 def test_every_next_command_exists_and_follows_one_that_exists() -> None:
