@@ -13,8 +13,8 @@ from bassl_cli.interrupts import exit_on_sigint
 def main() -> None:
     """Run the command line, see :func:`bassl_cli.app.main`."""
     exit_on_sigint()  # Ctrl-C during the imports below
-    sys.stdout = sys.stdout or Path(os.devnull).open("w")  # noqa: SIM115  # None if it was closed before
-    sys.stderr = sys.stderr or Path(os.devnull).open("w")  # noqa: SIM115
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # None if it was closed before
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     from pipelines.files import is_file
     from pipelines.processes import collect_garbage_less, end_ahead, start_ahead
     from pipelines.training.jobs import is_worker

@@ -295,6 +295,14 @@ def real(path: Path) -> Path:
     return Path(os.path.realpath(path))
 
 
+def relative(path: Path, folder: Path) -> Path:
+    """A path as seen from a folder, both without links; the path itself if it is on another drive of Windows."""
+    try:
+        return Path(os.path.relpath(path, folder))
+    except ValueError:
+        return path
+
+
 def os_reason(error: OSError) -> str:
     """The reason of an error of the operating system, for a one-line message."""
     is_system = error.errno in errno.errorcode  # libraries have their own numbers

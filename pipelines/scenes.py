@@ -6,7 +6,6 @@ The format is described in docs/formats.md and by ``pipelines/scenes.schema.json
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -14,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import BasslError
-from pipelines.files import write_atomically
+from pipelines.files import relative, write_atomically
 
 SCHEMA = "bassl.scenes"
 SCHEMA_VERSION = 1
@@ -121,7 +120,8 @@ class SceneData:
         }
         video = Path(self.video.path)
         if folder is not None and video.is_absolute():
-            content["video"]["relative_path"] = os.path.relpath(video.parent.resolve() / video.name, folder.resolve())
+            place = relative(video.parent.resolve() / video.name, folder.resolve())
+            content["video"]["relative_path"] = place.as_posix()
         return content
 
     def save(self, path: Path | str) -> None:

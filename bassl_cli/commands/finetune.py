@@ -35,7 +35,7 @@ def finetune(
     """
     result = train(stage, settings, machines, quiet)
     if as_json and result is not None:
-        console.print_json(json.loads(result.report.read_text()))
+        console.print_json(json.loads(result.report.read_text("utf-8")))
     if result is None or quiet or as_json:
         return
     if result.mean:

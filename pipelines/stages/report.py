@@ -14,7 +14,7 @@ import numpy as np
 
 from pipelines.datasets.scene_files import read_scenes_json
 from pipelines.errors import BasslError, StoreError
-from pipelines.files import STDIO, check_inputs_kept, check_writable, output_path, paths_of
+from pipelines.files import STDIO, check_inputs_kept, check_writable, output_path, paths_of, relative
 from pipelines.options import with_options
 from pipelines.outputs.opening import OpenedScenes, open_scenes
 from pipelines.outputs.page import TrueEnds, save_index, save_page
@@ -104,8 +104,13 @@ def report_videos(
 
 def index_path(sources: Sequence[Path], settings: ReportSettings) -> Path:
     """Path of the page that shows the pages of several results."""
-    common = os.path.commonpath([find_result(source).parent.absolute() for source in sources])
-    return (settings.run.output or Path(os.path.relpath(common))) / "index.html"
+    if settings.run.output is not None:
+        return settings.run.output / "index.html"
+    try:
+        common = os.path.commonpath([find_result(source).parent.absolute() for source in sources])
+    except ValueError as error:
+        raise BasslError("the files are on several drives; name an `output` folder") from error
+    return relative(Path(common), Path.cwd()) / "index.html"
 
 
 def _report_one(task: VideoTask[ReportSettings], report: ReportVideo) -> VideoResult:

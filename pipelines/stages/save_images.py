@@ -91,9 +91,8 @@ def save_images(
                     progress("saving", len(saved), len(stills))
             if settings.sprite:
                 sheet.save(partials[0], quality=settings.quality)
-                partials[1].write_text(
-                    thumbnails_vtt(names[0], [still.shown for still in stills], places), encoding="utf-8"
-                )
+                text = thumbnails_vtt(names[0], [still.shown for still in stills], places)
+                partials[1].write_bytes(text.encode())
     return tuple(saved)
 
 

@@ -39,6 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
+from pipelines.files import relative
 from pipelines.stores.hdf5 import create_store, open_store, read_array, read_json_attribute, read_strings
 
 SCHEMA = "bassl.index"
@@ -299,7 +300,7 @@ def fixed_length(texts: Sequence[str], path: Path) -> NDArray[Any]:
 
 def _relative(path: Path, home: Path) -> str:
     """A path as seen from the index's folder, so that a project can move as a whole."""
-    return Path(os.path.relpath(path.resolve(), home.resolve())).as_posix()
+    return relative(path.resolve(), home.resolve()).as_posix()
 
 
 def _absolute(name: str, home: Path) -> Path:

@@ -175,7 +175,7 @@ class RunLog:
             return
         path, columns = self._folder / name, self._columns[name]
         try:
-            with path.open("a", newline="") as file:
+            with path.open("a", encoding="utf-8", newline="") as file:
                 writer = csv.writer(file)
                 if not columns:
                     columns.extend(row)
@@ -222,14 +222,14 @@ def _drop_rows(path: Path, step: int) -> list[str]:
     except ValueError as error:
         raise StoreError(f"{path}: is not the log of a run; move it away to continue") from error
     lines = [header, *kept] if kept else []  # a header without rows may have been cut short itself
-    with atomic_file(path) as partial, partial.open("w", newline="") as file:
+    with atomic_file(path) as partial, partial.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(lines)
     return lines[0] if lines else []
 
 
 def _cells(path: Path) -> list[list[str]]:
     try:
-        with path.open(newline="") as file:
+        with path.open(encoding="utf-8", newline="") as file:
             return list(csv.reader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise StoreError(f"{path}: cannot be read ({error})") from error

@@ -25,7 +25,7 @@ from markupsafe import Markup
 
 import pipelines
 from pipelines.errors import BasslError, VideoError, count
-from pipelines.files import is_file, write_atomically
+from pipelines.files import is_file, relative, write_atomically
 from pipelines.outputs.exports.editing import FASTEST_EDL, edl_channels
 from pipelines.outputs.exports.segments import one_line, video_name
 from pipelines.outputs.exports.timeline import timecode_base, timeline_frames, timeline_of
@@ -159,13 +159,9 @@ def _address(video: Path | None, page_path: Path) -> str | None:
     """The video's URL relative to the page, so that both can be moved together."""
     if video is None:
         return None
-    target, folder = video.resolve(), page_path.resolve().parent
-    try:
-        relative = os.path.relpath(target, folder)
-    except ValueError:  # another drive
-        return target.as_uri()
+    place = relative(video.resolve(), page_path.resolve().parent)
     # "./", because a name with a colon could be read as a URL scheme.
-    return "./" + quote(os.fsencode(Path(relative).as_posix()))
+    return place.as_uri() if place.is_absolute() else "./" + quote(os.fsencode(place.as_posix()))
 
 
 def _brief(result: SceneData) -> list[str]:

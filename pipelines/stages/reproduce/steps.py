@@ -103,7 +103,7 @@ def kept_result(step: Step, folder: Path) -> dict[str, Any] | None:
     """What :func:`run` kept of a step: its identity, command line, numbers, duration in seconds, and the time that it
     ended; None if it was not run or the file is damaged."""
     try:
-        result: dict[str, Any] = json.loads(_file(step, folder).read_text())
+        result: dict[str, Any] = json.loads(_file(step, folder).read_text("utf-8"))
         return result if result["identity"] == step.identity else None
     except (OSError, ValueError, TypeError, KeyError):
         return None
