@@ -36,7 +36,7 @@ def export(settings: ExportSettings, sources: Results = [], quiet: console.Quiet
             console.warn(warning)
         if not quiet:
             counted = console.count(result.listed, "shot" if settings.listed.shots else "scene")
-            console.say(f"{counted}; wrote {', '.join(map(str, result.paths))}")
+            console.say(f"{counted}; wrote {', '.join(map(console.shown, result.paths))}")
 
     if console.try_each(sources, export_one):
         raise typer.Exit(1)

@@ -21,4 +21,4 @@ def extract_sound(videos: Videos, settings: SoundSettings, quiet: console.Quiet 
     with console.videos_progress(quiet) as (start, progress):
         results = stage(videos, settings, progress, start)
     wrote = any(result.status == "done" for result in results)
-    console.conclude(results, f"wrote {settings.run.output}" if wrote else "nothing to write", quiet)
+    console.conclude(results, f"wrote {console.shown(settings.run.output)}" if wrote else "nothing to write", quiet)

@@ -117,4 +117,4 @@ def _show(result: FigureResult, quiet: bool) -> None:
     for warning in result.warnings:
         console.warn(warning)
     if not quiet:
-        console.say(f"wrote {result.path}")
+        console.say(f"wrote {console.shown(result.path)}")

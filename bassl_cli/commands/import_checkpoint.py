@@ -50,7 +50,7 @@ def import_checkpoint(files: Files, as_json: console.Json = False, quiet: consol
         rows = [(name, "none" if value is None else str(value)) for name, value in _summary(weights).items()]
         console.show_table(("", ""), rows, text=(0, 1))
     if not quiet:
-        console.say(f"wrote {output}")
+        console.say(f"wrote {console.shown(output)}")
 
 
 def _summary(weights: BasslWeights) -> dict[str, str | int | None]:

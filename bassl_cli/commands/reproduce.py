@@ -43,7 +43,7 @@ def reproduce(
     for line in result.failed:
         console.complain(line)
     if not quiet:
-        console.say(f"wrote {', '.join(map(str, result.files))}")
+        console.say(f"wrote {', '.join(map(console.shown, result.files))}")
     if result.stopped:
         console.complain("stopped; run it again to continue")
         raise typer.Exit(stopped_code())

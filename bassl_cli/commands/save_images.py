@@ -39,7 +39,7 @@ def save_images(
         saved.extend(images)
         if not quiet:
             whose = f"{source}: " * (len(sources) > 1)
-            console.say(f"{whose}{console.count(len(images), 'image')}; wrote {images[0].path.parent}")
+            console.say(f"{whose}{console.count(len(images), 'image')}; wrote {console.shown(images[0].path.parent)}")
 
     failed = console.try_each(sources, save)
     if as_json:

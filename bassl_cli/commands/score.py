@@ -125,7 +125,7 @@ def score(
     if plot is not None:  # last, because there may be nothing to draw
         _draw(plot, result)
     if not (as_json or quiet):
-        written = ", ".join(str(path) for path in (table, plot) if path is not None)
+        written = ", ".join(console.shown(path) for path in (table, plot) if path is not None)
         if written:
             console.say(f"wrote {written}")
     if result.problems:

@@ -73,13 +73,13 @@ def split(
                 clips = stage(opened.scenes, settings, progress)
         if chapters:
             rows.append({"chapters": str(copy)})
-            summary = f"{console.count(len(opened.scenes.scenes), 'chapter')}; wrote {copy}"
+            summary = f"{console.count(len(opened.scenes.scenes), 'chapter')}; wrote {console.shown(copy)}"
         else:
             rows.extend(console.as_plain(clip) for clip in clips)
             if not (quiet or as_json):
                 _show(clips, settings.exact, title=prefix.removesuffix(": "))
             _warn_of_early(clips)
-            summary = f"{console.count(len(clips), 'clip')}; wrote {clips[0].path.parent}"
+            summary = f"{console.count(len(clips), 'clip')}; wrote {console.shown(clips[0].path.parent)}"
         if not quiet:
             console.say(prefix + summary)
 
