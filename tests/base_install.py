@@ -33,6 +33,9 @@ COMMANDS = """
     save-images movie.scenes.json --sprite --overwrite
     score movie.scenes.json movie.true.json --table scores.md
     extract-keyframes videos --jobs 2
+    build-index
+    encode
+    encode --overwrite
     learn movie.true.json -o own.safetensors
     predict movie.mp4 --model own.safetensors --overwrite
 """

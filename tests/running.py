@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+
+import pytest
 
 HOME = Path(__file__).parents[1]
 PUBLISHED = HOME.parent / "shared" / "data"
 """Annotations and features of BBC and OVSD, and a video, where they lie beside the checkout."""
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HOME), "OMP_NUM_THREADS": "1"}
 """In which a process imports this checkout, whatever its working folder, and leaves the other cores to other tests."""
+
+posix = pytest.mark.skipif(sys.platform == "win32", reason="needs links, named pipes or signals, which Windows lacks")
+linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, which only Linux has")
 
 
 def alive(pid: int) -> bool:

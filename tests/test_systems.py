@@ -8,9 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
-from tests.running import HOME
+from tests.running import HOME, linux
 
 ENVIRONMENT = {
     **os.environ,
@@ -48,7 +46,7 @@ def python(folder: Path, *arguments: str) -> str:
     return run.stdout
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux has /proc, by which it plays Windows")
+@linux
 def test_linux_without_what_windows_lacks_refuses_each_of_it_to_the_code_of_this_project(tmp_path: Path) -> None:
     program = f"""
 for statement in {list(REFUSALS)!r}:

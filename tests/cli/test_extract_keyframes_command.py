@@ -15,7 +15,7 @@ from bassl_cli import console
 from pipelines.progress import VideoProgress, VideoResult
 from tests import videos
 from tests.command import Bassl, running
-from tests.running import ENVIRONMENT, alive, children_of, soon
+from tests.running import ENVIRONMENT, alive, children_of, posix, soon
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +129,7 @@ def long_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("moment", ["at the start", "half-way"])
+@posix
 def test_an_interrupt_leaves_no_processes_and_no_partial_files(long_video: Path, tmp_path: Path, moment: str) -> None:
     shutil.copy(long_video, tmp_path / "a.mp4")
     shutil.copy(long_video, tmp_path / "b.mp4")

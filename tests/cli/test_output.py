@@ -19,7 +19,7 @@ from pipelines.errors import BasslWarning
 from pipelines.stages.list_models import ListedModel
 from tests.command import Bassl, bassl_process
 from tests.outputs.exporting import scene_list
-from tests.running import ENVIRONMENT
+from tests.running import ENVIRONMENT, posix
 
 
 @pytest.fixture
@@ -83,6 +83,7 @@ def test_a_closed_output_pipe_does_not_change_the_exit_code_or_the_result(scenes
 
 
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@posix
 def test_split_removes_its_temporary_files_on_sigterm_and_sigint(
     scenes: Path, video: Path, number: signal.Signals, code: int
 ) -> None:
@@ -111,6 +112,7 @@ def test_split_removes_its_temporary_files_on_sigterm_and_sigint(
 @pytest.mark.parametrize(
     ("number", "code", "line"), [(signal.SIGINT, 130, "bassl: interrupted\n"), (signal.SIGTERM, 143, "")]
 )
+@posix
 def test_a_signal_in_the_middle_of_an_import_waits_for_its_end_and_a_second_one_does_not(
     tmp_path: Path, number: signal.Signals, code: int, line: str, times: int, printed: str, platform: str
 ) -> None:

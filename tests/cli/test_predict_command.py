@@ -21,7 +21,7 @@ from bassl_cli import console
 from pipelines.video import READ_VIDEO
 from tests import videos
 from tests.command import Bassl, bassl_process
-from tests.running import ENVIRONMENT, HOME
+from tests.running import ENVIRONMENT, HOME, linux, posix
 from tests.scenes_schema import SCHEMA
 from tests.videos import CUTS
 
@@ -164,6 +164,7 @@ def test_finished_videos_are_kept_or_regrouped_without_reading_them_again(
     assert sorted(path.name for path in Path("boards").iterdir()) == ["one_x.scenes.png", "two.scenes.png"]
 
 
+@linux
 def test_a_video_that_cannot_be_read_any_more_fails_alone(bassl: Bassl, library: Path, model: Path) -> None:
     assert bassl("predict", library / "one*", library / "two.mp4", "--model", model, "-q").code == 0
     (library / "two.mp4").unlink()
@@ -323,7 +324,7 @@ def test_an_export_never_overwrites_the_list_of_shots(
         (["gone.mp4"], "gone.mp4: no such file"),
         ([f"{'long [name] ' * 15}.mp4"], f"{'long [name] ' * 15}.mp4: no such file"),
         (["a.mp4", "--threshold", "1.5"], "the threshold must lie between 0 and 1, not 1.5"),
-        (["a.mp4", "-o", "/proc/scenes.json"], "/proc/scenes.json: cannot be written"),
+        pytest.param(["a.mp4", "-o", "/proc/scenes.json"], "/proc/scenes.json: cannot be written", marks=linux),
         (["a.mp4", "--storyboard", "-"], "-: a storyboard is a PNG"),
         (["a.mp4", "--dask", "tcp://127.0.0.1:9"], "--dask is for several videos"),
         (["a.mp4", "empty"], "empty: contains no videos"),
@@ -354,6 +355,7 @@ def test_an_error_keeps_the_existing_result(bassl: Bassl, video: Path, model: Pa
 
 
 @pytest.mark.parametrize("delay", [0.15, 0.25])
+@posix
 def test_an_interrupt_during_start_up_gives_one_line(video: Path, tmp_path: Path, delay: float) -> None:
     code = -signal.SIGINT
     while code == -signal.SIGINT:  # on a busy machine Python itself has not started yet, and dies by the signal
@@ -455,6 +457,7 @@ def test_an_empty_name_of_a_system_or_table_is_not_called_a_file(bassl: Bassl) -
     assert bassl("reproduce", "").err.startswith("bassl: unknown table ''; choose from ")
 
 
+@posix
 def test_an_interrupt_gives_one_line_and_leaves_no_files(model: Path, tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.mp4"
     os.mkfifo(pipe)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import Bassl
+from tests.running import posix
 
 
 def test_a_plan_prints_commands_and_disk_space_and_runs_nothing(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,6 +26,7 @@ def test_a_plan_prints_commands_and_disk_space_and_runs_nothing(bassl: Bassl, mo
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@posix
 def test_a_signal_ends_the_running_command_and_the_table(number: signal.Signals, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bassl_cli", "reproduce", "table4", "--rows", "8", "--gpus", "0"]
     with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:

@@ -16,7 +16,7 @@ from pipelines.models.bassl import load_bassl_model
 from pipelines.models.opening import open_model
 from tests.command import Bassl, bassl_process, running
 from tests.labelled_videos import write_labelled_videos
-from tests.running import ENVIRONMENT, alive, children_of, has_lines, soon
+from tests.running import ENVIRONMENT, alive, children_of, has_lines, linux, posix, soon
 
 # Three epochs of six steps; fine-tuning does this for two seeds.
 PRETRAIN = "pretrain --index index.h5 --features features --output run --neighbours 2 --epochs 3 --batch 50 --width 16 \
@@ -115,6 +115,7 @@ def test_several_processes_train_one_run_and_report_an_error_once(bassl: Bassl) 
     ("command", "processes", "number", "code"),
     [(PRETRAIN, 2, signal.SIGTERM, 143), (FINETUNE, 2, signal.SIGTERM, 143), (FINETUNE, 1, signal.SIGINT, 130)],
 )
+@posix
 def test_a_stopped_run_saves_its_state_and_can_be_resumed(
     bassl: Bassl, command: str, processes: int, number: signal.Signals, code: int
 ) -> None:
@@ -130,6 +131,7 @@ def test_a_stopped_run_saves_its_state_and_can_be_resumed(
 
 
 @pytest.mark.slow
+@linux
 def test_a_job_ends_when_one_of_its_processes_is_killed(bassl: Bassl) -> None:
     job = start(f"{PRETRAIN} --processes 2")
     environments = {pid: Path(f"/proc/{pid}/environ").read_bytes().split(b"\0") for pid in children_of(job.pid)}
