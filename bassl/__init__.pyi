@@ -1,5 +1,4 @@
 from pipelines import __version__ as __version__
-from pipelines.datasets.scene_files import read_scene_list as read_scene_list
 from pipelines.errors import (
     BasslError as BasslError,
     BasslWarning as BasslWarning,
@@ -96,7 +95,7 @@ from pipelines.stages.reproduce import (
     reproduce as reproduce,
 )
 from pipelines.stages.save_images import SavedImage as SavedImage, save_images as save_images
-from pipelines.stages.scene_list import SceneList as SceneList
+from pipelines.stages.scene_list import SceneList as SceneList, load_scenes as load_scenes
 from pipelines.stages.score import (
     Comparison as Comparison,
     ScoreResult as ScoreResult,

@@ -32,8 +32,8 @@ _HEAD = """# Python API
 `import bassl` is instant: a name is imported when it is first used. Each command is a function, with its settings and
 its result. Errors that a user can cause are `BasslError`, or `ValueError` for settings with bad values; the message is
 one line. A `ReportProgress` function is called with what is being done, such as `reading`, how much of it is done, and
-how much there is in all, or None if that is not known. An exception that it raises ends the call.
-This page is made from docstrings and signatures by `make docs`.
+how much there is in all, or None if that is not known. An exception that it raises ends the call. [A
+notebook](notebook.ipynb) shows the functions at work. This page is made from docstrings and signatures by `make docs`.
 """
 
 

@@ -1,6 +1,7 @@
 """The public package: all names exist, import is light, and a conflicting package is reported."""
 
 import ast
+import inspect
 import os
 import pickle
 import re
@@ -33,6 +34,12 @@ def test_settings_that_public_settings_hold_are_public() -> None:
         if name.endswith("Settings"):
             types = get_type_hints(getattr(bassl, name)).values()
             assert {one.__name__ for one in types if is_dataclass(one)} <= set(bassl.__all__), name
+
+
+def test_every_function_with_settings_takes_options_by_name() -> None:
+    functions = [getattr(bassl, name) for name in bassl.__all__ if inspect.isfunction(getattr(bassl, name))]
+    parameters = {function.__name__: set(inspect.signature(function).parameters) for function in functions}
+    assert [name for name, names in parameters.items() if "settings" in names and "options" not in names] == []
 
 
 def test_a_missing_public_name_is_an_attribute_error() -> None:

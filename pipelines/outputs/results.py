@@ -54,7 +54,7 @@ def existing_result(source: Path) -> Path:
         raise BasslError(f"{source}: no such file")
     file = find_result(source)
     if file != STDIO and not os.path.exists(file):  # noqa: PTH110  # a name may be too long
-        command = f"bassl predict {source}" if is_video(source) else f"bassl predict VIDEO -o {file}"
+        command = f"bassl predict {source}" if is_video(source) else f"bassl predict VIDEO `output={file}`"
         raise BasslError(f"{file}: no such file; make it with: {command}")
     return file
 

@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, overload
 
-from pipelines.errors import count, explain_missing_extra
+from pipelines.errors import BasslWarning, count, explain_missing_extra
+from pipelines.options import with_options
 from pipelines.scenes import Scene, SceneData
+from pipelines.settings import Grouping
 
-if TYPE_CHECKING:  # optional dependency
+if TYPE_CHECKING:  # start-up time: NumPy, PyAV; pandas is an optional dependency
     import pandas as pd
+
+    from pipelines.stages.export import ExportResult
+    from pipelines.stages.save_images import SavedImage
+    from pipelines.stages.settings import Clip
 
 
 @dataclass(frozen=True, repr=False)
 class SceneList(SceneData):
     """The scenes of a video, with its shots, settings and facts.
 
-    A sequence of scenes: ``len(result)``, ``result[0]``, ``for scene in result``. A notebook shows them as a table.
+    A sequence of scenes: ``len(result)``, ``result[0]``, ``for scene in result``. A notebook shows them as a table. The
+    methods do what the commands do, with the same options, by name; and raise the same errors.
+
+    Example::
+
+        result = bassl.predict("movie.mp4").regroup(threshold=0.4)
+        result.export("movie.edl")
+        result.split("clips", exact=True)
     """
 
     thumbnails: tuple[bytes, ...] = field(default=(), compare=False)
@@ -58,3 +72,49 @@ class SceneList(SceneData):
         for row in rows if shots else ():
             row["transition"] = row["transition"] and row["transition"].kind
         return pd.DataFrame(rows).set_index("index")
+
+    def regroup(self, **options: Any) -> SceneList:
+        """Other scenes from the same scores, with other options of `Grouping`, such as ``threshold``; options that are
+        not named stay as they are, except for ``scenes``. Nothing is written."""
+        from pipelines.stages.regroup import regrouped  # start-up time: NumPy
+
+        return regrouped(self, with_options(Grouping, **options))
+
+    def export(self, output: Path | str | None = None, **options: Any) -> ExportResult:
+        """Write the scenes in the format of another tool, see :func:`bassl.export`; by its extension, or ``to``."""
+        from pipelines.stages.export import export  # start-up time: NumPy, PyAV
+
+        return export(self, output=output, **options)
+
+    def split(self, output: Path | str | None = None, **options: Any) -> tuple[Clip, ...]:
+        """Cut the video into its scenes, in a folder, see :func:`bassl.split`."""
+        from pipelines.stages.split import split  # start-up time: PyAV
+
+        return split(self, output=output, **options)
+
+    def save_images(self, output: Path | str | None = None, **options: Any) -> tuple[SavedImage, ...]:
+        """Save images of the scenes, in a folder, see :func:`bassl.save_images`."""
+        from pipelines.stages.save_images import save_images  # start-up time: NumPy, PyAV, Pillow
+
+        return save_images(self, output=output, **options)
+
+    def report(self, output: Path | str | None = None, **options: Any) -> Path:
+        """Write the page to view and correct the scenes, see :func:`bassl.report`, and return its path. What it lacks
+        is a BasslWarning."""
+        from pipelines.stages.report import report  # start-up time: NumPy, Jinja
+
+        result = report(self, output=output, **options)
+        for warning in result.warnings:
+            warnings.warn(BasslWarning(warning), stacklevel=2)
+        return result.output
+
+
+def load_scenes(path: Path | str) -> SceneList:
+    """Read a ``scenes.json``, named by its path or by its video, whose result is beside it or in the working folder.
+
+    The path of its video is the file with its fingerprint, searched for at its relative and absolute path; if there is
+    none, the path in the file. Raises BasslError, one line, if there is no such file, or it is not a ``scenes.json``.
+    """
+    from pipelines.outputs.opening import open_scenes  # start-up time: NumPy
+
+    return SceneList(**vars(open_scenes(path).scenes))

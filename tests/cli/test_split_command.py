@@ -168,7 +168,7 @@ def test_chapters_option_writes_one_copy_with_chapters(bassl: Bassl, movie: Path
         (["{movie}", "-f", "$NUMBER"], ["unknown variable $NUMBER; supported: $VIDEO_NAME, $SCENE_NUMBER"]),
         (["{movie}", "-f", "$ 1"], ["(write $$ for a dollar sign); "]),
         (["a.json", "b.json", "-o", "out", "-f", "$SCENE_NUMBER", "--overwrite"], ["add $VIDEO_NAME to --filename"]),
-        (["a.json"], ["no such file", "bassl predict VIDEO -o a.json"]),
+        (["a.json"], ["no such file", "bassl predict VIDEO --output a.json"]),
         (["{movie}", "-f", "$VIDEO_NAME"], ["several files", "$SCENE_NUMBER"]),
         (["{movie}", "-o", "full"], ["movie-scene-004.mp4", "--overwrite"]),
     ],

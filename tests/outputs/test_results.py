@@ -100,7 +100,7 @@ def test_without_one_result_a_line_says_what_to_name_or_run(files: list[str], so
     ("source", "line"),
     [
         ("videos/a.mp4", "a.scenes.json: no such file; make it with: bassl predict videos/a.mp4"),
-        ("a.json", "a.json: no such file; make it with: bassl predict VIDEO -o a.json"),
+        ("a.json", "a.json: no such file; make it with: bassl predict VIDEO `output=a.json`"),
         ("gone.mp4", "gone.mp4: no such file"),
         ("x" * 300 + ".mp4", "x" * 300 + ".mp4: no such file"),
     ],

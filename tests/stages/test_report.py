@@ -161,7 +161,7 @@ def test_true_scene_ends_are_placed_as_score_does(place: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [
-        ({"source": "gone.json"}, "gone.json: no such file; make it with: bassl predict VIDEO -o gone.json"),
+        ({"source": "gone.json"}, "gone.json: no such file; make it with: bassl predict VIDEO `output=gone.json`"),
         ({"video": "gone.mp4"}, "gone.mp4: .*no such file"),
         ({"video": "other.mp4"}, "other.mp4: .*119 frames.*these scenes.*120"),
         ({"video": "long.mp4", "source": "stored.json"}, "long.mp4: has 10.0 s, but the scenes are of a video with"),

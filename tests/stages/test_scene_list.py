@@ -9,7 +9,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from bassl import SceneList, predict
+from bassl import BasslError, BasslWarning, SceneList, load_scenes, predict
+from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.notebook import thumbnail
 from tests.test_scenes import scene_list as scene_data
 from tests.videos import FRAMES, images
@@ -71,3 +72,49 @@ def test_predict_keeps_a_thumbnail_of_each_shot(video: Path, model: Path) -> Non
     result = predict(video, model=model)
     assert len(result.thumbnails) == len(result.shots) == 4
     assert all(jpeg.startswith(b"\xff\xd8") for jpeg in result.thumbnails)
+
+
+def test_regroup_gives_other_scenes_from_the_same_scores(scenes: SceneList) -> None:
+    regrouped = scenes.regroup(scenes=2)
+    assert isinstance(regrouped, SceneList)
+    assert ([scene.end_shot for scene in regrouped], len(scenes)) == ([2, 5], 3)
+    assert (regrouped.settings["scenes"], regrouped.thumbnails) == (2, scenes.thumbnails)
+    with pytest.raises(BasslError, match="5 shots"):
+        scenes.regroup(scenes=6)
+    with pytest.raises(TypeError, match="no option 'treshold'"):
+        scenes.regroup(treshold=0.4)
+
+
+def test_methods_write_what_the_commands_write(
+    video: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = predict(video, model=model, scenes=2)
+    exported = result.export("movie.edl")
+    assert ([path.name for path in exported.paths], exported.listed) == (["movie.edl"], 2)
+    assert Path("movie.edl").read_text() == FORMATS["edl"].content(result, False)
+    assert [clip.path.name for clip in result.split("clips", exact=True)] == [
+        "video-scene-001.mp4",
+        "video-scene-002.mp4",
+    ]
+    assert [image.scene for image in result.save_images("images", images=1)] == [0, 1]
+    assert len([*Path("images").iterdir()]) == 2
+    assert result.report() == Path("video.scenes.html")
+    assert Path("video.scenes.html").is_file()
+
+
+def test_a_page_without_the_video_warns_that_it_has_no_images(scenes: SceneList, tmp_path: Path) -> None:
+    with pytest.warns(BasslWarning, match="movie.mp4: the video was not found.* a page without images"):
+        scenes.report(tmp_path / "page.html")
+
+
+def test_saved_scenes_are_loaded_by_their_file_or_their_video(
+    video: Path, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = predict(video, model=model)
+    result.save("video.scenes.json")
+    for path in (video, "video.scenes.json"):
+        loaded = load_scenes(path)
+        assert isinstance(loaded, SceneList)
+        assert (loaded, loaded.thumbnails) == (result, ())
