@@ -64,7 +64,8 @@ TRANSITIONS = ("cut", "dissolve", "fade", "wipe")
 class Shot:
     """One shot: half-open ranges in frames and seconds; ``score`` is the probability that a scene ends with it.
 
-    ``transition`` is how it ends; None at the end of the video, and if the shot detector does not report it.
+    ``transition`` is how it ends; None at the end of the video, and if the shot detector does not report it. ``pinned``
+    is what a person said: True if a scene ends with this shot, False if none does; no setting changes this.
     """
 
     index: int
@@ -74,14 +75,15 @@ class Shot:
     end: float
     score: float
     transition: Transition | None = None
+    pinned: bool | None = None
 
 
 @dataclass(frozen=True)
 class Scene:
     """One scene: half-open ranges in shots, frames and seconds.
 
-    ``confidence`` (0 to 1) is the lower score of its two borders, the shot before it and its own last shot; the video's
-    beginning and end are certain. ``name`` is given by people, such as on the page of ``bassl report``.
+    ``confidence`` (0 to 1) is the lower score of its two borders, the shot before it and its own last shot; pinned ends
+    and the video's beginning and end are certain. ``name`` is given by people, such as on the page of ``bassl report``.
     """
 
     index: int
@@ -169,7 +171,7 @@ def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]
     scenes = []
     start = 0
     for index, end in enumerate(ends):
-        borders = ([shots[start - 1].score] if start > 0 else []) + ([shots[end].score] if end < len(shots) - 1 else [])
+        borders = [shots[i] for i in (start - 1, end) if 0 <= i < len(shots) - 1]
         first, last = shots[start], shots[end]
         scenes.append(
             Scene(
@@ -182,7 +184,7 @@ def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]
                 end=last.end,
                 start_timecode=timecode(first.start),
                 end_timecode=timecode(last.end),
-                confidence=min(borders, default=1.0),
+                confidence=min((1.0 if shot.pinned else shot.score for shot in borders), default=1.0),
             )
         )
         start = end + 1

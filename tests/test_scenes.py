@@ -86,6 +86,8 @@ EXPLOSION = {"kind": "explosion", "start_frame": 45, "end_frame": 55, "start": 1
         (("shots", 0, "score"), 2, "score of shot 0 is 2", True),
         (("shots", 0, "score"), None, "score of shot 0", True),
         (("shots", 0, "transition"), EXPLOSION, "'explosion', not one of", True),
+        (("shots", 0, "pinned"), None, "the value 'pinned' of shot 0 is not true or false", True),
+        (("shots", 0, "pinned"), 1, "the value 'pinned' of shot 0 is not true or false", True),
         (("scenes", 0, "confidence"), 1.01, r"confidence of scene 0 is 1\.01, not", True),
         (("scenes", 0, "confidence"), ABSENT, "confidence", True),
         (("scenes", 1, "confidence"), -1, "confidence of scene 1", True),

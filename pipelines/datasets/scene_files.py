@@ -286,7 +286,10 @@ def _shot(i: int, entry: dict[str, Any], path: Path) -> Shot:
     of = f"shot {i}"
     start, end = float(entry["start"]), float(entry["end"])
     transition = _transition(entry["transition"], f"the transition of {of}", path) if "transition" in entry else None
-    return Shot(i, entry["start_frame"], entry["end_frame"], start, end, _share(entry, "score", of, path), transition)
+    if not isinstance(pinned := entry.get("pinned"), bool) and "pinned" in entry:
+        raise fault(path, f"the value 'pinned' of {of} is not true or false")
+    score = _share(entry, "score", of, path)
+    return Shot(i, entry["start_frame"], entry["end_frame"], start, end, score, transition, pinned)
 
 
 def _transition(entry: Any, of: str, path: Path) -> Transition:

@@ -17,12 +17,12 @@ from pipelines.scenes import Scene, Shot, group_shots, without_short
 def choose_scenes(
     shots: Sequence[Shot], threshold: float, min_scene: float, max_scene: float, drop_short: bool, scenes: int | None
 ) -> tuple[Scene, ...]:
-    """The scenes of shots with scores, as `bassl predict` finds them with these settings; a ``max_scene`` of 0 is no
-    limit. Errors as for `choose_scene_ends`."""
-    scores = [shot.score for shot in shots]
+    """The scenes of shots with scores and pins, as `bassl predict` finds them with these settings; a ``max_scene`` of 0
+    is no limit. Errors as for `choose_scene_ends`."""
+    scores, pins = [shot.score for shot in shots], [shot.pinned for shot in shots]
     ends = [shot.end - shots[0].start for shot in shots]
     least, longest = 0.0 if drop_short else min_scene, max_scene or math.inf
-    grouped = group_shots(shots, choose_scene_ends(scores, ends, threshold, least, longest, scenes))
+    grouped = group_shots(shots, choose_scene_ends(scores, ends, threshold, least, longest, scenes, pins))
     return without_short(grouped, min_scene) if drop_short else grouped
 
 
@@ -36,7 +36,9 @@ def length_warnings(video: Path | str, scenes: Sequence[Scene], settings: Mappin
     short = [scene for scene in scenes if scene.end - scene.start < min_scene - 1e-9]
     lines = []
     if long:
-        lines.append(f"{_some(long)} longer than {max_scene:g} s, because a shot is never cut")
+        single = all(scene.end_shot - scene.start_shot == 1 for scene in long)
+        reason = "a shot is never cut" if single else "shots, and shots that were joined by hand, are never cut"
+        lines.append(f"{_some(long)} longer than {max_scene:g} s, because {reason}")
     if short:
         lines.append(f"{_some(short)} shorter than {min_scene:g} s, so that none exceeds {max_scene:g} s")
     return tuple(f"{video}: {line}" for line in lines)
@@ -54,44 +56,60 @@ def choose_scene_ends(
     min_scene: float = 0.0,
     max_scene: float = math.inf,
     scenes: int | None = None,
+    pins: Sequence[bool | None] = (),
 ) -> list[int]:
     """The shots that end scenes, in increasing order, the last shot of the video included.
 
-    Each possible end i has the gain logit(score_i) - logit(threshold). No scene is longer than ``max_scene`` seconds,
-    unless it is a single shot. Of all such choices with the fewest scenes shorter than ``min_scene`` seconds, this is
-    the one with the greatest sum of gains. Without a maximum no scene is shorter, unless the video is; without limits
-    these are the shots with a score of at least the threshold.
+    Each possible end i has the gain logit(score_i) - logit(threshold). Pins hold in any case. No scene is longer than
+    ``max_scene`` seconds, unless nothing inside can end one. Of all such choices with the fewest scenes shorter than
+    ``min_scene`` seconds, this is the one with the greatest sum of gains. Without a maximum and pins no scene is
+    shorter, unless the video is; without limits these are the shots with a score of at least the threshold.
 
     Args:
         scores: (N,) probabilities that a scene ends with the shot; the last one is ignored.
         ends: (N,) end of each shot in seconds, from the beginning of the video.
         scenes: exact number of scenes, whatever the threshold.
-    Raises BasslError if the video cannot be divided into this number of scenes of that length.
+        pins: (N,) whether a scene ends with the shot: True in any case, False never, None if the scores decide; the
+            last one is ignored. Default: none is pinned.
+    Raises BasslError if the video cannot be divided into this number of scenes of that length, or with these pins.
     """
-    scores, times = np.asarray(scores, np.float64), np.concatenate([[0.0], np.asarray(ends, np.float64)])
-    shots = len(scores)
+    scores, ends = np.asarray(scores, np.float64), np.asarray(ends, np.float64)
+    if scenes is not None and not 1 <= scenes <= len(scores):
+        raise BasslError(f"the video has {count(len(scores), 'shot')}, so it cannot be divided into {scenes} scenes")
+    confirmed, refused = (np.array([pin is kind for pin in pins or [None] * len(scores)]) for kind in (True, False))
+    refused[-1] = False  # the video ends here in any case
+    possible = np.flatnonzero(~refused)  # only these shots can end scenes; those between them belong together
     # The small constant makes a score equal to the threshold a scene end.
-    gains = _logit(scores) - _logit(np.array(threshold)) + 1e-12
-    gains[-1] = 0.0  # the video ends here in any case
-    # A scene that ends before shot i may begin with shot first[i] to i - 1; from shot enough[i] on it is too short.
-    before = np.maximum(np.arange(shots + 1) - 1, 0)
+    gains = (_logit(scores) - _logit(np.array(threshold)) + 1e-12)[possible]
+    gains[-1] = 0.0
+    # A scene that ends before i may begin at first[i] to i - 1, counted in possible ends; from enough[i] on it is too
+    # short. It cannot begin before the last pinned end.
+    times = np.concatenate([[0.0], ends[possible]])
+    at = np.arange(len(times))
+    before = np.maximum(at - 1, 0)
+    pinned = np.maximum.accumulate(np.concatenate([[0], np.where(confirmed[possible], at[1:], 0)]))[before]
     first = np.minimum(np.searchsorted(times, times - max_scene - 1e-9), before)
+    first = np.maximum(first, pinned)
     enough = np.searchsorted(times, times - min_scene + 1e-9, side="right").clip(first, before + 1)
     scene_ends, short = _best_ends(gains, first, enough)
-    if scenes is None:
-        return scene_ends
-    if not 1 <= scenes <= shots:
-        raise BasslError(f"the video has {count(shots, 'shot')}, so it cannot be divided into {scenes} scenes")
-    fewest, at = 0, shots
+    if scenes is not None:
+        _check_number(scenes, first, max_scene, any(confirmed) or any(refused))
+        scene_ends, more_short = _best_ends(gains, first, enough, scenes)
+        if more_short > short:
+            raise BasslError(f"the video cannot be divided into {scenes} scenes of at least {min_scene:g} seconds")
+    return [int(shot) for shot in possible[scene_ends]]
+
+
+def _check_number(scenes: int, first: NDArray[np.intp], max_scene: float, is_pinned: bool) -> None:
+    """Raises BasslError if there are more or fewer possible numbers of scenes, by where each can begin."""
+    most, fewest = len(first) - 1, 0
+    at = most
     while at > 0:
         fewest, at = fewest + 1, int(first[at])
-    if scenes < fewest:
-        limit = f"{count(scenes, 'scene')} of at most {max_scene:g} seconds"
-        raise BasslError(f"the video cannot be divided into {limit}, only into {fewest} or more")
-    scene_ends, more_short = _best_ends(gains, first, enough, scenes)
-    if more_short > short:
-        raise BasslError(f"the video cannot be divided into {scenes} scenes of at least {min_scene:g} seconds")
-    return scene_ends
+    if not fewest <= scenes <= most:
+        limits = f" of at most {max_scene:g} seconds" * (max_scene < math.inf) + " with these pins" * is_pinned
+        numbers = f"{fewest} to {most}" if fewest < most else fewest
+        raise BasslError(f"the video cannot be divided into {count(scenes, 'scene')}{limits}, only into {numbers}")
 
 
 def _best_ends(

@@ -49,16 +49,16 @@ def check_replaceable(
     path: Path,
     video: str | Path,
     is_same: Callable[[VideoFacts], bool],
-    names: Collection[str] = (),
+    lasting: Collection[object] = (),
     *,
     overwrite: bool,
     discard_corrections: bool,
 ) -> None:
     """Check that a new result, of ``video``, may replace the file at ``path``, which may be missing, so that no
-    correction is lost. ``names``: names of scenes that are not lost. Raises StoreError as `read_prediction`, and
+    correction is lost. ``lasting``: `names_and_pins` that are not lost. Raises StoreError as `read_prediction`, and
     CorrectedError, without ``discard_corrections``, for scenes that were corrected by hand."""
     existing = read_prediction(path, video, is_same, overwrite=overwrite, discard_corrections=discard_corrections)
-    if existing is not None and not discard_corrections and is_corrected(existing, names):
+    if existing is not None and not discard_corrections and is_corrected(existing, lasting):
         raise CorrectedError(
             f"{path}: was corrected by hand (`bassl report` makes its page); name another file, or replace it with "
             "`discard_corrections=True`"
@@ -78,14 +78,21 @@ def is_of(video: Path) -> Callable[[VideoFacts], bool]:
     return is_same
 
 
-def is_corrected(scenes: SceneData, names: Collection[str] = ()) -> bool:
-    """Whether scenes were named by hand, with other names than these, or do not follow from the scores, as after an
-    edit of the file."""
+def names_and_pins(scenes: SceneData) -> set[object]:
+    """What a person added to a result: names of scenes, and pins as (end of the shot in frames, whether a scene ends
+    there)."""
+    pins = {(shot.end_frame, shot.pinned) for shot in scenes.shots if shot.pinned is not None}
+    return pins | {scene.name for scene in scenes.scenes if scene.name is not None}
+
+
+def is_corrected(scenes: SceneData, lasting: Collection[object] = ()) -> bool:
+    """Whether there are names or pins other than ``lasting``, or scenes that do not follow from scores and pins, as
+    after an edit of the file."""
     from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
 
     if scenes.settings.get("edited_by_hand") is True:
         return True
-    if not {scene.name for scene in scenes.scenes if scene.name is not None} <= set(names):
+    if not names_and_pins(scenes) <= set(lasting):
         return True
     try:
         predicted = choose_scenes(scenes.shots, **Grouping().resolved(scenes.settings))

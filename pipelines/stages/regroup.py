@@ -12,7 +12,7 @@ from pipelines.errors import BasslError, CorrectedError, name_input
 from pipelines.files import STDIO, check_inputs_kept, check_writable, output_path, paths_of, real
 from pipelines.models.scene_ends import choose_scenes, length_warnings
 from pipelines.options import with_options
-from pipelines.outputs.corrections import check_replaceable
+from pipelines.outputs.corrections import check_replaceable, names_and_pins
 from pipelines.outputs.exports import is_scenes_json
 from pipelines.outputs.opening import open_scenes
 from pipelines.outputs.results import find_result, make_output_folder
@@ -122,7 +122,7 @@ def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
             output,
             before.video.path,
             lambda video: (video.id, video.fingerprint) == same,
-            {scene.name for scene in lasting.scenes if scene.name is not None},
+            names_and_pins(lasting),
             overwrite=settings.run.overwrite,
             discard_corrections=settings.run.discard_corrections,
         )

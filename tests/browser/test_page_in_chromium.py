@@ -18,6 +18,7 @@ from pipelines.models.scene_ends import choose_scene_ends
 from pipelines.outputs.exports import export
 from pipelines.outputs.page import TrueEnds, save_page
 from pipelines.scenes import group_shots, timecode
+from pipelines.stages.regroup import regroup
 from pipelines.stages.score import score
 from tests import pages, videos
 from tests.browser.opening import (
@@ -28,6 +29,7 @@ from tests.browser.opening import (
     opened,
     opened_page,
     opened_video,
+    press,
     saved,
     slide,
     tile,
@@ -171,12 +173,13 @@ def test_the_page_groups_shots_by_the_rule_of_predict(view: Page) -> None:
         threshold = round(float(rng.uniform(0.01, 0.99)), int(rng.integers(1, 4))) or 0.5
         threshold = min(max(threshold, 0.01), 0.99)
         shortest, longest = rng.choice([0.0, 0.5, 2.0, 7.5, 400.0]), rng.choice([0.5, 3.0, 8.0, 30.0, 1e6])
-        cases.append((scores, ends, threshold, float(shortest), float(longest)))
+        pins = rng.choice(np.array([None, None, None, True, False]), shots).tolist()
+        cases.append((scores, ends, threshold, float(shortest), float(longest), pins))
     actual = view.evaluate(
         "cases => cases.map(one => chooseSceneEnds(...one))",
-        [[scores.tolist(), ends.tolist(), *numbers] for scores, ends, *numbers in cases],
+        [[scores.tolist(), ends.tolist(), *options] for scores, ends, *options in cases],
     )
-    assert actual == [choose_scene_ends(*case) for case in cases]
+    assert actual == [choose_scene_ends(*case[:-1], pins=case[-1]) for case in cases]
 
 
 def test_times_are_formatted_as_in_python(view: Page) -> None:
@@ -228,6 +231,41 @@ def test_no_scene_is_longer_than_the_longest_whatever_the_threshold(browser: Bro
         assert (
             json.loads(saved(page, tmp_path).read_text()) == pages.grouped(plain.shots, plain.video, 0.8, 5.0).to_dict()
         )
+        assert seen.complaints == []
+
+
+def test_pins_hold_for_every_threshold_and_are_saved_unless_a_correction_says_otherwise(
+    browser: Browser, tmp_path: Path
+) -> None:
+    plain = pages.invented(40)
+    pins = {4: True, 5: True, 20: False, 30: False}
+    shots = [replace(shot, pinned=pins.get(shot.index)) for shot in plain.shots]
+    path = tmp_path / "pinned.json"
+    replace(plain, shots=tuple(shots), scenes=group_shots(shots, [4, 5, 39])).save(path)
+
+    def pins_saved(page: Page) -> dict[int, bool | None]:
+        found = read_scene_list(saved(page, tmp_path))
+        return {shot.index: shot.pinned for shot in found.shots if shot.pinned is not None}
+
+    with opened_page(browser, tmp_path, read_scene_list(path)) as seen:
+        page = seen.page
+        for threshold in (0.02, 0.99):
+            slide(page, threshold)
+            expected = regroup(path, output=tmp_path / f"{threshold}.json", threshold=threshold)
+            assert ends_shown(page) == [scene.end_shot - 1 for scene in expected.scenes]
+            assert read_scene_list(saved(page, tmp_path)).scenes == expected.scenes
+            assert pins_saved(page) == pins
+        tile(page, 5).click()
+        press(page, "Shift+M")  # merges the first two scenes
+        assert ends_shown(page) == [5, 39]
+        assert pins_saved(page) == {5: True, 20: False, 30: False}
+        page.reload()
+        assert pins_saved(page) == {5: True, 20: False, 30: False}
+        slide(page, 0.5)
+        assert 5 in ends_shown(page)
+        assert not {20, 30} & set(ends_shown(page))
+        press(page, "Control+z", "Control+z")
+        assert pins_saved(page) == pins
         assert seen.complaints == []
 
 

@@ -26,14 +26,16 @@ def lengths(ends: Numbers, chosen: list[int]) -> Numbers:
     return np.diff(ends[chosen], prepend=0.0)
 
 
-def all_choices(ends: Numbers, max_scene: float) -> list[list[int]]:
-    """Every choice without a scene longer than the maximum, unless it is a single shot."""
+def all_choices(ends: Numbers, max_scene: float, pins: list[bool | None]) -> list[list[int]]:
+    """Every choice that pins allow, without a scene longer than the maximum, unless pins refuse all ends inside."""
     last = len(ends) - 1
     choices = [[*some, last] for count in range(last + 1) for some in combinations(range(last), count)]
+    possible = np.cumsum([pin is not False or i == last for i, pin in enumerate(pins)])
     return [
         choice
         for choice in choices
-        if ((lengths(ends, choice) <= max_scene + 1e-9) | (np.diff(choice, prepend=-1) == 1)).all()
+        if all(pin in (None, i in choice) for i, pin in enumerate(pins[:last]))
+        and ((lengths(ends, choice) <= max_scene + 1e-9) | (np.diff(possible[choice], prepend=0) == 1)).all()
     ]
 
 
@@ -54,24 +56,31 @@ MINIMA = st.sampled_from([0.0, 0.5, 1.0, 2.0, 3.5, 10.0, 100.0])
 MAXIMA = st.sampled_from([0.2, 1.0, 2.0, 3.5, 6.0, 10.0, np.inf])
 THRESHOLDS = st.sampled_from([0.05, 0.3, 0.5, 0.9])
 NUMBERS = st.none() | st.integers(1, 8)
+PINS = st.lists(st.sampled_from([None, None, True, False]), min_size=8, max_size=8)
 
 
-@settings(max_examples=400)
-@given(videos(), THRESHOLDS, MINIMA, MAXIMA, NUMBERS)
+@settings(max_examples=500)
+@given(videos(), THRESHOLDS, MINIMA, MAXIMA, NUMBERS, st.just([None] * 8) | PINS)
 def test_the_choice_has_the_fewest_short_scenes_and_of_these_choices_the_greatest_gain(
-    video: tuple[Numbers, Numbers], threshold: float, min_scene: float, max_scene: float, scenes: int | None
+    video: tuple[Numbers, Numbers],
+    threshold: float,
+    min_scene: float,
+    max_scene: float,
+    scenes: int | None,
+    pins: list[bool | None],
 ) -> None:
     scores, ends = video
+    pins = pins[: len(ends)]
     before = scores.copy(), ends.copy()
-    choices = all_choices(ends, max_scene)
+    choices = all_choices(ends, max_scene, pins)
     fewest = min(too_short(ends, choice, min_scene) for choice in choices)
     choices = [choice for choice in choices if too_short(ends, choice, min_scene) == fewest]
     choices = [choice for choice in choices if scenes in (None, len(choice))]
     if not choices:
         with pytest.raises(BasslError, match="cannot be divided"):
-            choose_scene_ends(scores, ends, threshold, min_scene, max_scene, scenes)
+            choose_scene_ends(scores, ends, threshold, min_scene, max_scene, scenes, pins)
         return
-    chosen = choose_scene_ends(scores, ends, threshold, min_scene, max_scene, scenes)
+    chosen = choose_scene_ends(scores, ends, threshold, min_scene, max_scene, scenes, pins)
     assert all(map(np.array_equal, before, video))
     assert chosen in choices
     assert worth(scores, chosen, threshold) >= max(worth(scores, c, threshold) for c in choices) - 1e-9
@@ -114,11 +123,20 @@ def test_an_impossible_number_of_scenes_is_refused(scenes: int) -> None:
 @pytest.mark.parametrize(
     ("limits", "line"),
     [
-        ({"max_scene": 2.0, "scenes": 2}, "cannot be divided into 2 scenes of at most 2 seconds, only into 3 or more"),
+        ({"max_scene": 2.0, "scenes": 2}, "cannot be divided into 2 scenes of at most 2 seconds, only into 3 to 6"),
+        (
+            {"pins": [None, False, None, False, None, None], "scenes": 5},
+            "into 5 scenes with these pins, only into 1 to 4",
+        ),
+        (
+            {"pins": [True, False, True, False, None, True], "scenes": 2},
+            "into 2 scenes with these pins, only into 3 to 4",
+        ),
+        ({"pins": [True, False, False, False, False, None], "scenes": 1}, "with these pins, only into 2"),
         ({"min_scene": 2.0, "scenes": 4}, "cannot be divided into 4 scenes of at least 2 seconds"),
     ],
 )
-def test_a_number_of_scenes_that_the_lengths_do_not_allow_is_refused(limits: dict[str, Any], line: str) -> None:
+def test_a_number_of_scenes_that_lengths_or_pins_do_not_allow_is_refused(limits: dict[str, Any], line: str) -> None:
     with pytest.raises(BasslError, match=line):
         choose_scene_ends(np.array([0.5] * 6), np.arange(1.0, 7.0), **limits)
 
@@ -146,6 +164,17 @@ def test_scenes_longer_or_shorter_than_the_limits_are_named_by_a_warning() -> No
     assert length_warnings("a.mp4", scenes, {"min_scene": 4.0, "max_scene": 80.0}) == (
         "a.mp4: the scene at 00:00:00.000 is shorter than 4 s, so that none exceeds 80 s",
     )
+
+
+def test_pinned_ends_are_certain_and_joined_shots_longer_than_the_limit_are_named() -> None:
+    shots = shots_of_lengths(4, 4, 4, 4, 4)
+    pins = (False, False, True, None, None)
+    shots = [replace(shot, pinned=pinned) for shot, pinned in zip(shots, pins, strict=True)]
+    options = {"threshold": 0.2, "min_scene": 0.0, "max_scene": 10.0, "drop_short": False, "scenes": 2}
+    scenes = choose_scenes(shots, **options)
+    assert [(scene.end_shot, scene.confidence) for scene in scenes] == [(3, 1.0), (5, 1.0)]
+    (line,) = length_warnings("a.mp4", scenes, options)
+    assert line.endswith("longer than 10 s, because shots, and shots that were joined by hand, are never cut")
 
 
 def test_short_scenes_are_dropped_after_long_ones_were_divided() -> None:

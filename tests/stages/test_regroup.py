@@ -77,6 +77,30 @@ def test_the_longest_scene_stays_as_in_the_file_and_a_warning_tells_of_longer_sh
     assert warning.endswith("6 scenes (the first at 00:00:00.000) are longer than 0.5 s, because a shot is never cut")
 
 
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"threshold": 0.99}, [2, 4]),
+        ({"threshold": 0.01}, [2, 2, 1, 1]),
+        ({"threshold": 0.01, "min_scene": 3.0}, [2, 4]),
+        ({"scenes": 3}, [2, 3, 1]),
+        ({"threshold": 0.99, "max_scene": 2.0}, [2, 2, 2]),
+    ],
+)
+def test_pinned_ends_stay_whatever_the_options(file: Path, options: dict[str, Any], expected: list[int]) -> None:
+    scenes = read_scene_list(file)
+    pins = (False, True, False, None, None, None)
+    shots = tuple(replace(shot, pinned=pinned) for shot, pinned in zip(scenes.shots, pins, strict=True))
+    replace(scenes, shots=shots).save(file)
+    other = file.with_name("other.json")
+    result = regroup(file, output=other, **options)
+    assert lengths(result) == expected
+    assert tuple(shot.pinned for shot in result.shots) == pins
+    assert regroup(other, **options) == read_scene_list(other) == result, "pins are not lost, so it is replaced"
+    replace(scenes, settings=result.settings).save(file)
+    refusal(lambda: regroup(file, output=other), other, "corrected by hand", error=BasslError)
+
+
 def test_the_result_replaces_the_input_or_is_written_to_another_file(file: Path) -> None:
     before = file.read_bytes()
     other = regroup(file, threshold=0.5, output=file.with_name("other.json"))
@@ -169,7 +193,7 @@ def test_two_files_with_one_output_are_refused(file: Path, tmp_path: Path) -> No
     [
         ({"threshold": 1.5}, ["threshold must lie between 0 and 1"]),
         ({"scenes": 7}, ["6 shot"]),
-        ({"scenes": 2, "max_scene": 2}, ["2 scenes of at most 2 seconds, only into 3 or more"]),
+        ({"scenes": 2, "max_scene": 2}, ["2 scenes of at most 2 seconds, only into 3 to 6"]),
         ({"min_scene": 9, "max_scene": 8}, ["the shortest scene, 9 s, is longer than the longest, 8 s"]),
         ({"drop_short": True}, ["`drop_short`", "`min_scene`"]),
         ({"drop_short": True, "min_scene": 60}, ["no scene has 60 seconds or more"]),

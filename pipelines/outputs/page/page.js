@@ -192,7 +192,7 @@ paper.addEventListener("change", () => { if (printing()) prepareForPaper(); });
 
 function show() {
   const at = shots[selected]?.start_frame ?? 0;
-  shots = cutShots(data.file.shots, state.cuts);
+  shots = pinShots(cutShots(data.file.shots, state.cuts), state.pins);
   scores = shots.map((shot) => shot.score);
   shotEnds = shots.map((shot) => shot.end);
   endFrames = shots.map((shot) => shot.end_frame);

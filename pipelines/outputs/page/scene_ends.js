@@ -36,28 +36,33 @@ function movingBest(better) {
 }
 
 /**
- * The shots that end scenes, including the last shot. No scene is longer than maxScene seconds, except for a single longer
- * shot. Of all such choices with the fewest scenes shorter than minScene seconds, this is the one with the greatest sum of
- * logit(score) - logit(threshold).
+ * The shots that end scenes, including the last shot. Pins hold in any case. No scene is longer than maxScene seconds,
+ * unless nothing inside can end one. Of all such choices with the fewest scenes shorter than minScene seconds, this is the
+ * one with the greatest sum of logit(score) - logit(threshold).
  *
- * scores: of each shot; shotEnds: when each ends, in seconds; threshold: between 0 and 1.
+ * scores: of each shot; shotEnds: when each ends, in seconds; threshold: between 0 and 1; pins: whether a scene ends with
+ * each shot: true in any case, false never, else the scores decide.
  */
-function chooseSceneEnds(scores, shotEnds, threshold, minScene, maxScene = Infinity) {
-  const shots = scores.length;
+function chooseSceneEnds(scores, shotEnds, threshold, minScene, maxScene = Infinity, pins = []) {
+  // Only these shots can end scenes; those between them belong together.
+  const possible = [...scores.keys()].filter((shot) => pins[shot] !== false || shot === scores.length - 1);
+  const count = possible.length;
   const least = logit(threshold);
   // The small constant makes a score equal to the threshold an end; the last shot is an end in any case.
-  const gain = (i) => (i === shots - 1 ? 0 : logit(scores[i]) - least + 1e-12);
-  const times = [0, ...shotEnds];
-  // Of the best choice for the first i shots: how many scenes are too short, the sum, and where the last scene begins.
-  const short = new Int32Array(shots + 1);
-  const sum = new Float64Array(shots + 1);
-  const begin = new Int32Array(shots + 1);
+  const gain = (i) => (i === count - 1 ? 0 : logit(scores[possible[i]]) - least + 1e-12);
+  const times = [0, ...possible.map((shot) => shotEnds[shot])];
+  // Of the best choice up to possible end i: how many scenes are too short, the sum, and where the last scene begins.
+  const short = new Int32Array(count + 1);
+  const sum = new Float64Array(count + 1);
+  const begin = new Int32Array(count + 1);
   const better = (a, b, more = 0) => short[a] + more < short[b] || (short[a] + more === short[b] && sum[a] > sum[b]);
   const bestLongEnough = movingBest(better);
   const bestTooShort = movingBest(better);
   let [first, enough] = [0, 0];
-  for (let i = 1; i <= shots; i += 1) {
-    // A scene that ends before shot i may begin with shot first to i - 1; from shot enough on it is too short.
+  for (let i = 1; i <= count; i += 1) {
+    // A scene that ends before i may begin at first to i - 1, counted in possible ends; from enough on it is too short. It
+    // cannot begin before the last pinned end.
+    if (i > 1 && pins[possible[i - 2]]) first = i - 1;
     while (first < i - 1 && times[first] < times[i] - maxScene - 1e-9) first += 1;
     while (enough < i && times[enough] <= times[i] - minScene + 1e-9) enough += 1;
     const long = bestLongEnough(first, enough);
@@ -68,7 +73,7 @@ function chooseSceneEnds(scores, shotEnds, threshold, minScene, maxScene = Infin
     sum[i] = sum[begin[i]] + gain(i - 1);
   }
   const ends = [];
-  for (let i = shots; i > 0; i = begin[i]) ends.push(i - 1);
+  for (let i = count; i > 0; i = begin[i]) ends.push(possible[i - 1]);
   return ends.reverse();
 }
 
@@ -101,12 +106,18 @@ function cutShots(shots, cuts) {
     let rest = shot;
     for (const [frame, time] of cuts) {
       if (frame <= rest.start_frame || frame >= rest.end_frame) continue;
-      pieces.push({ ...rest, end_frame: frame, end: time, score: 1, transition: undefined });
+      pieces.push({ ...rest, end_frame: frame, end: time, score: 1, transition: undefined, pinned: undefined });
       rest = { ...rest, start_frame: frame, start: time };
     }
     pieces.push(rest);
   }
   return pieces.map((shot, index) => ({ ...shot, index }));
+}
+
+/** Shots with these pins: [frame, whether a scene ends there]. */
+function pinShots(shots, pins) {
+  const pinned = new Map(pins);
+  return shots.map((shot) => ({ ...shot, pinned: pinned.get(shot.end_frame) }));
 }
 
 /** The scenes of a scenes.json, from its shots and the indices of the shots that end scenes. */
@@ -115,8 +126,8 @@ function groupShots(shots, ends) {
   return ends.map((end, index) => {
     const [first, last] = [shots[start], shots[end]];
     const borders = [];
-    if (start > 0) borders.push(shots[start - 1].score);
-    if (end < shots.length - 1) borders.push(last.score);
+    if (start > 0) borders.push(shots[start - 1]);
+    if (end < shots.length - 1) borders.push(last);
     const scene = {
       index,
       start_shot: start,
@@ -127,7 +138,7 @@ function groupShots(shots, ends) {
       end: last.end,
       start_timecode: timecode(first.start),
       end_timecode: timecode(last.end),
-      confidence: borders.length ? Math.min(...borders) : 1,
+      confidence: Math.min(1, ...borders.map((shot) => (shot.pinned ? 1 : shot.score))),
     };
     start = end + 1;
     return scene;

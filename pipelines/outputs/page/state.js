@@ -1,6 +1,6 @@
 // The page shows one state: where groups of shots end, which of them are outside scenes (--drop-short), where shots were
-// cut (all in frames), names, and the settings that determined the ends. Each change makes a new state; undo returns to
-// the one before. Text from files only becomes textContent.
+// cut, pins (all in frames), names, and the settings that determined the ends. Each change makes a new state; undo returns
+// to the one before. Text from files only becomes textContent.
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const images = byId("images").textContent.split("\n");
@@ -18,6 +18,7 @@ const number = (value, low, high, otherwise) =>
 const range = ({ start_frame, end_frame }) => ({ start_frame, end_frame });
 const fromFile = {
   cuts: [],
+  pins: data.file.shots.filter((shot) => "pinned" in shot).map((shot) => [shot.end_frame, shot.pinned]),
   ...groupsAround(data.file.scenes, data.file.shots),
   names: data.file.scenes.filter((scene) => scene.name).map((scene) => ({ text: scene.name, ...range(scene) })),
   threshold: number(settings.threshold, 1e-9, 1 - 1e-9, 0.5),
@@ -64,7 +65,7 @@ const shotAt = (time) => Math.min(countUpTo(shotEnds, time), last);
 const shotOf = (frame) => Math.min(countUpTo(endFrames, frame), last);
 const frameLength = (shot) => (shot.end - shot.start) / (shot.end_frame - shot.start_frame);
 /** Whether a shot's score is too close to the threshold to be certain. */
-const uncertain = (shot) => shot < last && Math.abs(scores[shot] - state.threshold) <= MARGIN + 1e-9;
+const uncertain = (shot) => shot < last && shots[shot]?.pinned === undefined && Math.abs(scores[shot] - state.threshold) <= MARGIN + 1e-9;
 
 let fading = 0;
 function tell(text) {
@@ -81,7 +82,9 @@ function change(next, action, told = "", slides = false) {
   else done.push({ state, action });
   sliding = slides;
   undone = [];
-  state = next;
+  // A correction by hand removes a pin that says otherwise.
+  const ends = new Set(next.ends);
+  state = { ...next, pins: next.pins.filter(([frame, isEnd]) => ends.has(frame) === isEnd) };
   show();
   keep();
   if (told) tell(told);
@@ -109,7 +112,8 @@ function regroup(changes) {
   }
   const lengths = shotEnds.map((end) => end - shots[0].start);
   const least = settings.drop_short ? 0 : minScene;
-  const grouped = groupShots(shots, chooseSceneEnds(scores, lengths, threshold, least, maxScene || Infinity));
+  const pins = shots.map((shot) => shot.pinned);
+  const grouped = groupShots(shots, chooseSceneEnds(scores, lengths, threshold, least, maxScene || Infinity, pins));
   const long = settings.drop_short ? grouped.filter((scene) => scene.end - scene.start >= minScene - 1e-9) : grouped;
   if (!long.length) {
     tell(`No scene is ${minScene} seconds or longer.`);

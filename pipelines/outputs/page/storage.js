@@ -46,19 +46,20 @@ function keep() {
 function changesIn(text) {
   try {
     const entry = JSON.parse(text);
-    const { ends, cuts, names, outside = [] } = entry;
+    const { ends, cuts, names, outside = [], pins = fromFile.pins } = entry;
     const pieces = cutShots(data.file.shots, cuts);
     const edges = new Set(pieces.map((shot) => shot.end_frame));
     const starts = new Set([pieces[0].start_frame, ...ends.slice(0, -1)]);
     const increases = (numbers) => numbers.every((value, i) => i === 0 || value > numbers[i - 1]);
     const fits = increases(ends) && ends.every((end) => edges.has(end)) && ends.at(-1) === pieces.at(-1).end_frame
+      && pins.every(([frame, isEnd]) => edges.has(frame) && typeof isEnd === "boolean")
       && outside.every((frame) => starts.has(frame)) && outside.length < ends.length
       && cuts.every(([frame, time]) => Number.isInteger(frame) && typeof time === "number") && pieces.length === data.file.shots.length + cuts.length
       && pieces.every((shot) => shot.end > shot.start)
       && names.every(({ text, start_frame, end_frame }) => typeof text === "string" && end_frame > start_frame);
     if (!fits || !["file", "threshold", "hand"].includes(entry.by)) return null;
     const changes = {
-      cuts, ends, outside, names, by: entry.by,
+      cuts, pins, ends, outside, names, by: entry.by,
       threshold: number(entry.threshold, 1e-9, 1 - 1e-9, fromFile.threshold),
       minScene: number(entry.minScene, 0, Infinity, fromFile.minScene),
       maxScene: number(entry.maxScene, 0, Infinity, fromFile.maxScene),
