@@ -234,7 +234,7 @@ def test_no_scene_is_longer_than_the_longest_whatever_the_threshold(browser: Bro
         assert seen.complaints == []
 
 
-def test_pins_hold_for_every_threshold_and_are_saved_unless_a_correction_says_otherwise(
+def test_pins_hold_for_every_threshold_and_are_saved_and_a_correction_replaces_them(
     browser: Browser, tmp_path: Path
 ) -> None:
     plain = pages.invented(40)
@@ -258,9 +258,9 @@ def test_pins_hold_for_every_threshold_and_are_saved_unless_a_correction_says_ot
         tile(page, 5).click()
         press(page, "Shift+M")  # merges the first two scenes
         assert ends_shown(page) == [5, 39]
-        assert pins_saved(page) == {5: True, 20: False, 30: False}
+        assert pins_saved(page) == {4: False, 5: True, 20: False, 30: False}
         page.reload()
-        assert pins_saved(page) == {5: True, 20: False, 30: False}
+        assert pins_saved(page) == {4: False, 5: True, 20: False, 30: False}
         slide(page, 0.5)
         assert 5 in ends_shown(page)
         assert not {20, 30} & set(ends_shown(page))
@@ -341,11 +341,14 @@ def test_corrections_are_saved_in_a_valid_scenes_json(view: Page, made: Made, tm
     file = saved(view, tmp_path)
 
     name = "A <b>bird</b>,  \"two\" & 'three' \u00fc\U0001f426"
-    scenes = group_shots(made.scenes.shots, [1, 4, 5, 6, 7])
+    pins = {3: False, 5: True}
+    shots = tuple(replace(shot, pinned=pins.get(shot.index)) for shot in made.scenes.shots)
+    scenes = group_shots(shots, [1, 4, 5, 6, 7])
     expected = replace(
         made.scenes,
+        shots=shots,
         scenes=(replace(scenes[0], name=name), *scenes[1:]),
-        settings={**made.scenes.settings, "edited_by_hand": True},
+        settings=made.scenes.settings | {"max_scene": 0},
     )
     content = json.loads(file.read_text())
     jsonschema.validate(content, SCHEMA)
@@ -373,7 +376,7 @@ def test_undo_and_redo_cover_all_changes(view: Page, made: Made, tmp_path: Path)
     view.click(".merge >> nth=1")
     view.click(".merge >> nth=1")
     slide(view, 0.3)
-    assert "Replaced the scenes made by hand" in view.inner_text("#status")
+    assert ends_shown(view) == [2, 4, 6, 7], "what was merged stays merged"
     view.click(".rename >> nth=1")
     view.keyboard.type("Second")
     view.keyboard.press("Enter")

@@ -41,8 +41,8 @@ _EXPORTS = {
     "webvtt": "Chapters for web pages (WebVTT)",
     "ffmetadata": "Chapters for MP4 (FFmpeg)",
 }
-_RULES = ("scene_ends", "exports")
-_PARTS = ("state", "storage", "list", "video", "timeline", "page")
+_RULES = ("scene_ends", "exports", "review")
+_PARTS = ("state", "storage", "review_mode", "list", "video", "timeline", "page")
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ function makeScene() {
   return {
     element, card: part(".card"), number: part(".number"), name: part(".name"), times: part(".times"), length: part(".length"),
     shotCount: part(".shot-count"), gauge: part(".gauge i"), confidence: part(".confidence .value"), doubt: part(".doubt"),
-    rename: part(".rename"), merge: part(".merge"), shots: part(".shots"),
+    rename: part(".rename"), reviewed: part(".reviewed"), merge: part(".merge"), shots: part(".shots"),
   };
 }
 
@@ -98,7 +98,10 @@ function showScene(scene, before) {
   shown.confidence.textContent = `confidence ${scene.confidence.toFixed(2)}`;
   shown.doubt.hidden = !isUncertain(scene);
   shown.rename.setAttribute("aria-label", `Rename ${title}`);
+  shown.reviewed.setAttribute("aria-pressed", isReviewed(scene));
+  shown.reviewed.setAttribute("aria-label", `Scene ${scene.index + 1} is reviewed`);
   shown.merge.hidden = !before;
+  shown.merge.classList.toggle("pinned", pinned.has(scene.start_frame));
   if (before) {
     const both = scene.outside || before.outside ? "Merge these shots with the scene before" : `Merge scenes ${before.index + 1} and ${scene.index + 1}`;
     shown.merge.setAttribute("aria-label", both);
@@ -143,19 +146,22 @@ function filterList() {
   const text = byId("filter-name").value.trim().toLowerCase();
   const [shortest, longest] = byId("filter-length").value.split(" ").map(Number);
   const doubtful = byId("filter-uncertain").checked;
+  const unreviewed = byId("filter-unreviewed").checked;
   let matching = 0;
   for (const { element } of shownScenes.values()) {
     const { scene } = element;
     const length = scene.end - scene.start;
-    const matches = scene.outside ? !text && !doubtful && shortest === 0 && longest === Infinity : (!text || titleOf(scene).toLowerCase().includes(text) || text === String(scene.index + 1))
-      && length >= shortest && length < longest && (!doubtful || isUncertain(scene));
+    const matches = scene.outside ? !text && !doubtful && !unreviewed && shortest === 0 && longest === Infinity : (!text || titleOf(scene).toLowerCase().includes(text) || text === String(scene.index + 1))
+      && length >= shortest && length < longest && (!doubtful || isUncertain(scene)) && (!unreviewed || !isReviewed(scene));
     element.hidden = !matches;
     matching += matches && !scene.outside;
   }
+  byId("reviewed-count").textContent = `${scenes.filter(isReviewed).length} of ${scenes.length} reviewed`;
   byId("matching").textContent = matching < scenes.length ? `${matching} of ${count(scenes.length, "scene")}` : "";
   byId("nothing").hidden = [...shownScenes.values()].some(({ element }) => !element.hidden);
-  byId("nothing").firstElementChild.textContent = doubtful && !text && longest === Infinity && shortest === 0
-    ? "No scene is uncertain: no boundary has a score near the threshold."
+  const only = (filter) => filter && !text && longest === Infinity && shortest === 0 && doubtful + unreviewed === 1;
+  byId("nothing").firstElementChild.textContent = only(unreviewed) ? "All scenes are reviewed."
+    : only(doubtful) ? "No scene is uncertain: no boundary has a score near the threshold."
     : "No scene matches the filter.";
 }
 
@@ -175,6 +181,7 @@ function makeRoom({ element, card }) {
   card.style.containIntrinsicBlockSize = `auto ${Math.round(60 + Math.ceil(count / across) * (tileHeight + 10))}px`;
 }
 function measureRoom() {
+  if (!list.clientWidth) return; // in review mode
   const style = getComputedStyle(list);
   const [tile, gap] = [parseFloat(style.getPropertyValue("--tile")) * parseFloat(getComputedStyle(document.documentElement).fontSize), parseFloat(style.columnGap)];
   columns = Math.max(Math.floor((list.clientWidth + gap) / (tile + gap)), 1);
@@ -185,11 +192,11 @@ function measureRoom() {
 
 function setUpList() {
   byId("list-tools").hidden = false;
-  for (const id of ["filter-name", "filter-length", "filter-uncertain"]) byId(id).addEventListener("input", filterList);
+  for (const id of ["filter-name", "filter-length", "filter-uncertain", "filter-unreviewed"]) byId(id).addEventListener("input", filterList);
   byId("show-all").addEventListener("click", () => {
     byId("filter-name").value = "";
     byId("filter-length").selectedIndex = 0;
-    byId("filter-uncertain").checked = false;
+    byId("filter-uncertain").checked = byId("filter-unreviewed").checked = false;
     filterList();
     scrollToShot();
   });
@@ -225,6 +232,7 @@ function mark() {
   tile.frame.tabIndex = 0;
   tile.frame.setAttribute("aria-current", "true");
   showReadout(selected);
+  if (reviewing?.state) showMarks();
 }
 
 function select(shot, { seeks = true, scrolls = true, focuses = document.activeElement?.matches(".frame") } = {}) {
@@ -289,6 +297,7 @@ list.addEventListener("click", (event) => {
   const { scene } = button.closest(".scene");
   if (button.matches(".frame")) select(button.parentElement.shot, { scrolls: false, focuses: true });
   else if (button.matches(".split")) split(button.parentElement.shot);
+  else if (button.matches(".reviewed")) toggleReviewed(scene);
   else if (button.matches(".number")) select(scene.start_shot, { scrolls: false });
   else if (button.matches(".rename")) {
     select(scene.start_shot, { seeks: false, scrolls: false });

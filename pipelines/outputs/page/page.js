@@ -16,7 +16,7 @@ function showPanels() {
   const byNumber = typeof settings.scenes === "number" ? `The number of scenes was set to ${settings.scenes}, regardless of the threshold.` : "";
   byId("origin").textContent = {
     file: settings.edited_by_hand ? "As in the file, which was corrected by hand." : byNumber || "As in the file.",
-    threshold: state.cuts.length || settings.edited_by_hand ? "By threshold, with shots that were corrected by hand." : "By threshold: the same scenes as bassl predict.",
+    threshold: state.cuts.length || state.pins.length ? "By threshold, except for what was corrected by hand." : "By threshold: the same scenes as bassl predict.",
     hand: "Corrected by hand.",
   }[state.by];
   for (const [id, label, changes] of [["undo", "Undo", done], ["redo", "Redo", undone]]) {
@@ -130,6 +130,8 @@ const KEYS = {
   "[": () => moveStart(groupOf(selected), groupOf(selected).start_shot - 1),
   "]": () => moveStart(groupOf(selected), groupOf(selected).start_shot + 1),
   e: () => editName(groupOf(selected)),
+  r: startReview,
+  v: () => toggleReviewed(groupOf(selected)),
   "+": () => zoom(0.5),
   "=": () => zoom(0.5),
   "-": () => zoom(2),
@@ -161,11 +163,12 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   const typed = event.shiftKey ? event.key : event.key.length === 1 ? event.key.toLowerCase() : event.key;
-  const key = Object.hasOwn(KEYS, typed) ? typed : typed.toLowerCase();
+  const keys = reviewing ? REVIEW_KEYS : KEYS;
+  const key = Object.hasOwn(keys, typed) ? typed : typed.toLowerCase();
   if ((key === "Enter" || key === "Escape") && event.target.matches("input")) event.target.blur();
-  if (!Object.hasOwn(KEYS, key) || needs(event.target, key)) return;
+  if (!Object.hasOwn(keys, key) || needs(event.target, key)) return;
   event.preventDefault();
-  KEYS[key]();
+  keys[key]();
 });
 
 // --- paper -----------------------------------------------------------------------------------------------------------
@@ -196,6 +199,7 @@ function show() {
   scores = shots.map((shot) => shot.score);
   shotEnds = shots.map((shot) => shot.end);
   endFrames = shots.map((shot) => shot.end_frame);
+  pinned = new Map(state.pins);
   last = shots.length - 1;
   selected = shotOf(at);
   makeTiles();
@@ -209,6 +213,7 @@ function show() {
   showList();
   mark();
   showPanels();
+  showReview();
   draw();
 }
 
@@ -225,3 +230,4 @@ const isReloaded = ["reload", "back_forward"].includes(performance.getEntriesByT
 const frame = isReloaded ? selectedBefore() : null;
 if (frame !== null) select(shotOf(frame));
 else if (scenes[linked - 1]) select(scenes[linked - 1].start_shot);
+setUpReview();

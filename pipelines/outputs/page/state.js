@@ -1,6 +1,7 @@
 // The page shows one state: where groups of shots end, which of them are outside scenes (--drop-short), where shots were
-// cut, pins (all in frames), names, and the settings that determined the ends. Each change makes a new state; undo returns
-// to the one before. Text from files only becomes textContent.
+// cut, pins (all in frames), which are boundaries that a person confirmed or refused, names, and the settings that
+// determined the ends. Each change makes a new state; undo returns to the one before. Text from files only becomes
+// textContent.
 const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const images = byId("images").textContent.split("\n");
@@ -24,6 +25,7 @@ const fromFile = {
   threshold: number(settings.threshold, 1e-9, 1 - 1e-9, 0.5),
   minScene: number(settings.min_scene, 0, Infinity, 0),
   maxScene: number(settings.max_scene, 0, Infinity, 0), // 0: no limit
+  looks: 0,
   by: "file",
 };
 let state = fromFile;
@@ -36,6 +38,8 @@ let shots = [];
 let scores = [];
 let shotEnds = [];
 let endFrames = [];
+// By frame, whether a person decided that a scene ends there.
+let pinned = new Map();
 let last = 0;
 // All shots: the scenes, and the groups of shots outside scenes.
 let groups = [];
@@ -64,8 +68,8 @@ const nextTo = (group, by) => groups[groups.indexOf(group) + by];
 const shotAt = (time) => Math.min(countUpTo(shotEnds, time), last);
 const shotOf = (frame) => Math.min(countUpTo(endFrames, frame), last);
 const frameLength = (shot) => (shot.end - shot.start) / (shot.end_frame - shot.start_frame);
-/** Whether a shot's score is too close to the threshold to be certain. */
-const uncertain = (shot) => shot < last && shots[shot]?.pinned === undefined && Math.abs(scores[shot] - state.threshold) <= MARGIN + 1e-9;
+/** Whether a shot's score is too close to the threshold to be certain, and nobody decided. */
+const uncertain = (shot) => shot < last && !pinned.has(endFrames[shot]) && Math.abs(scores[shot] - state.threshold) <= MARGIN + 1e-9;
 
 let fading = 0;
 function tell(text) {
@@ -82,9 +86,7 @@ function change(next, action, told = "", slides = false) {
   else done.push({ state, action });
   sliding = slides;
   undone = [];
-  // A correction by hand removes a pin that says otherwise.
-  const ends = new Set(next.ends);
-  state = { ...next, pins: next.pins.filter(([frame, isEnd]) => ends.has(frame) === isEnd) };
+  state = next;
   show();
   keep();
   if (told) tell(told);
@@ -103,33 +105,56 @@ function step(from, to, word) {
 const undo = () => step(done, undone, "Undone");
 const redo = () => step(undone, done, "Redone");
 
+/** The groups of shots by threshold and lengths, with boundaries as pinned; null if no scene is long enough. */
+function groupsBy({ threshold, minScene, maxScene, pins }) {
+  const lengths = shotEnds.map((end) => end - shots[0].start);
+  const least = settings.drop_short ? 0 : minScene;
+  const decided = new Map(pins);
+  const ends = chooseSceneEnds(scores, lengths, threshold, least, maxScene || Infinity, endFrames.map((frame) => decided.get(frame)));
+  const grouped = groupShots(shots, ends);
+  const long = settings.drop_short ? grouped.filter((scene) => scene.end - scene.start >= minScene - 1e-9) : grouped;
+  return long.length ? groupsAround(long, shots) : null;
+}
+
 /** Group shots again, with changes of threshold, minScene and maxScene. */
 function regroup(changes) {
-  const { threshold, minScene, maxScene } = { ...state, ...changes };
+  const next = { ...state, ...changes, by: "threshold" };
+  const { threshold, minScene, maxScene } = next;
   if (maxScene && minScene > maxScene) {
     tell("The shortest scene cannot be longer than the longest."); // perhaps only while a number is typed
     return;
   }
-  const lengths = shotEnds.map((end) => end - shots[0].start);
-  const least = settings.drop_short ? 0 : minScene;
-  const pins = shots.map((shot) => shot.pinned);
-  const grouped = groupShots(shots, chooseSceneEnds(scores, lengths, threshold, least, maxScene || Infinity, pins));
-  const long = settings.drop_short ? grouped.filter((scene) => scene.end - scene.start >= minScene - 1e-9) : grouped;
-  if (!long.length) {
+  const groups = groupsBy(next);
+  if (!groups) {
     tell(`No scene is ${minScene} seconds or longer.`);
     showPanels();
     return;
   }
-  const lost = state.by === "hand" ? "Replaced the scenes made by hand; Undo restores them." : "";
   const action = {
     threshold: `threshold ${Number(threshold.toFixed(3))}`,
     minScene: `no scene shorter than ${minScene} s`,
     maxScene: maxScene ? `no scene longer than ${maxScene} s` : "no longest scene",
   }[Object.keys(changes)[0]];
-  change({ ...state, ...groupsAround(long, shots), threshold, minScene, maxScene, by: "threshold" }, action, lost, true);
+  change({ ...next, ...groups }, action, "", true);
 }
 
+/** Whether the scenes are by threshold and pins alone: not by a fixed number, nor corrected before there were pins. */
+const followsThreshold = () => state.by === "threshold"
+  || !(typeof settings.scenes === "number" || (settings.edited_by_hand && !fromFile.pins.length));
+
 const increasing = (numbers) => [...numbers].sort((a, b) => a - b);
+
+/** A change of boundaries by hand, which pins them: no threshold moves them any more. */
+function changeByHand(next, action, told, slides = false) {
+  const before = slides && sliding ? done.at(-1).state : state;
+  const [old, ends] = [new Set(before.ends), new Set(next.ends)];
+  const moved = [...old, ...ends].filter((frame) => old.has(frame) !== ends.has(frame));
+  const pins = withPins(before.pins, moved.map((frame) => [frame, ends.has(frame)]));
+  change({ ...next, pins, by: "hand" }, action, told, slides);
+}
+
+/** Pins with others added, which replace earlier ones. */
+const withPins = (pins, others) => [...new Map([...pins, ...others])].sort((a, b) => a[0] - b[0]);
 
 function split(shot) {
   const { start_frame } = shots[shot];
@@ -138,13 +163,14 @@ function split(shot) {
   if (isStart && !group.outside) return;
   const ends = isStart ? state.ends : increasing([...state.ends, start_frame]);
   const outside = state.outside.filter((frame) => frame !== start_frame);
-  change({ ...state, ends, outside, by: "hand" }, `new scene from shot ${shot + 1}`, `A new scene begins with shot ${shot + 1}.`);
+  changeByHand({ ...state, ends, outside }, `new scene from shot ${shot + 1}`, `A new scene begins with shot ${shot + 1}.`);
 }
 
 /** Begin a new scene at a frame inside a shot, and its time in seconds. */
 function cut(frame, time) {
   const cuts = [...state.cuts, [frame, time]].sort((a, b) => a[0] - b[0]);
-  change({ ...state, cuts, ends: increasing([...state.ends, frame]), by: "hand" }, `new scene from frame ${frame}`, `A new scene begins with frame ${frame}.`);
+  const ends = increasing([...state.ends, frame]);
+  changeByHand({ ...state, cuts, ends }, `new scene from frame ${frame}`, `A new scene begins with frame ${frame}.`);
 }
 
 /** Merge a group of shots with the one before it. */
@@ -153,11 +179,9 @@ function mergeWithPrevious(group) {
   const before = nextTo(group, -1);
   const ends = state.ends.filter((end) => end !== group.start_frame);
   const outside = state.outside.filter((frame) => frame !== group.start_frame && frame !== before.start_frame);
-  if (group.outside || before.outside) change({ ...state, ends, outside, by: "hand" }, "shots into a scene", "These shots are now in a scene.");
-  else {
-    const both = `scenes ${group.index} and ${group.index + 1}`;
-    change({ ...state, ends, outside, by: "hand" }, `merge ${both}`, `Merged ${both}.`);
-  }
+  const both = `scenes ${group.index} and ${group.index + 1}`;
+  const [action, told] = group.outside || before.outside ? ["shots into a scene", "These shots are now in a scene."] : [`merge ${both}`, `Merged ${both}.`];
+  changeByHand({ ...state, ends, outside }, action, told);
 }
 
 /** Move the start of a group of shots to another shot. */
@@ -169,8 +193,31 @@ function moveStart(group, shot, slides = false) {
   const [action, told] = group.outside
     ? [`end of the scene before shot ${to + 1}`, `The previous scene ends with shot ${to}.`]
     : [`start of scene ${group.index + 1}`, `Scene ${group.index + 1} begins with shot ${to + 1}.`];
-  change({ ...state, ends: state.ends.map(moved), outside: state.outside.map(moved), by: "hand" }, action, told, slides);
+  changeByHand({ ...state, ends: state.ends.map(moved), outside: state.outside.map(moved) }, action, told, slides);
   return true;
+}
+
+/** The frames between a group and its neighbors, and between its shots. */
+const boundariesOf = (group) => endFrames.slice(Math.max(group.start_shot - 1, 0), Math.min(group.end_shot, last));
+/** Whether a person decided on every boundary of a scene. */
+const isReviewed = (scene) => boundariesOf(scene).every((frame) => pinned.has(frame));
+
+/** Mark a scene as reviewed, which pins its boundaries as they are; or remove the mark, and what no other mark needs. */
+function toggleReviewed(scene) {
+  if (scene.outside) {
+    tell("Only scenes are reviewed; S makes these shots a scene.");
+    return;
+  }
+  const frames = boundariesOf(scene);
+  if (isReviewed(scene)) {
+    const others = new Set(scenes.filter((other) => other !== scene && isReviewed(other)).flatMap(boundariesOf));
+    const own = frames.filter((frame) => !others.has(frame));
+    const removed = new Set(own.length ? own : frames);
+    change({ ...state, pins: state.pins.filter(([frame]) => !removed.has(frame)) }, `scene ${scene.index + 1} not reviewed`);
+  } else {
+    const ends = new Set(state.ends);
+    change({ ...state, pins: withPins(state.pins, frames.map((frame) => [frame, ends.has(frame)])) }, `scene ${scene.index + 1} reviewed`);
+  }
 }
 
 function rename(scene, text) {
@@ -186,12 +233,14 @@ function rename(scene, text) {
 // --- saving -----------------------------------------------------------------------------------------------------------
 
 function content() {
+  const { threshold, minScene, maxScene, ends, outside } = state;
   const changed = { ...settings };
   if (state.by !== "file") {
-    Object.assign(changed, { threshold: state.threshold, min_scene: state.minScene, max_scene: state.maxScene, scenes: null });
+    Object.assign(changed, { threshold, min_scene: minScene, max_scene: maxScene, scenes: null });
+    // Most corrections are pins, and regroup keeps these; others must not be replaced.
+    if (JSON.stringify(groupsBy(state)) === JSON.stringify({ ends, outside })) delete changed.edited_by_hand;
+    else changed.edited_by_hand = true;
   }
-  // Shots that were cut by hand stay, also if the threshold determines the scenes.
-  if (state.by === "hand" || state.cuts.length) changed.edited_by_hand = true;
   return { ...data.file, settings: changed, shots, scenes };
 }
 

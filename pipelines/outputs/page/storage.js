@@ -56,6 +56,7 @@ function changesIn(text) {
       && outside.every((frame) => starts.has(frame)) && outside.length < ends.length
       && cuts.every(([frame, time]) => Number.isInteger(frame) && typeof time === "number") && pieces.length === data.file.shots.length + cuts.length
       && pieces.every((shot) => shot.end > shot.start)
+      && increases(pins.map(([frame]) => frame)) && pins.every(([frame, isEnd]) => edges.has(frame) && typeof isEnd === "boolean")
       && names.every(({ text, start_frame, end_frame }) => typeof text === "string" && end_frame > start_frame);
     if (!fits || !["file", "threshold", "hand"].includes(entry.by)) return null;
     const changes = {
@@ -63,6 +64,7 @@ function changesIn(text) {
       threshold: number(entry.threshold, 1e-9, 1 - 1e-9, fromFile.threshold),
       minScene: number(entry.minScene, 0, Infinity, fromFile.minScene),
       maxScene: number(entry.maxScene, 0, Infinity, fromFile.maxScene),
+      looks: number(entry.looks, 0, Infinity, 0),
     };
     return { changes, at: number(entry.at, 0, 8e15, 0), saved: entry.saved === true, after: { ...entry.after } };
   } catch {

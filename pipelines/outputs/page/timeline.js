@@ -94,6 +94,12 @@ function drawNow() {
   svg.append(drawn("path", { class: "others", d: spikes.others, "stroke-width": dense > 0.4 ? 1 : 2 }));
   svg.append(drawn("path", { class: "chosen", d: spikes.chosen, "stroke-width": 2 }));
   svg.append(drawn("path", { class: "tips", d: tips }));
+  for (const [frame, isEnd] of state.pins) {
+    const time = shots[shotOf(frame - 1)].end;
+    if (time < view.from || time > until) continue;
+    const kind = isEnd ? { class: "confirmed", d: "M-4 0h8v-4l-4-3.500-4 3.500z" } : { class: "refused", d: "m-3-7 6 6m0-6-6 6" };
+    svg.append(drawn("path", { ...kind, transform: `translate(${placeOf(time).toFixed(1)} ${base})` }));
+  }
   const limit = heightOf(state.threshold).toFixed(1);
   svg.append(drawn("line", { class: "limit", x1: 0, x2: width, y1: limit, y2: limit }));
   svg.append(drawn("text", { class: "limit-label", x: width - 4, y: limit - 4, "text-anchor": "end" }, shownThreshold()));

@@ -1,0 +1,138 @@
+// --- review mode ------------------------------------------------------------------------------------------------------
+
+// One look at a time: a few shots in a row, with a mark on each boundary where a scene ends. Confirming a look pins its
+// boundaries, and the threshold moves to the one with the best expected F1, given all pins.
+/** The state that is reviewed, the first shot of the look and the marks on its boundaries; null if review mode is off. */
+let reviewing = null;
+
+const answersOf = (pins) => new Map(pins.map(([frame, isEnd]) => [shotOf(frame - 1), isEnd]));
+
+function startReview() {
+  if (reviewing) return;
+  reviewing = {};
+  document.body.classList.add("reviewing");
+  byId("review").hidden = false;
+  scrollTo(0, 0);
+  showReview();
+}
+
+function endReview() {
+  if (!reviewing) return;
+  reviewing = null;
+  document.body.classList.remove("reviewing");
+  byId("review").hidden = true;
+  measureRoom();
+  scrollToShot();
+}
+
+/** Show the next look if the state has changed. */
+function showReview() {
+  if (!reviewing || reviewing.state === state) return;
+  const answers = answersOf(state.pins);
+  const { probabilities, window } = review(scores, answers);
+  const [first, stop] = window ?? [0, 0];
+  const ends = new Set(state.ends);
+  const guesses = endFrames.slice(first, Math.max(stop - 1, 0)).map((frame) => ends.has(frame));
+  reviewing = { state, first, isOver: !window, marks: [...guesses] };
+
+  byId("review-title").textContent = window ? `Look ${state.looks + 1}` : "Every boundary is decided: nothing is left to look at";
+  byId("review-made").textContent = `${count(state.looks, "look")} made · ${state.pins.length.toLocaleString("en")} of ${last.toLocaleString("en")} boundaries decided`;
+  const chosen = groups.slice(0, -1).map((group) => group.end_shot - 1);
+  const [hits, expected] = [chosen.map((cut) => probabilities[cut]), probabilities].map(sum);
+  byId("review-f1").textContent = `expected F1 of the scenes now: ${(100 * expectedF1(probabilities, chosen)).toFixed(0)} %`;
+  byId("review-how").textContent = chosen.length
+    ? `2 × ${hits.toFixed(1)} expected hits / (${count(chosen.length, "scene end")} + ${expected.toFixed(1)} expected in the video). Sums of the probabilities below the keys, which are the scores, calibrated by your answers; what you decided is certain. An estimate by the model, not a measurement.`
+    : "The probability that the video has no scene end, by the scores, calibrated by your answers. An estimate by the model, not a measurement.";
+  byId("review-confirm").hidden = !window;
+  byId("review-shots").replaceChildren(...shots.slice(first, stop).map((shot, i) => reviewTile(shot, i, probabilities[first + i - 1])));
+  showMarks();
+  if (window && (selected < first || selected >= stop)) select(first, { scrolls: false, focuses: false });
+}
+
+/** The i-th shot of a look, with the boundary before it. */
+function reviewTile(shot, i, probability) {
+  const element = byId("review-template").content.firstElementChild.cloneNode(true);
+  const [boundary, frame] = element.children;
+  if (data.images) frame.firstElementChild.src = imageOf(shot);
+  frame.querySelector("b").textContent = shot.index + 1;
+  frame.querySelector(".caption span").textContent = `${clock(shot.start)} · ${seconds(shot.end - shot.start)}`;
+  frame.setAttribute("aria-label", `Play from shot ${shot.index + 1}`);
+  frame.addEventListener("click", () => {
+    select(shot.index, { scrolls: false, focuses: false });
+    if (video.paused) play();
+  });
+  if (i === 0) {
+    boundary.disabled = true;
+    return element;
+  }
+  const isEnd = reviewing.marks[i - 1];
+  const isDecided = pinned.has(endFrames[shot.index - 1]);
+  boundary.firstElementChild.textContent = i;
+  boundary.lastElementChild.textContent = isDecided ? "decided" : `${(100 * probability).toFixed(0)} %`;
+  boundary.classList.toggle("guess", isEnd && !isDecided);
+  boundary.title = isDecided ? "You decided this before" : `The model: ${isEnd ? "a" : "no"} scene ends here, probability ${probability.toFixed(2)}`;
+  boundary.setAttribute("aria-label", `Key ${i}: a scene ends between shots ${shot.index} and ${shot.index + 1}`);
+  boundary.addEventListener("click", () => toggleMark(i));
+  return element;
+}
+
+function showMarks() {
+  const { first, marks } = reviewing;
+  let isOdd = false;
+  for (const [i, element] of [...byId("review-shots").children].entries()) {
+    const isEnd = i > 0 && marks[i - 1];
+    if (isEnd) isOdd = !isOdd;
+    element.classList.toggle("odd", isOdd);
+    element.classList.toggle("selected", first + i === selected);
+    element.firstElementChild.setAttribute("aria-pressed", isEnd);
+  }
+}
+
+/** Mark a boundary as a scene end, or not; counted from 1, as on the keys. */
+function toggleMark(i) {
+  if (i > reviewing.marks.length) return;
+  reviewing.marks[i - 1] = !reviewing.marks[i - 1];
+  showMarks();
+}
+
+/** Pin the boundaries of this look as they are marked. */
+function confirmLook() {
+  const { first, isOver, marks } = reviewing;
+  if (isOver) return;
+  const decided = marks.map((isEnd, i) => [endFrames[first + i], isEnd]);
+  const pins = withPins(state.pins, decided);
+  const looks = state.looks + 1;
+  const next = { ...state, pins, looks, by: "threshold", threshold: number(review(scores, answersOf(pins)).threshold, 0.001, 0.999, state.threshold) };
+  const groups = followsThreshold() ? groupsBy(next) : null;
+  if (groups) change({ ...next, ...groups }, `look ${looks}`);
+  else {
+    const refused = new Set(decided.filter(([, isEnd]) => !isEnd).map(([frame]) => frame));
+    const confirmed = decided.filter(([, isEnd]) => isEnd).map(([frame]) => frame);
+    const ends = increasing(new Set([...state.ends.filter((frame) => !refused.has(frame)), ...confirmed]));
+    const outside = state.outside.filter((frame) => !refused.has(frame));
+    change({ ...state, ends, outside, pins, looks, by: "hand" }, `look ${looks}`);
+  }
+}
+
+const REVIEW_KEYS = {
+  Enter: confirmLook,
+  Escape: endReview,
+  r: endReview,
+  " ": play,
+  k: play,
+  j: () => shuttle(-1),
+  l: () => shuttle(1),
+  ",": () => stepFrame(-1),
+  ".": () => stepFrame(1),
+  ArrowLeft: () => select(selected - 1, { scrolls: false }),
+  ArrowRight: () => select(selected + 1, { scrolls: false }),
+  "?": () => byId("help").showModal(),
+};
+for (let i = 1; i < SHOTS_PER_LOOK; i += 1) REVIEW_KEYS[i] = () => toggleMark(i);
+
+function setUpReview() {
+  byId("start-review").addEventListener("click", startReview);
+  byId("review-confirm").addEventListener("click", confirmLook);
+  byId("review-end").addEventListener("click", endReview);
+  if (location.hash === "#review") startReview();
+}

@@ -1,0 +1,270 @@
+"""Review mode by keyboard: looks, answers that are pinned, and what they change; and marks of reviewed scenes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from playwright.sync_api import Browser, Page, expect
+
+from pipelines.datasets.scene_files import read_scene_list
+from pipelines.scenes import group_shots
+from pipelines.stages.regroup import regroup
+from tests import pages
+from tests.browser.opening import Made, ends_shown, opened, opened_page, press, ready, saved, slide, tile
+from tests.scenes_schema import SCHEMA
+
+# The video of `made` ends its scenes with shots 1, 3, 4, 6 and 7; it has eight shots, so that one look shows all.
+
+
+def boundaries(page: Page) -> list[bool]:
+    """Which boundaries of the look are marked as scene ends."""
+    pressed = "all => all.map(one => one.getAttribute('aria-pressed') === 'true')"
+    return list(page.eval_on_selector_all("#review-shots .boundary:enabled", pressed))
+
+
+def shots_in_view(page: Page) -> list[int]:
+    numbers = page.locator("#review-shots .caption b").all_text_contents()
+    return [int(number) - 1 for number in numbers]
+
+
+def pins(page: Page, folder: Path) -> dict[int, bool]:
+    """The pins of the saved file, by shot."""
+    content = json.loads(saved(page, folder).read_text())
+    jsonschema.validate(content, SCHEMA)
+    return {shot["index"]: shot["pinned"] for shot in content["shots"] if "pinned" in shot}
+
+
+def expected_f1(page: Page) -> float:
+    return float(page.inner_text("#review-f1").split(":")[1].strip(" %"))
+
+
+def test_a_look_is_answered_with_the_keys_and_saved_as_pins(view: Page, tmp_path: Path) -> None:
+    press(view, "r")
+    assert view.inner_text("#review-title") == "Look 1"
+    assert shots_in_view(view) == [*range(8)]
+    assert boundaries(view) == [shot in (1, 3, 4, 6) for shot in range(7)], "as the model says"
+    assert view.locator(".boundary.guess b").all_text_contents() == ["2", "4", "5", "7"]
+    press(view, "2", "3", "5", "5")
+    assert boundaries(view) == [shot in (2, 3, 4, 6) for shot in range(7)]
+    assert ends_shown(view) == [1, 3, 4, 6, 7], "nothing changes before Enter"
+    press(view, "Enter")
+    assert "nothing is left to look at" in view.inner_text("#review-title")
+    assert "1 look made · 7 of 7 boundaries decided" in view.inner_text("#review-made")
+    assert expected_f1(view) == 100
+    press(view, "Escape")
+    assert view.is_visible(".scene >> nth=0")
+    assert ends_shown(view) == [2, 3, 4, 6, 7]
+    assert pins(view, tmp_path) == {0: False, 1: False, 2: True, 3: True, 4: True, 5: False, 6: True}
+    assert [scene.end_shot for scene in read_scene_list(tmp_path / "scenes.json").scenes] == [3, 4, 5, 7, 8]
+
+
+def test_a_whole_review_by_keyboard_finds_the_scenes_of_a_person(browser: Browser, tmp_path: Path) -> None:
+    scenes = pages.invented(60)
+    truth = {4, 11, 12, 30, 44, 51}
+    with opened_page(browser, tmp_path, scenes, pages.noise(6) * 10) as seen:
+        page = seen.page
+        press(page, "r")
+        looks = 0
+        while "nothing is left" not in page.inner_text("#review-title"):
+            looks += 1
+            assert page.inner_text("#review-title") == f"Look {looks}"
+            first = shots_in_view(page)[0]
+            assert len(shots_in_view(page)) == 8
+            for i, is_marked in enumerate(boundaries(page)):
+                if is_marked != (first + i in truth):
+                    press(page, str(i + 1))
+            press(page, "Enter")
+        assert looks <= 20
+        assert expected_f1(page) == 100
+        press(page, "r")
+        assert ends_shown(page) == [*sorted(truth), 59]
+        assert page.inner_text("#reviewed-count") == "7 of 7 reviewed"
+        assert pins(page, tmp_path) == {shot: shot in truth for shot in range(59)}
+        assert [scene.end_shot - 1 for scene in read_scene_list(tmp_path / "scenes.json").scenes] == ends_shown(page)
+        for threshold in (0.05, 0.95):
+            slide(page, threshold)
+            assert ends_shown(page) == [*sorted(truth), 59]
+            again = regroup(tmp_path / "scenes.json", output=tmp_path / f"{threshold}.json", threshold=threshold)
+            assert [scene.end_shot - 1 for scene in again.scenes] == ends_shown(page)
+        assert seen.complaints == []
+
+
+def test_undo_takes_answers_back_and_shows_the_look_again(browser: Browser, tmp_path: Path) -> None:
+    with opened_page(browser, tmp_path, pages.invented(60), pages.noise(6) * 10) as seen:
+        page = seen.page
+        press(page, "r")
+        states = []
+        for _ in range(3):
+            states.append((shots_in_view(page), boundaries(page), page.inner_text("#review-made"), expected_f1(page)))
+            press(page, "1", "Enter")
+        for state in reversed(states):
+            assert page.get_attribute("#undo", "title") == f"Undo: look {states.index(state) + 1}"
+            press(page, "Control+z")
+            assert (
+                shots_in_view(page), boundaries(page), page.inner_text("#review-made"), expected_f1(page)
+            ) == state  # fmt: skip
+        press(page, "Control+Shift+z")
+        assert shots_in_view(page) == states[1][0]
+
+
+def test_answers_move_the_threshold_for_the_rest(browser: Browser, tmp_path: Path) -> None:
+    with opened_page(browser, tmp_path, pages.invented(200), pages.noise(10) * 20) as seen:
+        page = seen.page
+        thresholds = []
+        for refused in (True, False):
+            press(page, "r")
+            for _ in range(4):
+                for i, is_marked in enumerate(boundaries(page)):
+                    if is_marked == refused:
+                        press(page, str(i + 1))
+                press(page, "Enter")
+            thresholds.append(float(page.input_value("#threshold-number")))
+            press(page, *["Control+z"] * 4, "Escape")
+        assert thresholds[0] > thresholds[1], "where few boundaries are scene ends, the threshold is higher"
+
+
+def test_what_was_decided_is_shown_and_can_be_decided_again(browser: Browser, tmp_path: Path) -> None:
+    with opened_page(browser, tmp_path, pages.invented(9), pages.noise(9)) as seen:
+        page = seen.page
+        press(page, "r", "Enter")
+        if "nothing is left" not in page.inner_text("#review-title"):
+            assert page.locator(".boundary:enabled >> text=decided").count() == 6
+            marked = boundaries(page)
+            press(page, "3", "Enter", "Escape")
+            assert pins(page, tmp_path)[3] != marked[2]
+
+
+def test_pins_show_on_the_timeline(view: Page) -> None:
+    view.wait_for_selector("#track svg")
+    assert view.locator("#track .confirmed").count() == 0
+    press(view, "r", "Enter")
+    expect(view.locator("#track .confirmed")).to_have_count(4)
+    expect(view.locator("#track .refused")).to_have_count(3)
+    press(view, "Control+z")
+    expect(view.locator("#track .confirmed")).to_have_count(0)
+
+
+def test_the_video_plays_from_a_shot_of_the_look(view: Page, made: Made) -> None:
+    ready(view)
+    press(view, "r", "ArrowRight", "ArrowRight", "Space")
+    view.wait_for_function("start => video.currentTime > start && !video.paused", arg=made.scenes.shots[2].start)
+    press(view, "Space")
+    view.wait_for_function("() => video.paused")
+    view.click("#review-shots .frame >> nth=5")
+    view.wait_for_function("start => video.currentTime > start && !video.paused", arg=made.scenes.shots[5].start)
+    view.click("#review-shots .boundary >> nth=1")
+    assert boundaries(view)[0]
+
+
+def test_scenes_by_hand_stay_and_only_the_look_changes_them(browser: Browser, tmp_path: Path) -> None:
+    plain = pages.invented(40)
+    for settings in ({"edited_by_hand": True}, {"scenes": 3}):
+        scenes = replace(plain, settings={**plain.settings, **settings}, scenes=group_shots(plain.shots, [9, 25, 39]))
+        with opened_page(browser, tmp_path, scenes, pages.noise(10) * 4) as seen:
+            press(seen.page, "r")
+            first = shots_in_view(seen.page)[0]
+            before = boundaries(seen.page)
+            press(seen.page, "4", "Enter", "Escape")
+            changed = {9, 25, 39} ^ {first + 3}
+            assert before == [first + i in (9, 25, 39) for i in range(7)]
+            assert ends_shown(seen.page) == sorted(changed)
+
+
+def test_a_page_opens_in_review_mode_with_its_address(browser: Browser, made: Made) -> None:
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{made.path.as_uri()}#review")
+    expect(page.locator("#review-title")).to_have_text("Look 1")
+    context.close()
+
+
+def test_a_review_survives_a_reload_and_the_saved_file(view: Page, browser: Browser, tmp_path: Path) -> None:
+    press(view, "r", "3", "Enter", "Escape")
+    decided = pins(view, tmp_path)
+    ends = ends_shown(view)
+    view.reload()
+    view.wait_for_selector(".scene")
+    assert ends_shown(view) == ends
+    assert pins(view, tmp_path) == decided
+    press(view, "r")
+    assert "1 look made" in view.inner_text("#review-made")
+    with opened_page(browser, tmp_path, read_scene_list(tmp_path / "scenes.json"), pages.noise(8)) as seen:
+        slide(seen.page, 0.05)
+        assert ends_shown(seen.page) == ends
+        assert pins(seen.page, tmp_path) == decided
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_review_mode_is_accessible_and_fits_windows_of_all_sizes(browser: Browser, made: Made, scheme: str) -> None:
+    with opened(browser, made.path, color_scheme=scheme, reduced_motion="reduce") as seen:
+        page = seen.page
+        press(page, "r")
+        violations: list[Any] = Axe().run(page).response["violations"]
+        assert violations == []
+        for width in (360, 768, 1024, 1440):
+            page.set_viewport_size({"width": width, "height": 900 if width > 400 else 740})
+            page.wait_for_timeout(100)
+            assert page.evaluate("document.documentElement.scrollWidth") == width
+            confirm = page.locator("#review-confirm").bounding_box()
+            player = page.locator("#player").bounding_box()
+            assert confirm is not None
+            assert player is not None
+            assert confirm["y"] + confirm["height"] < player["y"], "without scrolling"
+            assert player["y"] < page.evaluate("innerHeight")
+
+
+# --- decisions outside review mode, and reviewed scenes ---------------------------------------------------------------
+
+
+def test_boundaries_made_by_hand_outlive_the_threshold(view: Page, tmp_path: Path) -> None:
+    press(view, "n", "m", "Home", "ArrowRight", "s")
+    assert ends_shown(view) == [0, 1, 4, 6, 7]
+    assert pins(view, tmp_path) == {0: True, 3: False}
+    for threshold, ends in ((0.05, [0, 1, 2, 4, 5, 6, 7]), (0.92, [0, 7])):
+        slide(view, threshold)
+        assert ends_shown(view) == ends
+    assert "except for what was corrected by hand" in view.inner_text("#origin")
+
+
+def test_a_boundary_that_is_moved_is_decided_where_it_was_and_where_it_is(view: Page, tmp_path: Path) -> None:
+    press(view, "n", "]")
+    assert pins(view, tmp_path) == {1: False, 2: True}
+
+
+def test_reviewed_scenes_are_counted_and_no_setting_moves_them(view: Page, tmp_path: Path) -> None:
+    assert view.inner_text("#reviewed-count") == "0 of 5 reviewed"
+    press(view, "n", "v")
+    assert view.locator(".reviewed >> nth=1").get_attribute("aria-pressed") == "true"
+    assert view.inner_text("#reviewed-count") == "1 of 5 reviewed"
+    assert pins(view, tmp_path) == {1: True, 2: False, 3: True}
+    for threshold in (0.05, 0.99):
+        slide(view, threshold)
+        assert {1, 3} <= set(ends_shown(view))
+        assert 2 not in ends_shown(view)
+    press(view, "Control+z", "Control+z")
+    view.click(".reviewed >> nth=0")
+    assert view.inner_text("#reviewed-count") == "2 of 5 reviewed"
+    view.click(".reviewed >> nth=1")
+    assert view.inner_text("#reviewed-count") == "1 of 5 reviewed", "the mark of the neighbor stays"
+    assert pins(view, tmp_path) == {0: False, 1: True}
+    tile(view, 0).click()
+    press(view, "n", "s")
+    assert view.inner_text("#reviewed-count").startswith("1 of")
+
+
+def test_the_filter_shows_what_is_not_reviewed_until_nothing_is_left(view: Page) -> None:
+    view.check("#filter-unreviewed")
+    for left in (5, 4):
+        assert view.locator(".scene:not([hidden])").count() == left
+        view.click(".scene:not([hidden]) .reviewed >> nth=0")
+    # The scenes on either side have one shot, and so no boundary that this does not decide.
+    view.click(".scene:not([hidden]) .reviewed >> nth=1")
+    assert view.inner_text("#nothing span") == "All scenes are reviewed."
+    view.click("#show-all")
+    assert view.locator(".scene:not([hidden])").count() == 5
