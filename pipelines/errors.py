@@ -99,7 +99,8 @@ def name_input(error: BasslError | str, path: Path, *others: Path) -> str:
     """The text of an error of one of several inputs: with the path of the input in front, unless it begins with that or
     with one of the ``others``, such as a file that is made of the input."""
     text = str(error)
-    beginnings = tuple(f"{name}{sign}" for name in (path, *others) for sign in ":,")  # such as "a.csv, line 1: ..."
+    signs = (":", ",", os.sep)  # such as "a.csv, line 1: ...", and a file in the folder
+    beginnings = tuple(f"{name}{sign}" for name in (path, *others) for sign in signs)
     return text if text.startswith(beginnings) else f"{path}: {text}"
 
 

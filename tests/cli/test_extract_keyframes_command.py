@@ -75,7 +75,7 @@ def test_json_is_the_only_output_on_stdout(bassl: Bassl) -> None:
     assert run.code == 1
     bad, mine, one = json.loads(run.out)
     counts = {"scenes": 0, "shots": 3, "frames": 70, "duration": pytest.approx(70 / 12)}
-    said = {"status": "done", "warnings": [], "notes": [], "error": ""}
+    said = {"status": "done", "warnings": [], "notes": [], "error": "", "corrected": False}
     assert one == {"video_id": "one", "video": "movies/one.mp4", "output": "stores/one.h5"} | counts | said
     assert (mine["video_id"], mine["video"]) == ("My_video", "movies/more/My video.mkv")
     assert bad["status"] == "failed"

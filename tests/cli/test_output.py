@@ -20,6 +20,7 @@ from pipelines.stages.list_models import ListedModel
 from tests.command import Bassl, bassl_process
 from tests.outputs.exporting import scene_list
 from tests.running import ENVIRONMENT, posix
+from tests.videos import scenes_of
 
 
 @pytest.fixture
@@ -43,7 +44,7 @@ def scenes(tmp_path: Path) -> Path:
 def test_names_in_messages_are_as_they_are_with_control_characters_escaped(bassl: Bassl, name: str, shown: str) -> None:
     code, out, err = bassl("export", name, "--to", "csv")
     assert (code, out) == (2, "")
-    assert err == f"bassl: {shown}: no such file\n"
+    assert err == f"bassl: {shown}: no such file; make it with: bassl predict VIDEO --output {shown}\n"
 
 
 @pytest.mark.parametrize("command", ["predict", "models", "build-index"])
@@ -85,8 +86,9 @@ def test_a_closed_output_pipe_does_not_change_the_exit_code_or_the_result(scenes
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 @posix
 def test_split_removes_its_temporary_files_on_sigterm_and_sigint(
-    scenes: Path, video: Path, number: signal.Signals, code: int
+    tmp_path: Path, video: Path, number: signal.Signals, code: int
 ) -> None:
+    scenes_of(video).save(tmp_path / "s.json")
     program = (
         "import sys, time; from pipelines.video.cutting.muxing import CopyWriter; from bassl_cli.app import main\n"
         "add = CopyWriter.add\n"
@@ -96,15 +98,15 @@ def test_split_removes_its_temporary_files_on_sigterm_and_sigint(
     )
     command = [sys.executable, "-c", program, str(video)]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, cwd=scenes.parent, env=ENVIRONMENT, text=True, **pipes)
+    process = subprocess.Popen(command, cwd=tmp_path, env=ENVIRONMENT, text=True, **pipes)
     assert process.stdout is not None
     assert process.stdout.readline() == "now\n"
-    assert len(list((scenes.parent / "out").glob(".*.partial"))) == 1
+    assert len(list((tmp_path / "out").glob(".*.partial"))) == 1
     process.send_signal(number)
     _, err = process.communicate(timeout=60)
     assert process.returncode == code, err
     assert "Traceback" not in err
-    assert list((scenes.parent / "out").iterdir()) == []
+    assert list((tmp_path / "out").iterdir()) == []
 
 
 @pytest.mark.parametrize("platform", [sys.platform, "win32"])  # Windows has no timer of signals

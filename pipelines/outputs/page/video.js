@@ -41,13 +41,18 @@ function stepFrame(by) {
   seek(Math.min(Math.max(currentFrame() + by, shots[0].start_frame), shots[last].end_frame - 1));
 }
 
+/** Play; a pause before the first frame rejects the promise, which is no error. */
+function startPlaying() {
+  video.play().catch(() => {});
+}
+
 function play() {
   if (video.hidden) return;
   const stands = video.paused && speed >= 0;
   speed = 0;
   video.playbackRate = 1;
   follows = true;
-  if (stands) video.play();
+  if (stands) startPlaying();
   else video.pause();
 }
 
@@ -59,7 +64,7 @@ function shuttle(direction) {
   follows = true;
   if (speed > 0) {
     video.playbackRate = speed;
-    video.play();
+    startPlaying();
     return;
   }
   video.pause();
