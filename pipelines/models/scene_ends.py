@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pipelines.errors import BasslError, count
-from pipelines.scenes import Scene, Shot, group_shots, without_short
+from pipelines.scenes import Scene, SceneData, Shot, group_shots, without_short
+
+S = TypeVar("S", bound=SceneData)
 
 
 def choose_scenes(
@@ -24,6 +27,19 @@ def choose_scenes(
     least, longest = 0.0 if drop_short else min_scene, max_scene or math.inf
     grouped = group_shots(shots, choose_scene_ends(scores, ends, threshold, least, longest, scenes, pins))
     return without_short(grouped, min_scene) if drop_short else grouped
+
+
+def with_grouping(scenes: S, values: Mapping[str, Any]) -> S:
+    """The scenes that the same scores make with other values of all options of `Grouping`. Scenes with the same shots
+    as before keep their names. Raises BasslError for values that the shots do not allow."""
+    names = {(scene.start_shot, scene.end_shot): scene.name for scene in scenes.scenes}
+    regrouped = tuple(
+        replace(scene, name=names.get((scene.start_shot, scene.end_shot)))
+        for scene in choose_scenes(scenes.shots, **values)
+    )
+    settings = {name: value for name, value in scenes.settings.items() if name != "edited_by_hand"}
+    warnings = length_warnings(scenes.video.path, regrouped, values)
+    return replace(scenes, settings={**settings, **values}, scenes=regrouped, warnings=warnings)
 
 
 def length_warnings(video: Path | str, scenes: Sequence[Scene], settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pipelines.datasets.scene_files import read_scene_list
 from pipelines.errors import BasslError, CorrectedError, name_input
 from pipelines.files import STDIO, check_inputs_kept, check_writable, output_path, paths_of, real
-from pipelines.models.scene_ends import choose_scenes, length_warnings
+from pipelines.models.scene_ends import with_grouping
 from pipelines.options import with_options
 from pipelines.outputs.corrections import check_replaceable, names_and_pins
 from pipelines.outputs.exports import is_scenes_json
@@ -23,19 +22,6 @@ from pipelines.stages.settings import RegroupSettings
 from pipelines.video_jobs import VideoTask, run
 
 S = TypeVar("S", bound=SceneData)
-
-
-def with_grouping(scenes: S, values: Mapping[str, Any]) -> S:
-    """The scenes that the same scores make with other values of all options of `Grouping`. Scenes with the same shots
-    as before keep their names. Raises BasslError for values that the shots do not allow."""
-    names = {(scene.start_shot, scene.end_shot): scene.name for scene in scenes.scenes}
-    regrouped = tuple(
-        replace(scene, name=names.get((scene.start_shot, scene.end_shot)))
-        for scene in choose_scenes(scenes.shots, **values)
-    )
-    settings = {name: value for name, value in scenes.settings.items() if name != "edited_by_hand"}
-    warnings = length_warnings(scenes.video.path, regrouped, values)
-    return replace(scenes, settings={**settings, **values}, scenes=regrouped, warnings=warnings)
 
 
 def regrouped(scenes: S, grouping: Grouping) -> S:

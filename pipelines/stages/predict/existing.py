@@ -11,11 +11,11 @@ from pipelines.datasets.parsing import MAX_SCENES_BYTES, read_json
 from pipelines.datasets.scene_files import with_video
 from pipelines.errors import StoreError
 from pipelines.files import write_atomically
+from pipelines.models.scene_ends import with_grouping
 from pipelines.outputs.corrections import is_corrected, is_of, read_prediction
 from pipelines.settings import Grouping, Reading
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.result import Outcome
-from pipelines.stages.regroup import with_grouping
 from pipelines.stages.scene_list import SceneList
 from pipelines.video.inputs import fingerprint, video_at
 
