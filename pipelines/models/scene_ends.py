@@ -96,7 +96,7 @@ def choose_scene_ends(
     refused[-1] = False  # the video ends here in any case
     possible = np.flatnonzero(~refused)  # only these shots can end scenes; those between them belong together
     # The small constant makes a score equal to the threshold a scene end.
-    gains = (_logit(scores) - _logit(np.array(threshold)) + 1e-12)[possible]
+    gains = (logit(scores) - logit(np.array(threshold)) + 1e-12)[possible]
     gains[-1] = 0.0
     # A scene that ends before i may begin at first[i] to i - 1, counted in possible ends; from enough[i] on it is too
     # short. It cannot begin before the last pinned end.
@@ -177,6 +177,6 @@ class _MovingMaximum:
         return self.lowest if start == stop else np.maximum(self.earlier[start - self.base], self.later)
 
 
-def _logit(probability: NDArray[np.float64]) -> NDArray[np.float64]:
+def logit(probability: NDArray[np.float64]) -> NDArray[np.float64]:
     clipped = np.clip(probability, 1e-9, 1 - 1e-9)
     return np.asarray(np.log(clipped) - np.log1p(-clipped))

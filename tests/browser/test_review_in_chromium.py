@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema
+import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from pipelines.datasets.scene_files import read_scene_list
+from pipelines.models.review import review as python_review
 from pipelines.scenes import group_shots
 from pipelines.stages.regroup import regroup
 from tests import pages
@@ -111,6 +113,31 @@ def test_undo_takes_answers_back_and_shows_the_look_again(browser: Browser, tmp_
             ) == state  # fmt: skip
         press(page, "Control+Shift+z")
         assert shots_in_view(page) == states[1][0]
+
+
+def test_the_order_of_looks_is_the_same_as_in_python(view: Page) -> None:
+    rng = np.random.default_rng(7)
+    whole_review = """([scores, truth, shots]) => {
+      const [answers, states] = [new Map(), []];
+      for (;;) {
+        const { window, expectedF1, threshold } = review(scores, answers, shots);
+        states.push([window, expectedF1, threshold]);
+        if (!window) return states;
+        for (let cut = window[0]; cut < window[1] - 1; cut += 1) answers.set(cut, truth[cut]);
+      }
+    }"""
+    for shots, shots_per_look in ((5, 8), (60, 4), (700, 8)):
+        scores = np.round(rng.beta(0.5, 2, shots), 3)
+        truth = (rng.random(shots) < scores / 2).tolist()
+        answers: dict[int, bool] = {}
+        for window, f1, threshold in view.evaluate(whole_review, [scores.tolist(), truth, shots_per_look]):
+            state = python_review(scores, answers, shots_per_look)
+            assert (state.window, [state.expected_f1, state.threshold]) == (
+                window and tuple(window), pytest.approx([f1, threshold])
+            )  # fmt: skip
+            start, stop = state.window or (0, 1)
+            answers |= {cut: truth[cut] for cut in range(start, stop - 1)}
+        assert len(answers) == shots - 1
 
 
 def test_answers_move_the_threshold_for_the_rest(browser: Browser, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ function review(scores, answers, shotsPerLook = SHOTS_PER_LOOK, prior = { slope:
   const [best, least] = bestExpectedF1(probabilities);
   return {
     probabilities,
-    threshold: sigmoid((logit(least) - offset) / slope),
+    threshold: Math.min(Math.max(sigmoid((logit(least) - offset) / slope), 0.001), 0.999),
     expectedF1: best,
     window: nextWindow(probabilities, answers, least, shotsPerLook),
   };

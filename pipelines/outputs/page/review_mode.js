@@ -102,7 +102,7 @@ function confirmLook() {
   const decided = marks.map((isEnd, i) => [endFrames[first + i], isEnd]);
   const pins = withPins(state.pins, decided);
   const looks = state.looks + 1;
-  const next = { ...state, pins, looks, by: "threshold", threshold: number(review(scores, answersOf(pins)).threshold, 0.001, 0.999, state.threshold) };
+  const next = { ...state, pins, looks, by: "threshold", threshold: review(scores, answersOf(pins)).threshold };
   const groups = followsThreshold() ? groupsBy(next) : null;
   if (groups) change({ ...next, ...groups }, `look ${looks}`);
   else {

@@ -1,0 +1,162 @@
+"""Review of scene ends by a person: where to look next, and what the answers tell about the rest of the video.
+
+A person looks at a window of consecutive shots and says of each cut between them whether a scene ends there. The score
+of a cut is 0.5 at the operating point, where a scene end is less likely than not, so probabilities are
+``sigmoid(slope * logit(score) + offset)``. Both numbers are fitted to the answers with a prior, which alone holds for
+the first look. From the probabilities follow the F1 to expect of a choice of scene ends, the threshold with the best
+one, and the window whose answers raise it most. docs/review.md has the derivation, and what this gains.
+
+``pipelines/outputs/page/review.js`` has the same functions.
+
+The cut i is the one after shot i; a video of N shots has N - 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from pipelines.models.scene_ends import logit
+
+Floats = NDArray[np.float64]
+
+WINDOW = 8  # shots of a look
+SMALLEST_SLOPE = 0.1  # so that a higher score is always a higher probability
+STEPS = 50  # limit on Newton steps; about five are needed
+TIE = 1e-9  # relative difference of windows that count as equal, so that rounding does not decide between them
+
+
+@dataclass(frozen=True)
+class Platt:
+    """How a score becomes a probability: ``sigmoid(slope * logit(score) + offset)``."""
+
+    slope: float
+    offset: float
+
+
+@dataclass(frozen=True)
+class Prior:
+    """Normal prior of the two numbers of `Platt`.
+
+    The means are a fit to the cross-validation scores of the built-in model on its 25 training videos. The deviations
+    were set beforehand; between videos of one data set the fitted deviation of the offset is below 0.3, and the offsets
+    of the two sets differ by 0.6.
+    """
+
+    slope: float = 1.0
+    offset: float = -1.3
+    slope_deviation: float = 0.2
+    offset_deviation: float = 0.5
+
+
+@dataclass(frozen=True)
+class Review:
+    """The state of a review, from scores and answers."""
+
+    probabilities: Floats  # (N - 1,) of a scene end at each cut; 0 or 1 where it was answered
+    threshold: float  # cuts with at least this score are scene ends, for the best expected F1; answers stay
+    expected_f1: float  # of these scene ends
+    window: tuple[int, int] | None  # half-open range of shots to look at next; None if every cut was answered
+
+
+def review(
+    scores: ArrayLike, answers: Mapping[int, bool], shots_per_look: int = WINDOW, prior: Prior = Prior()
+) -> Review:
+    """Where to look next, and what to expect of the scenes now.
+
+    Args:
+        scores: (N,) of shots, between 0 and 1; the last one is ignored.
+        answers: whether a scene ends at a cut, by cut; any number of the N - 1.
+        shots_per_look: at least 2; a shorter video is shown as a whole.
+        prior: of the probabilities.
+    """
+    log_odds = logit(np.asarray(scores, np.float64)[:-1])
+    platt = fit_platt(log_odds, answers, prior)
+    probabilities = cut_probabilities(log_odds, answers, platt)
+    expected, least = best_expected_f1(probabilities)
+    threshold = float(_sigmoid((logit(np.array(least)) - platt.offset) / platt.slope))
+    window = next_window(probabilities, answers, least, shots_per_look)
+    return Review(probabilities, min(max(threshold, 0.001), 0.999), expected, window)
+
+
+def fit_platt(log_odds: Floats, answers: Mapping[int, bool], prior: Prior = Prior()) -> Platt:
+    """The most likely slope and offset, given the answers and the prior: logistic regression by Newton's method."""
+    cuts = sorted(answers)
+    x, y = log_odds[cuts], np.array([answers[cut] for cut in cuts], np.float64)
+    slope, offset = prior.slope, prior.offset
+    slope_weight, offset_weight = 1 / prior.slope_deviation**2, 1 / prior.offset_deviation**2
+    for _ in range(STEPS):
+        p = _sigmoid(slope * x + offset)
+        wrong, spread = p - y, p * (1 - p)
+        of_slope = float((wrong * x).sum()) + slope_weight * (slope - prior.slope)
+        of_offset = float(wrong.sum()) + offset_weight * (offset - prior.offset)
+        a, b, c = float((spread * x * x).sum()) + slope_weight, float((spread * x).sum()), float(spread.sum())
+        c += offset_weight
+        slope_step = (c * of_slope - b * of_offset) / (a * c - b * b)
+        offset_step = (a * of_offset - b * of_slope) / (a * c - b * b)
+        largest = max(abs(slope_step), abs(offset_step))
+        part = 1 / max(1.0, largest)
+        slope, offset = slope - part * slope_step, offset - part * offset_step
+        if largest < 1e-10:
+            break
+    return Platt(max(slope, SMALLEST_SLOPE), offset)
+
+
+def cut_probabilities(log_odds: Floats, answers: Mapping[int, bool], platt: Platt) -> Floats:
+    """Probability of a scene end at each cut, (N - 1,); answers are certain."""
+    probabilities = _sigmoid(platt.slope * log_odds + platt.offset)
+    for cut, is_end in answers.items():
+        probabilities[cut] = float(is_end)
+    return probabilities
+
+
+def expected_f1(probabilities: Floats, ends: NDArray[np.bool_]) -> float:
+    """The F1 to expect of a choice of cuts, (N - 1,): ``2 E[hits] / (chosen + E[scene ends])``; of no cut, the
+    probability that there is no scene end."""
+    if not ends.any():
+        return float(np.prod(1 - probabilities))
+    return float(2 * probabilities[ends].sum() / (ends.sum() + probabilities.sum()))
+
+
+def best_expected_f1(probabilities: Floats) -> tuple[float, float]:
+    """The best expected F1 of all choices, and the least probability of a cut that is chosen for it.
+
+    Adding a cut of probability p to a choice raises its expected F1 if p is more than half of that, so the best choice
+    is every cut from half of its own expected F1 on.
+    """
+    none = float(np.prod(1 - probabilities))
+    hits = np.cumsum(np.sort(probabilities)[::-1])
+    if not len(hits):
+        return 1.0, 0.5
+    best = float((2 * hits / (np.arange(1, len(hits) + 1) + hits[-1])).max())
+    return (none, 0.5) if none > best else (best, best / 2)
+
+
+def next_window(
+    probabilities: Floats, answers: Mapping[int, bool], least: float, shots_per_look: int = WINDOW
+) -> tuple[int, int] | None:
+    """The window of shots whose answers are expected to raise F1 most.
+
+    An answer moves a cut that was chosen wrongly out, or one that was not chosen in. With cuts chosen from a
+    probability of `least` on, that is worth min(least * (1 - p), (1 - least) * p), up to a common factor. Of windows
+    that are equal, the first ones that follow each other are taken, and of them the middle one, so that what is
+    unanswered has shots on either side.
+    """
+    gains = np.minimum(least * (1 - probabilities), (1 - least) * probabilities)
+    gains[list(answers)] = 0.0
+    cuts = min(shots_per_look - 1, len(gains))
+    if not gains.any():
+        return None
+    totals = np.lib.stride_tricks.sliding_window_view(gains, cuts).sum(axis=1)
+    equal = totals >= totals.max() * (1 - TIE)
+    first = int(equal.argmax())
+    after = first + int(np.append(equal[first:], False).argmin())
+    start = (first + after - 1) // 2
+    return start, start + cuts + 1
+
+
+def _sigmoid(x: Floats) -> Floats:
+    return np.asarray(1 / (1 + np.exp(-np.clip(x, -700, 700))))
