@@ -32,14 +32,16 @@ def choose_scenes(
 def with_grouping(scenes: S, values: Mapping[str, Any]) -> S:
     """The scenes that the same scores make with other values of all options of `Grouping`. Scenes with the same shots
     as before keep their names. Raises BasslError for values that the shots do not allow."""
-    names = {(scene.start_shot, scene.end_shot): scene.name for scene in scenes.scenes}
-    regrouped = tuple(
-        replace(scene, name=names.get((scene.start_shot, scene.end_shot)))
-        for scene in choose_scenes(scenes.shots, **values)
-    )
     settings = {name: value for name, value in scenes.settings.items() if name != "edited_by_hand"}
-    warnings = length_warnings(scenes.video.path, regrouped, values)
-    return replace(scenes, settings={**settings, **values}, scenes=regrouped, warnings=warnings)
+    return with_scenes(scenes, choose_scenes(scenes.shots, **values), {**settings, **values})
+
+
+def with_scenes(scenes: S, groups: Sequence[Scene], settings: Mapping[str, Any]) -> S:
+    """Other scenes of the same video. Scenes with the same shots as before keep their names."""
+    names = {(scene.start_shot, scene.end_shot): scene.name for scene in scenes.scenes}
+    named = tuple(replace(scene, name=names.get((scene.start_shot, scene.end_shot))) for scene in groups)
+    warnings = length_warnings(scenes.video.path, named, settings)
+    return replace(scenes, settings=settings, scenes=named, warnings=warnings)
 
 
 def length_warnings(video: Path | str, scenes: Sequence[Scene], settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # start-up time: NumPy, PyAV; pandas is an optional dependenc
     import pandas as pd
 
     from pipelines.stages.export import ExportResult
+    from pipelines.stages.review import Look
     from pipelines.stages.save_images import SavedImage
     from pipelines.stages.settings import Clip
 
@@ -79,6 +80,28 @@ class SceneList(SceneData):
         from pipelines.stages.regroup import regrouped  # start-up time: NumPy
 
         return regrouped(self, with_options(Grouping, **options))
+
+    def next_look(self) -> Look | None:
+        """The shots for a person to look at next, with the expected F1 of the scenes now; None if all cuts are
+        pinned."""
+        from pipelines.stages.review import next_look  # start-up time: NumPy
+
+        return next_look(self)
+
+    def pin(self, ends: Iterable[int] = (), joined: Iterable[int] = ()) -> SceneList:
+        """The scenes after a person's answers: a scene ends with each of the shots ``ends``, none with ``joined``, by
+        index. No other option changes these any more, and the threshold moves to the one with the best expected F1;
+        scenes of a fixed number, or corrected by hand, change only at the answers. Nothing is written.
+
+        Example::
+
+            while (look := result.next_look()) and look.expected_f1 < 0.9:
+                ends = ask(look.start_shot, look.end_shot, look.ends)
+                result = result.pin(ends, set(range(look.start_shot, look.end_shot - 1)) - set(ends))
+        """
+        from pipelines.stages.review import pinned  # start-up time: NumPy
+
+        return pinned(self, ends, joined)
 
     def export(self, output: Path | str | None = None, **options: Any) -> ExportResult:
         """Write the scenes in the format of another tool, see :func:`bassl.export`; by its extension, or ``to``."""

@@ -17,6 +17,7 @@ from pipelines.datasets.scene_files import read_scene_list
 from pipelines.models.review import review as python_review
 from pipelines.scenes import group_shots
 from pipelines.stages.regroup import regroup
+from pipelines.stages.scene_list import SceneList
 from tests import pages
 from tests.browser.opening import Made, ends_shown, opened, opened_page, press, ready, saved, slide, tile
 from tests.scenes_schema import SCHEMA
@@ -66,8 +67,11 @@ def test_a_look_is_answered_with_the_keys_and_saved_as_pins(view: Page, tmp_path
     assert [scene.end_shot for scene in read_scene_list(tmp_path / "scenes.json").scenes] == [3, 4, 5, 7, 8]
 
 
-def test_a_whole_review_by_keyboard_finds_the_scenes_of_a_person(browser: Browser, tmp_path: Path) -> None:
-    scenes = pages.invented(60)
+def test_a_whole_review_by_keyboard_finds_the_scenes_of_a_person_as_from_python(
+    browser: Browser, tmp_path: Path
+) -> None:
+    scenes = SceneList(**vars(pages.invented(60)))
+    in_python = scenes
     truth = {4, 11, 12, 30, 44, 51}
     with opened_page(browser, tmp_path, scenes, pages.noise(6) * 10) as seen:
         page = seen.page
@@ -77,7 +81,12 @@ def test_a_whole_review_by_keyboard_finds_the_scenes_of_a_person(browser: Browse
             looks += 1
             assert page.inner_text("#review-title") == f"Look {looks}"
             first = shots_in_view(page)[0]
-            assert len(shots_in_view(page)) == 8
+            look = in_python.next_look()
+            assert look is not None
+            assert shots_in_view(page) == [*range(look.start_shot, look.end_shot)]
+            assert boundaries(page) == [first + i in look.ends for i in range(7)]
+            assert expected_f1(page) == round(100 * look.expected_f1)
+            in_python = in_python.pin(truth & {*range(first, first + 7)}, {*range(first, first + 7)} - truth)
             for i, is_marked in enumerate(boundaries(page)):
                 if is_marked != (first + i in truth):
                     press(page, str(i + 1))
@@ -88,6 +97,9 @@ def test_a_whole_review_by_keyboard_finds_the_scenes_of_a_person(browser: Browse
         assert ends_shown(page) == [*sorted(truth), 59]
         assert page.inner_text("#reviewed-count") == "7 of 7 reviewed"
         assert pins(page, tmp_path) == {shot: shot in truth for shot in range(59)}
+        result = read_scene_list(tmp_path / "scenes.json")
+        assert (result.shots, result.scenes) == (in_python.shots, in_python.scenes)
+        assert result.settings["threshold"] == pytest.approx(in_python.settings["threshold"])
         assert [scene.end_shot - 1 for scene in read_scene_list(tmp_path / "scenes.json").scenes] == ends_shown(page)
         for threshold in (0.05, 0.95):
             slide(page, threshold)

@@ -138,9 +138,8 @@ function regroup(changes) {
   change({ ...next, ...groups }, action, "", true);
 }
 
-/** Whether the scenes are by threshold and pins alone: not by a fixed number, nor corrected before there were pins. */
-const followsThreshold = () => state.by === "threshold"
-  || !(typeof settings.scenes === "number" || (settings.edited_by_hand && !fromFile.pins.length));
+/** Whether the scenes are by threshold and pins alone: not by a fixed number, nor corrected in another way. */
+const followsThreshold = () => state.by === "threshold" || !(typeof settings.scenes === "number" || settings.edited_by_hand);
 
 const increasing = (numbers) => [...numbers].sort((a, b) => a - b);
 
