@@ -94,7 +94,7 @@ from pipelines.stages.reproduce import (
     StageOptions as StageOptions,
     reproduce as reproduce,
 )
-from pipelines.stages.review import Look as Look
+from pipelines.stages.review import Look as Look, ReviewResult as ReviewResult, review as review
 from pipelines.stages.save_images import SavedImage as SavedImage, save_images as save_images
 from pipelines.stages.scene_list import SceneList as SceneList, load_scenes as load_scenes
 from pipelines.stages.score import (

@@ -33,6 +33,7 @@ COMMANDS = {
     },
     "Correct and export": {
         "report": "Make a page of a video's scenes, to view, correct and save them and to try thresholds.",
+        "review": "Review a video's scenes in the browser, where answers are worth most.",
         "regroup": "Find other scenes from the same scores, without reading the video again.",
         "learn": "Learn from videos whose scenes were corrected, and write a model for predict.",
         "export": "Convert scenes for an editing tool, a player, a table or a labelling tool.",

@@ -52,13 +52,22 @@ def report(
             cannot be written.
     """
     settings = with_options(settings, **options)
+    return write_page(open_scenes(source, settings.listed.video), settings, progress)
+
+
+def page_path(opened: OpenedScenes, settings: ReportSettings) -> Path:
+    """Path of the page of a result."""
+    return output_path(settings.run.output, beside(opened.result, ".html"))
+
+
+def write_page(opened: OpenedScenes, settings: ReportSettings, progress: ReportProgress | None) -> VideoResult:
+    """Write the page of opened scenes, see :func:`report`."""
 
     def tell(state: VideoProgress) -> None:
         if progress is not None:
             progress("reading", state.done, state.total)
 
-    opened = open_scenes(source, settings.listed.video)
-    path = output_path(settings.run.output, beside(opened.result, ".html"))
+    path = page_path(opened, settings)
     return _write_page(VideoTask(opened.result, opened.result.name, path, settings), opened, tell)
 
 

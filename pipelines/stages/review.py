@@ -1,19 +1,29 @@
-"""Review of the scenes of a video: where to look next, and answers as pins."""
+"""Review of the scenes of a video: its page at the next look, or where to look next, and answers as pins."""
 
 from __future__ import annotations
 
+import os
+import sys
+import webbrowser
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pipelines.errors import BasslError, count
-from pipelines.models.review import expected_f1, review
+from pipelines.models.review import expected_f1, review as review_state
 from pipelines.models.scene_ends import with_scenes
+from pipelines.options import with_options
+from pipelines.outputs.opening import open_scenes
+from pipelines.outputs.page import shows
+from pipelines.progress import ReportProgress, VideoResult
 from pipelines.scenes import Scene, SceneData, group_shots
 from pipelines.settings import Grouping
 from pipelines.stages.regroup import regrouped
+from pipelines.stages.report import page_path, write_page
+from pipelines.stages.settings import ReportSettings
 
 S = TypeVar("S", bound=SceneData)
 
@@ -31,9 +41,44 @@ class Look:
     """F1 to expect of all scenes as they are now, 0 to 1: an estimate from scores and pins, see docs/review.md."""
 
 
+@dataclass(frozen=True)
+class ReviewResult:
+    """The page of a review."""
+
+    page: Path
+    url: str
+    """The address of the page in review mode."""
+    opened: bool
+    """Whether a browser was started with it."""
+    written: VideoResult | None
+    """The result of `report`; None if the page was there and shows the same scenes."""
+
+
+def review(
+    source: SceneData | Path | str,
+    settings: ReportSettings = ReportSettings(),
+    progress: ReportProgress | None = None,
+    **options: Any,
+) -> ReviewResult:
+    """Open the page of a video's scenes in the browser, in review mode; write it as `report` does, unless it is there.
+
+    Without a display no browser is started, except one that the environment variable ``BROWSER`` names. Arguments and
+    errors as for `report`; a page with true scene ends is written in any case.
+    """
+    settings = with_options(settings, **options)
+    opened = open_scenes(source, settings.listed.video)
+    page = page_path(opened, settings)
+    is_current = settings.matching.truth is None and shows(page, opened.scenes)
+    written = None if is_current else write_page(opened, settings, progress)
+    url = page.resolve().as_uri() + "#review"
+    has_display = sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    can_open = bool(has_display or os.environ.get("BROWSER"))  # else it could be a browser in the terminal
+    return ReviewResult(page, url, can_open and webbrowser.open(url), written)
+
+
 def next_look(scenes: SceneData) -> Look | None:
     """The shots to look at next; None if all cuts are pinned."""
-    state = review([shot.score for shot in scenes.shots], _answers(scenes))
+    state = review_state([shot.score for shot in scenes.shots], _answers(scenes))
     if state.window is None:
         return None
     start, stop = state.window
@@ -69,7 +114,7 @@ def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int]) -> S:
     shots = tuple(replace(shot, pinned=answers.get(i, shot.pinned)) for i, shot in enumerate(scenes.shots))
     scenes = replace(scenes, shots=shots)
     if not by_hand:
-        threshold = review([shot.score for shot in shots], _answers(scenes)).threshold
+        threshold = review_state([shot.score for shot in shots], _answers(scenes)).threshold
         return regrouped(scenes, Grouping(threshold=threshold))
     for shot, is_end in answers.items():
         if is_end:

@@ -1,0 +1,40 @@
+"""``bassl review``: the page of a video's scenes in the browser, in review mode."""
+
+from __future__ import annotations
+
+import typer
+
+from bassl_cli import console
+from bassl_cli.options import Results, with_settings
+from pipelines.errors import BasslError
+from pipelines.stages.settings import ReportSettings
+
+
+@with_settings(metavars={"keyframes": "FOLDER"})
+def review(settings: ReportSettings, sources: Results = [], quiet: console.Quiet = False) -> None:  # noqa: B006
+    """Review a video's scenes in the browser, where answers are worth most.
+
+    Makes the page as bassl report does, if it is not there, and opens it in review mode; prints its address if there is
+    no browser. The page shows eight shots at a time; what you confirm holds for all settings.
+
+    Examples: bassl review movie.mp4
+    """
+    from pipelines.stages.review import review as stage  # start-up time: NumPy, Jinja
+
+    if len(sources) > 1:
+        raise BasslError(f"one video is reviewed at a time; name one, such as {sources[0]}")
+    (source,) = sources
+    with console.stage_progress(quiet, source.name) as progress:
+        result = stage(source, settings, progress)
+    for warning in result.written.warnings if result.written else ():
+        console.warn(warning)
+    if not result.opened:
+        typer.echo(result.url)
+    if quiet:
+        return
+    for note in result.written.notes if result.written else ():
+        console.note(note)
+    page = f"{'wrote ' if result.written else ''}{console.shown(result.page)}"
+    is_open, is_not = "opened in the browser; R starts the review", "no browser was found, so open the address in one"
+    console.say(f"{page}; {is_open if result.opened else is_not}")
+    console.suggest_next("review", quiet, source)
