@@ -138,7 +138,8 @@ def _session(path: Path, content: bytes) -> onnxruntime.InferenceSession:
     options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(path))
     options.log_severity_level = 4  # fatal errors are raised as well
     try:
-        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
+        # Its fallback, again the CPU, would print a banner to stdout first.
+        return onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"], enable_fallback=False)
     except Exception as error:  # ONNX Runtime's errors have no common type
         if "external" in str(error).lower():
             raise BasslError(

@@ -150,6 +150,13 @@ class Index:
         """The videos of :meth:`rows_of`."""
         return [int(video) for video in np.unique(self.video_of(self.rows_of(splits, labelled)))]
 
+    def check_splits(self, named: Iterable[str], defaults: Iterable[str] = ()) -> None:
+        """Raise StoreError for a split without videos, unless it is one of the ``defaults`` of a setting."""
+        for name in named:
+            if name not in self.splits and name not in defaults:
+                there = ", ".join(sorted({split for split in self.splits if split})) or "none"
+                raise StoreError(f"{self.path}: has no split {name!r} (it has: {there})")
+
     def check_keyframes(self, videos: Iterable[int]) -> None:
         """Raise StoreError if one of these videos has no keyframes."""
         lacking = [

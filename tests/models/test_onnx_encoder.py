@@ -152,6 +152,15 @@ def test_a_file_that_is_not_a_network_is_refused(tmp_path_factory: pytest.TempPa
     assert "is not an ONNX network that can be run" in refusal(path)
 
 
+def test_a_damaged_network_is_refused_without_a_banner_on_stdout(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = write_network(tmp_path / "net.onnx")
+    path.write_bytes(path.read_bytes().replace(b"ReduceMean", b"ReduceMe\xff\xfe"))
+    assert "is not an ONNX network that can be run" in refusal(path)
+    assert capfd.readouterr().out == ""
+
+
 MEAN, STD = PLAIN.encoder_mean, PLAIN.encoder_std
 NONE, ANY_SIZE = EncoderOptions(), ("B", 3, None, None)
 IMAGES_ONLY = "the only input of an encoder is images"

@@ -522,7 +522,8 @@ def test_impossible_settings_are_refused_in_one_line(settings: PretrainSettings,
         refusal(lambda: pretrain(base, **changes), *words, error=BasslError)
 
     told("180 shots do not fill a batch of 256", batch=256)
-    told("splits test", "train, val", splits=("test",))
+    told("has no split 'test'", "train, val", splits=("train", "test"))
+    told("has no split 'vla'", "train, val", validate_split="vla")
     told("no features of", index=pixels.data.index)
     told("no keyframes", features=())
     told("no encoder 'vgg'", base=pixels, encoder="vgg")

@@ -53,6 +53,7 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
             f"{settings.data.index}: no video of the split {settings.split!r} has labels (splits: {splits}); name "
             "another with `split`, or draw splits by `bassl build-index` with `split`"
         )
+    index.check_splits(settings.data.splits, BaselineSettings().data.splits)
     sets = _feature_sets(settings, index)
     videos = _videos(settings, index, sets, (settings.split,))
     # the videos to score are never trained on

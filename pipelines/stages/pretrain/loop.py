@@ -163,13 +163,12 @@ def _train(
 
 
 def window_order(settings: PretrainSettings, index: Index, world_size: int) -> WindowOrder:
-    """The windows of each step. Raises BasslError for splits without shots, or an impossible batch size."""
+    """The windows of each step. Raises BasslError for splits without videos, or an impossible batch size."""
     if settings.batch % world_size:
         raise BasslError(f"a batch of {settings.batch} cannot be shared equally by {world_size} processes")
+    index.check_splits(settings.data.splits)
+    index.check_splits([settings.validate_split], [PretrainSettings().validate_split])
     rows = index.rows_of(settings.data.splits or None)
-    if not len(rows):
-        there = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
-        raise BasslError(f"{index.path}: has no shots of the splits {', '.join(settings.data.splits)}; it has {there}")
     order = WindowOrder(rows, settings.batch, settings.epochs, settings.run.seed)
     if not order.epoch_steps:
         raise BasslError(f"{index.path}: {len(rows)} shots do not fill a batch of {settings.batch}; lower `batch`")
