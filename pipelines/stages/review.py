@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pipelines.errors import BasslError, count
-from pipelines.models.review import expected_f1, review as review_state
+from pipelines.models.review import WINDOW, expected_f1, review as review_state
 from pipelines.models.scene_ends import with_scenes
 from pipelines.options import with_options
 from pipelines.outputs.opening import open_scenes
@@ -30,7 +30,7 @@ S = TypeVar("S", bound=SceneData)
 
 @dataclass(frozen=True)
 class Look:
-    """Shots for a person to look at next: the window of eight whose answers are expected to raise F1 most."""
+    """Shots for a person to look at next: the window whose answers are expected to raise F1 most."""
 
     start_shot: int
     end_shot: int
@@ -76,9 +76,11 @@ def review(
     return ReviewResult(page, url, can_open and webbrowser.open(url), written)
 
 
-def next_look(scenes: SceneData) -> Look | None:
-    """The shots to look at next; None if all cuts are pinned."""
-    state = review_state([shot.score for shot in scenes.shots], _answers(scenes))
+def next_look(scenes: SceneData, shots: int = WINDOW) -> Look | None:
+    """The shots to look at next, at most so many; None if all cuts are pinned. Raises BasslError for less than two."""
+    if shots < 2:
+        raise BasslError(f"a look shows two shots or more, not {shots}")
+    state = review_state([shot.score for shot in scenes.shots], _answers(scenes), shots)
     if state.window is None:
         return None
     start, stop = state.window

@@ -81,12 +81,13 @@ class SceneList(SceneData):
 
         return regrouped(self, with_options(Grouping, **options))
 
-    def next_look(self) -> Look | None:
+    def next_look(self, shots: int = 8) -> Look | None:
         """The shots for a person to look at next, with the expected F1 of the scenes now; None if all cuts are
-        pinned."""
+        pinned. A look shows so many shots; two looks of four need fewer answers than one of eight, and are worth
+        slightly more (docs/review.md)."""
         from pipelines.stages.review import next_look  # start-up time: NumPy
 
-        return next_look(self)
+        return next_look(self, shots)
 
     def pin(self, ends: Iterable[int] = (), joined: Iterable[int] = ()) -> SceneList:
         """The scenes after a person's answers: a scene ends with each of the shots ``ends``, none with ``joined``, by

@@ -23,19 +23,26 @@ def ends(scenes: SceneData) -> set[int]:
     return {scene.end_shot - 1 for scene in scenes.scenes}
 
 
-def test_a_program_reviews_a_video_until_its_scenes_are_right(scenes: SceneList) -> None:
+@pytest.mark.parametrize(("shots", "looks"), [(8, 20), (4, 40), (2, 59)])
+def test_a_program_reviews_a_video_until_its_scenes_are_right(scenes: SceneList, shots: int, looks: int) -> None:
     truth = {4, 11, 12, 30, 44, 51}
     expected = []
-    while (look := scenes.next_look()) is not None:
-        assert look.end_shot - look.start_shot == 8
+    while (look := scenes.next_look(shots)) is not None:
+        assert look.end_shot - look.start_shot == shots
         cuts = set(range(look.start_shot, look.end_shot - 1))
         assert set(look.ends) == ends(scenes) & cuts
         expected.append(look.expected_f1)
         scenes = scenes.pin(truth & cuts, cuts - truth)
         assert isinstance(scenes, SceneList)
     assert ends(scenes) == truth | {59}
-    assert len(expected) <= 20
+    assert len(expected) <= looks
     assert expected[0] < expected[-1] <= 1
+
+
+def test_a_look_shows_eight_shots_unless_told_otherwise_and_two_at_least(scenes: SceneList) -> None:
+    assert scenes.next_look() == scenes.next_look(8) != scenes.next_look(4)
+    with pytest.raises(BasslError, match=r"^a look shows two shots or more, not 1$"):
+        scenes.next_look(1)
 
 
 def test_answers_move_the_threshold_to_the_best_expected_f1_and_every_setting_keeps_them(
