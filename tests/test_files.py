@@ -126,7 +126,7 @@ def test_temporary_files_of_killed_processes_are_removed_by_the_name_of_their_fi
         ("../../x", ".._.._x"),
         ("two\nlines\tand\xa0more", "two lines and more"),
         ("\x1b[1;31mred\x1b[0m\x07\x00", "red"),
-        ("mp4.\u202egnp\u2066\u200f", "mp4.gnp"),
+        ("mp4.\u202egnp\u2066\u200f\u061c", "mp4.gnp"),
         ("caf\udce9", "caf"),
         ("CON", "CON_"),
         ("nul.scene-1", "nul_.scene-1"),

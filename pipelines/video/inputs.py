@@ -21,7 +21,7 @@ VIDEO_ENDINGS = frozenset(
     """.3g2 .3gp .asf .avi .divx .dv .f4v .flv .gif .h264 .h265 .hevc .ivf .m1v .m2ts .m2v .m4v .mjpeg .mjpg .mkv .mov
     .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rm .rmvb .ts .vob .webm .wmv .y4m""".split()  # noqa: SIM905
 )
-# In bytes, without a number: temporary files beside a store have longer names, and file systems allow 255.
+# In bytes: temporary files beside a store have longer names, and file systems allow 255.
 _LONGEST_ID = 120
 
 READ_TWICE = "is a pipe, which can be read once; name a file"
@@ -105,8 +105,8 @@ def video_ids(videos: Sequence[Path]) -> list[str]:
 
     If ids are equal, the suffix is appended for videos in one folder, folder names are prepended for others, and a
     number is appended if they are still equal. Safe means letters, digits, ``.``, ``_`` and ``-`` only, no leading dot,
-    no name of a device of Windows, at most 120 bytes and a number. Ids that differ only in case count as equal: their
-    files would be the same on some systems.
+    no name of a device of Windows, at most 120 bytes. Ids that differ only in case count as equal: their files would be
+    the same on some systems.
     """
     folders = [video.parent.resolve() for video in videos]
     inside = Counter((folder, _key(safe_id(video.stem))) for folder, video in zip(folders, videos, strict=True))
@@ -133,7 +133,7 @@ def video_ids(videos: Sequence[Path]) -> list[str]:
         number = 1
         while _key(ids[i]) in taken or (number > 1 and _key(ids[i]) in natural):
             number += 1
-            ids[i] = f"{name}_{number}"
+            ids[i] = safe_id(f"{name}_{number}")
         taken.add(_key(ids[i]))
     return ids
 
@@ -170,12 +170,14 @@ def safe_id(name: str) -> str:
     """
     safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", name))
     end = safe.encode()[-_LONGEST_ID:].decode(errors="ignore")
-    return safe_name(end.lstrip("._-").rstrip("_")) or "video"
+    safe = safe_name(end.lstrip("._-").rstrip("_")) or "video"
+    return safe if len(safe.encode()) <= _LONGEST_ID else safe_id(safe)  # the name of a device became longer
 
 
 def listed_id(facts: VideoFacts, video: PurePath) -> str:
-    """The id of the video of a ``scenes.json``; from its file name if the ``scenes.json`` has none."""
-    return facts.id or safe_id(video.stem)
+    """The id of the video of a ``scenes.json``, safe for file names; from its file name if the ``scenes.json`` has
+    none."""
+    return safe_id(facts.id or video.stem)
 
 
 def _key(name: str) -> str:

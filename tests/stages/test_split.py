@@ -17,8 +17,10 @@ import numpy as np
 import pytest
 
 from pipelines.errors import BasslError, VideoError
+from pipelines.files import safe_name
 from pipelines.options import with_options
 from pipelines.scenes import SceneData, group_shots
+from pipelines.stages.save_images import save_images
 from pipelines.stages.settings import SplitSettings
 from pipelines.stages.split import split, write_chapters
 from pipelines.video.cutting.muxing import CopyWriter
@@ -528,6 +530,35 @@ def test_scene_names_become_safe_file_names(video: Path, tmp_path: Path, name: s
         assert not set("\\/:|*'\"\n ") & set(clip.path.name)
         assert not clip.path.name.startswith((".", "-"))
     assert {path.name for path in tmp_path.iterdir()} == {name, "out"}
+
+
+UNSAFE = "../a\x1b[31m\ud800/\u202eb c"
+
+
+@pytest.mark.parametrize(
+    ("call", "filename"),
+    [
+        (split, "$VIDEO_NAME-$SCENE_NAME"),
+        (write_chapters, None),
+        (save_images, "$VIDEO_NAME-$SCENE_NAME-$IMAGE_NUMBER"),
+    ],
+)
+def test_ids_and_scene_names_of_any_source_become_safe_names_of_files_and_folders(
+    scenes: SceneData,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    call: Callable[..., object],
+    filename: str | None,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = replace(scenes.scenes[0], name=UNSAFE)
+    options = {} if filename is None else {"filename": filename}
+    call(replace(scenes, video=replace(scenes.video, id=UNSAFE), scenes=(named,)), **options)
+    (folder,) = tmp_path.iterdir()
+    for path in (folder, *folder.iterdir()):
+        assert path.name.startswith("a_")
+        assert re.search("b[ _]c", path.name)
+        assert safe_name(path.name) == path.name
 
 
 @pytest.mark.parametrize("exact", [False, True])

@@ -11,7 +11,7 @@ from hypothesis import given, settings, strategies as st
 
 from pipelines.errors import BasslError, BasslWarning, VideoError
 from pipelines.files import safe_name
-from pipelines.video.inputs import files_below, find_videos, video_ids
+from pipelines.video.inputs import files_below, find_videos, safe_id, video_ids
 
 
 @pytest.fixture
@@ -136,6 +136,7 @@ def test_missing_inputs_give_a_one_line_error(movies: Path, name: str, message: 
         ("侍" * 100 + ".mp4", "侍" * 40),
         ("a" + "侍" * 40 + ".mp4", "侍" * 40),
         ("aa" + "侍" * 39 + "b" + ".mp4", "a" * 2 + "侍" * 39 + "b"),
+        ("xnul." + "y" * 116 + ".mp4", "ul_." + "y" * 116),
     ],
 )
 def test_a_video_id_is_the_file_name_with_safe_characters(video: str, name: str) -> None:
@@ -154,8 +155,8 @@ LONG = "y" * 200
         (["/x/Video.mp4", "/y/video.mp4"], ["x_Video", "y_video"]),
         (["/x/Video.mp4", "/x/video.mp4"], ["Video.mp4", "video.mp4_2"]),
         (["/x/a b.mp4", "/x/a!b.mp4", "/x/a_b.mp4_2"], ["a_b.mp4", "a_b.mp4_3", "a_b.mp4_2"]),
-        ([f"/x/a{LONG}.mp4", f"/x/b{LONG}.mp4"], ["y" * 116 + ".mp4", "y" * 116 + ".mp4_2"]),
-        ([f"/x/a{LONG}.mp4", f"/y/a{LONG}.mp4"], ["y" * 120, "y" * 120 + "_2"]),
+        ([f"/x/a{LONG}.mp4", f"/x/b{LONG}.mp4"], ["y" * 116 + ".mp4", "y" * 114 + ".mp4_2"]),
+        ([f"/x/a{LONG}.mp4", f"/y/a{LONG}.mp4"], ["y" * 120, "y" * 118 + "_2"]),
     ],
 )
 def test_equal_ids_get_folder_names_or_the_suffix_or_a_number(videos: list[str], ids: list[str]) -> None:
@@ -180,7 +181,8 @@ def test_ids_are_unique_safe_and_reproducible(parts: list[tuple[str, str, str]])
         assert name
         assert name == safe_name(name)
         assert name[0] not in ".-"
-        assert len(name.encode()) <= 128
+        assert safe_id(name) == name
+        assert len(name.encode()) <= 120
         assert all(character.isalnum() or character in "._-" for character in name)
 
 
