@@ -20,6 +20,7 @@ SCENE_END = 1  # label of a shot that is the last of its scene
 INSIDE = 0
 """Label of any other shot, and of the last shot of a video: the end of the video is not a scene end to predict."""
 DOUBTFUL = -1  # MovieNet's label of a doubtful scene end
+NOT_PINNED = -1
 
 Ranges = NDArray[np.int64] | NDArray[np.float64]
 
@@ -57,6 +58,8 @@ class VideoAnnotation:
     frame_rate: float | None = None  # frames per second, if the source has it or it is known for the data set
     # (N,) float64, 0 to 1, predicted scores of scene ends, if the source is a prediction
     scores: NDArray[np.float64] | None = None
+    # (N,) int8, of a prediction that a person reviewed: `SCENE_END` or `INSIDE` as pinned, `NOT_PINNED` elsewhere
+    pins: NDArray[np.int8] | None = None
     part: bool = False  # whether the shots cover only a part of the video
     # whether the last scene has no end in the source: it ends with the video, see `close_last_scene`
     open_end: bool = False
@@ -77,6 +80,7 @@ class VideoAnnotation:
             ("shots with keyframes", with_keyframes, self.shots),
             ("labels", self.scene_end, with_keyframes),
             ("scores", self.scores, self.scene_end),
+            ("pins", self.pins, self.scene_end),
         ):
             if first is not None and second is not None and len(first) != len(second):
                 raise fault(self.source, f"has {len(first)} {name} for {len(second)} entries")

@@ -10,7 +10,14 @@ from typing import Any, get_type_hints
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.annotations import VideoAnnotation, check_ranges, labels_from_ends
+from pipelines.datasets.annotations import (
+    INSIDE,
+    NOT_PINNED,
+    SCENE_END,
+    VideoAnnotation,
+    check_ranges,
+    labels_from_ends,
+)
 from pipelines.datasets.parsing import (
     MAX_POSITION,
     MAX_SCENES_BYTES,
@@ -114,6 +121,7 @@ def _annotation(content: Any, path: Path) -> VideoAnnotation:
         scene_end=labels_from_ends(sorted({*ends - 1, *firsts[firsts > 0] - 1, len(shots) - 1}), len(shots)),
         frame_rate=frame_rate,
         scores=_scores(shots, path),
+        pins=np.array([_pin(shot, f"shot {i}", path) for i, shot in enumerate(shots)], np.int8),
         part=bool(start or end),
     )
 
@@ -123,6 +131,14 @@ def _scores(shots: list[Any], path: Path) -> NDArray[np.float64] | None:
     if not any("score" in shot for shot in shots):
         return None
     return np.array([_share(shot, "score", f"shot {i}", path) for i, shot in enumerate(shots)])
+
+
+def _pin(shot: dict[str, Any], of: str, path: Path) -> int:
+    if "pinned" not in shot:
+        return NOT_PINNED
+    if not isinstance(pinned := shot["pinned"], bool):
+        raise fault(path, f"the value 'pinned' of {of} is not true or false")
+    return SCENE_END if pinned else INSIDE
 
 
 def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotation:
@@ -286,10 +302,8 @@ def _shot(i: int, entry: dict[str, Any], path: Path) -> Shot:
     of = f"shot {i}"
     start, end = float(entry["start"]), float(entry["end"])
     transition = _transition(entry["transition"], f"the transition of {of}", path) if "transition" in entry else None
-    if not isinstance(pinned := entry.get("pinned"), bool) and "pinned" in entry:
-        raise fault(path, f"the value 'pinned' of {of} is not true or false")
     score = _share(entry, "score", of, path)
-    return Shot(i, entry["start_frame"], entry["end_frame"], start, end, score, transition, pinned)
+    return Shot(i, entry["start_frame"], entry["end_frame"], start, end, score, transition, entry.get("pinned"))
 
 
 def _transition(entry: Any, of: str, path: Path) -> Transition:

@@ -16,7 +16,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.annotations import DOUBTFUL, INSIDE, SCENE_END, VideoAnnotation
+from pipelines.datasets.annotations import DOUBTFUL, INSIDE, NOT_PINNED, SCENE_END, VideoAnnotation
 from pipelines.datasets.matching import Clock, MatchReport, assign_scene_ends, end_spans, frame_clock, report_of
 from pipelines.datasets.parsing import fault
 from pipelines.datasets.scene_files import TIME_ROUNDING
@@ -57,7 +57,8 @@ def align(
     Args:
         prediction, truth: shots with scene ends and optional scores; or scenes on the time line.
         tolerance: in seconds.
-        threshold: shots with at least this score are the predicted scene ends; None: the prediction's own scene ends.
+        threshold: shots with at least this score are the predicted scene ends, except as pinned; None: the
+            prediction's own scene ends.
         frame_rate: for sources that have only frames and no frame rate.
         doubtful: whether a doubtful end of the truth counts as an end or is ignored.
     Raises DatasetError: a source has no scenes, or none in the part of the video that the other covers, its frames
@@ -67,6 +68,8 @@ def align(
         if prediction.scores is None:
             raise fault(prediction.source, "has no scores to apply a threshold to; leave out `threshold`")
         above = (prediction.scores >= threshold).astype(np.int8)
+        if prediction.pins is not None:
+            above = np.where(prediction.pins == NOT_PINNED, above, prediction.pins)
         above[-1] = INSIDE
         prediction = replace(prediction, scene_end=above, scenes_frames=None, scenes_seconds=None)
     for source in (truth, prediction):

@@ -32,7 +32,18 @@ from pipelines.stages.score.lists import score_annotators
 from pipelines.stages.score.result import SeedSpread, seed_spreads
 from tests.datasets.annotation_files import put_chapters
 from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots
-from tests.scored_things import SHAPE, WIDTH, model, plain, put_csv, put_index, put_pretrained, put_run, put_scenes
+from tests.scored_things import (
+    SHAPE,
+    WIDTH,
+    model,
+    plain,
+    put_csv,
+    put_index,
+    put_pretrained,
+    put_run,
+    put_scenes,
+    scene_list,
+)
 from tests.small_stores import put_store, refusal
 
 QUICK = with_options(ScoreSettings, resamples=20)
@@ -346,6 +357,17 @@ def test_a_scenes_json_is_scored_against_a_csv(tmp_path: Path) -> None:
     assert "1 of 2 true scene ends matched to ends of the prediction's shots, 0.50 s away on average" in note
     assert "1 had no match within the tolerance" in note
     assert score(guess, truth, QUICK, threshold=0.95).measures["recall"].pooled == 0.0
+
+
+@pytest.mark.parametrize(("threshold", "ends"), [(0.05, {0, 1, 2}), (0.5, {1}), (0.95, {1})])
+def test_pinned_scene_ends_hold_for_every_threshold(tmp_path: Path, threshold: float, ends: set[int]) -> None:
+    scenes = scene_list((0, 10, 20, 30, 40, 50), (1, 3), (0.1, 0.9, 0.2, 0.6, 0.3))
+    pins = (None, True, None, False, None)
+    shots = tuple(replace(shot, pinned=pin) for shot, pin in zip(scenes.shots, pins, strict=True))
+    replace(scenes, shots=shots).save(tmp_path / "a.json")
+    truth = put_csv(tmp_path / "truth.csv", 0, 20, 30, 50)
+    (video,) = score(tmp_path / "a.json", truth, QUICK, threshold=threshold).videos
+    assert set(np.flatnonzero(video.decided(threshold)).tolist()) == ends
 
 
 def test_a_scenes_json_against_itself_is_perfect(tmp_path: Path) -> None:
