@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import closing
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import dataclass, field, is_dataclass, replace
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -20,6 +20,7 @@ from pipelines.files import os_reason, remove_partials
 from pipelines.processes import Child, Send, cores
 from pipelines.progress import ReportVideo, Status, VideoProgress, VideoResult
 from pipelines.scenes import SceneData
+from pipelines.settings import ScenesOutput
 
 S = TypeVar("S")
 TIMEOUT = 10
@@ -36,8 +37,7 @@ class VideoTask(Generic[S]):
     settings: S
     storyboard: Path | None = None
     page: Path | None = None
-    overwrite: bool = False
-    discard_corrections: bool = False
+    replaces: ScenesOutput = field(default_factory=ScenesOutput)  # what existing files it may replace
     cores: int = 1  # to use for this video; `run` divides the machine's
 
     def result(self, status: Status = "done", **fields: Any) -> VideoResult:
@@ -238,8 +238,8 @@ def _run_on_worker(task: VideoTask[S], work: VideoWork) -> VideoResult:
 def _make_paths_absolute(value: Any) -> Any:
     """A task or settings with absolute paths: a worker of a cluster has another working directory."""
     changed = {
-        name: field.absolute() if isinstance(field, Path) else _make_paths_absolute(field)
-        for name, field in vars(value).items()
-        if isinstance(field, Path) or is_dataclass(field)
+        name: part.absolute() if isinstance(part, Path) else _make_paths_absolute(part)
+        for name, part in vars(value).items()
+        if isinstance(part, Path) or is_dataclass(part)
     }
     return replace(value, **changed)

@@ -8,12 +8,12 @@ from pathlib import Path, PureWindowsPath
 from pipelines.errors import BasslError, CorrectedError, DatasetError, StoreError
 from pipelines.files import real
 from pipelines.scenes import SceneData, VideoFacts
-from pipelines.settings import Grouping
+from pipelines.settings import Grouping, ScenesOutput
 from pipelines.video.inputs import fingerprint
 
 
 def read_prediction(
-    path: Path, video: str | Path, is_same: Callable[[VideoFacts], bool], *, overwrite: bool, discard_corrections: bool
+    path: Path, video: str | Path, is_same: Callable[[VideoFacts], bool], replaces: ScenesOutput
 ) -> SceneData | None:
     """The prediction of ``video`` at ``path``; None if there is no file, or another one that ``overwrite`` replaces.
 
@@ -29,17 +29,17 @@ def read_prediction(
     try:
         existing = read_scene_list(path)
     except DatasetError as error:
-        if overwrite:
+        if replaces.overwrite:
             return None
         raise StoreError(f"{error}; {remedy}") from error
     if "threshold" not in existing.settings:
-        if overwrite:
+        if replaces.overwrite:
             return None
         raise StoreError(f"{path}: was not made by `bassl predict`; {remedy}")
     if is_same(existing.video):
         return existing
-    is_kept = is_corrected(existing) and not discard_corrections
-    if overwrite and not is_kept:
+    is_kept = is_corrected(existing) and not replaces.discard_corrections
+    if replaces.overwrite and not is_kept:
         return None
     remedy += " and `discard_corrections=True`: it was corrected by hand" if is_kept else ""
     raise StoreError(f"{path}: contains the scenes of another video, not of {video}; {remedy}")
@@ -49,16 +49,14 @@ def check_replaceable(
     path: Path,
     video: str | Path,
     is_same: Callable[[VideoFacts], bool],
+    replaces: ScenesOutput,
     lasting: Collection[object] = (),
-    *,
-    overwrite: bool,
-    discard_corrections: bool,
 ) -> None:
     """Check that a new result, of ``video``, may replace the file at ``path``, which may be missing, so that no
     correction is lost. ``lasting``: `names_and_pins` that are not lost. Raises StoreError as `read_prediction`, and
     CorrectedError, without ``discard_corrections``, for scenes that were corrected by hand."""
-    existing = read_prediction(path, video, is_same, overwrite=overwrite, discard_corrections=discard_corrections)
-    if existing is not None and not discard_corrections and is_corrected(existing, lasting):
+    existing = read_prediction(path, video, is_same, replaces)
+    if existing is not None and not replaces.discard_corrections and is_corrected(existing, lasting):
         raise CorrectedError(
             f"{path}: was corrected by hand (`bassl report` makes its page); name another file, or replace it with "
             "`discard_corrections=True`"

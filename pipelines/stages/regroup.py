@@ -108,9 +108,8 @@ def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
             output,
             before.video.path,
             lambda video: (video.id, video.fingerprint) == same,
+            settings.run,
             names_and_pins(lasting),
-            overwrite=settings.run.overwrite,
-            discard_corrections=settings.run.discard_corrections,
         )
     result.save(output)
     return result

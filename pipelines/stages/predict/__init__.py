@@ -12,16 +12,18 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, real
 from pipelines.options import with_options
-from pipelines.outputs.exports import check_extension
+from pipelines.outputs.exports import check_extension, save
 from pipelines.progress import ReportProgress, ReportVideo, VideoResult
+from pipelines.settings import ScenesOutput
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
-from pipelines.video.inputs import find_videos
+from pipelines.video.inputs import find_videos, safe_id
 from pipelines.video.shots import KeyframedShot
+from pipelines.video_jobs import VideoTask
 
 __all__ = ["PredictSettings", "load_model", "predict", "predict_file", "predict_videos"]
 
@@ -124,19 +126,16 @@ def predict_file(
         raise BasslError(f"{board}: a storyboard is a PNG; name a file that ends in .png")
     if scenes is not None:
         check_extension(scenes)
-    from pipelines.stages.predict.videos import predict_to_files  # start-up time: OpenCV, PyAV
+    from pipelines.stages.predict.videos import existing_outcome, predict_to_files  # start-up time: OpenCV, PyAV
 
-    model = SceneModel(settings)
-    outcome = predict_to_files(
-        model,
-        video,
-        scenes,
-        storyboard=board,
-        page=html,
-        progress=progress,
-        overwrite=overwrite,
-        discard_corrections=discard_corrections,
-    )
+    model, replaces = SceneModel(settings), ScenesOutput(None, overwrite, discard_corrections)
+    task = VideoTask(video, safe_id(video.stem), scenes or STDIO, settings, board, html, replaces)
+    existing = existing_outcome(model, task)
+    if existing is not None and existing.refused:
+        raise StoreError(existing.note)
+    outcome = predict_to_files(model, task, existing, progress)
+    if scenes is not None and outcome.status == "done":
+        save(outcome.scenes, scenes)
     return replace(outcome.scenes, notes=(outcome.note,) if outcome.note else ())
 
 
@@ -185,7 +184,8 @@ def predict_videos(
     from pipelines.stages.predict.videos import plan, predict_all  # start-up time: OpenCV, PyAV
 
     settings, boards = with_options(settings, **options), None if storyboards is None else Path(storyboards)
-    tasks = plan(find_videos(inputs), Path(output), settings, boards, pages, overwrite, discard_corrections)
+    replaces = ScenesOutput(None, overwrite, discard_corrections)
+    tasks = plan(find_videos(inputs), Path(output), settings, boards, pages, replaces)
     if progress is True:
         from pipelines.outputs.bars import shown_videos  # start-up time: rich
 

@@ -16,30 +16,31 @@ from pipelines.outputs.corrections import is_corrected, is_of, read_prediction
 from pipelines.settings import Grouping, Reading
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.result import Outcome
+from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
 from pipelines.video.inputs import fingerprint, video_at
+from pipelines.video_jobs import VideoTask
 
 # What the scores depend on: if one of these differs, the video is read again. A result records the end of the part that
 # was read, not its duration.
 _DECIDING = (*(one.name for one in fields(Reading) if one.name != "duration"), "encoder_id", "model_id")
 
 
-def existing_scenes(
-    model: SceneModel, video: Path, output: Path, overwrite: bool, discard_corrections: bool
-) -> Outcome | None:
+def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Outcome | None:
     """The scenes that the settings of the model ask for, if they follow from an existing result of the video: as they
-    are, or regrouped from their scores. Scenes that were corrected by hand are kept, without ``discard_corrections``,
+    are, or regrouped from their scores. Scenes that were corrected by hand are kept, unless the task replaces them,
     whatever was asked for. None if the video is to be read.
 
     Raises:
         BasslError: the file is not to be replaced, see `read_prediction`, or the shots do not allow the grouping.
     """
-    before = read_prediction(output, video, is_of(video), overwrite=overwrite, discard_corrections=discard_corrections)
+    output, replaces = task.output, task.replaces
+    before = read_prediction(output, task.video, is_of(task.video), replaces)
     if before is None:
         return None
-    record, grouping, now = model.record(), model.settings.grouping, fingerprint(video)
+    record, grouping, now = model.record(), model.settings.grouping, fingerprint(task.video)
     is_stale = (
-        overwrite
+        replaces.overwrite
         or record["shots"] is not None  # a list of shots may change
         or now is None  # and a pipe
         or before.video.fingerprint not in (None, now)
@@ -48,14 +49,14 @@ def existing_scenes(
     try:
         grouped = Grouping().resolved(before.settings)
     except ValueError as error:
-        if discard_corrections:
+        if replaces.discard_corrections:
             return None
         raise StoreError(
             f"{output}: its settings are not valid ({error}); `discard_corrections=True` replaces it"
         ) from error
     scenes = SceneList(**vars(before))
     if is_corrected(before):
-        if discard_corrections:
+        if replaces.discard_corrections:
             return None
         refused = is_stale or any(value not in (None, grouped[name]) for name, value in vars(grouping).items())
         left = "was corrected by hand and is left as it is"
@@ -71,30 +72,30 @@ def existing_scenes(
     return Outcome(with_grouping(scenes, values), "regrouped", note)
 
 
-def has_images(existing: Outcome, storyboard: Path | None, page: Path | None) -> bool:
+def has_images(existing: Outcome, task: VideoTask[PredictSettings]) -> bool:
     """Whether the storyboard and page, if they have a path, show the scenes."""
-    if storyboard is not None and (existing.status == "regrouped" or not storyboard.exists()):
+    if task.storyboard is not None and (existing.status == "regrouped" or not task.storyboard.exists()):
         return False
-    if page is None or not page.exists():
-        return page is None
+    if task.page is None or not task.page.exists():
+        return task.page is None
     from pipelines.outputs.page import shows  # start-up time: Jinja, Pillow
 
-    return shows(page, existing.scenes)
+    return shows(task.page, existing.scenes)
 
 
-def settle(existing: Outcome, video: Path, output: Path, storyboard: Path | None) -> None:
+def settle(existing: Outcome, task: VideoTask[PredictSettings]) -> None:
     """Write regrouped scenes, and the new path of a video that was moved, so that other commands find it. Removes a
     storyboard of other scenes."""
     moved = (
         existing.scenes.video.fingerprint is not None
         and video_at(Path(existing.scenes.video.path), existing.scenes.video) is None
     )
-    scenes = with_video(existing.scenes, video) if moved else existing.scenes
+    scenes = with_video(existing.scenes, task.video) if moved else existing.scenes
     if existing.status == "regrouped":
-        if storyboard is not None:
-            storyboard.unlink(missing_ok=True)
-        scenes.save(output)
-    elif moved and os.access(output, os.W_OK):  # it may be write-protected by hand
-        content = read_json(output, MAX_SCENES_BYTES)  # the rest of the file stays as it is
-        content["video"] |= scenes.to_dict(output.parent)["video"]
-        write_atomically(output, json.dumps(content, indent=1).encode() + b"\n")
+        if task.storyboard is not None:
+            task.storyboard.unlink(missing_ok=True)
+        scenes.save(task.output)
+    elif moved and os.access(task.output, os.W_OK):  # it may be write-protected by hand
+        content = read_json(task.output, MAX_SCENES_BYTES)  # the rest of the file stays as it is
+        content["video"] |= scenes.to_dict(task.output.parent)["video"]
+        write_atomically(task.output, json.dumps(content, indent=1).encode() + b"\n")

@@ -8,74 +8,82 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, check_writable
 from pipelines.models.encoder_options import absolute_encoder
 from pipelines.outputs.corrections import check_replaceable, is_of
 from pipelines.outputs.exports import is_scenes_json, save
 from pipelines.outputs.results import beside, result_name
-from pipelines.outputs.shot_images import ShotImages
+from pipelines.outputs.shot_images import images_from_video
 from pipelines.processes import cores
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
+from pipelines.settings import ScenesOutput
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.result import Outcome
 from pipelines.stages.predict.settings import PredictSettings
+from pipelines.stages.scene_list import SceneList
 from pipelines.video.inputs import video_ids
+from pipelines.video.shots import KeyframedShot
 from pipelines.video_jobs import VideoTask, run
+
+
+def existing_outcome(model: SceneModel, task: VideoTask[PredictSettings]) -> Outcome | None:
+    """The scenes of an existing result, see `existing_scenes`; None if the video is to be read."""
+    if task.output == STDIO or not is_scenes_json(task.output) or not task.output.exists():
+        return None
+    from pipelines.stages.predict.existing import existing_scenes  # start-up time: NumPy
+
+    return existing_scenes(model, task)
 
 
 def predict_to_files(
     model: SceneModel,
-    video: Path,
-    output: Path | None,
-    *,
-    storyboard: Path | None = None,
-    page: Path | None = None,
+    task: VideoTask[PredictSettings],
+    existing: Outcome | None,
     progress: ReportProgress | None = None,
-    video_id: str | None = None,
-    overwrite: bool = False,
-    discard_corrections: bool = False,
-    keep_corrections: bool = False,
 ) -> Outcome:
-    """Find the scenes of a video and write the files that have a path; ``output`` last: it marks the video as done.
-    Scenes of an existing ``output`` are kept or regrouped, see `existing_scenes`; the images of their shots are then
-    read from the video only for a storyboard or page that is missing or shows others.
+    """Find the scenes of a video and write its storyboard and page, if they have a path; the caller writes new scenes
+    last, because they mark the video as done. ``existing`` scenes are written here if they changed; the images of their
+    shots are read from the video only for a storyboard or page that is missing or shows other scenes."""
+    if existing is not None:
+        from pipelines.stages.predict.existing import has_images, settle  # start-up time: NumPy
 
-    As :func:`pipelines.stages.predict.predict_file`, except for ``video_id``, the id if videos of several folders share
-    a name, and ``keep_corrections``: scenes that were corrected by hand are the result, and no error, if others are
-    asked for.
-    """
-    replaced = output if output is not None and output != STDIO and is_scenes_json(output) else None
-    images = ShotImages(storyboard, page)
-    if replaced is not None and replaced.exists():
-        from pipelines.stages.predict.existing import existing_scenes, has_images, settle  # start-up time: NumPy
+        complete = has_images(existing, task)
+        settle(existing, task)
+        if not complete:
+            report = progress or (lambda stage, done, total: None)
+            images, _ = images_from_video(
+                existing.scenes, task.output, task.video, lambda done, total: report("reading", done, total)
+            )
+            _draw(task, existing.scenes, images)
+        return existing
+    images = []
 
-        existing = existing_scenes(model, video, replaced, overwrite, discard_corrections)
-        if existing is not None:
-            if existing.refused and not keep_corrections:
-                raise StoreError(existing.note)
-            complete = has_images(existing, storyboard, page)
-            settle(existing, video, replaced, storyboard)
-            if not complete:
-                report = progress or (lambda stage, done, total: None)
-                images.read(existing.scenes, replaced, video, lambda done, total: report("reading", done, total))
-                images.save(existing.scenes, video, replaced)
-            return existing
-    scenes = model.predict(video, progress=progress, on_shot=images.add, thumbnails=False)
-    if replaced is not None:  # it may have been corrected meanwhile
-        check_replaceable(
-            replaced,
-            video,
-            is_of(video),
-            overwrite=overwrite,
-            discard_corrections=discard_corrections,
-        )
-    if video_id is not None:
-        scenes = replace(scenes, video=replace(scenes.video, id=video_id))
-    images.save(scenes, video, output or Path("scenes.json"))
-    if output is not None:
-        save(scenes, output)
+    def keep_image(shot: KeyframedShot) -> None:
+        from pipelines.outputs.page.thumbnails import encode_thumbnail  # start-up time: Pillow
+
+        images.append(encode_thumbnail(shot.keyframes[len(shot.keyframes) // 2]))
+
+    on_shot = keep_image if task.storyboard or task.page else None
+    scenes = model.predict(task.video, progress=progress, on_shot=on_shot, thumbnails=False)
+    if task.output != STDIO and is_scenes_json(task.output):  # it may have been corrected meanwhile
+        check_replaceable(task.output, task.video, is_of(task.video), task.replaces)
+    scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
+    _draw(task, scenes, images)
     return Outcome(scenes)
+
+
+def _draw(task: VideoTask[PredictSettings], scenes: SceneList, images: Sequence[bytes]) -> None:
+    """Write the storyboard and the page, if they have a path. The page plays the video, and saves corrected scenes
+    under the name of the result."""
+    if task.storyboard is not None:
+        from pipelines.outputs.storyboard import save_storyboard  # start-up time: Pillow
+
+        save_storyboard(task.storyboard, scenes, images)
+    if task.page is not None:
+        from pipelines.outputs.page import save_page  # start-up time: Jinja
+
+        save_page(task.page, scenes, images, task.video, save_as=beside(task.output, ".json").name)
 
 
 def plan(
@@ -84,8 +92,7 @@ def plan(
     settings: PredictSettings,
     storyboards: Path | None,
     pages: bool,
-    overwrite: bool,
-    discard_corrections: bool,
+    replaces: ScenesOutput,
 ) -> list[VideoTask[PredictSettings]]:
     """What is to be written for each video, into the folders ``output`` and ``storyboards``.
 
@@ -103,8 +110,7 @@ def plan(
             settings,
             storyboard=None if storyboards is None else beside(storyboards / result_name(name), ".png"),
             page=beside(output / result_name(name), ".html") if pages else None,
-            overwrite=overwrite,
-            discard_corrections=discard_corrections,
+            replaces=replaces,
         )
         for video, name in zip(videos, video_ids(videos), strict=True)
     ]
@@ -161,18 +167,9 @@ def _predict(model: SceneModel, task: VideoTask[PredictSettings], report: Report
         if stage == "reading":
             report(VideoProgress(task.video_id, done, total))
 
-    outcome = predict_to_files(
-        model,
-        task.video,
-        task.output,
-        storyboard=task.storyboard,
-        page=task.page,
-        progress=count_seconds,
-        video_id=task.video_id,
-        overwrite=task.overwrite,
-        discard_corrections=task.discard_corrections,
-        keep_corrections=True,
-    )
+    outcome = predict_to_files(model, task, existing_outcome(model, task), count_seconds)
+    if outcome.status == "done":
+        save(outcome.scenes, task.output)
     return _result(task, outcome)
 
 
@@ -184,15 +181,12 @@ def _default_jobs() -> int:
 
 def _existing_result(model: SceneModel, task: VideoTask[PredictSettings]) -> VideoResult | None:
     """The result of a video that need not be read; errors as for `existing_scenes`."""
-    if not task.output.exists():
+    existing = existing_outcome(model, task)
+    if existing is None:
         return None
-    from pipelines.stages.predict.existing import existing_scenes, has_images, settle  # start-up time: NumPy
+    from pipelines.stages.predict.existing import has_images  # start-up time: NumPy
 
-    existing = existing_scenes(model, task.video, task.output, task.overwrite, task.discard_corrections)
-    if existing is None or not has_images(existing, task.storyboard, task.page):
-        return None
-    settle(existing, task.video, task.output, task.storyboard)
-    return _result(task, existing)
+    return _result(task, predict_to_files(model, task, existing)) if has_images(existing, task) else None
 
 
 def _result(task: VideoTask[PredictSettings], outcome: Outcome) -> VideoResult:
