@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pipelines.errors import VideoError
 from pipelines.scenes import SceneData
+from pipelines.video.inputs import unchanged
 from pipelines.video.shots import ReaderSettings
 from pipelines.video.video_process import VideoProcess
 
@@ -22,7 +23,7 @@ def images_from_video(
     images, ranges = [], []
     end = None if scenes.settings.get("end") is None else scenes.shots[-1].end
     reader = ReaderSettings(shots=file, keyframes=1, start=scenes.shots[0].start or None, end=end)
-    with VideoProcess(video, reader, progress) as reading:
+    with unchanged(video), VideoProcess(video, reader, progress) as reading:
         for shot in reading:
             images.append(encode_thumbnail(shot.keyframes[0]))
             ranges.append((shot.start_frame, shot.end_frame))

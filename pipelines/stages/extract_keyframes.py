@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -20,7 +21,7 @@ from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import VideoFacts
 from pipelines.settings import DETECTOR_NAMES, ONLY_TRAINING, Parallel, Reading, RunSettings
-from pipelines.video.inputs import READ_TWICE, find_videos, fingerprint, video_ids
+from pipelines.video.inputs import READ_TWICE, find_videos, fingerprint, unchanged, video_ids
 from pipelines.video.shots import ReaderSettings
 from pipelines.video_jobs import VideoTask, run
 
@@ -139,36 +140,40 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
     """Read a video and write its store; runs in a child process."""
     from pipelines.video.reader import VideoReader  # start-up time: av, which the parent process does not need
 
-    reader = VideoReader(
-        task.video,
-        ReaderSettings(**_reader_settings(task.settings), threads=task.cores),
-        lambda done, total: report(VideoProgress(task.video_id, done, total, reader.frames_read)),
-    )
-    shots = iter(reader)
-    shots = chain([next(shots)], shots)  # starts the threads that decode
-    from pipelines.stores import jpeg, keyframes  # start-up time: h5py, imported while the threads decode
+    with ExitStack() as reading:
+        reading.enter_context(unchanged(task.video))
+        reader = VideoReader(
+            task.video,
+            ReaderSettings(**_reader_settings(task.settings), threads=task.cores),
+            lambda done, total: report(VideoProgress(task.video_id, done, total, reader.frames_read)),
+        )
+        shots = iter(reader)
+        shots = chain([next(shots)], shots)  # starts the threads that decode
+        from pipelines.stores import jpeg, keyframes  # start-up time: h5py, imported while the threads decode
 
-    def compress() -> Iterator[keyframes.StoredShot]:
-        for shot in shots:
-            try:
-                jpegs = tuple(jpeg.to_jpeg(image, task.settings.quality) for image in shot.keyframes)
-            except ValueError as error:
-                raise VideoError(f"a keyframe of {error}") from error
-            frames, seconds = (shot.start_frame, shot.end_frame), (shot.start, shot.end)
-            yield keyframes.StoredShot(frames, seconds, shot.keyframe_indices, jpegs, shot.transition)
+        def compress() -> Iterator[keyframes.StoredShot]:
+            for shot in shots:
+                try:
+                    jpegs = tuple(jpeg.to_jpeg(image, task.settings.quality) for image in shot.keyframes)
+                except ValueError as error:
+                    raise VideoError(f"a keyframe of {error}") from error
+                frames, seconds = (shot.start_frame, shot.end_frame), (shot.start, shot.end)
+                yield keyframes.StoredShot(frames, seconds, shot.keyframe_indices, jpegs, shot.transition)
 
-    def describe() -> tuple[VideoFacts, dict[str, Any]]:
-        if task.cores > 1 and not reader.exact:
-            raise InexactError
-        facts = replace(reader.facts, path=task.video.name)  # the same video elsewhere gives the same store
-        return facts, _describe_file(task.video)
+        def describe() -> tuple[VideoFacts, dict[str, Any]]:
+            if task.cores > 1 and not reader.exact:
+                raise InexactError
+            facts = replace(reader.facts, path=task.video.name)  # the same video elsewhere gives the same store
+            source = _describe_file(task.video)
+            reading.close()  # raises VideoError before the store gets its name
+            return facts, source
 
-    try:
-        keyframes.write_keyframes(task.output, compress(), describe, _store_settings(task.settings))
-    except InexactError:
-        return _extract(replace(task, cores=1), report)
-    facts, warnings = reader.facts, tuple(reader.warnings)
-    return task.result(shots=reader.shots, frames=facts.frames, duration=facts.duration, warnings=warnings)
+        try:
+            keyframes.write_keyframes(task.output, compress(), describe, _store_settings(task.settings))
+        except InexactError:
+            return _extract(replace(task, cores=1), report)
+        facts, warnings = reader.facts, tuple(reader.warnings)
+        return task.result(shots=reader.shots, frames=facts.frames, duration=facts.duration, warnings=warnings)
 
 
 def _describe_file(video: Path) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.stages.settings import SoundSettings
 from pipelines.stores.features import feature_file, is_current, shots_checksum, write_features
 from pipelines.stores.index import Index, read_index
-from pipelines.video.inputs import READ_TWICE, find_videos, video_ids
+from pipelines.video.inputs import READ_TWICE, find_videos, unchanged, video_ids
 from pipelines.video.sound import SOUND, shot_sounds
 from pipelines.video_jobs import VideoTask, run
 
@@ -86,6 +86,7 @@ def _extract(task: VideoTask[SoundSettings], report: ReportVideo) -> VideoResult
     def show(done: float, total: float) -> None:
         report(VideoProgress(task.video_id, done, total))
 
-    sounds = shot_sounds(task.video, seconds, show, warnings.append)
+    with unchanged(task.video):
+        sounds = shot_sounds(task.video, seconds, show, warnings.append)
     write_features(task.settings.run.output, SOUND, task.video_id, sounds, shots_checksum(index, number))
     return task.result(shots=len(sounds), warnings=tuple(warnings))

@@ -26,7 +26,7 @@ from pipelines.stages.predict.scoring import LoadedModel, load
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.settings import LearnResult, LearnSettings
 from pipelines.training.relational_fit import LabelledTokens, learn_own_model
-from pipelines.video.inputs import fingerprint
+from pipelines.video.inputs import fingerprint, unchanged
 from pipelines.video.video_process import VideoProcess
 from pipelines.video_jobs import VideoTask, run
 
@@ -126,8 +126,9 @@ def _read(
     def tell(done: float, total: float | None) -> None:
         report(VideoProgress(task.video_id, done, total))
 
-    with VideoProcess(video, how, tell) as reading:
+    with unchanged(video), VideoProcess(video, how, tell) as reading:
         shots, content, colour = loaded.encoded_shots(reading, max(1, cores() // 2), lambda shot: None)
+        identity = fingerprint(video)
     if _ranges(shots) != _ranges(scenes.shots):
         raise VideoError(f"{video}: has other shots than {source.file}, so it is another video or was changed")
     labels = np.zeros(len(shots), np.uint8)
@@ -136,7 +137,7 @@ def _read(
     labels[-1] = 0
     tokens = shot_tokens(content, np.array([shot.end - shot.start for shot in shots]), colour)
     result = task.result_of(scenes, warnings=tuple(reading.warnings))
-    return result, fingerprint(video), LabelledTokens(tokens, labels)
+    return result, identity, LabelledTokens(tokens, labels)
 
 
 def _ranges(shots: Sequence[Shot]) -> list[tuple[int, int]]:

@@ -19,6 +19,7 @@ from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData, Shot, timecode
 from pipelines.stages.settings import LONGEST, ImageSettings
+from pipelines.video.inputs import unchanged
 from pipelines.video.reader import StillReader
 
 # Distance from a cut, in seconds, beyond which frames have none of its compression artefacts.
@@ -69,30 +70,33 @@ def save_images(
     opened = open_scenes(source, settings.listed.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
     stills = list(_stills(scenes, settings))
-    with StillReader(video) as reader:
-        names = _names(scenes, settings, name, stills)
-        folder = settings.run.output or Path(f"{name}-images")
-        with new_files(folder, names, (video, opened.file), settings.run.overwrite) as (targets, partials):
-            # Only the times of shots are exact: the middle of a frame is safe from rounding.
-            half = 0.5 / scenes.video.frame_rate
-            images = reader.images([still.time + half for still in stills], settings.size)
-            saved: list[SavedImage] = []
-            for still, (at, image) in zip(stills, images, strict=True):
-                frame = Image.fromarray(image)
-                if settings.sprite:
-                    if not saved:
-                        size, places = _layout(targets[0], settings, len(stills), *frame.size)
-                        sheet = Image.new("RGB", size)
-                    sheet.paste(frame, places[len(saved)][:2])
-                else:
-                    frame.save(partials[len(saved)], quality=settings.quality)
-                saved.append(SavedImage(targets[0 if settings.sprite else len(saved)], still.scene, still.shot, at))
-                if progress is not None:
-                    progress("saving", len(saved), len(stills))
+    names = _names(scenes, settings, name, stills)
+    folder = settings.run.output or Path(f"{name}-images")
+    with (
+        new_files(folder, names, (video, opened.file), settings.run.overwrite) as (targets, partials),
+        unchanged(video),
+        StillReader(video) as reader,
+    ):
+        # Only the times of shots are exact: the middle of a frame is safe from rounding.
+        half = 0.5 / scenes.video.frame_rate
+        images = reader.images([still.time + half for still in stills], settings.size)
+        saved: list[SavedImage] = []
+        for still, (at, image) in zip(stills, images, strict=True):
+            frame = Image.fromarray(image)
             if settings.sprite:
-                sheet.save(partials[0], quality=settings.quality)
-                text = thumbnails_vtt(names[0], [still.shown for still in stills], places)
-                partials[1].write_bytes(text.encode())
+                if not saved:
+                    size, places = _layout(targets[0], settings, len(stills), *frame.size)
+                    sheet = Image.new("RGB", size)
+                sheet.paste(frame, places[len(saved)][:2])
+            else:
+                frame.save(partials[len(saved)], quality=settings.quality)
+            saved.append(SavedImage(targets[0 if settings.sprite else len(saved)], still.scene, still.shot, at))
+            if progress is not None:
+                progress("saving", len(saved), len(stills))
+        if settings.sprite:
+            sheet.save(partials[0], quality=settings.quality)
+            text = thumbnails_vtt(names[0], [still.shown for still in stills], places)
+            partials[1].write_bytes(text.encode())
     return tuple(saved)
 
 

@@ -19,6 +19,7 @@ from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
 from pipelines.stages.settings import Clip, SplitSettings
 from pipelines.video import cutting, decoding
+from pipelines.video.inputs import unchanged
 
 
 def split(
@@ -68,7 +69,10 @@ def split(
         for scene in scenes.scenes
     ]
     scenes = replace(scenes, scenes=tuple(extended))
-    with new_files(_folder(name, settings), names, (video, opened.file), settings.run.overwrite) as (targets, partials):
+    with (
+        new_files(_folder(name, settings), names, (video, opened.file), settings.run.overwrite) as (targets, partials),
+        unchanged(video),
+    ):
         if settings.exact:
             own = {"crf": settings.crf, "preset": settings.preset}
             encoding = {**cutting.H264, **{key: str(value) for key, value in own.items() if value is not None}}
@@ -95,7 +99,10 @@ def write_chapters(
     opened = open_scenes(source, settings.listed.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
     names = [f"{name}-chapters{cutting.suffix_for(video, 'chapters')}"]
-    with new_files(_folder(name, settings), names, (video, opened.file), settings.run.overwrite) as (targets, partials):
+    with (
+        new_files(_folder(name, settings), names, (video, opened.file), settings.run.overwrite) as (targets, partials),
+        unchanged(video),
+    ):
         titles = [segment.name for segment in segments_of(scenes)]
         report = progress or (lambda stage, done, total: None)
         cutting.copy_with_chapters(video, scenes, titles, partials[0], report)

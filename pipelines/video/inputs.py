@@ -10,7 +10,9 @@ import unicodedata
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path, PurePath
+from stat import S_ISREG
 
 from pipelines.errors import BasslWarning, VideoError
 from pipelines.files import is_file, os_reason, paths_of, safe_name
@@ -136,6 +138,31 @@ def video_ids(videos: Sequence[Path]) -> list[str]:
             ids[i] = safe_id(f"{name}_{number}")
         taken.add(_key(ids[i]))
     return ids
+
+
+@contextmanager
+def unchanged(video: Path) -> Iterator[None]:
+    """A reading of a video, however often the block opens it. Raises VideoError at its end, also instead of the
+    VideoError of a block that failed, if meanwhile another file was put at its path or the file was written to."""
+    before = _state(video)
+    error: VideoError | None = None
+    try:
+        yield
+    except VideoError as raised:
+        error = raised
+    if _state(video) != before:
+        raise VideoError(f"{video}: was changed while it was read; run again when it is complete") from error
+    if error is not None:
+        raise error
+
+
+def _state(video: Path) -> tuple[int, int, int, int] | None:
+    """What identifies a file and its content; None for a pipe, and if there is no such file."""
+    try:
+        status = video.stat()
+    except (OSError, ValueError):
+        return None
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns) if S_ISREG(status.st_mode) else None
 
 
 def fingerprint(video: Path) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from pipelines.progress import ReportProgress
 from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
-from pipelines.video.inputs import fingerprint, safe_id
+from pipelines.video.inputs import fingerprint, safe_id, unchanged
 from pipelines.video.shots import KeyframedShot, ReaderSettings
 from pipelines.video.video_process import VideoProcess
 
@@ -77,7 +77,8 @@ class SceneModel:
         how = replace(reader_settings(self._opened, settings.reading), threads=self._cores)
         report("reading", 0.0, None)
         # The video is read in a process of its own, from now on, while this one imports and loads what it needs.
-        with VideoProcess(video, how, lambda done, total: report("reading", done, total)) as reading:
+        on_progress = partial(report, "reading")
+        with unchanged(video), VideoProcess(video, how, on_progress) as reading:
             from pipelines.models.scene_ends import choose_scenes, length_warnings  # start-up time: NumPy
             from pipelines.outputs.notebook import thumbnail  # start-up time: OpenCV
 
