@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shlex
+import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -198,18 +199,25 @@ def show_table(
 @contextmanager
 def stage_progress(quiet: bool, video: str = "") -> Iterator[ReportProgress]:
     """A progress bar of a stage, with the time left; for a video, whose progress is in seconds, also the speed as a
-    multiple of real time. If stderr is not a terminal: a line for each step of the stage, or one for the video.
+    multiple of real time. If stderr is not a terminal: a line for each step of the stage and for each minute of it, or
+    one for the video.
     """
     if quiet or not err.is_interactive:
-        before = ""
+        before, since = "", 0.0
 
         def line(doing: str, done: float, total: float | None) -> None:
-            nonlocal before
-            if video and not before and not quiet:
+            nonlocal before, since
+            if quiet or (video and before):
+                return
+            if video:
                 say(f"reading {printable(video, 120)}")
-            elif not quiet and not video and doing != before:
+            elif doing != before:
                 say(f"{doing} {count(int(total or 0), _UNITS[doing])}" if doing in _UNITS else doing)
-            before = doing
+            elif time.monotonic() < since + 60:
+                return
+            else:
+                say(f"{doing}: {done:,.0f} of {total or 0:,.0f}")
+            before, since = doing, time.monotonic()
 
         yield line
         return
@@ -245,6 +253,8 @@ def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None
         return f"{seed}epoch {state.epoch}/{state.epochs}  {shown}"
 
     def speed(state: TrainingProgress) -> str:
+        if 0 < state.speed < 1:
+            return f"{state.seconds:.0f} s a step"
         return f"{state.speed:.0f} {state.unit}/s"
 
     def line(state: TrainingProgress) -> None:

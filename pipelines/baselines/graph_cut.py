@@ -11,12 +11,13 @@ from pipelines.baselines.segmentation import (
     Floats,
     Segmentation,
     Times,
-    block,
-    block_sums,
+    centre,
     check_features,
     segmentation,
-    similarities,
 )
+from pipelines.models.cut_evidence import BlockSums, cut_costs, similarity_band
+
+_NEGLIGIBLE = 1e-18  # weights below this change no sum: a shot's weight with itself is 1
 
 
 @dataclass(frozen=True)
@@ -49,48 +50,27 @@ def graph_cut(features: Features, times: Times, settings: GraphCutSettings = Gra
     normalised cut on the path to it, including its own. The scene ends for any threshold are then the cuts with a score
     of at least minus the threshold.
 
-    Complexity: O(N^2 D) for the similarities, then O(N) per cut: O(N log N) for even cuts, O(N^2) at worst. O(N^2)
-    memory.
+    Edges beyond some distance in time have no weight: with R shots within it, the similarities take O(N R D), the
+    cuts O(N) per level of the recursion, and the memory is O(N (D + R)).
 
     Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
     """
     x, t = check_features(features, times)
-    costs = cut_costs(shot_graph(x, t, settings.decay))
+    costs = np.full(len(x), np.inf)
+    costs[:-1] = cut_costs(BlockSums(shot_graph(x, t, settings.decay)))[0]
     return segmentation(np.flatnonzero(costs[:-1] <= settings.threshold), -costs)
 
 
 def shot_graph(features: Floats, times: Floats, decay: float) -> Floats:
-    """Weights of the shot similarity graph, (N, N)."""
+    """Weights of the shot similarity graph: of shots i and i + k, (N, R + 1); farther apart they are negligible."""
     middle = times.mean(axis=1)
     # Shots of equal length have no deviation; the unit is then their length.
     lengths = np.diff(times)[:, 0]
     unit = float(lengths.std()) or float(lengths.mean()) or 1.0
-    return np.asarray(similarities(features) * np.exp(-(((middle[:, None] - middle) / unit) ** 2) / decay))
-
-
-def normalised_cuts(sums: Floats, start: int, end: int) -> Floats:
-    """Normalised cuts of shots [start, end) after each shot but the last, (end - start - 1,)."""
-    at = np.arange(start + 1, end)
-    whole = block(sums, (start, end), (start, end))
-    before, after = block(sums, (start, at), (start, at)), block(sums, (at, end), (at, end))
-    # Sums of thousands of terms may be slightly below 0 by rounding.
-    cut = np.maximum((whole - before - after) / 2, 0.0)
-    return np.asarray(cut / (before + cut) + cut / (after + cut))
-
-
-def cut_costs(weights: Floats) -> Floats:
-    """The smallest threshold at which the recursion cuts after each shot, (N,); infinite at the last shot."""
-    sums = block_sums(weights)
-    costs = np.full(len(weights), np.inf)
-    parts = [(0, len(weights), 0.0)]
-    while parts:
-        start, end, reached = parts.pop()
-        if end - start < 2:
-            continue
-        values = normalised_cuts(sums, start, end)
-        best = int(values.argmin())
-        reached = max(reached, float(values[best]))
-        middle = start + best + 1
-        costs[middle - 1] = reached
-        parts += [(start, middle, reached), (middle, end, reached)]
-    return costs
+    within = unit * np.sqrt(-np.log(_NEGLIGIBLE) * decay)
+    later = np.minimum.accumulate(middle[::-1])[::-1]  # the earliest middle of the shots from each on
+    reach = int((np.searchsorted(later, middle + within, "right") - 1 - np.arange(len(middle))).max())
+    alike = np.clip(similarity_band(centre(features), reach), 0.0, 1.0)
+    alike[:, 0] = 1.0
+    other = np.minimum(np.arange(len(middle))[:, None] + np.arange(reach + 1), len(middle) - 1)
+    return np.asarray(alike * np.exp(-(((middle[other] - middle[:, None]) / unit) ** 2) / decay))

@@ -159,7 +159,7 @@ def _unit_rows(x: Floats) -> Floats:
     return np.asarray(x * (alive / np.where(alive, norm, 1.0)))
 
 
-def similarity_band(unit: NDArray[np.float32], reach: int) -> Floats:
+def similarity_band(unit: NDArray[np.floating[Any]], reach: int) -> Floats:
     """Similarity of shots i and i + k, (N, reach + 1); 0 if there is no shot i + k."""
     N, rows = len(unit), 256
     band = np.zeros((N, reach + 1))
@@ -249,8 +249,8 @@ def cut_costs(sums: BlockSums) -> Floats:
     """The least threshold at which recursive normalised cuts cut the video at each of its cuts, (G, N - 1).
 
     The video is cut where the normalised cut is least, then each part again, down to single shots. The cost of a cut is
-    the greatest normalised cut on the path to it, including its own. `pipelines.baselines.graph_cut` cuts one part at a
-    time; here all parts of a level are cut at once, in all graphs.
+    the greatest normalised cut on the path to it, including its own. All parts of a level are cut at once, in all
+    graphs.
 
     Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
     """

@@ -39,11 +39,13 @@ def check_gpus(machines: Machines, command: str) -> None:
         nodes += 1
     available = f"this machine has {count(here, 'GPU')}" if here else "this machine has no GPU"
     many = f"{count(nodes, 'machine')} with {count(machines.gpus // nodes, 'GPU')}{' each' * (nodes > 1)}"
-    what = f"{command} --gpus {machines.gpus}"
+    what = f": {command} --gpus {machines.gpus}"
     if nodes > 1:
         what += f" --nodes {nodes} --node-rank 0 (to {nodes - 1}) --rdzv-endpoint FIRST_MACHINE:29500"
+    if nodes == machines.nodes:  # the command is right, the machine is not
+        what = ""
     cpu = "" if here else "; or train here on the CPU with `gpus=0`"
-    raise BasslError(f"{available}, but {machines.per_node} are requested; run on {many}: {what}{cpu}")
+    raise BasslError(f"{available}, but {machines.per_node} are requested; run on {many}{what}{cpu}")
 
 
 def launch(machines: Machines, arguments: Sequence[str]) -> int:

@@ -5,8 +5,9 @@ import pytest
 from numpy.typing import NDArray
 
 from pipelines.baselines.graph_cut import GraphCutSettings, graph_cut, shot_graph
-from pipelines.baselines.segmentation import check_features
+from pipelines.baselines.segmentation import check_features, similarities
 from tests.baselines import clear_video, random_video
+from tests.models.bands import table_of
 
 
 def literal_cut(weights: NDArray[np.float64], first: list[int], second: list[int]) -> float:
@@ -38,14 +39,14 @@ def literal_ends(weights: NDArray[np.float64], shots: list[int], threshold: floa
 def test_cuts_equal_those_of_the_literal_recursion(seed: int, threshold: float) -> None:
     features, times = random_video(seed, 11)
     settings = GraphCutSettings(threshold=threshold)
-    weights = shot_graph(*check_features(features, times), settings.decay)
+    weights = table_of(shot_graph(*check_features(features, times), settings.decay))
     found = graph_cut(features, times, settings)
     assert found.ends.tolist() == literal_ends(weights, list(range(11)), threshold)
 
 
 def test_the_graph_has_the_weights_of_the_paper() -> None:
     features, times = random_video(0, 7)
-    weights = shot_graph(features, times, 20.0)
+    weights = table_of(shot_graph(features, times, 20.0))
     centred = features - features.mean(axis=0)
     sigma = (times[:, 1] - times[:, 0]).std()
     for i in range(7):
@@ -53,6 +54,21 @@ def test_the_graph_has_the_weights_of_the_paper() -> None:
             cosine = centred[i] @ centred[j] / np.linalg.norm(centred[i]) / np.linalg.norm(centred[j])
             apart = (times[i].mean() - times[j].mean()) / sigma
             assert weights[i, j] == pytest.approx(max(cosine, 0.0) * np.exp(-(apart**2) / 20))
+
+
+def test_edges_that_are_left_out_have_no_weight() -> None:
+    features, times = random_video(0, 400)
+    times[200:] += 5.0 * np.arange(200)[:, None]  # farther apart, after a part with many shots in the same time
+    weights = table_of(shot_graph(*check_features(features, times), 20.0))
+    middle, unit = times.mean(axis=1), np.diff(times)[:, 0].std()
+    falling = np.exp(-(((middle[:, None] - middle) / unit) ** 2) / 20.0)
+    assert 0 < (weights == 0).mean() < 1
+    np.testing.assert_allclose(weights, similarities(features) * falling, atol=1e-15)
+
+
+def test_a_video_of_one_shot_has_one_scene() -> None:
+    features, times = random_video(0, 1)
+    assert graph_cut(features, times).ends.tolist() == []
 
 
 def test_scenes_at_any_threshold_follow_from_the_scores() -> None:

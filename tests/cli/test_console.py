@@ -13,7 +13,7 @@ from rich.console import Console
 
 from bassl_cli import app, console
 from pipelines.errors import BasslError
-from pipelines.progress import VideoProgress, VideoResult
+from pipelines.progress import TrainingProgress, VideoProgress, VideoResult
 
 NAME = "a name " * 40
 HEADER, ROWS = ("what", "it is", "number"), [(NAME.strip(), "[red]:smile:", "1"), ("b", "two\nlines", "1,000")]
@@ -54,6 +54,28 @@ def test_a_terminal_that_cannot_move_its_cursor_shows_progress_in_lines(monkeypa
     with console.stage_progress(False, "b.mp4") as tell:
         tell("reading", 1.0, 2.0)
     assert screen.getvalue() == "a: done\nreading b.mp4\n"
+
+
+def test_a_stage_whose_output_is_redirected_says_what_it_does_and_every_minute_how_far_it_is(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = iter((0.0, 20.0, 70.0, 70.0, 90.0, 100.0))
+    monkeypatch.setattr("time.monotonic", lambda: next(clock))
+    with console.stage_progress(False) as tell:
+        for done in range(4):
+            tell("choosing settings", done, 1270)
+        tell("finding scenes", 0, 64)
+    lines = ["choosing settings", "choosing settings: 2 of 1,270", "finding scenes"]
+    assert capsys.readouterr().err.splitlines() == lines
+
+
+@pytest.mark.parametrize(("speed", "shown"), [(0.3, "57 s a step"), (1.4, "1 windows/s"), (300.0, "300 windows/s")])
+def test_a_training_run_below_one_window_a_second_shows_the_seconds_of_a_step(
+    speed: float, shown: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with console.training_progress(False) as tell:
+        tell(TrainingProgress(3, 3, 1, 1, {"loss": 1.0}, speed=speed, seconds=57.3))
+    assert capsys.readouterr().err == f"epoch 1/1  loss 1.000  {shown}\n"
 
 
 def test_a_table_without_column_names_has_no_header(capsys: pytest.CaptureFixture[str]) -> None:

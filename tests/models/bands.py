@@ -18,3 +18,13 @@ def near_table(N: int, reach: int, seed: int = 0) -> Floats:
     table = np.random.default_rng(seed).random((N, N))
     table = (table + table.T) / 2 + np.eye(N)
     return np.asarray(table * (np.abs(np.arange(N)[:, None] - np.arange(N)) <= reach))
+
+
+def table_of(band: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The symmetric table (N, N) of a band (N, reach + 1); 0 beyond it."""
+    N = len(band)
+    table = np.zeros((N, N))
+    for k in range(min(N, band.shape[1])):
+        at = np.arange(N - k)
+        table[at, at + k] = table[at + k, at] = band[at, k]
+    return table

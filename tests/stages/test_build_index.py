@@ -165,6 +165,12 @@ def test_two_stores_of_one_video_are_noted() -> None:
     assert note.startswith("a and c are the same video")
 
 
+def test_a_file_of_another_program_in_movienets_folder_is_not_taken_for_a_keyframe_store() -> None:
+    put_movienet(MOVIENET)
+    (MOVIENET / "features.h5").write_bytes(b"of another program")
+    assert build(MOVIENET).index.video_ids == ("tt01", "tt02", "tt03")
+
+
 def test_movienet_is_read_from_its_annotation_lists() -> None:
     put_list(MOVIENET, "train", [0, 1, 0], "tt05")
     put_list(MOVIENET, "val", [1, 0], "tt06")

@@ -175,20 +175,21 @@ def test_impossible_machine_settings_are_refused(settings: dict[str, int | str],
 
 
 @pytest.mark.parametrize(
-    ("here", "gpus", "words"),
+    ("here", "gpus", "nodes", "words"),
     [
-        (0, 16, "2 machines with 8 GPUs each: bassl pretrain --gpus 16 --nodes 2"),
-        (4, 12, "3 machines with 4 GPUs each: bassl pretrain --gpus 12 --nodes 3"),
-        (0, 3, "run on 1 machine with 3 GPUs: bassl pretrain --gpus 3"),
-        (4, 6, "2 machines with 3 GPUs each: bassl pretrain --gpus 6 --nodes 2"),
+        (0, 16, 1, "2 machines with 8 GPUs each: bassl pretrain --gpus 16 --nodes 2"),
+        (4, 12, 1, "3 machines with 4 GPUs each: bassl pretrain --gpus 12 --nodes 3"),
+        (0, 3, 1, "run on 1 machine with 3 GPUs; or train here on the CPU"),  # not the same command again
+        (0, 16, 2, "run on 2 machines with 8 GPUs each; or train here on the CPU"),
+        (4, 6, 1, "2 machines with 3 GPUs each: bassl pretrain --gpus 6 --nodes 2"),
     ],
 )
 def test_too_many_gpus_are_refused_with_a_valid_command(
-    monkeypatch: pytest.MonkeyPatch, here: int, gpus: int, words: str
+    monkeypatch: pytest.MonkeyPatch, here: int, gpus: int, nodes: int, words: str
 ) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: here)
     with pytest.raises(BasslError, match=words):
-        check_gpus(Machines(gpus=gpus), "bassl pretrain")
+        check_gpus(Machines(gpus=gpus, nodes=nodes, rdzv_endpoint="a:1"), "bassl pretrain")
 
 
 ENDING_JOB = """

@@ -72,6 +72,7 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
 
     runs = 1 if not system.trainer else settings.seeds
     scored: list[tuple[VideoScores, ...]] = []
+    progress("finding scenes", 0, runs * len(videos))
     for seed in range(runs):
         fitted = replace(_trained(system, training, seed), **best)
         scores = []
@@ -97,18 +98,22 @@ def choose(
 ) -> dict[str, Any]:
     """The candidates of a system's settings with the best scores on labelled videos (at least one; two for a system
     with a network), by name. With a network, each half of the videos is scored by a network trained on the other half.
-    ``progress`` gets the number of candidates tried and in all."""
+    ``progress`` gets the number of videos whose scenes were found, and in all, over the candidates."""
     halves = videos[::2], videos[1::2]
     parts = [(videos, videos)] if not system.trainer else [halves, halves[::-1]]
     combinations = product(*system.candidates.values())
     tried = [dict(zip(system.candidates, values, strict=True)) for values in combinations]
-    sums = [0.0] * len(tried)
-    for part, (training, judged) in enumerate(parts):
+    sums, done, total = [0.0] * len(tried), 0, len(tried) * len(videos)
+    progress(done, total)
+    for training, judged in parts:
         settings = _trained(system, training, 0)
         for i, values in enumerate(tried):
-            fitted = replace(settings, **values)
-            sums[i] += _quality(judged, [segment(system, video, fitted) for video in judged])
-            progress(part * len(tried) + i + 1, len(parts) * len(tried))
+            fitted, scenes = replace(settings, **values), []
+            for video in judged:
+                scenes.append(segment(system, video, fitted))
+                done += 1
+                progress(done, total)
+            sums[i] += _quality(judged, scenes)
     return tried[max(range(len(tried)), key=lambda i: sums[i])]
 
 

@@ -41,7 +41,10 @@ def read_source(source: Path, settings: IndexSettings) -> Source:
     unsupported kind of source, or a damaged one."""
     if not source.exists():
         raise DatasetError(f"{source}: no such file or folder")
-    stores = [source] if source.suffix == ".h5" else sorted(source.glob("[!.]*.h5"))
+    # A file of another program beside MovieNet's folders is not a keyframe store.
+    stores = [] if is_movienet(source) else sorted(source.glob("[!.]*.h5"))
+    if source.suffix == ".h5":
+        stores = [source]
     if source / "index.h5" in stores and (source / "keyframes").is_dir():  # without it: a video called index
         raise fault(source, f"contains an index; give its folder of keyframe stores, such as {source / 'keyframes'}")
     if source.is_dir() and (whole := movienet_of_part(source)) is not None:

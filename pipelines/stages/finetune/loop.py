@@ -229,6 +229,7 @@ def _train(
             losses={"loss": math.fsum(recent) / len(recent)},
             rate=rate,
             speed=speed,
+            seconds=job.task.shots_in_step / speed,
             waiting=waiting,
             seed=number + 1,
             seeds=settings.seeds,

@@ -143,7 +143,9 @@ def _train(
                         advice = "try a smaller `base_rate`, or `precision=float32`"
                         raise BasslError(f"{what} of step {step} is not finite; {advice}")
                 speed, waiting = throughput.measure(settings.batch)
-                state = replace(state, losses=recent, rate=rate, speed=speed, waiting=waiting)
+                state = replace(
+                    state, losses=recent, rate=rate, speed=speed, seconds=settings.batch / speed, waiting=waiting
+                )
                 row = {"step": step, "epoch": state.epoch, "learning_rate": rate, **recent}
                 log.write(LOG, {**row, "windows_per_second": speed, "waiting": waiting})
                 report(state)
