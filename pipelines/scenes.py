@@ -36,9 +36,11 @@ class VideoFacts:
     frame_rate: float  # nominal, in frames per second; times never come from it
     id: str | None = None  # in stores and labels
     fingerprint: str | None = None  # see `pipelines.video.inputs.fingerprint`
+    base_rate: float | None = None  # the slowest rate whose frames include all of a variable rate; None if constant
     start_timecode: str | None = None  # of the first frame
+    timecode_rate: int | None = None  # labels per second of this timecode, if the file has a timecode track
     sound_tracks: int | None = None
-    sound_channels: int | None = None  # of the first track
+    sound_channels: int | None = None  # of all tracks
     sound_rate: int | None = None  # of the first track, in Hz
 
 

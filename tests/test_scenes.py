@@ -81,6 +81,8 @@ EXPLOSION = {"kind": "explosion", "start_frame": 45, "end_frame": 55, "start": 1
         (("video", "frames"), 0, "its shots go from frame 0 to 250, the video to 0", True),
         (("video", "frame_rate"), 0, "0.0 is not a number of frames per second", True),
         (("video", "sound_channels"), 100_000, "sound_channels of the video is 100000, not between 0 and 512", False),
+        (("video", "base_rate"), -1.0, "the base_rate of the video is -1.0, not between 0", True),
+        (("video", "timecode_rate"), 256, "the timecode_rate of the video is 256, not between 0 and 255", False),
         (("video", "sound_tracks"), -1, "the sound_tracks of the video is -1, not between 0", True),
         (("shots",), [], "shots", True),
         (("shots", 0, "score"), 2, "score of shot 0 is 2", True),

@@ -94,20 +94,24 @@ def write_video(
     sound: Sound | None = None,
     container_format: str | None = None,
     metadata: dict[str, str] | None = None,
+    ticks: Fraction = Fraction(1, 1000),
+    sound_tracks: int = 1,
 ) -> Path:
     """Encode images, and sound or so many seconds of a tone. ``times`` are presentation times in seconds, if they are
-    not regular."""
+    not regular, on a clock of ``ticks`` seconds."""
     sound = tone(sound_seconds) if sound_seconds else sound
     if options is None:
         options = {"preset": "ultrafast", "crf": "12"} if codec == "libx264" else {}
     exact = Fraction(rate).limit_denominator(1001)
-    clock = 1 / exact if times is None else Fraction(1, 1000)
+    clock = 1 / exact if times is None else ticks
     with av.open(str(path), "w", format=container_format, container_options=container_options or {}) as container:
         container.metadata.update(metadata or {})
         stream = container.add_stream(codec, rate=exact, options=options)
         stream.codec_context.thread_count = 1
         if sound is not None:  # before anything is written
-            track = container.add_stream(sound.codec, rate=sound.rate, layout=sound.layout)
+            tracks = [
+                container.add_stream(sound.codec, rate=sound.rate, layout=sound.layout) for _ in range(sound_tracks)
+            ]
         if times is not None:
             stream.codec_context.time_base = stream.time_base = clock
         for index, image in enumerate(shown):
@@ -120,12 +124,13 @@ def write_video(
                     stream.codec_context.color_range = 2
             frame = av.VideoFrame.from_ndarray(np.ascontiguousarray(image), format="rgb24")
             frame = frame.reformat(format=pixel_format, **({"dst_color_range": 2} if full_range else {}))
-            frame.pts = index if times is None else round(times[index] * 1000)
+            frame.pts = index if times is None else round(times[index] / clock)
             frame.time_base = clock
             container.mux(stream.encode(frame))
         container.mux(stream.encode())
         if sound is not None:
-            _encode_sound(container, track, sound)
+            for track in tracks:
+                _encode_sound(container, track, sound)
     return path
 
 
@@ -176,6 +181,19 @@ def rotated(source: Path, path: Path, quarter_turns: int) -> Path:
     at = content.index(b"tkhd") + 4 + 40  # a version 0 header: the matrix follows 40 bytes of other fields
     matrix = (cos, sin, 0, -sin, cos, 0, 0, 0)
     content[at : at + 36] = struct.pack(">9i", *(value << 16 for value in matrix), 1 << 30)
+    path.write_bytes(content)
+    return path
+
+
+def with_timecode_track(path: Path, frame: int, labels: int, drop: bool = False) -> Path:
+    """Change the timecode track of a QuickTime file: the number of its first frame, its labels per second, and its mark
+    of drop-frame."""
+    content = bytearray(path.read_bytes())
+    at = content.index(b"tmcd\0\0\0\0\0\0\0\1") + 16  # a sample description
+    content[at : at + 13] = struct.pack(">IIIB", drop, labels * 1000, 1000, labels)
+    chunk = content.index(b"stco", at) + 12
+    (place,) = struct.unpack_from(">I", content, chunk)
+    struct.pack_into(">I", content, place, frame)
     path.write_bytes(content)
     return path
 

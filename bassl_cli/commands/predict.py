@@ -101,7 +101,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
     for name, path in exports.items():
         write_export(result, path, name)
         warnings += FORMATS[name].warnings(result, False)
-    for warning in warnings:
+    for warning in dict.fromkeys(warnings):  # formats may warn of the same
         console.warn(warning)
     if as_json:
         console.print_json(result.to_dict())

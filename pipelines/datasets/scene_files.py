@@ -255,7 +255,13 @@ def _seconds(text: str, frame_rate: float | None, path: Path, line: int) -> floa
 
 # The type of each fact of a video; facts with a default may be missing.
 _KINDS = {name: kind_of(hint)[0] for name, hint in get_type_hints(VideoFacts).items()}
-_MOST = {"sound_tracks": 512, "sound_channels": 512, "sound_rate": MAX_POSITION}
+_MOST = {
+    "base_rate": MAX_POSITION,
+    "timecode_rate": 255,
+    "sound_tracks": 512,
+    "sound_channels": 512,
+    "sound_rate": MAX_POSITION,
+}
 
 
 def read_scene_list(path: Path | str) -> SceneData:

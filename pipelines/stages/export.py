@@ -59,4 +59,4 @@ def export(source: SceneData | Path | str, settings: ExportSettings | None = Non
         if FORMATS[name].media and opened.video is None:
             warnings += (f"{opened.scenes.video.path}: {NO_VIDEO}; {path} refers to it all the same",)
     listed = opened.scenes.shots if settings.listed.shots else opened.scenes.scenes
-    return ExportResult(paths, len(listed), warnings)
+    return ExportResult(paths, len(listed), tuple(dict.fromkeys(warnings)))  # formats may warn of the same

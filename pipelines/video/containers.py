@@ -43,6 +43,9 @@ WRONG_CLOCK = 30 * 3600.0
 # Larger frames (16K has 133 million pixels) mean a damaged or malicious header: one would take a gigabyte.
 _MOST_PIXELS = 200_000_000
 
+# Of the header of an MP4 file, in bytes, in which a timecode track is searched; of ten hours it has 50 MB.
+_MOST_HEADER = 2**27
+
 S = TypeVar("S", bound=Stream)
 
 
@@ -95,17 +98,59 @@ def _check_playlist(path: Path, listed: bool = False) -> None:
                 _check_playlist(path.parent / os.fsdecode(line), listed=True)
 
 
-def container_facts(container: InputContainer) -> dict[str, Any]:
-    """The fields of `VideoFacts` on sound and start timecode."""
+def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
+    """The fields of `VideoFacts` on sound, timecode and variable frame rates. Raises VideoError without a video."""
     tracks = container.streams.audio
-    decoder = next((track.codec_context for track in tracks if track.codec_context is not None), None)
+    decoders = [track.codec_context for track in tracks if track.codec_context is not None]
+    stream = video_stream(path, container)
+    grid, average = stream.base_rate, stream.average_rate
     timecodes = (tags.get("timecode") for tags in (container.metadata, *(s.metadata for s in container.streams)))
+    text, labels = next(filter(None, timecodes), None), None
+    is_mov = "mov" in container.format.name.split(",") and is_file(path)
+    if is_mov and container.streams.data and (track := _timecode_track(path)):
+        frame, labels = track
+        seconds = frame // labels
+        text = text or f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}:{frame % labels:02d}"
     return {
-        "start_timecode": next(filter(None, timecodes), None),
+        "base_rate": float(grid) if grid and average and grid != average else None,
+        "start_timecode": text,
+        "timecode_rate": labels,
         "sound_tracks": len(tracks),
-        "sound_channels": layout_of(decoder).nb_channels if decoder else None,
-        "sound_rate": decoder.sample_rate if decoder else None,
+        "sound_channels": sum(layout_of(decoder).nb_channels for decoder in decoders) if decoders else None,
+        "sound_rate": decoders[0].sample_rate if decoders else None,
     }
+
+
+# The sample description of a timecode track, up to its labels per second, and then the place of its first sample in the
+# file (QuickTime File Format, "Timecode sample description" and "Chunk offset atoms").
+_TIMECODES = re.compile(rb"tmcd\0{7}\x01\0{4}.{12}(.)", re.DOTALL)
+_FIRST_CHUNK = re.compile(rb"stco\0{4}.{4}(.{4})|co64\0{4}.{4}(.{8})", re.DOTALL)
+
+
+def _timecode_track(path: Path) -> tuple[int, int] | None:
+    """The number of the first frame in the timecode track of a QuickTime or MP4 file, and its labels per second; None
+    if there is none. FFmpeg has no text for some, such as drop-frame at 25, and does not tell their rate."""
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        at = 0
+        for _ in range(1000):  # parts of the file; damaged ones may be countless
+            file.seek(at)
+            head = file.read(16)
+            if len(head) < 16:
+                return None
+            length = int.from_bytes(head[:4])
+            length = int.from_bytes(head[8:]) if length == 1 else length or size - at
+            if head[4:8] == b"moov" and length <= _MOST_HEADER:
+                header = head + file.read(length - 16)
+                timecodes = _TIMECODES.search(header)
+                chunk = timecodes and _FIRST_CHUNK.search(header, timecodes.end())
+                if not (timecodes and chunk and timecodes[1][0]):
+                    return None
+                file.seek(int.from_bytes(chunk[1] or chunk[2]))
+                sample = file.read(4)
+                return (int.from_bytes(sample), timecodes[1][0]) if len(sample) == 4 else None
+            at += max(length, 8)
+    return None
 
 
 def layout_of(decoder: AudioCodecContext) -> AudioLayout:

@@ -153,7 +153,7 @@ class VideoDecoder:
         assert self._first_size is not None
         width, height = self._first_size[::-1] if self.rotation % 2 else self._first_size
         self._facts = VideoFacts(
-            str(self.path), width, height, end, count, self.frame_rate, **container_facts(self.container)
+            str(self.path), width, height, end, count, self.frame_rate, **container_facts(self.path, self.container)
         )
         self._add_warnings(damage.places, end if to_the_end else None, clock.first or 0.0)
         self.exact &= self._threads == 1 or not self.warnings

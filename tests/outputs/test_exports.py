@@ -22,7 +22,7 @@ from pipelines.datasets.scene_files import read_scene_list, read_scenes_csv
 from pipelines.errors import BasslError, VideoError
 from pipelines.outputs.exports import FORMATS, check_extension, export, format_of, save
 from pipelines.outputs.exports.segments import one_line, segments_of
-from pipelines.outputs.exports.timeline import edit_rate, timecode_base, timeline_of
+from pipelines.outputs.exports.timeline import timecode_base, timeline_of, timeline_rate
 from pipelines.scenes import SceneData, Transition
 from tests import videos
 from tests.outputs.exporting import (
@@ -223,7 +223,7 @@ def test_times_are_those_of_scenes_json_and_name_the_same_frames(name: str, vide
 @settings(max_examples=25, deadline=None)
 @given(scenes=unsteady_videos())
 def test_with_a_variable_rate_lists_count_frames_and_timelines_use_times(name: str, scenes: SceneData) -> None:
-    rate = edit_rate(scenes.video.frame_rate)
+    rate, _ = timeline_rate(scenes, 60 if name == "edl" else 120)
     for shots in (False, True):
         actual = (COUNTED | PLACED)[name](content(scenes, name, shots), rate)
         if name in COUNTED:
@@ -259,7 +259,7 @@ def test_a_frame_rate_rounded_by_the_container_counts_as_constant() -> None:
 
 def test_a_frame_rate_unknown_to_editing_tools_is_converted_by_time() -> None:
     scenes = scene_list([175, 174], rate=17.45)
-    assert edl_frames(content(scenes, "edl"), Fraction(17)) == [(0, 170), (170, 340)]
+    assert edl_frames(content(scenes, "edl"), Fraction(24)) == [(0, 241), (241, 480)]
 
 
 # --- EDL ------------------------------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from fractions import Fraction
 import pytest
 from hypothesis import given, strategies as st
 
-from pipelines.outputs.exports.timeline import edit_rate, may_drop, parse_smpte, smpte
-from tests.outputs.exporting import NTSC, RATES, VIDEO_23
+from pipelines.outputs.exports.timeline import may_drop, parse_smpte, smpte, timecode_base, timeline_rate
+from tests.outputs.exporting import NTSC, RATES, VIDEO_23, scene_list
 
 DROPPING = (NTSC, Fraction(60000, 1001))
 
@@ -19,18 +19,23 @@ DROPPING = (NTSC, Fraction(60000, 1001))
         (17981, "00:09:59;29"),
         (17982, "00:10:00;00"),
         (107_892, "01:00:00;00"),
-        (2_589_408, "24:00:00;00"),
+        (2_589_407, "23:59:59;29"),
     ],
 )
 def test_drop_frame_labels_equal_published_examples(frame: int, label: str) -> None:
     assert smpte(frame, NTSC, True) == label
-    assert parse_smpte(label, NTSC) == (frame, True)
+    assert parse_smpte(label, 30) == (frame, True)
 
 
-@given(frame=st.integers(0, 4_000_000), rate=st.sampled_from(RATES), drop=st.booleans())
+def test_labels_begin_again_after_24_hours() -> None:
+    assert smpte(2_589_408 + 1800, NTSC, True) == "00:01:00;02"
+    assert smpte(24 * 3600 * 25 + 26, Fraction(25), False) == "00:00:01:01"
+
+
+@given(frame=st.integers(0, 2_000_000), rate=st.sampled_from(RATES), drop=st.booleans())
 def test_parsing_a_label_gives_its_frame_back(frame: int, rate: Fraction, drop: bool) -> None:
     drop = drop and may_drop(rate)
-    assert parse_smpte(smpte(frame, rate, drop), rate) == (frame, drop)
+    assert parse_smpte(smpte(frame, rate, drop), timecode_base(rate)) == (frame, drop)
 
 
 @given(frame=st.integers(0, 2_000_000), rate=st.sampled_from(RATES))
@@ -53,14 +58,14 @@ def test_drop_frame_keeps_up_with_the_clock(rate: Fraction) -> None:
 def test_drop_frame_is_refused_at_whole_frame_rates() -> None:
     with pytest.raises(ValueError, match="no drop-frame timecode at 30"):
         smpte(0, Fraction(30), True)
-    assert parse_smpte("00:00:00;00", Fraction(25)) is None
+    assert parse_smpte("00:00:00;00", 25) is None
 
 
 @pytest.mark.parametrize(
     "text", ["", "00:00:00", "00:60:00:00", "00:00:00:30", "00:01:00;00", "00:01:00;01", "a:b:c:d"]
 )
 def test_invalid_timecode_labels_are_not_parsed(text: str) -> None:
-    assert parse_smpte(text, NTSC) is None
+    assert parse_smpte(text, 30) is None
 
 
 @pytest.mark.parametrize(
@@ -72,12 +77,12 @@ def test_invalid_timecode_labels_are_not_parsed(text: str) -> None:
         (24.0003, Fraction(24)),
         (25, Fraction(25)),
         (29.97, NTSC),
-        (29.9, NTSC),
+        (29.9, Fraction(30)),
         (59.94, Fraction(60000, 1001)),
         (119.88, Fraction(120000, 1001)),
-        (17.43, Fraction(17)),
-        (0.2, Fraction(1)),
+        (17.43, Fraction(24)),
+        (0.2, Fraction(24)),
     ],
 )
-def test_the_nearest_editing_rate_is_chosen(measured: float, rate: Fraction) -> None:
-    assert edit_rate(measured) == rate
+def test_the_rate_of_a_timeline_is_a_standard_one_near_the_rate_of_the_video(measured: float, rate: Fraction) -> None:
+    assert timeline_rate(scene_list([40, 20], rate=measured))[0] == rate

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, write_atomically
-from pipelines.outputs.exports.editing import edl, fcp7, fcpxml, kdenlive, lossless_cut, marker_edl, otio
+from pipelines.outputs.exports.editing import FASTEST_EDL, edl, fcp7, fcpxml, kdenlive, lossless_cut, marker_edl, otio
 from pipelines.outputs.exports.lists import (
     activitynet,
     cvat,
@@ -24,6 +24,7 @@ from pipelines.outputs.exports.lists import (
     youtube,
     youtube_warnings,
 )
+from pipelines.outputs.exports.timeline import timeline_warnings
 from pipelines.scenes import SceneData
 
 
@@ -43,16 +44,33 @@ class Format:
     warnings: Callable[[SceneData, bool], tuple[str, ...]] = lambda scenes, shots: ()
 
 
+_edl_warnings = partial(timeline_warnings, fastest=FASTEST_EDL)
+
 FORMATS: dict[str, Format] = {
     "csv": Format("table with PySceneDetect's columns", ".csv", table),
-    "edl": Format("edit decision list, CMX 3600", ".edl", edl, media=True),
-    "otio": Format("OpenTimelineIO", ".otio", otio, media=True),
-    "fcpxml": Format("Final Cut Pro", ".fcpxml", fcpxml, media=True),
-    "fcp7": Format("Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve", ".xml", fcp7, (".xmeml",), media=True),
-    "resolve-markers": Format("markers for DaVinci Resolve", ".markers.edl", marker_edl),
-    "fcpxml-markers": Format("Final Cut Pro, markers", ".markers.fcpxml", partial(fcpxml, markers=True), media=True),
-    "fcp7-markers": Format("Premiere Pro, markers", ".markers.xml", partial(fcp7, markers=True), media=True),
-    "kdenlive": Format("guides for Kdenlive", ".guides.json", kdenlive),
+    "edl": Format("edit decision list, CMX 3600", ".edl", edl, media=True, warnings=_edl_warnings),
+    "otio": Format("OpenTimelineIO", ".otio", otio, media=True, warnings=timeline_warnings),
+    "fcpxml": Format("Final Cut Pro", ".fcpxml", fcpxml, media=True, warnings=timeline_warnings),
+    "fcp7": Format(
+        "Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve",
+        ".xml",
+        fcp7,
+        (".xmeml",),
+        media=True,
+        warnings=timeline_warnings,
+    ),
+    "resolve-markers": Format("markers for DaVinci Resolve", ".markers.edl", marker_edl, warnings=_edl_warnings),
+    "fcpxml-markers": Format(
+        "Final Cut Pro, markers",
+        ".markers.fcpxml",
+        partial(fcpxml, markers=True),
+        media=True,
+        warnings=timeline_warnings,
+    ),
+    "fcp7-markers": Format(
+        "Premiere Pro, markers", ".markers.xml", partial(fcp7, markers=True), media=True, warnings=timeline_warnings
+    ),
+    "kdenlive": Format("guides for Kdenlive", ".guides.json", kdenlive, warnings=timeline_warnings),
     "losslesscut": Format("LosslessCut", ".llc", lossless_cut),
     "youtube": Format("chapters for YouTube", ".youtube.txt", youtube, warnings=youtube_warnings),
     "kodi": Format("scene markers for Kodi", ".kodi.edl", kodi),

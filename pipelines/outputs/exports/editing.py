@@ -13,7 +13,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from pipelines.outputs.exports.segments import add_element, add_elements, document, segments_of, video_name
-from pipelines.outputs.exports.timeline import Clip, Timeline, parse_smpte, smpte, timecode_base, timeline_of
+from pipelines.outputs.exports.timeline import Clip, Timeline, smpte, timecode_base, timeline_of
 from pipelines.scenes import SceneData, timecode
 
 # Timecode counts at most this many frames per second.
@@ -64,10 +64,9 @@ def marker_edl(scenes: SceneData, shots: bool = False) -> str:
     The first frame has the video's own timecode, or 01:00:00:00, where a timeline of Resolve begins.
     """
     timeline = timeline_of(scenes, shots, FASTEST_EDL)
-    first = timeline.source_start
-    if timeline.video.start_timecode is None:
-        one_hour = parse_smpte(f"01:00:00{';' if timeline.drop else ':'}00", timeline.rate)
-        first = 3600 * timecode_base(timeline.rate) if one_hour is None else one_hour[0]
+    first = timeline.timecode
+    if first is None:
+        first = round(3600 * timeline.rate) if timeline.drop else 3600 * timecode_base(timeline.rate)
     lines = _edl_head(timeline)
     for clip in timeline.clips:
         at = [smpte(first + clip.start + i, timeline.rate, timeline.drop) for i in (0, 1)]
@@ -91,7 +90,7 @@ def lossless_cut(scenes: SceneData, shots: bool = False) -> str:
 
 
 def otio(scenes: SceneData, shots: bool = False) -> str:
-    """An OpenTimelineIO timeline (JSON): a video track and, if the video has sound, an audio track.
+    """An OpenTimelineIO timeline (JSON): a video track, and an audio track for each of the video's.
 
     Rates are floating-point numbers in this format. Each scene is a clip and a marker; the metadata of both have its
     score, the clip's also the transition at its end. It is no transition of the timeline, because the frames contain it
@@ -135,8 +134,11 @@ def otio(scenes: SceneData, shots: bool = False) -> str:
         }
         for clip in timeline.clips
     ]
-    kinds = ["Video", "Audio"] if timeline.channels else ["Video"]
-    tracks = [item("Track.1", f"{kind} 1", None, {}, kind=kind, children=clips) for kind in kinds]
+    tracks = [
+        item("Track.1", f"{kind} {number}", None, {}, kind=kind, children=clips)
+        for kind, tracks in (("Video", 1), ("Audio", timeline.video.sound_tracks or 0))
+        for number in range(1, tracks + 1)
+    ]
     content = {
         "OTIO_SCHEMA": "Timeline.1",
         "name": timeline.name,

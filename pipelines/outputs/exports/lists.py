@@ -18,7 +18,7 @@ from urllib.parse import quote
 from xml.etree import ElementTree
 
 from pipelines.outputs.exports.segments import add_element, add_elements, document, segments_of
-from pipelines.outputs.exports.timeline import edit_rate, timeline_frames
+from pipelines.outputs.exports.timeline import timeline_of
 from pipelines.outputs.tables import no_formula
 from pipelines.scenes import SceneData, entry, timecode
 
@@ -70,27 +70,26 @@ def label_studio(scenes: SceneData, shots: bool = False) -> str:
     Label Studio counts frames from one, at the constant rate it is given, and its ranges end with their last frame. The
     video is named as in Label Studio's local storage: its path below the root that this serves.
     """
-    rate = edit_rate(scenes.video.frame_rate)
-    places = timeline_frames(scenes, rate)
+    timeline = timeline_of(scenes, shots)
     unit = "Shot" if shots else "Scene"
     regions = [
         {
-            "id": f"{unit.lower()}-{segment.number}",
+            "id": f"{unit.lower()}-{clip.number}",
             "from_name": "segments",
             "to_name": "video",
             "type": "timelinelabels",
             "value": {
-                "ranges": [{"start": places[segment.start_frame] + 1, "end": places[segment.end_frame]}],
+                "ranges": [{"start": clip.start + 1, "end": clip.end}],
                 "timelinelabels": [unit],
             },
-            "meta": {"text": [segment.name]},
-            "score": segment.score,
+            "meta": {"text": [clip.name]},
+            "score": clip.score,
         }
-        for segment in segments_of(scenes, shots)
+        for clip in timeline.clips
     ]
     path = scenes.video.path.encode(errors="surrogateescape").lstrip(b"/")
     task = {
-        "data": {"video": f"/data/local-files/?d={quote(path)}", "fps": float(rate)},
+        "data": {"video": f"/data/local-files/?d={quote(path)}", "fps": float(timeline.rate)},
         "predictions": [{"model_version": f"bassl {scenes.settings.get('bassl', '')}".strip(), "result": regions}],
     }
     return json.dumps([task], indent=1, allow_nan=False) + "\n"

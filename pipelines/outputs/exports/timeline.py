@@ -2,27 +2,54 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path, PureWindowsPath
 
-from pipelines.outputs.exports.segments import segments_of, video_name
+from pipelines.outputs.exports.segments import one_line, segments_of, video_name
 from pipelines.scenes import SceneData, Transition, VideoFacts
 from pipelines.video.inputs import video_at
 
-_NTSC_BASES = (24, 30, 48, 60, 120)
+_WHOLE_RATES = (24, 25, 30, 48, 50, 60, 96, 100, 120)
+STANDARD_RATES = (
+    *map(Fraction, _WHOLE_RATES),
+    *(Fraction(base * 1000, 1001) for base in _WHOLE_RATES if base not in (25, 50, 100)),
+)
+"""Frames per second that editing tools have: 23.976 to 60, and for some formats their doubles."""
+
+# Rates that differ by less are the same: 23.98 means 23.976, but 24 does not.
+_SAME_RATE = 5e-4
+
+# A finer grid is the clock of the file, not of its frames.
+_FINEST_GRID = 240
 
 
-def edit_rate(frame_rate: float) -> Fraction:
-    """The nearest rate that editing tools support: whole frames per second, or 1000/1001 of 24, 30, 48, 60 or 120.
+def timeline_rate(scenes: SceneData, fastest: int = 120) -> tuple[Fraction, bool]:
+    """The standard rate, of at most ``fastest``, at which editing tools show a video, and whether its frames keep their
+    numbers: if that is the video's constant rate. Else it is the nearest multiple of the grid of its frames (15 as
+    30), or whole part of it (24 and 30, on a grid of 120, as 30; 120 as 60 in an EDL). If there is none, it is the
+    nearest in whole frames."""
+    declared = scenes.video.frame_rate
+    rates = [rate for rate in STANDARD_RATES if rate <= fastest]
+    own = min(rates, key=lambda rate: abs(float(rate) - declared))
+    if abs(declared / float(own) - 1) <= _SAME_RATE and (
+        _is_steady(scenes, float(own)) or _is_steady(scenes, declared)
+    ):
+        return own, True
+    grid = scenes.video.base_rate or (declared if _is_steady(scenes, declared) else math.inf)
+    least = 0.99 * min(declared, fastest / 2)  # averages are inexact
+    on_grid = [rate for rate in rates if rate > least and grid <= _FINEST_GRID and _is_multiple(float(rate), grid)]
+    whole_rates = [rate for rate in rates if rate.denominator == 1]
+    return min(on_grid or whole_rates, key=lambda rate: abs(float(rate) - declared)), False
 
-    >>> edit_rate(23.976), edit_rate(25.0)
-    (Fraction(24000, 1001), Fraction(25, 1))
-    """
-    candidates = [Fraction(max(1, round(frame_rate))), *(Fraction(base * 1000, 1001) for base in _NTSC_BASES)]
-    return min(candidates, key=lambda rate: abs(float(rate) - frame_rate))
+
+def _is_multiple(a: float, b: float) -> bool:
+    """Whether the greater of two rates is a multiple of the other."""
+    ratio = max(a, b) / min(a, b)
+    return abs(ratio / round(ratio) - 1) <= _SAME_RATE
 
 
 def timecode_base(rate: Fraction) -> int:
@@ -38,7 +65,7 @@ def may_drop(rate: Fraction) -> bool:
 def smpte(frame: int, rate: Fraction, drop: bool) -> str:
     """The timecode ``HH:MM:SS:FF`` of a frame; with ``drop`` ``HH:MM:SS;FF``. Drop-frame leaves out the first two
     labels (four at 59.94) of each minute except every tenth, so that labels keep up with the clock; no frame is lost.
-    Raises ValueError for ``drop`` at a rate without drop-frame timecode."""
+    After 24 hours labels begin again. Raises ValueError for ``drop`` at a rate without drop-frame timecode."""
     base = timecode_base(rate)
     if drop:
         if not may_drop(rate):
@@ -50,28 +77,24 @@ def smpte(frame: int, rate: Fraction, drop: bool) -> str:
         frame += dropped * (9 * tens + max(0, rest - dropped) // minute)
     seconds, frames = divmod(frame, base)
     minutes, seconds = divmod(seconds, 60)
-    return f"{minutes // 60:02d}:{minutes % 60:02d}:{seconds:02d}{';' if drop else ':'}{frames:02d}"
+    return f"{minutes // 60 % 24:02d}:{minutes % 60:02d}:{seconds:02d}{';' if drop else ':'}{frames:02d}"
 
 
-def parse_smpte(text: str, rate: Fraction) -> tuple[int, bool] | None:
-    """Inverse of :func:`smpte`: the frame, and whether the timecode is drop-frame; None for any other text, and for
-    labels that drop-frame leaves out."""
+def parse_smpte(text: str, base: int) -> tuple[int, bool] | None:
+    """The frame of a timecode with ``base`` labels per second, and whether it is drop-frame; None for any other text,
+    and for labels that drop-frame leaves out. Phones also count drop-frame at 30.00 frames per second."""
     match = re.fullmatch(r"([0-9]{2}):([0-5][0-9]):([0-5][0-9])([:;.])([0-9]{2,3})", text.strip())
     if match is None:
         return None
     hours, minutes, seconds, frames = (int(match[group]) for group in (1, 2, 3, 5))
-    base, drop = timecode_base(rate), match[4] != ":"
-    if frames >= base or (drop and not may_drop(rate)):
+    drop = match[4] != ":"
+    if frames >= base or (drop and base % 30):
         return None
     dropped = base // 15 if drop else 0
     if minutes % 10 and seconds == 0 and frames < dropped:
         return None
     minutes += 60 * hours
     return (60 * minutes + seconds) * base + frames - dropped * (minutes - minutes // 10), drop
-
-
-# Rates that differ by less are the same: 23.98 means 23.976, but 24 does not.
-_SAME_RATE = 5e-4
 
 
 @dataclass(frozen=True)
@@ -99,14 +122,21 @@ class Timeline:
 
     name: str  # of the video, without extension
     rate: Fraction  # frames per second, exact
+    steady: bool  # whether frames of the video keep their numbers; else they are placed by their times
     drop: bool  # whether its timecodes are drop-frame
-    source_start: int  # the timecode of the video's first frame, in frames; 0 if it has none
+    timecode: int | None  # of the video's first frame, in frames; None if it has none
     length: int  # frames of the video
     clips: tuple[Clip, ...]  # in order
     video: VideoFacts  # with sound and timecode from the video file, if it exists
     file: str  # its name, without its folder
     uri: str
+    warnings: tuple[str, ...]  # one line each
     markers: tuple[Clip, ...] = ()  # marked ranges of the timeline
+
+    @property
+    def source_start(self) -> int:
+        """The first frame of the video on its own clock."""
+        return self.timecode or 0
 
     @property
     def clips_length(self) -> int:
@@ -115,7 +145,7 @@ class Timeline:
 
     @property
     def channels(self) -> int:
-        """Of the video's sound; 0 if it has none or is unknown."""
+        """Of all sound tracks; 0 if there are none or they are unknown."""
         return self.video.sound_channels or 0
 
     def with_markers(self) -> Timeline:
@@ -123,21 +153,32 @@ class Timeline:
         return replace(self, clips=(Clip(1, self.file, 0, self.length, 0, 1.0),), markers=self.clips)
 
 
-def timeline_of(scenes: SceneData, shots: bool = False, fastest: int | None = None) -> Timeline:
-    """The timeline of the scenes of a video, or of its shots, with at most ``fastest`` frames per second. If the frame
-    rate is constant, frames keep their numbers; if it varies, cuts are placed by their times, because editing tools
-    show such a video at a constant rate by its timestamps. Raises VideoError if the file is not a video."""
-    rate = edit_rate(scenes.video.frame_rate)
-    if fastest is not None:
-        rate = edit_rate(float(rate / -(-timecode_base(rate) // fastest)))
-    places = timeline_frames(scenes, rate)
+def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120) -> Timeline:
+    """The timeline of the scenes of a video, or of its shots, with at most ``fastest`` frames per second. Frames keep
+    their numbers if the frame rate is constant and standard; else cuts are placed by their times, because editing tools
+    show such a video at a standard rate by its timestamps. Raises VideoError if the file is not a video."""
     video, path, windows = scenes.video, Path(scenes.video.path), PureWindowsPath(scenes.video.path)
     if video_at(path, video):
         from pipelines.video.containers import container_facts, open_container  # start-up time: FFmpeg
 
         with open_container(path) as container:
-            video = replace(video, **container_facts(container))
-    start_timecode = parse_smpte(video.start_timecode or "", rate)
+            video = replace(video, **container_facts(path, container))
+        scenes = replace(scenes, video=video)
+    rate, is_own = timeline_rate(scenes, fastest)
+    places = _places(scenes, None if is_own else rate)
+    base = timecode_base(rate)
+    labels = video.timecode_rate or round(video.frame_rate)
+    start_timecode = parse_smpte(video.start_timecode or "", labels)
+    warnings = []
+    if not is_own:
+        steady = video.base_rate is None and _is_steady(scenes, video.frame_rate)
+        kind = f"{video.frame_rate:.5g} frames per second" if steady else "a variable frame rate"
+        warnings.append(
+            f"{path}: has {kind}; the timeline has {float(rate):.5g} frames per second: set this rate in the project"
+        )
+    if video.start_timecode is not None and start_timecode is None:
+        text = one_line(video.start_timecode)
+        warnings.append(f"{path}: its timecode {text} does not exist at {labels} frames per second, and is left out")
     clips: list[Clip] = []
     at = 0
     for segment in segments_of(scenes, shots):
@@ -147,21 +188,29 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int | None = No
     return Timeline(
         name=PureWindowsPath(video_name(scenes)).stem,
         rate=rate,
-        drop=may_drop(rate) if start_timecode is None else start_timecode[1],
-        source_start=0 if start_timecode is None else start_timecode[0],
+        steady=is_own,
+        drop=may_drop(rate) and (start_timecode is None or start_timecode[1]),
+        # Frames per second of both are whole labels per second, or both 1000/1001 of them.
+        timecode=None if start_timecode is None else round(Fraction(start_timecode[0] * base, labels)),
         length=places[scenes.shots[-1].end_frame],
         clips=tuple(clips),
         video=video,
         file=video_name(scenes),
         # an absolute Windows path may be read on another system
         uri=windows.as_uri() if windows.is_absolute() and not path.is_absolute() else path.absolute().as_uri(),
+        warnings=tuple(warnings),
     )
 
 
-def timeline_frames(scenes: SceneData, rate: Fraction) -> Mapping[int, int]:
-    """Frames on a timeline of constant rate for the start of each shot and the end of the last: the same frame if the
-    video has that rate, else the nearest by timestamp."""
-    if _has_rate(scenes, rate):
+def timeline_warnings(scenes: SceneData, shots: bool = False, fastest: int = 120) -> tuple[str, ...]:
+    """What an editor has to know about a timeline: the rate of its project, and a timecode that it does not have."""
+    return timeline_of(scenes, shots, fastest).warnings
+
+
+def _places(scenes: SceneData, rate: Fraction | None) -> Mapping[int, int]:
+    """Frames on a timeline for the start of each shot and the end of the last: the nearest by timestamp, at a ``rate``,
+    or without one the same frame."""
+    if rate is None:
         return {frame: frame for shot in scenes.shots for frame in (shot.start_frame, shot.end_frame)}
     last = round(scenes.shots[0].start * float(rate))
     places = {scenes.shots[0].start_frame: last}
@@ -171,13 +220,10 @@ def timeline_frames(scenes: SceneData, rate: Fraction) -> Mapping[int, int]:
     return places
 
 
-def _has_rate(scenes: SceneData, rate: Fraction) -> bool:
-    declared = scenes.video.frame_rate
-    if abs(declared / float(rate) - 1) > _SAME_RATE:
-        return False
-    return any(
-        all(abs(shot.start * steady - shot.start_frame) <= 0.5 for shot in scenes.shots)
+def _is_steady(scenes: SceneData, rate: float) -> bool:
+    """Whether shots are at their frames, counted at a constant rate."""
+    return (
+        all(abs(shot.start * rate - shot.start_frame) <= 0.5 for shot in scenes.shots)
         # The duration of the last frame is not always known.
-        and abs(scenes.shots[-1].end * steady - scenes.shots[-1].end_frame) <= 1.0
-        for steady in (float(rate), declared)
+        and abs(scenes.shots[-1].end * rate - scenes.shots[-1].end_frame) <= 1.0
     )

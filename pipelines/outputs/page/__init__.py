@@ -28,7 +28,7 @@ from pipelines.errors import BasslError, VideoError, count
 from pipelines.files import is_file, relative, write_atomically
 from pipelines.outputs.exports.editing import FASTEST_EDL, edl_channels
 from pipelines.outputs.exports.segments import one_line, video_name
-from pipelines.outputs.exports.timeline import timecode_base, timeline_frames, timeline_of
+from pipelines.outputs.exports.timeline import timecode_base, timeline_of
 from pipelines.outputs.page.thumbnails import TYPE, page_images, resize
 from pipelines.scenes import SceneData, timecode
 from pipelines.video.decoding import first_time
@@ -117,7 +117,6 @@ def _timeline(result: SceneData) -> dict[str, Any] | None:
         timeline = timeline_of(result, fastest=FASTEST_EDL)
     except (VideoError, ValueError):
         return None
-    places = timeline_frames(result, timeline.rate)
     return {
         "title": timeline.name,
         "clip": timeline.file,
@@ -126,7 +125,7 @@ def _timeline(result: SceneData) -> dict[str, Any] | None:
         "drop": timeline.drop,
         "start": timeline.source_start,
         "channels": edl_channels(timeline),
-        "steady": all(frame == place for frame, place in places.items()),
+        "steady": timeline.steady,
     }
 
 

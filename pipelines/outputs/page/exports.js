@@ -39,7 +39,7 @@ function smpte(frame, base, drop) {
   }
   const two = (number) => String(number).padStart(2, "0");
   const seconds = Math.floor(label / base);
-  const parts = [Math.floor(seconds / 3600), Math.floor(seconds / 60) % 60, seconds % 60].map(two);
+  const parts = [Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60, seconds % 60].map(two);
   return `${parts.join(":")}${drop ? ";" : ":"}${two(label % base)}`;
 }
 
