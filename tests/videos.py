@@ -134,6 +134,19 @@ def write_video(
     return path
 
 
+def write_slideshow(path: Path, shown: Sequence[RGBImage], seconds: Sequence[float]) -> Path:
+    """Each image as one frame that lasts so many seconds, as its packet and the container declare."""
+    times, options = [sum(seconds[:i]) for i in range(len(shown))], {"preset": "ultrafast", "crf": "12", "g": "1"}
+    plain = write_video(path.with_name(f"plain-{path.name}"), shown, times=times, options=options)
+    with av.open(str(plain)) as source, av.open(str(path), "w") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        packets = [packet for packet in source.demux(video=0) if packet.size]
+        for packet, length in zip(packets, seconds, strict=True):
+            packet.stream, packet.duration = stream, round(length / packet.time_base)
+            target.mux(packet)
+    return path
+
+
 def tone(seconds: float) -> Sound:
     wave = 0.1 * np.sin(np.arange(int(48000 * seconds)) / 48000 * 440 * 2 * np.pi)
     return Sound((wave * 32767).astype(np.int16))

@@ -18,7 +18,8 @@ class FrameClock:
     """The times of a video's frames, in seconds from its first frame, strictly increasing.
 
     - A frame without a timestamp begins when the one before it ends.
-    - A frame lasts for the duration in its packet, or for the nominal duration if that is missing or implausible.
+    - A frame lasts for the duration in its packet, or for the nominal duration if that is missing or implausible; see
+      :meth:`end_declared` for the last frame.
     - If timestamps repeat or step back a little, the frame follows the one before it after the nominal duration.
     - If they step back by more than :data:`CLOCK_NOISE`, as in joined recordings, they start a new clock, and time
       continues. But if they soon continue on the old clock, only some frames were out of order, as in damaged videos.
@@ -34,6 +35,7 @@ class FrameClock:
         self._tick, self._tick_seconds = tick, float(tick)
         self._nominal = nominal
         self._last, self._length = -nominal, nominal  # of the newest frame
+        self._stored_length = 0.0  # of the newest frame, according to its packet
         self._offset = 0.0  # from the file's clock, less `first`, to the video's time
         # The offset before a new clock, and the time until which the new clock may turn out to be an error.
         self._old_offset, self._doubtful_until = 0.0, -math.inf
@@ -41,7 +43,7 @@ class FrameClock:
     def advance(self, timestamp: int | None, duration: int) -> float:
         """The time of the next frame, from its presentation timestamp and duration in ticks."""
         time = self.end if timestamp is None else self._time_at(timestamp)
-        length = duration * self._tick_seconds
+        self._stored_length = length = duration * self._tick_seconds
         self._last, self._length = time, length if 0 < length <= _LONGEST_FRAME else self._nominal
         return time
 
@@ -49,6 +51,12 @@ class FrameClock:
     def end(self) -> float:
         """Time at which the newest frame ends; 0 before the first frame."""
         return round(self._last + self._length, 6)
+
+    def end_declared(self, end: float | None) -> float:
+        """:attr:`end`, but a long frame counts as it is if it ends where the container declares the end."""
+        long_end = round(self._last + self._stored_length, 6)
+        agrees = end is not None and self._stored_length > _LONGEST_FRAME and abs(long_end - end) < CLOCK_NOISE
+        return long_end if agrees else self.end
 
     def _time_at(self, timestamp: int) -> float:
         stamp = timestamp * self._tick.numerator / self._tick.denominator

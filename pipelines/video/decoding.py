@@ -136,6 +136,7 @@ class VideoDecoder:
         damage = Damage()
         self._decoding = self._decode(self._with_timestamps(transform), damage, queue_limit)
         yielded = to_the_end = False
+        declared: float | None = None
         for timestamp, duration, result in self._decoding:
             time = clock.advance(timestamp, duration)
             if time >= self._end - SAME_TIME:
@@ -146,7 +147,8 @@ class VideoDecoder:
                 yield count, time, result
             count += 1
         else:
-            end, to_the_end = clock.end, True
+            declared = self._declared_end(clock.first or 0.0)
+            end, to_the_end = clock.end_declared(declared), True
         self._decoding.close()  # its threads read on
         if not yielded:
             raise self._no_frames(count, end)
@@ -155,7 +157,7 @@ class VideoDecoder:
         self._facts = VideoFacts(
             str(self.path), width, height, end, count, self.frame_rate, **container_facts(self.path, self.container)
         )
-        self._add_warnings(damage.places, end if to_the_end else None, clock.first or 0.0)
+        self._add_warnings(damage.places, end if to_the_end else None, declared)
         self.exact &= self._threads == 1 or not self.warnings
 
     def _with_timestamps(self, transform: Transform[Result]) -> Transform[tuple[int | None, int, Result]]:
@@ -186,22 +188,24 @@ class VideoDecoder:
             return VideoError(f"{self.path}: has no frame after {self._start:g} s")
         return VideoError(f"{self.path}: has no frame between {self._start:g} s and {self._end:g} s")
 
-    def _add_warnings(self, damaged_places: int, end: float | None, first: float) -> None:
-        """Warn of damage, jumps and a missing end. ``end`` is None if the video was not read to its end; ``first`` is
+    def _declared_end(self, first: float) -> float | None:
+        """Seconds from the first frame to the end according to the container, without jumps of the clock. ``first`` is
         the time of the first frame on the file's clock."""
+        if self.declared_duration is None:
+            return None
+        # Matroska counts from time 0, not from the first frame.
+        return self.declared_duration - (first if self.kind == "matroska" else 0.0) - sum(self._jumps)
+
+    def _add_warnings(self, damaged_places: int, end: float | None, declared: float | None) -> None:
+        """Warn of damage, jumps and a missing end. ``end`` is None if the video was not read to its end."""
         if damaged_places:
             self.warnings.append(f"{self.path}: is damaged in {damaged_places} place(s); what could be read was used")
-        jumped = sum(self._jumps)
         if self._jumps:
             self.warnings.append(
-                f"{self.path}: its clock jumps forward {len(self._jumps)} time(s), by {jumped:.1f} s in all, "
+                f"{self.path}: its clock jumps forward {len(self._jumps)} time(s), by {sum(self._jumps):.1f} s in all, "
                 "as in joined recordings; the video continues there without a gap"
             )
-        if end is None or self.declared_duration is None:
-            return
-        # Matroska counts from time 0, not from the first frame.
-        declared = self.declared_duration - (first if self.kind == "matroska" else 0.0) - jumped
-        if declared - end > max(1.0, 0.02 * declared):
+        if end is not None and declared is not None and declared - end > max(1.0, 0.02 * declared):
             self.warnings.append(f"{self.path}: ends early: {end:.1f} s of the declared {declared:.1f} s could be read")
 
     def _skip(self) -> tuple[int, float | None]:
@@ -323,11 +327,13 @@ def check_same_video(video: Path, scenes: SceneData) -> None:
     Raises:
         VideoError: one line, if it is another video.
     """
-    if scenes.video.fingerprint is not None and scenes.video.fingerprint == fingerprint(video):
-        return
-    length = declared_length(video)
+    length = None if _same_fingerprint(video, scenes) else declared_length(video)
     if length is not None:
         check_length(video, length, scenes)
+
+
+def _same_fingerprint(video: Path, scenes: SceneData) -> bool:
+    return scenes.video.fingerprint is not None and scenes.video.fingerprint == fingerprint(video)
 
 
 def declared_length(video: Path) -> float | None:
@@ -344,10 +350,11 @@ def declared_length(video: Path) -> float | None:
 
 
 def check_length(video: Path, length: float, scenes: SceneData) -> None:
-    """Raises VideoError if a video of ``length`` seconds is not the scenes' video, or is shorter than their part."""
+    """Raises VideoError if a video of ``length`` seconds is not the scenes' video, or is shorter than their part. The
+    end of a long last frame is uncertain, so the length of a video with their fingerprint does not matter."""
     expected = scenes.video.duration
     difference = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)
-    if abs(difference) > max(1.0, 0.02 * expected):
+    if abs(difference) > max(1.0, 0.02 * expected) and not _same_fingerprint(video, scenes):
         raise other_video(video, f"{length:.1f} s", f"{expected:.1f} s")
 
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 
 import av
@@ -24,6 +25,7 @@ from pipelines.stages.save_images import save_images
 from pipelines.stages.settings import SplitSettings
 from pipelines.stages.split import split, write_chapters
 from pipelines.video.cutting.muxing import CopyWriter
+from pipelines.video.inputs import fingerprint
 from tests import videos
 from tests.running import ENVIRONMENT
 from tests.videos import CUTS, FRAMES, GROUPS, numbers, scenes_of
@@ -327,6 +329,15 @@ def test_a_variable_frame_rate_is_kept(tmp_path: Path) -> None:
             shown = [float(frame.time or 0) for frame in container.decode(video=0)]
         assert shown == pytest.approx([time - part[0] for time in part], abs=0.0015)
     assert [numbers(clip.path) for clip in clips] == [list(range(30)), list(range(30, 60))]
+
+
+@pytest.mark.parametrize("cut", [split, partial(split, exact=True), write_chapters])
+def test_a_slideshow_whose_last_frame_is_long_is_cut(tmp_path: Path, cut: Callable[..., object]) -> None:
+    path = videos.write_slideshow(tmp_path / "slides.mp4", list(videos.images(4)), [3, 4, 5, 25])
+    scenes = scenes_of(path, (1, 2, 3))
+    cut(replace(scenes, video=replace(scenes.video, fingerprint=fingerprint(path))), output=tmp_path / "cut")
+    frames = [frame for piece in sorted((tmp_path / "cut").iterdir()) for frame in numbers(piece)]
+    assert frames == [0, 1, 2, 3]
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3])

@@ -72,6 +72,16 @@ def test_a_frame_lasts_for_its_duration_or_the_nominal_one_if_that_is_implausibl
     assert frame_clock.advance(None, FRAME) == pytest.approx((FRAME + length) / SECOND)
 
 
+@pytest.mark.parametrize(("declared", "end"), [(25.04, 25.04), (25.3, 25.04), (9.0, 0.08), (60.0, 0.08), (None, 0.08)])
+def test_a_frame_of_25_seconds_lasts_so_long_only_if_the_video_is_declared_to_end_with_it(
+    declared: float | None, end: float
+) -> None:
+    frame_clock = clock()
+    frame_clock.advance(8, FRAME)
+    frame_clock.advance(FRAME + 8, 25 * SECOND)
+    assert frame_clock.end_declared(declared) == pytest.approx(end)
+
+
 def test_a_clock_that_begins_within_a_video_has_the_times_of_the_whole() -> None:
     part = clock(first=3.0)
     assert [part.advance(stamp, FRAME) for stamp in regular(5 * SECOND, 3)] == [2.0, 2.04, 2.08]

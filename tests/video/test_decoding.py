@@ -81,6 +81,14 @@ def test_a_video_of_one_frame_lasts_as_long_as_that_frame(tmp_path: Path) -> Non
     assert video.facts.duration == pytest.approx(1 / 24, abs=1e-6)
 
 
+@pytest.mark.parametrize("name", ["last.mp4", "last.mov", "last.mkv"])
+def test_a_long_last_frame_lasts_as_long_as_its_packet_and_the_container_declare(tmp_path: Path, name: str) -> None:
+    times, video = timed(videos.write_slideshow(tmp_path / name, list(videos.images(4)), [3, 4, 5, 25]))
+    assert times == [0.0, 3.0, 7.0, 12.0]
+    assert video.facts.duration == pytest.approx(37.0)
+    assert video.warnings == []
+
+
 @pytest.mark.parametrize(("name", "options"), [("cut.mp4", {"movflags": "faststart"}), ("cut.mkv", {})])
 def test_a_truncated_video_is_read_to_its_end_with_a_warning(
     tmp_path: Path, name: str, options: dict[str, str]
