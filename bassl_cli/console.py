@@ -9,7 +9,7 @@ import shlex
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import Annotated
 
@@ -196,49 +196,39 @@ def show_table(
     target.print(grid)
 
 
-@contextmanager
-def stage_progress(quiet: bool, video: str = "") -> Iterator[ReportProgress]:
+def stage_progress(quiet: bool, video: str = "") -> AbstractContextManager[ReportProgress]:
     """A progress bar of a stage, with the time left; for a video, whose progress is in seconds, also the speed as a
     multiple of real time. If stderr is not a terminal: a line for each step of the stage and for each minute of it, or
     one for the video.
     """
-    if quiet or not err.is_interactive:
-        before, since = "", 0.0
+    before, since = "", 0.0
 
-        def line(doing: str, done: float, total: float | None) -> None:
-            nonlocal before, since
-            if quiet or (video and before):
-                return
-            if video:
-                say(f"reading {printable(video, 120)}")
-            elif doing != before:
-                say(f"{doing} {count(int(total or 0), _UNITS[doing])}" if doing in _UNITS else doing)
-            elif time.monotonic() < since + 60:
-                return
-            else:
-                say(f"{doing}: {done:,.0f} of {total or 0:,.0f}")
-            before, since = doing, time.monotonic()
+    def line(doing: str, done: float, total: float | None) -> None:
+        nonlocal before, since
+        if quiet or (video and before):
+            return
+        if video:
+            say(f"reading {printable(video, 120)}")
+        elif doing != before:
+            say(f"{doing} {count(int(total or 0), _UNITS[doing])}" if doing in _UNITS else doing)
+        elif time.monotonic() < since + 60:
+            return
+        else:
+            say(f"{doing}: {done:,.0f} of {total or 0:,.0f}")
+        before, since = doing, time.monotonic()
 
-        yield line
-        return
-    with stage_bar(err, video) as show:
-        yield show
+    return nullcontext(line) if quiet or not err.is_interactive else stage_bar(err, video)
 
 
-@contextmanager
-def videos_progress(quiet: bool) -> Iterator[tuple[StartVideos, ReportVideo]]:
-    """A progress bar of all videos, and one for each video that is being read, with its speed and the time left. Yields
-    two functions: one to call with the number of videos, one with the progress of a video."""
-    if quiet or not err.is_interactive:
+def videos_progress(quiet: bool) -> AbstractContextManager[tuple[StartVideos, ReportVideo]]:
+    """A progress bar of all videos, and one for each video that is being read, with its speed and the time left; two
+    functions, one to call with the number of videos, one with the progress of a video."""
 
-        def line(state: VideoProgress) -> None:
-            if state.result is not None and not quiet:
-                say(f"{state.video_id}: {state.result.status}")
+    def line(state: VideoProgress) -> None:
+        if state.result is not None and not quiet:
+            say(f"{state.video_id}: {state.result.status}")
 
-        yield lambda videos: None, line
-        return
-    with video_bars(err) as functions:
-        yield functions
+    return nullcontext((lambda videos: None, line)) if quiet or not err.is_interactive else video_bars(err)
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from html import escape
 from time import monotonic
 from typing import Any
@@ -87,58 +87,52 @@ def video_bars(console: Console) -> Iterator[tuple[StartVideos, ReportVideo]]:
         yield start, show
 
 
-@contextmanager
-def shown_stage(video: str) -> Iterator[ReportProgress]:
+def shown_stage(video: str) -> AbstractContextManager[ReportProgress]:
     """The progress of a video for a program: a bar in a notebook or if stderr is a terminal, else nothing."""
     console = Console(stderr=True, emoji=False, highlight=False)
     if console.is_jupyter:
-        with _notebook_bar() as bar:
-            yield lambda doing, done, total: bar(f"{doing} {video}", done, total)
-    elif console.is_interactive:
-        with stage_bar(console, video) as report:
-            yield report
-    else:
-        yield lambda doing, done, total: None
+        return _notebook_bar(video)
+    return stage_bar(console, video) if console.is_interactive else nullcontext(lambda doing, done, total: None)
 
 
-@contextmanager
-def shown_videos() -> Iterator[tuple[StartVideos, ReportVideo]]:
+def shown_videos() -> AbstractContextManager[tuple[StartVideos, ReportVideo]]:
     """As :func:`shown_stage`, for several videos."""
     console = Console(stderr=True, emoji=False, highlight=False)
     if console.is_jupyter:
-        with _notebook_bar() as bar:
-            shares: dict[str, float] = {}  # done, by video
-            number = 0
-
-            def start(videos: int) -> None:
-                nonlocal number
-                number = videos
-
-            def show(state: VideoProgress) -> None:
-                shares[state.video_id] = 1.0 if state.result else state.done / (state.total or math.inf)
-                bar(f"{count(number, 'video')}: {state.video_id}", sum(shares.values()), number)
-
-            yield start, show
-    elif console.is_interactive:
-        with video_bars(console) as functions:
-            yield functions
-    else:
-        yield lambda videos: None, lambda state: None
+        return _notebook_videos()
+    return video_bars(console) if console.is_interactive else nullcontext((lambda videos: None, lambda state: None))
 
 
 @contextmanager
-def _notebook_bar() -> Iterator[ReportProgress]:
+def _notebook_videos() -> Iterator[tuple[StartVideos, ReportVideo]]:
+    shares: dict[str, float] = {}  # done, by video
+    number = 0
+    with _notebook_bar() as bar:
+
+        def start(videos: int) -> None:
+            nonlocal number
+            number = videos
+
+        def show(state: VideoProgress) -> None:
+            shares[state.video_id] = 1.0 if state.result else state.done / (state.total or math.inf)
+            bar(f"{count(number, 'video')}: {state.video_id}", sum(shares.values()), number)
+
+        yield start, show
+
+
+@contextmanager
+def _notebook_bar(video: str = "") -> Iterator[ReportProgress]:
     from IPython.display import HTML, display  # optional dependency: every notebook has it
 
     shown: Any = display(HTML("<progress></progress>"), display_id=True)
     last = 0.0
 
-    def show(text: str, done: float, total: float | None) -> None:
+    def show(doing: str, done: float, total: float | None) -> None:
         nonlocal last
         if monotonic() - last >= _NOTEBOOK_SECONDS:
             last = monotonic()
             share = f' value="{done / total:.3f}"' if total else ""
-            shown.update(HTML(f"<progress{share}></progress> {escape(text)}"))
+            shown.update(HTML(f"<progress{share}></progress> {escape(f'{doing} {video}'.rstrip())}"))
 
     try:
         yield show

@@ -62,13 +62,9 @@ def page_path(opened: OpenedScenes, settings: ReportSettings) -> Path:
 
 def write_page(opened: OpenedScenes, settings: ReportSettings, progress: ReportProgress | None) -> VideoResult:
     """Write the page of opened scenes, see :func:`report`."""
-
-    def tell(state: VideoProgress) -> None:
-        if progress is not None:
-            progress("reading", state.done, state.total)
-
-    path = page_path(opened, settings)
-    return _write_page(VideoTask(opened.result, opened.result.name, path, settings), opened, tell)
+    report = progress or (lambda doing, done, total: None)
+    task = VideoTask(opened.result, opened.result.name, page_path(opened, settings), settings)
+    return _write_page(task, opened, lambda state: report("reading", state.done, state.total))
 
 
 def report_videos(
@@ -93,11 +89,12 @@ def report_videos(
     settings, paths = with_options(settings, **options), paths_of(sources)
     check_one_video(paths, settings.listed.video)
     folder = settings.run.output
-    if folder is not None:
-        make_output_folder(paths, folder)
+    make_output_folder(paths, folder)
     index = index_path(paths, settings)
-    pages = [output_path(folder, beside(find_result(source), ".html")) for source in paths]
-    tasks = [VideoTask(source, source.name, page, settings) for source, page in zip(paths, pages, strict=True)]
+    tasks = [
+        VideoTask(source, source.name, output_path(folder, beside(find_result(source), ".html")), settings)
+        for source in paths
+    ]
     by_path = {index.resolve(): Path("the page of all videos")}
     for task in tasks:
         other = by_path.setdefault(task.output.resolve(), task.video)

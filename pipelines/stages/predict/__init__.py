@@ -7,6 +7,7 @@ same way, so the scores are the same as from keyframe store, feature store and m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -181,15 +182,24 @@ def predict_videos(
     """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, not {jobs}")
-    from pipelines.stages.predict.videos import plan, predict_all  # start-up time: OpenCV, PyAV
+    from pipelines.stages.predict.videos import predict_all  # start-up time: OpenCV, PyAV
 
-    settings, boards = with_options(settings, **options), None if storyboards is None else Path(storyboards)
-    replaces = ScenesOutput(None, overwrite, discard_corrections)
-    tasks = plan(find_videos(inputs), Path(output), settings, boards, pages, replaces)
-    if progress is True:
-        from pipelines.outputs.bars import shown_videos  # start-up time: rich
+    settings, videos = with_options(settings, **options), find_videos(inputs)
+    with ExitStack() as bars:
+        if progress is True:
+            from pipelines.outputs.bars import shown_videos  # start-up time: rich
 
-        with shown_videos() as (start, show):
-            start(len(tasks))
-            return predict_all(tasks, jobs, dask, show, on_start)
-    return predict_all(tasks, jobs, dask, progress or None, on_start)
+            start, progress = bars.enter_context(shown_videos())
+            start(len(videos))
+        return predict_all(
+            videos,
+            Path(output),
+            settings,
+            ScenesOutput(None, overwrite, discard_corrections),
+            storyboards=None if storyboards is None else Path(storyboards),
+            pages=pages,
+            jobs=jobs,
+            dask=dask,
+            progress=progress or None,
+            on_start=on_start,
+        )

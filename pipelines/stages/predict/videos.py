@@ -86,22 +86,27 @@ def _draw(task: VideoTask[PredictSettings], scenes: SceneList, images: Sequence[
         save_page(task.page, scenes, images, task.video, save_as=beside(task.output, ".json").name)
 
 
-def plan(
+def predict_all(
     videos: Sequence[Path],
     output: Path,
     settings: PredictSettings,
+    replaces: ScenesOutput,
+    *,
     storyboards: Path | None,
     pages: bool,
-    replaces: ScenesOutput,
-) -> list[VideoTask[PredictSettings]]:
-    """What is to be written for each video, into the folders ``output`` and ``storyboards``.
-
-    Raises:
-        BasslError: the settings do not fit several videos, or a file cannot be written or is an input.
-    """
+    jobs: int | None,
+    dask: str | None,
+    progress: ReportVideo | None,
+    on_start: Callable[[int], None] | None,
+) -> list[VideoResult]:
+    """Find the scenes of several videos; see :func:`pipelines.stages.predict.predict_videos`."""
+    if not videos:
+        return []
     shots, index = settings.reading.shots, output / "index.html"
     if shots is not None and len(videos) > 1:
         raise BasslError(f"{shots}: is a list of shots of one video, but {len(videos)} videos are given")
+    if dask is not None and settings.encoder is not None:
+        settings = replace(settings, encoder=absolute_encoder(settings.encoder))
     tasks = [
         VideoTask(
             video,
@@ -114,28 +119,9 @@ def plan(
         )
         for video, name in zip(videos, video_ids(videos), strict=True)
     ]
-    for path in tasks[0].files if tasks else ():
+    for path in (*tasks[0].files, index) if pages else tasks[0].files:
         check_writable(path)
-    if pages:
-        check_writable(index)
     check_inputs_kept((path for task in tasks for path in task.files), (*videos, shots, settings.model))
-    return tasks
-
-
-def predict_all(
-    tasks: Sequence[VideoTask[PredictSettings]],
-    jobs: int | None,
-    dask: str | None,
-    progress: ReportVideo | None,
-    on_start: Callable[[int], None] | None,
-) -> list[VideoResult]:
-    """Find the scenes of several videos; see :func:`pipelines.stages.predict.predict_videos`."""
-    if not tasks:
-        return []
-    settings = tasks[0].settings
-    if dask is not None and settings.encoder is not None:
-        settings = replace(settings, encoder=absolute_encoder(settings.encoder))
-        tasks = [replace(task, settings=settings) for task in tasks]
     model = SceneModel(settings).load()
     jobs = min(jobs or _default_jobs(), len(tasks))
     in_children = dask is not None or jobs > 1
@@ -153,7 +139,7 @@ def predict_all(
     if shown:
         from pipelines.outputs.page import save_index  # start-up time: Jinja, Pillow
 
-        save_index(shown[0].with_name("index.html"), shown)
+        save_index(index, shown)
     return results
 
 
