@@ -146,7 +146,8 @@ def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotat
 
     Columns: `start` and `end` (seconds, or timecodes `H:MM:SS`, `MM:SS`, `HH:MM:SS.mmm`, `HH:MM:SS:FF`), or
     `start_frame` and `end_frame` (counted from zero, end exclusive), or both. Case, blanks and units in a name ("Start
-    Time (seconds)") and other columns are ignored. The separator is a comma, semicolon or tab.
+    Time (seconds)") and other columns are ignored. The separator is a comma, or a semicolon or tab with which decimals
+    may have commas.
 
     The output of PySceneDetect's `list-scenes` is recognized by its columns, with or without the list of cuts
     ("Timecode List:") as its first line; it counts frames from one, and its End Frame is inclusive.
@@ -200,9 +201,12 @@ def _pairs(kind: type[float], entries: list[Any], unit: str, keys: tuple[str, st
     return np.array(pairs, dtype=kind).reshape(-1, 2)
 
 
+_DECIMAL_COMMA = re.compile(r"^([0-9]+),([0-9]+s?)$")
+
+
 def _table(path: Path) -> tuple[list[str], list[tuple[list[str], int]]]:
     """The normalized column names, and the rows as stripped cells, each with its line number."""
-    text = read_text(path)
+    text = re.sub(r"\Asep=.(?=\r?\n)", "", read_text(path))  # Excel's line that names the separator
     for delimiter in ",;\t":
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         try:
@@ -210,6 +214,8 @@ def _table(path: Path) -> tuple[list[str], list[tuple[list[str], int]]]:
         except csv.Error as error:
             raise fault(path, f"is not a table of comma-separated values: {error}", reader.line_num) from error
         table = [(row, line) for row, line in table if any(row)]
+        if delimiter != ",":
+            table = [([_DECIMAL_COMMA.sub(r"\1.\2", cell) for cell in row], line) for row, line in table]
         if table and _is_cut_list(table[0][0]):
             del table[0]
         if not table:
@@ -245,7 +251,7 @@ def _columns(header: list[str], names: tuple[tuple[str, ...], tuple[str, ...]]) 
 
 
 def _seconds(text: str, frame_rate: float | None, path: Path, line: int) -> float:
-    if re.fullmatch(r"[0-9]+,[0-9]+s?", text):
+    if _DECIMAL_COMMA.match(text):
         raise fault(path, f"{quote(text)} has a decimal comma; write {quote(text.replace(',', '.'))[1:-1]}", line)
     try:
         return checked(float, parse_time(text, frame_rate), "a time", path, line)

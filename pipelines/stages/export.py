@@ -35,8 +35,8 @@ def export(source: SceneData | Path | str, settings: ExportSettings | None = Non
 
     Raises:
         BasslError: one line, for a ``scenes.json`` that cannot be read, a named video that is another one, an
-            extension of no format or of several, or a path that cannot be written, is the video or is the
-            ``scenes.json``.
+            extension of no format or of several, a separator without CSV, or a path that cannot be written, is the
+            video or is the ``scenes.json``.
     """
     settings = with_options(settings or ExportSettings, **options)
     output = settings.run.output
@@ -49,12 +49,15 @@ def export(source: SceneData | Path | str, settings: ExportSettings | None = Non
         if output.is_dir():
             raise BasslError(f"{output}: is a folder; give the format of the file with `to`")
         names = (format_of(output),)
+    separator = "\t" if settings.csv_separator == "tab" else settings.csv_separator
+    if separator != "," and "csv" not in names:
+        raise BasslError("`csv_separator` is for `to=csv`")
     opened = open_scenes(source, settings.listed.video)
     paths = tuple(output_path(output, beside(opened.result, FORMATS[name].extension)) for name in names)
     check_inputs_kept(paths, (opened.file, settings.listed.video))
     warnings: tuple[str, ...] = ()
     for name, path in zip(names, paths, strict=True):
-        write_export(opened.scenes, path, name, settings.listed.shots)
+        write_export(opened.scenes, path, name, settings.listed.shots, separator)
         warnings += FORMATS[name].warnings(opened.scenes, settings.listed.shots)
         if FORMATS[name].media and opened.video is None:
             warnings += (f"{opened.scenes.video.path}: {NO_VIDEO}; {path} refers to it all the same",)

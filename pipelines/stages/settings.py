@@ -32,6 +32,8 @@ class ExportSettings(Settings):
 
     to: tuple[str, ...] = ()
     """Name of the format, or several. Default: by the extension of --output."""
+    csv_separator: Literal[",", ";", "tab"] = ","
+    """Separator of CSV. With ; decimals have commas, as in a German Excel."""
     run: OutputSettings = nested(
         OutputSettings(),
         without=("overwrite",),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -62,7 +63,8 @@ def read_cuts(path: Path, frame_rate: float) -> list[int] | list[float]:
     """The start of each shot except the first, in order, from a file of shots or cuts: frames (int) or seconds (float).
 
     Formats: one position per line, the start of a shot; two or more per line, first the start and
-    end of a shot, as in MovieNet, BBC and OVSD; PySceneDetect's ``list-scenes`` CSV; a ``scenes.json``. Positions are
+    end of a shot, as in MovieNet, BBC and OVSD, separated by spaces, a comma, or a semicolon or tab (and decimals with
+    commas); PySceneDetect's ``list-scenes`` CSV; a ``scenes.json``. Positions are
     frames, and the end is the last frame of the shot or the one after it; but if one of them has a decimal point or a
     colon, all are seconds or timecodes (``MM:SS``, ``HH:MM:SS.mmm``, ``HH:MM:SS:FF``). Frames between two listed shots
     belong to the earlier one.
@@ -108,7 +110,7 @@ def _of_json(path: Path, text: str) -> list[tuple[str, float]]:
 def _of_scenedetect(path: Path, text: str) -> list[tuple[str, float]]:
     lines = text.splitlines()
     header = next(i for i, line in enumerate(lines) if "Start Frame" in line)
-    rows = csv.DictReader(lines[header:])
+    rows = csv.DictReader(lines[header:], delimiter=max(",;\t", key=lines[header].count))
     shots: list[tuple[str, float]] = []
     try:
         for row in rows:  # PySceneDetect counts frames from 1 in its lists
@@ -121,23 +123,35 @@ def _of_scenedetect(path: Path, text: str) -> list[tuple[str, float]]:
 
 def _of_lines(path: Path, text: str, frame_rate: float) -> list[tuple[str, float]]:
     lines = [(f"line {number}", line) for number, line in enumerate(text.splitlines(), 1)]
-    fields = [(place, line.replace(",", " ").split()[:2]) for place, line in lines if not line.lstrip().startswith("#")]
+    fields = [(place, _fields(line)) for place, line in lines if not line.lstrip().startswith("#")]
     fields = [(place, positions) for place, positions in fields if positions]
     in_seconds = any(sign in position for _, positions in fields for position in positions for sign in ".:")
     shots: list[tuple[str, float]] = []
     last_end = -1.0
+    hint = "; write decimals with a point" if "," in text else ""
     for place, positions in fields:
         if len(positions) != len(fields[0][1]):
             raise DatasetError(f"{path}, {place}: mixes lines of one number (cuts) with lines of two (shots)")
         values = [_position(position, in_seconds, frame_rate, f"{path}, {place}") for position in positions]
         if len(values) == 2:
             if values[0] < last_end or values[1] < values[0] or (in_seconds and values[1] == values[0]):
-                raise DatasetError(f"{path}, {place}: shot {positions[0]} to {positions[1]} is empty or overlaps")
+                raise DatasetError(f"{path}, {place}: shot {positions[0]} to {positions[1]} is empty or overlaps{hint}")
             last_end = values[1]
         shots.append((place, values[0]))
     if shots and len(fields[0][1]) == 2:
         shots[0] = (shots[0][0], min(0, shots[0][1]))  # frames before the first listed shot belong to it
     return shots
+
+
+# A line with decimal commas, as a German Excel saves it: numbers between semicolons or tabs, or two with commas.
+_DECIMAL_COMMAS = re.compile(r"\s*(\d+,\d+\s+\d+,\d+|\d+(,\d+)?\s*[;\t]\s*(\d+(,\d+)?)?)\s*([;\t]|$)", re.ASCII)
+
+
+def _fields(line: str) -> list[str]:
+    """The first two fields of a line."""
+    line = re.sub(r"(:[0-9]{2}),([0-9]+)(?![0-9:])", r"\1.\2", line)  # of a timecode
+    comma = "." if _DECIMAL_COMMAS.match(line) else " "
+    return line.replace(",", comma).replace(";", " ").split()[:2]
 
 
 def _position(text: str, in_seconds: bool, frame_rate: float, place: str) -> float:

@@ -51,9 +51,11 @@ def test_each_format_can_be_chosen_by_name(bassl: Bassl, name: str) -> None:
         (["-o", "made/cut list.EDL", "--shots"], "3 shots", "made/cut list.EDL", "TITLE: video\nFCM: DROP FRAME\n"),
         (["--to", "jsonl", "-o", "list.txt"], "2 scenes", "list.txt", "{"),
         (["--to", "csv"], "2 scenes", "scenes.csv", "Scene Number,"),
+        (["--to", "csv", "--csv-separator", ";"], "2 scenes", "scenes.csv", "Scene Number;"),
+        (["--to", "csv", "--csv-separator", "tab"], "2 scenes", "scenes.csv", "Scene Number\t"),
         (["./scenes.json", "--to", "csv", "-o", "made.csv"], "2 scenes", "made.csv", "Scene Number,"),
     ],
-    ids=["by the extension", "by name", "over an older export", "one file named twice"],
+    ids=["by the extension", "by name", "semicolons", "tabs", "over an older export", "one file named twice"],
 )
 def test_an_export_has_the_format_of_its_name_or_extension(
     bassl: Bassl, arguments: list[str], says: str, path: str, start: str
@@ -62,6 +64,13 @@ def test_an_export_has_the_format_of_its_name_or_extension(
     code, out, err = bassl("export", "scenes.json", *arguments)
     assert (code, out, err.splitlines()[-1]) == (0, "", f"{says}; wrote {path}")
     assert Path(path).read_text().startswith(start)
+
+
+def test_a_separator_of_csv_is_refused_for_other_formats(bassl: Bassl) -> None:
+    code, out, err = bassl("export", "--to", "edl,youtube", "--csv-separator", ";")
+    assert (code, out, err) == (2, "", "bassl: --csv-separator is for --to csv\n")
+    assert bassl("export", "--to", "csv", "--csv-separator", "|")[0] == 2
+    assert [path.name for path in Path.cwd().iterdir()] == ["scenes.json"]
 
 
 def test_a_named_video_of_another_length_is_refused(bassl: Bassl, video: Path) -> None:

@@ -161,6 +161,13 @@ def test_a_csv_with_frame_timecodes_is_read(tmp_path: Path) -> None:
         read_scenes_csv(path, 12)
 
 
+@pytest.mark.parametrize("text", ["start;end\n0;1,5\n1,5;3\n", "sep=;\r\nstart;end\r\n0,0;00:01,5\r\n1,500;3,0\r\n"])
+def test_a_csv_of_a_german_excel_is_read(tmp_path: Path, text: str) -> None:
+    for separator in ";\t":
+        path = put(tmp_path / "video.csv", text.replace(";", separator))
+        assert seconds(read_scenes_csv(path)) == [[0, 1.5], [1.5, 3]]
+
+
 @pytest.mark.parametrize("first_line", ["Timecode List:", "00:00:02.000,00:00:05.000", "Scene Number"])
 def test_a_csv_of_pyscenedetect_is_read(tmp_path: Path, first_line: str) -> None:
     path = tmp_path / "video-Scenes.csv"
@@ -199,7 +206,8 @@ def test_a_csv_of_pyscenedetect_is_read(tmp_path: Path, first_line: str) -> None
         ("start,end\n\n0,5\n4,6\n", "line 4: scene 1, from 4.0 to 6.0, starts before the end of scene 0 at 5.0"),
         ("start,end\n5,5\n", "line 2: scene 0, from 5.0 to 5.0, is empty"),
         ("start,end\n0,1:60\n", "line 2: '1:60' is neither"),
-        ("start;end\n0;12,5\n", "line 2: '12,5' has a decimal comma; write 12.5"),
+        ('start,end\n0,"12,5"\n', "line 2: '12,5' has a decimal comma; write 12.5"),
+        ("start;end\n0;1.234,5\n", "line 2: '1.234,5' is neither seconds nor a timecode"),
         (
             "start,end,name\n0,5,One, two\n",
             "has 4 cells, but the header has 3; put quotes around a text with commas, and write decimals with a point",

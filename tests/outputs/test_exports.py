@@ -21,9 +21,11 @@ from hypothesis import given, settings
 from pipelines.datasets.scene_files import read_scene_list, read_scenes_csv
 from pipelines.errors import BasslError, VideoError
 from pipelines.outputs.exports import FORMATS, check_extension, export, format_of, save
+from pipelines.outputs.exports.lists import table
 from pipelines.outputs.exports.segments import one_line, segments_of
 from pipelines.outputs.exports.timeline import timecode_base, timeline_of, timeline_rate
 from pipelines.scenes import SceneData, Transition
+from pipelines.video.shot_lists import read_cuts
 from tests import videos
 from tests.outputs.exporting import (
     NTSC,
@@ -510,14 +512,23 @@ def test_ffmpeg_accepts_the_chapters(video: Path, tmp_path: Path) -> None:
 # --- tables ---------------------------------------------------------------------------------------------------------
 
 
-def test_the_exported_csv_can_be_read_as_labels(tmp_path: Path) -> None:
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_the_exported_csv_can_be_read_as_labels_and_shots(tmp_path: Path, separator: str) -> None:
     scenes = scene_list([30, 31, 29], [1, 2], VIDEO_23)
-    export(scenes, tmp_path / "video.csv")
+    export(scenes, tmp_path / "video.csv", csv_separator=separator)
+    assert read_cuts(tmp_path / "video.csv", 24.0) == [61]
     read = read_scenes_csv(tmp_path / "video.csv")
     assert read.scenes_frames is not None
     assert read.scenes_seconds is not None
     assert read.scenes_frames.tolist() == [list(frames) for frames in frames_of(scenes, False)]
     assert read.scenes_seconds.tolist() == [pytest.approx(times, abs=0.0005) for times in times_of(scenes, False)]
+
+
+def test_with_semicolons_decimals_of_csv_have_commas() -> None:
+    line = FORMATS["csv"].content(scene_list([30, 31]), False).splitlines()[1]
+    assert line == "1,1,00:00:00.000,0.000,30,00:00:01.200,1.200,30,00:00:01.200,1.200,Scene 1,0.1000"
+    german = table(scene_list([30, 31]), separator=";").splitlines()[1]
+    assert german == "1;1;00:00:00.000;0,000;30;00:00:01.200;1,200;30;00:00:01.200;1,200;Scene 1;0,1000"
 
 
 def test_csv_columns_are_those_of_pyscenedetect() -> None:

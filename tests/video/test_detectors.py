@@ -185,6 +185,18 @@ GOOD_LISTS = {
         [30, 61],
     ),
     "PySceneDetect without its first line": ("Scene Number,Start Frame\n1,1\n2,31\n", [30]),
+    "PySceneDetect, saved by a German Excel": (
+        "Timecode List:;00:00:01.250\nScene Number;Start Frame;Start Time (seconds)\n1;1;0,000\n2;31;1,250\n",
+        [30],
+    ),
+    "a German Excel": ("0;1,25\n1,25;2,5;a, b\n2,5;3\n", [1.25, 2.5]),
+    "cuts of a German Excel": ("1,25;\n2,5;\n", [1.25, 2.5]),
+    "frames of a German Excel": ("0;29\n30;60\n", [30]),
+    "tabs and decimal commas": ("0,000\t1,250\n1,250\t3\n", [1.25]),
+    "spaces and decimal commas": ("0,000 1,250\n1,250 3,0\n", [1.25]),
+    "commas, and a text after a tab": ("0,29\tone\n30,60\ttwo\n", [30]),
+    "timecodes with decimal commas": ("00:00:00,000;00:00:01,250\n00:00:01,250;00:00:03,000\n", [1.25]),
+    "a timecode with a decimal comma on each line": ("00:00:01,250\n00:01:02,541\n", [1.25, 62.541]),
     "scenes.json": (json.dumps({"shots": [{"start_frame": f} for f in (0, 30, 61)]}), [30, 61]),
     "one shot": ("0 119\n", []),
     "cuts in seconds": ("# seconds\n1.25\n2.541\n4\n", [1.25, 2.541, 4.0]),
@@ -204,6 +216,7 @@ BAD_LISTS = {
     "twice the same": ("30\n30\n", ", line 2"),
     "negative": ("-5\n30\n", ", line 1"),
     "overlapping shots": ("0 31\n30 60\n", ", line 2"),
+    "decimal commas alone": ("4,600\n8,200\n", ", line 2"),
     "an empty shot": ("# shots\n0 29\n30 20\n", ", line 3"),
     "cuts and shots mixed": ("30\n61 89\n", ", line 2"),
     "shots and cuts mixed": ("0 5\n9\n", ", line 2"),
@@ -243,6 +256,12 @@ def test_an_invalid_shot_list_gives_one_line_that_names_the_file_and_the_wrong_l
     path.write_text(text)
     with pytest.raises(DatasetError, match=rf"^{re.escape(str(path))}{place}: .*\Z"):
         read_cuts(path, 24.0)
+
+
+def test_a_shot_list_with_a_decimal_comma_on_each_line_says_so(tmp_path: Path) -> None:
+    (tmp_path / "shots.txt").write_text(BAD_LISTS["decimal commas alone"][0])
+    with pytest.raises(DatasetError, match="shot 8 to 200 is empty or overlaps; write decimals with a point"):
+        read_cuts(tmp_path / "shots.txt", 24.0)
 
 
 def cuts_listed(cuts: Sequence[float]) -> list[int]:

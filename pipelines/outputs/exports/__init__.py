@@ -109,15 +109,23 @@ def _formats_by_extension(path: Path) -> dict[str, str]:
     return {extension: name for extension, name in _EXTENSIONS.items() if path.name.lower().endswith(extension)}
 
 
-def export(scene_list: SceneData, path: Path | str, format: str | None = None, shots: bool = False) -> None:
+def export(
+    scene_list: SceneData,
+    path: Path | str,
+    format: str | None = None,
+    shots: bool = False,
+    csv_separator: str = ",",
+) -> None:
     """Write scenes, or ``shots``, in a format of ``FORMATS``; None: by the extension of ``path``. Raises BasslError if
     the format is unknown, the path cannot be written or is the video itself."""
     path = Path(path)
-    writer = FORMATS.get(format or format_of(path))
+    name = format or format_of(path)
+    writer = FORMATS.get(name)
     if writer is None:
         raise BasslError(f"unknown format {format!r}; supported: {', '.join(FORMATS)}")
     check_inputs_kept((path,), (Path(scene_list.video.path),))
-    write_atomically(path, writer.content(scene_list, shots).encode("utf-8"))
+    content = table(scene_list, shots, csv_separator) if name == "csv" else writer.content(scene_list, shots)
+    write_atomically(path, content.encode("utf-8"))
 
 
 def check_extension(path: Path, to: str | None = None) -> None:

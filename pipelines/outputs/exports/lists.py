@@ -30,23 +30,28 @@ _COLUMNS = (
 )
 
 
-def table(scenes: SceneData, shots: bool = False) -> str:
+def table(scenes: SceneData, shots: bool = False, separator: str = ",") -> str:
     """CSV with the columns of PySceneDetect's ``list-scenes``, then the name and the score.
 
     As there, frames count from one, and the end frame is the last of the scene. PySceneDetect's own writer computes
-    frames from times, which is wrong if the frame rate varies.
+    frames from times, which is wrong if the frame rate varies. With semicolons as the separator decimals have commas,
+    as Excel has them in countries where it reads semicolons.
     """
     text = io.StringIO()
-    rows = csv.writer(text, lineterminator="\n")
+    rows = csv.writer(text, delimiter=separator, lineterminator="\n")
+
+    def decimal(number: float, places: int) -> str:
+        return f"{number:.{places}f}".replace(".", "," if separator == ";" else ".")
+
     rows.writerow([*_COLUMNS, "Name", "Score" if shots else "Confidence"])
 
     def cells(frames: int, seconds: float) -> tuple[int, str, str]:
-        return frames, timecode(seconds), f"{seconds:.3f}"
+        return frames, timecode(seconds), decimal(seconds, 3)
 
     for segment in segments_of(scenes, shots):
         start, end = cells(segment.start_frame + 1, segment.start), cells(segment.end_frame, segment.end)
         length = cells(segment.end_frame - segment.start_frame, segment.end - segment.start)
-        rows.writerow([segment.number, *start, *end, *length, no_formula(segment.name), f"{segment.score:.4f}"])
+        rows.writerow([segment.number, *start, *end, *length, no_formula(segment.name), decimal(segment.score, 4)])
     return text.getvalue()
 
 
