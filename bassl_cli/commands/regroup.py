@@ -27,6 +27,9 @@ def regroup(
     if len(sources) > 1:
         with console.videos_progress(quiet) as (start, progress):
             results = regroup_videos(sources, settings, progress, start)
+        notes = [note for result in results for note in result.notes]
+        if notes and not quiet:
+            console.note(notes[0] + f" (and {len(notes) - 1} more)" * (len(notes) > 1))
         written = f"scenes in {console.shown(settings.run.output)}" if settings.run.output else "written in place"
         console.show_videos(results, ("shots", "scenes"), written, as_json, quiet)
         console.suggest_next("regroup", quiet or as_json, *([settings.run.output] if settings.run.output else sources))
@@ -37,6 +40,8 @@ def regroup(
         console.warn(warning)
     if output == STDIO:
         return
+    for note in () if quiet else result.notes:
+        console.note(note)
     if as_json:
         console.print_json(result.to_dict())
     elif not quiet:

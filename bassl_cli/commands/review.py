@@ -14,8 +14,8 @@ from pipelines.stages.settings import ReportSettings
 def review(settings: ReportSettings, sources: Results = [], quiet: console.Quiet = False) -> None:  # noqa: B006
     """Review a video's scenes in the browser, where answers are worth most.
 
-    Makes the page as bassl report does, if it is not there, and opens it in review mode; prints its address if there is
-    no browser. The page shows eight shots at a time; what you confirm holds for all settings.
+    Makes the page as bassl report does, if it is not there or shows other scenes, opens it in review mode and prints
+    its address. The page shows eight shots at a time; what you confirm holds for all settings.
 
     Examples: bassl review movie.mp4
     """
@@ -28,13 +28,14 @@ def review(settings: ReportSettings, sources: Results = [], quiet: console.Quiet
         result = stage(source, settings, progress)
     for warning in result.written.warnings if result.written else ():
         console.warn(warning)
-    if not result.opened:
+    if not (result.opened and quiet):  # a browser that starts may still not show it
         typer.echo(result.url)
     if quiet:
         return
     for note in result.written.notes if result.written else ():
         console.note(note)
     page = f"{'wrote ' if result.written else ''}{console.shown(result.page)}"
-    is_open, is_not = "opened in the browser; R starts the review", "no browser was found, so open the address in one"
+    is_open = "opening it in the browser; if the review does not start there, press R"
+    is_not = "no browser was found, so open the address in one"
     console.say(f"{page}; {is_open if result.opened else is_not}")
     console.suggest_next("review", quiet, source)

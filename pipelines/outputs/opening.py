@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
+from shlex import quote
 from string import Template
 
 from pipelines.datasets.scene_files import read_scene_list, with_video
@@ -61,7 +62,8 @@ def open_scenes(source: SceneData | Path | str, video: Path | None = None) -> Op
         stored = read_scene_list(file)
         if is_video(source) and video is None:
             if video_at(source, stored.video) is None:
-                raise BasslError(f"{file}: has the scenes of another video than {source}; run: bassl predict {source}")
+                command = f"bassl predict {quote(str(source))}"
+                raise BasslError(f"{file}: has the scenes of another video than {source}; run: {command}")
             video = source
     scenes = with_video(stored, video)
     if video is not None:

@@ -4,8 +4,9 @@ arguments of commands name."""
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
+from shlex import quote
 
 from pipelines.errors import BasslError, VideoError
 from pipelines.files import STDIO, is_file, make_folder
@@ -32,6 +33,19 @@ def beside(result: Path, extension: str) -> Path:
     return result.with_name(("scenes" if result == STDIO else result.stem) + extension)
 
 
+def note_on_views(result: Path, renewed: Collection[Path | None] = ()) -> str:
+    """One line on the page and the storyboard beside a ``scenes.json`` whose scenes have changed, except those that are
+    ``renewed``; empty if there are none. A page is not written again unasked: it may have corrections that only the
+    browser has."""
+    page = beside(result, ".html")
+    old = [path for path in (page, beside(result, ".png")) if path not in renewed and is_file(path)]
+    if not old:
+        return ""
+    verb = "shows" if len(old) == 1 else "show"
+    renewal = f"; renew the page with: bassl report {quote(str(result))}" if page in old else ""
+    return f"{' and '.join(map(str, old))} still {verb} the scenes before{renewal}"
+
+
 def is_video(source: Path) -> bool:
     """Whether what has scenes is a video by its name, and not a ``scenes.json``: a ``.json`` or stdin."""
     return source != STDIO and source.suffix.lower() != ".json"
@@ -54,7 +68,7 @@ def existing_result(source: Path) -> Path:
         raise BasslError(f"{source}: no such file")
     file = find_result(source)
     if file != STDIO and not os.path.exists(file):  # noqa: PTH110  # a name may be too long
-        command = f"bassl predict {source}" if is_video(source) else f"bassl predict VIDEO `output={file}`"
+        command = f"bassl predict {quote(str(source))}" if is_video(source) else f"bassl predict VIDEO `output={file}`"
         raise BasslError(f"{file}: no such file; make it with: {command}")
     return file
 
@@ -111,7 +125,9 @@ def _sources_in(folder: Path) -> list[Path]:
         for video, name in zip(videos, map(result_name, video_ids(videos)), strict=True)
     ]
     if not any(is_file(find_result(source)) for source in sources):
-        raise BasslError(f"{folder}: its videos have no NAME.scenes.json; make them with: bassl predict {folder}")
+        raise BasslError(
+            f"{folder}: its videos have no NAME.scenes.json; make them with: bassl predict {quote(str(folder))}"
+        )
     return sources
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,7 +15,7 @@ from pipelines.options import with_options
 from pipelines.outputs.corrections import check_replaceable, names_and_pins
 from pipelines.outputs.exports import is_scenes_json
 from pipelines.outputs.opening import open_scenes
-from pipelines.outputs.results import find_result, make_output_folder
+from pipelines.outputs.results import find_result, make_output_folder, note_on_views
 from pipelines.progress import ReportVideo, VideoResult
 from pipelines.scenes import DROP_SHORT_ALONE, SceneData
 from pipelines.settings import GROUPING, Grouping
@@ -40,7 +41,8 @@ def regrouped(scenes: S, grouping: Grouping) -> S:
 def regroup(source: Path | str, settings: RegroupSettings = RegroupSettings(), **options: Any) -> SceneData:
     """Choose scene ends again, as `predict` would with these settings, and write the result, by default in place.
 
-    Names of scenes that have the same shots as before are kept.
+    Names of scenes that have the same shots as before are kept. ``notes`` of the result names the page and storyboard
+    beside it that show the scenes before.
 
     Args:
         source: a ``scenes.json``, or a video with a result.
@@ -86,7 +88,8 @@ def regroup_videos(
 
 def _regroup(task: VideoTask[RegroupSettings], report: ReportVideo) -> VideoResult:
     try:
-        return task.result_of(_write(task.video, task.output, task.settings), status="regrouped")
+        result = _write(task.video, task.output, task.settings)
+        return task.result_of(result, status="regrouped", warnings=result.warnings, notes=result.notes)
     except CorrectedError:
         return task.result_of(read_scene_list(task.output), status="kept", corrected=True)
 
@@ -112,4 +115,7 @@ def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
             names_and_pins(lasting),
         )
     result.save(output)
-    return result
+    parts = [[(scene.start_shot, scene.end_shot) for scene in each.scenes] for each in (before, result)]
+    is_changed = real(output) == real(opened.result) and parts[0] != parts[1]
+    note = note_on_views(output) if is_changed else ""
+    return replace(result, notes=(note,)) if note else result

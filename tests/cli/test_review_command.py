@@ -37,13 +37,14 @@ def test_the_browser_opens_the_page_in_review_mode_and_a_page_that_is_there_is_k
     page = place / "my movie.scenes.html"
     run, address = review_in_browser(place)
     assert run.code == 0, run.err
-    assert run.out == ""
-    assert run.err.splitlines()[-1] == "wrote my movie.scenes.html; opened in the browser; R starts the review"
+    assert run.out == f"{page.as_uri()}#review\n"
+    opening = "my movie.scenes.html; opening it in the browser; if the review does not start there, press R"
+    assert run.err.splitlines()[-1] == f"wrote {opening}"
     assert address == page.as_uri() + "#review"
     assert "my%20movie.scenes.html#review" in address
     page.write_text(page.read_text() + "<!-- the same page -->")
     run, _ = review_in_browser(place)
-    assert (run.code, run.err) == (0, "my movie.scenes.html; opened in the browser; R starts the review\n")
+    assert (run.code, run.err) == (0, f"{opening}\n")
     assert page.read_text().endswith("<!-- the same page -->")
     scenes_of(Path("my movie.mp4"), CUTS[:2]).save("my movie.scenes.json")
     run, _ = review_in_browser(place, "-q")
@@ -62,4 +63,20 @@ def test_one_video_is_reviewed_at_a_time(bassl: Bassl, place: Path) -> None:
     Path("other.scenes.json").write_bytes(Path("my movie.scenes.json").read_bytes())
     run = bassl("review", ".")
     assert (run.code, run.out, "one video is reviewed at a time" in run.err) == (2, "", True)
+    assert not list(place.glob("*.html"))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["gone.mp4"], "gone.mp4: no such file"),
+        (["no result.mp4"], "no_result.scenes.json: no such file; make it with: bassl predict 'no result.mp4'"),
+        (["my movie.scenes.json", "-o", "page.txt"], "page.txt: a page's name ends in .html"),
+    ],
+)
+def test_what_cannot_be_reviewed_is_one_line(bassl: Bassl, place: Path, arguments: list[str], words: str) -> None:
+    Path("no result.mp4").write_bytes(Path("my movie.mp4").read_bytes())
+    run = bassl("review", *arguments)
+    assert (run.code, run.out) == (2, "")
+    assert run.err.endswith(f"bassl: {words}\n")
     assert not list(place.glob("*.html"))

@@ -308,6 +308,18 @@ def test_pages_and_storyboards_of_a_kept_or_regrouped_result_are_made_from_its_s
     assert board.read_bytes() != first
 
 
+def test_a_page_and_storyboard_that_are_not_asked_for_again_are_left_and_named(again: Again, file: Path) -> None:
+    page, board = file.with_suffix(".html"), file.with_suffix(".png")
+    again(page=page, storyboard=board)
+    before = page.read_bytes(), board.read_bytes()
+    assert "still show" not in again()[1]
+    assert again(threshold=0.01)[1].endswith(
+        f"; {page} and {board} still show the scenes before; renew the page with: bassl report {file}"
+    )
+    assert (page.read_bytes(), board.read_bytes()) == before
+    assert again(threshold=0.99, page=page)[1].endswith(f"; {board} still shows the scenes before")
+
+
 def test_a_page_of_other_scenes_than_the_kept_ones_is_made_again(again: Again, file: Path, reads: list[str]) -> None:
     page = file.with_suffix(".html")
     again(page=page)

@@ -109,6 +109,31 @@ def test_the_result_replaces_the_input_or_is_written_to_another_file(file: Path)
     assert regroup(file, threshold=0.5) == read_scene_list(file) == other
 
 
+@pytest.mark.parametrize(
+    ("names", "note"),
+    [
+        ([], None),
+        (["scenes.html"], "{0}.html still shows the scenes before; renew the page with: bassl report {0}.json"),
+        (["scenes.png"], "{0}.png still shows the scenes before"),
+        (
+            ["scenes.html", "scenes.png"],
+            "{0}.html and {0}.png still show the scenes before; renew the page with: bassl report {0}.json",
+        ),
+    ],
+)
+def test_a_page_and_a_storyboard_of_the_scenes_before_are_left_and_named(
+    file: Path, names: list[str], note: str | None
+) -> None:
+    for name in names:
+        file.with_name(name).write_text("a view of three scenes")
+    assert regroup(file).notes == (), "the same scenes"
+    assert regroup(file, threshold=0.5, output=file.with_name("other.json")).notes == (), "the views of another file"
+    (result,) = regroup_videos(file, threshold=0.3)
+    notes = () if note is None else (note.format(file.with_suffix("")),)
+    assert regroup(file, threshold=0.5).notes == result.notes == notes
+    assert all(file.with_name(name).read_text() == "a view of three scenes" for name in names)
+
+
 def named_by_hand(file: Path, *names: str | None) -> None:
     scenes = read_scene_list(file)
     listed = (replace(scene, name=name) for scene, name in zip(scenes.scenes, names, strict=True))
@@ -231,3 +256,16 @@ def test_the_command_shows_a_table_of_several_files_and_counts_them(file: Path, 
         "note: corrected by hand and left as they are: b.scenes.json; --discard-corrections replaces them",
         "0 done, 1 regrouped from their scores, 1 kept, 0 failed; written in place",
     ]
+
+
+def test_the_command_names_pages_that_have_become_old(file: Path, bassl: Bassl) -> None:
+    for name in ("a", "b"):
+        shutil.copy(file, f"{name}.scenes.json")
+        Path(f"{name}.scenes.html").touch()
+    old = "note: a.scenes.html still shows the scenes before; renew the page with: bassl report a.scenes.json"
+    assert bassl("regroup", "a.scenes.json", "--scenes", 2).err.splitlines() == [old, "2 scenes; wrote a.scenes.json"]
+    assert bassl("regroup", ".", "--scenes", 4).err.splitlines()[2:] == [
+        f"{old} (and 1 more)",
+        "0 done, 2 regrouped from their scores, 0 kept, 0 failed; written in place",
+    ]
+    assert bassl("regroup", "a.scenes.json", "--scenes", 2, "-q").err == ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 from pipelines.datasets.parsing import MAX_SCENES_BYTES, read_json
@@ -13,6 +13,7 @@ from pipelines.errors import StoreError
 from pipelines.files import write_atomically
 from pipelines.models.scene_ends import with_grouping
 from pipelines.outputs.corrections import is_corrected, is_of, read_prediction
+from pipelines.outputs.results import note_on_views
 from pipelines.settings import Grouping, Reading
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.result import Outcome
@@ -83,9 +84,9 @@ def has_images(existing: Outcome, task: VideoTask[PredictSettings]) -> bool:
     return shows(task.page, existing.scenes)
 
 
-def settle(existing: Outcome, task: VideoTask[PredictSettings]) -> None:
+def settle(existing: Outcome, task: VideoTask[PredictSettings]) -> Outcome:
     """Write regrouped scenes, and the new path of a video that was moved, so that other commands find it. Removes a
-    storyboard of other scenes."""
+    storyboard of other scenes. The note of the result also names a page and storyboard beside it that stay old."""
     moved = (
         existing.scenes.video.fingerprint is not None
         and video_at(Path(existing.scenes.video.path), existing.scenes.video) is None
@@ -95,7 +96,10 @@ def settle(existing: Outcome, task: VideoTask[PredictSettings]) -> None:
         if task.storyboard is not None:
             task.storyboard.unlink(missing_ok=True)
         scenes.save(task.output)
+        if views := note_on_views(task.output, (task.storyboard, task.page)):
+            return replace(existing, note=f"{existing.note}; {views}")
     elif moved and os.access(task.output, os.W_OK):  # it may be write-protected by hand
         content = read_json(task.output, MAX_SCENES_BYTES)  # the rest of the file stays as it is
         content["video"] |= scenes.to_dict(task.output.parent)["video"]
         write_atomically(task.output, json.dumps(content, indent=1).encode() + b"\n")
+    return existing

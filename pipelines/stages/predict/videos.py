@@ -49,7 +49,7 @@ def predict_to_files(
         from pipelines.stages.predict.existing import has_images, settle  # start-up time: NumPy
 
         complete = has_images(existing, task)
-        settle(existing, task)
+        existing = settle(existing, task)
         if not complete:
             report = progress or (lambda stage, done, total: None)
             images, _ = images_from_video(
