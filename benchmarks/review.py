@@ -169,7 +169,11 @@ def run_test(videos: Sequence[Scored]) -> dict[str, Any]:
             results[name]["expected f1"] = {str(k): interval(expected[:, k]) for k in SHOWN}
             stop = [int(np.argmax(np.append(values, 1.0) >= 0.9)) for values in expected]
             at_stop = np.array([values[min(k, LOOKS)] for values, k in zip(f1[name], stop, strict=True)])
-            results["stop at 90 %"] = {"looks": interval(np.array(stop, float)), "f1": interval(at_stop)}
+            results["stop at 90 %"] = {
+                "looks": interval(np.array(stop, float)),
+                "f1": interval(at_stop),
+                "lowest f1": float(at_stop.min()),
+            }
     for name in METHODS:
         results[name]["review minus this"] = {str(k): interval(f1["review"][:, k] - f1[name][:, k]) for k in SHOWN}
     return results
@@ -205,10 +209,10 @@ def main() -> None:
             rows.append((f"{name}, review minus {method}", *(shown(of) for of in gains)))
     print(markdown(TextTable(("F1 after looks", *map(str, SHOWN)), tuple(rows))))
     for name, result in results.items():
-        looks, f1 = result["stop at 90 %"]["looks"], shown(result["stop at 90 %"]["f1"])
-        print(
-            f"{name}: expected F1 is 90 % after {looks[0]:.1f} [{looks[1]:.1f}, {looks[2]:.1f}] looks; F1 is then {f1}"
-        )
+        stop = result["stop at 90 %"]
+        looks = "{:.1f} [{:.1f}, {:.1f}]".format(*stop["looks"])
+        f1 = f"{shown(stop['f1'])}, of the worst video {percent(stop['lowest f1'])}"
+        print(f"{name}: expected F1 is 90 % after {looks} looks; F1 is then {f1}")
     save("review", results)
 
 

@@ -60,7 +60,8 @@ def review(
     progress: ReportProgress | None = None,
     **options: Any,
 ) -> ReviewResult:
-    """Open the page of a video's scenes in the browser, in review mode; write it as `report` does, unless it is there.
+    """Open the page of a video's scenes in the browser, in review mode; write it as `report` does, unless it is
+    there and shows the same scenes.
 
     Without a display no browser is started, except one that the environment variable ``BROWSER`` names. Arguments and
     errors as for `report`; a page with true scene ends is written in any case.
