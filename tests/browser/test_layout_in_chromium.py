@@ -68,7 +68,7 @@ def test_nothing_overflows_or_is_covered_at_any_window_size(long_page: Page, wid
         const scene = document.querySelector(".scene.selected");
         const shown = scene.querySelector(".shot.selected");
         const box = (shown.checkVisibility() ? shown : scene).getBoundingClientRect();
-        const found = [box.top + 4, box.bottom - 4].map((y) => document.elementFromPoint(box.left + box.width / 2, y));
+        const found = [box.top + 4, box.bottom - 4].map((y) => document.elementFromPoint(box.left + box.width / 4, y));
         return found.every((one) => one && scene.contains(one));
     }"""
     assert page.evaluate(hit), "the selected shot is in view, and nothing covers it"
@@ -102,6 +102,30 @@ def test_the_timeline_with_its_legend_takes_at_most_a_fifth_of_the_window(view: 
         assert page.evaluate("document.querySelector('.timeline').offsetHeight") <= 900 / 5
 
 
+MISPLACED_MERGES = """
+() => [...document.querySelectorAll(".scene + .scene")].filter((scene) => {
+    const [box, before] = [scene, scene.previousElementSibling].map((part) => part.getBoundingClientRect());
+    const { left, right, top, bottom } = scene.querySelector(".merge").getBoundingClientRect();
+    const [x, y] = [(left + right) / 2, (top + bottom) / 2];
+    const isBeside = y > box.top && y < box.bottom;
+    const end = Math.min(before.right, box.right);
+    const isOnBoundary = before.top === box.top ? isBeside && x > before.right && x < box.left
+        : before.left === box.left ? y > before.bottom && y < box.top && x > box.left && x < end
+        : isBeside && left < box.left && right > box.left;  // the scene before ends the row above
+    return !isOnBoundary || left < 0 || right > innerWidth;
+}).length
+"""
+
+
+@pytest.mark.parametrize("width", [360, 768, 1440])
+def test_scenes_are_merged_on_the_boundary_between_their_cards(long_page: Page, width: int) -> None:
+    long_page.set_viewport_size({"width": width, "height": 900})
+    for _ in range(2):  # in the list and in the compact view
+        long_page.wait_for_timeout(100)
+        assert long_page.evaluate(MISPLACED_MERGES) == 0
+        long_page.click("#compact")
+
+
 def test_scenes_of_few_shots_share_rows(browser: Browser, tmp_path: Path) -> None:
     plain = pages.invented(350)
     shots = [replace(shot, score=0.9) for shot in plain.shots]
@@ -129,7 +153,7 @@ def test_what_fingers_touch_is_40_pixels_wide_and_high(long_page: Page, width: i
     long_page.click("#grouping summary")
     assert long_page.evaluate(TARGETS) == []
     long_page.click("#grouping summary")
-    for shown in ("#exports", "#keys"):
+    for shown in ("#exports", "#keys", "#start-review"):
         long_page.click(shown)
         assert long_page.evaluate(TARGETS) == []
         long_page.keyboard.press("Escape")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +16,14 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
 from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.synthetic import SyntheticVideo
 from pipelines.models.review import review as python_review
 from pipelines.scenes import group_shots
 from pipelines.stages.regroup import regroup
 from pipelines.stages.scene_list import SceneList
 from tests import pages
 from tests.browser.opening import Made, ends_shown, opened, opened_page, press, ready, saved, slide, tile
+from tests.command import bassl_process
 from tests.scenes_schema import SCHEMA
 
 # The video of `made` ends its scenes with shots 1, 3, 4, 6 and 7; it has eight shots, so that one look shows all.
@@ -107,6 +111,62 @@ def test_a_whole_review_by_keyboard_finds_the_scenes_of_a_person_as_from_python(
             again = regroup(tmp_path / "scenes.json", output=tmp_path / f"{threshold}.json", threshold=threshold)
             assert [scene.end_shot - 1 for scene in again.scenes] == ends_shown(page)
         assert seen.complaints == []
+
+
+FOCUS_IS_VISIBLE = """
+() => {
+    const focused = document.activeElement;
+    const style = getComputedStyle(focused);
+    const { left, top, right, bottom } = focused.getBoundingClientRect();
+    const inView = left >= 0 && top >= 0 && right <= innerWidth && bottom <= innerHeight;
+    const onTop = document.elementFromPoint((left + right) / 2, (top + bottom) / 2);
+    return inView && focused !== document.body && focused.contains(onTop)
+        && (style.outlineStyle !== "none" || style.textDecorationLine === "underline");
+}
+"""
+
+
+def test_from_predict_to_reviewed_scenes_with_the_keyboard_alone(
+    browser: Browser, synthetic_video: tuple[Path, SyntheticVideo], tmp_path: Path
+) -> None:
+    path, plan = synthetic_video
+    shutil.copy(path, tmp_path / "movie.mp4")
+    assert bassl_process("predict movie.mp4 --report", tmp_path).code == 0
+    shots = read_scene_list(tmp_path / "movie.scenes.json").shots
+    true_ends = [a.end_frame for a, b in pairwise(plan.shots) if a.scene != b.scene]
+    truth = {shot.index for shot in shots if any(abs(shot.end_frame - end) <= 12 for end in true_ends)}
+    decided: dict[int, bool] = {}
+    with opened(browser, tmp_path / "movie.scenes.html") as seen:
+        page = seen.page
+        press(page, "r")
+        looks = 0
+        while expected_f1(page) < 90:
+            looks += 1
+            assert page.inner_text("#review-title") == f"Look {looks}"
+            assert page.evaluate(FOCUS_IS_VISIBLE)
+            first, marks = shots_in_view(page)[0], boundaries(page)
+            for i, is_marked in enumerate(marks):
+                decided[first + i] = first + i in truth
+                if is_marked != decided[first + i]:
+                    press(page, str(i + 1))
+                    assert page.evaluate(FOCUS_IS_VISIBLE)
+            press(page, "Enter")
+        assert 2 <= looks <= 5
+        press(page, "Escape")
+        assert page.evaluate(FOCUS_IS_VISIBLE)
+        with page.expect_download() as download:
+            press(page, "Control+s")
+        assert download.value.suggested_filename == "movie.scenes.json"
+        download.value.save_as(tmp_path / "reviewed.scenes.json")
+        assert seen.complaints == []
+    for setting in ("--threshold 0.01", "--threshold 0.99", "--scenes 12"):
+        assert (
+            bassl_process(f"regroup reviewed.scenes.json {setting} -o regrouped.json --overwrite", tmp_path).code == 0
+        )
+        result = read_scene_list(tmp_path / "regrouped.json")
+        assert {shot.index: shot.pinned for shot in result.shots if shot.pinned is not None} == decided
+        ends = {scene.end_shot - 1 for scene in result.scenes}
+        assert {shot: shot in ends for shot in decided} == decided
 
 
 def test_undo_takes_answers_back_and_shows_the_look_again(browser: Browser, tmp_path: Path) -> None:

@@ -163,6 +163,7 @@ function filterList() {
   byId("nothing").firstElementChild.textContent = only(unreviewed) ? "All scenes are reviewed."
     : only(doubtful) ? "No scene is uncertain: no boundary has a score near the threshold."
     : "No scene matches the filter.";
+  placeMerges();
 }
 
 /** Whether the filter hides the scene of a shot. */
@@ -172,9 +173,9 @@ const isFiltered = (shot) => tiles[shot].element.closest(".scene").hidden;
 // the scroll bar has the right length. Measured only when the width changes, because measuring lays out the page.
 let columns = 1;
 let tileHeight = 120;
+const tilesOf = (scene) => (list.classList.contains("compact") ? 1 : scene.end_shot - scene.start_shot);
 function makeRoom({ element, card }) {
-  const { scene } = element;
-  const count = list.classList.contains("compact") ? 1 : scene.end_shot - scene.start_shot;
+  const count = tilesOf(element.scene);
   const across = Math.min(count, columns);
   element.style.gridColumn = `span ${across}`;
   card.style.setProperty("--across", across);
@@ -188,6 +189,22 @@ function measureRoom() {
   list.style.setProperty("--columns", columns);
   tileHeight = tiles[selected].element.offsetHeight || tileHeight;
   for (const shown of shownScenes.values()) makeRoom(shown);
+  placeMerges();
+}
+
+/** Put each merge button where its scene meets the one before: at the top if that is above it, else at the left. */
+function placeMerges() {
+  let [used, wasFirst] = [columns, false];
+  for (const element of list.children) {
+    if (element.hidden) continue;
+    const across = Math.min(tilesOf(element.scene), columns);
+    const isFirst = used + across > columns;
+    const isBelow = isFirst && wasFirst;
+    element.classList.toggle("row-start", isFirst);
+    element.classList.toggle("below", isBelow);
+    if (isBelow) element.style.setProperty("--shared", Math.min(used / across, 1));
+    [used, wasFirst] = [isFirst ? across : used + across, isFirst];
+  }
 }
 
 function setUpList() {

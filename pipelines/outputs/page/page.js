@@ -149,7 +149,7 @@ function needs(control, key) {
   if (control.closest("dialog, [popover], select, input:not([type=range], [type=checkbox])")) return true;
   if (control.matches("input[type=range]") && /^(Arrow|Home|End)/.test(key)) return true;
   if (control === video && key === " ") return true; // browsers play and pause with it
-  return tabbed && (key === " " || key === "Enter") && control.matches("button:not(.frame), input, summary, a");
+  return tabbed && (key === " " || key === "Enter") && control.matches("button:not(.frame, .boundary), input, summary, a");
 }
 
 document.addEventListener("keydown", (event) => {

@@ -14,6 +14,7 @@ function startReview() {
   byId("review").hidden = false;
   scrollTo(0, 0);
   showReview();
+  byId("review-title").focus();
 }
 
 function endReview() {
@@ -23,6 +24,7 @@ function endReview() {
   byId("review").hidden = true;
   measureRoom();
   scrollToShot();
+  focusShot();
 }
 
 /** Show the next look if the state has changed. */
@@ -44,6 +46,7 @@ function showReview() {
     ? `2 × ${hits.toFixed(1)} expected hits / (${count(chosen.length, "scene end")} + ${expected.toFixed(1)} expected in the video). Sums of the probabilities below the keys, which are the scores, calibrated by your answers; what you decided is certain. An estimate by the model, not a measurement.`
     : "The probability that the video has no scene end, by the scores, calibrated by your answers. An estimate by the model, not a measurement.";
   byId("review-confirm").hidden = !window;
+  if (byId("review-shots").contains(document.activeElement)) byId("review-title").focus();
   byId("review-shots").replaceChildren(...shots.slice(first, stop).map((shot, i) => reviewTile(shot, i, probabilities[first + i - 1])));
   showMarks();
   if (window && (selected < first || selected >= stop)) select(first, { scrolls: false, focuses: false });
@@ -93,6 +96,7 @@ function toggleMark(i) {
   if (i > reviewing.marks.length) return;
   reviewing.marks[i - 1] = !reviewing.marks[i - 1];
   showMarks();
+  byId("review-shots").children[i].firstElementChild.focus();
 }
 
 /** Pin the boundaries of this look as they are marked. */
