@@ -104,13 +104,14 @@ def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
     decoders = [track.codec_context for track in tracks if track.codec_context is not None]
     stream = video_stream(path, container)
     grid, average = stream.base_rate, stream.average_rate
-    timecodes = (tags.get("timecode") for tags in (container.metadata, *(s.metadata for s in container.streams)))
-    text, labels = next(filter(None, timecodes), None), None
+    tags = [item for source in (container, *container.streams) for item in source.metadata.items()]
+    text, labels = next((value for key, value in tags if key.lower() == "timecode" and value), None), None
     is_mov = "mov" in container.format.name.split(",") and is_file(path)
     if is_mov and container.streams.data and (track := _timecode_track(path)):
-        frame, labels = track
-        seconds = frame // labels
-        text = text or f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}:{frame % labels:02d}"
+        labels, frame = track
+        if text is None and frame is not None:
+            seconds = frame // labels
+            text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}:{frame % labels:02d}"
     return {
         "base_rate": float(grid) if grid and average and grid != average else None,
         "start_timecode": text,
@@ -124,31 +125,32 @@ def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
 # The sample description of a timecode track, up to its labels per second, and then the place of its first sample in the
 # file (QuickTime File Format, "Timecode sample description" and "Chunk offset atoms").
 _TIMECODES = re.compile(rb"tmcd\0{7}\x01\0{4}.{12}(.)", re.DOTALL)
-_FIRST_CHUNK = re.compile(rb"stco\0{4}.{4}(.{4})|co64\0{4}.{4}(.{8})", re.DOTALL)
+_FIRST_CHUNK = re.compile(rb"stco\0{4}(?!\0{4}).{4}(.{4})|co64\0{4}(?!\0{4}).{4}(.{8})", re.DOTALL)
 
 
-def _timecode_track(path: Path) -> tuple[int, int] | None:
-    """The number of the first frame in the timecode track of a QuickTime or MP4 file, and its labels per second; None
-    if there is none. FFmpeg has no text for some, such as drop-frame at 25, and does not tell their rate."""
+def _timecode_track(path: Path) -> tuple[int, int | None] | None:
+    """Labels per second of the timecode track of a QuickTime or MP4 file, and the number of its first frame (None in
+    fragmented files); None if there is no such track. FFmpeg does not tell the rate, and has no text for some, such as
+    drop-frame at 25."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         at = 0
         for _ in range(1000):  # parts of the file; damaged ones may be countless
+            if at + 16 > size:
+                return None
             file.seek(at)
             head = file.read(16)
-            if len(head) < 16:
-                return None
             length = int.from_bytes(head[:4])
             length = int.from_bytes(head[8:]) if length == 1 else length or size - at
             if head[4:8] == b"moov" and length <= _MOST_HEADER:
                 header = head + file.read(length - 16)
                 timecodes = _TIMECODES.search(header)
-                chunk = timecodes and _FIRST_CHUNK.search(header, timecodes.end())
-                if not (timecodes and chunk and timecodes[1][0]):
+                if timecodes is None or not timecodes[1][0]:
                     return None
-                file.seek(int.from_bytes(chunk[1] or chunk[2]))
+                chunk = _FIRST_CHUNK.search(header, timecodes.end())
+                file.seek(min(int.from_bytes(chunk[1] or chunk[2]), size) if chunk else size)
                 sample = file.read(4)
-                return (int.from_bytes(sample), timecodes[1][0]) if len(sample) == 4 else None
+                return timecodes[1][0], int.from_bytes(sample) if len(sample) == 4 else None
             at += max(length, 8)
     return None
 

@@ -207,6 +207,11 @@ def test_a_timecode_that_ffmpeg_does_not_show_is_read_from_its_track(tmp_path: P
     assert timeline_of(scenes).timecode == 90_003
 
 
+def test_a_timecode_in_matroska_whose_tags_are_upper_case_is_read(tmp_path: Path) -> None:
+    scenes = videos.scenes_of(written("camera.mkv", Fraction(25), "10:00:00:00")(tmp_path), CUTS)
+    assert timeline_of(scenes).timecode == 900_000
+
+
 @pytest.mark.parametrize(("text", "labels"), [("01:00:00:25", None), ("01:00:00;00", 25), ("soon", None)])
 def test_a_timecode_that_cannot_be_used_is_said_once(text: str, labels: int | None) -> None:
     scenes = scene_list([50, 50])
