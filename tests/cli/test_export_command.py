@@ -66,6 +66,14 @@ def test_an_export_has_the_format_of_its_name_or_extension(
     assert Path(path).read_text().startswith(start)
 
 
+def test_the_rate_of_a_project_is_said_once_for_several_formats(bassl: Bassl) -> None:
+    scene_list([69, 30], rate=15).save(Path("scenes.json"))
+    code, _, err = bassl("export", "--to", "edl,resolve-markers,kdenlive,fcp7", "-o", "exports/")
+    warnings = [line for line in err.splitlines() if "set this rate in the project" in line]
+    said = "has 15 frames per second; the timeline has 30 frames per second: set this rate in the project"
+    assert (code, warnings) == (0, [f"warning: /videos/video.mp4: {said}"])
+
+
 def test_a_separator_of_csv_is_refused_for_other_formats(bassl: Bassl) -> None:
     code, out, err = bassl("export", "--to", "edl,youtube", "--csv-separator", ";")
     assert (code, out, err) == (2, "", "bassl: --csv-separator is for --to csv\n")
