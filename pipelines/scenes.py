@@ -37,6 +37,8 @@ class VideoFacts:
     id: str | None = None  # in stores and labels
     fingerprint: str | None = None  # see `pipelines.video.inputs.fingerprint`
     base_rate: float | None = None  # the slowest rate whose frames include all of a variable rate; None if constant
+    modified: float | None = None  # when the file was written last, in seconds since 1970
+    sha256: str | None = None  # of the file, if all of it was read
     start_timecode: str | None = None  # of the first frame
     timecode_rate: int | None = None  # labels per second of this timecode, if the file has a timecode track
     sound_tracks: int | None = None

@@ -147,6 +147,18 @@ def write_slideshow(path: Path, shown: Sequence[RGBImage], seconds: Sequence[flo
     return path
 
 
+def write_unsampled_video(path: Path) -> Path:
+    """A video with uncompressed frames, most of which no part of its fingerprint samples."""
+    return write_video(path, images(40, (20,), 320, 240), codec="rawvideo")
+
+
+def change_unsampled(path: Path) -> None:
+    """Make a frame of such a video gray in place."""
+    with path.open("r+b") as file:
+        file.seek(path.stat().st_size // 15 * 7 + 2**17)
+        file.write(bytes([128]) * 40_000)
+
+
 def tone(seconds: float) -> Sound:
     wave = 0.1 * np.sin(np.arange(int(48000 * seconds)) / 48000 * 440 * 2 * np.pi)
     return Sound((wave * 32767).astype(np.int16))

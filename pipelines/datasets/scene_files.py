@@ -288,13 +288,16 @@ def read_scene_list(path: Path | str) -> SceneData:
 
 
 def with_video(scenes: SceneData, video: Path | None) -> SceneData:
-    """The scenes with the path and fingerprint of ``video``, or unchanged if it is None. Raises VideoError if there is
-    no such file."""
+    """The scenes with the path and fingerprint of ``video``, or unchanged if it is None. What they tell about the
+    content of another file is left out. Raises VideoError if there is no such file."""
     if video is None:
         return scenes
     if not is_file(video):
         raise VideoError(f"{video}: no such file")
-    return replace(scenes, video=replace(scenes.video, path=str(video.absolute()), fingerprint=fingerprint(video)))
+    now, facts = fingerprint(video), scenes.video
+    if facts.fingerprint != now:
+        facts = replace(facts, fingerprint=now, modified=None, sha256=None)
+    return replace(scenes, video=replace(facts, path=str(video.absolute())))
 
 
 def _video(entry: dict[str, Any], path: Path) -> VideoFacts:

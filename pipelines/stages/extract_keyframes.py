@@ -5,8 +5,6 @@ Each video has a child process, which decodes it, cuts it into shots and writes 
 
 from __future__ import annotations
 
-import hashlib
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -21,7 +19,7 @@ from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import VideoFacts
 from pipelines.settings import DETECTOR_NAMES, ONLY_TRAINING, Parallel, Reading, RunSettings
-from pipelines.video.inputs import READ_TWICE, find_videos, fingerprint, unchanged, video_ids
+from pipelines.video.inputs import READ_TWICE, digest, find_videos, fingerprint, has_content, unchanged, video_ids
 from pipelines.video.shots import ReaderSettings
 from pipelines.video_jobs import VideoTask, run
 
@@ -127,7 +125,10 @@ def _existing_result(task: VideoTask[ExtractSettings]) -> VideoResult | None:
     if names:
         other = ", ".join(f"{name} {before.get(name)} and not {now.get(name)}" for name in names)
         raise StoreError(f"{task.output}: was made with other settings ({other}); {remedy}")
-    if store.source.get("fingerprint") != fingerprint(task.video):
+    source = store.source
+    if source.get("fingerprint") != fingerprint(task.video) or not has_content(
+        task.video, source.get("modified"), source["sha256"]
+    ):
         raise StoreError(f"{task.output}: was made from another file than {task.video}; {remedy}")
     return task.result("kept", shots=len(store.frames), frames=store.video.frames, duration=store.video.duration)
 
@@ -178,9 +179,8 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
 
 def _describe_file(video: Path) -> dict[str, Any]:
     try:
-        with video.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            size = os.fstat(file.fileno()).st_size
+        status = video.stat()
     except OSError as error:
         raise VideoError(f"{video}: cannot be read again ({os_reason(error)})") from error
-    return {"name": video.name, "bytes": size, "sha256": digest, "fingerprint": fingerprint(video)}
+    facts = {"name": video.name, "bytes": status.st_size, "modified": status.st_mtime}
+    return facts | {"sha256": digest(video), "fingerprint": fingerprint(video)}

@@ -58,7 +58,7 @@ class KeyframeStore:
     jpeg_offsets: NDArray[np.int64]
     jpeg_crc32: NDArray[np.uint32]  # (N * N_k,) CRC-32 of each JPEG
     video: VideoFacts  # size, length and frame rate of the video
-    source: Mapping[str, Any]  # ``name``, ``bytes``, ``sha256`` and ``fingerprint`` of the video
+    source: Mapping[str, Any]  # ``name``, ``bytes``, ``modified``, ``sha256`` and ``fingerprint`` of the video
     settings: Mapping[str, Any]  # with which the store was made
     transitions: tuple[Transition | None, ...]  # N, how each shot ends; None if unknown
 

@@ -185,6 +185,27 @@ def fingerprint(video: Path) -> str | None:
     return f"{size}-{digest.hexdigest()[:32]}"
 
 
+def modified(video: Path) -> float | None:
+    """When a video file was written last, in seconds since 1970; None for a pipe, and if there is no such file."""
+    return os.path.getmtime(video) if is_file(video) else None  # noqa: PTH204
+
+
+def digest(video: Path) -> str:
+    """SHA-256 of a video file. Raises VideoError if it cannot be read."""
+    try:
+        with video.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise VideoError(f"{video}: cannot be read ({os_reason(error)})") from error
+
+
+def has_content(video: Path, at: float | None, sha256: str | None) -> bool:
+    """Whether a video that has the right fingerprint also has the content that it had when it was modified ``at`` and
+    had this digest: the fingerprint misses changes between its parts. Only if the time differs, the whole file is read.
+    True without a time, as in files of earlier versions; False if there is no digest to compare."""
+    return at is None or modified(video) == at or (sha256 is not None and digest(video) == sha256)
+
+
 def video_at(path: Path, video: VideoFacts) -> Path | None:
     """The path if it is the video with these facts; None for a missing file, or one with another fingerprint."""
     return path if is_file(path) and video.fingerprint in (None, fingerprint(path)) else None

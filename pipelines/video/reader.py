@@ -6,6 +6,7 @@ import math
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain
 from operator import itemgetter
@@ -24,6 +25,7 @@ from pipelines.scenes import Transition
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.detectors import ShotDetector, make_detector
 from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
+from pipelines.video.inputs import digest
 from pipelines.video.runs import Damage, decode
 from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
@@ -173,14 +175,19 @@ class VideoReader(VideoDecoder):
 
 def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
     """Read a video in the child process of a :class:`pipelines.video.video_process.VideoProcess`: send each shot as it
-    is found, the progress, and the video's facts and warnings at the end."""
-    reader = VideoReader(*task, lambda done, total: send("progress", (done, total)))
+    is found, the progress, and the video's facts and warnings at the end. If all of it is read, in shots of its own,
+    the facts have the digest of the file, computed meanwhile."""
+    path, settings = task
+    reader = VideoReader(path, settings, lambda done, total: send("progress", (done, total)))
+    is_whole = is_file(path) and (settings.shots, settings.start, settings.end) == (None, None, None)
+    hashing = ThreadPoolExecutor(1).submit(digest, path) if is_whole else None
     for shot in reader:
         # Images as raw bytes: the parent receives them before it has imported NumPy.
         shape = (len(shot.keyframes), *shot.keyframes[0].shape)
         images = [np.ascontiguousarray(image).data for image in shot.keyframes]
         send("shot", (replace(shot, keyframes=()), shape), images)
-    send("end", (reader.facts, reader.warnings))
+    sha256 = None if hashing is None else hashing.result()
+    send("end", (replace(reader.facts, sha256=sha256), reader.warnings))
 
 
 def keyframe_indices(start: int, end: int, count: int) -> list[int]:

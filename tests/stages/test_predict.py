@@ -477,7 +477,7 @@ def test_each_video_gets_a_file_and_a_bad_video_fails_alone(
     assert "\n" not in failed.error
     written = json.loads(first.output.read_text())
     jsonschema.validate(written, SCHEMA)
-    paths = {key: written["video"][key] for key in ("path", "relative_path")}
+    paths = {key: written["video"][key] for key in ("path", "relative_path", "modified")}
     assert written == result.to_dict() | {"video": entry(result.video) | paths | {"id": "videos_a"}}
     assert json.loads(other.output.read_text())["video"]["id"] == "b_a"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,6 +21,7 @@ from pipelines.progress import VideoResult
 from pipelines.stages.predict import model as scene_model, predict_file, predict_videos
 from pipelines.video.shots import ReaderSettings
 from pipelines.video.video_process import VideoProcess
+from tests import videos
 from tests.small_stores import refusal
 
 
@@ -153,6 +155,39 @@ def test_a_video_that_was_changed_at_its_path_is_read_again_and_another_video_is
     assert f"contains the scenes of another video, not of {other}" in refused.error
     assert "`overwrite=True`" in refused.error
     assert run(other, overwrite=True).status == "done"
+
+
+def test_a_video_changed_where_the_fingerprint_does_not_look_is_read_again_and_one_with_another_time_is_kept(
+    settings: PredictSettings, tmp_path: Path, reads: list[str]
+) -> None:
+    video, out = videos.write_unsampled_video(tmp_path / "video.avi"), tmp_path / "out"
+
+    def status(**options: Any) -> str:
+        (result,) = predict_videos([video], out, settings, **options)
+        return result.status
+
+    assert [status(), status(), len(reads)] == ["done", "kept", 1]
+    for time in (1, 2):
+        os.utime(video, (time, time))
+        assert status() == "kept"
+        assert read_scene_list(out / "video.scenes.json").video.modified == time
+    videos.change_unsampled(video)
+    assert [status(), len(reads)] == ["done", 2]
+    assert [status(end=1.0), len(reads)] == ["done", 3]
+    assert [status(end=1.0), len(reads)] == ["kept", 3]
+    os.utime(video, (3, 3))  # without a digest, as only a part was read
+    assert [status(end=1.0), len(reads)] == ["done", 4]
+
+
+def test_a_result_of_an_earlier_version_which_has_no_time_and_digest_is_kept_by_its_fingerprint(
+    again: Again, file: Path, video: Path, reads: list[str]
+) -> None:
+    content = json.loads(file.read_text())
+    for name in ("modified", "sha256"):
+        del content["video"][name]
+    file.write_text(json.dumps(content))
+    again()
+    assert (reads, json.loads(file.read_text())) == ([], content)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from pathlib import Path
 from pipelines.datasets.parsing import MAX_SCENES_BYTES, read_json
 from pipelines.datasets.scene_files import with_video
 from pipelines.errors import StoreError
-from pipelines.files import write_atomically
+from pipelines.files import real, write_atomically
 from pipelines.models.scene_ends import with_grouping
 from pipelines.outputs.corrections import is_corrected, is_of, read_prediction
 from pipelines.outputs.results import note_on_views
@@ -19,7 +19,7 @@ from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.result import Outcome
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
-from pipelines.video.inputs import fingerprint, video_at
+from pipelines.video.inputs import fingerprint, has_content, modified, video_at
 from pipelines.video_jobs import VideoTask
 
 # What the scores depend on: if one of these differs, the video is read again. A result records the end of the part that
@@ -46,6 +46,7 @@ def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Outc
         or now is None  # and a pipe
         or before.video.fingerprint not in (None, now)
         or any((before.settings.get(name) or None) != (record[name] or None) for name in _DECIDING)
+        or not has_content(task.video, before.video.modified, before.video.sha256)
     )
     try:
         grouped = Grouping().resolved(before.settings)
@@ -85,20 +86,23 @@ def has_images(existing: Outcome, task: VideoTask[PredictSettings]) -> bool:
 
 
 def settle(existing: Outcome, task: VideoTask[PredictSettings]) -> Outcome:
-    """Write regrouped scenes, and the new path of a video that was moved, so that other commands find it. Removes a
-    storyboard of other scenes. The note of the result also names a page and storyboard beside it that stay old."""
-    moved = (
-        existing.scenes.video.fingerprint is not None
-        and video_at(Path(existing.scenes.video.path), existing.scenes.video) is None
-    )
+    """Write regrouped scenes, the new path of a video that was moved, so that other commands find it, and its new time,
+    so that its content is compared once. Removes a storyboard of other scenes. The note of the result also names a page
+    and storyboard beside it that stay old."""
+    facts, now = existing.scenes.video, modified(task.video)
+    moved = facts.fingerprint is not None and video_at(Path(facts.path), facts) is None
     scenes = with_video(existing.scenes, task.video) if moved else existing.scenes
+    is_own = moved or real(Path(facts.path)) == real(task.video)
+    touched = is_own and not existing.refused and facts.modified not in (None, now)
+    if touched:
+        scenes = replace(scenes, video=replace(scenes.video, modified=now))
     if existing.status == "regrouped":
         if task.storyboard is not None:
             task.storyboard.unlink(missing_ok=True)
         scenes.save(task.output)
         if views := note_on_views(task.output, (task.storyboard, task.page)):
             return replace(existing, note=f"{existing.note}; {views}")
-    elif moved and os.access(task.output, os.W_OK):  # it may be write-protected by hand
+    elif (moved or touched) and os.access(task.output, os.W_OK):  # it may be write-protected by hand
         content = read_json(task.output, MAX_SCENES_BYTES)  # the rest of the file stays as it is
         content["video"] |= scenes.to_dict(task.output.parent)["video"]
         write_atomically(task.output, json.dumps(content, indent=1).encode() + b"\n")

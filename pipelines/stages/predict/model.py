@@ -17,7 +17,7 @@ from pipelines.progress import ReportProgress
 from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
-from pipelines.video.inputs import fingerprint, safe_id, unchanged
+from pipelines.video.inputs import fingerprint, modified, safe_id, unchanged
 from pipelines.video.shots import KeyframedShot, ReaderSettings
 from pipelines.video.video_process import VideoProcess
 
@@ -82,14 +82,12 @@ class SceneModel:
             from pipelines.models.scene_ends import choose_scenes, length_warnings  # start-up time: NumPy
             from pipelines.outputs.notebook import thumbnail  # start-up time: OpenCV
 
-            video_fingerprint = fingerprint(video)
+            identity: dict[str, Any] = {"fingerprint": fingerprint(video), "modified": modified(video)}
             # Reading takes as much time as encoding, and has the other half of the cores.
             shots, warnings = self._loaded.scored_shots(
                 video, reading, max(1, self._cores // 2), keep_thumbnail, report
             )
-        facts = replace(
-            reading.facts, path=str(video.absolute()), id=safe_id(video.stem), fingerprint=video_fingerprint
-        )
+        facts = replace(reading.facts, path=str(video.absolute()), id=safe_id(video.stem), **identity)
         grouping = settings.grouping.resolved()
         scenes = choose_scenes(shots, **grouping)
         lines = (*reading.warnings, *warnings, *length_warnings(video, scenes, grouping))
