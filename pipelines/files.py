@@ -21,6 +21,9 @@ from pipelines.errors import DIRECTIONS, BasslError, DatasetError, first_line
 STDIO = Path("-")
 """As the path of a file: stdin or stdout."""
 
+MOST_BYTES = 16 * 2**20
+"""Of a file of labels, shots or scenes: a ``scenes.json`` of a hundred thousand shots."""
+
 _NO_LOCKS = (errno.ENOLCK, errno.EINVAL, errno.EOPNOTSUPP)
 """Errors of file systems without locks; for ENOSYS a file lock falls back to one that looks at process ids."""
 
@@ -255,8 +258,8 @@ def _identity(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def read_regular(path: Path, most: int) -> bytes:
-    """The content of a regular file of at most ``most`` bytes; others, such as pipes, may never end. The path ``-`` is
+def read_regular(path: Path) -> bytes:
+    """The content of a regular file of at most ``MOST_BYTES``; others, such as pipes, may never end. The path ``-`` is
     stdin, whose content is kept for further calls. Raises DatasetError for another kind of file or a larger one, and
     OSError if it cannot be read."""
     if path == STDIO:
@@ -265,15 +268,15 @@ def read_regular(path: Path, most: int) -> bytes:
         raise DatasetError(f"{path}: is not a file")
     else:
         with path.open("rb") as file:
-            content = file.read(most + 1)
-    if len(content) > most:
-        raise DatasetError(f"{path}: is larger than {most // 2**20} MB, too large for a file of this kind")
+            content = file.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise DatasetError(f"{path}: is larger than {MOST_BYTES // 2**20} MB, too large for a file of this kind")
     return content
 
 
 @cache
 def _stdin() -> bytes:
-    return sys.stdin.buffer.read()
+    return sys.stdin.buffer.read(MOST_BYTES + 1)
 
 
 def paths_of(paths: Path | str | Iterable[Path | str]) -> list[Path]:

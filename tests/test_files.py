@@ -2,22 +2,28 @@
 
 import errno
 import fcntl
+import io
 import multiprocessing
 import os
 import signal
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
-from pipelines.errors import BasslError
+from pipelines import files
+from pipelines.errors import BasslError, DatasetError
 from pipelines.files import (
+    MOST_BYTES,
+    STDIO,
     atomic_file,
     check_inputs_kept,
     check_writable,
     files_together,
     locked,
+    read_regular,
     remove_partials,
     safe_name,
     write_atomically,
@@ -140,6 +146,16 @@ def test_temporary_files_of_killed_processes_are_removed_by_the_name_of_their_fi
 def test_any_text_becomes_a_name_that_every_system_accepts_and_keeps_what_is_safe(text: str, name: str) -> None:
     assert safe_name(text) == name
     assert safe_name(name) == name
+
+
+def test_stdin_is_read_up_to_the_largest_size_of_a_label_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    endless = io.BytesIO(bytes(MOST_BYTES + 100))
+    monkeypatch.setattr("sys.stdin", SimpleNamespace(buffer=endless))
+    files._stdin.cache_clear()
+    with pytest.raises(DatasetError, match="-: is larger than 16 MB"):
+        read_regular(STDIO)
+    files._stdin.cache_clear()
+    assert endless.tell() == MOST_BYTES + 1
 
 
 @pytest.mark.parametrize("name", ["x" * 255, "映" * 85])

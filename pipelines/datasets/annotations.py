@@ -7,13 +7,14 @@ A reader is a function from a path to a list of `VideoAnnotation`, sorted by vid
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import islice, pairwise
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.datasets.parsing import MAX_POSITION, fault, parse_int, quote, text_lines
+from pipelines.scenes import MOST_SHOTS
 from pipelines.video.inputs import safe_id
 
 SCENE_END = 1  # label of a shot that is the last of its scene
@@ -113,11 +114,13 @@ def by_id(annotations: Iterable[VideoAnnotation]) -> list[VideoAnnotation]:
 
 def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | None = None) -> None:
     """Check (M, 2) half-open ranges in frames or seconds; `unit` ("shot") and `lines` are for the message. Raises
-    DatasetError: no range, or one is negative, not finite, too large, empty or overlaps the one before."""
+    DatasetError: none or too many, or one is negative, not finite, too large, empty or overlaps the one before."""
     if ranges.ndim != 2 or ranges.shape[1] != 2 or ranges.dtype not in (np.int64, np.float64):
         raise TypeError(f"ranges must be (M, 2) int64 or float64, not {ranges.shape} {ranges.dtype}")
     if not len(ranges):
         raise fault(path, f"lists no {unit}s")
+    if len(ranges) > MOST_SHOTS:
+        raise fault(path, f"lists more than {MOST_SHOTS:,} {unit}s")
     start, end = ranges[:, 0], ranges[:, 1]
     # All comparisons with NaN are false, so that NaN fails too.
     valid = (start >= 0) & (end <= MAX_POSITION) & (start < end)
@@ -167,7 +170,7 @@ def read_inclusive_ranges(path: Path, unit: str, extra: bool = False) -> NDArray
     """
     rows: list[tuple[int, int]] = []
     lines: list[int] = []
-    for number, line in text_lines(path):
+    for number, line in islice(text_lines(path), MOST_SHOTS + 1):
         fields = line.split()
         if len(fields) < 2 or (len(fields) > 2 and not extra):
             raise fault(path, f"{quote(line)} is not the first and last frame of a {unit}", number)

@@ -1,16 +1,18 @@
 """Reader of chapters as scenes: Matroska XML, ffmetadata, and those inside a video."""
 
+import io
 import re
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
-import av
 import numpy as np
 
 from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.parsing import fault, quote, read_text
 from pipelines.errors import VideoError
+from pipelines.scenes import MOST_SHOTS
 from pipelines.video.containers import open_container
 from pipelines.video.inputs import VIDEO_ENDINGS
 
@@ -29,7 +31,8 @@ def read_chapters(path: Path) -> VideoAnnotation:
     them. A chapter without an end lasts to the next one, the last one to the end of the video. The id is the file name
     without its ending, ``.chapters`` and ``.scenes``. Raises DatasetError: the file is damaged, or has no chapters.
     """
-    times = _of_matroska(path) if path.suffix.lower() == ".xml" else _of_container(path)
+    endings = dict.fromkeys(CHAPTER_ENDINGS, _of_ffmetadata) | {".xml": _of_matroska}
+    times = endings.get(path.suffix.lower(), _of_container)(path)
     if not times:
         raise fault(path, "has no chapters")
     times.sort(key=lambda one: one[0])
@@ -68,14 +71,42 @@ def _of_matroska(path: Path) -> list[tuple[float, float | None]]:
     return times
 
 
+def _of_ffmetadata(path: Path) -> list[tuple[float, float | None]]:
+    """Not read by FFmpeg, whose time is quadratic in the number of tags."""
+    text = re.sub(r"\\.", "", read_text(path), flags=re.DOTALL)  # only texts have escaped characters
+    chapters: list[dict[str, str]] = []
+    section: dict[str, str] = {}
+    for line in io.StringIO(text, newline=None):
+        key, _, value = line.strip().partition("=")
+        if key.startswith("["):
+            section = {}
+            if key == "[CHAPTER]":
+                chapters.append(section)
+        elif key in ("TIMEBASE", "START", "END"):
+            section.setdefault(key, value)
+
+    def seconds(text: str, base: Fraction) -> float:
+        if not re.fullmatch("-?[0-9]{1,18}", text):
+            raise fault(path, f"{quote(text)} is not a time of a chapter")
+        return float(int(text) * base)
+
+    times = []
+    for chapter in chapters[: MOST_SHOTS + 1]:
+        base = chapter.get("TIMEBASE", "1/1000000000")
+        if not re.fullmatch("[0-9]{1,10}/0*[1-9][0-9]{0,9}", base):
+            raise fault(path, f"{quote(base)} is not the time base of a chapter")
+        start, end = chapter.get("START", ""), chapter.get("END")
+        times.append((seconds(start, Fraction(base)), None if end is None else seconds(end, Fraction(base))))
+    return times
+
+
 def _of_container(path: Path) -> list[tuple[float, float | None]]:
-    metadata = path.suffix.lower() in CHAPTER_ENDINGS
     try:
-        with av.open(f"file:{path}", format="ffmetadata") if metadata else open_container(path) as container:
+        with open_container(path) as container:
             return [
                 (float(chapter["start"] * base), float(chapter["end"] * base))
                 for chapter in container.chapters()
                 if (base := chapter["time_base"])
             ]
-    except (av.FFmpegError, VideoError) as error:
+    except VideoError as error:
         raise fault(path, f"its chapters cannot be read ({error})") from error

@@ -12,6 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from pipelines.datasets.annotations import INSIDE, SCENE_END, Ranges, VideoAnnotation
 from pipelines.datasets.parsing import fault
+from pipelines.errors import DatasetError
+
+_MOST_PAIRS = 2**25  # of scene ends and shots that are matched at once: half a gigabyte
 
 Numbers = NDArray[np.float64]
 Clock = Callable[[Numbers], Numbers]  # converts frame numbers of any shape to seconds
@@ -41,7 +44,7 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
             ends inside a gap. A shot end inside the gap is at distance 0.
         tolerance: largest distance, same unit; may be infinite.
     Returns: (M,) index of the shot, or -1.
-    Raises ValueError: the arguments are not in order or not numbers.
+    Raises ValueError: the arguments are not in order or not numbers. DatasetError: too many compete.
     """
     ends, spans = np.asarray(shot_ends, dtype=np.float64), np.asarray(scene_ends, dtype=np.float64)
     if spans.ndim == 1:
@@ -174,6 +177,8 @@ def _assign_run(ends: Numbers, spans: Numbers, tolerance: float) -> NDArray[np.i
     assigned = np.full(len(spans), -1, dtype=np.int64)
     if not len(ends):
         return assigned
+    if len(spans) * len(ends) > _MOST_PAIRS:
+        raise DatasetError(f"{len(spans):,} scene ends are too many to match with {len(ends):,} shots near them")
     distance = _distances(ends[None, :], spans[:, None, :])  # (M, N)
     near = distance <= tolerance
     # Greater than any sum of distances, so that one more match is always better.

@@ -51,6 +51,7 @@ _SHOTS = Path("scene318/shot_movie318")
 _SPLIT = Path("scene318/meta/split318.json")
 _LISTS = Path("anno")
 _JPEG_TAIL = 4096  # bytes at the end of a file in which the JPEG must end: some programs append data
+_MOST_LIST_BYTES = 256 * 2**20  # of a list of the release, which has the shots of all videos
 _LIST_FILES = {part: _LISTS / f"anno.{part}.ndjson" for part in (*SPLITS, "trainvaltest", "pretrain")}
 
 
@@ -271,7 +272,7 @@ def _read_lists(root: Path) -> dict[str, _Listed]:
 
 def _read_list(path: Path, part: str) -> dict[str, _Listed]:
     videos: dict[str, _Listed] = {}
-    for number, line in text_lines(path):
+    for number, line in text_lines(path, _MOST_LIST_BYTES):
         entry = parse_json(line, path, number)
         video_id = at(str, entry, "video_id", "the line", path, number)
         if isinstance(entry.get("shot_id"), str):

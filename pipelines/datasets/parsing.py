@@ -11,14 +11,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from pipelines.errors import DatasetError, printable
-from pipelines.files import read_regular
+from pipelines.files import MOST_BYTES, read_regular
 
 T = TypeVar("T")
 
 MAX_POSITION = 2**31 - 1  # largest valid frame number, count or time in seconds; more means damage
-MAX_TEXT_BYTES = 64 * 2**20  # maximum size of a file that is read at once
 MAX_LINE_BYTES = 2**16  # maximum length of a line in files that are read line by line
-MAX_SCENES_BYTES = 16 * 2**20  # of a scenes.json: a hundred thousand shots
 
 
 def fault(path: Path, what: str, line: int | None = None) -> DatasetError:
@@ -32,15 +30,19 @@ def quote(text: str) -> str:
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 
-def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """The non-blank lines of a UTF-8 file, stripped, with their numbers from 1, in bounded memory.
+def text_lines(path: Path, most: int = MOST_BYTES) -> Iterator[tuple[int, str]]:
+    """The non-blank lines of a UTF-8 file of at most ``most`` bytes, stripped, with their numbers from 1, in bounded
+    memory.
 
     A byte-order mark and Windows line ends are accepted. Raises DatasetError: the file cannot be opened, is not text,
-    or has a line that is too long.
+    too large, or has a line that is too long.
     """
     with _one_line_errors(path):
-        if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe or a device could block forever
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device could block forever
             raise fault(path, "is not a file")
+        if status.st_size > most:
+            raise fault(path, f"is larger than {most // 2**20} MB, too large for a file of this kind")
         with path.open("rb") as file:
             for number, data in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), start=1):
                 if len(data) > MAX_LINE_BYTES:
@@ -49,11 +51,11 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
                     yield number, line
 
 
-def read_text(path: Path, most: int = MAX_TEXT_BYTES) -> str:
+def read_text(path: Path) -> str:
     """The content of a UTF-8 file without its byte-order mark; line ends are kept. Raises DatasetError: the file cannot
-    be opened, is not text or larger than `most` bytes."""
+    be opened, is not text or larger than `MOST_BYTES`."""
     with _one_line_errors(path):
-        return _decode_text(read_regular(path, most), path, 1)
+        return _decode_text(read_regular(path), path, 1)
 
 
 @contextmanager
@@ -82,9 +84,9 @@ def parse_int(text: str, what: str, path: Path, line: int | None = None) -> int:
     return checked(int, int(text), what, path, line)
 
 
-def read_json(path: Path, most: int = MAX_TEXT_BYTES) -> Any:
-    """The content of a JSON file of at most ``most`` bytes; see `parse_json`."""
-    return parse_json(read_text(path, most), path)
+def read_json(path: Path) -> Any:
+    """The content of a JSON file; see `read_text` and `parse_json`."""
+    return parse_json(read_text(path), path)
 
 
 def parse_json(text: str, path: Path, line: int | None = None) -> Any:

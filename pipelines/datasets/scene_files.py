@@ -4,6 +4,7 @@ import csv
 import io
 import re
 from dataclasses import MISSING, fields, replace
+from itertools import islice
 from pathlib import Path, PureWindowsPath
 from typing import Any, get_type_hints
 
@@ -20,7 +21,6 @@ from pipelines.datasets.annotations import (
 )
 from pipelines.datasets.parsing import (
     MAX_POSITION,
-    MAX_SCENES_BYTES,
     at,
     checked,
     fault,
@@ -34,6 +34,7 @@ from pipelines.errors import VideoError
 from pipelines.files import is_file
 from pipelines.options import kind_of
 from pipelines.scenes import (
+    MOST_SHOTS,
     SCHEMA,
     SCHEMA_VERSION,
     TRANSITIONS,
@@ -74,7 +75,7 @@ def read_scenes_json(path: Path) -> VideoAnnotation:
     scenes begin and end with their shots. With the setting ``start`` shots may begin later, with ``drop_short`` scenes
     may have gaps.
     """
-    return _annotation(read_json(path, MAX_SCENES_BYTES), path)
+    return _annotation(read_json(path), path)
 
 
 def _annotation(content: Any, path: Path) -> VideoAnnotation:
@@ -209,20 +210,22 @@ def _table(path: Path) -> tuple[list[str], list[tuple[list[str], int]]]:
     text = re.sub(r"\Asep=.(?=\r?\n)", "", read_text(path))  # Excel's line that names the separator
     for delimiter in ",;\t":
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
+        stripped = (([cell.strip() for cell in row], reader.line_num) for row in reader)
+        rows = ((row, line) for row, line in stripped if any(row))
         try:
-            table = [([cell.strip() for cell in row], reader.line_num) for row in reader]
+            first = next(rows, ([], 0))[0]
+            if first and _is_cut_list(first):
+                first = next(rows, ([], 0))[0]
+            if not first:
+                raise fault(path, "is empty")
+            header = [re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") for name in first]
+            if not (_columns(header, _FRAMES) or _columns(header, _TIMES)):
+                continue
+            table = list(islice(rows, MOST_SHOTS + 1))
         except csv.Error as error:
             raise fault(path, f"is not a table of comma-separated values: {error}", reader.line_num) from error
-        table = [(row, line) for row, line in table if any(row)]
         if delimiter != ",":
             table = [([_DECIMAL_COMMA.sub(r"\1.\2", cell) for cell in row], line) for row, line in table]
-        if table and _is_cut_list(table[0][0]):
-            del table[0]
-        if not table:
-            raise fault(path, "is empty")
-        header = [re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_") for name in table.pop(0)[0]]
-        if not (_columns(header, _FRAMES) or _columns(header, _TIMES)):
-            continue
         if len({*header} - {""}) != len([name for name in header if name]):
             raise fault(path, "names a column twice")
         for row, line in table:
@@ -276,7 +279,7 @@ def read_scene_list(path: Path | str) -> SceneData:
 
     Raises DatasetError if it is not a scenes.json, of another version, or inconsistent."""
     path = Path(path)
-    content = read_json(path, MAX_SCENES_BYTES)
+    content = read_json(path)
     _annotation(content, path)  # checks everything about shots and scenes
     settings = content.get("settings", {})
     if not isinstance(settings, dict):

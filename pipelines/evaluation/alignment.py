@@ -10,7 +10,9 @@ If only a part of the video was read, both lists are cut to it first. The border
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -22,6 +24,8 @@ from pipelines.datasets.parsing import fault
 from pipelines.datasets.scene_files import TIME_ROUNDING
 from pipelines.evaluation.metrics import VideoScores
 from pipelines.scenes import timecode
+
+_MOST_PAIRS = 2**24  # of scenes that are compared, each with each: 128 MB a table
 
 How = Literal["same shots", "shots of the prediction", "shots of the truth", "true scenes as shots"]
 Numbers = NDArray[np.float64]
@@ -62,7 +66,7 @@ def align(
         frame_rate: for sources that have only frames and no frame rate.
         doubtful: whether a doubtful end of the truth counts as an end or is ignored.
     Raises DatasetError: a source has no scenes, or none in the part of the video that the other covers, its frames
-        cannot be converted to seconds, or there is a threshold but the prediction has no scores.
+        cannot be converted to seconds, there is a threshold but the prediction has no scores, or there are too many.
     """
     if threshold is not None:
         if prediction.scores is None:
@@ -79,6 +83,9 @@ def align(
                 raise fault(source.source, f"has no scenes of {name} to compare with")
             if source.shots is None:
                 raise fault(source.source, f"labels the shots of {name}, but no shot list says where they are; add it")
+    scenes, true_scenes = _scene_count(prediction), _scene_count(truth)
+    if scenes * true_scenes > _MOST_PAIRS:
+        raise fault(prediction.source, f"{scenes:,} scenes are too many to compare with {true_scenes:,}")
     video = _on_same_shots(prediction, truth, frame_rate, doubtful)
     if video is not None and not (prediction.part or truth.part):
         return Alignment(video, "same shots")
@@ -132,6 +139,13 @@ def align(
         video=truth.video_id,
     )
     return Alignment(video, how, truth_report, prediction_report, lengths if part is None else None, part)
+
+
+def _scene_count(source: VideoAnnotation) -> int:
+    ranges = source.scenes_frames if source.scenes_seconds is None else source.scenes_seconds
+    if ranges is not None:
+        return len(ranges)
+    return 0 if source.scene_end is None else int((source.scene_end != INSIDE).sum()) + 1
 
 
 @dataclass(frozen=True)
@@ -253,7 +267,7 @@ def cut_shots(seconds: Numbers, places: Numbers) -> tuple[Numbers, NDArray[np.in
     """
     shots = [(float(start), float(end), i) for i, (start, end) in enumerate(seconds)]
     for place in np.unique(places).tolist():
-        after = next((i for i, (_, end, _) in enumerate(shots) if end >= place), len(shots))
+        after = bisect_left(shots, place, key=itemgetter(1))
         before = shots[after - 1][1] if after else 0.0
         if after == len(shots) or place <= shots[after][0]:
             shots.insert(after, (before, place, -1))
@@ -275,7 +289,9 @@ def _inner(
     """
     video_end = shots[-1, 1]
     starts, ends = spans[:, 0], spans[:, 1]
-    to_shot = np.abs(shots[None, :-1, 1] - starts[:, None]).min(axis=1, initial=np.inf)
+    shot_ends = np.concatenate([[-np.inf], shots[:-1, 1], [np.inf]])
+    after = np.clip(np.searchsorted(shot_ends, starts), 1, len(shot_ends) - 1)
+    to_shot = np.minimum(np.abs(shot_ends[after] - starts), np.abs(shot_ends[after - 1] - starts))
     at_list_end = starts >= length - 1e-9
     if part is None:
         others = 0.0 if abs(length - video_end) <= tolerance else np.minimum(to_shot, tolerance)

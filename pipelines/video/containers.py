@@ -61,7 +61,7 @@ def open_container(path: Path) -> InputContainer:
             raise VideoError(f"{path}: is a folder, not a video")
         if S_ISREG(status.st_mode) and status.st_size == 0:
             raise VideoError(f"{path}: is empty")
-        _check_playlist(path)
+        _check_readable(path)
         # "file:" prevents FFmpeg from taking a name with a colon for a protocol. With the option, the streams
         # of an MPEG-TS program continue if they get new ids, as between two broadcasts.
         container: InputContainer = av.open(f"file:{path}", options={"merge_pmt_versions": "1"}, **_METADATA)
@@ -80,13 +80,18 @@ def open_container(path: Path) -> InputContainer:
     return container
 
 
-def _check_playlist(path: Path, listed: bool = False) -> None:
-    """Raises VideoError for an HLS playlist without an end, such as a live stream: FFmpeg would wait forever."""
+def _check_readable(path: Path, listed: bool = False) -> None:
+    """Raises VideoError for what FFmpeg would read without end: an HLS playlist without one, such as a live stream, and
+    a file of tags."""
     if not is_file(path):
         return
     with path.open("rb") as file:
-        if file.read(7) != b"#EXTM3U":
+        beginning = file.read(11)
+        if beginning == b";FFMETADATA":  # FFmpeg's time is quadratic in their number
+            raise VideoError(f"{path}: is a list of chapters and tags, not a video")
+        if not beginning.startswith(b"#EXTM3U"):
             return
+        file.seek(0)
         lines = file.read(2**24).splitlines()
     if any(line.startswith(b"#EXTINF") for line in lines) and b"#EXT-X-ENDLIST" not in map(bytes.strip, lines):
         raise VideoError(f"{path}: is a playlist without an end; if nothing follows, add a last line #EXT-X-ENDLIST")
@@ -95,7 +100,7 @@ def _check_playlist(path: Path, listed: bool = False) -> None:
             raise VideoError(f"{path}: is a playlist of playlists inside another one; name one of its parts")
         for line in filter(None, map(bytes.strip, lines)):
             if not line.startswith(b"#"):
-                _check_playlist(path.parent / os.fsdecode(line), listed=True)
+                _check_readable(path.parent / os.fsdecode(line), listed=True)
 
 
 def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:

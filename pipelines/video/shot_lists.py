@@ -5,15 +5,15 @@ from __future__ import annotations
 import csv
 import json
 import re
+from collections import deque
 from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 
 from pipelines.errors import DatasetError
 from pipelines.files import read_regular
-from pipelines.scenes import parse_time
+from pipelines.scenes import MOST_SHOTS, parse_time
 from pipelines.video.frames import RGBImage
-
-_MOST_BYTES = 16 * 2**20  # of a list of shots
 
 
 class KnownCuts:
@@ -29,7 +29,7 @@ class KnownCuts:
     lag, side = 1, 48
 
     def __init__(self, cuts: Sequence[float], source: Path, times: Sequence[float], whole: bool = True) -> None:
-        self._cuts = list(cuts)
+        self._cuts = deque(cuts)
         self._source = source
         self._times = times
         self._whole = whole
@@ -43,7 +43,7 @@ class KnownCuts:
         cuts = []
         number = index + self.first
         while self._cuts and self._cuts[0] <= (number if isinstance(self._cuts[0], int) else self._times[index]):
-            cut = self._cuts.pop(0)
+            cut = self._cuts.popleft()
             before = not isinstance(cut, int) and cut - self._times[index - 1] < self._times[index] - cut
             cuts.append(index - before)
         return cuts
@@ -77,7 +77,7 @@ def read_cuts(path: Path, frame_rate: float) -> list[int] | list[float]:
         DatasetError: one line that names the wrong line of the file.
     """
     try:
-        text = read_regular(path, _MOST_BYTES).decode("utf-8-sig")
+        text = read_regular(path).decode("utf-8-sig")
     except FileNotFoundError as error:
         raise DatasetError(f"{path}: no such file") from error
     except (OSError, UnicodeDecodeError) as error:
@@ -91,6 +91,8 @@ def read_cuts(path: Path, frame_rate: float) -> list[int] | list[float]:
         shots = _of_lines(path, text, frame_rate)
     if not shots:
         raise DatasetError(f"{path}: lists no shots")
+    if len(shots) > MOST_SHOTS:
+        raise DatasetError(f"{path}: lists more than {MOST_SHOTS:,} shots")
     last = -1.0
     for place, start in shots:
         if start < 0 or start <= last:
@@ -113,7 +115,7 @@ def _of_scenedetect(path: Path, text: str) -> list[tuple[str, float]]:
     rows = csv.DictReader(lines[header:], delimiter=max(",;\t", key=lines[header].count))
     shots: list[tuple[str, float]] = []
     try:
-        for row in rows:  # PySceneDetect counts frames from 1 in its lists
+        for row in islice(rows, MOST_SHOTS + 1):  # PySceneDetect counts frames from 1 in its lists
             shots.append((f"line {header + rows.line_num}", int(row["Start Frame"]) - 1))
     except (ValueError, TypeError, KeyError, csv.Error) as error:
         place = f"line {header + rows.line_num}"
@@ -122,9 +124,9 @@ def _of_scenedetect(path: Path, text: str) -> list[tuple[str, float]]:
 
 
 def _of_lines(path: Path, text: str, frame_rate: float) -> list[tuple[str, float]]:
-    lines = [(f"line {number}", line) for number, line in enumerate(text.splitlines(), 1)]
-    fields = [(place, _fields(line)) for place, line in lines if not line.lstrip().startswith("#")]
-    fields = [(place, positions) for place, positions in fields if positions]
+    lines = enumerate(text.splitlines(), 1)
+    lists = ((f"line {number}", _fields(line)) for number, line in lines if not line.lstrip().startswith("#"))
+    fields = list(islice(((place, positions) for place, positions in lists if positions), MOST_SHOTS + 1))
     in_seconds = any(sign in position for _, positions in fields for position in positions for sign in ".:")
     shots: list[tuple[str, float]] = []
     last_end = -1.0

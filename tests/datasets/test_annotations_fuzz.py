@@ -21,7 +21,7 @@ from pipelines.datasets.parsing import read_text, text_lines
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import DatasetError
 from pipelines.video.inputs import video_ids
-from tests.datasets.annotation_files import scenes_json
+from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, scenes_json
 
 CASES_PER_FORMAT = 350
 
@@ -282,12 +282,39 @@ def test_text_errors_name_the_line(tmp_path: Path) -> None:
         list(text_lines(path))
 
 
-def test_huge_files_are_refused_unread(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
+LABEL_FILES = ["a.json", "a.csv", "a.chapters.xml", "a.ffmetadata", "a_scenes.txt", "annotator_0/a.txt"]
+
+
+@pytest.mark.parametrize("name", LABEL_FILES)
+def test_huge_files_are_refused_unread(tmp_path: Path, name: str) -> None:
+    put_bbc(tmp_path, BBC_SHOTS, "0,4")
+    path = tmp_path / "annotations" / "scenes" / name
+    (tmp_path / "annotations" / "shots" / "a.txt").write_text(BBC_SHOTS)
     with path.open("wb") as file:
         file.truncate(2**33)  # a hole: takes no space
-    with pytest.raises(DatasetError, match=r"a\.json: is larger than 16 MB"):
+    with pytest.raises(DatasetError, match=rf"{path.name}: is larger than 16 MB"):
         read_annotations(path)
+
+
+TOO_MANY: dict[str, tuple[str, Callable[[int], str], str]] = {
+    "a.csv": ("start,end\n", lambda i: f"{i},{i + 1}\n", ""),
+    "b.csv": ("start_frame,end_frame\n", lambda i: "0,1\n", ""),  # their number is known before they are checked
+    "a_scenes.txt": ("", lambda i: f"{i} {i}\n", ""),
+    "a.ffmetadata": (";FFMETADATA1\n", lambda i: f"[CHAPTER]\nTIMEBASE=1/9\nSTART={i}\nEND={i + 1}\n", ""),
+    "a.chapters.xml": (
+        "<Chapters><EditionEntry>",
+        lambda i: f"<ChapterAtom><ChapterTimeStart>{i // 60}:{i % 60}:0</ChapterTimeStart></ChapterAtom>",
+        "</EditionEntry></Chapters>",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOO_MANY)
+def test_more_entries_than_a_video_has_shots_are_refused(tmp_path: Path, name: str) -> None:
+    head, entry, tail = TOO_MANY[name]
+    (tmp_path / name).write_text(head + "".join(map(entry, range(100_001))) + tail)
+    with pytest.raises(DatasetError, match=f"{name}: lists more than 100,000 scenes"):
+        read_annotations(tmp_path / name)
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,41 @@ def test_a_chapter_without_an_end_lasts_to_the_next_and_hidden_ones_are_left_out
     assert times(tmp_path / "a.chapters.xml")[0][1] == 3610.5
 
 
+@pytest.mark.parametrize(
+    ("text", "chapters"),
+    [
+        ("[CHAPTER]\nTIMEBASE=1/1000\nSTART=0\nEND=1500\ntitle=a=b", [[0, 1.5]]),
+        ("[CHAPTER]\r\nSTART=0\r\nEND=2000000000\r\n", [[0, 2]]),  # in nanoseconds
+        ("title=x\n[CHAPTER]\nTIMEBASE=1001/30000\nSTART=30\nEND=60\n[STREAM]\nEND=9", [[1.001, 2.002]]),
+        ("[CHAPTER]\nTIMEBASE=1/2\nSTART=2\n[CHAPTER]\nTIMEBASE=1/1\nSTART=3\nEND=4\n", [[1, 3], [3, 4]]),
+        ("[CHAPTER]\n; a note\nTIMEBASE=1/1\nSTART=3\nEND=4\ntitle=a\\\nEND=9\\\n[CHAPTER]\n#END=5", [[3, 4]]),
+        ("".join(f"key{i}=\n" for i in range(300_000)) + "[CHAPTER]\nTIMEBASE=1/1\nSTART=0\nEND=1", [[0, 1]]),
+    ],
+    ids=["usual", "nanoseconds", "other sections", "without an end", "escaped line ends", "many tags"],
+)
+def test_chapters_of_ffmetadata_are_read(tmp_path: Path, text: str, chapters: list[list[float]]) -> None:
+    path = tmp_path / "video.ffmetadata"
+    path.write_text(f";FFMETADATA1\n{text}\n", newline="")
+    np.testing.assert_allclose(times(path), chapters)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("title=x", "has no chapters"),
+        ("[CHAPTER]\nEND=3", "'' is not a time of a chapter"),
+        ("[CHAPTER]\nSTART=1e3\nEND=3", "'1e3' is not a time of a chapter"),
+        ("[CHAPTER]\nTIMEBASE=1/0\nSTART=1\nEND=3", "'1/0' is not the time base of a chapter"),
+        ("[CHAPTER]\nTIMEBASE=1/1\nSTART=3\nEND=1", "scene 0, from 3.0 to 1.0, is empty"),
+        ("[CHAPTER]\nTIMEBASE=999999999/1\nSTART=1\nEND=3", "is outside the valid range"),
+    ],
+)
+def test_damaged_ffmetadata_gives_a_one_line_error(tmp_path: Path, text: str, reason: str) -> None:
+    path = tmp_path / "video.ffmetadata"
+    path.write_text(f";FFMETADATA1\n{text}\n")
+    refusal(lambda: read_scenes_of_video(path), path, reason, error=DatasetError)
+
+
 def test_in_a_folder_scenes_json_takes_precedence_over_chapters(tmp_path: Path) -> None:
     SCENES.save(tmp_path / "video.json")
     export(SCENES, tmp_path / "video.chapters.xml")

@@ -115,6 +115,13 @@ def test_wrong_arguments_are_refused(ends: list[float], scenes: list[float], tol
         assign_scene_ends(ends, scenes, tolerance)
 
 
+def test_more_competing_scene_ends_than_fit_into_memory_are_refused() -> None:
+    ends = np.arange(10_000.0)
+    assert assign_scene_ends(ends, ends, 0.4).tolist() == list(range(10_000))
+    with pytest.raises(DatasetError, match="10,000 scene ends are too many to match with 10,000 shots near them"):
+        assign_scene_ends(ends, ends, 1.0)
+
+
 OUR_SHOTS = np.array([[0, 100], [100, 200], [200, 300], [300, 400]])
 OUR_TIMES = OUR_SHOTS / 25.0
 

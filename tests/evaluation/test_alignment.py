@@ -305,6 +305,13 @@ def test_shots_without_labels_are_refused_as_truth() -> None:
         align(GUESS, replace(GUESS, source=THERE, scene_end=None, scores=None), 1.0)
 
 
+def test_more_scenes_than_can_be_compared_are_refused() -> None:
+    many = listed(*range(5_000), source=HERE)
+    with pytest.raises(DatasetError, match=r"guess\.json: 4,999 scenes are too many to compare with 4,999"):
+        align(many, replace(many, source=THERE), 1.0)
+    assert align(many, listed(0, 2_000, 4_999), 1.0).video.labels.sum() == 1
+
+
 def test_a_video_of_one_shot_or_one_scene_can_be_aligned() -> None:
     alone = predicted(shots(0, 10), [], [0.7])
     video = align(alone, listed(0, 10), 1.0).video

@@ -98,12 +98,21 @@ def test_an_endless_playlist_is_refused_and_a_finite_one_is_read(tmp_path: Path)
         VideoDecoder(tmp_path / "itself.m3u8")
 
 
+def test_a_list_of_tags_is_not_opened_as_a_video(tmp_path: Path) -> None:
+    (tmp_path / "tags.mp4").write_text(";FFMETADATA1\n" + "".join(f"key{i}=\n" for i in range(300_000)))
+    with pytest.raises(VideoError, match=r"tags\.mp4: is a list of chapters and tags, not a video"):
+        VideoDecoder(tmp_path / "tags.mp4")
+
+
 def test_a_shot_list_that_is_not_a_text_file_or_is_too_large_or_has_endless_numbers_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "loop").symlink_to("loop")
     (tmp_path / "binary").write_bytes(bytes(range(256)))
     (tmp_path / "large.txt").write_bytes(b"1\n" * (8 * 2**20 + 1))
     (tmp_path / "digits.txt").write_text("9" * 400 + "\n5\n")
+    (tmp_path / "many.txt").write_text("".join(f"{i}\n" for i in range(100_001)))
+    (tmp_path / "ranges.txt").write_text("".join(f"{i} {i}\n" for i in range(100_001)))
+    (tmp_path / "many.csv").write_text("Start Frame\n" + "".join(f"{i}\n" for i in range(1, 100_002)))
     for name, words in (
         ("/dev/zero", "is not a file"),
         ("fifo", "is not a file"),
@@ -112,6 +121,7 @@ def test_a_shot_list_that_is_not_a_text_file_or_is_too_large_or_has_endless_numb
         ("loop", "is not a readable text file"),
         ("binary", "is not a readable text file"),
         ("large.txt", "larger than 16 MB"),
+        *((name, "lists more than 100,000 shots") for name in ("many.txt", "ranges.txt", "many.csv")),
         ("digits.txt", "a shot that begins at 5 after one at 999"),
     ):
         with pytest.raises(DatasetError, match=words):

@@ -7,7 +7,7 @@ import os
 from dataclasses import fields, replace
 from pathlib import Path
 
-from pipelines.datasets.parsing import MAX_SCENES_BYTES, read_json
+from pipelines.datasets.parsing import read_json
 from pipelines.datasets.scene_files import with_video
 from pipelines.errors import StoreError
 from pipelines.files import real, write_atomically
@@ -103,7 +103,7 @@ def settle(existing: Outcome, task: VideoTask[PredictSettings]) -> Outcome:
         if views := note_on_views(task.output, (task.storyboard, task.page)):
             return replace(existing, note=f"{existing.note}; {views}")
     elif (moved or touched) and os.access(task.output, os.W_OK):  # it may be write-protected by hand
-        content = read_json(task.output, MAX_SCENES_BYTES)  # the rest of the file stays as it is
+        content = read_json(task.output)  # the rest of the file stays as it is
         content["video"] |= scenes.to_dict(task.output.parent)["video"]
         write_atomically(task.output, json.dumps(content, indent=1).encode() + b"\n")
     return existing
