@@ -235,6 +235,17 @@ def test_with_full_storage_the_page_says_so_until_it_is_saved_and_asks_before_cl
     assert notice.is_hidden(), "there is room again"
 
 
+def test_a_name_that_is_being_typed_counts_when_a_page_with_full_storage_asks_before_closing(view: Page) -> None:
+    view.evaluate(FULL)
+    press(view, "Home", "e")
+    view.keyboard.type("Half a na")
+    with view.expect_event("dialog") as dialog:
+        view.on("dialog", lambda shown: shown.dismiss())
+        view.evaluate("void setTimeout(() => location.reload())")
+    assert dialog.value.type == "beforeunload"
+    assert names(view)[0] == "Half a na"
+
+
 def test_full_storage_keeps_the_changes_that_it_has(view: Page) -> None:
     press(view, "m")
     before = ends_shown(view)
