@@ -32,6 +32,7 @@ class FramePacket(NamedTuple):
     time: float  # when its frame is shown
     is_key: bool  # whether decoding can begin here
     sound_time: float  # when the sound of a clip begins whose first packet this is
+    dts: int | None = None  # when it is decoded, in ticks of the stream; None if the file does not say
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,7 @@ class ClipRange:
     """The packets of a clip. Times are in seconds from the video's first frame."""
 
     first: int  # its first packet of the video stream, counted in file order
+    leading: int  # the last packet left out after the first because it is shown earlier; the first if there is none
     last: int  # its last packet of the video stream
     start: float  # when the frame of the first packet is shown
     sound_start: float  # when its sound begins
@@ -74,7 +76,10 @@ def plan_clips(
             last = needed
         latest = latest_times[last]
         late = 0.0 if is_final or latest < end - SAME_TIME else latest + 1 / frame_rate - end
-        clips.append(ClipRange(first, last, frames[first].time, frames[first].sound_time, end, late))
+        leading = first
+        while leading < last and frames[leading + 1].time <= frames[first].time - SAME_TIME:
+            leading += 1
+        clips.append(ClipRange(first, leading, last, frames[first].time, frames[first].sound_time, end, late))
     return clips
 
 
@@ -136,7 +141,7 @@ def _read_frames(source: PacketReader, first: Fraction) -> list[FramePacket]:
         latest = max(latest, time)
         # In AVI all tracks begin at zero: sound begins when the first frame is decoded.
         sound = packet.pts if source.kind != "avi" or packet.dts is None else packet.dts
-        frames.append(FramePacket(time, packet.is_keyframe, float(sound * packet.time_base - first)))
+        frames.append(FramePacket(time, packet.is_keyframe, float(sound * packet.time_base - first), packet.dts))
     return frames
 
 
@@ -177,6 +182,9 @@ def _copy_packets(
                 if k not in writers:
                     start = first + Fraction(clips[k].start).limit_denominator(10**9)
                     writers[k] = CopyWriter(paths[k], source, tracks, start)
+                if packet.stream.index == source.stream.index:
+                    # The first is decoded when the last one left out after it would be: a gap would count as frames.
+                    packet.dts = frames[clips[k].leading if number == clips[k].first else number].dts
                 writers[k].add(packet)
             while closed in writers and number > clips[closed].last and frames[number].time > clips[closed].end + slack:
                 writers.pop(closed).close()
