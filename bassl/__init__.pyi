@@ -116,5 +116,6 @@ from pipelines.stages.settings import (
     SplitSettings as SplitSettings,
 )
 from pipelines.stages.split import split as split
+from pipelines.training.jobs import Machines as Machines
 from pipelines.training.settings import AugmentationSettings as AugmentationSettings
 from pipelines.video.shots import KeyframedShot as KeyframedShot

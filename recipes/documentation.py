@@ -50,7 +50,8 @@ def api_page() -> str:
         elif issubclass(thing, Exception):
             groups["Errors"].append(f"### `{name}({thing.__base__.__name__})`\n\n{_text(thing)}")
         else:
-            is_setting = name.endswith(("Settings", "Options")) or thing.__module__ == shared_settings.__name__
+            shared = thing.__module__ == shared_settings.__name__ or thing is bassl.Machines
+            is_setting = name.endswith(("Settings", "Options")) or shared
             kind = "Settings" if is_setting else "Results and data"
             groups[kind].append(_class(name, thing))
     parts = [_HEAD]

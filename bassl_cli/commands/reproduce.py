@@ -12,7 +12,7 @@ from pipelines.stages.reproduce import ReproduceSettings, plan as plan_rows, rep
 from pipelines.training.jobs import stopped_code
 
 
-@with_settings(metavars={"data": "FOLDER"}, arguments=("table",))
+@with_settings(metavars={"data": "FOLDER"}, arguments=("table",), panels={"machines": "Machines"})
 def reproduce(
     settings: ReproduceSettings,
     plan: Annotated[
@@ -23,9 +23,10 @@ def reproduce(
     """Measure a table of the paper: every system, on one data set.
 
     With MovieNet (data/README.md) it is the paper's table. Numbers on other data are not comparable with the paper's.
-    Finished rows are kept; a stopped table continues.
+    Finished rows are kept; a stopped table continues. On several machines run the same command on each, in a folder
+    that they share; the first one shows and writes the tables.
 
-    Example: bassl reproduce table1
+    Example: bassl reproduce table1 --gpus 16 --nodes 2 --node-rank 0 --rdzv-endpoint HOST:29500
     """
     if plan:
         _show_plan(settings)
@@ -33,6 +34,10 @@ def reproduce(
     with console.stage_progress(quiet) as progress:
         result = stage(settings, lambda row, doing, done, total: progress(f"{row}: {doing}", done, total))
 
+    if not result.tables:  # the first machine has them
+        if result.stopped:
+            raise typer.Exit(stopped_code())
+        return
     from pipelines.stages.reproduce.tables import heading, text_table  # start-up time: numpy
 
     if not result.comparable and not quiet:
@@ -55,7 +60,7 @@ def _show_plan(settings: ReproduceSettings) -> None:
     shown: set[str] = set()
     for row in plan_rows(settings):
         protocol, absent = f", {row.protocol}" if row.protocol else "", f" ({row.absent})" if row.absent else ""
-        lines = [line for step in row.steps if (line := step.line(settings.gpus)) not in shown]
+        lines = [line for step in row.steps if (line := step.line(settings.machines)) not in shown]
         typer.echo("\n".join([f"# {row.table}{protocol}: {row.row.label}{absent}", *lines]))
         shown.update(lines)
     from pipelines.stages.reproduce.planning import disk_space  # start-up time: PyAV, SciPy

@@ -7,7 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from pipelines.errors import BasslError
@@ -64,6 +64,13 @@ class Machines:
     @property
     def world_size(self) -> int:
         return self.per_node * self.nodes
+
+    @property
+    def options(self) -> list[str]:
+        """These settings as options of a command, without defaults."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        changed = ((name, value) for name, value in values.items() if value != getattr(Machines, name))
+        return [word for name, value in changed for word in (f"--{name.replace('_', '-')}", str(value))]
 
     @property
     def device(self) -> str | None:

@@ -56,7 +56,7 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
     Raises BasslError for an error of a process (see :func:`errors_to_launcher`), or a process that died."""
     where = ["--standalone"]
     if machines.nodes > 1:
-        where = ["--nnodes", str(machines.nodes), "--rdzv-endpoint", _endpoint(str(machines.rdzv_endpoint))]
+        where = ["--nnodes", str(machines.nodes), "--rdzv-endpoint", ":".join(endpoint(machines))]
         if machines.node_rank is None:
             where += ["--rdzv-backend", "c10d", "--rdzv-id", "bassl"]
         else:
@@ -90,10 +90,11 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
     return 0
 
 
-def _endpoint(address: str) -> str:
-    """The address with its port, whose default in torchrun depends on --node-rank. Raises BasslError for an invalid
-    address, or a host that does not resolve within a minute; torchrun would wait a quarter of an hour and ignore
-    Ctrl-C."""
+def endpoint(machines: Machines) -> tuple[str, str]:
+    """Host and port where several machines meet; the default port of torchrun depends on --node-rank. Raises BasslError
+    for an invalid address, or a host that does not resolve within a minute; torchrun would wait a quarter of an hour
+    and ignore Ctrl-C."""
+    address = str(machines.rdzv_endpoint)
     try:
         host, port = parse_rendezvous_endpoint(address, 29500)
     except ValueError as error:
@@ -104,7 +105,7 @@ def _endpoint(address: str) -> str:
             raise BasslError(f"`rdzv_endpoint` {address}: no such host; name the first machine, HOST:PORT")
         warnings.warn(BasslWarning(f"`rdzv_endpoint` {address}: no such host yet; waiting"), stacklevel=2)  # shown once
         time.sleep(1)
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return f"[{host}]" if ":" in host else host, str(port)
 
 
 def _resolves(host: str) -> bool:

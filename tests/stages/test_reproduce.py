@@ -6,6 +6,7 @@ import json
 import os
 import shlex
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -43,11 +44,14 @@ from pipelines.stages.reproduce.settings import TABLES, RowResult, StageOptions
 from pipelines.stages.reproduce.steps import Step, StoppedError
 from pipelines.stages.reproduce.tables import text_table
 from pipelines.stores.index import read_index
+from pipelines.training.jobs import Machines
 from tests.command import Bassl
 from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots, put_split
+from tests.running import ENVIRONMENT
 from tests.small_stores import features_in, refusal
 
 SHOTS = 30
+ON_CPU = Machines(gpus=0)
 LEARNING = ("Siamese", "MS-LSTM", "LGSS", "BaSSL (10 epochs)", "BaSSL (40 epochs)", "Relational network")
 _NETWORK = {"width": 16, "heads": 2}
 RECIPE = StageOptions(
@@ -130,7 +134,7 @@ Table1 = tuple[ReproduceSettings, ReproduceResult]
 
 @pytest.fixture(scope="module")
 def table1(sets: Path, tmp_path_factory: pytest.TempPathFactory) -> Table1:
-    settings = ReproduceSettings("table1", sets, gpus=0, seeds=2, output=tmp_path_factory.mktemp("runs"))
+    settings = ReproduceSettings("table1", sets, machines=ON_CPU, seeds=2, output=tmp_path_factory.mktemp("runs"))
     return settings, reproduce(settings, options=RECIPE)
 
 
@@ -154,7 +158,7 @@ def output_of(command: str, settings: ReproduceSettings, options: StageOptions =
 
 def row_8(sets: Path, output: Path, **changes: Any) -> ReproduceSettings:
     """One row of table 4b on one data set: an index, a pre-training, a fine-tuning."""
-    return ReproduceSettings("table4", sets / "bbc", ("8",), gpus=0, output=output, **{"seeds": 1, **changes})
+    return ReproduceSettings("table4", sets / "bbc", ("8",), machines=ON_CPU, output=output, **{"seeds": 1, **changes})
 
 
 # --- what is measured -------------------------------------------------------------------------------------------------
@@ -232,7 +236,7 @@ def test_with_two_data_sets_each_is_tested_on_the_other(table1: Table1) -> None:
 
 
 def test_a_single_data_set_is_split_by_video(sets: Path, tmp_path: Path) -> None:
-    settings = ReproduceSettings("nmi", sets / "bbc", gpus=0, seeds=1, output=tmp_path)
+    settings = ReproduceSettings("nmi", sets / "bbc", machines=ON_CPU, seeds=1, output=tmp_path)
     result = reproduce(settings, options=RECIPE)
     assert not result.failed
     (file,) = tmp_path.glob("work/bbc/split-*.json")
@@ -259,7 +263,7 @@ def test_finished_rows_are_kept_and_a_changed_setting_repeats_only_dependent_ste
 
 
 def test_overwriting_runs_each_step_of_the_rows_once(sets: Path, tmp_path: Path, commands: list[str]) -> None:
-    settings = ReproduceSettings("table4", sets / "bbc", ("10", "DTW*"), gpus=0, seeds=1, output=tmp_path)
+    settings = ReproduceSettings("table4", sets / "bbc", ("10", "DTW*"), machines=ON_CPU, seeds=1, output=tmp_path)
     first = reproduce(settings, options=RECIPE)
     ran = [*commands]
     assert ran == ["build-index", "build-index", "pretrain", "finetune"]
@@ -284,6 +288,44 @@ def test_what_the_same_commands_made_is_adopted_whoever_ran_them(
     monkeypatch.setattr("pipelines.stages.finetune.loop.take_step", never)
     assert row_of(reproduce(settings, options=RECIPE), "8", 1).cells == row_of(first, "8", 1).cells
     assert {path: path.read_bytes() for path in before} == before
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:seed 0")
+def test_machines_train_together_and_one_machine_adopts_what_they_made(
+    sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commands: list[str]
+) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    meeting = ["--gpus", "0", "--nodes", "2", "--node-rank", "1", "--rdzv-endpoint", address]
+    second = [sys.executable, "-m", "bassl_cli", "reproduce", "table4", *meeting]
+    settings = row_8(sets, tmp_path)
+    first = Machines(gpus=0, nodes=2, node_rank=0, rdzv_endpoint=address)
+    with subprocess.Popen(second, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True) as other:
+        monkeypatch.setattr(steps, "run_command", run_in_process_of_its_own)
+        result = reproduce(replace(settings, machines=first), options=RECIPE)
+        _, err = other.communicate(timeout=60)
+    assert not result.failed
+    assert (other.returncode, err) == (0, "")
+    ran = {line.split()[1]: "--nodes 2" in line for line in row_of(result, "8", 1).commands}
+    assert ran == {"build-index": False, "pretrain": True, "finetune": True}
+    alone = reproduce(settings, options=RECIPE)
+    assert row_of(alone, "8", 1).cells == row_of(result, "8", 1).cells
+    assert not commands
+
+
+def test_options_of_the_machines_go_to_every_training_and_encoding_step(sets: Path, tmp_path: Path) -> None:
+    root, machines = put_movienet_of_five(tmp_path / "movienet"), Machines(8, 1, 2, 1, "host:1")
+    rows = plan(ReproduceSettings("table1", root, ("BaSSL*", "GraphCut"), machines, output=Path("runs")))
+    options = "--gpus 8 --nodes 2 --node-rank 1 --rdzv-endpoint host:1"
+    lines = {step.line(machines) for row in rows for step in row.steps}
+    assert {line.split()[1]: options in line for line in lines} == {
+        **dict.fromkeys(("build-index", "score", "baseline"), False),
+        **dict.fromkeys(("encode", "pretrain", "finetune"), True),
+    }
+    (without,) = (row.steps for row in rows if row.row.label.startswith("BaSSL w/o"))
+    assert [step.command for step in without] == ["build-index", "pretrain", "encode", "score"]
 
 
 @pytest.mark.parametrize(
@@ -357,7 +399,7 @@ def test_an_interrupted_table_continues_to_the_same_numbers(
 def test_a_stopped_table_keeps_the_finished_rows_of_all_its_parts(
     sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = ReproduceSettings("table4", sets / "bbc", ("8", "Random"), gpus=0, seeds=2, output=tmp_path)
+    settings = ReproduceSettings("table4", sets / "bbc", ("8", "Random"), machines=ON_CPU, seeds=2, output=tmp_path)
     reproduce(replace(settings, rows=("8",)), options=RECIPE)
 
     def stopped(words: Sequence[str], report: Any) -> str:
@@ -375,9 +417,9 @@ def test_a_killed_table_ends_its_command_and_continues(sets: Path, tmp_path: Pat
     code = f"""
 import sys
 from pathlib import Path
-from tests.stages.test_reproduce import RECIPE, reproduce, ReproduceSettings
+from tests.stages.test_reproduce import ON_CPU, RECIPE, reproduce, ReproduceSettings
 data, output = Path({str(sets / "bbc")!r}), Path({str(tmp_path)!r})
-settings = ReproduceSettings("table4", data, ("8",), gpus=0, seeds=2, output=output)
+settings = ReproduceSettings("table4", data, ("8",), machines=ON_CPU, seeds=2, output=output)
 reproduce(settings, lambda row, doing, done, total: done and print(doing, flush=True), RECIPE)
 """
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
@@ -396,7 +438,7 @@ reproduce(settings, lambda row, doing, done, total: done and print(doing, flush=
 
 def test_a_failed_row_is_named_and_fails_alone(sets: Path, tmp_path: Path) -> None:
     broken = replace(RECIPE, network={**RECIPE.network, "ms-lstm": {"dropout": 0.5}})
-    settings = ReproduceSettings("table1", sets, ("MS-LSTM", "GraphCut"), gpus=0, seeds=1, output=tmp_path)
+    settings = ReproduceSettings("table1", sets, ("MS-LSTM", "GraphCut"), machines=ON_CPU, seeds=1, output=tmp_path)
     result = reproduce(settings, options=broken)
     assert len(result.failed) == 2  # in each direction
     assert all("MS-LSTM" in line and "--dropout" in line for line in result.failed)
@@ -442,7 +484,7 @@ def test_generated_videos_are_made_indexed_and_used_for_training(
     video = {"scenes": 4, "shots_per_scene": [2, 3], "shot_seconds": [0.4, 0.6], "width": 64, "height": 48}
     monkeypatch.setattr(data_module, "GENERATED", video)
     monkeypatch.setattr(data_module, "VIDEOS", 3)
-    settings = ReproduceSettings("table4", rows=("Fixed",), gpus=0, seeds=1, output=Path("runs"))
+    settings = ReproduceSettings("table4", rows=("Fixed",), machines=ON_CPU, seeds=1, output=Path("runs"))
     result = reproduce(settings, options=VIDEO_RECIPE)
     assert not result.failed
     assert "3 generated videos" in result.data
@@ -456,7 +498,7 @@ def test_generated_videos_are_made_indexed_and_used_for_training(
     monkeypatch.setattr(planning, "PAPER_ENCODER", encoders.DEFAULT_ENCODER)
     planning.image_encoder.cache_clear()
     (movies,) = Path("runs/work/generated").glob("movies-*")
-    settings = ReproduceSettings("table1", movies, ("Grouping",), gpus=0, output=Path("own"))
+    settings = ReproduceSettings("table1", movies, ("Grouping",), machines=ON_CPU, output=Path("own"))
     own = reproduce(settings, options=VIDEO_RECIPE)
     planning.image_encoder.cache_clear()
     assert not own.failed
@@ -474,7 +516,7 @@ def put_videos(folder: Path, names: str) -> None:
 def test_a_removed_video_has_no_part_in_the_next_table_and_an_unreadable_one_is_named(tmp_path: Path) -> None:
     videos = tmp_path / "videos"
     put_videos(videos, "abcd")
-    settings = ReproduceSettings("table4", videos, ("Fixed",), gpus=0, seeds=1, output=tmp_path / "runs")
+    settings = ReproduceSettings("table4", videos, ("Fixed",), machines=ON_CPU, seeds=1, output=tmp_path / "runs")
     assert not reproduce(settings, options=VIDEO_RECIPE).failed
     for file in videos.glob("b.*"):
         file.unlink()
@@ -490,7 +532,7 @@ def test_a_table_below_the_data_folder_is_continued(
 ) -> None:
     write_set(tmp_path / "set", 3, 0)
     monkeypatch.chdir(tmp_path)
-    settings = ReproduceSettings("table1", Path(), ("GraphCut",), gpus=0, output=Path("runs/reproduce"))
+    settings = ReproduceSettings("table1", Path(), ("GraphCut",), machines=ON_CPU, output=Path("runs/reproduce"))
     first = reproduce(settings, options=RECIPE)
     assert row_of(first, "GraphCut").cells
     commands.clear()
@@ -500,7 +542,7 @@ def test_a_table_below_the_data_folder_is_continued(
 
 @pytest.mark.parametrize("output", [".", "set", "set/runs"])
 def test_changed_data_are_measured_again_wherever_the_output_is(tmp_path: Path, output: str) -> None:
-    settings = ReproduceSettings("table1", tmp_path / "set", ("GraphCut",), gpus=0, output=tmp_path / output)
+    settings = ReproduceSettings("table1", tmp_path / "set", ("GraphCut",), machines=ON_CPU, output=tmp_path / output)
     write_set(tmp_path / "set", 3, 0)
     first = planned_steps(settings)[-1].identity
     (tmp_path / output / "work" / "set").mkdir(parents=True)
@@ -535,7 +577,7 @@ def test_table_1_is_measured_on_movienet_with_keyframes_of_five_videos(
     root = put_movienet_of_five(tmp_path / "movienet")
     monkeypatch.setattr(planning, "PAPER_ENCODER", encoders.DEFAULT_ENCODER)  # needs no download
     planning.image_encoder.cache_clear()
-    settings = ReproduceSettings("table1", root, gpus=0, seeds=1, output=tmp_path / "runs")
+    settings = ReproduceSettings("table1", root, machines=ON_CPU, seeds=1, output=tmp_path / "runs")
     result = reproduce(settings, options=VIDEO_RECIPE)
     planning.image_encoder.cache_clear()
     assert not result.failed
@@ -573,7 +615,7 @@ def test_nmi_is_measured_without_fine_tuning(tmp_path: Path, sets: Path) -> None
     commands = {row.row.label: [step.command for step in row.steps] for row in rows}
     assert commands.pop("ImageNet") == ["build-index", "encode", "score"]
     assert len(commands) == 7
-    assert set(map(tuple, commands.values())) == {("build-index", "pretrain", "score")}
+    assert set(map(tuple, commands.values())) == {("build-index", "pretrain", "encode", "score")}
     for data, tested_on in ((sets, ["ovsd", "bbc"]), (sets / "bbc", ["bbc"])):
         rows = plan(ReproduceSettings("nmi", data, rows=("ImageNet",), output=Path("runs")))
         assert [[step.command for step in row.steps] for row in rows] == [["build-index", "score"]] * len(tested_on)
@@ -639,9 +681,9 @@ def test_planned_options_exist_in_the_command_line(
     for data in (None, sets):
         if name == "bbc-ovsd" and data is None:
             continue
-        planned = plan(ReproduceSettings(name, data, gpus=2, output=Path("runs")))
+        planned = plan(ReproduceSettings(name, data, machines=Machines(gpus=2), output=Path("runs")))
         assert all(row.steps or row.absent for row in planned)
-        for line in {stage.line(2) for row in planned for stage in row.steps}:
+        for line in {stage.line(Machines(gpus=2)) for row in planned for stage in row.steps}:
             words = shlex.split(line)
             if words[0] == "bassl":
                 commands[words[1]].make_context(words[1], words[2:])
@@ -667,11 +709,12 @@ def test_disk_space_counts_steps_that_rows_share_once() -> None:
         ({"table": "table9"}, "unknown table 'table9'; choose from table1,"),
         ({"rows": ("GrafCut",)}, "table1 has no row 'GrafCut'; choose from Siamese,"),
         ({"data": Path("none")}, "none: no such folder"),
+        ({"machines": Machines(0, 2, 2, None, "host:1")}, "give each its `node_rank`"),
         ({"data": Path("empty")}, "empty: "),
         ({"data": Path("two")}, "two: contains 2 videos, but three are needed"),
         ({"data": Path("three"), "table": "bbc-ovsd"}, "two folders of features"),
         ({"data": Path("sets")}, "sets: contains 3 sets of features; give one, or two"),
-        ({}, "MovieNet from keyframes needs GPUs, and this machine has 0"),
+        ({}, "MovieNet from keyframes needs GPUs, and this machine has none"),
     ],
 )
 def test_impossible_reproductions_give_a_one_line_error(

@@ -97,8 +97,13 @@ class Planner:
         if nmi and data.stores:
             return self._score(data.stores[data.tested_on], data.index, representation=True)
         if nmi or not system.finetuned:
-            encoder = self._image_features() if system.pretraining is None else self._pretraining(system.pretraining)
-            return self._score(encoder.output, data.index, encoder, **({"representation": True} if nmi else {}))
+            how = {"representation": True} if nmi else {}
+            if system.pretraining is None:
+                return self._score((features := self._image_features()).output, features, **how)
+            pretrained = self._pretraining(system.pretraining)
+            if data.stores:
+                return self._score(pretrained.output, data.index, pretrained, **how)
+            return self._score(pretrained.output, self._pretrained_features(pretrained), **how)
         if system.encoder == "Places365" and not PLACES365.exists():
             return "weights not there (data/README.md)"
         tuned = self._finetuning(system)
@@ -167,12 +172,20 @@ class Planner:
         return Step("baseline", options, (data.options.baselines.get(name, name),), needs=tuple(needs))
 
     def _image_features(self) -> Step:
-        data, preparation, folder = self.data, self.data.options.preparation, self.data.feature_folder
+        preparation, folder = self.data.options.preparation, self.data.feature_folder
         name, identity = image_encoder(preparation, self.download)
-        options: dict[str, Any] = {"encoder": name, "preparation": preparation, "output": folder}
+        return replace(self._encode(name, preparation=preparation), output=store_path(folder, identity))
+
+    def _pretrained_features(self, pretrained: Step) -> Step:
+        """Encodes on all GPUs what `bassl score` would encode on one."""
+        return self._encode(pretrained.output, pretrained)
+
+    def _encode(self, encoder: str | Path | None, *needs: Step, **options: Any) -> Step:
+        data = self.data
+        options = {"encoder": encoder, **options, "output": data.feature_folder}
         if data.kind == "movienet":  # in other data all videos have labels
             options["labelled"] = True
-        return Step("encode", options, (str(data.index.output),), store_path(folder, identity), (data.index,))
+        return Step("encode", options, (str(data.index.output),), needs=(data.index, *needs))
 
 
 def _changed(path: Path) -> str:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from pipelines.options import Settings, check_at_least
+from pipelines.options import Settings, check_at_least, nested
+from pipelines.training.jobs import Machines
 
 TABLES: Mapping[str, tuple[str, ...]] = {
     "table1": ("table1",),  # comparison with other algorithms
@@ -35,8 +36,9 @@ class ReproduceSettings(Settings):
     data/movienet if it exists, else generated videos."""
     rows: tuple[str, ...] = ()
     """Rows to run, by name or pattern, separated by commas. Default: all."""
-    gpus: int | None = None
-    """GPUs for pre-training and fine-tuning; 0 is the CPU. Default: one GPU, if there is one."""
+    machines: Machines = nested(Machines())
+    """For pre-training, fine-tuning and encoding; several machines run the same command, in a folder that they
+    share."""
     epochs: int | None = None
     """Epochs of pre-training where the paper has ten; rows with another number are scaled in proportion."""
     seeds: int = 5
@@ -51,7 +53,8 @@ class ReproduceSettings(Settings):
         if self.table not in TABLES:
             raise ValueError(f"unknown table {self.table!r}; choose from {', '.join(TABLES)}")
         check_at_least(self, 1, "seeds", "epochs")
-        check_at_least(self, 0, "gpus")
+        if self.machines.nodes > 1 and self.machines.node_rank is None:
+            raise ValueError("on several machines, give each its `node_rank`; the first, 0, writes the tables")
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ class TableResult:
 class ReproduceResult:
     """The measured tables."""
 
-    tables: tuple[TableResult, ...]  # at least one
+    tables: tuple[TableResult, ...]  # at least one; on several machines none except on the first
     data: str  # the data that they were measured on, in words
     comparable: bool  # whether the paper's numbers were measured on the same data
     settings: ReproduceSettings

@@ -24,7 +24,7 @@ from pipelines.files import write_atomically
 from pipelines.models.opening import MODEL, STATE
 from pipelines.processes import start_module
 from pipelines.progress import ReportProgress
-from pipelines.training.jobs import stop_signals
+from pipelines.training.jobs import STOPPED, Machines, stop_signals
 from pipelines.training.run_folder import LOCK, LOG, TENSORBOARD
 
 MAKE_VIDEO = "make-video"
@@ -32,6 +32,7 @@ MAKE_VIDEO = "make-video"
 AGAIN = {"build-index": " --overwrite", "pretrain": " --resume", "finetune": " --resume"}
 """Options with which a command can be run again when its output exists."""
 _TRAINING = ("pretrain", "finetune")
+_ON_ALL_MACHINES = (*_TRAINING, "encode")
 _MEASURING = ("finetune", "score", "baseline")
 _EPOCH = re.compile(r"(?:seed (\d+)/(\d+) +)?epoch (\d+)/(\d+) ")
 
@@ -56,11 +57,11 @@ class Step:
 
     @property
     def identity(self) -> str:
-        """Digest of everything that determines the result; the machine and the number of GPUs do not."""
+        """Digest of everything that determines the result; the machines do not."""
         parts = [self.command, self.subjects, self.options, [step.identity for step in self.needs], self.source]
         return hashlib.sha256(json.dumps(parts, default=str, sort_keys=True).encode()).hexdigest()[:20]
 
-    def line(self, gpus: int | None = None) -> str:
+    def line(self, machines: Machines = Machines()) -> str:
         """The command line."""
         start = "python -m pipelines.datasets.synthetic" if self.command == MAKE_VIDEO else f"bassl {self.command}"
         words = [*start.split(), *self.subjects]
@@ -70,8 +71,8 @@ class Step:
                 words += map(str, value)
             elif value is not True:
                 words.append(",".join(map(str, value)) if isinstance(value, tuple) else str(value))
-        if gpus is not None and self.command in _TRAINING:
-            words += ["--gpus", str(gpus)]
+        if self.command in _ON_ALL_MACHINES:
+            words += machines.options
         return shlex.join([*words, *(["--json"] if self.command in _MEASURING else [])])
 
 
@@ -113,19 +114,28 @@ def _file(step: Step, folder: Path) -> Path:
     return folder / f"{step.command}-{step.identity}.json"
 
 
-def run(step: Step, folder: Path, gpus: int | None, overwrite: bool, report: ReportProgress) -> None:
+Announce = Callable[[Sequence[str]], None]
+"""Called with a command line, without options of `Machines`, that all machines run together."""
+
+
+def run(
+    step: Step, folder: Path, machines: Machines, overwrite: bool, report: ReportProgress, announce: Announce
+) -> None:
     """Run a step whose needs are done, unless its output is there, and keep its result in ``folder``. Raises BasslError
     if its command fails or its output belongs to something else, StoppedError if a signal ended it."""
     if kept_result(step, folder) and (step.output is None or step.output.exists()) and not overwrite:
         return
     _file(step, folder).unlink(missing_ok=True)
-    begun, line = time.monotonic(), _line_to_run(step, gpus, overwrite)
-    printed = run_command(shlex.split(line), lambda done, total: report(step.command, done, total)) if line else ""
+    begun, words = time.monotonic(), shlex.split(_line_to_run(step, overwrite))
+    if step.command in _ON_ALL_MACHINES:
+        announce(words)
+        words += machines.options
+    printed = run_command(words, lambda done, total: report(step.command, done, total)) if words else ""
     if step.output is not None and not step.output.exists():
-        raise BasslError(f"{step.output}: was not written by {step.line(gpus)}; run it again")
+        raise BasslError(f"{step.output}: was not written by {step.line(machines)}; run it again")
     result = {
         "identity": step.identity,
-        "command": step.line(gpus),
+        "command": step.line(machines),
         "numbers": numbers_of(step, printed),
         "seconds": time.monotonic() - begun,
         "finished": time.strftime("%Y-%m-%d %H:%M"),
@@ -133,9 +143,9 @@ def run(step: Step, folder: Path, gpus: int | None, overwrite: bool, report: Rep
     write_atomically(_file(step, folder), (json.dumps(result, indent=1) + "\n").encode())
 
 
-def _line_to_run(step: Step, gpus: int | None, overwrite: bool) -> str:
+def _line_to_run(step: Step, overwrite: bool) -> str:
     """The command line that makes the output, or adopts one that is there; empty if there is nothing to do."""
-    line, output = step.line(gpus), step.output
+    line, output = step.line(), step.output
     exists, trains = output is not None and output.exists(), step.command in _TRAINING
     if trains and output is not None and exists:  # a run may continue in an empty folder, or beside its own files
         names = {path.name for path in output.iterdir()} if output.is_dir() else {""}
@@ -180,7 +190,7 @@ def run_command(words: Sequence[str], report: Callable[[float, float | None], No
             except BaseException:  # a second signal, which does not wait
                 child.kill()
                 raise
-        if signals:
+        if signals or child.returncode == STOPPED:  # on several machines, one that was stopped stops the others
             raise StoppedError
         if child.returncode:
             ended = f"ended with exit code {child.returncode}" if child.returncode > 0 else "was killed"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from pipelines.models.encoder_options import DEFAULT_ENCODER
 from pipelines.outputs.tables import NOTHING, TextTable, latex, markdown, percent_with_deviation
 from pipelines.stages.reproduce import steps
 from pipelines.stages.reproduce.data import find_data
+from pipelines.stages.reproduce.machines import announcements, join_first
 from pipelines.stages.reproduce.planning import PAPER_ENCODER, PlannedRow, planned_rows
 from pipelines.stages.reproduce.settings import (
     Measured,
@@ -29,7 +31,9 @@ from pipelines.stages.reproduce.settings import (
     StageOptions,
     TableResult,
 )
-from pipelines.stages.reproduce.steps import AGAIN, StoppedError, kept_result
+from pipelines.stages.reproduce.steps import AGAIN, Announce, StoppedError, kept_result
+from pipelines.training.jobs import Machines
+from pipelines.training.launching import check_gpus
 from pipelines.training.run_folder import plain_settings
 
 SCHEMA, SCHEMA_VERSION = "bassl.reproduce", 1
@@ -37,43 +41,67 @@ SCHEMA, SCHEMA_VERSION = "bassl.reproduce", 1
 
 def measure_tables(settings: ReproduceSettings, progress: RowProgress, options: StageOptions | None) -> ReproduceResult:
     """See :func:`pipelines.stages.reproduce.reproduce`."""
+    check_gpus(settings.machines, f"bassl reproduce {settings.table}")
+    if settings.machines.node_rank:
+        return _join_first(settings)
     ways = find_data(settings.data, settings.output / "work", options)
     planned, data = planned_rows(settings, ways), ways[0]
-    gpus = torch.cuda.device_count()
-    if data.kind == "movienet" and settings.gpus != 0 and gpus < (settings.gpus or 1):
+    if data.kind == "movienet" and settings.machines.gpus is None and not torch.cuda.is_available():
         raise BasslError(
-            f"MovieNet from keyframes needs GPUs, and this machine has {gpus}; give other data with `data`, or "
-            "`gpus=0` to run on the CPU all the same"
+            "MovieNet from keyframes needs GPUs, and this machine has none; give other data with `data`, or `gpus=0` "
+            "to run on the CPU all the same"
         )
     for path, content in filter(None, (way.splits for way in ways)):
         write_atomically(path, content)
-    folder, failed, stopped = data.home / "steps", [], False
+    with announcements(settings.machines) as announce:
+        tables, failed, stopped = _measure(settings, planned, data.home / "steps", progress, announce)
+    result = ReproduceResult(tables, data.title, data.comparable, settings, data.options, failed, stopped)
+    return write_tables(result, settings.output / settings.table / data.home.name)
+
+
+def _join_first(settings: ReproduceSettings) -> ReproduceResult:
+    stopped = False
+    try:
+        join_first(settings.machines)
+    except StoppedError:
+        stopped = True
+    return ReproduceResult((), "", True, settings, StageOptions(), (), stopped)
+
+
+def _measure(
+    settings: ReproduceSettings,
+    planned: Sequence[PlannedRow],
+    folder: Path,
+    progress: RowProgress,
+    announce: Announce,
+) -> tuple[tuple[TableResult, ...], tuple[str, ...], bool]:
+    """The tables, a line for each row that failed, and whether a signal ended a step."""
+    machines, failed, stopped = settings.machines, list[str](), False
     fresh: set[str] = set()  # identities of steps run in this call, which overwriting need not repeat for each row
     tables = []
     for (name, protocol), rows in groupby(planned, key=lambda row: (row.table, row.protocol)):
         results = []
         for row in rows:
             label = row.row.label
-            kept = None if row.wanted and settings.overwrite else kept_row(row, folder, settings.gpus)
+            kept = None if row.wanted and settings.overwrite else kept_row(row, folder, machines)
             try:
                 for step in row.steps if row.wanted and kept is None and not stopped else ():
                     again = settings.overwrite and step.identity not in fresh
-                    steps.run(step, folder, settings.gpus, again, lambda *state, label=label: progress(label, *state))
+                    steps.run(step, folder, machines, again, partial(progress, label), announce)
                     fresh.add(step.identity)
             except StoppedError:
                 stopped = True  # finished rows are still shown
             except BasslError as error:
                 failed.append(f"{name}, {label}: {error}")
                 kept = RowResult(label, note=row.row.note, error=str(error))
-            results.append(kept or kept_row(row, folder, settings.gpus) or RowResult(label, note=row.row.note))
+            results.append(kept or kept_row(row, folder, machines) or RowResult(label, note=row.row.note))
         ours = (column for row in planned if row.table == name for column in row.finals)
         columns = tuple(dict.fromkeys((*TABLES[name].columns, *ours)))
         tables.append(TableResult(name, protocol, columns, tuple(results)))
-    result = ReproduceResult(tuple(tables), data.title, data.comparable, settings, data.options, tuple(failed), stopped)
-    return write_tables(result, settings.output / settings.table / data.home.name)
+    return tuple(tables), tuple(failed), stopped
 
 
-def kept_row(row: PlannedRow, folder: Path, gpus: int | None) -> RowResult | None:
+def kept_row(row: PlannedRow, folder: Path, machines: Machines) -> RowResult | None:
     """A row, computed from the kept results of its steps; None if the final step of a column was not run."""
     kept = {step.identity: kept_result(step, folder) for step in row.steps}
     cells = {}
@@ -92,7 +120,7 @@ def kept_row(row: PlannedRow, folder: Path, gpus: int | None) -> RowResult | Non
     return RowResult(
         label=row.row.label,
         cells=cells,
-        commands=tuple(step.line(gpus) for step in row.steps),
+        commands=tuple(step.line(machines) for step in row.steps),
         note="; ".join(notes),
         seconds=sum(result["seconds"] for result in results),
         finished=max((result["finished"] for result in results), default=""),
