@@ -41,13 +41,10 @@ def atomic_file(path: Path) -> Iterator[Path]:
     block, such as a full disk, and if ``path`` cannot be written."""
     _check_place(path)
     remove_partials(path)
-    try:
-        with _partial(path, lambda new: new.touch(exist_ok=False)) as partial:
-            yield partial
-            _flush(partial)
-            partial.replace(path)
-    except OSError as error:
-        raise BasslError(f"{path}: cannot be written ({os_reason(error)})") from error
+    with os_errors(path, "cannot be written"), _partial(path, lambda new: new.touch(exist_ok=False)) as partial:
+        yield partial
+        _flush(partial)
+        partial.replace(path)
 
 
 @contextmanager
@@ -58,7 +55,7 @@ def files_together(folder: Path, name: str) -> Iterator[Path]:
     process that was killed before that are removed. Raises BasslError for an OSError in the block, such as a full disk.
     """
     path = folder / name
-    try:
+    with os_errors(folder, "cannot be written"):
         remove_partials(path)
         for left in folder.glob(f".{glob.escape(name)}.????????.complete"):
             with suppress(BlockingIOError, FileNotFoundError), locked(left.with_suffix(".lock")):  # or moved meanwhile
@@ -68,8 +65,6 @@ def files_together(folder: Path, name: str) -> Iterator[Path]:
             for file in partial.iterdir():
                 _flush(file)
             _move_files(partial.rename(partial.with_suffix(".complete")), folder)
-    except OSError as error:
-        raise BasslError(f"{folder}: cannot be written ({os_reason(error)})") from error
 
 
 @contextmanager
@@ -118,10 +113,8 @@ def output_path(output: Path | None, usual: Path) -> Path:
 def make_folder(path: Path) -> None:
     """Make the folder of several files, if it does not exist. Raises BasslError, also for the name of a file."""
     check_names_folder(path)
-    try:
+    with os_errors(path, "cannot be made"):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BasslError(f"{path}: cannot be made ({os_reason(error)})") from error
 
 
 def check_names_folder(path: Path) -> None:
@@ -219,24 +212,17 @@ def check_writable(path: Path) -> None:
     file beside it. Raises BasslError, as for a folder without permission, a read-only file system or a full disk."""
     _check_place(path)
     remove_partials(path)
-    try:
-        with _partial(path, lambda new: new.touch(exist_ok=False)) as partial:
-            partial.write_bytes(bytes(4096))  # an empty file can be created on a full disk
-    except OSError as error:
-        raise BasslError(f"{path}: cannot be written ({os_reason(error)})") from error
+    with os_errors(path, "cannot be written"), _partial(path, lambda new: new.touch(exist_ok=False)) as partial:
+        partial.write_bytes(bytes(4096))  # an empty file can be created on a full disk
 
 
 def _check_place(path: Path) -> None:
     """Create the folder of ``path``. Raises BasslError if that fails, or if ``path`` is a folder or device."""
-    try:
+    with os_errors(path, "its folder cannot be made"):
         path.parent.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BasslError(f"{path}: its folder cannot be made ({os_reason(error)})") from error
-    try:
+    with os_errors(path, "cannot be written"):  # such as a name that is too long
         if path.exists() and not path.is_file():  # /dev/null must not be replaced by a file
             raise BasslError(f"{path}: is a {'folder' if path.is_dir() else 'device'}; name a file to write")
-    except OSError as error:  # such as a name that is too long
-        raise BasslError(f"{path}: cannot be written ({os_reason(error)})") from error
 
 
 def check_inputs_kept(written: Iterable[Path | None], read: Iterable[Path | None]) -> None:
@@ -304,6 +290,15 @@ def relative(path: Path, folder: Path) -> Path:
         return Path(os.path.relpath(path, folder))
     except ValueError:
         return path
+
+
+@contextmanager
+def os_errors(path: Path, what: str = "cannot be read", kind: type[BasslError] = BasslError) -> Iterator[None]:
+    """A block whose errors of the operating system become BasslErrors, such as ``PATH: cannot be read (reason)``."""
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{path}: {what} ({os_reason(error)})") from error
 
 
 def os_reason(error: OSError) -> str:

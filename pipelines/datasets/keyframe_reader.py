@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from pipelines.datasets.movienet import keyframe_name, read_jpeg
 from pipelines.errors import StoreError
-from pipelines.files import os_reason
+from pipelines.files import os_errors
 from pipelines.stores.index import Index, read_index
 from pipelines.stores.jpeg import from_jpeg
 from pipelines.stores.keyframes import read_keyframes
@@ -89,7 +89,7 @@ class KeyframeReader:
         return f"was made again after the index; {_REMEDY}"
 
     def _pread(self, video: int, path: Path, start: int, size: int) -> bytes:
-        try:
+        with os_errors(path, kind=StoreError):
             if video not in self._files:
                 if len(self._files) >= _OPEN_FILES:
                     os.close(self._files.popitem(last=False)[1])
@@ -104,8 +104,6 @@ class KeyframeReader:
             else:  # Windows, where no process is forked that would share the position
                 os.lseek(handle, start, os.SEEK_SET)
                 content = os.read(handle, size)
-        except OSError as error:
-            raise StoreError(f"{path}: cannot be read ({os_reason(error)})") from error
         if len(content) < size:
             raise StoreError(f"{path}: is cut short, or was made again after the index; {_REMEDY}")
         return content

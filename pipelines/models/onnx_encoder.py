@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, first_line
-from pipelines.files import os_reason
+from pipelines.files import os_errors
 from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.shot_encoder import (
     KEYFRAMES,
@@ -78,10 +78,8 @@ def open_onnx_encoder(
 
     Raises BasslError for a file that does not exist, is not such a network, or lacks a value that `options` lack too.
     """
-    try:
+    with os_errors(path):
         content = path.read_bytes()
-    except OSError as error:
-        raise BasslError(f"{path}: cannot be read ({os_reason(error)})") from error
     session = _session(path, content)
     metadata: Mapping[str, str] = session.get_modelmeta().custom_metadata_map
     kind, (batch, *sides) = _input(path, session)

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import StoreError
-from pipelines.files import is_file, os_reason
+from pipelines.files import is_file, os_errors
 from pipelines.models.checkpoints import read_model_header
 
 if TYPE_CHECKING:  # optional dependency: torch
@@ -149,11 +149,8 @@ def open_model(path: Path | str | None = None) -> OpenedModel:
         unfinished = file != path and (path / STATE).exists()
         advice = "its run is unfinished; continue with `resume=True`" if unfinished else "check the path"
         raise StoreError(f"{file}: no such model file; {advice}")
-    try:
-        with file.open("rb") as opened:
-            is_zip = opened.read(4) == b"PK\x03\x04"
-    except OSError as error:
-        raise StoreError(f"{file}: cannot be read ({os_reason(error)})") from error
+    with os_errors(file, kind=StoreError), file.open("rb") as opened:
+        is_zip = opened.read(4) == b"PK\x03\x04"
     if is_zip:
         return OpenedModel(path, file, RELEASED)
     return OpenedModel(path, file, *read_model_header(file))

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import StoreError, VideoError
-from pipelines.files import check_writable, is_file, os_reason
+from pipelines.files import check_writable, is_file, os_errors
 from pipelines.options import Settings, nested, with_options
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
@@ -178,9 +178,7 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
 
 
 def _describe_file(video: Path) -> dict[str, Any]:
-    try:
+    with os_errors(video, "cannot be read again", VideoError):
         status = video.stat()
-    except OSError as error:
-        raise VideoError(f"{video}: cannot be read again ({os_reason(error)})") from error
     facts = {"name": video.name, "bytes": status.st_size, "modified": status.st_mtime}
     return facts | {"sha256": digest(video), "fingerprint": fingerprint(video)}

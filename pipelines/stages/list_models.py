@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from pipelines.errors import BasslError, StoreError, count
-from pipelines.files import os_reason
+from pipelines.files import os_errors
 from pipelines.models.opening import BUILT_IN, MODEL, STATE, open_model
 from pipelines.training.run_folder import LOG, RESULT, VALIDATION, read_log
 
@@ -41,10 +41,8 @@ def list_models(runs: Path | str = "runs") -> list[ListedModel]:
     runs = Path(runs)
     if runs.exists() and not runs.is_dir():
         raise BasslError(f"{runs}: is a file; name the folder of the runs")
-    try:
+    with os_errors(runs):
         paths = sorted(_candidates(runs))
-    except OSError as error:
-        raise BasslError(f"{runs}: cannot be read ({os_reason(error)})") from error
     return [_list_model(BUILT_IN, _built_in), *(_list_model(path, _run) for path in paths)]
 
 

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
-from pipelines.files import os_reason
+from pipelines.files import os_errors
 from pipelines.scenes import TRANSITIONS, Transition, VideoFacts, entry
 from pipelines.stores.hdf5 import create_store, open_store, read_array, read_json_attribute, read_strings
 
@@ -151,15 +151,12 @@ def read_keyframe_jpegs(store: KeyframeStore, position: int) -> list[bytes]:
     has changed since it was opened, or a keyframe is damaged."""
     count = store.keyframes.shape[1]
     jpegs = []
-    try:
-        with store.path.open("rb") as file:
-            for image in range(position, store.keyframes.size, count):
-                file.seek(int(store.jpeg_offsets[image]))
-                jpegs.append(file.read(int(store.jpeg_offsets[image + 1] - store.jpeg_offsets[image])))
-                if zlib.crc32(jpegs[-1]) != store.jpeg_crc32[image]:
-                    raise StoreError(f"{store.path}: is damaged: a keyframe of shot {image // count}; {_REMEDY}")
-    except OSError as error:
-        raise StoreError(f"{store.path}: cannot be read ({os_reason(error)})") from error
+    with os_errors(store.path, kind=StoreError), store.path.open("rb") as file:
+        for image in range(position, store.keyframes.size, count):
+            file.seek(int(store.jpeg_offsets[image]))
+            jpegs.append(file.read(int(store.jpeg_offsets[image + 1] - store.jpeg_offsets[image])))
+            if zlib.crc32(jpegs[-1]) != store.jpeg_crc32[image]:
+                raise StoreError(f"{store.path}: is damaged: a keyframe of shot {image // count}; {_REMEDY}")
     return jpegs
 
 

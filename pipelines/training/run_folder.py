@@ -26,7 +26,7 @@ from typing import Any
 
 from pipelines import settings as shared_settings
 from pipelines.errors import BasslError, StoreError
-from pipelines.files import atomic_file, locked, os_reason, remove_partials
+from pipelines.files import atomic_file, locked, os_errors, os_reason, remove_partials
 from pipelines.models.opening import MODEL, STATE
 
 RESULT = "result.json"
@@ -62,26 +62,22 @@ def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[Non
         except OSError as error:
             raise BasslError(f"{folder}: cannot be written ({os_reason(error)})") from error
         files = check_run_folder(folder, resume, overwrite)
-        try:
+        with os_errors(folder, "cannot be written"):
             if overwrite:
                 for path in files:
                     path.unlink()
                 shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
             for name in (STATE, MODEL, LOG, VALIDATION, RESULT):
                 remove_partials(folder / name)
-        except OSError as error:
-            raise BasslError(f"{folder}: cannot be written ({os_reason(error)})") from error
         yield
 
 
 def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
     """The files of a run in a folder. Raises BasslError if there are any and neither ``resume`` nor ``overwrite`` is
     set, or if they are not enough to resume from."""
-    try:
+    with os_errors(folder):
         files = [folder / name for name in (STATE, MODEL, LOG, VALIDATION, RESULT) if (folder / name).exists()]
         files += (seeds := seed_files(folder)).values()
-    except OSError as error:
-        raise BasslError(f"{folder}: cannot be read ({os_reason(error)})") from error
     if files and not (resume or overwrite):
         raise BasslError(
             f"{folder}: contains a run; continue it with `resume=True`, replace it with `overwrite=True`, or name "
@@ -155,10 +151,8 @@ class RunLog:
 
             for name in (LOG, VALIDATION):
                 self._columns[name] = _drop_rows(folder / name, step)
-            try:
+            with os_errors(folder / TENSORBOARD, "cannot be written"):
                 self._board = SummaryWriter(str(folder / TENSORBOARD), purge_step=step + 1)
-            except OSError as error:
-                raise BasslError(f"{folder / TENSORBOARD}: cannot be written ({os_reason(error)})") from error
 
     def __enter__(self) -> RunLog:
         return self

@@ -175,17 +175,6 @@ def test_a_video_that_cannot_be_read_any_more_fails_alone(bassl: Bassl, library:
     assert f"bassl: {library / 'two.mp4'}: cannot be read (input/output error)" in run.err
 
 
-def test_after_a_change_of_the_shot_list_the_result_counts_as_different(
-    bassl: Bassl, library: Path, model: Path
-) -> None:
-    videos_of_one = library / "two.mp4", library / "two.mp4"
-    for cuts in ([30, 60], [40, 80]):
-        Path("cuts.txt").write_text("\n".join(map(str, cuts)))
-        assert bassl("predict", *videos_of_one, "--model", model, "--shots", "cuts.txt", "-q").code == 0
-        shots = json.loads(Path("scenes/two.scenes.json").read_text())["shots"]
-        assert [shot["start_frame"] for shot in shots] == [0, *cuts]
-
-
 def test_a_failed_export_affects_only_its_own_video(bassl: Bassl, library: Path, model: Path) -> None:
     (library / "broken.mp4").unlink()
     Path("scenes/one_x.scenes.edl").mkdir(parents=True)
@@ -256,22 +245,6 @@ def test_the_same_video_again_says_what_was_done_with_its_result(bassl: Bassl, v
     assert "The chase" not in Path("scenes.json").read_text()
 
 
-def test_in_a_folder_corrected_scenes_are_left_and_named_and_that_is_no_failure(
-    bassl: Bassl, library: Path, model: Path
-) -> None:
-    (library / "broken.mp4").unlink()
-    assert bassl("predict", library, "--model", model, "-q").code == 0
-    corrected = name_a_scene(Path("scenes/two.scenes.json"))
-    for option in ("--scenes=2", "--overwrite"):
-        run = bassl("predict", library, "--model", model, option)
-        assert run.code == 0
-        assert (
-            "note: corrected by hand and left as they are: scenes/two.scenes.json; "
-            "--discard-corrections replaces them" in run.err.splitlines()
-        )
-    assert Path("scenes/two.scenes.json").read_text() == corrected
-
-
 def test_in_a_folder_every_error_names_the_video(bassl: Bassl, library: Path, model: Path) -> None:
     run = bassl("predict", library, "--model", model, "--scenes", "5", "--quiet")
     assert run.code == 1
@@ -279,25 +252,6 @@ def test_in_a_folder_every_error_names_the_video(bassl: Bassl, library: Path, mo
         str(library / name) for name in ("broken.mp4", "one [x].mp4", "two.mp4")
     ]
     assert "one [x].mp4: the video has 4 shots, so it cannot be divided into 5 scenes" in run.err
-
-
-def test_scenes_of_another_video_and_label_files_are_not_replaced(bassl: Bassl, video: Path, model: Path) -> None:
-    assert bassl("predict", video, "--model", model, "-q", "-o", "scenes.json").code == 0
-    Path("other").mkdir()
-    other = videos.write_video(Path("other/video.mp4"), videos.images(60, (30,)))
-    before = Path("scenes.json").read_text()
-    run = bassl("predict", other, "--model", model, "-o", "scenes.json")
-    assert (run.code, run.out) == (2, "")
-    assert (
-        "bassl: scenes.json: contains the scenes of another video, not of other/video.mp4; name another file" in run.err
-    )
-    assert Path("scenes.json").read_text() == before
-    labels = json.loads(before)
-    labels["settings"] = {}
-    for content, why in ((json.dumps(labels), "was not made by `bassl predict`"), ("notes of a person", "is not JSON")):
-        Path("video.scenes.json").write_text(content)
-        assert why in bassl("predict", video, "--model", model).err
-        assert Path("video.scenes.json").read_text() == content
 
 
 @pytest.mark.parametrize("arguments", [["a.mp4"], ["a.mp4", "-o", "a.scenes.csv"], ["videos", "-o", "out"]])

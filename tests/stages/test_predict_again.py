@@ -132,6 +132,9 @@ def test_a_result_is_replaced_after_reading_the_video_again_if_its_scores_may_di
     scenes, note = again(**options)
     assert (reads, note) == (["predict"], "")
     assert scenes == SceneList(**vars(read_scene_list(file)))
+    if "shots" in options:  # they may have changed
+        Path("cuts.txt").write_text("30\n")
+        assert [shot.start_frame for shot in again(**options)[0].shots] == [0, 30]
 
 
 def test_a_video_that_was_changed_at_its_path_is_read_again_and_another_video_is_not_replaced(
@@ -192,11 +195,18 @@ def test_a_result_of_an_earlier_version_which_has_no_time_and_digest_is_kept_by_
 
 @pytest.mark.parametrize(
     ("content", "words"),
-    [("{}", "is not a scenes.json"), ('{"schema"', "line 1: is not JSON"), ("notes of a person", "is not JSON")],
+    [
+        ("{}", "is not a scenes.json"),
+        ('{"schema"', "line 1: is not JSON"),
+        ("notes of a person", "is not JSON"),
+        ("labels", "was not made by `bassl predict`"),
+    ],
 )
 def test_a_file_that_is_not_a_result_is_replaced_only_with_overwrite(
     again: Again, file: Path, content: str, words: str
 ) -> None:
+    if content == "labels":
+        content = json.dumps(json.loads(file.read_text()) | {"settings": {}})
     file.write_text(content)
     refusal(again, str(file), words, "`overwrite=True`", error=BasslError)
     assert file.read_text() == content

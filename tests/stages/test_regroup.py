@@ -145,13 +145,10 @@ def edited_on_the_page(file: Path) -> None:
     replace(scenes, settings={**scenes.settings, "edited_by_hand": True}).save(file)
 
 
-def test_scenes_with_the_same_shots_keep_their_names(file: Path) -> None:
+def test_scenes_with_the_same_shots_keep_their_names_and_a_file_is_replaced_if_all_stay(file: Path) -> None:
     named_by_hand(file, "first", "second", "third")
     result = regroup(file, threshold=0.5, output=file.with_name("other.json"))
     assert [scene.name for scene in result.scenes] == ["first", None, None, "third"]
-
-
-def test_a_named_file_is_replaced_if_all_names_stay(file: Path) -> None:
     named_by_hand(file, "first", None, "third")
     assert [scene.name for scene in regroup(file, threshold=0.5).scenes] == ["first", None, None, "third"]
 
@@ -201,16 +198,6 @@ def test_several_files_are_regrouped_in_place_or_into_a_folder_and_a_bad_one_fai
     assert len(read_scene_list(files[0]).scenes) == 3
     assert regroup_videos(files[:1], scenes=2)[0].output == files[0]
     assert len(read_scene_list(files[0]).scenes) == 2
-
-
-def test_two_files_with_one_output_are_refused(file: Path, tmp_path: Path) -> None:
-    (tmp_path / "b").mkdir()
-    other = shutil.copy(file, tmp_path / "b")
-    refusal(
-        lambda: regroup_videos([file, other], output=tmp_path / "out"),
-        "have the same name, so they need separate folders",
-        error=BasslError,
-    )
 
 
 @pytest.mark.parametrize(
