@@ -59,9 +59,7 @@ def chosen(name: str, videos: Sequence[ShotFeatures]) -> Any:
     """The best candidate on some videos; if the system has a network, it is trained on them."""
     system = SYSTEMS[name]
     baseline_videos = [
-        BaselineVideo(
-            v.video_id, (v.features,), v.shots, v.shots / FRAME_RATE, v.scene_end, np.ones(len(v.shots), np.bool_)
-        )
+        BaselineVideo((v.features,), VideoScores(v.scene_end, np.zeros(len(v.shots)), v.shots, v.shots / FRAME_RATE))
         for v in videos
     ]
     labelled = [Labelled((video.features,), video.scene_end) for video in videos]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -34,16 +35,6 @@ Truth = Annotated[
         show_default=False,
     ),
 ]
-Truths = Annotated[
-    list[Path] | None,
-    typer.Option(
-        "--truth",
-        metavar="PATH",
-        help="Instead of TRUTH, given twice or more: labels of one annotator each. Shows the scores against each, "
-        "their mean, and the scores of the annotators against each other.",
-        show_default=False,
-    ),
-]
 Compared = Annotated[
     tuple[Path, Path] | None,
     typer.Option(
@@ -53,25 +44,27 @@ Compared = Annotated[
         show_default=False,
     ),
 ]
-Plot = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        help="Draw the precision-recall curve and a reliability diagram, as .png, .svg or .pdf.",
-        show_default=False,
-    ),
-]
 
 
-@with_settings()
+@dataclass(frozen=True)
+class Files:
+    """What else is read and written."""
+
+    truths: tuple[Path, ...] = ()
+    """Instead of TRUTH, given twice or more: labels of one annotator each. Shows the scores against each, their mean,
+    and the scores of the annotators against each other."""
+    plot: Path | None = None
+    """Draw the precision-recall curve and a reliability diagram, as .png, .svg or .pdf."""
+
+
+@with_settings(flags={"truths": "--truth"}, metavars={"plot": "FILE"}, repeated=("truths",))
 def score(
     settings: ScoreSettings,
+    files: Files,
     subject: Subject = None,
     truth: Truth = None,
-    truths: Truths = None,
     compared: Compared = None,
     table: console.Table = None,
-    plot: Plot = None,
     as_json: console.Json = False,
     quiet: console.Quiet = False,
 ) -> None:
@@ -84,6 +77,7 @@ def score(
     from pipelines.stages.score import tables  # start-up time: numpy
     from pipelines.stages.score.lists import score_annotators  # start-up time: numpy
 
+    truths, plot = files.truths, files.plot
     if truths and (compared is not None or plot is not None):
         raise BasslError("--truth compares annotators; leave out --compare and --plot")
     if settings.representation and (truths or compared is not None):
@@ -99,7 +93,7 @@ def score(
             check(path)
             check_writable(path)
     subject, compared = subject and _scenes(subject), compared and (_scenes(compared[0]), _scenes(compared[1]))
-    check_inputs_kept((table, plot), (subject, truth, *(truths or ()), *(compared or ()), settings.data.index))
+    check_inputs_kept((table, plot), (subject, truth, *truths, *(compared or ()), settings.data.index))
     result: ScoreResult | Comparison | AnnotatorScores
     with console.stage_progress(quiet) as progress:
         if compared is not None:

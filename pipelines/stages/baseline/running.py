@@ -14,7 +14,7 @@ from pipelines.baselines.segmentation import Labelled, Segmentation
 from pipelines.baselines.systems import SYSTEMS, Baseline
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.bootstrap import measure
-from pipelines.evaluation.metrics import VideoScores
+from pipelines.evaluation.metrics import VideoScores, video_scores
 from pipelines.models.encoders import encoder_for
 from pipelines.progress import ReportProgress
 from pipelines.settings import ScoredData
@@ -30,12 +30,8 @@ from pipelines.stores.index import Index, read_index
 class BaselineVideo:
     """One video of N shots, as a baseline reads it."""
 
-    name: str
     features: tuple[NDArray[np.floating[Any]], ...]  # one or several sets, (N, D_m) each
-    shots: NDArray[np.int64]  # (N, 2) half-open frame ranges
-    times: NDArray[np.float64]  # (N, 2) in seconds
-    labels: NDArray[np.uint8]  # (N,) 1 at the last shot of a scene; 0 at the video's last shot
-    known: NDArray[np.bool_]  # (N,) whether a shot has a label
+    truth: VideoScores  # with times in seconds, the label 0 at the video's last shot, and any scores
 
 
 def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreResult:
@@ -120,12 +116,13 @@ def choose(
 def segment(system: Baseline, video: BaselineVideo, settings: Any) -> Segmentation:
     """The scenes of a video by a system, from all feature sets, or from the first if it takes one."""
     features = video.features if system.several and len(video.features) > 1 else video.features[0]
-    return system.segment(features, video.times, settings)
+    assert video.truth.seconds is not None
+    return system.segment(features, video.truth.seconds, settings)
 
 
 def _trained(system: Baseline, videos: Sequence[BaselineVideo], seed: int) -> Any:
     try:
-        return system.default_settings([Labelled(video.features, video.labels) for video in videos], seed)
+        return system.default_settings([Labelled(video.features, video.truth.labels) for video in videos], seed)
     except ValueError as error:
         raise BasslError(f"nothing can be learned from the labelled videos: {error}") from error
 
@@ -137,7 +134,7 @@ def _quality(videos: Sequence[BaselineVideo], scenes: Sequence[Segmentation]) ->
 
 def _scores(video: BaselineVideo, scenes: Segmentation) -> VideoScores:
     ends = scenes.labels.astype(bool)
-    return VideoScores(video.labels, scenes.score, video.shots, video.times, video.known, ends, video=video.name)
+    return replace(video.truth, scores=scenes.score, predicted=ends)
 
 
 def _feature_sets(settings: BaselineSettings, index: Index) -> list[ShotRows]:
@@ -162,13 +159,9 @@ def _videos(
         span = index.span(video)
         if split not in splits or not index.usable[span].any():
             continue
-        times = index.times(video, settings.matching.frame_rate)
-        if times is None:
+        truth = video_scores(index, video, np.zeros(span.stop - span.start), settings.matching.frame_rate)
+        if truth.seconds is None:
             raise BasslError(f"{settings.data.index}: {name} has no times in seconds; `frame_rate` gives them")
-        labels = index.targets(index.rows([video])).astype(np.uint8)
-        labels[-1] = 0  # the video's end is not a scene end to predict
-        features = tuple(one[span] for one in sets)
-        videos.append(
-            BaselineVideo(name, features, index.frames[span].astype(np.int64), times, labels, index.usable[span])
-        )
+        truth.labels[-1] = 0  # the video's end is not a scene end to predict
+        videos.append(BaselineVideo(tuple(one[span] for one in sets), truth))
     return videos
