@@ -45,15 +45,9 @@ class OpenedScenes:
 
 
 def open_scenes(source: SceneData | Path | str, video: Path | None = None) -> OpenedScenes:
-    """Read scenes, and find their video.
-
-    Args:
-        source: scenes, a ``scenes.json`` (``-`` is stdin), or a video with a result, see `find_result`.
-        video: the video of the scenes, instead of the one that they name.
-
-    Raises:
-        BasslError: one line, for a ``scenes.json`` that is missing or cannot be read, or that is of another video.
-    """
+    """Read scenes, and find their video. ``source``: scenes, a ``scenes.json`` (``-`` is stdin), or a video with a
+    result, see `find_result`; ``video``: the video of the scenes, instead of the one that they name. Raises BasslError,
+    one line, for a ``scenes.json`` that is missing or cannot be read, or that is of another video."""
     if isinstance(source, SceneData):
         file, stored = None, source
     else:

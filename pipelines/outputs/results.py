@@ -77,11 +77,8 @@ def results_of(sources: Sequence[Path]) -> list[Path]:
     """The videos and ``scenes.json`` files that arguments of a command name, each result once.
 
     A folder is its results, else the results in its folder ``scenes``, else its videos. Without an argument it is the
-    only result in the working folder. Exports in JSON beside a result, which ``*.json`` matches, are left out.
-
-    Raises:
-        BasslError: one line, for a folder without results, and if without an argument there is none or more than one.
-    """
+    only result in the working folder. Exports in JSON beside a result, which ``*.json`` matches, are left out. Raises
+    BasslError, one line, for a folder without results, and if without an argument there is none or more than one."""
     if not sources:
         return [_only_result()]
     named: list[Path] = []

@@ -26,18 +26,10 @@ class ExportResult:
 
 
 def export(source: SceneData | Path | str, settings: ExportSettings | None = None, **options: Any) -> ExportResult:
-    """Write scenes in one or more other formats.
-
-    Args:
-        source: scenes, a ``scenes.json``, or a video with a result.
-        settings: which formats, and where.
-        options: options by name, such as ``to``; they override ``settings``.
-
-    Raises:
-        BasslError: one line, for a ``scenes.json`` that cannot be read, a named video that is another one, an
-            extension of no format or of several, a separator without CSV, or a path that cannot be written, is the
-            video or is the ``scenes.json``.
-    """
+    """Write scenes in one or more other formats. ``source``: scenes, a ``scenes.json``, or a video with a result;
+    ``options`` by name, such as ``to``, override ``settings``. Raises BasslError, one line, for a ``scenes.json`` that
+    cannot be read, a named video that is another one, an extension of no format or of several, a separator without
+    CSV, or a path that cannot be written, is the video or is the ``scenes.json``."""
     settings = with_options(settings or ExportSettings, **options)
     output = settings.run.output
     if len(settings.to) > 1 and output is not None:

@@ -61,14 +61,8 @@ def extract_keyframes(
 
     A store that was made with the same settings from the same video is kept. Each video has its own child process: if
     it dies, its video has failed and the others continue. ``on_start`` is called with the number of videos,
-    ``progress`` with the progress of each.
-
-    Returns:
-        one result for each video, in the order of the videos' names.
-
-    Raises:
-        BasslError: for inputs or an output folder that cannot be used. Errors of single videos are in their results.
-    """
+    ``progress`` with the progress of each. Returns one result for each video, in the order of the videos' names. Raises
+    BasslError for inputs or an output folder that cannot be used; errors of single videos are in their results."""
     settings = with_options(settings, **options)
     videos = find_videos(inputs)
     tasks = [

@@ -34,15 +34,9 @@ def extract_sound(
 
     Videos are looked up in the index by their ids, which `extract_keyframes` makes of their names. A file that exists
     is kept if it is of the same shots; a video without sound has failed. Each video has its own child process.
-    ``on_start`` is called with the number of videos, ``progress`` with the progress of each.
-
-    Returns:
-        one result for each video, in the order of the videos' names.
-
-    Raises:
-        BasslError: for inputs, an index or an output folder that cannot be used. Errors of single videos are in their
-            results.
-    """
+    ``on_start`` is called with the number of videos, ``progress`` with the progress of each. Returns one result for
+    each video, in the order of the videos' names. Raises BasslError for inputs, an index or an output folder that
+    cannot be used; errors of single videos are in their results."""
     settings = with_options(settings, **options)
     videos = find_videos(inputs)
     index = read_index(settings.data.index)

@@ -43,19 +43,11 @@ def learn(
     Each video is read once, in the shots of its ``scenes.json``. A prediction must have been corrected by hand, by a
     cut or a name; all its scenes then count as right.
 
-    Args:
-        sources: ``scenes.json`` files, or videos with a result, each of another video.
-        settings: where the model is written.
-        progress: called with the progress and the result of each video.
-        on_start: called with the number of videos.
-        options: options by name, such as ``output``; they override ``settings``.
-
-    Returns:
-        the result, with one result per source. A video that failed has the reason, and is not learned from.
-
-    Raises:
-        BasslError: one line, if the model cannot be written or exists, or all videos failed.
-        ValueError: one line, for a name of the output that is not that of a model file.
+    ``sources``: ``scenes.json`` files, or videos with a result, each of another video. ``progress`` is called with the
+    progress and the result of each video, ``on_start`` with their number; ``options`` by name, such as ``output``,
+    override ``settings``. A video that failed is not learned from; its result has the reason. Raises BasslError, one
+    line, if the model cannot be written or exists, or all videos failed; ValueError for an output that does not end in
+    .safetensors.
 
     Example::
 

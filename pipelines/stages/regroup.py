@@ -41,19 +41,10 @@ def regrouped(scenes: S, grouping: Grouping) -> S:
 def regroup(source: Path | str, settings: RegroupSettings = RegroupSettings(), **options: Any) -> SceneData:
     """Choose scene ends again, as `predict` would with these settings, and write the result, by default in place.
 
-    Names of scenes that have the same shots as before are kept. ``notes`` of the result names the page and storyboard
-    beside it that show the scenes before.
-
-    Args:
-        source: a ``scenes.json``, or a video with a result.
-        settings: which scenes.
-        options: options by name, such as ``min_scene``; they override ``settings``.
-
-    Raises:
-        BasslError: one line, for a ``scenes.json`` that cannot be read, scenes that the shots do not allow, or an
-            output that cannot be written or is the video; a CorrectedError for scenes that were corrected by hand,
-            which would be lost.
-    """
+    Names of scenes that have the same shots as before are kept; ``notes`` of the result names the page and storyboard
+    beside it that show the scenes before. ``source``: a ``scenes.json``, or a video with a result; ``options`` by name, such as ``min_scene``, override ``settings``. Raises BasslError, one line, for a
+    ``scenes.json`` that cannot be read, scenes that the shots do not allow, or an output that cannot be written or is
+    the video; a CorrectedError for scenes that were corrected by hand, which would be lost."""
     settings, result = with_options(settings, **options), find_result(Path(source))
     return _write(Path(source), output_path(settings.run.output, result), settings)
 
@@ -65,15 +56,9 @@ def regroup_videos(
     on_start: Callable[[int], None] | None = None,
     **options: Any,
 ) -> list[VideoResult]:
-    """As :func:`regroup`, for several: in place, or into the folder ``output``.
-
-    Returns:
-        one result per source, in their order. The result of one that failed has the reason; one is kept if scenes in
-        the output were corrected by hand.
-
-    Raises:
-        BasslError: one line, for two that would have the same output, or a folder that cannot be written.
-    """
+    """As :func:`regroup`, for several: in place, or into the folder ``output``. Returns one result per source, in their
+    order: the result of one that failed has the reason, and one is kept if scenes in the output were corrected by hand.
+    Raises BasslError, one line, for two that would have the same output, or a folder that cannot be written."""
     settings, paths = with_options(settings, **options), paths_of(sources)
     make_output_folder(paths, settings.run.output)
     tasks = []

@@ -38,19 +38,10 @@ def report(
 ) -> VideoResult:
     """Write the page of a video's scenes, with images from a keyframe store with the same shots, or from the video.
 
-    Args:
-        source: scenes, a ``scenes.json``, or a video with a result.
-        settings: content and path of the page.
-        progress: called with the seconds of the video that are read.
-        options: options by name, such as ``truth``; they override ``settings``.
-
-    Returns:
-        the result, with warnings about what is missing from the page and notes on how the truth was matched.
-
-    Raises:
-        BasslError: one line, for a ``scenes.json``, truth or video that cannot be used, another video, or a page that
-            cannot be written.
-    """
+    ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is called with the seconds of the
+    video that are read; ``options`` by name, such as ``truth``, override ``settings``. The result has warnings about
+    what is missing from the page and notes on how the truth was matched. Raises BasslError, one line, for a
+    ``scenes.json``, truth or video that cannot be used, another video, or a page that cannot be written."""
     settings = with_options(settings, **options)
     return write_page(open_scenes(source, settings.listed.video), settings, progress)
 
@@ -75,17 +66,9 @@ def report_videos(
     **options: Any,
 ) -> list[VideoResult]:
     """Write the page of each of several ``scenes.json``, or videos with a result, and ``index.html``, which shows them
-    all.
-
-    They are written to the folder ``output``; without it, each page beside its file, and the index to the
-    folder that contains all files.
-
-    Returns:
-        one result per source, in their order. The result of one that failed has the reason.
-
-    Raises:
-        BasslError: one line, for two files that would have the same page, or an index that cannot be written.
-    """
+    all: to the folder ``output``, or each page beside its file, and the index to the folder that contains all files.
+    Returns one result per source, in their order; the result of one that failed has the reason. Raises BasslError, one
+    line, for two files that would have the same page, or an index that cannot be written."""
     settings, paths = with_options(settings, **options), paths_of(sources)
     check_one_video(paths, settings.listed.video)
     folder = settings.run.output

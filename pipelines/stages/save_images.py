@@ -57,15 +57,9 @@ def save_images(
     """Save images of scenes, evenly spread over each and outside transitions. They are returned in order, and appear
     together, when all are complete.
 
-    Args:
-        source: scenes, a ``scenes.json``, or a video with a result.
-        settings: which images, and where.
-        progress: called with the number of images.
-        options: options by name, such as ``width``; they override ``settings``.
-
-    Raises:
-        BasslError: one line, for a ``scenes.json`` or video that cannot be used, or a file that already exists.
-    """
+    ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is called with the number of images;
+    ``options`` by name, such as ``width``, override ``settings``. Raises BasslError, one line, for a ``scenes.json`` or
+    video that cannot be used, or a file that already exists."""
     settings = with_options(settings, **options)
     opened = open_scenes(source, settings.listed.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id

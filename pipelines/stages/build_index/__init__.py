@@ -19,11 +19,8 @@ def build_index(
     """Build the index of all shots of all videos.
 
     A source is a folder of keyframe stores or one store, MovieNet's folder, BBC's, OVSD's, a folder of ``.npz`` with
-    features, shots and labels, or a ``scenes.json``; its kind is detected from the files.
-
-    Raises:
-        BasslError: one line, for a source of another kind, damaged or contradictory files, or an existing index.
-    """
+    features, shots and labels, or a ``scenes.json``; its kind is detected from the files. Raises BasslError, one line,
+    for a source of another kind, damaged or contradictory files, or an existing index."""
     settings = with_options(settings, **options)
     from pipelines.stages.build_index import building  # start-up time: numpy and h5py
 

@@ -62,8 +62,7 @@ def encode_shots(
     videos: Sequence[int] | None = None,
     **options: Any,
 ) -> Path:
-    """Make the feature store of an index and an encoder: a folder with one file per video.
-
+    """Make the feature store of an index and an encoder: a folder with one file per video, ``<output>/<encoder id>/``.
     A file that exists is kept if it has the features of the video's shots in the index.
 
     Args:
@@ -71,9 +70,6 @@ def encode_shots(
             shots; in the first process only.
         process: this one, if it has joined its process group already.
         videos: numbers in the index of those to encode; None: as the settings say.
-
-    Returns: the store, ``<output>/<encoder id>/``.
-
     Raises:
         SomeFailedError: videos whose keyframes are damaged or missing, or whose files in the store are damaged or of
             another encoder; the store has all others.

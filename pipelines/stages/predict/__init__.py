@@ -34,13 +34,9 @@ def load_model(
 ) -> SceneModel:
     """A model that predicts many videos without loading anything again.
 
-    Args:
-        model: a run folder, a model file or a checkpoint of the paper's release; None is the built-in model.
-        encoder: shot encoder, for a model that reads any; None is the model's own.
-        device: where the encoder runs: auto, cpu, cuda, ...
-
-    Raises:
-        BasslError: one line, for a model or encoder that cannot be used.
+    ``model``: a run folder, a model file or a checkpoint of the paper's release; None is the built-in model.
+    ``encoder``: shot encoder, for a model that reads any; None is the model's own. ``device``: where it runs: auto,
+    cpu, cuda, ... Raises BasslError, one line, for a model or encoder that cannot be used.
 
     Example::
 
@@ -68,11 +64,10 @@ def predict(
             read, in seconds.
         on_shot: called with each shot and its keyframes as it is found, for a storyboard.
         options: options by name, such as ``min_scene``, wherever they are nested; they override ``settings``.
-
     Raises:
-        BasslError: one line, for a video, model, shot list or setting that cannot be used.
-        ValueError: one line, for a setting that no video can satisfy.
-        TypeError: one line, for an option that does not exist.
+        BasslError: for a video, model, shot list or setting that cannot be used; as the others, one line.
+        ValueError: for a setting that no video can satisfy.
+        TypeError: for an option that does not exist.
 
     Example::
 
@@ -108,7 +103,6 @@ def predict_file(
         page: HTML page to write, to view and correct the scenes.
         overwrite: read the video again; also replace a ``scenes.json`` of another video.
         discard_corrections: replace scenes that were corrected by hand.
-
     Raises:
         BasslError: also for a file that cannot be written, is read, or is named twice, and for other scenes than those
             that were corrected by hand; before the video is read if possible.
@@ -172,13 +166,8 @@ def predict_videos(
         dask: address of a Dask scheduler whose workers process the videos; they must see the same files.
         progress: called with the progress and the result of each video; True shows bars in a terminal or a notebook.
         on_start: called with the number of videos.
-
-    Returns:
-        one result per video, in the order of the videos' names. The result of a video that failed has the reason.
-
-    Raises:
-        BasslError: for inputs, a model or settings that cannot be used at all.
-        ValueError: as :func:`predict`.
+    Returns one result per video, in the order of the videos' names; the result of a video that failed has the reason.
+    Raises BasslError for inputs, a model or settings that cannot be used at all, and ValueError as :func:`predict`.
     """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, not {jobs}")
