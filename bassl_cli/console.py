@@ -54,19 +54,22 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on 
 Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an error.")]
 
 
-def complain(message: str) -> None:
-    """One line about what went wrong."""
-    say(f"bassl: {message}", "red")
+def complain(*messages: str) -> None:
+    """Lines about what went wrong."""
+    for message in messages:
+        say(f"bassl: {message}", "red")
 
 
-def warn(message: str) -> None:
-    """One line about what may be wrong with the result."""
-    say(f"warning: {message}", "yellow")
+def warn(*messages: str) -> None:
+    """Lines about what may be wrong with the result."""
+    for message in messages:
+        say(f"warning: {message}", "yellow")
 
 
-def note(message: str) -> None:
-    """One line about the result that is not a problem."""
-    say(f"note: {message}")
+def note(*messages: str) -> None:
+    """Lines about the result that are not a problem."""
+    for message in messages:
+        say(f"note: {message}")
 
 
 NEXT = {
@@ -142,16 +145,14 @@ def conclude(results: Sequence[VideoResult], written: str, quiet: bool, named: b
     """Show the warnings, a line for each video that failed, and unless ``quiet`` one that counts all and says where the
     output is. If a table has ``named`` the videos, more than three that failed for one reason have one line. Raises
     typer.Exit with 1 if a video failed."""
-    for warning in (warning for result in results for warning in result.warnings):
-        warn(warning)
+    warn(*(warning for result in results for warning in result.warnings))
     failed = [result.error for result in results if result.status == "failed"]
     reasons: dict[str, list[str]] = {}
     for error in failed:
         reason = error.partition(": ")[2] if named else ""  # without the path of the video
         reasons.setdefault(reason or error, []).append(error)
     for first, *more in reasons.values():
-        for line in (first, *more) if len(more) < 3 else (f"{first} (the same for {len(more)} more)",):
-            complain(line)
+        complain(*((first, *more) if len(more) < 3 else (f"{first} (the same for {len(more)} more)",)))
     left = [str(result.output) for result in results if result.corrected]
     if left and not quiet:
         names = ", ".join(left[:_NAMED]) + f" and {len(left) - _NAMED} more" * (len(left) > _NAMED)

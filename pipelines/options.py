@@ -178,16 +178,9 @@ def with_options(settings: type[S], /, **options: Any) -> S: ...
 @overload
 def with_options(settings: S, /, **options: Any) -> S: ...
 def with_options(settings: Any, /, **options: Any) -> Any:
-    """Settings with other values of options, each by its own name wherever it is nested.
-
-    Args:
-        settings: changed in a copy; or a class, for its defaults.
-        options: values of options or fields.
-
-    Raises:
-        TypeError: one line, for a name that is neither.
-        ValueError: one line, for a value that the settings refuse.
-    """
+    """Settings with other values of options or fields, each option by its own name wherever it is nested.
+    ``settings`` are changed in a copy; a class stands for its defaults. Raises TypeError, one line, for a name that is
+    neither, and ValueError for a value that the settings refuse."""
     kind = settings if isinstance(settings, type) else type(settings)
     groups = {option.name: option.group for option in options_of(kind)}
     defaults: dict[str, Any] = {field.name: field.default for field in fields(kind)}

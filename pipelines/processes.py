@@ -144,11 +144,7 @@ class _MessageUnpickler(pickle.Unpickler):
 
 
 class Child:
-    """A running child process.
-
-    Attributes:
-        process: for its pid and exit code.
-    """
+    """A running child process; ``process`` has its pid and exit code."""
 
     def __init__(self, work: Work | str, task: Any) -> None:
         """Run ``work(task, send)`` in a child process; ``work`` may be ``module:function``, not imported here."""
@@ -162,11 +158,8 @@ class Child:
             self.process.stdin.flush()
 
     def receive(self) -> tuple[str, Any, bytes] | None:
-        """The next message as (kind, content, raw bytes); None when the child has ended, normally or not.
-
-        Raises:
-            BasslError: raised in the child, with its type; UnexpectedError for any other exception there.
-        """
+        """The next message as (kind, content, raw bytes); None when the child has ended, normally or not. Raises a
+        BasslError that was raised in the child, and UnexpectedError for any other exception there."""
         lengths = self._read(_LENGTHS.size)
         if lengths is None:
             return None

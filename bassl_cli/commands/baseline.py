@@ -35,6 +35,5 @@ def baseline(
     if table is not None:
         save_table(table, result)
     if not quiet:
-        for note in result.notes:
-            console.note(note)
+        console.note(*result.notes)
         console.say(f"{settings.system}: {console.count(len(result.videos), 'video')}")

@@ -64,8 +64,7 @@ def _show(report: IndexReport) -> None:
         counts = (f"{count:,}" for count in (split.videos, split.labelled, split.scenes, split.shots))
         rows.append((split.split, *counts, hours))
     console.show_table(("split", "videos", "labelled", "scenes", "shots", "hours"), rows)
-    for note in report.notes:
-        console.note(note)
+    console.note(*report.notes)
     matches = report.matches.values()
     if matches:
         matched, ends = sum(match.matched for match in matches), sum(match.scene_ends for match in matches)

@@ -33,8 +33,7 @@ def encode(settings: EncodeSettings, machines: Machines, quiet: console.Quiet = 
             store = encode_shots(settings, progress)
         except SomeFailedError as error:
             if shows:
-                for line in (*error.failed, error.what):
-                    console.complain(line)
+                console.complain(*error.failed, error.what)
                 raise typer.Exit(SOME_FAILED if is_worker() else 1) from None
             return
     if shows:

@@ -32,8 +32,7 @@ def export(settings: ExportSettings, sources: Results = [], quiet: console.Quiet
 
     def export_one(source: Path) -> None:
         result = stage(source, settings)
-        for warning in result.warnings:
-            console.warn(warning)
+        console.warn(*result.warnings)
         if not quiet:
             counted = console.count(result.listed, "shot" if settings.listed.shots else "scene")
             console.say(f"{counted}; wrote {', '.join(map(console.shown, result.paths))}")

@@ -114,7 +114,6 @@ def curves(
 
 
 def _show(result: FigureResult, quiet: bool) -> None:
-    for warning in result.warnings:
-        console.warn(warning)
+    console.warn(*result.warnings)
     if not quiet:
         console.say(f"wrote {console.shown(result.path)}")

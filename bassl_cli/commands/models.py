@@ -30,9 +30,8 @@ def models(
     else:
         rows = [_row(model) for model in listed if model.stage != "damaged"]
         console.show_table(("model", "what it is", "scores in %"), rows, text=(0, 1, 2))
-    damaged = [model for model in listed if model.stage == "damaged"]
-    for model in damaged:
-        console.complain(model.error)
+    damaged = [model.error for model in listed if model.stage == "damaged"]
+    console.complain(*damaged)
     if damaged:
         raise typer.Exit(1)
 

@@ -101,15 +101,13 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
     for name, path in exports.items():
         write_export(result, path, name)
         warnings += FORMATS[name].warnings(result, False)
-    for warning in dict.fromkeys(warnings):  # formats may warn of the same
-        console.warn(warning)
+    console.warn(*dict.fromkeys(warnings))  # formats may warn of the same
     if as_json:
         console.print_json(result.to_dict())
     elif not quiet:
         if not piped:
             console.show_scenes(result)
-        for note in result.notes:
-            console.note(note)
+        console.note(*result.notes)
         files_of_result = [path for path in (output, *exports.values(), storyboard, page) if path is not None]
         counts = f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}"
         verb = "in" if result.notes else "wrote"

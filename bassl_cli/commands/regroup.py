@@ -36,12 +36,10 @@ def regroup(
         return
     (source,) = sources
     result, output = stage(source, settings), output_path(settings.run.output, find_result(source))
-    for warning in result.warnings:
-        console.warn(warning)
+    console.warn(*result.warnings)
     if output == STDIO:
         return
-    for note in () if quiet else result.notes:
-        console.note(note)
+    console.note(*() if quiet else result.notes)
     if as_json:
         console.print_json(result.to_dict())
     elif not quiet:

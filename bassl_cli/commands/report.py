@@ -29,11 +29,9 @@ def report(settings: ReportSettings, sources: Results = [], quiet: console.Quiet
     (source,) = sources
     with console.stage_progress(quiet, source.name) as progress:
         result = stage(source, settings, progress)
-    for warning in result.warnings:
-        console.warn(warning)
+    console.warn(*result.warnings)
     if not quiet:
-        for note in result.notes:
-            console.note(note)
+        console.note(*result.notes)
         console.say(
             f"{console.count(result.scenes, 'scene')}, {console.count(result.shots, 'shot')}; "
             f"wrote {console.shown(result.output)}"

@@ -45,8 +45,7 @@ def reproduce(
     for table in result.tables:
         cells = text_table(table)
         console.show_table(cells.header, cells.rows, title=heading(result, table))
-    for line in result.failed:
-        console.complain(line)
+    console.complain(*result.failed)
     if not quiet:
         console.say(f"wrote {', '.join(map(console.shown, result.files))}")
     if result.stopped:

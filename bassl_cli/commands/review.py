@@ -26,14 +26,14 @@ def review(settings: ReportSettings, sources: Results = [], quiet: console.Quiet
     (source,) = sources
     with console.stage_progress(quiet, source.name) as progress:
         result = stage(source, settings, progress)
-    for warning in result.written.warnings if result.written else ():
-        console.warn(warning)
+    if result.written:
+        console.warn(*result.written.warnings)
     if not (result.opened and quiet):  # a browser that starts may still not show it
         typer.echo(result.url)
     if quiet:
         return
-    for note in result.written.notes if result.written else ():
-        console.note(note)
+    if result.written:
+        console.note(*result.written.notes)
     page = f"{'wrote ' if result.written else ''}{console.shown(result.page)}"
     is_open = "opening it in the browser; if the review does not start there, press R"
     is_not = "no browser was found, so open the address in one"

@@ -104,15 +104,13 @@ def score(
                 result = score_annotators(subject, [*([truth] if truth else []), *truths], settings)
             else:
                 result = score_one(subject, truth, settings, progress)
-    for problem in result.problems:
-        console.complain(problem)
+    console.complain(*result.problems)
     if table is not None:
         tables.save_table(table, result)
     if as_json:
         console.print_json(result.to_dict())
     elif not quiet:
-        for note in result.notes:
-            console.note(note)
+        console.note(*result.notes)
         shown = tables.table_of(result)
         console.show_table(shown.header, shown.rows)
         _summarise(result)
@@ -136,8 +134,7 @@ def _draw(plot: Path, result: ScoreResult | Comparison | AnnotatorScores) -> Non
 
     assert not isinstance(result, AnnotatorScores)
     videos = {one.name: one.videos for one in result.parts}
-    for warning in save_curves(plot, videos, result.parts[0].threshold):
-        console.warn(warning)
+    console.warn(*save_curves(plot, videos, result.parts[0].threshold))
 
 
 def _summarise(result: ScoreResult | Comparison | AnnotatorScores) -> None:

@@ -42,9 +42,10 @@ def regroup(source: Path | str, settings: RegroupSettings = RegroupSettings(), *
     """Choose scene ends again, as `predict` would with these settings, and write the result, by default in place.
 
     Names of scenes that have the same shots as before are kept; ``notes`` of the result names the page and storyboard
-    beside it that show the scenes before. ``source``: a ``scenes.json``, or a video with a result; ``options`` by name, such as ``min_scene``, override ``settings``. Raises BasslError, one line, for a
-    ``scenes.json`` that cannot be read, scenes that the shots do not allow, or an output that cannot be written or is
-    the video; a CorrectedError for scenes that were corrected by hand, which would be lost."""
+    beside it that show the scenes before. ``source``: a ``scenes.json``, or a video with a result; ``options`` by name,
+    such as ``min_scene``, override ``settings``. Raises BasslError, one line, for a ``scenes.json`` that cannot be
+    read, scenes that the shots do not allow, or an output that cannot be written or is the video; a CorrectedError for
+    scenes that were corrected by hand, which would be lost."""
     settings, result = with_options(settings, **options), find_result(Path(source))
     return _write(Path(source), output_path(settings.run.output, result), settings)
 

@@ -36,7 +36,7 @@ def test_seeds_add_a_column() -> None:
     table = table_of(ScoreResult("x", (), RESULT.measures, 0.5, ScoreSettings(), spread))
     assert table.header[-1] == "mean of 2 seeds"
     assert [row[-1] for row in table.rows] == ["42.0 ± 1.2", "-"]
-    table = table_of(ScoreResult("x", (), {"ap": AP}, 0.5, ScoreSettings(), {"ap": SeedSpread.of({3: 0.42})}))
+    table = table_of(ScoreResult("x", (), {"ap": AP}, 0.5, ScoreSettings(), {"ap": SeedSpread(0.42, None, {3: 0.42})}))
     assert (table.header[-1], table.rows[0][-1]) == ("mean of 1 seed", "42.0")
 
 

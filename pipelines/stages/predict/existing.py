@@ -30,11 +30,8 @@ _DECIDING = (*(one.name for one in fields(Reading) if one.name != "duration"), "
 def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Outcome | None:
     """The scenes that the settings of the model ask for, if they follow from an existing result of the video: as they
     are, or regrouped from their scores. Scenes that were corrected by hand are kept, unless the task replaces them,
-    whatever was asked for. None if the video is to be read.
-
-    Raises:
-        BasslError: the file is not to be replaced, see `read_prediction`, or the shots do not allow the grouping.
-    """
+    whatever was asked for. None if the video is to be read. Raises BasslError if the file is not to be replaced, see
+    `read_prediction`, or the shots do not allow the grouping."""
     output, replaces = task.output, task.replaces
     before = read_prediction(output, task.video, is_of(task.video), replaces)
     if before is None:

@@ -12,11 +12,7 @@ from pipelines.settings import Compute, Grouping, Reading
 
 @dataclass(frozen=True)
 class PredictSettings(Settings):
-    """Everything that determines which scenes are found.
-
-    Raises:
-        ValueError: one line, for values that no video can satisfy.
-    """
+    """Everything that determines which scenes are found."""
 
     reading: Reading = nested(Reading(), defaults={"detector": "the model's own, or transitions"})
     """How the video is read. The model's own detector is the one that its keyframes were made with."""

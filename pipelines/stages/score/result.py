@@ -35,12 +35,6 @@ class SeedSpread:
     deviation: float | None  # sample standard deviation (n - 1); None for one seed
     values: Mapping[int, float]  # by seed
 
-    @classmethod
-    def of(cls, values: Mapping[int, float]) -> SeedSpread:
-        """From the value of each seed, at least one."""
-        numbers = list(values.values())
-        return cls(statistics.fmean(numbers), statistics.stdev(numbers) if len(numbers) > 1 else None, values)
-
 
 def seed_spreads(measures: Mapping[int, Mapping[str, Measure]]) -> dict[str, SeedSpread]:
     """The spread of each metric over the seeds that define it."""
@@ -49,7 +43,10 @@ def seed_spreads(measures: Mapping[int, Mapping[str, Measure]]) -> dict[str, See
         for name, measure in own.items():
             if measure.value is not None:
                 values.setdefault(name, {})[seed] = measure.value
-    return {name: SeedSpread.of(by_seed) for name, by_seed in values.items()}
+    return {
+        name: SeedSpread(statistics.fmean(own.values()), statistics.stdev(own.values()) if len(own) > 1 else None, own)
+        for name, own in values.items()
+    }
 
 
 @dataclass(frozen=True)
