@@ -92,6 +92,7 @@ def run(
         dask: address of a Dask scheduler whose workers process the videos instead, in child processes of theirs.
         progress: called with the progress and then with the result of each video.
         on_start: called with the number of videos.
+
     Returns one result per task, in their order. Raises BasslError: ``distributed`` is not installed, or the Dask
         scheduler does not answer or goes away.
     """

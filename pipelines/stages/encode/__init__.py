@@ -70,6 +70,7 @@ def encode_shots(
             shots; in the first process only.
         process: this one, if it has joined its process group already.
         videos: numbers in the index of those to encode; None: as the settings say.
+
     Raises:
         SomeFailedError: videos whose keyframes are damaged or missing, or whose files in the store are damaged or of
             another encoder; the store has all others.

@@ -64,6 +64,7 @@ def predict(
             read, in seconds.
         on_shot: called with each shot and its keyframes as it is found, for a storyboard.
         options: options by name, such as ``min_scene``, wherever they are nested; they override ``settings``.
+
     Raises:
         BasslError: for a video, model, shot list or setting that cannot be used; as the others, one line.
         ValueError: for a setting that no video can satisfy.
@@ -103,6 +104,7 @@ def predict_file(
         page: HTML page to write, to view and correct the scenes.
         overwrite: read the video again; also replace a ``scenes.json`` of another video.
         discard_corrections: replace scenes that were corrected by hand.
+
     Raises:
         BasslError: also for a file that cannot be written, is read, or is named twice, and for other scenes than those
             that were corrected by hand; before the video is read if possible.
@@ -166,6 +168,7 @@ def predict_videos(
         dask: address of a Dask scheduler whose workers process the videos; they must see the same files.
         progress: called with the progress and the result of each video; True shows bars in a terminal or a notebook.
         on_start: called with the number of videos.
+
     Returns one result per video, in the order of the videos' names; the result of a video that failed has the reason.
     Raises BasslError for inputs, a model or settings that cannot be used at all, and ValueError as :func:`predict`.
     """
