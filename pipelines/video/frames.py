@@ -19,28 +19,33 @@ from av.video.plane import VideoPlane
 from av.video.reformatter import Colorspace, VideoReformatter
 from numpy.typing import NDArray
 
-Plane = NDArray[np.uint8]
+from pipelines.video.hdr import TRANSFERS, to_sdr
+
+Plane = NDArray[Any]  # uint8; uint16 in videos with a high dynamic range
 RGBImage = NDArray[np.uint8]
 
 # Thread pools do not pay off for images this small, and the cores are busy decoding.
 cv2.setNumThreads(1)
 
-_BYTE = np.dtype(np.uint8)  # otherwise created for each array
+_BYTE, _WORD = np.dtype(np.uint8), np.dtype("<u2")  # otherwise created for each array
 
 # Images that shrink by more than this are resized by area averaging, others by interpolation.
 _MUCH_SMALLER = 1.25
 
 _DIRECT_FORMATS = ("yuv420p", "yuvj420p")
+_DEEP_FORMAT = "yuv420p16le"
 _LUMA_WEIGHTS = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
 
 
 class YUVImage(NamedTuple):
-    """``y`` (H, W), ``u`` and ``v`` about (H/2, W/2), and the matrix (3, 4) that converts them to RGB."""
+    """``y`` (H, W), ``u`` and ``v`` about (H/2, W/2), and the matrix (3, 4) that converts them to RGB. An image with a
+    high dynamic range has a ``transfer`` function; its RGB is tone-mapped."""
 
     y: Plane
     u: Plane
     v: Plane
     to_rgb: NDArray[np.float32]
+    transfer: str | None = None
 
     @property
     def nbytes(self) -> int:
@@ -55,6 +60,7 @@ class FrameReader:
         self.lines = lines
         self._own = _PerThread()
         self._size: tuple[int, int] | None = None
+        self._format = "yuv420p"
 
     def read(self, frame: VideoFrame) -> YUVImage:
         """The frame, halved as long as its shorter side has at least ``lines`` pixels.
@@ -63,11 +69,14 @@ class FrameReader:
         size changes within a video, later frames are resized to the first size.
         """
         size = frame.width, frame.height
-        self._size = self._size or size
+        if self._size is None:
+            self._size = size
+            if frame.color_trc in TRANSFERS:
+                self._format = _DEEP_FORMAT
         if size != self._size:
             frame = self._own.reformatter.reformat(frame, *self._size, interpolation="AREA")
-        if frame.format.name in _DIRECT_FORMATS:
-            image = _image(frame, _matrix(_color_standard(frame), _is_full_range(frame)))
+        if frame.format.name in _DIRECT_FORMATS and self._format != _DEEP_FORMAT:
+            image = _image(frame, _color_standard(frame), TRANSFERS.get(frame.color_trc))
         else:
             image = self._convert(frame)
         while min(image.y.shape) // 2 >= self.lines:
@@ -76,14 +85,11 @@ class FrameReader:
 
     def _convert(self, frame: VideoFrame) -> YUVImage:
         width, height = _halved(frame.width, frame.height, self.lines)
-        if frame.format.is_rgb or frame.format.has_palette:  # FFmpeg's scaler converts to BT.601, whatever the size
-            small = self._own.reformatter.reformat(
-                frame, width, height, "yuv420p", dst_colorspace=Colorspace.ITU601, interpolation="AREA"
-            )
-            return _image(small, _matrix("bt601", _is_full_range(small)))
-        small = self._own.reformatter.reformat(frame, width, height, "yuv420p", interpolation="AREA")
-        # The color standard of the original frame: scaling down does not change it.
-        return _image(small, _matrix(_color_standard(frame), _is_full_range(small)))
+        # FFmpeg's scaler converts RGB to BT.601, whatever the size. The color standard of YUV does not change.
+        is_rgb = frame.format.is_rgb or frame.format.has_palette
+        options: dict[str, Any] = {"dst_colorspace": Colorspace.ITU601} if is_rgb else {}
+        small = self._own.reformatter.reformat(frame, width, height, self._format, interpolation="AREA", **options)
+        return _image(small, "bt601" if is_rgb else _color_standard(frame), TRANSFERS.get(frame.color_trc))
 
 
 class _PerThread(local):
@@ -105,7 +111,7 @@ def _halved(width: int, height: int, lines: int) -> tuple[int, int]:
 
 def halve(image: YUVImage) -> YUVImage:
     """Halve width and height by 2 x 2 means; a size of one pixel stays."""
-    return YUVImage(_halve(image.y), _halve(image.u), _halve(image.v), image.to_rgb)
+    return YUVImage(_halve(image.y), _halve(image.u), _halve(image.v), image.to_rgb, image.transfer)
 
 
 def small_rgb(images: Iterable[YUVImage], long_side: int, most: int) -> RGBImage:
@@ -115,24 +121,24 @@ def small_rgb(images: Iterable[YUVImage], long_side: int, most: int) -> RGBImage
     from then on they are processed together, because each call of OpenCV releases and takes the global interpreter
     lock, which costs more than the work on one small image.
     """
-    matrices: list[NDArray[np.float32]] = []
+    colors: list[tuple[NDArray[np.float32], str | None]] = []
     for image in images:
-        if not matrices:
+        if not colors:
             times = _halvings(image, long_side)
             shapes = (_half(plane.shape) if n else plane.shape for plane, n in zip(image[:3], times, strict=True))
-            batches = [np.empty((most, *shape), np.uint8) for shape in shapes]
+            batches = [np.empty((most, *shape), image.y.dtype) for shape in shapes]
         for plane, batch, n in zip(image[:3], batches, times, strict=True):
             if n:
-                _halve(plane, batch[len(matrices)])
+                _halve(plane, batch[len(colors)])
             else:
-                batch[len(matrices)] = plane
-        matrices.append(image.to_rgb)
-    y, u, v = (_halve_repeatedly(batch[: len(matrices)], n - 1) for batch, n in zip(batches, times, strict=True))
-    if y.shape != u.shape or any(to_rgb is not matrices[0] for to_rgb in matrices):
-        return np.stack([rgb(YUVImage(y[i], u[i], v[i], matrices[i])) for i in range(len(y))])
+                batch[len(colors)] = plane
+        colors.append((image.to_rgb, image.transfer))
+    y, u, v = (_halve_repeatedly(batch[: len(colors)], n - 1) for batch, n in zip(batches, times, strict=True))
+    if y.shape != u.shape or any(to_rgb is not colors[0][0] for to_rgb, _ in colors):
+        return np.stack([rgb(YUVImage(y[i], u[i], v[i], *colors[i])) for i in range(len(y))])
     # The conversion is per pixel, so that the images can be stacked into one tall image.
     width = y.shape[2]
-    tall = YUVImage(y.reshape(-1, width), u.reshape(-1, width), v.reshape(-1, width), matrices[0])
+    tall = YUVImage(y.reshape(-1, width), u.reshape(-1, width), v.reshape(-1, width), *colors[0])
     return rgb(tall).reshape(*y.shape, 3)
 
 
@@ -140,8 +146,11 @@ def rgb(image: YUVImage, size: tuple[int, int] | None = None) -> RGBImage:
     """The image in RGB, (H, W, 3) uint8, resized to (width, height) if ``size`` is not None."""
     height, width = image.y.shape
     # Resized first: the planes have half as many samples as an RGB image.
-    planes = [_resize(plane, size or (width, height)) for plane in (image.y, image.u, image.v)]
-    return np.asarray(cv2.transform(cv2.merge(planes), image.to_rgb), np.uint8)
+    yuv = cv2.merge([_resize(plane, size or (width, height)) for plane in (image.y, image.u, image.v)])
+    codes = cv2.transform(yuv, image.to_rgb)
+    if image.transfer is not None:
+        return to_sdr(codes, image.transfer)
+    return np.asarray(codes >> 8 if codes.dtype == _WORD else codes, np.uint8)
 
 
 def upright(image: YUVImage, size: tuple[int, int], quarter_turns: int) -> RGBImage:
@@ -151,15 +160,16 @@ def upright(image: YUVImage, size: tuple[int, int], quarter_turns: int) -> RGBIm
     return np.ascontiguousarray(turned)
 
 
-def _image(frame: VideoFrame, to_rgb: NDArray[np.float32]) -> YUVImage:
-    y, u, v = frame.planes
-    return YUVImage(_plane(y), _plane(u), _plane(v), to_rgb)
+def _image(frame: VideoFrame, standard: str, transfer: str | None) -> YUVImage:
+    depth = _WORD if frame.format.name == _DEEP_FORMAT else _BYTE
+    y, u, v = (_plane(plane, depth) for plane in frame.planes)
+    return YUVImage(y, u, v, _matrix(standard, _is_full_range(frame), depth.itemsize), transfer)
 
 
-def _plane(plane: VideoPlane) -> Plane:
+def _plane(plane: VideoPlane, depth: np.dtype[Any]) -> Plane:
     # NumPy's type stubs do not know that PyAV's planes support the buffer protocol.
     buffer: Any = plane
-    return np.ndarray((plane.height, plane.width), _BYTE, buffer, 0, (plane.line_size, 1))
+    return np.ndarray((plane.height, plane.width), depth, buffer, 0, (plane.line_size, depth.itemsize))
 
 
 def _resize(plane: Plane, size: tuple[int, int]) -> Plane:
@@ -168,13 +178,13 @@ def _resize(plane: Plane, size: tuple[int, int]) -> Plane:
     # For small factors both give nearly the same, and area averaging over fractional pixels takes ten times as long.
     shrinks = size[0] * _MUCH_SMALLER < plane.shape[1] or size[1] * _MUCH_SMALLER < plane.shape[0]
     method = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(plane, size, interpolation=method), np.uint8)
+    return np.asarray(cv2.resize(plane, size, interpolation=method), plane.dtype)
 
 
 def _halve(plane: Plane, half: Plane | None = None) -> Plane:
     """The plane at half its size, written to ``half`` if that is not None."""
     height, width = plane.shape
-    half = np.empty(_half(plane.shape), np.uint8) if half is None else half
+    half = np.empty(_half(plane.shape), plane.dtype) if half is None else half
     # OpenCV's vectorized 2 x 2 mean needs even sizes; an odd last row or column is left out.
     if (height % 2 and height > 1) or (width % 2 and width > 1):
         plane = plane[: max(1, height // 2 * 2), : max(1, width // 2 * 2)]
@@ -189,7 +199,7 @@ def _halve_repeatedly(planes: Plane, times: int) -> Plane:
         even = np.ascontiguousarray(planes[:, : max(1, height // 2 * 2), : max(1, width // 2 * 2)])
         height, width = _half((height, width))
         tall = cv2.resize(even.reshape(-1, even.shape[2]), (width, N * height), interpolation=cv2.INTER_AREA)
-        planes = np.asarray(tall, np.uint8).reshape(N, height, width)
+        planes = np.asarray(tall, planes.dtype).reshape(N, height, width)
     return planes
 
 
@@ -220,13 +230,16 @@ def _color_standard(frame: VideoFrame) -> str:
             return "bt2020"
         case 4 | 5 | 6 | 7:
             return "bt601"
-    # Untagged: by convention, high-definition video is BT.709, all other BT.601.
+    # Untagged: by convention, a high dynamic range is BT.2020, high-definition video BT.709, all other BT.601.
+    if frame.color_trc in TRANSFERS:
+        return "bt2020"
     return "bt709" if frame.height > 576 or frame.width > 1024 else "bt601"
 
 
 @cache
-def _matrix(standard: str, full_range: bool) -> NDArray[np.float32]:
-    """(3, 4): RGB = matrix @ (Y, U, V, 1), from the luma weights of ITU-R BT.601, BT.709 or BT.2020."""
+def _matrix(standard: str, full_range: bool, depth: int = 1) -> NDArray[np.float32]:
+    """(3, 4): RGB = matrix @ (Y, U, V, 1), from the luma weights of ITU-R BT.601, BT.709 or BT.2020; ``depth`` is the
+    number of bytes of a sample."""
     kr, kb = _LUMA_WEIGHTS[standard]
     kg = 1.0 - kr - kb
     linear = np.array(
@@ -240,4 +253,6 @@ def _matrix(standard: str, full_range: bool) -> NDArray[np.float32]:
     # FFmpeg's scaler truncates where OpenCV rounds. With 0.5 less, noise near black stays black and without color,
     # which matters for the hue that shot detectors use.
     offset = -linear @ np.array([black, 128.0, 128.0]) - 0.5
+    if depth == 2:  # white, 255, is 65535, but samples are just shifted
+        linear, offset = linear * 257 / 256, (offset + 0.5) * 257
     return np.concatenate([linear, offset[:, None]], axis=1).astype(np.float32)
