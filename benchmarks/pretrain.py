@@ -124,7 +124,7 @@ def measure(
     settings: PretrainSettings, process: Process, encoder: Any, model: Any, work: Work, steps: int
 ) -> dict[str, float]:
     """Windows per second, share of the time spent waiting for data, and memory, over some steps."""
-    trainer = make_trainer(settings, model, process)
+    trainer = make_trainer(settings, model, settings.micro_batch or 0, process)
     cuda = process.device.type == "cuda"
     wait = torch.cuda.synchronize if cuda else (lambda: None)
     if cuda:

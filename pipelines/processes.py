@@ -47,6 +47,35 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def free_memory(root: Path = Path("/")) -> int | None:
+    """Bytes of memory that programs can still take, on this machine and within the limits of its containers (cgroups);
+    without `/proc`, all of the machine's memory; None if the system does not tell."""
+    sizes: list[int] = []
+    with suppress(OSError, ValueError):
+        available = dict(line.split(":") for line in (root / "proc/meminfo").read_text().splitlines())["MemAvailable"]
+        sizes = [1024 * int(available.split()[0])]
+    if not sizes and hasattr(os, "sysconf"):
+        sizes = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
+    with suppress(OSError, ValueError):
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers == "":  # version 2
+                top, names = root / "sys/fs/cgroup", ("memory.max", "memory.current", "inactive_file")
+            elif "memory" in controllers.split(","):
+                top = root / "sys/fs/cgroup/memory"
+                names = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
+            else:
+                continue
+            own = top / path.strip("/")
+            # In a container, the path may be the host's: then only the top, the container's own group, is there.
+            for group in (folder for folder in (own, *own.parents) if folder.is_relative_to(top)):
+                with suppress(OSError, ValueError, KeyError):  # not there, or without a limit
+                    limit, used = (int((group / name).read_text()) for name in names[:2])
+                    cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
+                    sizes.append(limit - used + int(cached[names[2]]))  # what the kernel would drop is free
+    return max(0, min(sizes)) if sizes else None
+
+
 def limit_threads_and_memory() -> None:
     """Limit the BLAS threads and the free memory of a process that runs beside decoding processes.
 

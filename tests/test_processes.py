@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from pipelines import errors, processes
-from pipelines.processes import Child, Send, end_ahead, start_ahead
+from pipelines.processes import Child, Send, end_ahead, free_memory, start_ahead
 from tests.running import alive, soon
 
 # --- work of children ------------------------------------------------------------------------------------------------
@@ -261,3 +261,39 @@ def test_a_child_process_finds_modules_where_the_program_has_added_a_folder(
     assert str(tmp_path) in message[1]["path"]
     assert "" not in message[1]["path"]
     child.kill()
+
+
+V2 = {"memory.max": "6000000", "memory.current": "5000000", "memory.stat": "anon 1\ninactive_file 3000000\n"}
+V1 = {
+    "memory.limit_in_bytes": "6000000",
+    "memory.usage_in_bytes": "5000000",
+    "memory.stat": "total_inactive_file 3000000\n",
+}
+NO_LIMIT = V2 | {"memory.max": "max\n"}
+
+
+@pytest.mark.parametrize(
+    ("groups", "own", "free"),
+    [
+        ({}, "", 8192000),
+        ({"": V2}, "0::/\n", 4000000),
+        ({"": NO_LIMIT}, "0::/\n", 8192000),
+        ({"job": V2, "job/step": NO_LIMIT}, "0::/job/step\n", 4000000),  # the limit of the group around it
+        ({"": V2}, "0::/docker/of-the-host\n", 4000000),  # a path that the container does not see
+        ({"memory/own": V1}, "5:pids:/x\n4:cpu,memory:/own\n0::/\n", 4000000),
+        ({"": V2 | {"memory.current": "9900000"}}, "0::/\n", 0),
+    ],
+)
+def test_free_memory_is_what_the_machine_and_the_limits_of_a_container_leave(
+    tmp_path: Path, groups: dict[str, dict[str, str]], own: str, free: int
+) -> None:
+    files = {"proc/meminfo": "MemTotal:  16000 kB\nMemAvailable:    8000 kB\n", "proc/self/cgroup": own}
+    files |= {f"sys/fs/cgroup/{group}/{name}": text for group, of in groups.items() for name, text in of.items()}
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert free_memory(tmp_path) == free
+
+
+def test_free_memory_is_all_of_the_machine_if_the_system_does_not_tell_more(tmp_path: Path) -> None:
+    assert (free_memory(tmp_path) or 0) >= (free_memory() or 0) > 0

@@ -734,6 +734,15 @@ def test_several_processes_share_the_encoding_of_features(on_keyframes: Finetune
 
 
 @pytest.mark.slow
+def test_end_to_end_training_that_cannot_fit_into_memory_is_refused_before_it_starts(
+    on_keyframes: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.training.memory.free_memory", lambda: 10**7)
+    with pytest.raises(BasslError, match=r"need more than .* GB are free; use a smaller `batch`, `encoder` or `size`"):
+        finetune(on_keyframes, end_to_end=True, size=224)
+    assert not on_keyframes.run.output.exists()
+
+
 def test_end_to_end_training_updates_the_encoder(on_keyframes: FinetuneSettings, tmp_path: Path) -> None:
     settings = with_options(on_keyframes, end_to_end=True, size=32, rate=1e-3, epochs=2)
     result = finetune(settings)

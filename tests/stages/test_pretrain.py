@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -348,6 +349,50 @@ def test_losses_fall_when_training_on_keyframes(pixels: PretrainSettings) -> Non
 
 
 @pytest.mark.slow
+def with_free_memory(monkeypatch: pytest.MonkeyPatch, size: float) -> None:
+    """Free memory in bytes, with a program that takes none itself: a window of the tests takes 2.8 MB."""
+    monkeypatch.setattr("pipelines.training.memory.free_memory", lambda: int(size))
+    monkeypatch.setattr("pipelines.stages.pretrain.model._PROGRAM", 0)
+
+
+def test_as_many_windows_are_encoded_at_a_time_as_the_free_memory_holds(
+    pixels: PretrainSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def notes_of(name: str, **options: Any) -> list[str]:
+        told: list[TrainingProgress] = []
+        output = pixels.run.output.with_name(name)
+        pretrain(pixels, told.append, output=output, **options)
+        return [state.note for state in told if state.note]
+
+    with_free_memory(monkeypatch, 2e9)
+    assert notes_of("all") == []
+    with_free_memory(monkeypatch, 25e6)
+    (note,) = notes_of("parts")
+    assert re.match(r"encodes ([2-7]) of 8 windows at a time \(0\.0 GB of 0\.0 GB of free memory\); batch", note), note
+    size = int(note.split()[1])
+    assert load_bassl_model(pixels.run.output.with_name("parts") / "model.safetensors").training["micro_batch"] == size
+    trained(pixels, "by hand", micro_batch=size)
+    assert_equal(*(weights(with_options(pixels, output=pixels.run.output.with_name(n))) for n in ("parts", "by hand")))
+    with_free_memory(monkeypatch, 2e9)
+    assert notes_of("parts", resume=True) == [f"encodes {size} windows at a time, as before"]
+
+
+@pytest.mark.parametrize(
+    ("free", "options", "words"),
+    [
+        (5e6, {}, r"a window of 7 images needs .* GB are free; use fewer `neighbours`"),
+        (13e6, {"micro_batch": 0}, r"8 windows .* need more than .*; `micro_batch=\d` fits"),
+    ],
+)
+def test_a_batch_that_cannot_fit_into_memory_is_refused_before_anything_starts(
+    pixels: PretrainSettings, monkeypatch: pytest.MonkeyPatch, free: float, options: dict[str, int], words: str
+) -> None:
+    with_free_memory(monkeypatch, free)
+    with pytest.raises(BasslError, match=words):
+        pretrain(pixels, **options)
+    assert not pixels.run.output.exists()
+
+
 def test_micro_batches_give_the_gradients_of_the_whole_batch(pixels: PretrainSettings) -> None:
     # A network without batch normalisation, for that is the exception.
     augmentation = AugmentationSettings(size=160)
@@ -416,7 +461,7 @@ def test_processes_share_the_validation_keyframes(
     def encoded(place: Process) -> torch.Tensor:
         source = KeyframeWindows(index, chooser.rows, place, 0, 40)
         with torch.inference_mode():
-            return pretrain_validation._encode_shots(make_trainer(pixels, model, place), source, encoder, rows, 32)
+            return pretrain_validation._encode_shots(make_trainer(pixels, model, 0, place), source, encoder, rows, 32)
 
     whole = encoded(HERE)
     assert whole.any(dim=1).all()

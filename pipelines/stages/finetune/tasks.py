@@ -48,7 +48,8 @@ from pipelines.stages.finetune.start import (
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Process, synchronised_norms
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
-from pipelines.training.loops import plain_weights, weight_dtype
+from pipelines.training.loops import mixed_precision, plain_weights, weight_dtype
+from pipelines.training.memory import check_kept, free_bytes, measure_images
 from pipelines.video.resizing import resize_to_square
 
 _SHOTS_AT_A_TIME = 16
@@ -108,6 +109,11 @@ class KeyframeTask:
                 f"a batch of {batch} cannot be made of {len(self.rows)} labelled shots and shared equally by "
                 f"{process.world_size} processes; use another `batch`"
             )
+        autocast, _ = mixed_precision(settings.compute.precision, process.device)
+        image = measure_images(first.network.to(process.device, self.dtype), settings.size, autocast)
+        if (free := free_bytes(process)) is not None:
+            images = 2 * self.shape.neighbors + 1
+            check_kept(batch // process.world_size, images, image, free, "use a smaller `batch`, `encoder` or `size`")
 
     def new_network(self) -> nn.Module:
         encoder = self._new_encoder()

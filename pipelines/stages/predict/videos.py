@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -15,7 +14,7 @@ from pipelines.outputs.corrections import check_replaceable, is_of
 from pipelines.outputs.exports import is_scenes_json, save
 from pipelines.outputs.results import beside, result_name
 from pipelines.outputs.shot_images import images_from_video
-from pipelines.processes import cores
+from pipelines.processes import cores, free_memory
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.settings import ScenesOutput
 from pipelines.stages.predict.model import SceneModel
@@ -161,8 +160,7 @@ def _predict(model: SceneModel, task: VideoTask[PredictSettings], report: Report
 
 def _default_jobs() -> int:
     """Videos at a time: each takes two cores, one to read and one to encode, and up to half a gigabyte."""
-    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if hasattr(os, "sysconf") else 4 * 2**30
-    return max(1, min(cores() // 2, memory // 2**30))
+    return max(1, min(cores() // 2, (free_memory() or 4 * 2**30) // 2**30))
 
 
 def _existing_result(model: SceneModel, task: VideoTask[PredictSettings]) -> VideoResult | None:

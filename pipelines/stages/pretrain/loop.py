@@ -24,7 +24,7 @@ from pipelines.pretext.gather import mean_over_processes
 from pipelines.pretext.objective import PretextLoss, PretextObjective
 from pipelines.progress import TrainingProgress
 from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, make_views, noise_of
-from pipelines.stages.pretrain.model import PretrainModel, make_trainer, take_step
+from pipelines.stages.pretrain.model import PretrainModel, choose_micro_batch, make_trainer, take_step
 from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 from pipelines.stages.pretrain.validation import labelled_videos, validate
 from pipelines.stores.index import Index, read_index
@@ -90,14 +90,23 @@ def _train(
     features = source if isinstance(source, FeatureWindows) else None
     encoder, model = make_model(settings, features, process)
     augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std) if encoder else None
+    micro_batch, note = 0, ""
+    if model.encoder is not None:
+        micro_batch, note = choose_micro_batch(settings, model.encoder, model, windows, process)
     identity = identity_of(settings, index, features)
-    data = {"path": str(settings.data.index), "videos": len(learned), "shots": len(order.rows)}
+    facts = {"data": {"path": str(settings.data.index), "videos": len(learned), "shots": len(order.rows)}}
     folder = open_run_folder(settings.run.output, settings.run.resume, settings.run.overwrite)
     broadcast_from_rank0(process, lambda: held.enter_context(folder))
 
-    trainer = make_trainer(settings, model, process)
+    saved = load_state(settings.run.output, identity, process) if settings.run.resume else None
+    before = saved.get("micro_batch") if saved is not None and settings.micro_batch is None else None
+    if before and not 0 < micro_batch < before:
+        micro_batch, note = before, f"encodes {before} windows at a time, as before"
+    if note:
+        report(TrainingProgress(note=note))
+    trainer = make_trainer(settings, model, micro_batch, process)
     step, losses, validation = 0, EpochLosses(), dict[str, float]()
-    if settings.run.resume and (saved := load_state(settings.run.output, identity, process)) is not None:
+    if saved is not None:
         trainer.load_state(saved)
         step, validation = saved["step"], saved["validation"]
         losses = EpochLosses(saved["names"], sums=saved["sums"].to(process.device))
@@ -106,9 +115,11 @@ def _train(
         if process.is_first:
             name = settings.encoder if features is None else features.encoder
             rest = {"sums": losses.sums.cpu(), "names": losses.names, "validation": validation}
+            rest |= {"micro_batch": micro_batch}
             # Save the state first: a model alone cannot be resumed.
             save_state(settings.run.output, {"settings": json.dumps(identity), "step": step, **trainer.state(), **rest})
-            save_bassl_model(settings.run.output / MODEL, model_weights(settings, model, name, step, data))
+            here = {"step": step, "micro_batch": micro_batch, **facts}
+            save_bassl_model(settings.run.output / MODEL, model_weights(settings, model, name, here))
 
     if step == order.steps:  # killed after its last state was saved and before its model was
         save()
@@ -242,9 +253,10 @@ def _load_weights(model: PretrainModel, path: Path, weights: BasslWeights) -> No
 
 
 def model_weights(
-    settings: PretrainSettings, model: PretrainModel, encoder: str, step: int, data: dict[str, Any]
+    settings: PretrainSettings, model: PretrainModel, encoder: str, facts: dict[str, Any]
 ) -> BasslWeights:
-    """The contents of the model file; ``encoder`` is the name of its shot encoder, or with features its id."""
+    """The contents of the model file; ``encoder`` is the name of its shot encoder, or with features its id; ``facts``
+    are about the run so far."""
     # Frozen ImageNet weights need no copy.
     published = settings.freeze_encoder and settings.init == "imagenet"
     return BasslWeights(
@@ -252,7 +264,7 @@ def model_weights(
         {} if published else plain_weights(model.encoder),
         plain_weights(model.crn),
         plain_weights(model.objective),
-        {"stage": "pretrain", "step": step, **plain_settings(settings, without=_NOT_IN_IDENTITY), "data": data},
+        {"stage": "pretrain", **plain_settings(settings, without=_NOT_IN_IDENTITY), **facts},
     )
 
 

@@ -11,12 +11,18 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from pipelines.errors import BasslError
 from pipelines.models.crn import ContextualRelationNetwork
 from pipelines.pretext.objective import PretextLoss, PretextObjective
-from pipelines.stages.pretrain.data import Views
+from pipelines.stages.pretrain.data import PretextWindows, Views
 from pipelines.stages.pretrain.settings import PretrainSettings
 from pipelines.training.distributed import Process, average_gradients, synchronised_norms
 from pipelines.training.loops import Autocast, make_lars, mixed_precision, set_learning_rate
+from pipelines.training.memory import check_kept, free_bytes, gigabytes, measure_images, windows_that_fit
+
+_STEPS_AHEAD = 2  # queued on a GPU: the data of each takes memory
+_BATCHES_IN_MEMORY = 3  # of keyframes: the current one, and those that are read ahead
+_PROGRAM, _WORKER = 700_000_000, 300_000_000  # bytes of this program, and of each process that reads keyframes
 
 
 class PretrainModel(nn.Module):
@@ -134,7 +140,43 @@ def backward_in_parts(
     return loss
 
 
-_STEPS_AHEAD = 2  # queued on a GPU: the data of each takes memory
+def choose_micro_batch(
+    settings: PretrainSettings, encoder: nn.Module, model: PretrainModel, windows: PretextWindows, process: Process
+) -> tuple[int, str]:
+    """The number of windows to encode at a time (0: all) so that a step fits into the free memory, and a line about it
+    if these are not all. Raises BasslError if not even one fits, or the number in the settings cannot."""
+    local, images = settings.batch // process.world_size, len(windows.dense) + len(windows.slow)
+    autocast, _ = mixed_precision(settings.compute.precision, process.device)
+    with torch.no_grad() if model.frozen else nullcontext():
+        image = measure_images(encoder, settings.augmentation.size, autocast)
+    free = free_bytes(process)
+    if free is None:
+        return settings.micro_batch or 0, ""
+    # Of an image its augmented copy, also joined with the others; of the weights gradient, momentum and a copy to save.
+    window = images * (image.needed + 2 * image.input)
+    shots = 1 + max(*windows.dense, *windows.slow)
+    rest = 3 * sum(parameter.nbytes for parameter in model.parameters())
+    rest += _BATCHES_IN_MEMORY * local * shots * 3 * settings.decoded_size**2
+    if process.device.type == "cpu":
+        rest += _PROGRAM + (settings.compute.workers or 0) * _WORKER
+    fit = windows_that_fit(local, window, rest, free, process.device)
+    relief = f"`micro_batch={fit}` fits" if fit else "use fewer `neighbours`, a smaller `encoder`, or `features`"
+    if settings.micro_batch is not None:
+        at_once = min(settings.micro_batch or local, local)
+        check_kept(at_once, images, image, free, relief)
+        return settings.micro_batch, ""
+    if not fit:
+        raise BasslError(
+            f"a window of {images} images needs {gigabytes(window)} of memory and the rest {gigabytes(rest)}, but "
+            f"{gigabytes(free)} are free; {relief}"
+        )
+    if fit == local:
+        return 0, ""
+    norms = "" if model.frozen else "; batch normalization sees only these"
+    return fit, (
+        f"encodes {fit} of {local} windows at a time ({gigabytes(fit * window + rest)} of {gigabytes(free)} of free "
+        f"memory){norms}; `micro_batch` sets another number"
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,9 +207,9 @@ class Trainer:
             self.scaler.load_state_dict(state["scaler"])
 
 
-def make_trainer(settings: PretrainSettings, model: PretrainModel, process: Process) -> Trainer:
-    """The optimizer, DDP and compilation for a model on its device. Raises BasslError for a precision that the device
-    lacks."""
+def make_trainer(settings: PretrainSettings, model: PretrainModel, micro_batch: int, process: Process) -> Trainer:
+    """The optimizer, DDP and compilation for a model on its device, which encodes ``micro_batch`` windows at a time (0:
+    all). Raises BasslError for a precision that the device lacks."""
     autocast, scaler = mixed_precision(settings.compute.precision, process.device)
     optimizer = make_lars(model, settings.momentum, settings.weight_decay, settings.trust, settings.lars_exclude)
     if settings.compile:
@@ -177,11 +219,11 @@ def make_trainer(settings: PretrainSettings, model: PretrainModel, process: Proc
         torch.backends.cudnn.benchmark = True  # all inputs have one size
     module: nn.Module = model
     # Micro-batches accumulate the encoder's gradients over several passes; DDP would average after each.
-    if process.world_size > 1 and not settings.micro_batch:
+    if process.world_size > 1 and not micro_batch:
         module = nn.parallel.DistributedDataParallel(
             model, device_ids=[process.device.index] if cuda else None, gradient_as_bucket_view=True
         )
-    return Trainer(model, module, optimizer, scaler, autocast, settings.micro_batch, process)
+    return Trainer(model, module, optimizer, scaler, autocast, micro_batch, process)
 
 
 def take_step(

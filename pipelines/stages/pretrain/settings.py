@@ -31,9 +31,9 @@ class PretrainSettings(Settings):
     """Passes over all shots (table 4c: 40 for the best result)."""
     batch: int = 256
     """Windows in a step, over all processes."""
-    micro_batch: int = rare(0)
-    """Windows that a process encodes at a time, if memory is short; 0 is all. All windows of
-    the batch stay each other's negatives; batch normalisation sees only these."""
+    micro_batch: int | None = rare(None)
+    """Windows that a process encodes at a time; 0 is all. Default: as many as fit into the free memory. All windows of
+    the batch stay each other's negatives; batch normalization sees only these."""
     encoder: str = "resnet50"
     """Shot encoder to train: resnet18 to resnet152 or timm:NAME (section 4.1: resnet50)."""
     init: str | None = None

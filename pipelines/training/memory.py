@@ -1,0 +1,100 @@
+"""Memory of training an image network: what an image takes, measured, and how many windows of images fit."""
+
+from __future__ import annotations
+
+import os
+from copy import deepcopy
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from pipelines.errors import BasslError, count
+from pipelines.processes import free_memory
+from pipelines.training.distributed import Process
+from pipelines.training.jobs import gather
+from pipelines.training.loops import Autocast
+
+_PASSING = 4  # largest activations of an image at the same time: inputs, outputs and gradients that are not kept
+_CPU_SHARE, _GPU_SHARE = 0.7, 0.9  # of the free memory; on a CPU the rest is for other programs
+
+
+@dataclass(frozen=True)
+class ImageMemory:
+    """Bytes of an image in a training step of an image network."""
+
+    kept: int  # activations for the backward pass; 0 for a frozen network
+    largest: int  # the largest activation
+    input: int
+
+    @property
+    def needed(self) -> int:
+        """All of them; measured, ResNets, EfficientNets and ViTs need 75 to 105 % of this."""
+        return self.kept + _PASSING * self.largest
+
+
+def measure_images(network: nn.Module, size: int, autocast: Autocast) -> ImageMemory:
+    """Memory by a forward pass of a copy of the network, which it must be trained as, on two images of side ``size``.
+    All processes call this: SyncBN communicates."""
+    network, largest = deepcopy(network), 0  # the pass changes BN statistics
+    weight = next(network.parameters())
+    images = torch.zeros(2, 3, size, size, device=weight.device, dtype=weight.dtype)
+    weights = {tensor.data_ptr() for tensor in (*network.parameters(), *network.buffers())}
+    kept: dict[int, int] = {}  # bytes by address: layers share activations
+
+    def keep(tensor: Tensor) -> Tensor:
+        if tensor.data_ptr() not in weights:
+            kept[tensor.untyped_storage().data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    def pass_on(module: nn.Module, inputs: object, output: object) -> None:
+        nonlocal largest
+        if isinstance(output, Tensor):
+            largest = max(largest, output.nbytes)
+
+    for module in network.modules():
+        module.register_forward_hook(pass_on)
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), autocast():
+        encodings = network(
+            images.contiguous(memory_format=torch.channels_last)
+        )  # keeps the activations, so that no address is used twice
+    del encodings
+    return ImageMemory(sum(kept.values()) // 2, largest // 2, images[0].nbytes)
+
+
+def free_bytes(process: Process) -> int | None:
+    """Free memory for each process of the job, the least of all: of its GPU, or its share of this machine's. None if
+    the system does not tell."""
+    free: int | None
+    if process.device.type == "cuda":
+        free = torch.cuda.mem_get_info(process.device)[0]
+    else:
+        free = free_memory()
+        free = free and free // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+    sizes = [size for size in gather(process, free) if size is not None]
+    return min(sizes, default=None)
+
+
+def windows_that_fit(windows: int, window: int, rest: int, free: int, device: torch.device) -> int:
+    """How many of the ``windows`` of a batch, of ``window`` bytes each, fit at a time beside the ``rest``, in parts of
+    nearly equal size; 0 if not even one fits. All sizes are in bytes."""
+    share = _GPU_SHARE if device.type == "cuda" else _CPU_SHARE
+    fit = int((share * free - rest) // window)
+    if fit < 1:
+        return 0
+    parts = -(-windows // fit)
+    return -(-windows // parts)
+
+
+def check_kept(windows: int, images: int, image: ImageMemory, free: int, relief: str) -> None:
+    """Raise BasslError, with what to do, if the activations of so many windows of so many images cannot fit."""
+    if windows * images * image.kept > free:
+        raise BasslError(
+            f"{count(windows, 'window')} of {images} images at a time need more than "
+            f"{gigabytes(windows * images * image.kept)} of memory, but {gigabytes(free)} are free; {relief}"
+        )
+
+
+def gigabytes(size: float) -> str:
+    """``1.5 GB``."""
+    return f"{size / 1e9:.1f} GB"
