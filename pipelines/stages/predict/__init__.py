@@ -15,14 +15,16 @@ from typing import Any
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, real
+from pipelines.models.encoder_options import absolute_encoder
 from pipelines.options import with_options
 from pipelines.outputs.exports import check_extension, save
+from pipelines.outputs.results import beside, result_name
 from pipelines.progress import ReportProgress, ReportVideo, VideoResult
 from pipelines.settings import ScenesOutput
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
-from pipelines.video.inputs import find_videos, safe_id
+from pipelines.video.inputs import find_videos, safe_id, video_ids
 from pipelines.video.shots import KeyframedShot
 from pipelines.video_jobs import VideoTask
 
@@ -176,22 +178,26 @@ def predict_videos(
         raise ValueError(f"jobs must be at least 1, not {jobs}")
     from pipelines.stages.predict.videos import predict_all  # start-up time: OpenCV, PyAV
 
-    settings, videos = with_options(settings, **options), find_videos(inputs)
+    settings, videos, output = with_options(settings, **options), find_videos(inputs), Path(output)
+    shots = settings.reading.shots
+    if shots is not None and len(videos) > 1:
+        raise BasslError(f"{shots}: is a list of shots of one video, but {len(videos)} videos are given")
+    if dask is not None and settings.encoder is not None:
+        settings = replace(settings, encoder=absolute_encoder(settings.encoder))
+    tasks = []
+    for video, video_id in zip(videos, video_ids(videos), strict=True):
+        result = output / result_name(video_id)
+        board = None if storyboards is None else beside(Path(storyboards) / result.name, ".png")
+        page = beside(result, ".html") if pages else None
+        replaces = ScenesOutput(None, overwrite, discard_corrections)
+        tasks.append(VideoTask(video, video_id, result, settings, board, page, replaces))
+    for path in (*tasks[0].files, *[output / "index.html"] * pages) if tasks else ():
+        check_writable(path)
+    check_inputs_kept((path for task in tasks for path in task.files), (*videos, shots, settings.model))
     with ExitStack() as bars:
         if progress is True:
             from pipelines.outputs.bars import shown_videos  # start-up time: rich
 
             start, progress = bars.enter_context(shown_videos())
             start(len(videos))
-        return predict_all(
-            videos,
-            Path(output),
-            settings,
-            ScenesOutput(None, overwrite, discard_corrections),
-            storyboards=None if storyboards is None else Path(storyboards),
-            pages=pages,
-            jobs=jobs,
-            dask=dask,
-            progress=progress or None,
-            on_start=on_start,
-        )
+        return predict_all(tasks, jobs, dask, progress or None, on_start)

@@ -5,23 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 
-from pipelines.errors import BasslError
-from pipelines.files import STDIO, check_inputs_kept, check_writable
-from pipelines.models.encoder_options import absolute_encoder
+from pipelines.files import STDIO
 from pipelines.outputs.corrections import check_replaceable, is_of
 from pipelines.outputs.exports import is_scenes_json, save
-from pipelines.outputs.results import beside, result_name
+from pipelines.outputs.results import beside
 from pipelines.outputs.shot_images import images_from_video
 from pipelines.processes import cores, free_memory
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
-from pipelines.settings import ScenesOutput
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.result import Outcome
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
-from pipelines.video.inputs import video_ids
 from pipelines.video.shots import KeyframedShot
 from pipelines.video_jobs import VideoTask, run
 
@@ -86,42 +81,16 @@ def _draw(task: VideoTask[PredictSettings], scenes: SceneList, images: Sequence[
 
 
 def predict_all(
-    videos: Sequence[Path],
-    output: Path,
-    settings: PredictSettings,
-    replaces: ScenesOutput,
-    *,
-    storyboards: Path | None,
-    pages: bool,
+    tasks: Sequence[VideoTask[PredictSettings]],
     jobs: int | None,
     dask: str | None,
     progress: ReportVideo | None,
     on_start: Callable[[int], None] | None,
 ) -> list[VideoResult]:
     """Find the scenes of several videos; see :func:`pipelines.stages.predict.predict_videos`."""
-    if not videos:
+    if not tasks:
         return []
-    shots, index = settings.reading.shots, output / "index.html"
-    if shots is not None and len(videos) > 1:
-        raise BasslError(f"{shots}: is a list of shots of one video, but {len(videos)} videos are given")
-    if dask is not None and settings.encoder is not None:
-        settings = replace(settings, encoder=absolute_encoder(settings.encoder))
-    tasks = [
-        VideoTask(
-            video,
-            name,
-            output / result_name(name),
-            settings,
-            storyboard=None if storyboards is None else beside(storyboards / result_name(name), ".png"),
-            page=beside(output / result_name(name), ".html") if pages else None,
-            replaces=replaces,
-        )
-        for video, name in zip(videos, video_ids(videos), strict=True)
-    ]
-    for path in (*tasks[0].files, index) if pages else tasks[0].files:
-        check_writable(path)
-    check_inputs_kept((path for task in tasks for path in task.files), (*videos, shots, settings.model))
-    model = SceneModel(settings).load()
+    model = SceneModel(tasks[0].settings).load()
     jobs = min(jobs or _default_jobs(), len(tasks))
     in_children = dask is not None or jobs > 1
     results = run(
@@ -138,7 +107,7 @@ def predict_all(
     if shown:
         from pipelines.outputs.page import save_index  # start-up time: Jinja, Pillow
 
-        save_index(index, shown)
+        save_index(shown[0].with_name("index.html"), shown)
     return results
 
 
