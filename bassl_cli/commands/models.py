@@ -40,13 +40,9 @@ def _row(model: ListedModel) -> tuple[str, str, str]:
     name = "(the default)" if model.stage == "built-in" else str(model.path)
     reads = f" on {model.encoder}" if model.encoder else ""
     what = [f"{model.stage}: {model.method}{reads}" if model.method else model.stage, model.data, model.trained]
-    return name, "\n".join(filter(None, what)), "\n".join(_scores(model))
-
-
-def _scores(model: ListedModel) -> list[str]:
-    """A line of metrics, and a line that says on what they were measured."""
-    parts = []
-    for name, shown in _SHOWN.items():
-        if name in model.scores:
-            parts.append(f"{shown} {percent_with_deviation(model.scores[name], model.deviations.get(name))}")
-    return [", ".join(parts), model.scored_on] if parts else []
+    scores = [
+        f"{shown} {percent_with_deviation(model.scores[metric], model.deviations.get(metric))}"
+        for metric, shown in _SHOWN.items()
+        if metric in model.scores
+    ]
+    return name, "\n".join(filter(None, what)), f"{', '.join(scores)}\n{model.scored_on}" if scores else ""

@@ -212,10 +212,10 @@ class BlockSums:
         for k in range(self.reach - 1, -1, -1):
             beyond[:, 1:, k] = onwards[:, :, k + 1] + beyond[:, :-1, k + 1]
         # _before[g (N + 1) + i, k]: of pairs of a shot before i and a later one before i + k.
-        before = _cumulative_sums(onwards[:, :, 1])[:, :, None] - beyond
+        before = np.pad(np.cumsum(onwards[:, :, 1], axis=1), ((0, 0), (1, 0)))[:, :, None] - beyond
         self._before = before.reshape(-1, self.reach + 1)
         # (G (N + 1),) own weights of the shots before each
-        self.own: Floats = _cumulative_sums(weights[:, :, 0]).ravel()
+        self.own: Floats = np.pad(np.cumsum(weights[:, :, 0], axis=1), ((0, 0), (1, 0))).ravel()
         self.severed: Floats = beyond[:, 1:-1, 0]  # (G, N - 1) over all pairs with a shot on either side of a cut
 
     def within(self, start: Any, end: Any) -> Floats:
@@ -236,13 +236,6 @@ class BlockSums:
 
     def _up_to(self, row: Any, column: Any) -> Floats:
         return np.asarray(self._before[row, np.minimum(column - row, self.reach)])
-
-
-def _cumulative_sums(values: Floats) -> Floats:
-    """Sums of the first 0, 1, ... of N values, (G, N) to (G, N + 1)."""
-    sums = np.zeros((len(values), values.shape[1] + 1))
-    np.cumsum(values, axis=1, out=sums[:, 1:])
-    return sums
 
 
 def cut_costs(sums: BlockSums) -> Floats:
