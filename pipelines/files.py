@@ -216,6 +216,15 @@ def check_writable(path: Path) -> None:
         partial.write_bytes(bytes(4096))  # an empty file can be created on a full disk
 
 
+def check_output(path: Path, read: Iterable[Path | None], overwrite: bool = True) -> None:
+    """Check, before hours of work, a file to write. Raises BasslError if it cannot be written, is among the files that
+    are ``read``, or exists without ``overwrite``."""
+    check_inputs_kept((path,), read)
+    check_writable(path)
+    if path.exists() and not overwrite:
+        raise BasslError(f"{path}: already exists; name another file with `output`, or use `overwrite=True`")
+
+
 def _check_place(path: Path) -> None:
     """Create the folder of ``path``. Raises BasslError if that fails, or if ``path`` is a folder or device."""
     with os_errors(path, "its folder cannot be made"):

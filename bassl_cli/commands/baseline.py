@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
-from pipelines.files import check_inputs_kept, check_writable
+from pipelines.files import check_output
 from pipelines.stages.baseline import BaselineSettings, baseline as stage
 
 
@@ -23,8 +23,7 @@ def baseline(
 
     if table is not None:
         check_table(table)
-        check_writable(table)
-        check_inputs_kept((table,), (settings.data.index, *settings.data.features, *settings.extra))
+        check_output(table, (settings.data.index, *settings.data.features, *settings.extra))
     with console.stage_progress(quiet) as progress:
         result = stage(settings, progress)
     if as_json:

@@ -6,8 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pipelines.errors import BasslError, explain_missing_extra
-from pipelines.files import check_inputs_kept, check_writable
+from pipelines.errors import explain_missing_extra
+from pipelines.files import check_output
 from pipelines.models.opening import MODEL, model_file
 
 if TYPE_CHECKING:  # optional dependency: torch
@@ -22,7 +22,7 @@ def import_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
     checkpoint, or an output that exists or cannot be written."""
     file = Path(file)
     output = model_path(file) if output is None else Path(output)
-    _check_output(file, output, overwrite)
+    check_output(output, (file,), overwrite)
     from pipelines.models import bassl, released, torchvision_resnet  # optional dependency: torch
 
     weights = torchvision_resnet.read_torchvision_resnet(file) or released.read_released(file)
@@ -39,7 +39,7 @@ def export_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
     file = Path(file)
     output = checkpoint_path(file) if output is None else Path(output)
     file = model_file(file)
-    _check_output(file, output, overwrite)
+    check_output(output, (file,), overwrite)
     from pipelines.models import bassl, released  # optional dependency: torch
 
     weights = bassl.load_bassl_model(file)
@@ -55,10 +55,3 @@ def model_path(checkpoint: Path) -> Path:
 def checkpoint_path(model: Path) -> Path:
     """The default path of the checkpoint of a model's file or run folder."""
     return model.with_suffix(".ckpt") if model.name else model / "model.ckpt"  # the folders . and / have no name
-
-
-def _check_output(file: Path, output: Path, overwrite: bool) -> None:
-    check_inputs_kept((output,), (file,))
-    check_writable(output)
-    if output.exists() and not overwrite:
-        raise BasslError(f"{output}: already exists; name another file or give `overwrite=True`")

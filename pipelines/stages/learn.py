@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.errors import BasslError, VideoError
-from pipelines.files import STDIO, check_inputs_kept, check_writable, paths_of
+from pipelines.files import STDIO, check_output, paths_of
 from pipelines.models.boundary import save_boundary_model
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.models.relational import shot_tokens
@@ -59,11 +59,7 @@ def learn(
     output = settings.output
     if not paths:
         raise BasslError("no videos to learn from; name videos or scenes.json files")
-    check_inputs_kept((output,), paths)
-    check_writable(output)
-    if output.exists() and not settings.overwrite:
-        raise BasslError(f"{output}: already exists; name another file with `output`, or use `overwrite=True`")
-
+    check_output(output, paths, settings.overwrite)
     opened = open_model()
     loaded = load(opened, PredictSettings())
     videos: dict[Path, LabelledTokens] = {}

@@ -14,7 +14,7 @@ import numpy as np
 
 from pipelines.datasets.scene_files import read_scenes_json
 from pipelines.errors import BasslError, StoreError
-from pipelines.files import STDIO, check_inputs_kept, check_writable, output_path, paths_of, relative
+from pipelines.files import STDIO, check_output, check_writable, output_path, paths_of, relative
 from pipelines.options import with_options
 from pipelines.outputs.opening import OpenedScenes, open_scenes
 from pipelines.outputs.page import TrueEnds, save_index, save_page
@@ -110,8 +110,7 @@ def _write_page(task: VideoTask[ReportSettings], opened: OpenedScenes, report: R
     path, settings, scenes, video = task.output, task.settings, opened.scenes, opened.video
     if path.suffix.lower() not in (".html", ".htm"):
         raise BasslError(f"{path}: a page's name ends in .html")
-    check_inputs_kept((path,), (opened.file, video, settings.matching.truth))
-    check_writable(path)
+    check_output(path, (opened.file, video, settings.matching.truth))
     warnings: tuple[str, ...] = ()
     images = _stored_images(scenes, settings.keyframes)
     with ExitStack() as stack:

@@ -58,7 +58,7 @@ def test_an_existing_file_is_replaced_only_with_overwrite(tmp_path: Path, checkp
     mine.write_text("a week of training")
     run = execute(checkpoint, "-o", mine)
     assert (run.code, run.out) == (2, "")
-    assert run.err == f"bassl: {mine}: already exists; name another file or give --overwrite\n"
+    assert run.err == f"bassl: {mine}: already exists; name another file with --output, or use --overwrite\n"
     assert mine.read_text() == "a week of training"
     run = execute(checkpoint, "-o", checkpoint, "--overwrite")
     assert (run.code, run.err) == (2, f"bassl: {checkpoint}: is an input of this command; name another file to write\n")

@@ -15,7 +15,7 @@ from pipelines.datasets.movienet import SPLITS
 from pipelines.datasets.parsing import fault, read_json
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
-from pipelines.files import check_inputs_kept, check_writable
+from pipelines.files import check_output
 from pipelines.stages.build_index.settings import IndexReport, IndexSettings, SplitStatistics
 from pipelines.stages.build_index.sources import INCOMPLETE, read_source
 from pipelines.stores.features import feature_file, open_features, store_path, write_features
@@ -25,12 +25,9 @@ from pipelines.video.inputs import safe_id
 
 def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
     """See :func:`pipelines.stages.build_index.build_index`."""
-    check_writable(settings.run.output)
-    if settings.run.output.exists() and not settings.run.overwrite:
-        raise BasslError(f"{settings.run.output}: already exists; replace it with `overwrite=True`")
     files = [file for source in sources for file in (source, *source.glob("*.h5")) if file.is_file()]
     split_file = settings.split if isinstance(settings.split, Path) else None
-    check_inputs_kept((settings.run.output,), (*files, *settings.labels, split_file))
+    check_output(settings.run.output, (*files, *settings.labels, split_file), settings.run.overwrite)
     videos: list[IndexedVideo] = []
     features: dict[str, dict[str, NDArray[np.float32]]] = {}  # by name of the store, then by video
     color: dict[str, NDArray[np.float32]] = {}

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import BasslError, count, explain_missing_extra
-from pipelines.files import check_inputs_kept, check_writable, is_file, paths_of
+from pipelines.files import check_output, is_file, paths_of
 from pipelines.options import Settings, check_at_least, nested, with_options
 from pipelines.outputs import plots
 from pipelines.pretext.settings import PseudoBoundary
@@ -166,8 +166,7 @@ def draw_curves(
 
 def _check_output(path: Path, inputs: Iterable[Path | None]) -> None:
     plots.check_plot(path)
-    check_writable(path)
-    check_inputs_kept((path,), (file for file in inputs if file is not None and is_file(file)))
+    check_output(path, (file for file in inputs if file is not None and is_file(file)))
 
 
 def _names(inputs: Sequence[Path], legend: Legend, output: Path, *others: Path | None) -> list[str]:
