@@ -50,6 +50,22 @@ class OpenedModel:
         return hashlib.sha256(self.file.read_bytes()).hexdigest()[:12]
 
     @property
+    def keyframe_facts(self) -> dict[str, Any]:
+        """How the keyframes that it learned from were made, see `pipelines.stores.features.keyframe_facts`, with their
+        number for each shot, ``keyframes``. Raises StoreError for facts of another type."""
+        facts, kinds = self.header.get("pictures", {}), {"lines": int, "quality": int, "detector": str}
+        keyframes = self.header.get("keyframes")
+        if (
+            not isinstance(facts, dict)
+            or not isinstance(keyframes, int | None)
+            or not all(isinstance(facts.get(name), kind | None) for name, kind in kinds.items())
+        ):
+            raise StoreError(
+                f"{self.file}: does not say how its keyframes were made: {facts}; train or download the model again"
+            )
+        return facts | {"keyframes": keyframes}
+
+    @property
     def has_weights(self) -> bool:
         """Whether it has `weights`."""
         return self.kind in ("bassl", RELEASED)

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.datasets.scene_files import read_scenes_json
 from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, check_output, check_writable, output_path, paths_of, relative
 from pipelines.options import with_options
@@ -22,6 +21,7 @@ from pipelines.outputs.results import beside, check_one_video, find_result, make
 from pipelines.outputs.shot_images import images_from_video
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import NO_VIDEO, SceneData
+from pipelines.settings import Matching
 from pipelines.stages.score import score
 from pipelines.stages.settings import ReportSettings
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
@@ -118,9 +118,7 @@ def _write_page(task: VideoTask[ReportSettings], opened: OpenedScenes, report: R
         if file in (None, STDIO):  # other code, and the process that reads the video, read a file
             file = Path(stack.enter_context(TemporaryDirectory())) / "scenes.json"
             scenes.save(file)
-        truth, notes = (
-            (None, ()) if settings.matching.truth is None else _truth(file, settings.matching.truth, settings)
-        )
+        truth, notes = (None, ()) if settings.matching.truth is None else _truth(scenes, file, settings.matching)
         if not images and video is not None:
             images, warnings = images_from_video(
                 scenes, file, video, lambda done, total: report(VideoProgress(task.video_id, done, total))
@@ -133,26 +131,20 @@ def _write_page(task: VideoTask[ReportSettings], opened: OpenedScenes, report: R
     return task.result_of(scenes, warnings=warnings, notes=notes)
 
 
-def _truth(file: Path, truth: Path, settings: ReportSettings) -> tuple[TrueEnds, tuple[str, ...]]:
+def _truth(scenes: SceneData, file: Path, matching: Matching) -> tuple[TrueEnds, tuple[str, ...]]:
     """The true scene ends on the shots of a ``scenes.json``, placed as `bassl score` places them."""
-    scored = score(file, truth, matching=replace(settings.matching, truth=None), resamples=0)
+    truth = matching.truth
+    assert truth is not None
+    scored = score(file, truth, matching=replace(matching, truth=None), resamples=0)
     ((name, alignment),) = scored.alignments.items()
-    shots = read_scenes_json(file)
-    assert shots.shots_seconds is not None
     video = alignment.video
-    rows = shots.shots_seconds if video.seconds is None else video.seconds
+    assert video.seconds is not None  # a scenes.json has them
     # A true end that is far from the ends of all shots splits a shot in the alignment, but not on the page.
-    own = {end: i for i, end in enumerate(shots.shots_seconds[:, 1].tolist())}
-    ends = [end for (_, end), label in zip(rows.tolist(), video.labels.tolist(), strict=True) if label]
-    return (
-        TrueEnds(
-            shots=tuple(own[end] for end in ends if end in own),
-            elsewhere=tuple(end for end in ends if end not in own),
-            tolerance=settings.matching.tolerance,
-            source=f"{truth.name}, {name}" if truth.is_dir() else truth.name,
-        ),
-        scored.notes,
-    )
+    own = {shot.end: shot.index for shot in scenes.shots}
+    ends = video.seconds[video.labels == 1, 1].tolist()
+    on_shots, elsewhere = [own[end] for end in ends if end in own], [end for end in ends if end not in own]
+    source = f"{truth.name}, {name}" if truth.is_dir() else truth.name
+    return TrueEnds(tuple(on_shots), tuple(elsewhere), matching.tolerance, source), scored.notes
 
 
 def _stored_images(listed: SceneData, stores: Path) -> list[bytes]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines import __version__, processes
-from pipelines.errors import StoreError, explain_missing_extra
+from pipelines.errors import explain_missing_extra
 from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.options import with_options
@@ -124,16 +124,7 @@ class SceneModel:
 def reader_settings(opened: OpenedModel, reading: Reading) -> ReaderSettings:
     """How videos are read: like the keyframes that the model was trained on, unless the settings differ. Raises
     StoreError, one line, for a header without these facts."""
-    facts, keyframes = opened.header.get("pictures", {}), opened.header.get("keyframes")
-    if not (
-        isinstance(facts, dict)
-        and isinstance(facts.get("lines"), int | None)
-        and isinstance(facts.get("detector"), str | None)
-        and isinstance(keyframes, int | None)
-    ):
-        raise StoreError(
-            f"{opened.file}: does not say how its keyframes were made: {facts}; train or download the model again"
-        )
+    facts = opened.keyframe_facts
     start, end = reading.part
     own = ReaderSettings(
         reading.detector or facts.get("detector") or DETECTOR_NAMES[0],
@@ -143,7 +134,7 @@ def reader_settings(opened: OpenedModel, reading: Reading) -> ReaderSettings:
         start=start,
         end=end,
     )
-    values: dict[str, Any] = {"lines": facts.get("lines"), "keyframes": keyframes}
+    values: dict[str, Any] = {name: facts.get(name) for name in ("lines", "keyframes")}
     if own.detector == facts.get("detector"):  # options of the model's own detector
         values |= {name: facts.get(name) for name in ("detector_threshold", "min_shot") if getattr(own, name) is None}
     return replace(own, **{name: value for name, value in values.items() if value is not None})

@@ -89,12 +89,6 @@ def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
     """Load a model, and the encoder that it was trained with or that the settings name. Raises BasslError, one line, if
     they do not fit each other, or cannot score a video."""
     model, file = opened.boundary_model(), opened.file
-    quality = model.keyframe_facts.get("quality")
-    if not isinstance(quality, int | None):
-        raise StoreError(
-            f"{file}: does not say how its keyframes were made: {model.keyframe_facts}; "
-            "train or download the model again"
-        )
     encoder = _encoder(model, file, settings)
     width = encoder.width
     if model.sound is not None:
@@ -105,7 +99,7 @@ def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
         width += WIDTH
     if model.width not in (None, width):
         raise BasslError(f"{file}: needs features of width {model.width}, but {encoder.id} has {width}")
-    return LoadedModel(model, encoder, quality)
+    return LoadedModel(model, encoder, opened.keyframe_facts.get("quality"))
 
 
 def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> ShotEncoder:
