@@ -23,9 +23,9 @@ def import_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
     file = Path(file)
     output = model_path(file) if output is None else Path(output)
     check_output(output, (file,), overwrite)
-    from pipelines.models import bassl, released, torchvision_resnet  # optional dependency: torch
+    from pipelines.models import bassl, released  # optional dependency: torch
 
-    weights = torchvision_resnet.read_torchvision_resnet(file) or released.read_released(file)
+    weights = released.read_torchvision_resnet(file) or released.read_released(file)
     weights = replace(weights, training={"stage": "imported", "file": file.name})
     bassl.save_bassl_model(output, weights)
     return weights

@@ -13,7 +13,7 @@ import torchvision
 from pipelines.errors import StoreError
 from pipelines.models.bassl import load_bassl_model, save_bassl_model
 from pipelines.models.encoders import load_encoder
-from pipelines.models.torchvision_resnet import read_torchvision_resnet
+from pipelines.models.released import read_torchvision_resnet
 from tests.small_stores import refusal
 
 

@@ -18,7 +18,7 @@ from pipelines.evaluation.metrics import VideoScores, video_scores
 from pipelines.models.encoders import encoder_for
 from pipelines.progress import ReportProgress
 from pipelines.settings import ScoredData
-from pipelines.stages.baseline.settings import BaselineSettings
+from pipelines.stages.baseline import BaselineSettings
 from pipelines.stages.encode import EncodeSettings
 from pipelines.stages.score import ScoreResult, ScoreSettings
 from pipelines.stages.score.result import seed_spreads

@@ -2,15 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipelines.files import paths_of
-from pipelines.options import with_options
-from pipelines.stages.build_index.settings import IndexReport, IndexSettings, SplitStatistics
+from pipelines.options import Settings, nested, with_options
+from pipelines.settings import Matching, RunSettings
 
-__all__ = ["IndexReport", "IndexSettings", "SplitStatistics", "build_index", "describe_index"]
+if TYPE_CHECKING:  # start-up time: numpy and h5py
+    from pipelines.datasets.matching import MatchReport
+    from pipelines.stores.index import Index
+
+
+@dataclass(frozen=True)
+class IndexSettings(Settings):
+    """What goes into an index and how."""
+
+    run: RunSettings = nested(RunSettings(Path("data/index.h5")), without=("resume", "log_steps"))
+    """The index; seed of the draw of splits. Overwriting replaces the feature stores of its .npz files too."""
+    labels: tuple[Path, ...] = ()
+    """Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV or chapters."""
+    split: str | tuple[float, ...] | Path | None = None
+    """Draw splits by video: 0.6,0.2,0.2 are the shares of train, val and test; or a JSON file with the video ids of
+    each split. Default: the splits of the sources."""
+    matching: Matching = nested(Matching(), without=("truth", "within"))
+    """How labels are read and matched with the shots."""
+    feature_folder: Path = Path("data/features")
+    """Folder for the features of .npz sources: one feature store per source folder."""
+    pack: Path | None = None
+    """Folder for keyframe stores that folders of JPEG files are packed into. Default: JPEG files are read in place."""
+    only_complete: bool = False
+    """Leave out videos without keyframes or features, or with damaged or contradictory files."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "split", _split(self.split))
+
+
+def _split(split: str | Sequence[float] | Path | None) -> tuple[float, ...] | Path | None:
+    if isinstance(split, str):
+        if split.lower().endswith(".json"):
+            return Path(split)
+        try:
+            split = tuple(float(share) for share in split.split(","))
+        except ValueError as error:
+            raise ValueError(f"a split is shares such as 0.6,0.2,0.2 or a .json file, not {split!r}") from error
+    if split is None or isinstance(split, Path):
+        return split
+    if not 2 <= len(split) <= 3 or any(not 0 <= share <= 1 for share in split) or abs(sum(split) - 1) > 1e-6:
+        raise ValueError("a split is two or three shares of 0 to 1 that add up to 1, such as 0.6,0.2,0.2")
+    return tuple(split)
+
+
+@dataclass(frozen=True)
+class SplitStatistics:
+    """Counts of one split of an index: a row of the paper's table of data sets."""
+
+    split: str
+    """Its name; ``none`` for videos without one, ``all`` for the sum."""
+    videos: int
+    labelled: int
+    """Videos with labels."""
+    scenes: int
+    """Of the labelled videos."""
+    shots: int
+    hours: float | None
+    """None if the times of a video are unknown."""
+
+
+@dataclass(frozen=True)
+class IndexReport:
+    """An index with its statistics."""
+
+    index: Index
+    splits: tuple[SplitStatistics, ...]
+    matches: Mapping[str, MatchReport]  # by video: how labels of other shots were matched to the shots of the index
+    notes: tuple[str, ...]  # a line for each thing that is missing or was left out
 
 
 def build_index(

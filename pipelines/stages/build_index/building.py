@@ -16,7 +16,7 @@ from pipelines.datasets.parsing import fault, read_json
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import check_output
-from pipelines.stages.build_index.settings import IndexReport, IndexSettings, SplitStatistics
+from pipelines.stages.build_index import IndexReport, IndexSettings, SplitStatistics
 from pipelines.stages.build_index.sources import INCOMPLETE, read_source
 from pipelines.stores.features import feature_file, open_features, store_path, write_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, save_index

@@ -18,7 +18,7 @@ from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feat
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
 from pipelines.scenes import VideoFacts
-from pipelines.stages.build_index.settings import IndexSettings
+from pipelines.stages.build_index import IndexSettings
 from pipelines.stores.index import NO_LABEL, IndexedVideo
 from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
 from pipelines.video.inputs import VIDEO_ENDINGS

@@ -32,10 +32,10 @@ def similarity(models: Sequence[Path], names: Sequence[str], settings: Similarit
     index = select_by_id(settings.data.index, settings.video)
     (name,) = index.video_ids
     rows = _rows(index, settings.first, settings.shots)
-    matrices = {
-        label: _cosines(_representation(index, model, settings.data.features)[rows])
-        for label, model in zip(names, models, strict=True)
-    }
+    matrices: dict[str, NDArray[np.float64]] = {}
+    for label, model in zip(names, models, strict=True):
+        units = unit_rows(_representation(index, model, settings.data.features)[rows].astype(np.float64), 1e-12)
+        matrices[label] = units @ units.T  # cosines; 0 for features of length 0
     ends = scene_ends(index, rows)
     title = f"{name}, shots {rows[0]} to {rows[-1]}" + (", without labels" if ends is None else "")
     images = images_of(index, rows) if len(rows) <= _MOST_IMAGES else []
@@ -68,13 +68,6 @@ def _representation(index: Index, model: Path, features: Path) -> NDArray[np.flo
 
 def _features(index: Index, store: Path) -> NDArray[np.float32]:
     return features_of(index, [store]).features[index.span(0)].astype(np.float32)
-
-
-def _cosines(features: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Cosine similarity (M, M) of all pairs; 0 for features of length 0."""
-    units = unit_rows(features.astype(np.float64), 1e-12)
-    similarity: NDArray[np.float64] = units @ units.T
-    return similarity
 
 
 def _rows(index: Index, first: int, shots: int) -> NDArray[np.int64]:
