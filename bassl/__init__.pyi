@@ -17,6 +17,7 @@ from pipelines.progress import (
     VideoResult as VideoResult,
 )
 from pipelines.scenes import (
+    Line as Line,
     Scene as Scene,
     SceneData as SceneData,
     Shot as Shot,

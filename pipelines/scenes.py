@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -107,6 +108,15 @@ class Scene:
 
 
 @dataclass(frozen=True)
+class Line:
+    """What is said: one subtitle, in seconds, as text on one line."""
+
+    start: float
+    end: float
+    text: str
+
+
+@dataclass(frozen=True)
 class SceneData:
     """The scenes of a video, with its shots, settings and facts."""
 
@@ -114,8 +124,14 @@ class SceneData:
     settings: Mapping[str, Any]  # everything that determined this result, including the version of bassl
     shots: tuple[Shot, ...]  # in order, without gaps
     scenes: tuple[Scene, ...]  # in order; they cover the shots, except for scenes that were dropped as too short
+    lines: tuple[Line, ...] = ()  # subtitles, by their start
     warnings: tuple[str, ...] = ()  # one line each, such as damage in the video; not part of the file
     notes: tuple[str, ...] = field(default=(), compare=False)  # one line each, how a file was made; not part of it
+
+    def lines_of(self, scene: Scene) -> tuple[Line, ...]:
+        """The subtitles that begin in a scene."""
+        first, stop = (bisect_left(self.lines, time, key=lambda line: line.start) for time in (scene.start, scene.end))
+        return self.lines[first:stop]
 
     def to_dict(self, folder: Path | None = None) -> dict[str, Any]:
         """The content of ``scenes.json``, version 1; with ``folder`` also the path of the video relative to it."""
@@ -127,6 +143,13 @@ class SceneData:
             "shots": [entry(shot) for shot in self.shots],
             "scenes": [entry(scene) for scene in self.scenes],
         }
+        inside: set[Line] = set()
+        for scene, place in zip(self.scenes, content["scenes"], strict=True):
+            if lines := self.lines_of(scene):
+                place["lines"] = [asdict(line) for line in lines]
+                inside.update(lines)
+        if outside := [asdict(line) for line in self.lines if line not in inside]:
+            content["lines"] = outside
         video = Path(self.video.path)
         if folder is not None and video.is_absolute():
             place = relative(video.parent.resolve() / video.name, folder.resolve())

@@ -21,7 +21,7 @@ LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model 
 
 @dataclass(frozen=True)
 class Reading(Settings):
-    """How a video is cut into shots, and which part of it is read."""
+    """How a video is cut into shots, and what is read of it."""
 
     detector: str | None = None
     """Shot detector: transitions (cuts, dissolves, fades and wipes); adaptive (cuts), content, histogram, hash and
@@ -33,6 +33,9 @@ class Reading(Settings):
     """Shortest shot that a detector finds, in seconds or as a timecode. Default: 0.6; with transnetv2 any."""
     shots: Path | None = None
     """A file of shots or cuts to use instead of a detector, in frames, seconds or timecodes."""
+    subtitles: Path | None = None
+    """A file of subtitles (SRT, WebVTT, ASS), for the text of scenes. Default: the file beside the video, such as
+    movie.srt or movie.en.srt, or else the video's own text track."""
     start: Seconds | None = None
     """Start of the part of the video to read, in seconds or as a timecode. Default: the beginning."""
     end: Seconds | None = None
@@ -49,6 +52,8 @@ class Reading(Settings):
             raise ValueError(f"the threshold of a shot detector must be above 0, not {self.detector_threshold:g}")
         if self.shots == STDIO:
             raise ValueError("a list of shots is read from a file, not from stdin")
+        if self.subtitles == STDIO:
+            raise ValueError("subtitles are read from a file, not from stdin")
         if self.end is not None and self.duration is not None:
             raise ValueError("give the end or the duration of the part to read, not both")
         start, end = self.part

@@ -13,7 +13,7 @@ import pytest
 
 from pipelines.datasets.scene_files import read_scene_list, with_video
 from pipelines.errors import BasslError
-from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots, timecode
+from pipelines.scenes import Line, SceneData, Shot, VideoFacts, group_shots, timecode
 from pipelines.video.inputs import fingerprint
 from tests.scenes_schema import SCHEMA
 
@@ -57,6 +57,20 @@ def test_only_named_scenes_have_a_name_in_the_file(tmp_path: Path) -> None:
     assert read_scene_list(tmp_path / "scenes.json") == named
 
 
+def test_each_scene_has_the_lines_that_begin_in_it_and_none_is_lost(tmp_path: Path) -> None:
+    lines = tuple(Line(start, start + 3, f"{start} s") for start in (0.0, 3.9, 4.0, 8.5))
+    spoken = replace(scene_list(), lines=lines)
+    assert [spoken.lines_of(scene) for scene in spoken.scenes] == [lines[:2], lines[2:3], lines[3:]]
+    dropped = replace(spoken, scenes=(replace(spoken.scenes[1], index=0),), settings={"drop_short": True})
+    for scenes in (spoken, dropped):
+        scenes.save(tmp_path / "scenes.json")
+        content = json.loads((tmp_path / "scenes.json").read_text())
+        jsonschema.validate(content, SCHEMA)
+        assert read_scene_list(tmp_path / "scenes.json") == scenes
+    assert content["scenes"][0]["lines"] == [{"start": 4.0, "end": 7.0, "text": "4.0 s"}]
+    assert [line["start"] for line in content["lines"]] == [0.0, 3.9, 8.5]
+
+
 def test_a_given_video_replaces_the_one_named_in_the_scene_list(tmp_path: Path) -> None:
     scene_list().save(tmp_path / "scenes.json")
     video = tmp_path / "moved.mp4"
@@ -98,6 +112,10 @@ EXPLOSION = {"kind": "explosion", "start_frame": 45, "end_frame": 55, "start": 1
         (("scenes", 0, "start_timecode"), "0:00", None, True),
         (("scenes", 1, "name"), "", "is empty", True),
         (("scenes", 1, "name"), 7, "7 is not the name of scene 1", True),
+        (("scenes", 1, "lines"), {}, "an object is not the lines of scene 1", True),
+        (("scenes", 1, "lines"), ["Hello"], "a line of scene 1 is not an object", True),
+        (("lines",), [{"start": 1, "end": 0, "text": "Hello"}], "a line of the file ends at 0", False),
+        (("lines",), [{"start": 1, "end": 2, "text": 3}], "3 is not the text of a line of the file", True),
     ],
 )
 def test_impossible_values_are_refused_by_the_reader_and_by_the_schema(

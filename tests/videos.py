@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from fractions import Fraction
 from io import BytesIO
 from itertools import pairwise
@@ -242,6 +243,23 @@ def damaged(source: Path, path: Path, start: float = 0.4, end: float = 0.6) -> P
 def joined(sources: Sequence[Path], path: Path) -> Path:
     """The bytes of one file after the bytes of another, as some recorders join what they wrote."""
     path.write_bytes(b"".join(source.read_bytes() for source in sources))
+    return path
+
+
+def remuxed(path: Path, *sources: Path, tag: str | None = None) -> Path:
+    """The first tracks of several files in one."""
+    with ExitStack() as stack:
+        output = stack.enter_context(av.open(str(path), "w"))
+        packets = []
+        for source in sources:
+            container = stack.enter_context(av.open(str(source)))
+            stream = output.add_stream_from_template(container.streams[0])
+            if tag is not None:
+                stream.codec_context.codec_tag = tag
+            packets += [(packet, stream) for packet in container.demux() if packet.size]
+        for packet, stream in sorted(packets, key=lambda pair: float(pair[0].dts * pair[0].time_base)):
+            packet.stream = stream
+            output.mux(packet)
     return path
 
 

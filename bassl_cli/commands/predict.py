@@ -85,7 +85,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
     for path in exports.values():
         if path != STDIO:
             check_writable(path)
-    check_inputs_kept(exports.values(), (video, settings.reading.shots, settings.model))
+    check_inputs_kept(exports.values(), (video, *settings.files))
     with console.stage_progress(quiet, video.name) as progress:
         result = predict_file(
             video,
@@ -138,12 +138,12 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
     written = f"scenes in {console.shown(output)}"
     written += f", {console.shown(output / 'index.html')} shows all pages" * has_index
     if files.to:
-        results = [_export(result, files.to, settings.reading.shots) for result in results]
+        results = [_export(result, files.to, settings.files) for result in results]
     console.show_videos(results, ("shots", "scenes"), written, as_json, quiet)
     console.suggest_next("report" if files.report else "predict", quiet or as_json, output)
 
 
-def _export(result: VideoResult, to: tuple[str, ...], shots: Path | None) -> VideoResult:
+def _export(result: VideoResult, to: tuple[str, ...], read: tuple[Path | None, ...]) -> VideoResult:
     """A video's result with the warnings of its exports, which may fail alone."""
     from pipelines.stages.export import export  # start-up time: NumPy, PyAV
 
@@ -151,7 +151,7 @@ def _export(result: VideoResult, to: tuple[str, ...], shots: Path | None) -> Vid
         return result
     exported = [beside(result.output, FORMATS[name].extension) for name in to]
     try:
-        check_inputs_kept(exported, (shots,))
+        check_inputs_kept(exported, read)
         warnings = export(result.output, ExportSettings(to)).warnings
     except BasslError as error:
         return replace(result, status="failed", error=name_input(error, result.video, result.output, *exported))

@@ -38,6 +38,7 @@ from pipelines.scenes import (
     SCHEMA,
     SCHEMA_VERSION,
     TRANSITIONS,
+    Line,
     Scene,
     SceneData,
     Shot,
@@ -287,7 +288,10 @@ def read_scene_list(path: Path | str) -> SceneData:
     video = _video(content["video"], path)
     shots = tuple(_shot(i, entry, path) for i, entry in enumerate(content["shots"]))
     scenes = tuple(_scene(m, entry, path) for m, entry in enumerate(content["scenes"]))
-    return SceneData(video, settings, shots, scenes)
+    lines = _lines(content, "the file", path)
+    for m, entry in enumerate(content["scenes"]):
+        lines += _lines(entry, f"scene {m}", path)
+    return SceneData(video, settings, shots, scenes, tuple(sorted(lines, key=lambda line: line.start)))
 
 
 def with_video(scenes: SceneData, video: Path | None) -> SceneData:
@@ -339,6 +343,17 @@ def _scene(m: int, entry: dict[str, Any], path: Path) -> Scene:
     shots, frames = (entry["start_shot"], entry["end_shot"]), (entry["start_frame"], entry["end_frame"])
     start, end, confidence = float(entry["start"]), float(entry["end"]), _share(entry, "confidence", of, path)
     return Scene(m, *shots, *frames, start, end, timecode(start), timecode(end), confidence, name)
+
+
+def _lines(entry: dict[str, Any], of: str, path: Path) -> list[Line]:
+    lines = []
+    for line in at(list, entry, "lines", of, path) if "lines" in entry else ():
+        what = f"a line of {of}"
+        start, end = (at(float, line, key, what, path) for key in ("start", "end"))
+        if end < start:
+            raise fault(path, f"{what} ends at {end}, but it begins at {start}")
+        lines.append(Line(start, end, at(str, line, "text", what, path)))
+    return lines
 
 
 def _share(entry: dict[str, Any], key: str, of: str, path: Path) -> float:

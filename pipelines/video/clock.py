@@ -93,6 +93,11 @@ class ForwardJumps:
         self._shift_of: dict[int, float] = {}  # by stream
         self._end_of: dict[int, float] = {}
 
+    @property
+    def latest(self) -> float:
+        """Seconds to subtract since the last jump, for a stream whose own timestamps do not show jumps."""
+        return self._shifts[-1]
+
     def shift(self, stream: int, stamp: float, duration: float) -> float:
         """Seconds to subtract from the timestamps of the next packet of a stream, from its decoding timestamp and
         duration in seconds."""

@@ -191,11 +191,15 @@ def demux(container: InputContainer, *streams: S, jumps: list[float] | None = No
     longest = _NEW_CLOCK if flags & ContainerFlags.ts_discont.value else WRONG_CLOCK
     forward_jumps = ForwardJumps(longest, [] if jumps is None else jumps)
     ticks = {s.index: float(s.time_base or 0) for s in container.streams}  # packet.time_base creates a fraction
+    sparse = {s.index for s in container.streams.subtitles}  # a pause between lines is not a jump
     try:
         for packet in packets:
-            tick = ticks.get(packet.stream_index, 0.0)
+            index, tick = packet.stream_index, ticks.get(packet.stream_index, 0.0)
             if packet.dts is not None and tick:
-                shift = forward_jumps.shift(packet.stream_index, packet.dts * tick, (packet.duration or 0) * tick)
+                if index in sparse:
+                    shift = forward_jumps.latest
+                else:
+                    shift = forward_jumps.shift(index, packet.dts * tick, (packet.duration or 0) * tick)
                 if shift:
                     shift_ticks = round(shift / tick)
                     packet.dts -= shift_ticks

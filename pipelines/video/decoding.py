@@ -12,11 +12,12 @@ from typing import Any, Self, TypeVar
 
 import av
 from av.packet import Packet
+from av.subtitles.stream import SubtitleStream
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
 from pipelines.errors import VideoError
-from pipelines.files import is_file
+from pipelines.files import MOST_BYTES, is_file
 from pipelines.processes import cores
 from pipelines.scenes import SceneData, VideoFacts
 from pipelines.video.clock import CLOCK_NOISE, SAME_TIME, FrameClock
@@ -30,9 +31,13 @@ from pipelines.video.containers import (
 )
 from pipelines.video.inputs import fingerprint
 from pipelines.video.runs import Damage, ParallelDecoder, RestartTest, Transform, decode, frames_at_a_time, restart_test
+from pipelines.video.subtitles import text_track
 
 # Each thread holds frames in memory, and more threads than this mostly wait for the global interpreter lock.
 _MOST_THREADS = 4
+
+# Memory of a packet besides its content.
+_PACKET_BYTES = 256
 
 Result = TypeVar("Result")
 
@@ -47,6 +52,8 @@ class VideoDecoder:
         declared_duration: seconds according to the container, or None.
         pixel_aspect: pixel width divided by pixel height.
         rotation: clockwise quarter turns (0 to 3) that make the frame upright; known after the first frame.
+        text_track: the track of text subtitles, or None; its packets are in ``text_packets`` after decoding.
+        first: after decoding, the time of the first frame on the file's clock, in seconds; None if it has no timestamp.
     """
 
     def __init__(
@@ -84,6 +91,10 @@ class VideoDecoder:
         aspect = self.stream.sample_aspect_ratio
         self.pixel_aspect = float(aspect) if aspect and 0.1 <= aspect <= 10 else 1.0
         self.declared_duration = declared_duration(self.container, self.stream)
+        self.text_track = text_track(self.container)
+        self.text_packets: list[Packet[SubtitleStream]] = []
+        self._text_room = MOST_BYTES
+        self.first: float | None = None
         self._jumps: list[float] = []
         self._skipped_packets = 0
         self._first_size: tuple[int, int] | None = None  # of the first frame, as stored
@@ -152,6 +163,7 @@ class VideoDecoder:
         self._decoding.close()  # its threads read on
         if not yielded:
             raise self._no_frames(count, end)
+        self.first = clock.first
         assert self._first_size is not None
         width, height = self._first_size[::-1] if self.rotation % 2 else self._first_size
         self._facts = VideoFacts(
@@ -299,11 +311,22 @@ class VideoDecoder:
 
     def _packets(self, damage: Damage) -> Iterator[Packet[VideoStream]]:
         try:
-            for packet in islice(demux(self.container, self.stream, jumps=self._jumps), self._skipped_packets, None):
+            for packet in islice(self._demux(), self._skipped_packets, None):
                 if packet.size:  # an empty packet would signal the end to the decoder
                     yield packet
         except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
             damage.note()
+
+    def _demux(self) -> Iterator[Packet[VideoStream]]:
+        """The packets of the video stream; those of the text track, which are read anyway, are collected."""
+        streams = [self.stream] if self.text_track is None else [self.stream, self.text_track]
+        packets: Iterator[Packet[Any]] = demux(self.container, *streams, jumps=self._jumps)
+        for packet in packets:
+            if packet.stream_index == self.stream.index:
+                yield packet
+            elif self._text_room > 0:
+                self._text_room -= packet.size + _PACKET_BYTES
+                self.text_packets.append(packet)
 
 
 def first_time(video: Path, consequence: str) -> Fraction:

@@ -13,22 +13,25 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+import av
 import numpy as np
 from av.packet import Packet
 from av.video.frame import VideoFrame
 from av.video.stream import VideoStream
 
-from pipelines.errors import VideoError
+from pipelines.errors import DatasetError, VideoError
 from pipelines.files import is_file
 from pipelines.processes import Send
-from pipelines.scenes import Transition
-from pipelines.video.decoding import VideoDecoder
+from pipelines.scenes import Line, Transition
+from pipelines.video.containers import open_container
+from pipelines.video.decoding import VideoDecoder, first_time
 from pipelines.video.detectors import ShotDetector, make_detector
 from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
 from pipelines.video.inputs import digest
 from pipelines.video.runs import Damage, decode
 from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
+from pipelines.video.subtitles import decoded_lines, lines_within, read_subtitles, subtitles_beside
 
 # Memory for the frames kept of one shot; of a longer shot every second frame is kept, then every fourth, and so on,
 # which moves a keyframe by less than a hundredth of the shot.
@@ -59,6 +62,7 @@ class VideoReader(VideoDecoder):
     Attributes:
         frames_read: number of frames decoded so far.
         shots: number of shots found so far.
+        lines: after the last shot, the subtitles of what was read, if the settings ask for them.
     """
 
     def __init__(
@@ -78,6 +82,7 @@ class VideoReader(VideoDecoder):
         self._first = 0  # frame number in the video of the first frame that is read; all indices count from it
         try:
             self._detector = self._make_detector()
+            self._file_lines = self._read_file_lines()
         except BaseException:
             self.__exit__()
             raise
@@ -85,6 +90,34 @@ class VideoReader(VideoDecoder):
         self._shot_start = self._clean = 0  # first frame of the current shot, and its first outside a transition
         self.shots = 0
         self.frames_read = 0
+        self.lines: tuple[Line, ...] = ()
+
+    def _read_file_lines(self) -> list[Line]:
+        """The lines of the subtitle file that the settings name, or that is beside the video; [] if there is none."""
+        named = self.settings.subtitles
+        file = named if isinstance(named, Path) else subtitles_beside(self.path) if named else None
+        if file is None:
+            return []
+        try:
+            lines, is_guess = read_subtitles(file)
+        except DatasetError as error:
+            if file == named:
+                raise
+            self.warnings.append(f"{error}; these subtitles are left out")
+            return []
+        if is_guess:
+            self.warnings.append(f"{file}: is not UTF-8; its subtitles were read as Windows-1252")
+        return lines
+
+    def _subtitles(self) -> tuple[Line, ...]:
+        """The lines of the part that was read, in seconds from the video's first frame: of the file, whose times count
+        from the start of all streams, as in players, or else of the video's own track."""
+        lines, offset, track = self._file_lines, -(self.first or 0.0), self.text_track
+        if lines:
+            offset += (self.container.start_time or 0) / av.time_base
+        elif self.settings.subtitles and track is not None:
+            lines = list(decoded_lines(track, self.text_packets))
+        return lines_within(lines, offset, self._times[0], self.facts.duration)
 
     def _make_detector(self) -> ShotDetector:
         settings = self.settings
@@ -127,6 +160,7 @@ class VideoReader(VideoDecoder):
             frames = len(self._times)
             self._times.append(self.facts.duration)
             yield from self._shots_before(self._detector.finish(frames), frames - 1, buffer)
+            self.lines = self._subtitles()
             yield self._shot(frames, frames, None, buffer)
             self._progress(self.facts.duration - self._times[0], self.facts.duration - self._times[0])
 
@@ -175,8 +209,8 @@ class VideoReader(VideoDecoder):
 
 def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
     """Read a video in the child process of a :class:`pipelines.video.video_process.VideoProcess`: send each shot as it
-    is found, the progress, and the video's facts and warnings at the end. If all of it is read, in shots of its own,
-    the facts have the digest of the file, computed meanwhile."""
+    is found, the progress, and the video's facts, warnings and subtitles at the end. If all of it is read, in shots of
+    its own, the facts have the digest of the file, computed meanwhile."""
     path, settings = task
     reader = VideoReader(path, settings, lambda done, total: send("progress", (done, total)))
     is_whole = is_file(path) and (settings.shots, settings.start, settings.end) == (None, None, None)
@@ -187,7 +221,16 @@ def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
         images = [np.ascontiguousarray(image).data for image in shot.keyframes]
         send("shot", (replace(shot, keyframes=()), shape), images)
     sha256 = None if hashing is None else hashing.result()
-    send("end", (replace(reader.facts, sha256=sha256), reader.warnings))
+    send("end", (replace(reader.facts, sha256=sha256), reader.warnings, reader.lines))
+
+
+def lines_from(file: Path, video: Path, start: float, end: float) -> tuple[Line, ...]:
+    """The lines of a subtitle file between two times of its video, in seconds from the first frame. Raises BasslError,
+    one line, for a file that cannot be used."""
+    lines, _ = read_subtitles(file)
+    with open_container(video) as container:
+        offset = (container.start_time or 0) / av.time_base - float(first_time(video, "which subtitles need"))
+    return lines_within(lines, offset, start, end)
 
 
 def keyframe_indices(start: int, end: int, count: int) -> list[int]:

@@ -24,6 +24,7 @@ COMMANDS = {
     "storyboard": "predict video.mp4 --storyboard video.mp4",
     "page of another video": "predict video.mp4 video.scenes.html -o . --report",
     "shots": "predict video.mp4 --shots index.csv -o index.csv",
+    "subtitles": "predict video.mp4 --subtitles video.csv -o video.csv",
     "page": "predict video.mp4 --shots video.html --report -o video.json",
     "build-index": "build-index stores -o stores/video.h5 --overwrite",
     "build-index labels": "build-index stores --labels b.json -o b.json --overwrite",

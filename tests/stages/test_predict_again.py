@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -121,6 +122,30 @@ def test_another_grouping_is_found_from_the_stored_scores_as_reading_the_video_w
     assert scenes.scenes == predict_file(video, None, settings, **options).scenes
     assert again()[1].startswith(f"{file}: regrouped")
     assert read_scene_list(file).scenes == read_scene_list(predicted).scenes
+
+
+SUBTITLES = "1\n00:00:00,500 --> 00:00:01,000\nHello\n\n2\n00:00:04,000 --> 00:00:05,000\nBye\n"
+
+
+@pytest.mark.parametrize("name", [None, "The chase"])
+def test_named_subtitles_come_into_an_existing_result_also_a_corrected_one_without_reading_the_video(
+    again: Again, file: Path, reads: list[str], name: str | None
+) -> None:
+    before = read_scene_list(file)
+    before = replace(before, scenes=(replace(before.scenes[0], name=name), *before.scenes[1:]))
+    before.save(file)
+    words = file.with_name("words.srt")
+    words.write_text(SUBTITLES)
+    scenes, note = again(subtitles=words)
+    assert reads == []
+    assert [(line.start, line.text) for line in scenes.lines] == [(0.5, "Hello"), (4.0, "Bye")]
+    assert f"the subtitles of {words}" in note
+    changed = SceneList(**vars(read_scene_list(file)))
+    assert changed == scenes
+    assert changed.scenes == before.scenes
+    assert again(subtitles=words)[0] == again()[0] == scenes
+    if name is None:
+        assert again(threshold=0.01)[0].lines == scenes.lines
 
 
 @pytest.mark.parametrize("options", [{"overwrite": True}, {"detector": "content"}, {"end": 4.0}, {"shots": "cuts.txt"}])

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -157,7 +156,7 @@ def test_prores_with_alpha_and_hevc_of_phones_keep_their_codec_tags(tmp_path: Pa
     prores = {"codec": "prores_ks", "pixel_format": "yuva444p10le", "options": {"profile": "4444"}}
     deep = videos.write_video(tmp_path / "deep.mov", videos.images(48, (24,)), **prores)  # type: ignore[arg-type]
     hevc = videos.write_video(tmp_path / "hevc.mp4", videos.images(48, (24,)), codec="libx265")
-    phone = remuxed(tmp_path / "phone.mov", hevc, tag="hvc1")
+    phone = videos.remuxed(tmp_path / "phone.mov", hevc, tag="hvc1")
     for video, tag in ((deep, "ap4h"), (phone, "hvc1")):
         scenes = scenes_of(video, (24,))
         clips = [clip.path for clip in split(scenes, output=tmp_path / "out")]
@@ -166,30 +165,13 @@ def test_prores_with_alpha_and_hevc_of_phones_keep_their_codec_tags(tmp_path: Pa
                 assert container.streams.video[0].codec_context.codec_tag == tag
 
 
-def remuxed(path: Path, *sources: Path, tag: str | None = None) -> Path:
-    """The first tracks of several files in one."""
-    with ExitStack() as stack:
-        output = stack.enter_context(av.open(str(path), "w"))
-        packets = []
-        for source in sources:
-            container = stack.enter_context(av.open(str(source)))
-            stream = output.add_stream_from_template(container.streams[0])
-            if tag is not None:
-                stream.codec_context.codec_tag = tag
-            packets += [(packet, stream) for packet in container.demux() if packet.size]
-        for packet, stream in sorted(packets, key=lambda pair: float(pair[0].dts * pair[0].time_base)):
-            packet.stream = stream
-            output.mux(packet)
-    return path
-
-
 def test_a_subtitle_is_in_the_piece_in_which_it_begins_and_ends_with_it(tmp_path: Path) -> None:
     plain = videos.write_video(tmp_path / "plain.mp4", videos.images(96, (48,)), options=GROUPS)
     (tmp_path / "words.srt").write_text(
         "1\n00:00:00,500 --> 00:00:01,000\nHello\n\n2\n00:00:01,500 --> 00:00:03,500\nAcross the cut\n\n"
         "3\n00:00:03,000 --> 00:00:03,500\nBye\n"
     )
-    video = remuxed(tmp_path / "video.mkv", plain, tmp_path / "words.srt")
+    video = videos.remuxed(tmp_path / "video.mkv", plain, tmp_path / "words.srt")
 
     def subtitles(path: Path) -> list[tuple[float, float, bytes]]:
         with av.open(str(path)) as container:

@@ -117,7 +117,7 @@ def predict_file(
     written = [path for path in (scenes, board, html) if path not in (None, STDIO)]
     for path in written:
         check_writable(path)
-    check_inputs_kept(written, (video, settings.reading.shots, settings.model))
+    check_inputs_kept(written, (video, *settings.files))
     for path, other in combinations(written, 2):
         if real(path) == real(other):
             raise BasslError(f"{path}: is named for two of the files to write; name another one")
@@ -179,9 +179,9 @@ def predict_videos(
     from pipelines.stages.predict.videos import predict_all  # start-up time: OpenCV, PyAV
 
     settings, videos, output = with_options(settings, **options), find_videos(inputs), Path(output)
-    shots = settings.reading.shots
-    if shots is not None and len(videos) > 1:
-        raise BasslError(f"{shots}: is a list of shots of one video, but {len(videos)} videos are given")
+    for file, what in ((settings.reading.shots, "is a list of shots"), (settings.reading.subtitles, "has subtitles")):
+        if file is not None and len(videos) > 1:
+            raise BasslError(f"{file}: {what} of one video, but {len(videos)} videos are given")
     if dask is not None and settings.encoder is not None:
         settings = replace(settings, encoder=absolute_encoder(settings.encoder))
     tasks = []
@@ -193,7 +193,7 @@ def predict_videos(
         tasks.append(VideoTask(video, video_id, result, settings, board, page, replaces))
     for path in (*tasks[0].files, *[output / "index.html"] * pages) if tasks else ():
         check_writable(path)
-    check_inputs_kept((path for task in tasks for path in task.files), (*videos, shots, settings.model))
+    check_inputs_kept((path for task in tasks for path in task.files), (*videos, *settings.files))
     with ExitStack() as bars:
         if progress is True:
             from pipelines.outputs.bars import shown_videos  # start-up time: rich

@@ -20,11 +20,15 @@ from pipelines.stages.predict.result import Outcome
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
 from pipelines.video.inputs import fingerprint, has_content, modified, video_at
+from pipelines.video.reader import lines_from
 from pipelines.video_jobs import VideoTask
 
 # What the scores depend on: if one of these differs, the video is read again. A result records the end of the part that
 # was read, not its duration.
-_DECIDING = (*(one.name for one in fields(Reading) if one.name != "duration"), "encoder_id", "model_id")
+_DECIDING = (
+    *(one.name for one in fields(Reading) if one.name not in ("duration", "subtitles")),
+    *("encoder_id", "model_id"),
+)
 
 
 def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Outcome | None:
@@ -53,18 +57,27 @@ def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Outc
         raise StoreError(
             f"{output}: its settings are not valid ({error}); `discard_corrections=True` replaces it"
         ) from error
-    scenes = SceneList(**vars(before))
+    scenes, new_lines = SceneList(**vars(before)), ""
+    subtitles = model.settings.reading.subtitles
+    if subtitles is not None and not is_stale:
+        lines = lines_from(subtitles, task.video, scenes.shots[0].start, scenes.shots[-1].end)
+        if lines != scenes.lines:
+            scenes = replace(scenes, lines=lines, settings={**scenes.settings, "subtitles": str(subtitles)})
+            new_lines = f"the subtitles of {subtitles}"
     if is_corrected(before):
         if replaces.discard_corrections:
             return None
         refused = is_stale or any(value not in (None, grouped[name]) for name, value in vars(grouping).items())
         left = "was corrected by hand and is left as it is"
         note = f"{output}: {left}; `discard_corrections=True` replaces it" if refused else f"{output}: {left}"
+        if new_lines and not refused:
+            return Outcome(scenes, "regrouped", f"{output}: has {new_lines}; else it {left}", corrected=True)
         return Outcome(scenes, "kept", note, corrected=True, refused=refused)
     if is_stale:
         return None
     values = grouping.resolved()
     changes = [f"{name} {values[name]}, was {grouped[name]}" for name in values if values[name] != grouped[name]]
+    changes += [new_lines] if new_lines else []
     if not changes:
         return Outcome(scenes, "kept", f"{output}: is kept, as nothing changed; `overwrite=True` reads the video again")
     note = f"{output}: regrouped from its scores, without reading the video ({'; '.join(changes)})"

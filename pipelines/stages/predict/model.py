@@ -74,7 +74,8 @@ class SceneModel:
             if on_shot is not None:
                 on_shot(shot)
 
-        how = replace(reader_settings(self._opened, settings.reading), threads=self._cores)
+        subtitles = settings.reading.subtitles or True
+        how = replace(reader_settings(self._opened, settings.reading), threads=self._cores, subtitles=subtitles)
         report("reading", 0.0, None)
         # The video is read in a process of its own, from now on, while this one imports and loads what it needs.
         on_progress = partial(report, "reading")
@@ -90,8 +91,10 @@ class SceneModel:
         facts = replace(reading.facts, path=str(video.absolute()), id=safe_id(video.stem), **identity)
         grouping = settings.grouping.resolved()
         scenes = choose_scenes(shots, **grouping)
-        lines = (*reading.warnings, *warnings, *length_warnings(video, scenes, grouping))
-        return SceneList(facts, self.record(settings), shots, scenes, warnings=lines, thumbnails=tuple(images))
+        told = (*reading.warnings, *warnings, *length_warnings(video, scenes, grouping))
+        return SceneList(
+            facts, self.record(settings), shots, scenes, reading.lines, warnings=told, thumbnails=tuple(images)
+        )
 
     def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:
         """Everything that a result depends on, as plain JSON values; default settings: the model's."""

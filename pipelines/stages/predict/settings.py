@@ -27,6 +27,11 @@ class PredictSettings(Settings):
     encoder_options: EncoderOptions = nested(EncoderOptions(), rare=True)
     """For an ONNX file, what its metadata do not say."""
 
+    @property
+    def files(self) -> tuple[Path | None, ...]:
+        """The files that are read besides videos."""
+        return self.reading.shots, self.reading.subtitles, self.model
+
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "encoder", None if self.encoder is None else str(self.encoder))
