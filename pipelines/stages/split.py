@@ -28,12 +28,11 @@ def split(
     progress: ReportProgress | None = None,
     **options: Any,
 ) -> tuple[Clip, ...]:
-    """Cut a video into its scenes, with all of its sound tracks. Clips are returned in order, and appear together, when
-    all are complete.
+    """Cut a video into its scenes, with its sound tracks, subtitles, tags, cover and attachments. Clips are returned in
+    order, and appear together, when all are complete. A BasslWarning names the streams that are left out.
 
     Copied clips begin with the key frame at or before the scene's first frame: nothing of a scene is missing, and a
-    part of the previous scene may be included. They have the video's subtitles too. Exact clips have only the frames
-    of the scene.
+    part of the previous scene may be included. Exact clips have only the frames of the scene.
 
     Args:
         source: scenes, a ``scenes.json``, or a video with a result.

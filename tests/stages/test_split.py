@@ -6,7 +6,9 @@ import re
 import signal
 import subprocess
 import sys
+import warnings
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from fractions import Fraction
 from functools import partial
@@ -15,6 +17,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from av.stream import Disposition
 
 from pipelines.errors import BasslError, VideoError
 from pipelines.files import safe_name
@@ -165,7 +168,8 @@ def test_prores_with_alpha_and_hevc_of_phones_keep_their_codec_tags(tmp_path: Pa
                 assert container.streams.video[0].codec_context.codec_tag == tag
 
 
-def test_a_subtitle_is_in_the_piece_in_which_it_begins_and_ends_with_it(tmp_path: Path) -> None:
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_subtitle_is_in_the_piece_in_which_it_begins_and_ends_with_it(tmp_path: Path, exact: bool) -> None:
     plain = videos.write_video(tmp_path / "plain.mp4", videos.images(96, (48,)), options=GROUPS)
     (tmp_path / "words.srt").write_text(
         "1\n00:00:00,500 --> 00:00:01,000\nHello\n\n2\n00:00:01,500 --> 00:00:03,500\nAcross the cut\n\n"
@@ -179,9 +183,138 @@ def test_a_subtitle_is_in_the_piece_in_which_it_begins_and_ends_with_it(tmp_path
             tick = container.streams.subtitles[0].time_base
             return [(float(p.pts * tick), float(p.duration * tick), bytes(p)) for p in packets]
 
-    first, second = (clip.path for clip in split(scenes_of(video, (48,)), output=tmp_path / "out"))
+    first, second = (clip.path for clip in split(scenes_of(video, (48,)), output=tmp_path / "out", exact=exact))
     assert subtitles(first) == [(0.5, 0.5, b"Hello"), (1.5, 0.5, b"Across the cut")]
     assert subtitles(second) == [(1.0, 0.5, b"Bye")]
+
+
+TAGS = {"title": "A day", "artist": "Me", "date": "2024-06-01"}
+QUICKTIME = {
+    "com.apple.quicktime.creationdate": "2024-06-01T12:00:00+0200",
+    "com.apple.quicktime.location.ISO6709": "+48.1000+011.5000+500.0/",
+}
+
+
+@pytest.mark.parametrize("mode", ["copy", "exact", "chapters"])
+@pytest.mark.parametrize(
+    ("name", "tags"),
+    [
+        ("phone.mov", TAGS | QUICKTIME),
+        ("phone.mp4", TAGS | {"com.android.version": "14"}),
+        ("film.mp4", TAGS | {"location": "+48.1000+011.5000/"}),
+        ("film.mov", TAGS | {"location": "+48.1000+011.5000/"}),
+        ("film.mkv", {"title": "A day", "ARTIST": "Me", "DATE_RECORDED": "2024-06-01", "LOCATION": "48.1"}),
+    ],
+)
+def test_title_artist_date_and_place_are_kept(tmp_path: Path, name: str, tags: dict[str, str], mode: str) -> None:
+    keys = {"movflags": "use_metadata_tags"} if any("." in key for key in tags) else {}
+    path = videos.write_video(
+        tmp_path / name, videos.images(48, (24,)), options=GROUPS, container_options=keys, metadata=tags
+    )
+    scenes = scenes_of(path, (24,))
+    if mode == "chapters":
+        written = write_chapters(scenes, output=tmp_path / "out")
+    else:
+        written = split(scenes, output=tmp_path / "out", exact=mode == "exact")[1].path
+    with av.open(str(written)) as container:
+        assert tags.items() <= container.metadata.items()
+        assert not [key for key in container.metadata if key.endswith("-eng") and "." in "".join(tags)]
+
+
+def test_tags_that_are_wrong_in_a_clip_are_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "video.mkv"
+    metadata = {"TIMECODE": "01:00:00:00", "NUMBER_OF_FRAMES": "48", "BPS-eng": "5", "_STATISTICS_TAGS": "BPS"}
+    videos.write_video(path, videos.images(48, (24,)), options=GROUPS, metadata=metadata)
+    for exact in (False, True):
+        clip = split(scenes_of(path, (24,)), output=tmp_path / f"{exact}", exact=exact)[1]
+        with av.open(str(clip.path)) as container:
+            assert container.metadata.keys() == {"ENCODER"}
+    with av.open(str(write_chapters(scenes_of(path, (24,)), output=tmp_path))) as container:
+        assert container.metadata.keys() == {"ENCODER", "TIMECODE"}
+
+
+def write_with_everything(path: Path, folder: Path) -> Path:
+    """A video of four seconds with a second video track, sound and subtitles; a cover and, in Matroska, two fonts."""
+    first = videos.write_video(folder / "first.mp4", videos.images(96, (48,)), options=GROUPS, sound_seconds=4)
+    second = videos.write_video(folder / "second.mp4", videos.images(96, (48,), seed=1), options=GROUPS | {"g": "20"})
+    (folder / "words.srt").write_text("1\n00:00:00,500 --> 00:00:01,000\nHello\n")
+    is_mkv = path.suffix == ".mkv"
+    with ExitStack() as stack:
+        output = stack.enter_context(av.open(str(path), "w"))
+        if is_mkv:
+            for name in ("a.ttf", "b.ttf"):
+                output.add_attachment(name, "font/ttf", name.encode())
+            output.add_attachment("cover.jpg", "image/jpeg", videos.write_still(folder / "cover.jpg").read_bytes())
+        packets = []
+        for source in (first, second, *([folder / "words.srt"] if is_mkv else [])):
+            container = stack.enter_context(av.open(str(source)))
+            streams = {stream.index: output.add_stream_from_template(stream) for stream in container.streams}
+            packets += [(packet, streams[packet.stream.index]) for packet in container.demux() if packet.size]
+        for packet, stream in sorted(packets, key=lambda pair: float(pair[0].dts * pair[0].time_base)):
+            packet.stream = stream
+            output.mux(packet)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "mode", "kinds", "left_out"),
+    [
+        ("video.mkv", "copy", "attachment attachment audio subtitle video video video", None),
+        ("video.mkv", "chapters", "attachment attachment audio subtitle video video video", None),
+        ("video.mkv", "exact", "attachment attachment audio subtitle video video", "1 video track"),
+        ("video.mp4", "copy", "audio video video", None),
+        ("video.mov", "exact", "audio video", "1 video track"),
+        ("video.ts", "copy", "audio video video", None),
+    ],
+)
+def test_all_streams_are_kept_or_named_in_one_line(
+    tmp_path: Path, name: str, mode: str, kinds: str, left_out: str | None
+) -> None:
+    scenes = scenes_of(write_with_everything(tmp_path / name, tmp_path), (50,))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        if mode == "chapters":
+            paths = [write_chapters(scenes, output=tmp_path / "out")]
+        else:
+            paths = [clip.path for clip in split(scenes, output=tmp_path / "out", exact=mode == "exact")]
+    expected = [] if left_out is None else [f"{tmp_path / name}: left out: {left_out}"]
+    assert [str(warning.message) for warning in caught] == expected
+    with av.open(str(paths[0])) as container:
+        assert sorted(stream.type for stream in container.streams if stream.type != "data") == kinds.split()
+        if name == "video.mkv":
+            assert [attachment.data for attachment in container.streams.attachments] == [b"a.ttf", b"b.ttf"]
+            assert [bool(s.disposition & Disposition.attached_pic) for s in container.streams.video][-1]
+    if mode == "copy":  # the second track begins with its first key frame in the clip
+        with av.open(str(paths[1])) as container:
+            shown = [videos.number_of(frame.to_ndarray(format="rgb24")) for frame in container.decode(video=1)]
+        assert shown == list(range(60, 96))
+
+
+def test_a_cover_stays_a_cover_and_timecode_and_chapter_tracks_are_not_missed(tmp_path: Path) -> None:
+    plain = videos.write_video(
+        tmp_path / "plain.mov", videos.images(48, (24,)), options=GROUPS, metadata={"timecode": "01:00:00:00"}
+    )
+    chapters = write_chapters(scenes_of(plain, (24,)), output=tmp_path)
+    path = tmp_path / "cover.mp4"
+    with (
+        av.open(str(chapters)) as source,
+        av.open(str(path), "w") as output,
+        av.open(str(videos.write_still(tmp_path / "cover.jpg"))) as still,
+    ):
+        stream = output.add_stream_from_template(source.streams.video[0])
+        cover = output.add_stream_from_template(still.streams.video[0])
+        cover.disposition = Disposition.attached_pic
+        for packet, target in [(p, stream) for p in source.demux(video=0)] + [(p, cover) for p in still.demux()]:
+            if packet.size:
+                packet.stream = target
+                output.mux(packet)
+    for video, exact in ((chapters, False), (chapters, True), (path, False), (path, True)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            clip = split(scenes_of(video, (24,)), output=tmp_path / f"{video.stem}-{exact}", exact=exact)[1].path
+        with av.open(str(clip)) as container:
+            covers = [bool(stream.disposition & Disposition.attached_pic) for stream in container.streams.video]
+            assert covers == ([False] if video == chapters else [False, True])
 
 
 @pytest.mark.parametrize("frames", [1, 2])
@@ -570,7 +703,7 @@ def test_an_interrupted_split_leaves_no_files(video: Path, scenes: SceneData, tm
 def test_a_full_disk_gives_a_one_line_error(
     video: Path, scenes: SceneData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(self: object, packet: object) -> None:
+    def full(self: object, *arguments: object) -> None:
         raise av.error.OSError(28, "No space left on device", "x")
 
     monkeypatch.setattr(CopyWriter, "add", full)

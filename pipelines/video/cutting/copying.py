@@ -6,6 +6,7 @@ A video is read twice: first the times of its frames, from which follows which p
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,16 @@ import av
 from pipelines.errors import VideoError
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
-from pipelines.video.cutting.muxing import FAR_SOUND, SAME_TIME, SLACK, CopyWriter, PacketReader, ffmpeg_errors
+from pipelines.video.cutting.muxing import (
+    FAR_SOUND,
+    SAME_TIME,
+    SLACK,
+    CopyWriter,
+    PacketReader,
+    ffmpeg_errors,
+    read_covers,
+    warn_left_out,
+)
 from pipelines.video.decoding import check_length, first_time
 
 _NO_TIMES = "so its scenes cannot be copied; give `exact=True`"
@@ -153,7 +163,8 @@ def _copy_packets(
     paths: Sequence[Path],
     progress: Callable[[float], None],
 ) -> None:
-    tracks = source.tracks()
+    tracks, covers = source.tracks(), read_covers(source.path)
+    begun: dict[tuple[int, int], float] = {}  # clip and further video track: the time of its first key frame
     slack = SLACK if len(tracks) > 1 else 0.0
     writers: dict[int, CopyWriter] = {}
     closed = 0
@@ -166,14 +177,18 @@ def _copy_packets(
                 targets: Sequence[int] = clips_of_frame(clips, number, frames[number].time)
             else:
                 stamp = packet.pts if packet.pts is not None else packet.dts
+                if stamp is None and packet.stream.type != "audio":
+                    continue
                 if stamp is None:
                     raise VideoError(f"{source.path}: has sound without timestamps; give `exact=True`")
                 time = float(stamp * packet.time_base - first)
                 if packet.stream.type == "subtitle":  # which may be long: placed by its start, and ends with the clip
                     targets = [k for k in clips_at(clips, time) if k in writers]
-                    if targets and packet.duration:
-                        rest = round((clips[targets[0]].end - time) / packet.time_base)
-                        packet.duration = max(1, min(packet.duration, rest))
+                elif packet.stream.type == "video":
+                    targets = [k for k in clips_at(clips, time) if k >= closed]
+                    if packet.is_keyframe:
+                        begun = {(k, packet.stream.index): time for k in targets} | begun
+                    targets = [k for k in targets if time >= begun.get((k, packet.stream.index), math.inf)]
                 else:
                     targets = clips_at(clips, time + float((packet.duration or 0) * packet.time_base) / 2)
             for k in targets:
@@ -181,11 +196,14 @@ def _copy_packets(
                     raise VideoError(FAR_SOUND.format(source.path))
                 if k not in writers:
                     start = first + Fraction(clips[k].start).limit_denominator(10**9)
-                    writers[k] = CopyWriter(paths[k], source, tracks, start)
+                    writers[k] = CopyWriter(paths[k], source, tracks, covers, start)
+                    writers[k].copy_covers(source)
+                    if not k:
+                        warn_left_out(source, writers[k].copied)
                 if packet.stream.index == source.stream.index:
                     # The first is decoded when the last one left out after it would be: a gap would count as frames.
                     packet.dts = frames[clips[k].leading if number == clips[k].first else number].dts
-                writers[k].add(packet)
+                writers[k].add(packet, clips[k].end - time if packet.stream.type == "subtitle" else None)
             while closed in writers and number > clips[closed].last and frames[number].time > clips[closed].end + slack:
                 writers.pop(closed).close()
                 closed += 1
@@ -205,15 +223,13 @@ def copy_with_chapters(
     first = first_time(video, "so it cannot have chapters")
     with PacketReader(video) as source, ffmpeg_errors(video):
         tracks = source.tracks()
-        covers = [s for s in source.container.streams.video if s.index != source.stream.index and s.codec_context]
-        tracks += covers
         # Players count from the start of the file, which may be the start of its sound.
         start = Fraction(source.container.start_time or 0, av.time_base)
-        copy = CopyWriter(path, source, tracks, start, whole=True)
+        copy = CopyWriter(path, source, tracks, read_covers(video), start, whole=True)
         try:
             copy.set_chapters(scenes, titles, first - start)
-            for attachment in source.container.streams.attachments if path.suffix == ".mkv" else ():
-                copy.attach(attachment)
+            copy.copy_covers(source)
+            warn_left_out(source, copy.copied)
             end = 0.0
             for packet in source.packets(tracks):
                 if packet.stream.index == source.stream.index and packet.pts is not None:

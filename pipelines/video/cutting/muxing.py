@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator, Mapping, Sequence
+import re
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 from pathlib import Path
@@ -11,11 +14,11 @@ from typing import Any, Literal
 
 import av
 from av.packet import Packet
-from av.stream import AttachmentStream, Stream
+from av.stream import Disposition, Stream
 
-from pipelines.errors import BasslError, VideoError, first_line
+from pipelines.errors import BasslError, BasslWarning, VideoError, count, first_line
 from pipelines.scenes import SceneData
-from pipelines.video.containers import demux
+from pipelines.video.containers import demux, open_container
 from pipelines.video.decoding import VideoDecoder
 
 SAME_TIME = 0.002
@@ -33,8 +36,15 @@ MUXERS = {suffix: kind for kind, suffix in _COPY_SUFFIXES.items()}
 MUXERS |= {".mp4": "mp4", ".m4v": "mp4", ".mov": "mov", ".webm": "webm"}
 _WITH_CHAPTERS = ("mov", "matroska")
 
-# The start timecode is wrong in a clip; the other tags are written by the muxer.
-_DROPPED_TAGS = frozenset({"timecode", "encoder", "major_brand", "minor_version", "compatible_brands", "DURATION"})
+# mkvmerge's statistics are wrong in a clip; the other tags are written by the muxer.
+_DROPPED_TAG = re.compile(
+    "encoder|major_brand|minor_version|compatible_brands|((DURATION|BPS|NUMBER_OF_.*)(-...)?|_STATISTICS.*)",
+    re.IGNORECASE,
+)
+# Muxers of several video tracks, and muxers of a cover in a video stream; Matroska has covers as attachments.
+_SEVERAL_VIDEOS = frozenset({"mp4", "mov", "matroska", "webm", "mpegts"})
+_WITH_COVERS = frozenset({"mp4", "mov"})
+_KINDS = {"video": "video track", "audio": "sound track", "subtitle": "subtitle track", "data": "data track"}
 
 _WRITE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO, errno.EFBIG})
 
@@ -57,12 +67,14 @@ def suffix_for(video: Path, purpose: Literal["copies", "chapters", "encoding"]) 
 
 
 class PacketReader(VideoDecoder):
-    """A video as packets: its video stream, all sound tracks, and subtitles."""
+    """A video as packets: its video stream, all sound tracks, subtitles, and other video tracks."""
 
     def tracks(self) -> list[Stream]:
-        """The video stream, then sound and subtitles."""
-        others = (*self.container.streams.audio, *self.container.streams.subtitles)
-        return [self.stream, *(stream for stream in others if stream.codec_context is not None)]
+        """The video stream, then sound, subtitles, and other video tracks, without covers."""
+        streams = self.container.streams
+        others = (s for s in streams.video if s.index != self.stream.index and not is_cover(s))
+        known = (s for s in (*streams.audio, *streams.subtitles, *others) if s.codec_context is not None)
+        return [self.stream, *known]
 
     def packets(self, tracks: Sequence[Stream]) -> Iterator[Packet[Stream]]:
         """The packets in file order, up to the first read error, as in decoding.
@@ -80,56 +92,121 @@ class PacketReader(VideoDecoder):
             yield from (packet for packet in demux(self.container, *tracks) if packet.size)
 
 
-class CopyWriter:
-    """Writes a copy: packets unchanged, with timestamps relative to ``start``. Subtitles that the format does not
-    support are left out. Only a copy of the ``whole`` video keeps its start timecode."""
+class ClipFile:
+    """A file made from a video, with its tags, and its cover and attachments if the format supports them; only a copy
+    of the ``whole`` video keeps its start timecode. ``copied`` are the streams of the video that are in it."""
 
-    def __init__(
-        self, path: Path, source: PacketReader, tracks: Sequence[Stream], start: Fraction, whole: bool = False
-    ) -> None:
-        self._container = av.open(f"file:{path}", "w", format=MUXERS[path.suffix])
-        self._streams: dict[int, Stream] = {}
-        self._shifts: dict[int, int] = {}
-        for track in tracks:
-            try:
-                stream = self._container.add_stream_from_template(track, opaque=True)  # to copy needs no encoder
-            except ValueError as error:  # PyAV's error for a codec that the format does not support
-                if track.type == "subtitle":
-                    continue
-                hint = "" if whole else "; give `exact=True`"
-                raise VideoError(f"{source.path}: cannot be copied ({first_line(error)}){hint}") from error
-            stream.metadata.update(copied_tags(track.metadata))
-            stream.disposition = track.disposition
-            if source.kind == "mov" and path.suffix != ".mkv" and track.codec_context.name in ("hevc", "prores"):
-                # PyAV leaves the tag to the muxer, which takes hev1 for hvc1, and ProRes 422 for 4444.
-                stream.codec_context.codec_tag = track.codec_context.codec_tag
-            self._streams[track.index] = stream
-            if path.suffix != ".avi":  # in AVI every track begins at zero
-                self._shifts[track.index] = round(start / track.time_base) if track.time_base else 0
-        self._container.metadata.update(copied_tags(source.container.metadata))
-        if whole and "timecode" in source.stream.metadata:
-            self._streams[source.stream.index].metadata["timecode"] = source.stream.metadata["timecode"]
-        self._sound_ends: dict[int, int] = {}
+    def __init__(self, path: Path, source: VideoDecoder, covers: Mapping[int, bytes], whole: bool = False) -> None:
+        self._muxer, self._whole = MUXERS[path.suffix], whole
+        tags = copied_tags(source.container.metadata, whole)
+        options = {}
+        if self._muxer in ("mp4", "mov") and any("." in key for key in tags):
+            # Keys such as com.apple.quicktime.creationdate; the muxer then writes all tags as keys.
+            options["movflags"] = "use_metadata_tags"
+            tags = {key: value for key, value in tags.items() if tags.get(key[:-4]) != value}  # title of title-eng
+        self._container = av.open(f"file:{path}", "w", format=self._muxer, options=options)
+        self._container.metadata.update(tags)
+        self._covers = covers
+        self._streams: dict[int, Stream] = {}  # of packets that are copied
+        self.copied: set[int] = set()
+        if self._muxer == "matroska":
+            for attachment in source.container.streams.attachments:
+                self._attach(attachment, attachment.data)
+            for index, image in covers.items():
+                self._attach(source.container.streams[index], image)
 
-    def add(self, packet: Packet[Stream]) -> None:
-        index = packet.stream.index
-        if index not in self._streams:
+    def _attach(self, stream: Stream, content: bytes) -> None:
+        kind = "image/png" if content.startswith(b"\x89PNG") else "image/jpeg"
+        usual = ("cover" + kind.replace("image/", ".").replace("jpeg", "jpg"), kind)
+        if not is_cover(stream):
+            usual = (f"attachment-{stream.index}", "application/octet-stream")
+        name, kind = (
+            stream.metadata.get(key, value) for key, value in zip(("filename", "mimetype"), usual, strict=True)
+        )
+        self._container.add_attachment(name, kind, content)
+        self.copied.add(stream.index)
+
+    def copy_stream(self, stream: Stream) -> Stream:
+        """Add a stream to copy packets to. Raises ValueError, as PyAV, if the format does not support it."""
+        copy = self._container.add_stream_from_template(stream, opaque=True)  # to copy needs no encoder
+        copy.metadata.update(copied_tags(stream.metadata, self._whole))
+        copy.disposition = stream.disposition
+        self._streams[stream.index] = copy
+        self.copied.add(stream.index)
+        return copy
+
+    def copy_covers(self, source: VideoDecoder) -> None:
+        """Copy the covers to video streams, if the format has them so; after all other streams were added."""
+        if self._muxer not in _WITH_COVERS:
             return
+        for index in self._covers:
+            self.copy_stream(source.container.streams[index])
+        for index, image in self._covers.items():
+            packet = Packet(image)
+            packet.stream, packet.pts, packet.dts = self._streams[index], 0, 0
+            self._container.mux(packet)
+
+    def copy_packet(self, packet: Packet[Stream], shift: int, longest: float | None = None) -> None:
+        """Write a packet of a copied stream, ``shift`` ticks earlier and at most ``longest`` seconds long."""
         copy = Packet(bytes(packet))
         copy.time_base = packet.time_base
-        shift = self._shifts.setdefault(index, packet.dts or 0)
         copy.pts = None if packet.pts is None else packet.pts - shift
         copy.dts = None if packet.dts is None else packet.dts - shift
         copy.duration = packet.duration
+        if packet.duration and longest is not None:
+            copy.duration = max(1, min(packet.duration, round(longest / packet.time_base)))
         copy.is_keyframe = packet.is_keyframe
         for data in packet.iter_sidedata():
             copy.set_sidedata(data)
-        copy.stream = self._streams[index]
-        if packet.stream.type == "audio" and copy.dts is not None:
-            if copy.dts <= self._sound_ends.get(index, copy.dts - 1):  # joined recordings: their sound may overlap
-                return
-            self._sound_ends[index] = copy.dts
+        copy.stream = self._streams[packet.stream.index]
         self._container.mux(copy)
+
+    def close(self) -> None:
+        self._container.close()
+
+
+class CopyWriter(ClipFile):
+    """Writes a copy: packets unchanged, with timestamps relative to ``start``. Subtitles and further video tracks that
+    the format does not support are left out."""
+
+    def __init__(
+        self,
+        path: Path,
+        source: PacketReader,
+        tracks: Sequence[Stream],
+        covers: Mapping[int, bytes],
+        start: Fraction,
+        whole: bool = False,
+    ) -> None:
+        super().__init__(path, source, covers, whole)
+        self._shifts: dict[int, int] = {}
+        for track in tracks:
+            is_further = track.type == "video" and track.index != source.stream.index
+            if is_further and self._muxer not in _SEVERAL_VIDEOS:
+                continue
+            try:
+                stream = self.copy_stream(track)
+            except ValueError as error:
+                if track.type == "subtitle" or is_further:
+                    continue
+                hint = "" if whole else "; give `exact=True`"
+                raise VideoError(f"{source.path}: cannot be copied ({first_line(error)}){hint}") from error
+            if source.kind == "mov" and path.suffix != ".mkv" and track.codec_context.name in ("hevc", "prores"):
+                # PyAV leaves the tag to the muxer, which takes hev1 for hvc1, and ProRes 422 for 4444.
+                stream.codec_context.codec_tag = track.codec_context.codec_tag
+            if path.suffix != ".avi":  # in AVI every track begins at zero
+                self._shifts[track.index] = round(start / track.time_base) if track.time_base else 0
+        self._sound_ends: dict[int, int] = {}
+
+    def add(self, packet: Packet[Stream], longest: float | None = None) -> None:
+        index = packet.stream.index
+        if index not in self._streams:
+            return
+        if packet.stream.type == "audio" and packet.dts is not None:
+            if packet.dts <= self._sound_ends.get(index, packet.dts - 1):  # joined recordings: their sound may overlap
+                return
+            self._sound_ends[index] = packet.dts
+        self.copy_packet(packet, self._shifts.setdefault(index, packet.dts or 0), longest)
 
     def set_chapters(self, scenes: SceneData, titles: Sequence[str], first: Fraction) -> None:
         """Make each scene a chapter; ``first`` is the presentation time of the video's first frame."""
@@ -141,18 +218,41 @@ class CopyWriter:
             chapters.append({"id": scene.index + 1, **span, "metadata": {"title": title}})
         self._container.set_chapters(chapters)
 
-    def attach(self, attachment: AttachmentStream) -> None:
-        name = attachment.name or f"attachment-{attachment.index}"
-        self._container.add_attachment(name, attachment.mimetype or "application/octet-stream", attachment.data)
 
-    def close(self) -> None:
-        self._container.close()
+def copied_tags(metadata: Mapping[str, str], whole: bool = False) -> dict[str, str]:
+    kept = {key: value for key, value in metadata.items() if not _DROPPED_TAG.fullmatch(key)}
+    return {key: value for key, value in kept.items() if whole or key.lower() != "timecode"}
 
 
-def copied_tags(metadata: Mapping[str, str]) -> dict[str, str]:
-    return {
-        key: value for key, value in metadata.items() if key not in _DROPPED_TAGS and not key.startswith("_STATISTICS")
-    }
+def is_cover(stream: Stream) -> bool:
+    return bool(stream.disposition & Disposition.attached_pic)
+
+
+def read_covers(video: Path) -> dict[int, bytes]:
+    """The cover images of a video, by the index of their stream."""
+    images: dict[int, bytes] = {}
+    with open_container(video) as container:
+        covers = [s for s in container.streams.video if is_cover(s) and s.codec_context is not None]
+        for packet in demux(container, *covers) if covers else ():
+            if packet.size:
+                images.setdefault(packet.stream.index, bytes(packet))
+            if len(images) == len(covers):
+                break
+    return images
+
+
+def warn_left_out(source: VideoDecoder, copied: Set[int]) -> None:
+    """Warn, in one line, of the streams of a video that are not in the files made from it."""
+    kinds: Counter[str] = Counter()
+    chapters = len(source.container.chapters())
+    for stream in source.container.streams:
+        is_timecode = stream.type == "data" and "timecode" in stream.metadata
+        is_chapters = stream.type == "data" and stream.name == "bin_data" and stream.frames == chapters > 0
+        if stream.index not in copied and not is_timecode and not is_chapters:
+            kinds["cover" if is_cover(stream) else _KINDS.get(stream.type, stream.type)] += 1
+    if kinds:
+        listed = ", ".join(count(number, kind) for kind, number in kinds.items())
+        warnings.warn(f"{source.path}: left out: {listed}", BasslWarning, stacklevel=2)
 
 
 @contextmanager
