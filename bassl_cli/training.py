@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -13,6 +14,7 @@ import typer
 from bassl_cli import console
 from pipelines.options import with_options
 from pipelines.progress import TrainingProgress
+from pipelines.settings import RunSettings
 from pipelines.training.jobs import STOPPED, Machines, is_worker, stopped_code
 
 R = TypeVar("R")
@@ -55,3 +57,10 @@ def train(
         console.complain(f"stopped after step {result.step} of {result.steps}; continue with --resume")
         raise typer.Exit(stopped_code())
     return result if shows else None
+
+
+def curves_of(run: RunSettings) -> str:
+    """Where the curves of a run are."""
+    if run.logger == "wandb":
+        return f"curves: group {run.output.resolve().name} of the project bassl on Weights & Biases"
+    return f"curves: tensorboard --logdir {shlex.quote(str(run.output / 'tensorboard'))}"

@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +17,7 @@ from pipelines.options import Seconds, Settings, check_at_least, rare
 DETECTOR_NAMES = ("transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
 """The detectors of :func:`pipelines.video.detectors.make_detector`."""
 Precision = Literal["auto", "float32", "float64", "bf16", "fp16"]
+Logger = Literal["tensorboard", "wandb"]
 LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model of a seed
 
 
@@ -135,10 +137,15 @@ class RunSettings(OutputSettings):
     """Seed of the random draws; with several training runs, the first one's."""
     log_steps: int = rare(10)
     """Steps from one row of the log to the next."""
+    logger: Logger = rare("tensorboard")
+    """Where the curves of the log go too: tensorboard, files in the output folder; or wandb, Weights & Biases, if its
+    package is installed."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_at_least(self, 0, "seed")
+        if self.logger == "wandb" and find_spec("wandb") is None:
+            raise ValueError("logger=wandb needs wandb, which is not installed: pip install wandb")
         check_at_least(self, 1, "log_steps")
         if self.seed > LARGEST_SEED:
             raise ValueError(f"seed must be at most {LARGEST_SEED}, not {self.seed}")
@@ -146,7 +153,7 @@ class RunSettings(OutputSettings):
             raise ValueError("a run can be resumed or overwritten, not both")
 
 
-ONLY_TRAINING = ("resume", "seed", "log_steps")
+ONLY_TRAINING = ("resume", "seed", "log_steps", "logger")
 """Options of `RunSettings` that a stage without random draws does not have."""
 
 

@@ -6,7 +6,7 @@ import json
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
-from bassl_cli.training import train
+from bassl_cli.training import curves_of, train
 from pipelines.outputs.tables import percent_with_deviation
 from pipelines.stages.finetune import FinetuneResult, FinetuneSettings, finetune as stage
 from pipelines.training.jobs import Machines
@@ -41,7 +41,7 @@ def finetune(
     if result.mean:
         cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in _METRICS]
         console.show_table(tuple(_METRICS.values()), [cells], text=(), title=_title(settings, result))
-    console.say(f"wrote {console.shown(result.model)} and {console.shown(result.report)}")
+    console.say(f"wrote {console.shown(result.model)} and {console.shown(result.report)}; {curves_of(settings.run)}")
     console.suggest_next("finetune", quiet, settings.run.output)
 
 

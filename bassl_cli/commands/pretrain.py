@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
-from bassl_cli.training import train
+from bassl_cli.training import curves_of, train
 from pipelines.stages.pretrain import PretrainSettings, pretrain as stage
 from pipelines.training.jobs import Machines
 
@@ -22,5 +22,7 @@ def pretrain(settings: PretrainSettings, machines: Machines, quiet: console.Quie
     """
     result = train(stage, settings, machines, quiet)
     if result is not None and not quiet:
-        console.say(f"{console.count(result.step, 'step')}; wrote {console.shown(result.model)}")
+        console.say(
+            f"{console.count(result.step, 'step')}; wrote {console.shown(result.model)}; {curves_of(settings.run)}"
+        )
         console.suggest_next("pretrain", quiet, settings.run.output)

@@ -6,7 +6,7 @@ result.json          fine-tuning only: all metrics of all seeds
 state.pt             weights, optimizer state and step, to resume from
 log.csv              losses, learning rate and speed, one row every few steps
 validation.csv       metrics of each epoch
-tensorboard/         the same for TensorBoard
+tensorboard/         the same for TensorBoard; after fine-tuning, a folder of each seed
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ from types import ModuleType, TracebackType
 from typing import Any
 
 from pipelines import settings as shared_settings
-from pipelines.errors import BasslError, StoreError
+from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.files import atomic_file, locked, os_errors, os_reason, remove_partials
 from pipelines.models.opening import MODEL, STATE
+from pipelines.settings import Logger
 
 RESULT = "result.json"
 LOG, VALIDATION = "log.csv", "validation.csv"
@@ -137,35 +138,39 @@ def check_identity(folder: Path, stored: Mapping[str, Any], current: Mapping[str
 
 
 class RunLog:
-    """Writes rows to CSV files and TensorBoard, in a ``with`` block; without a folder (all processes but the first)
-    nothing. Rows after ``step``, at which the run continues, are dropped."""
+    """Writes rows to CSV files and, as curves, for TensorBoard or to Weights & Biases (``logger``), in a ``with``
+    block; without a folder (all processes but the first) nothing. Rows after ``step``, at which the run continues, are
+    dropped.
 
-    def __init__(self, folder: Path | None, step: int) -> None:
-        self._folder = folder
-        self._board = None
+    With several seeds of ``seed_steps`` steps each, whose rows have a ``seed``, each has curves of its own from step 1:
+    a folder for TensorBoard, a run of the group that is named as the folder for Weights & Biases."""
+
+    def __init__(self, folder: Path | None, step: int, *, logger: Logger = "tensorboard", seed_steps: int = 0) -> None:
+        self._folder, self._logger, self._seed_steps = folder, logger, seed_steps
+        self._done = step % seed_steps if seed_steps else step  # steps of the first curves that are there already
+        self._seed: float | None = None
+        self._curves: Any = None  # of this seed
         self._columns: dict[str, list[str]] = {}
         if folder is not None:
-            # TensorBoard's own switch against importing TensorFlow, which prints lines.
-            sys.modules.setdefault("tensorboard.compat.notf", ModuleType("notf"))
-            from torch.utils.tensorboard import SummaryWriter  # start-up time: reading logs does not need torch
-
             for name in (LOG, VALIDATION):
                 self._columns[name] = _drop_rows(folder / name, step)
-            with os_errors(folder / TENSORBOARD, "cannot be written"):
-                self._board = SummaryWriter(str(folder / TENSORBOARD), purge_step=step + 1)
+            if logger == "tensorboard":
+                try:
+                    (folder / TENSORBOARD).mkdir(exist_ok=True)
+                except OSError as error:
+                    raise BasslError(f"{folder / TENSORBOARD}: cannot be written ({os_reason(error)})") from error
 
     def __enter__(self) -> RunLog:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._board is not None:
-            with suppress(OSError):  # a full disk, reported when a row was written
-                self._board.close()
+        with suppress(OSError):  # a full disk, reported when a row was written
+            self._close()
 
     def write(self, name: str, row: Mapping[str, float]) -> None:
         """Add a row, which begins with its ``step``, to :data:`LOG` or :data:`VALIDATION`. The first row determines the
-        columns; TensorBoard gets all values. Raises BasslError if it cannot be written."""
-        if self._folder is None or self._board is None:
+        columns; the curves get all values. Raises BasslError if it cannot be written."""
+        if self._folder is None:
             return
         path, columns = self._folder / name, self._columns[name]
         try:
@@ -176,12 +181,47 @@ class RunLog:
                     writer.writerow(columns)
                 values = [row.get(column, math.nan) for column in columns]
                 writer.writerow([f"{value:.8g}" if isinstance(value, float) else value for value in values])
-            for key, value in row.items():
-                if key not in ("step", "epoch", "seed"):
-                    self._board.add_scalar(f"{path.stem}/{key}", value, int(row["step"]))
-            self._board.flush()
+            self._draw(self._folder, row.get("seed"), int(row["step"]), path.stem, row)
         except OSError as error:
             raise BasslError(f"{path}: cannot be written ({os_reason(error)}); continue with `resume=True`") from error
+
+    def _draw(self, folder: Path, seed: float | None, step: int, kind: str, row: Mapping[str, float]) -> None:
+        if self._curves is None or seed != self._seed:
+            self._close()
+            self._open(folder, seed)
+        if self._seed_steps:
+            step = (step - 1) % self._seed_steps + 1
+        values = {f"{kind}/{key}": value for key, value in row.items() if key not in ("step", "epoch", "seed")}
+        if self._logger == "wandb":
+            self._curves.log(values, step=step)
+            return
+        for key, value in values.items():
+            self._curves.add_scalar(key, value, step)
+        self._curves.flush()
+
+    def _open(self, folder: Path, seed: float | None) -> None:
+        self._seed, done, self._done = seed, self._done, 0
+        own = "" if seed is None else f"seed-{seed:.0f}"
+        if self._logger == "wandb":
+            import wandb  # optional dependency
+
+            name = folder.resolve().name
+            try:
+                self._curves = wandb.init(project="bassl", group=name, name=f"{name} {own}".strip(), dir=str(folder))
+            except Exception as error:  # of its own kinds: no account, no network
+                raise BasslError(f"Weights & Biases cannot be used ({first_line(error)})") from error
+            return
+        # TensorBoard's own switch against importing TensorFlow, which prints lines.
+        sys.modules.setdefault("tensorboard.compat.notf", ModuleType("notf"))
+        from torch.utils.tensorboard import SummaryWriter  # start-up time: reading logs does not need torch
+
+        self._curves = SummaryWriter(str(folder / TENSORBOARD / own), purge_step=done + 1)
+
+    def _close(self) -> None:
+        if self._curves is not None:
+            end = self._curves.finish if self._logger == "wandb" else self._curves.close
+            self._curves = None
+            end()
 
 
 def read_log(path: Path) -> list[dict[str, float]]:

@@ -55,7 +55,7 @@ def end_of(job: subprocess.Popen[str]) -> tuple[int, str]:
 def test_pretrain_writes_a_model_and_logs_its_progress(bassl: Bassl) -> None:
     ended = bassl_process(f"{PRETRAIN} --tasks pp,msm --pseudo-boundary mean")
     assert (ended.code, ended.out) == (0, ""), ended.err
-    for words in ("epoch 3/3", "knn@1", "18 steps; wrote"):
+    for words in ("epoch 3/3", "knn@1", "18 steps; wrote", "curves: tensorboard --logdir run/tensorboard\n"):
         assert words in ended.err
     assert load_bassl_model(Path("run/model.safetensors")).head_names == ["head_msm", "head_nce", "head_pp"]
     again = bassl(*PRETRAIN.split())
@@ -71,6 +71,8 @@ def test_finetune_writes_a_model_and_prints_its_metrics(bassl: Bassl) -> None:
     assert f"{100 * mean['ap']:.1f} ±" in ended.out
     for words in ("warning: the epoch is chosen on the test split", "seed 2/2  epoch 3/3  val_ap", "wrote"):
         assert words in ended.err
+    assert ended.err.endswith("curves: tensorboard --logdir run/tensorboard\n")
+    assert sorted(path.name for path in Path("run/tensorboard").iterdir()) == ["seed-0", "seed-1"]
     assert open_model(Path("run")).boundary_model().crn == "mlp"
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # start-up time: numpy and h5py
 class IndexSettings(Settings):
     """What goes into an index and how."""
 
-    run: RunSettings = nested(RunSettings(Path("data/index.h5")), without=("resume", "log_steps"))
+    run: RunSettings = nested(RunSettings(Path("data/index.h5")), without=("resume", "log_steps", "logger"))
     """The index; seed of the draw of splits. Overwriting replaces the feature stores of its .npz files too."""
     labels: tuple[Path, ...] = ()
     """Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV or chapters."""

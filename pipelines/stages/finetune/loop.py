@@ -61,7 +61,7 @@ from pipelines.training.run_folder import (
 SCHEMA, VERSION = "bassl.finetune", 1
 _NOT_IN_IDENTITY = {
     *("index", "features", "sound", "feature_folder", "output", "device", "workers", "resume", "overwrite"),
-    *("log_steps", "init", "transfer", "encoder", "seeds"),
+    *("log_steps", "logger", "init", "transfer", "encoder", "seeds"),
 }
 
 
@@ -151,7 +151,13 @@ def _train_seeds(job: FinetuneJob, held: ExitStack) -> FinetuneResult:
             here = {**texts, "number": number, "step": number * job.steps + state["at"]}
             save_state(settings.run.output, {**here, **state})
 
-    with RunLog(settings.run.output if process.is_first else None, saved["step"] if saved is not None else 0) as log:
+    logs = RunLog(
+        settings.run.output if process.is_first else None,
+        saved["step"] if saved is not None else 0,
+        logger=settings.run.logger,
+        seed_steps=job.steps,
+    )
+    with logs as log:
         while number < settings.seeds and not stopped:
             learner = _new_learner(job, settings.run.seed + number)
             if saved is not None and saved["at"]:

@@ -125,7 +125,7 @@ def _train(
         save()
     stopped = False
     dtype = weight_dtype(settings.compute.precision)
-    with RunLog(settings.run.output if process.is_first else None, step) as log:
+    with RunLog(settings.run.output if process.is_first else None, step, logger=settings.run.logger) as log:
         model.train()
         batches, throughput = source.batches(order, step), Throughput()
         while step < order.steps and not stopped:
@@ -270,7 +270,7 @@ def model_weights(
 
 _NOT_IN_IDENTITY = {
     *("index", "features", "output", "device", "workers", "micro_batch", "compile", "resume", "overwrite"),
-    *("log_steps", "validate_split", "validate_epochs"),
+    *("log_steps", "logger", "validate_split", "validate_epochs"),
 }
 
 
