@@ -8,7 +8,6 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,8 +23,6 @@ from pipelines.scenes import Shot
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stores.jpeg import from_jpeg, to_jpeg
 from pipelines.video.shots import KeyframedShot
-
-Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +61,8 @@ class LoadedModel:
         shots: list[Shot] = []
         features: list[NDArray[np.float32]] = []
         colour: list[NDArray[np.float32]] = []
-        groups = batched(reading, self.encoder.shots_at_a_time)
+        rest = iter(reading)
+        groups = iter(lambda: tuple(islice(rest, self.encoder.shots_at_a_time)), ())  # `batched` of Python 3.12
         threads = 1 if self.encoder.on_gpu else threads
         with closing(encode_groups(self.encoder, groups, self._keyframes, threads)) as encoded:
             for group, values, colours in encoded:
@@ -116,10 +114,3 @@ def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> Sho
     if requested is not None and requested not in names:
         raise BasslError(f"{refusal} {requested}; leave `encoder` out")
     return encoder_of_model(model, file, device, keyframes)
-
-
-def batched(items: Iterable[Item], size: int) -> Iterator[tuple[Item, ...]]:
-    """Tuples of ``size`` items, the last perhaps shorter (``itertools.batched`` of Python 3.12)."""
-    rest = iter(items)
-    while batch := tuple(islice(rest, size)):
-        yield batch

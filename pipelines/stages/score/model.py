@@ -19,8 +19,8 @@ from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
 from pipelines.progress import ReportProgress
 from pipelines.settings import Indexed, RunSettings
 from pipelines.stages.encode import EncodeSettings, encode_shots
+from pipelines.stages.score import ALL_SPLITS, ScoreSettings
 from pipelines.stages.score.result import Representation, ScoreResult, seed_spreads
-from pipelines.stages.score.settings import ALL_SPLITS, ScoreSettings
 from pipelines.stores.features import IndexedFeatures, features_of, find_features, is_store
 from pipelines.stores.index import ASSUMED_FRAME_RATE, NO_LABEL, Index, read_index
 from pipelines.training.run_folder import seed_files

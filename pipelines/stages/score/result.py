@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pipelines.stages.score.settings import ScoreSettings
-
-if TYPE_CHECKING:  # start-up time: numpy
+if TYPE_CHECKING:  # start-up time: numpy; the package imports this module
     from pipelines.evaluation.alignment import Alignment
     from pipelines.evaluation.bootstrap import Measure
     from pipelines.evaluation.metrics import VideoScores
     from pipelines.evaluation.representation import KnnPrecision, SceneClustering
+    from pipelines.stages.score import ScoreSettings
 
 SCHEMA, SCHEMA_VERSION = "bassl.score", 1
 
