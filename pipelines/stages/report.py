@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -26,7 +26,6 @@ from pipelines.stages.score import score
 from pipelines.stages.settings import ReportSettings
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.decoding import check_same_video
-from pipelines.video.inputs import listed_id
 from pipelines.video_jobs import VideoTask, run
 
 
@@ -112,7 +111,7 @@ def _write_page(task: VideoTask[ReportSettings], opened: OpenedScenes, report: R
         raise BasslError(f"{path}: a page's name ends in .html")
     check_output(path, (opened.file, video, settings.matching.truth))
     warnings: tuple[str, ...] = ()
-    images = _stored_images(scenes, settings.keyframes)
+    images = _stored_images(opened, settings.keyframes)
     with ExitStack() as stack:
         file = opened.file
         if file in (None, STDIO):  # other code, and the process that reads the video, read a file
@@ -147,9 +146,9 @@ def _truth(scenes: SceneData, file: Path, matching: Matching) -> tuple[TrueEnds,
     return TrueEnds(tuple(on_shots), tuple(elsewhere), matching.tolerance, source), scored.notes
 
 
-def _stored_images(listed: SceneData, stores: Path) -> list[bytes]:
+def _stored_images(opened: OpenedScenes, stores: Path) -> list[bytes]:
     """The middle keyframe of each shot from the video's store; [] if there is no store with these shots."""
-    path = stores / f"{listed_id(listed.video, PureWindowsPath(listed.video.path))}.h5"
+    path, listed = stores / f"{opened.video_id}.h5", opened.scenes
     if not path.is_file():
         return []
     try:

@@ -85,15 +85,6 @@ def test_a_video_that_was_moved_is_used_where_it_is_named(bassl: Bassl, place: P
     assert (place / "videos/movie.mp4").resolve().as_uri() in Path("movie.scenes.otio").read_text()
 
 
-def test_an_error_of_one_of_several_names_it(bassl: Bassl, place: Path) -> None:
-    shutil.copy("movie.scenes.json", "copy.scenes.json")
-    Path("copy.scenes.json").write_text(Path("copy.scenes.json").read_text().replace("movie.mp4", "gone.mp4"))
-    run = bassl("split", "copy.scenes.json", "movie.mp4", "-q")
-    complaint = next(line for line in run.complaints if line.startswith("bassl: "))
-    assert (run.code, complaint.startswith("bassl: copy.scenes.json: ")) == (1, True)
-    assert "gone.mp4: the video was not found" in complaint
-
-
 @pytest.mark.parametrize("output", ["out/", "made"])
 def test_an_output_that_ends_with_a_slash_or_exists_is_a_folder(bassl: Bassl, place: Path, output: str) -> None:
     Path("made").mkdir()
