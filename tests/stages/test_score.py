@@ -31,7 +31,7 @@ from pipelines.stages.score import ScoreSettings, compare, score
 from pipelines.stages.score.lists import score_annotators
 from pipelines.stages.score.result import SeedSpread, seed_spreads
 from tests.datasets.annotation_files import put_chapters
-from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots
+from tests.datasets.movienet_files import put_keyframes, put_labels
 from tests.scored_things import (
     SHAPE,
     WIDTH,
@@ -423,30 +423,18 @@ def test_labels_of_movienet_without_a_shot_list_are_refused(tmp_path: Path) -> N
         refusal(lambda: score(subject, truth, QUICK), "tt01", "no shot list", error=BasslError)  # noqa: B023
 
 
-def test_a_damaged_video_of_movienet_affects_no_other_video(tmp_path: Path) -> None:
-    root = tmp_path / "movienet"
-    shots = [(250 * n, 250 * n + 249) for n in range(5)]
-    for video in ("tt01", "tt02"):
-        put_scenes(tmp_path / "guess" / f"{video}.json")
-        put_shots(root, video, shots)
-        labels = put_labels(root, [0, 1, 0, 1], video)
-    labels.write_text("damaged\n")
-    result = score(tmp_path / "guess", root, QUICK)
-    assert [video.video for video in result.videos] == ["tt01"]
-    assert any(str(labels) in problem for problem in result.problems)
-
-
 def test_folders_are_matched_by_name(tmp_path: Path) -> None:
     for name in "abc":
         put_scenes(tmp_path / "guess" / f"{name}.scenes.json")
     for name in "bcd":
         put_csv(tmp_path / "truth" / f"{name}.csv", 0, 20, 40, 50)
     (tmp_path / "guess" / "broken.json").write_text("{")
+    (tmp_path / "truth" / "damaged.csv").write_text("damaged\n")
     result = score(tmp_path / "guess", tmp_path / "truth", QUICK)
     assert [video.video for video in result.videos] == ["b", "c"]
     assert result.measures["f1"].pooled == 1.0
-    broken, alone, missing = result.problems
-    assert "broken.json" in broken
+    broken, damaged, alone, missing = result.problems
+    assert ("broken.json" in broken, "damaged.csv" in damaged) == (True, True)
     assert "a.scenes.json: no truth of this name (a)" in alone
     assert "d.csv: no prediction of this name (d)" in missing
 
