@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 FEATURES ?= data/features
+VIDEO ?= data/big_buck_bunny_252p.mp4
 
-.PHONY: setup setup-base demo test test-slow test-minutes test-lowest faults check format docs default-model reproduce-table1 clean
+.PHONY: setup setup-base demo test test-slow test-minutes test-lowest faults check format docs default-model benchmark-scenes reproduce-table1 clean
 
 setup: $(VENV)/.installed
 
@@ -69,6 +70,10 @@ docs: setup
 # thread the order of summation, and so the last digits of the weights, do not depend on the number of cores.
 default-model: setup
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m recipes.default_model $(FEATURES)
+
+# AP and F1 from video to scenes, for the history in docs/benchmarks.md. VIDEO= is Big Buck Bunny (see data/README.md).
+benchmark-scenes: setup
+	$(BIN)/python benchmarks/scenes.py $(VIDEO)
 
 # Table 1 of the paper, measured: on MovieNet in data/movienet, or on DATA=FOLDER, or on videos that are generated.
 # ROWS=, GPUS=, EPOCHS= and SEEDS= are the options of `bassl reproduce`.
