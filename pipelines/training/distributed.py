@@ -56,11 +56,14 @@ def process_group(device: str = "auto") -> Iterator[Process]:
     # so that processes agree on small things without waiting for the device.
     try:
         if not dist.is_initialized():  # once for all stages of a program: torchrun's store cannot serve another group
-            dist.init_process_group("cpu:gloo,cuda:nccl" if cuda else "gloo", timeout=timedelta(minutes=30))
+            backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
+            dist.init_process_group(backend, timeout=timedelta(minutes=30), device_id=own if cuda else None)
             atexit.register(dist.destroy_process_group)
         yield Process(dist.get_rank(), dist.get_world_size(), own)
-    except RuntimeError as error:
-        if _is_lost_peer(error):
+    except BaseException as error:
+        # Destroying a group of NCCL waits for processes that may be lost, or wait in another operation.
+        atexit.unregister(dist.destroy_process_group)
+        if isinstance(error, RuntimeError) and _is_lost_peer(error):
             raise LostPeerError(
                 f"another process of this job ended or cannot be reached ({first_line(error)}); continue with "
                 "`resume=True`"

@@ -128,7 +128,7 @@ class Throughput:
         return self.steps * items / seconds, self._waited / seconds
 
 
-FEWER_WINDOWS = "use `micro_batch` to encode fewer windows at a time"
+FEWER_WINDOWS = "use `micro_batch` to encode fewer windows at a time; batch normalization then sees only these"
 
 
 @contextmanager
@@ -212,5 +212,5 @@ class DeviceRows:
     def gather(self, rows: NDArray[np.int64], dtype: torch.dtype = torch.float32) -> Tensor:
         """Features of rows (...), (..., D_e) on the device."""
         if self._on_gpu is None:
-            return torch.from_numpy(self._rows[rows]).to(self._device, dtype, non_blocking=True)
+            return send(torch.from_numpy(self._rows[rows]), self._device).to(dtype)
         return self._on_gpu[send(torch.from_numpy(rows), self._device)].to(dtype)

@@ -29,6 +29,7 @@ from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings, finetune, learner, loop
 from pipelines.stages.finetune.data import (
     EPOCHS,
+    Epoch,
     LabelledVideos,
     Split,
     batches,
@@ -47,6 +48,7 @@ from pipelines.training.distributed import Process
 from pipelines.training.jobs import Machines
 from pipelines.training.launching import launch
 from pipelines.training.loops import DeviceRows
+from tests import another_device
 from tests.generated_videos import write_generated_videos
 from tests.labelled_videos import SPLITS, WIDTH, write_labelled_videos, write_relabelled
 from tests.small_stores import features_in, put_features, refusal
@@ -211,6 +213,16 @@ def test_balanced_loss_equals_its_definition() -> None:
     plain = torch.from_numpy(loss_weights(targets, usable, "plain"))
     mean = torch.nn.functional.cross_entropy(logits[usable], torch.from_numpy(targets)[usable])
     assert float(weighted_cross_entropy(logits, torch.from_numpy(targets), plain)) == pytest.approx(float(mean))
+
+
+def test_batches_reach_another_device_without_waiting_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    device = another_device.AnotherDevice(monkeypatch)
+    with device:
+        table = torch.zeros(6, 2).to(another_device.DEVICE, non_blocking=True)
+        epoch = Epoch(np.array([0, 1, 0, 0, 1, 0]), np.ones(6, np.bool_), lambda examples: table)
+        (batch,) = batches(epoch, 1, seed=0, number=0, first=0, loss="balanced", process=HERE)
+    assert {tensor.device for tensor in (batch.inputs, batch.targets, batch.weights)} == {another_device.DEVICE}
+    assert device.waits == []
 
 
 def test_a_batch_with_one_class_has_half_the_weight() -> None:

@@ -163,6 +163,18 @@ def test_a_killed_run_resumes_bit_for_bit_within_an_epoch(settings: PretrainSett
     assert result.step == pretrain(settings, resume=True).step == 135  # nothing is left to do
 
 
+@pytest.mark.parametrize(("minutes", "saved"), [(0.0, 9), (1e-9, 12), (1000.0, 9)])
+def test_the_state_is_saved_by_time_within_an_epoch_and_resumed_bit_for_bit(
+    settings: PretrainSettings, minutes: float, saved: int
+) -> None:
+    settings = with_options(settings, log_steps=2, save_minutes=minutes)
+    with left_by(lambda state: state.step == 14) as stop:
+        pretrain(settings, stop)
+    assert torch.load(settings.run.output / "state.pt", weights_only=True)["step"] == saved
+    pretrain(settings, resume=True)
+    assert_equal(weights(settings), weights(trained(settings, "whole")))
+
+
 def test_a_non_finite_loss_ends_the_run_and_keeps_the_saved_model(
     settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -18,8 +18,11 @@ from pipelines.models.networks import CRNSettings
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings
-from pipelines.stages.pretrain.model import PretrainModel, backward_in_parts
+from pipelines.stages.pretrain.model import PretrainModel, backward_in_parts, make_trainer
+from pipelines.stages.pretrain.settings import PretrainSettings
+from pipelines.training.distributed import Process
 from pipelines.training.loops import FEWER_WINDOWS, limits_in_one_line
+from tests.small_stores import refusal
 
 
 class TinyEncoder(nn.Module):
@@ -92,6 +95,21 @@ def test_compiled_networks_give_the_same_loss_and_keep_weight_names(
         torch.testing.assert_close(found[name], expected[name], rtol=1e-4, atol=1e-5)
     for name, tensor in plain.state_dict().items():
         torch.testing.assert_close(made.state_dict()[name], tensor, rtol=1e-4, atol=1e-6)
+
+
+def test_compiling_synchronised_norms_is_refused_in_one_line() -> None:
+    refusal(lambda: tiny_model(TinyEncoder()).synchronise_norms(to_compile=True), "`compile`", error=BasslError)
+    without_norms = PretrainModel(nn.Linear(2, 2), None, tiny_model().objective)
+    without_norms.synchronise_norms(to_compile=True)
+
+
+def test_processes_do_not_send_each_other_buffers_at_each_step(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    options: dict[str, Any] = {}
+    monkeypatch.setattr(nn.parallel, "DistributedDataParallel", lambda model, **given: options.update(given))
+    make_trainer(PretrainSettings(), tiny_model(), 0, Process(0, 2, torch.device("cpu")))
+    assert options["broadcast_buffers"] is False
 
 
 @pytest.mark.parametrize("name", ["resnet18", "timm:test_efficientnet"])

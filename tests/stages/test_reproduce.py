@@ -6,7 +6,6 @@ import json
 import os
 import shlex
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -47,7 +46,7 @@ from pipelines.stores.index import read_index
 from pipelines.training.jobs import Machines
 from tests.command import Bassl
 from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots, put_split
-from tests.running import ENVIRONMENT
+from tests.running import ENVIRONMENT, free_port
 from tests.small_stores import features_in, refusal
 
 SHOTS = 30
@@ -295,9 +294,7 @@ def test_what_the_same_commands_made_is_adopted_whoever_ran_them(
 def test_machines_train_together_and_one_machine_adopts_what_they_made(
     sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, commands: list[str]
 ) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    address = f"127.0.0.1:{free_port()}"
     meeting = ["--gpus", "0", "--nodes", "2", "--node-rank", "1", "--rdzv-endpoint", address]
     second = [sys.executable, "-m", "bassl_cli", "reproduce", "table4", *meeting]
     settings = row_8(sets, tmp_path)

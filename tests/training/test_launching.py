@@ -20,9 +20,9 @@ from torch.distributed.elastic.rendezvous import RendezvousConnectionError
 from pipelines.errors import BasslError, BasslWarning
 from pipelines.training import launching
 from pipelines.training.distributed import process_group
-from pipelines.training.jobs import LOST_PEER, Machines
+from pipelines.training.jobs import LAUNCHED, LOST_PEER, Machines
 from pipelines.training.launching import check_gpus, errors_to_launcher, launch
-from tests.running import ENVIRONMENT
+from tests.running import ENVIRONMENT, free_port
 from tests.small_stores import refusal
 
 
@@ -209,6 +209,41 @@ def train():
 app.main = train
 main()
 """
+
+
+LOST_JOB = """
+import os, time, torch.distributed as dist
+from bassl_cli import app
+from bassl_cli.__main__ import main
+from pipelines.training.distributed import process_group
+from pipelines.training.launching import errors_to_launcher
+
+def train():
+    dist.destroy_process_group = lambda: time.sleep(1000)  # as NCCL waits for processes that are lost
+    with errors_to_launcher(), process_group("cpu") as process:
+        if process.rank:
+            os._exit(7)
+        raise RuntimeError("Connection closed by peer")
+
+app.main = train
+main()
+"""
+
+
+def test_a_process_that_lost_another_leaves_without_destroying_its_group(tmp_path: Path) -> None:
+    script = tmp_path / "lost.py"
+    script.write_text(LOST_JOB, encoding="utf-8")
+    places = {
+        "MASTER_ADDR": "127.0.0.1",
+        "MASTER_PORT": str(free_port()),
+        "WORLD_SIZE": "2",
+        LAUNCHED: str(os.getpid()),
+    }
+    processes = [
+        subprocess.Popen([sys.executable, script], env=ENVIRONMENT | places | {"RANK": rank, "LOCAL_RANK": rank})
+        for rank in "01"
+    ]
+    assert [process.wait(timeout=60) for process in processes] == [LOST_PEER, 7]
 
 
 @pytest.mark.slow  # starts torch ten times

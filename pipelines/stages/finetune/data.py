@@ -29,7 +29,7 @@ from pipelines.models.torch_networks import sequence_windows
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stores.features import ShotRows
 from pipelines.stores.index import Index, window_rows
-from pipelines.training.distributed import Process
+from pipelines.training.distributed import Process, send
 from pipelines.training.loops import EXAMPLE_ORDER, VARIATIONS, DeviceRows
 from pipelines.training.relational_videos import VIEWS, LabelledVideo, vary
 
@@ -207,7 +207,7 @@ def token_epoch(
     starts = torch.from_numpy(np.concatenate(first)).to(table.device)
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
-        return windows(table, starts[torch.from_numpy(examples).to(table.device)], shape.neighbors)
+        return windows(table, starts[send(torch.from_numpy(examples), table.device)], shape.neighbors)
 
     return Epoch(np.concatenate(targets), np.ones(len(starts), np.bool_), inputs)
 
@@ -242,10 +242,8 @@ def batches(
         weights = loss_weights(epoch.targets[examples], epoch.usable[examples], loss)
         own = np.array_split(np.arange(len(examples)), process.world_size)[process.rank]
         inputs = epoch.inputs(examples[own])
-        targets, weights = epoch.targets[examples[own]], weights[own]
-        yield LabelledBatch(
-            inputs, torch.from_numpy(targets).to(inputs.device), torch.from_numpy(weights).to(inputs.device)
-        )
+        targets, share = torch.from_numpy(epoch.targets[examples[own]]), torch.from_numpy(weights[own])
+        yield LabelledBatch(inputs, send(targets, inputs.device), send(share, inputs.device))
 
 
 def loss_weights(targets: NDArray[np.int64], usable: NDArray[np.bool_], loss: Loss) -> NDArray[np.float64]:

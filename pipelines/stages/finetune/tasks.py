@@ -46,7 +46,7 @@ from pipelines.stages.finetune.start import (
     transfer_crn,
 )
 from pipelines.stores.index import Index, window_rows
-from pipelines.training.distributed import Process, synchronised_norms
+from pipelines.training.distributed import Process, send, synchronised_norms
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
 from pipelines.training.loops import mixed_precision, plain_weights, weight_dtype
 from pipelines.training.memory import check_kept, free_bytes, measure_images
@@ -133,8 +133,8 @@ class KeyframeTask:
             weights = loss_weights(self.targets[centres], self.index.usable[centres], self.settings.loss)[own]
             yield LabelledBatch(
                 self._prepare(read.shots),
-                torch.from_numpy(self.targets[centres][own]).to(self.process.device),
-                torch.from_numpy(weights).to(self.process.device),
+                send(torch.from_numpy(self.targets[centres][own]), self.process.device),
+                send(torch.from_numpy(weights), self.process.device),
             )
 
     def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:

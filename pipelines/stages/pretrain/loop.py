@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -123,7 +124,7 @@ def _train(
 
     if step == order.steps:  # killed after its last state was saved and before its model was
         save()
-    stopped = False
+    stopped, saved_at = False, time.monotonic()
     dtype = weight_dtype(settings.compute.precision)
     with RunLog(settings.run.output if process.is_first else None, step, logger=settings.run.logger) as log:
         model.train()
@@ -145,7 +146,8 @@ def _train(
             ends_epoch = step % order.epoch_steps == 0
             stopped = any_process(process, bool(signals)) and step < order.steps
             state = TrainingProgress(step, order.steps, batch.epoch + 1, settings.epochs)
-            if step % settings.run.log_steps == 0 or ends_epoch or stopped:
+            written = step % settings.run.log_steps == 0 or ends_epoch or stopped
+            if written:
                 # The only wait for the device. Weights are those after the step, so that a bad gradient shows.
                 recent = dict(zip(losses.names, losses.last.tolist(), strict=True))
                 weights = torch.nn.utils.get_total_norm(list(model.parameters()))
@@ -169,8 +171,9 @@ def _train(
                     log.write(VALIDATION, {"step": step, "epoch": state.epoch, **validation})
                     report(replace(state, validation=validation))
                 throughput.reset()
-            if ends_epoch or stopped:
+            if ends_epoch or stopped or (written and time.monotonic() - saved_at >= 60 * settings.save_minutes > 0):
                 save()
+                saved_at = time.monotonic()
     means = losses.means((step - 1) % order.epoch_steps + 1)
     return PretrainResult(settings.run.output / MODEL, step, order.steps, means, validation, stopped)
 
@@ -232,7 +235,7 @@ def make_model(
         opened = open_model(settings.init)
         _load_weights(model, opened.file, opened.weights)
     if process.device.type == "cuda" and process.world_size > 1:
-        model.synchronise_norms()
+        model.synchronise_norms(settings.compile)
     model.to(process.device, weight_dtype(settings.compute.precision))
     if encoder is not None:
         model.to(memory_format=torch.channels_last)
@@ -270,7 +273,7 @@ def model_weights(
 
 _NOT_IN_IDENTITY = {
     *("index", "features", "output", "device", "workers", "micro_batch", "compile", "resume", "overwrite"),
-    *("log_steps", "logger", "validate_split", "validate_epochs"),
+    *("log_steps", "logger", "save_minutes", "validate_split", "validate_epochs"),
 }
 
 

@@ -53,18 +53,20 @@ class PretrainModel(nn.Module):
             self.encoder.eval()
         return self
 
-    def synchronise_norms(self) -> None:
-        """Normalize the encoder's batches over the frames of all processes (SyncBN, as in the release)."""
+    def synchronise_norms(self, to_compile: bool = False) -> None:
+        """Normalize the encoder's batches over the frames of all processes (SyncBN, as in the release). Raises
+        BasslError if it is ``to_compile``: SyncBN communicates, and would break it into a piece for each norm."""
         if self.encoder is not None and not self.frozen:
             self.encoder = synchronised_norms(self.encoder)
+            if to_compile and any(isinstance(module, nn.SyncBatchNorm) for module in self.encoder.modules()):
+                raise BasslError(
+                    "`compile` breaks batch normalization over several GPUs into many pieces and gains nothing; leave "
+                    "it out, or use one GPU, `freeze_encoder` or `features`"
+                )
 
     def compile_networks(self) -> None:
         """Compile the encoder and the CRN in place with ``torch.compile``; names of weights do not change. Heads,
-        losses and pseudo-boundaries are cheap and communicate between processes. SyncBN communicates too, so the
-        encoder is compiled in pieces between such norms."""
-        for module in self.modules():
-            if isinstance(module, nn.SyncBatchNorm):
-                module.forward = torch.compiler.disable(module.forward)  # type: ignore[method-assign, no-untyped-call]
+        losses and pseudo-boundaries are cheap and communicate between processes."""
         for network in (self.encoder, self.crn):
             if network is not None:
                 network.compile()
@@ -221,7 +223,10 @@ def make_trainer(settings: PretrainSettings, model: PretrainModel, micro_batch: 
     # Micro-batches accumulate the encoder's gradients over several passes; DDP would average after each.
     if process.world_size > 1 and not micro_batch:
         module = nn.parallel.DistributedDataParallel(
-            model, device_ids=[process.device.index] if cuda else None, gradient_as_bucket_view=True
+            model,
+            device_ids=[process.device.index] if cuda else None,
+            broadcast_buffers=False,  # the first process's own are saved; synchronized norms are equal anyway
+            gradient_as_bucket_view=True,
         )
     return Trainer(model, module, optimizer, scaler, autocast, micro_batch, process)
 

@@ -65,6 +65,9 @@ class PretrainSettings(Settings):
     """Compile the encoder and the CRN with torch.compile: minutes at the start, for faster steps."""
     decoded_size: int = rare(256)
     """Side of the square that keyframes are resized to before augmentation."""
+    save_minutes: float = rare(15.0)
+    """Minutes from one saved state to the next within an epoch, at the next row of the log; 0 for none. The state is
+    also saved after each epoch and at a signal."""
     validate_split: str = rare("val")
     """Labelled videos to validate on; all labelled ones if this split has none."""
     validate_epochs: int = rare(1)
@@ -74,7 +77,7 @@ class PretrainSettings(Settings):
         super().__post_init__()
         check_at_least(self, 1, "neighbours", "epochs", "width", "layers", "heads", "decoded_size")
         check_at_least(self, 0, "micro_batch", "momentum", "weight_decay", "warm_up")
-        check_at_least(self, 0, "validate_epochs")
+        check_at_least(self, 0, "save_minutes", "validate_epochs")
         if self.batch < 2:
             raise ValueError(
                 f"batch must be at least 2, because windows are compared with each other, not {self.batch}"
