@@ -62,8 +62,20 @@ function makeScene() {
   return {
     element, card: part(".card"), number: part(".number"), name: part(".name"), times: part(".times"), length: part(".length"),
     shotCount: part(".shot-count"), gauge: part(".gauge i"), confidence: part(".confidence .value"), doubt: part(".doubt"),
-    rename: part(".rename"), reviewed: part(".reviewed"), merge: part(".merge"), shots: part(".shots"),
+    rename: part(".rename"), reviewed: part(".reviewed"), merge: part(".merge"), shots: part(".shots"), lines: part(".lines"),
   };
+}
+
+function showLines(shown, lines) {
+  shown.text = textOf(lines);
+  shown.lines.hidden = !lines.length;
+  shown.lines.firstElementChild.textContent = shown.text;
+  shown.lines.lastElementChild.replaceChildren(...lines.map((line) => {
+    const [item, time] = [document.createElement("li"), document.createElement("b")];
+    time.textContent = clock(line.start);
+    item.append(time, line.text);
+    return item;
+  }));
 }
 
 const isUncertain = (scene) => !scene.outside && (uncertain(scene.start_shot - 1) || uncertain(scene.end_shot - 1));
@@ -84,6 +96,7 @@ function showScene(scene, before) {
     const lengthOf = ({ shot }) => shots[shot].end - shots[shot].start;
     const cover = own.reduce((longest, tile) => (lengthOf(tile) > lengthOf(longest) ? tile : longest));
     for (const tile of own) tile.classList.toggle("cover", tile === cover);
+    showLines(shown, linesOf(scene));
   }
   shown.element.scene = scene;
   if (isNew) makeRoom(shown);
@@ -142,20 +155,26 @@ function showList() {
   if (focused && document.activeElement !== focused) focusShot();
 }
 
+/** The text that was searched last: the lines of scenes that say it are open, until a person closes them. */
+let searched = "";
 function filterList() {
   const text = byId("filter-name").value.trim().toLowerCase();
   const [shortest, longest] = byId("filter-length").value.split(" ").map(Number);
   const doubtful = byId("filter-uncertain").checked;
   const unreviewed = byId("filter-unreviewed").checked;
   let matching = 0;
-  for (const { element } of shownScenes.values()) {
+  for (const shown of shownScenes.values()) {
+    const { element } = shown;
     const { scene } = element;
     const length = scene.end - scene.start;
-    const matches = scene.outside ? !text && !doubtful && !unreviewed && shortest === 0 && longest === Infinity : (!text || titleOf(scene).toLowerCase().includes(text) || text === String(scene.index + 1))
+    const isSaid = text !== "" && shown.text.toLowerCase().includes(text);
+    if (text !== searched) shown.lines.open = isSaid;
+    const matches = scene.outside ? (!text || isSaid) && !doubtful && !unreviewed && shortest === 0 && longest === Infinity : (!text || isSaid || titleOf(scene).toLowerCase().includes(text) || text === String(scene.index + 1))
       && length >= shortest && length < longest && (!doubtful || isUncertain(scene)) && (!unreviewed || !isReviewed(scene));
     element.hidden = !matches;
     matching += matches && !scene.outside;
   }
+  searched = text;
   byId("reviewed-count").textContent = `${scenes.filter(isReviewed).length} of ${scenes.length} reviewed`;
   byId("matching").textContent = matching < scenes.length ? `${matching} of ${count(scenes.length, "scene")}` : "";
   byId("nothing").hidden = [...shownScenes.values()].some(({ element }) => !element.hidden);
@@ -209,6 +228,7 @@ function placeMerges() {
 
 function setUpList() {
   byId("list-tools").hidden = false;
+  if (lines.length) byId("filter-name").placeholder = "Name or words";
   for (const id of ["filter-name", "filter-length", "filter-uncertain", "filter-unreviewed"]) byId(id).addEventListener("input", filterList);
   byId("show-all").addEventListener("click", () => {
     byId("filter-name").value = "";

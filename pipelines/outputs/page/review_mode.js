@@ -59,6 +59,7 @@ function reviewTile(shot, i, probability) {
   if (data.images) frame.firstElementChild.src = imageOf(shot);
   frame.querySelector("b").textContent = shot.index + 1;
   frame.querySelector(".caption span").textContent = `${clock(shot.start)} · ${seconds(shot.end - shot.start)}`;
+  frame.querySelector(".said").textContent = textOf(linesOf(shot));
   frame.setAttribute("aria-label", `Play from shot ${shot.index + 1}`);
   frame.addEventListener("click", () => {
     select(shot.index, { scrolls: false, focuses: false });

@@ -11,6 +11,10 @@ const beginning = data.file.shots[0].start;
 const ending = data.file.shots.at(-1).end;
 const duration = ending - beginning;
 const trueEnds = new Set(data.truth ? data.truth.shots.map((shot) => data.file.shots[shot].end_frame) : []);
+/** All subtitles, by their start. */
+const lines = [...data.file.scenes.flatMap((scene) => scene.lines ?? []), ...(data.file.lines ?? [])].sort((a, b) => a.start - b.start);
+/** The subtitles that begin in a scene or shot. */
+const linesOf = ({ start, end }) => lines.filter((line) => line.start >= start && line.start < end);
 /** Scores within this distance of the threshold are uncertain. */
 const MARGIN = 0.1;
 
@@ -62,6 +66,7 @@ const clock = (value) => {
   const minutes = Math.floor(whole / 60);
   return minutes < 60 ? `${minutes}:${two(whole % 60)}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(whole % 60)}`;
 };
+const textOf = (lines) => lines.map((line) => line.text).join(" ");
 const titleOf = (group) => (group.outside ? "In no scene" : group.name || `Scene ${group.index + 1}`);
 const groupOf = (shot) => groups[countUpTo(groupStarts, shot) - 1];
 const nextTo = (group, by) => groups[groups.indexOf(group) + by];
@@ -240,7 +245,14 @@ function content() {
     if (JSON.stringify(groupsBy(state)) === JSON.stringify({ ends, outside })) delete changed.edited_by_hand;
     else changed.edited_by_hand = true;
   }
-  return { ...data.file, settings: changed, shots, scenes };
+  const { lines: _, ...others } = data.file;
+  const inScenes = scenes.map(linesOf);
+  const spoken = new Set(inScenes.flat());
+  const unspoken = lines.filter((line) => !spoken.has(line));
+  return {
+    ...others, settings: changed, shots, ...(unspoken.length && { lines: unspoken }),
+    scenes: scenes.map((scene, i) => ({ ...scene, ...(inScenes[i].length && { lines: inScenes[i] }) })),
+  };
 }
 
 function download(text, name, type) {

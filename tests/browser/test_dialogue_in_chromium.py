@@ -1,0 +1,84 @@
+"""Subtitles on the page: under their scene, in search, beside the keyframes of a review, and in what is saved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page
+
+from pipelines.datasets.scene_files import read_scene_list
+from pipelines.scenes import Line, SceneData, without_short
+from tests import pages
+from tests.browser.opening import opened_page, saved
+
+HOSTILE = "<img src=x onerror=alert(1)> </script> & <b>"
+
+
+def spoken(scenes: SceneData) -> SceneData:
+    """One line in each shot: its number, and in the third one markup."""
+    texts = [HOSTILE if shot.index == 2 else f"This is shot {shot.index + 1}!" for shot in scenes.shots]
+    lines = [Line(shot.start + 0.1, shot.end, text) for shot, text in zip(scenes.shots, texts, strict=True)]
+    return replace(scenes, lines=tuple(lines))
+
+
+@pytest.fixture(scope="module")
+def scenes() -> SceneData:
+    return spoken(pages.invented(40))
+
+
+@pytest.fixture
+def view(browser: Browser, tmp_path: Path, scenes: SceneData) -> Iterator[Page]:
+    with opened_page(browser, tmp_path, scenes) as seen:
+        yield seen.page
+        assert seen.complaints == []
+
+
+def test_each_scene_shows_its_lines_as_text(view: Page, scenes: SceneData) -> None:
+    for scene in scenes.scenes:
+        own = view.locator(".scene").nth(scene.index).locator(".lines")
+        texts = [line.text for line in scenes.lines_of(scene)]
+        assert own.locator("summary").text_content() == " ".join(texts)
+        assert [item.split("\n")[-1].lstrip("0123456789:") for item in own.locator("li").all_text_contents()] == texts
+    assert view.locator(".scene img[src=x]").count() == 0
+
+
+def test_search_finds_scenes_by_what_is_said_and_opens_their_lines(view: Page, scenes: SceneData) -> None:
+    shot = 20
+    view.fill("#filter-name", f"is SHOT {shot + 1}!")
+    (expected,) = [scene.index + 1 for scene in scenes.scenes if scene.start_shot <= shot < scene.end_shot]
+    visible = view.locator(".scene:visible")
+    assert visible.locator(".number").all_text_contents() == [str(expected)]
+    assert visible.locator(".lines").get_attribute("open") is not None
+    view.fill("#filter-name", "")
+    assert view.locator(".scene:visible").count() == len(scenes.scenes)
+    assert view.locator(".lines[open]").count() == 0
+
+
+def test_a_review_shows_what_is_said_beside_the_keyframes(view: Page) -> None:
+    view.keyboard.press("r")
+    shots = view.locator("#review-shots li").all()
+    assert len(shots) == 8
+    for shot in shots:
+        number = shot.locator(".caption b").text_content()
+        assert shot.locator(".said").text_content() in (f"This is shot {number}!", HOSTILE)
+
+
+def test_lines_follow_corrections_into_the_saved_file(view: Page, scenes: SceneData, tmp_path: Path) -> None:
+    assert read_scene_list(saved(view, tmp_path)).lines == scenes.lines
+    view.locator(".scene .merge:visible").first.click()
+    after = read_scene_list(saved(view, tmp_path))
+    assert after.lines == scenes.lines
+    assert after.lines_of(after.scenes[0]) == scenes.lines_of(scenes.scenes[0]) + scenes.lines_of(scenes.scenes[1])
+    assert view.locator(".scene").first.locator(".lines li").count() == len(after.lines_of(after.scenes[0]))
+
+
+def test_lines_of_dropped_scenes_are_kept_in_the_saved_file(browser: Browser, tmp_path: Path) -> None:
+    plain = spoken(pages.invented(40))
+    scenes = replace(
+        plain, scenes=without_short(plain.scenes, 20), settings={**plain.settings, "drop_short": True, "min_scene": 20}
+    )
+    with opened_page(browser, tmp_path, scenes) as seen:
+        assert read_scene_list(saved(seen.page, tmp_path)).lines == scenes.lines
