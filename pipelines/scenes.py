@@ -19,8 +19,7 @@ from pipelines.files import relative, write_atomically
 SCHEMA = "bassl.scenes"
 SCHEMA_VERSION = 1
 
-MOST_SHOTS = 100_000
-"""Of one video, and so of scenes: a list of more is damaged, or not a list of shots or scenes."""
+MOST_SHOTS = 100_000  # of one video, and of its scenes; a longer list is damaged
 
 NO_VIDEO = "the video was not found, or was changed since; name it with `video`"
 """Text of a warning, after the path of a ``scenes.json``."""

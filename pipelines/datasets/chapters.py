@@ -1,6 +1,5 @@
 """Reader of chapters as scenes: Matroska XML, ffmetadata, and those inside a video."""
 
-import io
 import re
 from fractions import Fraction
 from itertools import pairwise
@@ -74,29 +73,20 @@ def _of_matroska(path: Path) -> list[tuple[float, float | None]]:
 def _of_ffmetadata(path: Path) -> list[tuple[float, float | None]]:
     """Not read by FFmpeg, whose time is quadratic in the number of tags."""
     text = re.sub(r"\\.", "", read_text(path), flags=re.DOTALL)  # only texts have escaped characters
-    chapters: list[dict[str, str]] = []
-    section: dict[str, str] = {}
-    for line in io.StringIO(text, newline=None):
-        key, _, value = line.strip().partition("=")
-        if key.startswith("["):
-            section = {}
-            if key == "[CHAPTER]":
-                chapters.append(section)
-        elif key in ("TIMEBASE", "START", "END"):
-            section.setdefault(key, value)
 
     def seconds(text: str, base: Fraction) -> float:
-        if not re.fullmatch("-?[0-9]{1,18}", text):
+        if not re.fullmatch(r"-?[0-9]{1,18}\s*", text):
             raise fault(path, f"{quote(text)} is not a time of a chapter")
         return float(int(text) * base)
 
     times = []
-    for chapter in chapters[: MOST_SHOTS + 1]:
-        base = chapter.get("TIMEBASE", "1/1000000000")
+    for section in re.split(r"(?m)^\[CHAPTER\]\s*$", text)[1 : MOST_SHOTS + 2]:
+        values = dict(re.findall(r"(?m)^(TIMEBASE|START|END)=(.*)$", section.partition("\n[")[0]))
+        base, end = values.get("TIMEBASE", "1/1000000000").strip(), values.get("END")
         if not re.fullmatch("[0-9]{1,10}/0*[1-9][0-9]{0,9}", base):
             raise fault(path, f"{quote(base)} is not the time base of a chapter")
-        start, end = chapter.get("START", ""), chapter.get("END")
-        times.append((seconds(start, Fraction(base)), None if end is None else seconds(end, Fraction(base))))
+        start = seconds(values.get("START", ""), Fraction(base))
+        times.append((start, None if end is None else seconds(end, Fraction(base))))
     return times
 
 

@@ -76,16 +76,19 @@ def align(
             above = np.where(prediction.pins == NOT_PINNED, above, prediction.pins)
         above[-1] = INSIDE
         prediction = replace(prediction, scene_end=above, scenes_frames=None, scenes_seconds=None)
+    counts = []
     for source in (truth, prediction):
-        if source.scenes_frames is None and source.scenes_seconds is None:
+        scenes = source.scenes_frames if source.scenes_seconds is None else source.scenes_seconds
+        if scenes is None:
             name = source.video_id
             if source.scene_end is None:
                 raise fault(source.source, f"has no scenes of {name} to compare with")
             if source.shots is None:
                 raise fault(source.source, f"labels the shots of {name}, but no shot list says where they are; add it")
-    scenes, true_scenes = _scene_count(prediction), _scene_count(truth)
-    if scenes * true_scenes > _MOST_PAIRS:
-        raise fault(prediction.source, f"{scenes:,} scenes are too many to compare with {true_scenes:,}")
+            scenes = np.flatnonzero(source.scene_end)
+        counts.append(len(scenes))
+    if counts[0] * counts[1] > _MOST_PAIRS:
+        raise fault(prediction.source, f"{counts[1]:,} scenes are too many to compare with {counts[0]:,}")
     video = _on_same_shots(prediction, truth, frame_rate, doubtful)
     if video is not None and not (prediction.part or truth.part):
         return Alignment(video, "same shots")
@@ -139,13 +142,6 @@ def align(
         video=truth.video_id,
     )
     return Alignment(video, how, truth_report, prediction_report, lengths if part is None else None, part)
-
-
-def _scene_count(source: VideoAnnotation) -> int:
-    ranges = source.scenes_frames if source.scenes_seconds is None else source.scenes_seconds
-    if ranges is not None:
-        return len(ranges)
-    return 0 if source.scene_end is None else int((source.scene_end != INSIDE).sum()) + 1
 
 
 @dataclass(frozen=True)

@@ -124,8 +124,8 @@ def _of_scenedetect(path: Path, text: str) -> list[tuple[str, float]]:
 
 
 def _of_lines(path: Path, text: str, frame_rate: float) -> list[tuple[str, float]]:
-    lines = enumerate(text.splitlines(), 1)
-    lists = ((f"line {number}", _fields(line)) for number, line in lines if not line.lstrip().startswith("#"))
+    lines = enumerate(map(str.strip, text.splitlines()), 1)
+    lists = ((f"line {number}", _fields(line)) for number, line in lines if line and not line.startswith("#"))
     fields = list(islice(((place, positions) for place, positions in lists if positions), MOST_SHOTS + 1))
     in_seconds = any(sign in position for _, positions in fields for position in positions for sign in ".:")
     shots: list[tuple[str, float]] = []

@@ -53,10 +53,8 @@ class Split:
 def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str], None]) -> Split:
     """Divide the labelled videos into training, validation and test. Raises BasslError if there is nothing to learn
     from, or no video of the split that the settings select the epoch on."""
-    defaults = FinetuneSettings()
-    index.check_splits(settings.data.splits, defaults.data.splits)
-    index.check_splits([settings.validate_split], [defaults.validate_split])
-    index.check_splits([settings.test_split], [defaults.test_split])
+    named, usual = ((*s.data.splits, s.validate_split, s.test_split) for s in (settings, FinetuneSettings()))
+    index.check_splits(named, usual)
     counts = [labelled_shots(index, [video]) for video in range(len(index.video_ids))]
 
     def of(splits: Sequence[str]) -> list[int]:

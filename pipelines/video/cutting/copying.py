@@ -20,16 +20,7 @@ import av
 from pipelines.errors import VideoError
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
-from pipelines.video.cutting.muxing import (
-    FAR_SOUND,
-    SAME_TIME,
-    SLACK,
-    CopyWriter,
-    PacketReader,
-    ffmpeg_errors,
-    read_covers,
-    warn_left_out,
-)
+from pipelines.video.cutting.muxing import FAR_SOUND, SAME_TIME, SLACK, CopyWriter, PacketReader, ffmpeg_errors
 from pipelines.video.decoding import check_length, first_time
 
 _NO_TIMES = "so its scenes cannot be copied; give `exact=True`"
@@ -86,9 +77,8 @@ def plan_clips(
             last = needed
         latest = latest_times[last]
         late = 0.0 if is_final or latest < end - SAME_TIME else latest + 1 / frame_rate - end
-        leading = first
-        while leading < last and frames[leading + 1].time <= frames[first].time - SAME_TIME:
-            leading += 1
+        later = (n for n in range(first + 1, last + 1) if frames[n].time > frames[first].time - SAME_TIME)
+        leading = next(later, last + 1) - 1
         clips.append(ClipRange(first, leading, last, frames[first].time, frames[first].sound_time, end, late))
     return clips
 
@@ -163,7 +153,7 @@ def _copy_packets(
     paths: Sequence[Path],
     progress: Callable[[float], None],
 ) -> None:
-    tracks, covers = source.tracks(), read_covers(source.path)
+    tracks = source.tracks()
     begun: dict[tuple[int, int], float] = {}  # clip and further video track: the time of its first key frame
     slack = SLACK if len(tracks) > 1 else 0.0
     writers: dict[int, CopyWriter] = {}
@@ -177,8 +167,6 @@ def _copy_packets(
                 targets: Sequence[int] = clips_of_frame(clips, number, frames[number].time)
             else:
                 stamp = packet.pts if packet.pts is not None else packet.dts
-                if stamp is None and packet.stream.type != "audio":
-                    continue
                 if stamp is None:
                     raise VideoError(f"{source.path}: has sound without timestamps; give `exact=True`")
                 time = float(stamp * packet.time_base - first)
@@ -196,10 +184,10 @@ def _copy_packets(
                     raise VideoError(FAR_SOUND.format(source.path))
                 if k not in writers:
                     start = first + Fraction(clips[k].start).limit_denominator(10**9)
-                    writers[k] = CopyWriter(paths[k], source, tracks, covers, start)
-                    writers[k].copy_covers(source)
+                    writers[k] = CopyWriter(paths[k], source, tracks, start)
+                    writers[k].copy_covers()
                     if not k:
-                        warn_left_out(source, writers[k].copied)
+                        source.warn_left_out(writers[k].copied)
                 if packet.stream.index == source.stream.index:
                     # The first is decoded when the last one left out after it would be: a gap would count as frames.
                     packet.dts = frames[clips[k].leading if number == clips[k].first else number].dts
@@ -225,11 +213,11 @@ def copy_with_chapters(
         tracks = source.tracks()
         # Players count from the start of the file, which may be the start of its sound.
         start = Fraction(source.container.start_time or 0, av.time_base)
-        copy = CopyWriter(path, source, tracks, read_covers(video), start, whole=True)
+        copy = CopyWriter(path, source, tracks, start, whole=True)
         try:
             copy.set_chapters(scenes, titles, first - start)
-            copy.copy_covers(source)
-            warn_left_out(source, copy.copied)
+            copy.copy_covers()
+            source.warn_left_out(copy.copied)
             end = 0.0
             for packet in source.packets(tracks):
                 if packet.stream.index == source.stream.index and packet.pts is not None:

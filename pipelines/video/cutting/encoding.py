@@ -26,17 +26,8 @@ from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
 from pipelines.video.clock import CLOCK_NOISE
 from pipelines.video.containers import demux, has_own_order, layout_of, open_container
-from pipelines.video.cutting.muxing import (
-    FAR_SOUND,
-    SAME_TIME,
-    SLACK,
-    ClipFile,
-    copied_tags,
-    ffmpeg_errors,
-    read_covers,
-    warn_left_out,
-)
-from pipelines.video.decoding import VideoDecoder, check_length, other_video
+from pipelines.video.cutting.muxing import FAR_SOUND, SAME_TIME, SLACK, ClipFile, PacketReader, ffmpeg_errors
+from pipelines.video.decoding import check_length, other_video
 
 # Frames that each decoding thread holds ready: full frames, which are large.
 _QUEUE_LIMIT = 8
@@ -66,8 +57,6 @@ def encode_scenes(
     is_part = scenes.settings.get("end") is not None
     part_end = max(ends[-1], scenes.video.duration - SAME_TIME) if is_part else None
     encoders: dict[int, _ClipEncoder] = {}
-    subtitles: dict[int, list[Packet[Stream]]] = {}
-    covers = read_covers(video)
     closed = frames = 0
 
     def add_sound(until: float) -> None:
@@ -83,27 +72,26 @@ def encode_scenes(
                     encoder.add_sound(track, _cut_samples(samples, first, end), start + first / rate - listed[k].start)
 
     with (
-        VideoDecoder(video, start=starts[0], end=part_end) as source,
+        PacketReader(video, start=starts[0], end=part_end) as source,
         open_container(video) as sound_container,
-        open_container(video) as subtitle_container,  # read whole at the first frame
+        open_container(video) as subtitle_container,
         ffmpeg_errors(video),
     ):
-        sound = _SoundReader(sound_container, video)
+        sound, subtitles = _SoundReader(sound_container, video), _read_subtitles(subtitle_container)
         try:
             for index, time, frame in source.frames(queue_limit=_QUEUE_LIMIT):
                 if not frames:
                     sound.first = float((source.stamp(frame) or 0) * (frame.time_base or 0)) - time
-                    subtitles = _read_subtitles(subtitle_container, sound.first)
                 frames = index + 1
                 if not is_part and frames > scenes.video.frames:
                     raise other_video(video, f"more than {scenes.video.frames} frames", f"{scenes.video.frames}")
                 targets = range(bisect_right(ends, time), bisect_right(starts, time))
                 for k in targets:
                     if k not in encoders:
-                        encoders[k] = _ClipEncoder(paths[k], source, covers, frame, sound.tracks, options)
-                        encoders[k].copy_subtitles(source, subtitles, listed[k].start, listed[k].end)
+                        encoders[k] = _ClipEncoder(paths[k], source, frame, sound.tracks, options)
+                        encoders[k].copy_subtitles(subtitles, sound.first, listed[k].start, listed[k].end)
                         if not k:
-                            warn_left_out(source, encoders[k].copied)
+                            source.warn_left_out(encoders[k].copied)
                     encoders[k].add_frame(frame, time - listed[k].start)
                 add_sound(time)
                 while closed < targets.start and (not sound.tracks or time > listed[closed].end + SLACK):
@@ -129,17 +117,13 @@ def _no_frame(video: Path, scene: int) -> VideoError:
     return VideoError(f"{video}: has no frame of scene {scene + 1}; correct the scenes, or cut without `exact`")
 
 
-def _read_subtitles(container: InputContainer, first: float) -> dict[int, list[Packet[Stream]]]:
-    """The packets of the subtitles of a video, by the index of their stream, with times from ``first``, the time of the
-    video's first frame in seconds on the file's clock."""
-    packets: dict[int, list[Packet[Stream]]] = {}
+def _read_subtitles(container: InputContainer) -> list[Packet[Stream]]:
+    """The packets of all subtitles, which can be used while the container is open."""
+    packets: list[Packet[Stream]] = []
     tracks: list[Stream] = [track for track in container.streams.subtitles if track.codec_context is not None]
     with suppress(av.FFmpegError):
-        for packet in demux(container, *tracks) if tracks else ():
-            if packet.size and packet.pts is not None:
-                packet.pts -= round(first / packet.time_base)
-                packet.dts = packet.pts
-                packets.setdefault(packet.stream.index, []).append(packet)
+        all_packets = demux(container, *tracks) if tracks else iter(())
+        packets.extend(packet for packet in all_packets if packet.size and packet.pts is not None)
     return packets
 
 
@@ -204,13 +188,12 @@ class _ClipEncoder(ClipFile):
     def __init__(
         self,
         path: Path,
-        source: VideoDecoder,
-        covers: Mapping[int, bytes],
+        source: PacketReader,
         frame: VideoFrame,
         tracks: Sequence[AudioStream],
         options: Mapping[str, str],
     ) -> None:
-        super().__init__(path, source, covers)
+        super().__init__(path, source)
         self._turns = source.rotation
         self._clock = frame.time_base if frame.time_base else Fraction(1, 90_000)
         self._last = -1
@@ -226,7 +209,7 @@ class _ClipEncoder(ClipFile):
             options["x264-params"] = "bff=1" if bottom_first else "tff=1"
         rate = Fraction(source.frame_rate).limit_denominator(1001)
         self._video = self._container.add_stream("libx264", rate=rate, options=options)
-        self._video.metadata.update(copied_tags(source.stream.metadata))
+        self._video.metadata.update(self.tags_of(source.stream))
         self.copied.add(source.stream.index)
         self._video.width, self._video.height, self._video.pix_fmt = width, height, pixel_format
         aspect = Fraction(source.pixel_aspect).limit_denominator(1000)
@@ -245,24 +228,23 @@ class _ClipEncoder(ClipFile):
         stream = self._container.add_stream("aac", rate=rate if rate in _AAC_RATES else 48000)
         # Some files have a number of channels, but no layout.
         stream.layout = layout if "channels" not in layout else _LAYOUTS.get(track.codec_context.channels, "stereo")
-        stream.metadata.update(copied_tags(track.metadata))
+        stream.metadata.update(self.tags_of(track))
         stream.disposition = track.disposition
         self.copied.add(track.index)
         return stream
 
-    def copy_subtitles(
-        self, source: VideoDecoder, subtitles: Mapping[int, Sequence[Packet[Stream]]], start: float, end: float
-    ) -> None:
-        """Copy the subtitles that begin in the clip, if the format supports them, and the cover; after all tracks."""
-        for track in source.container.streams.subtitles:
+    def copy_subtitles(self, subtitles: Sequence[Packet[Stream]], first: float, start: float, end: float) -> None:
+        """Copy the subtitles that begin in the clip, if the format supports them, and the cover; after all tracks.
+        ``first`` is the time of the video's first frame on the file's clock."""
+        for track in self._source.container.streams.subtitles:
             with suppress(ValueError):
                 if track.codec_context is not None:
                     self.copy_stream(track)
-        self.copy_covers(source)
-        for index in subtitles.keys() & self.copied:
-            for packet in subtitles[index]:
-                if start - SAME_TIME <= (time := float(packet.pts or 0) * packet.time_base) < end - SAME_TIME:
-                    self.copy_packet(packet, round(start / packet.time_base), end - time)
+        self.copy_covers()
+        for packet in subtitles:
+            time = float(packet.pts or 0) * packet.time_base - first
+            if packet.stream.index in self.copied and start - SAME_TIME <= time < end - SAME_TIME:
+                self.copy_packet(packet, round((first + start) / packet.time_base), end - time)
 
     def add_frame(self, frame: VideoFrame, time: float) -> None:
         if self._turns:

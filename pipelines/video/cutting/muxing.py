@@ -6,13 +6,16 @@ import errno
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Sequence, Set
 from contextlib import contextmanager, suppress
 from fractions import Fraction
+from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
 
 import av
+from av.container import InputContainer
 from av.packet import Packet
 from av.stream import Disposition, Stream
 
@@ -41,9 +44,6 @@ _DROPPED_TAG = re.compile(
     "encoder|major_brand|minor_version|compatible_brands|((DURATION|BPS|NUMBER_OF_.*)(-...)?|_STATISTICS.*)",
     re.IGNORECASE,
 )
-# Muxers of several video tracks, and muxers of a cover in a video stream; Matroska has covers as attachments.
-_SEVERAL_VIDEOS = frozenset({"mp4", "mov", "matroska", "webm", "mpegts"})
-_WITH_COVERS = frozenset({"mp4", "mov"})
 _KINDS = {"video": "video track", "audio": "sound track", "subtitle": "subtitle track", "data": "data track"}
 
 _WRITE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO, errno.EFBIG})
@@ -67,14 +67,37 @@ def suffix_for(video: Path, purpose: Literal["copies", "chapters", "encoding"]) 
 
 
 class PacketReader(VideoDecoder):
-    """A video as packets: its video stream, all sound tracks, subtitles, and other video tracks."""
+    """A video as packets: its video stream, all sound tracks, subtitles, and further video tracks."""
 
     def tracks(self) -> list[Stream]:
-        """The video stream, then sound, subtitles, and other video tracks, without covers."""
+        """The video stream, then sound, subtitles, and further video tracks, without covers."""
         streams = self.container.streams
-        others = (s for s in streams.video if s.index != self.stream.index and not is_cover(s))
-        known = (s for s in (*streams.audio, *streams.subtitles, *others) if s.codec_context is not None)
-        return [self.stream, *known]
+        further = (s for s in streams.video if s.index != self.stream.index and not _is_cover(s))
+        return [
+            self.stream,
+            *(s for s in (*streams.audio, *streams.subtitles, *further) if s.codec_context is not None),
+        ]
+
+    @cached_property
+    def covers(self) -> dict[int, bytes]:
+        """The cover images, by the index of their stream."""
+        with open_container(self.path) as container:
+            covers = [s for s in container.streams.video if _is_cover(s) and s.codec_context is not None]
+            packets = (packet for packet in demux(container, *covers) if packet.size) if covers else ()
+            return {packet.stream.index: bytes(packet) for packet in islice(packets, len(covers))}
+
+    def warn_left_out(self, copied: Set[int]) -> None:
+        """Warn, in one line, of the streams that are not ``copied``."""
+        chapters = len(self.container.chapters())
+        kinds: Counter[str] = Counter()
+        for stream in self.container.streams:
+            is_chapters = stream.name == "bin_data" and stream.frames == chapters > 0
+            is_written = stream.type == "data" and (is_chapters or "timecode" in stream.metadata)
+            if stream.index not in copied and not is_written:
+                kinds["cover" if _is_cover(stream) else _KINDS.get(stream.type, stream.type)] += 1
+        if kinds:
+            listed = ", ".join(count(number, kind) for kind, number in kinds.items())
+            warnings.warn(f"{self.path}: left out: {listed}", BasslWarning, stacklevel=2)
 
     def packets(self, tracks: Sequence[Stream]) -> Iterator[Packet[Stream]]:
         """The packets in file order, up to the first read error, as in decoding.
@@ -96,9 +119,9 @@ class ClipFile:
     """A file made from a video, with its tags, and its cover and attachments if the format supports them; only a copy
     of the ``whole`` video keeps its start timecode. ``copied`` are the streams of the video that are in it."""
 
-    def __init__(self, path: Path, source: VideoDecoder, covers: Mapping[int, bytes], whole: bool = False) -> None:
-        self._muxer, self._whole = MUXERS[path.suffix], whole
-        tags = copied_tags(source.container.metadata, whole)
+    def __init__(self, path: Path, source: PacketReader, whole: bool = False) -> None:
+        self._muxer, self._source, self._whole = MUXERS[path.suffix], source, whole
+        tags = self.tags_of(source.container)
         options = {}
         if self._muxer in ("mp4", "mov") and any("." in key for key in tags):
             # Keys such as com.apple.quicktime.creationdate; the muxer then writes all tags as keys.
@@ -106,42 +129,41 @@ class ClipFile:
             tags = {key: value for key, value in tags.items() if tags.get(key[:-4]) != value}  # title of title-eng
         self._container = av.open(f"file:{path}", "w", format=self._muxer, options=options)
         self._container.metadata.update(tags)
-        self._covers = covers
         self._streams: dict[int, Stream] = {}  # of packets that are copied
         self.copied: set[int] = set()
         if self._muxer == "matroska":
             for attachment in source.container.streams.attachments:
                 self._attach(attachment, attachment.data)
-            for index, image in covers.items():
+            for index, image in source.covers.items():
                 self._attach(source.container.streams[index], image)
 
     def _attach(self, stream: Stream, content: bytes) -> None:
-        kind = "image/png" if content.startswith(b"\x89PNG") else "image/jpeg"
-        usual = ("cover" + kind.replace("image/", ".").replace("jpeg", "jpg"), kind)
-        if not is_cover(stream):
-            usual = (f"attachment-{stream.index}", "application/octet-stream")
-        name, kind = (
-            stream.metadata.get(key, value) for key, value in zip(("filename", "mimetype"), usual, strict=True)
-        )
-        self._container.add_attachment(name, kind, content)
+        name, usual = f"attachment-{stream.index}", "application/octet-stream"
+        if _is_cover(stream):
+            name, usual = ("cover.png", "image/png") if content.startswith(b"\x89PNG") else ("cover.jpg", "image/jpeg")
+        tags = stream.metadata
+        self._container.add_attachment(tags.get("filename", name), tags.get("mimetype", usual), content)
         self.copied.add(stream.index)
+
+    def tags_of(self, item: InputContainer | Stream) -> dict[str, str]:
+        kept = {key: value for key, value in item.metadata.items() if not _DROPPED_TAG.fullmatch(key)}
+        return {key: value for key, value in kept.items() if self._whole or key.lower() != "timecode"}
 
     def copy_stream(self, stream: Stream) -> Stream:
         """Add a stream to copy packets to. Raises ValueError, as PyAV, if the format does not support it."""
         copy = self._container.add_stream_from_template(stream, opaque=True)  # to copy needs no encoder
-        copy.metadata.update(copied_tags(stream.metadata, self._whole))
+        copy.metadata.update(self.tags_of(stream))
         copy.disposition = stream.disposition
         self._streams[stream.index] = copy
         self.copied.add(stream.index)
         return copy
 
-    def copy_covers(self, source: VideoDecoder) -> None:
+    def copy_covers(self) -> None:
         """Copy the covers to video streams, if the format has them so; after all other streams were added."""
-        if self._muxer not in _WITH_COVERS:
-            return
-        for index in self._covers:
-            self.copy_stream(source.container.streams[index])
-        for index, image in self._covers.items():
+        covers = self._source.covers if self._muxer in ("mp4", "mov") else {}
+        for index in covers:
+            self.copy_stream(self._source.container.streams[index])
+        for index, image in covers.items():
             packet = Packet(image)
             packet.stream, packet.pts, packet.dts = self._streams[index], 0, 0
             self._container.mux(packet)
@@ -170,19 +192,13 @@ class CopyWriter(ClipFile):
     the format does not support are left out."""
 
     def __init__(
-        self,
-        path: Path,
-        source: PacketReader,
-        tracks: Sequence[Stream],
-        covers: Mapping[int, bytes],
-        start: Fraction,
-        whole: bool = False,
+        self, path: Path, source: PacketReader, tracks: Sequence[Stream], start: Fraction, whole: bool = False
     ) -> None:
-        super().__init__(path, source, covers, whole)
+        super().__init__(path, source, whole)
         self._shifts: dict[int, int] = {}
         for track in tracks:
-            is_further = track.type == "video" and track.index != source.stream.index
-            if is_further and self._muxer not in _SEVERAL_VIDEOS:
+            is_further = track.type == "video" and track is not source.stream
+            if is_further and self._muxer in ("avi", "flv", "asf"):
                 continue
             try:
                 stream = self.copy_stream(track)
@@ -219,40 +235,8 @@ class CopyWriter(ClipFile):
         self._container.set_chapters(chapters)
 
 
-def copied_tags(metadata: Mapping[str, str], whole: bool = False) -> dict[str, str]:
-    kept = {key: value for key, value in metadata.items() if not _DROPPED_TAG.fullmatch(key)}
-    return {key: value for key, value in kept.items() if whole or key.lower() != "timecode"}
-
-
-def is_cover(stream: Stream) -> bool:
+def _is_cover(stream: Stream) -> bool:
     return bool(stream.disposition & Disposition.attached_pic)
-
-
-def read_covers(video: Path) -> dict[int, bytes]:
-    """The cover images of a video, by the index of their stream."""
-    images: dict[int, bytes] = {}
-    with open_container(video) as container:
-        covers = [s for s in container.streams.video if is_cover(s) and s.codec_context is not None]
-        for packet in demux(container, *covers) if covers else ():
-            if packet.size:
-                images.setdefault(packet.stream.index, bytes(packet))
-            if len(images) == len(covers):
-                break
-    return images
-
-
-def warn_left_out(source: VideoDecoder, copied: Set[int]) -> None:
-    """Warn, in one line, of the streams of a video that are not in the files made from it."""
-    kinds: Counter[str] = Counter()
-    chapters = len(source.container.chapters())
-    for stream in source.container.streams:
-        is_timecode = stream.type == "data" and "timecode" in stream.metadata
-        is_chapters = stream.type == "data" and stream.name == "bin_data" and stream.frames == chapters > 0
-        if stream.index not in copied and not is_timecode and not is_chapters:
-            kinds["cover" if is_cover(stream) else _KINDS.get(stream.type, stream.type)] += 1
-    if kinds:
-        listed = ", ".join(count(number, kind) for kind, number in kinds.items())
-        warnings.warn(f"{source.path}: left out: {listed}", BasslWarning, stacklevel=2)
 
 
 @contextmanager
