@@ -220,6 +220,11 @@ def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]
     return tuple(scenes)
 
 
+def shot_ranges(scenes: Sequence[Scene]) -> list[tuple[int, int]]:
+    """The half-open ranges of shots that scenes are."""
+    return [(scene.start_shot, scene.end_shot) for scene in scenes]
+
+
 def without_short(scenes: Sequence[Scene], least: float) -> tuple[Scene, ...]:
     """The scenes of at least ``least`` seconds, renumbered. Raises BasslError if there are none."""
     kept = [scene for scene in scenes if scene.end - scene.start >= least - 1e-9]

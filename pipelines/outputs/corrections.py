@@ -7,7 +7,7 @@ from pathlib import Path, PureWindowsPath
 
 from pipelines.errors import BasslError, CorrectedError, DatasetError, StoreError
 from pipelines.files import real
-from pipelines.scenes import SceneData, VideoFacts
+from pipelines.scenes import SceneData, VideoFacts, shot_ranges
 from pipelines.settings import Grouping, ScenesOutput
 from pipelines.video.inputs import fingerprint
 
@@ -96,5 +96,4 @@ def is_corrected(scenes: SceneData, lasting: Collection[object] = ()) -> bool:
         predicted = choose_scenes(scenes.shots, **Grouping().resolved(scenes.settings))
     except (BasslError, TypeError, ValueError):
         return True
-    ranges = ([(scene.start_shot, scene.end_shot) for scene in each] for each in (predicted, scenes.scenes))
-    return next(ranges) != next(ranges)
+    return shot_ranges(predicted) != shot_ranges(scenes.scenes)

@@ -17,7 +17,7 @@ from pipelines.outputs.exports import is_scenes_json
 from pipelines.outputs.opening import open_scenes
 from pipelines.outputs.results import find_result, make_output_folder, note_on_views
 from pipelines.progress import ReportVideo, VideoResult
-from pipelines.scenes import DROP_SHORT_ALONE, SceneData
+from pipelines.scenes import DROP_SHORT_ALONE, SceneData, shot_ranges
 from pipelines.settings import GROUPING, Grouping
 from pipelines.stages.settings import RegroupSettings
 from pipelines.video_jobs import VideoTask, run
@@ -101,7 +101,6 @@ def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
             names_and_pins(lasting),
         )
     result.save(output)
-    parts = [[(scene.start_shot, scene.end_shot) for scene in each.scenes] for each in (before, result)]
-    is_changed = real(output) == real(opened.result) and parts[0] != parts[1]
+    is_changed = real(output) == real(opened.result) and shot_ranges(before.scenes) != shot_ranges(result.scenes)
     note = note_on_views(output) if is_changed else ""
     return replace(result, notes=(note,)) if note else result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,7 +19,7 @@ from pipelines.options import with_options
 from pipelines.outputs.opening import open_scenes
 from pipelines.outputs.page import shows
 from pipelines.progress import ReportProgress, VideoResult
-from pipelines.scenes import Scene, SceneData, group_shots
+from pipelines.scenes import SceneData, group_shots, shot_ranges
 from pipelines.settings import Grouping
 from pipelines.stages.regroup import regrouped
 from pipelines.stages.report import page_path, write_page
@@ -127,7 +127,7 @@ def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int]) -> S:
     groups = group_shots(shots, [*(shot - 1 for shot in sorted(starts) if shot > 0), last])
     changed = [group for group in groups if starts[group.start_shot]]
     by_rule = regrouped(scenes, Grouping())
-    if _ranges(by_rule.scenes) == _ranges(changed):
+    if shot_ranges(by_rule.scenes) == shot_ranges(changed):
         return by_rule
     numbered = tuple(replace(scene, index=index) for index, scene in enumerate(changed))
     return with_scenes(scenes, numbered, {**by_rule.settings, "edited_by_hand": True})
@@ -135,10 +135,6 @@ def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int]) -> S:
 
 def _answers(scenes: SceneData) -> dict[int, bool]:
     return {i: shot.pinned for i, shot in enumerate(scenes.shots[:-1]) if shot.pinned is not None}
-
-
-def _ranges(scenes: Sequence[Scene]) -> list[tuple[int, int]]:
-    return [(scene.start_shot, scene.end_shot) for scene in scenes]
 
 
 def _group_starts(scenes: SceneData) -> dict[int, bool]:
