@@ -18,7 +18,7 @@ from pipelines.stages.settings import ExportSettings
     metavars={"to": "FORMAT,..."},
     notes="Formats:\n\n" + "\n".join(f"{name}: {known.purpose}" for name, known in FORMATS.items()),
 )
-def export(settings: ExportSettings, sources: Results = [], quiet: console.Quiet = False) -> None:  # noqa: B006
+def export(settings: ExportSettings, sources: Results = [], quiet: console.Quiet = False) -> None:
     """Convert scenes for an editing tool, a player, a table or a labelling tool.
 
     Examples: bassl export movie.mp4 --to edl,youtube, bassl export videos/ --to csv -o tables/

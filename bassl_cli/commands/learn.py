@@ -12,10 +12,7 @@ from pipelines.stages.settings import LearnResult, LearnSettings
 
 @with_settings()
 def learn(
-    settings: LearnSettings,
-    sources: Results = [],  # noqa: B006
-    as_json: console.Json = False,
-    quiet: console.Quiet = False,
+    settings: LearnSettings, sources: Results = [], as_json: console.Json = False, quiet: console.Quiet = False
 ) -> None:
     """Learn from videos whose scenes were corrected, and write a model for predict.
 

@@ -11,10 +11,7 @@ from pipelines.stages.settings import RegroupSettings
 
 @with_settings(flags={"drop_short": "--drop-short/--no-drop-short"})
 def regroup(
-    settings: RegroupSettings,
-    sources: Results = [],  # noqa: B006
-    as_json: console.Json = False,
-    quiet: console.Quiet = False,
+    settings: RegroupSettings, sources: Results = [], as_json: console.Json = False, quiet: console.Quiet = False
 ) -> None:
     """Find other scenes from the same scores, without reading the video again.
 

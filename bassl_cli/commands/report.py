@@ -8,7 +8,7 @@ from pipelines.stages.settings import ReportSettings
 
 
 @with_settings(metavars={"keyframes": "FOLDER"})
-def report(settings: ReportSettings, sources: Results = [], quiet: console.Quiet = False) -> None:  # noqa: B006
+def report(settings: ReportSettings, sources: Results = [], quiet: console.Quiet = False) -> None:
     """Make a page of a video's scenes, to view, correct and save them and to try thresholds.
 
     One HTML file for any browser, without a network. Several videos have a page each, and index.html shows them all.

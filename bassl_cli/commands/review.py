@@ -11,7 +11,7 @@ from pipelines.stages.settings import ReportSettings
 
 
 @with_settings(metavars={"keyframes": "FOLDER"})
-def review(settings: ReportSettings, sources: Results = [], quiet: console.Quiet = False) -> None:  # noqa: B006
+def review(settings: ReportSettings, sources: Results = [], quiet: console.Quiet = False) -> None:
     """Review a video's scenes in the browser, where answers are worth most.
 
     Makes the page as bassl report does, if it is not there or shows other scenes, opens it in review mode and prints

@@ -16,10 +16,7 @@ from pipelines.stages.settings import ImageSettings
     metavars={"output": "FOLDER", "images": "N", "filename": "TEMPLATE", "width": "PIXELS", "height": "PIXELS"},
 )
 def save_images(
-    settings: ImageSettings,
-    sources: Results = [],  # noqa: B006
-    as_json: console.Json = False,
-    quiet: console.Quiet = False,
+    settings: ImageSettings, sources: Results = [], as_json: console.Json = False, quiet: console.Quiet = False
 ) -> None:
     """Save images of the scenes of a video, or of its shots.
 

@@ -37,7 +37,7 @@ def split(
             show_default=False,
             callback=_sources,
         ),
-    ] = [],  # noqa: B006
+    ] = [],
     chapters: Annotated[
         bool, typer.Option("--chapters", help="Do not cut: write a copy of the video with its scenes as chapters.")
     ] = False,
