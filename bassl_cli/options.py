@@ -33,10 +33,7 @@ RESULTS_HELP = (
 Results = Annotated[
     list[Path],
     typer.Argument(
-        metavar="[VIDEO|SCENES.JSON|FOLDER]...",
-        help=RESULTS_HELP,
-        show_default=False,
-        callback=named_results,
+        metavar="[VIDEO|SCENES.JSON|FOLDER]...", help=RESULTS_HELP, show_default=False, callback=named_results
     ),
 ]
 _SHORT = {"output": "-o", "threshold": "-t", "jobs": "-j", "workers": "-j"}

@@ -9,15 +9,7 @@ from typing import Literal
 import numpy as np
 
 from pipelines.baselines.chains import backtrack, divide, prefix_values
-from pipelines.baselines.segmentation import (
-    Features,
-    Floats,
-    Segmentation,
-    Times,
-    block_sums,
-    check_sets,
-    unit_rows,
-)
+from pipelines.baselines.segmentation import Features, Floats, Segmentation, Times, block_sums, check_sets, unit_rows
 
 
 @dataclass(frozen=True)

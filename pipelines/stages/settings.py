@@ -57,8 +57,7 @@ class RegroupSettings(Settings):
 
     run: ScenesOutput = nested(ScenesOutput(), defaults={"output": "in place of the input"})
     grouping: Grouping = nested(
-        Grouping(),
-        defaults=dict.fromkeys(("threshold", "min_scene", "max_scene", "drop_short"), "as in the file"),
+        Grouping(), defaults=dict.fromkeys(("threshold", "min_scene", "max_scene", "drop_short"), "as in the file")
     )
     """Which scenes the scores make."""
 

@@ -113,11 +113,7 @@ class OwnModel:
     measured: Mapping[str, float]
 
 
-def learn_own_model(
-    videos: Sequence[LabelledTokens],
-    start: LinearModel,
-    calibration: Calibration,
-) -> OwnModel:
+def learn_own_model(videos: Sequence[LabelledTokens], start: LinearModel, calibration: Calibration) -> OwnModel:
     """Learn from videos, each with a scene end and another shot.
 
     Strength and operating point are chosen by leaving videos out: the strength of the best AP, averaged over videos, or

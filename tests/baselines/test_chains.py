@@ -29,9 +29,7 @@ def tables(draw: st.DrawFn) -> tuple[NDArray[np.float64], int]:
 
 @given(tables())
 @settings(deadline=None)
-def test_no_division_has_a_higher_worth_and_margins_equal_brute_force(
-    table: tuple[NDArray[np.float64], int],
-) -> None:
+def test_no_division_has_a_higher_worth_and_margins_equal_brute_force(table: tuple[NDArray[np.float64], int]) -> None:
     worth, scenes = table
     shots = worth.shape[1]
     values = {ends: v for ends in divisions(shots, scenes) if (v := value(worth, ends)) > -np.inf}

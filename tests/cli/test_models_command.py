@@ -53,11 +53,7 @@ def put_finetuned(folder: Path, runs: int = 2, **changes: Any) -> Path:
     shape = MLPSettings(1, 4, 4)
     training = {"stage": "finetune", "epoch": 7, "validation": {"ap": 0.25}, "test": {"ap": 0.2, "f1": None}}
     model = BoundaryModel(
-        crn="mlp",
-        network=build_network("mlp", shape),
-        shape=shape,
-        encoder="resnet50-0123456789ab",
-        training=training,
+        crn="mlp", network=build_network("mlp", shape), shape=shape, encoder="resnet50-0123456789ab", training=training
     )
     save_boundary_model(folder / "model.safetensors", model)
     if runs:

@@ -109,21 +109,9 @@ BBC_FAULTS = [  # shots, scenes and the message
 OVSD_FAULTS = [  # scenes, shots and the message
     ("", OVSD_SHOTS, "02_scenes.txt: lists no scenes"),
     ("0 399", "", "02_shots.txt: lists no shots"),
-    (
-        "0 99\n90 399\n",
-        OVSD_SHOTS,
-        "02_scenes.txt, line 2: scene 1, from 90 to 400, starts before the end of scene 0",
-    ),
-    (
-        "0 99\n100 299\n",
-        OVSD_SHOTS,
-        r"02_scenes.txt: ends at frame 300, but .*02_shots.txt at 400; one of them",
-    ),
-    (
-        "0 99\n100 999\n",
-        OVSD_SHOTS,
-        r"02_scenes.txt: ends at frame 1000, but .*02_shots.txt at 400; one of them",
-    ),
+    ("0 99\n90 399\n", OVSD_SHOTS, "02_scenes.txt, line 2: scene 1, from 90 to 400, starts before the end of scene 0"),
+    ("0 99\n100 299\n", OVSD_SHOTS, r"02_scenes.txt: ends at frame 300, but .*02_shots.txt at 400; one of them"),
+    ("0 99\n100 999\n", OVSD_SHOTS, r"02_scenes.txt: ends at frame 1000, but .*02_shots.txt at 400; one of them"),
     ("50 399\n", OVSD_SHOTS, r"02_scenes.txt: begins at frame 50, but .*02_shots.txt at 0; one of them is cut"),
     ("0 9\n10 19\n20 399\n", "0 9\n10 399", r"has 3 scenes, but .*02_shots.txt only 2 shots"),
     ("0 399\n", "0,399\n", "02_shots.txt, line 1: '0,399' is not the first and last frame of a shot"),

@@ -167,8 +167,7 @@ def test_a_last_scene_without_an_end_lasts_to_the_end_of_the_video() -> None:
 
 def test_labelled_shots_of_another_detector_are_matched() -> None:
     theirs = annotation(
-        shots=np.array([[0, 50], [50, 101], [130, 210], [210, 400]]),
-        scene_end=np.array([0, 1, -1, 0], dtype=np.int8),
+        shots=np.array([[0, 50], [50, 101], [130, 210], [210, 400]]), scene_end=np.array([0, 1, -1, 0], dtype=np.int8)
     )
     labels, report = match_annotation(theirs, OUR_SHOTS, OUR_TIMES, tolerance=0.5)
     assert labels.tolist() == [1, -1, 0, 0]  # a doubtful end stays one

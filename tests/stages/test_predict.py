@@ -214,9 +214,7 @@ def test_an_onnx_file_can_be_the_encoder(video: Path, model: Path, tmp_path: Pat
 
 
 @needs_model
-def test_the_built_in_model_gives_scene_ends_higher_scores(
-    synthetic_video: tuple[Path, SyntheticVideo],
-) -> None:
+def test_the_built_in_model_gives_scene_ends_higher_scores(synthetic_video: tuple[Path, SyntheticVideo]) -> None:
     path, video = synthetic_video
     shots = predict(path).shots[:-1]
     true = [shot.start_frame for before, shot in pairwise(video.shots) if before.scene != shot.scene]

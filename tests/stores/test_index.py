@@ -12,16 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from pipelines.stores.index import (
-    MAX_FRAME,
-    NO_LABEL,
-    Index,
-    IndexedVideo,
-    joined,
-    read_index,
-    save_index,
-    window_rows,
-)
+from pipelines.stores.index import MAX_FRAME, NO_LABEL, Index, IndexedVideo, joined, read_index, save_index, window_rows
 from tests.small_index import pictured, video, written
 from tests.small_stores import damaged, forge, refusal
 

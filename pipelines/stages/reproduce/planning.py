@@ -229,11 +229,7 @@ def disk_space(settings: ReproduceSettings) -> list[tuple[str, float, str]]:
     return [
         ("keyframes", images * 22e3 / 1e9, f"{images:,} of about 22 KB"),
         ("index", shots * 65 / 1e9, f"{shots:,} shots"),
-        (
-            "features",
-            len(encoders) * labelled * 2048 * 4 / 1e9,
-            f"{len(encoders)} encoders x {labelled:,} x 2048",
-        ),
+        ("features", len(encoders) * labelled * 2048 * 4 / 1e9, f"{len(encoders)} encoders x {labelled:,} x 2048"),
         ("pre-trained runs", len(runs) * run, f"{count(len(runs), 'run')} with their states"),
         ("fine-tuned runs", len(tuned) * model, f"{count(len(tuned), 'network')} x {count(seeds, 'seed')}"),
     ]

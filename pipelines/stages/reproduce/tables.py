@@ -69,11 +69,7 @@ def _join_first(settings: ReproduceSettings) -> ReproduceResult:
 
 
 def _measure(
-    settings: ReproduceSettings,
-    planned: Sequence[PlannedRow],
-    folder: Path,
-    progress: RowProgress,
-    announce: Announce,
+    settings: ReproduceSettings, planned: Sequence[PlannedRow], folder: Path, progress: RowProgress, announce: Announce
 ) -> tuple[tuple[TableResult, ...], tuple[str, ...], bool]:
     """The tables, a line for each row that failed, and whether a signal ended a step."""
     machines, failed, stopped = settings.machines, list[str](), False
