@@ -20,6 +20,7 @@ from pipelines.scenes import (
     Line as Line,
     Scene as Scene,
     SceneData as SceneData,
+    Segment as Segment,
     Shot as Shot,
     Transition as Transition,
     VideoFacts as VideoFacts,

@@ -116,6 +116,21 @@ class Line:
 
 
 @dataclass(frozen=True)
+class Segment:
+    """A part of the video of one of the kinds of :data:`SEGMENTS`: half-open ranges in frames and seconds. Segments of
+    different kinds may overlap."""
+
+    kind: str
+    start_frame: int
+    end_frame: int
+    start: float
+    end: float
+
+
+SEGMENTS = ("black", "silence", "bars", "opening_credits", "end_credits")
+
+
+@dataclass(frozen=True)
 class SceneData:
     """The scenes of a video, with its shots, settings and facts."""
 
@@ -124,6 +139,7 @@ class SceneData:
     shots: tuple[Shot, ...]  # in order, without gaps
     scenes: tuple[Scene, ...]  # in order; they cover the shots, except for scenes that were dropped as too short
     lines: tuple[Line, ...] = ()  # subtitles, by their start
+    segments: tuple[Segment, ...] = ()  # black, credits and the like, by their start
     warnings: tuple[str, ...] = ()  # one line each, such as damage in the video; not part of the file
     notes: tuple[str, ...] = field(default=(), compare=False)  # one line each, how a file was made; not part of it
 
@@ -149,6 +165,8 @@ class SceneData:
                 inside.update(lines)
         if outside := [asdict(line) for line in self.lines if line not in inside]:
             content["lines"] = outside
+        if self.segments:
+            content["segments"] = [asdict(segment) for segment in self.segments]
         video = Path(self.video.path)
         if folder is not None and video.is_absolute():
             place = relative(video.parent.resolve() / video.name, folder.resolve())

@@ -13,7 +13,7 @@ import pytest
 
 from pipelines.datasets.scene_files import read_scene_list, with_video
 from pipelines.errors import BasslError
-from pipelines.scenes import Line, SceneData, Shot, VideoFacts, group_shots, timecode
+from pipelines.scenes import Line, SceneData, Segment, Shot, VideoFacts, group_shots, timecode
 from pipelines.video.inputs import fingerprint
 from tests.scenes_schema import SCHEMA
 
@@ -71,6 +71,18 @@ def test_each_scene_has_the_lines_that_begin_in_it_and_none_is_lost(tmp_path: Pa
     assert [line["start"] for line in content["lines"]] == [0.0, 3.9, 8.5]
 
 
+def test_segments_are_in_the_file_and_come_back(tmp_path: Path) -> None:
+    segments = (Segment("black", 0, 20, 0.0, 0.8), Segment("end_credits", 200, 250, 8.0, 10.0))
+    replace(scene_list(), segments=segments).save(tmp_path / "scenes.json")
+    content = json.loads((tmp_path / "scenes.json").read_text())
+    jsonschema.validate(content, SCHEMA)
+    assert content["segments"][1] == {
+        "kind": "end_credits", "start_frame": 200, "end_frame": 250, "start": 8.0, "end": 10.0
+    }  # fmt: skip
+    assert read_scene_list(tmp_path / "scenes.json").segments == segments
+    assert "segments" not in scene_list().to_dict()
+
+
 def test_a_given_video_replaces_the_one_named_in_the_scene_list(tmp_path: Path) -> None:
     scene_list().save(tmp_path / "scenes.json")
     video = tmp_path / "moved.mp4"
@@ -80,6 +92,7 @@ def test_a_given_video_replaces_the_one_named_in_the_scene_list(tmp_path: Path) 
 
 
 ABSENT = object()
+SEGMENT = {"kind": "black", "start_frame": 50, "end_frame": 75, "start": 2.0, "end": 3.0}
 EXPLOSION = {"kind": "explosion", "start_frame": 45, "end_frame": 55, "start": 1.8, "end": 2.2}
 
 
@@ -91,6 +104,11 @@ EXPLOSION = {"kind": "explosion", "start_frame": 45, "end_frame": 55, "start": 1
         (("settings",), [], "its settings are not an object", True),
         (("settings",), ABSENT, None, True),
         (("more",), 1, None, True),
+        (("segments",), 1, "the segments of the file", True),
+        (("segments",), [3], "segment 0", True),
+        (("segments",), [{**SEGMENT, "kind": "chase"}], "'chase', not one of black", True),
+        (("segments",), [SEGMENT, {**SEGMENT, "end": None}], "the end of segment 1", True),
+        (("segments",), [{**SEGMENT, "end_frame": 50}], "segment 0 is empty", False),
         (("video", "width"), None, "width", True),
         (("video", "frames"), 0, "its shots go from frame 0 to 250, the video to 0", True),
         (("video", "frame_rate"), 0, "0.0 is not a number of frames per second", True),

@@ -37,10 +37,12 @@ from pipelines.scenes import (
     MOST_SHOTS,
     SCHEMA,
     SCHEMA_VERSION,
+    SEGMENTS,
     TRANSITIONS,
     Line,
     Scene,
     SceneData,
+    Segment,
     Shot,
     Transition,
     VideoFacts,
@@ -291,7 +293,11 @@ def read_scene_list(path: Path | str) -> SceneData:
     lines = _lines(content, "the file", path)
     for m, entry in enumerate(content["scenes"]):
         lines += _lines(entry, f"scene {m}", path)
-    return SceneData(video, settings, shots, scenes, tuple(sorted(lines, key=lambda line: line.start)))
+    listed = at(list, content, "segments", "the file", path) if "segments" in content else []
+    if len(listed) > MOST_SHOTS:
+        raise fault(path, f"has {len(listed):,} segments; more than {MOST_SHOTS:,} cannot be read")
+    segments = tuple(_segment(entry, f"segment {i}", path) for i, entry in enumerate(listed))
+    return SceneData(video, settings, shots, scenes, tuple(sorted(lines, key=lambda line: line.start)), segments)
 
 
 def with_video(scenes: SceneData, video: Path | None) -> SceneData:
@@ -329,10 +335,22 @@ def _shot(i: int, entry: dict[str, Any], path: Path) -> Shot:
 
 
 def _transition(entry: Any, of: str, path: Path) -> Transition:
-    if (kind := member(entry, "kind", of, path)) not in TRANSITIONS:
-        raise fault(path, f"the kind of {of} is {kind!r}, not one of {', '.join(TRANSITIONS)}")
-    frames = (at(int, entry, key, of, path) for key in ("start_frame", "end_frame"))
-    return Transition(kind, *frames, *(at(float, entry, key, of, path) for key in ("start", "end")))
+    return Transition(*_kind_and_range(entry, TRANSITIONS, of, path))
+
+
+def _segment(entry: Any, of: str, path: Path) -> Segment:
+    segment = Segment(*_kind_and_range(entry, SEGMENTS, of, path))
+    if segment.end_frame <= segment.start_frame or segment.end <= segment.start:
+        raise fault(path, f"{of} is empty, or ends before it begins")
+    return segment
+
+
+def _kind_and_range(entry: Any, kinds: tuple[str, ...], of: str, path: Path) -> tuple[str, int, int, float, float]:
+    if (kind := member(entry, "kind", of, path)) not in kinds:
+        raise fault(path, f"the kind of {of} is {kind!r}, not one of {', '.join(kinds)}")
+    start_frame, end_frame = (at(int, entry, key, of, path) for key in ("start_frame", "end_frame"))
+    start, end = (at(float, entry, key, of, path) for key in ("start", "end"))
+    return kind, start_frame, end_frame, start, end
 
 
 def _scene(m: int, entry: dict[str, Any], path: Path) -> Scene:

@@ -22,13 +22,14 @@ from av.video.stream import VideoStream
 from pipelines.errors import DatasetError, VideoError
 from pipelines.files import is_file
 from pipelines.processes import Send
-from pipelines.scenes import Line, Transition
+from pipelines.scenes import Line, Segment, Transition
 from pipelines.video.containers import open_container
 from pipelines.video.decoding import VideoDecoder, first_time
 from pipelines.video.detectors import ShotDetector, make_detector
 from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
 from pipelines.video.inputs import digest
 from pipelines.video.runs import Damage, decode
+from pipelines.video.segments import LOOKS_PER_SECOND, TextSearch, credit_segments, plain_kinds, plain_segments
 from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 from pipelines.video.subtitles import decoded_lines, lines_within, read_subtitles, subtitles_beside
@@ -63,6 +64,7 @@ class VideoReader(VideoDecoder):
         frames_read: number of frames decoded so far.
         shots: number of shots found so far.
         lines: after the last shot, the subtitles of what was read, if the settings ask for them.
+        segments: after the last shot, black, color bars and credits.
     """
 
     def __init__(
@@ -88,9 +90,13 @@ class VideoReader(VideoDecoder):
             raise
         self._progress = progress or (lambda done, total: None)
         self._shot_start = self._clean = 0  # first frame of the current shot, and its first outside a transition
+        self._starts = [0]  # first frames of the shots
+        self._kinds = bytearray()  # of the frames, see `plain_kinds`
+        self._text = TextSearch()
         self.shots = 0
         self.frames_read = 0
         self.lines: tuple[Line, ...] = ()
+        self.segments: tuple[Segment, ...] = ()
 
     def _read_file_lines(self) -> list[Line]:
         """The lines of the subtitle file that the settings name, or that is beside the video; [] if there is none."""
@@ -130,7 +136,7 @@ class VideoReader(VideoDecoder):
         frame_reader = FrameReader(self.settings.lines)
         buffer = FrameBuffer(recent=self._detector.lag + 1, budget=_HELD_BYTES)
 
-        def transform(frames: Iterator[VideoFrame]) -> list[tuple[YUVImage, Any]]:
+        def transform(frames: Iterator[VideoFrame]) -> list[tuple[YUVImage, int, Any]]:
             images: list[YUVImage] = []
 
             def read() -> Iterator[YUVImage]:
@@ -138,12 +144,13 @@ class VideoReader(VideoDecoder):
                     images.append(frame_reader.read(frame))
                     yield images[-1]
 
-            prepared = self._detector.prepare(small_rgb(read(), self._detector.side, self.batch_size))
-            return list(zip(images, prepared, strict=True))
+            small = small_rgb(read(), self._detector.side, self.batch_size)
+            return list(zip(images, plain_kinds(small).tolist(), self._detector.prepare(small), strict=True))
 
         with self:
             ahead = _AHEAD_BYTES // held_size(self.width, self.height, self.settings.lines)
-            for number, time, (image, prepared) in self.frames(transform, ahead):
+            step = max(1, round(self.frame_rate / LOOKS_PER_SECOND))
+            for number, time, (image, kind, prepared) in self.frames(transform, ahead):
                 if not self._times:
                     self._first = number
                     if isinstance(self._detector, KnownCuts):
@@ -152,6 +159,9 @@ class VideoReader(VideoDecoder):
                 self._times.append(time)
                 self.frames_read = index + 1
                 buffer.add(index, image)
+                self._kinds.append(kind)
+                if index % step == 0:
+                    self._text.look_at(index, image.y)
                 if boundaries := self._detector.push(index, prepared):
                     yield from self._shots_before(boundaries, index, buffer)
                 if index % 256 == 0:
@@ -161,6 +171,7 @@ class VideoReader(VideoDecoder):
             self._times.append(self.facts.duration)
             yield from self._shots_before(self._detector.finish(frames), frames - 1, buffer)
             self.lines = self._subtitles()
+            self.segments = self._segments()
             yield self._shot(frames, frames, None, buffer)
             self._progress(self.facts.duration - self._times[0], self.facts.duration - self._times[0])
 
@@ -178,6 +189,18 @@ class VideoReader(VideoDecoder):
                 yield self._shot(cut, first, transition, buffer)
                 buffer.drop_before(cut)
                 self._shot_start, self._clean = cut, end
+                self._starts.append(cut)
+
+    def _segments(self) -> tuple[Segment, ...]:
+        """The segments of the video, by their start."""
+        segments = plain_segments(self._kinds, self._times)
+        cuts = {*self._starts, len(self._kinds), *(frame for s in segments for frame in (s.start_frame, s.end_frame))}
+        duration = max(self.declared_duration or 0.0, self._times[-1])
+        segments += credit_segments(self._text.looks, sorted(cuts), self._times, duration)
+        return tuple(
+            replace(s, start_frame=s.start_frame + self._first, end_frame=s.end_frame + self._first)
+            for s in sorted(segments, key=lambda segment: segment.start)
+        )
 
     def _shot(self, end: int, clean_end: int, transition: Transition | None, buffer: FrameBuffer) -> KeyframedShot:
         """The shot up to frame ``end``, whose frames from ``clean_end`` on belong to a transition."""
@@ -209,8 +232,8 @@ class VideoReader(VideoDecoder):
 
 def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
     """Read a video in the child process of a :class:`pipelines.video.video_process.VideoProcess`: send each shot as it
-    is found, the progress, and the video's facts, warnings and subtitles at the end. If all of it is read, in shots of
-    its own, the facts have the digest of the file, computed meanwhile."""
+    is found, the progress, and the video's facts, warnings, subtitles and segments at the end. If all of it is read, in
+    shots of its own, the facts have the digest of the file, computed meanwhile."""
     path, settings = task
     reader = VideoReader(path, settings, lambda done, total: send("progress", (done, total)))
     is_whole = is_file(path) and (settings.shots, settings.start, settings.end) == (None, None, None)
@@ -221,7 +244,7 @@ def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
         images = [np.ascontiguousarray(image).data for image in shot.keyframes]
         send("shot", (replace(shot, keyframes=()), shape), images)
     sha256 = None if hashing is None else hashing.result()
-    send("end", (replace(reader.facts, sha256=sha256), reader.warnings, reader.lines))
+    send("end", (replace(reader.facts, sha256=sha256), reader.warnings, reader.lines, reader.segments))
 
 
 def lines_from(file: Path, video: Path, start: float, end: float) -> tuple[Line, ...]:

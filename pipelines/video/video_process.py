@@ -16,7 +16,7 @@ from typing import Any
 
 from pipelines.errors import BasslError, UnexpectedError, VideoError
 from pipelines.processes import Child
-from pipelines.scenes import Line, VideoFacts
+from pipelines.scenes import Line, Segment, VideoFacts
 from pipelines.video import READ_VIDEO
 from pipelines.video.shots import KeyframedShot, ReaderSettings
 
@@ -38,6 +38,7 @@ class VideoProcess:
     facts: VideoFacts
     warnings: list[str]
     lines: tuple[Line, ...]
+    segments: tuple[Segment, ...]
 
     def __init__(
         self, path: Path, settings: ReaderSettings, progress: Callable[[float, float | None], None] | None = None
@@ -76,7 +77,7 @@ class VideoProcess:
                     shot, shape = content
                     yield replace(shot, keyframes=tuple(np.frombuffer(pixels, np.uint8).reshape(shape)))
                 case "end":
-                    self.facts, self.warnings, self.lines = content
+                    self.facts, self.warnings, self.lines, self.segments = content
                     return
         how = self._child.how_it_ended()
         raise VideoError(f"{self._path}: the process that read it died ({how}); the file may be damaged")

@@ -92,9 +92,8 @@ class SceneModel:
         grouping = settings.grouping.resolved()
         scenes = choose_scenes(shots, **grouping)
         told = (*reading.warnings, *warnings, *length_warnings(video, scenes, grouping))
-        return SceneList(
-            facts, self.record(settings), shots, scenes, reading.lines, warnings=told, thumbnails=tuple(images)
-        )
+        values = facts, self.record(settings), shots, scenes, reading.lines, reading.segments
+        return SceneList(*values, warnings=told, thumbnails=tuple(images))
 
     def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:
         """Everything that a result depends on, as plain JSON values; default settings: the model's."""

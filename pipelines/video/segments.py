@@ -1,0 +1,152 @@
+"""Black, color bars and credits, from what the one pass over a video sees anyway.
+
+Black and color bars show in the small images for the shot detector. Credits are text over a plain or slow background,
+and text is many edges side by side. Twice a second, the luma of a frame is divided into cells that are wide and low: a
+line of text has many edge pixels in a cell, an outline few, a plain background none. Grass or snow have cells of all
+kinds, but over a plain background, most cells that are not plain are text. The lowest quarter of the frame, with
+subtitles, is left out. Limits were chosen on the tuning videos of ``benchmarks/segments.py``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby, pairwise
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.scenes import Segment
+from pipelines.video.frames import Plane, RGBImage
+
+LOOKS_PER_SECOND = 2.0
+
+_PLAIN_KINDS = ("", "black", "bars")
+_BLACK, _BLACK_RANGE = 32, 16  # of a black image: the brightest channel, and how much darker the darkest is, at most
+_SHORTEST = 0.5  # seconds of black or color bars
+# White or gray, yellow, cyan, green, magenta, red and blue; at the edges of the frame there may be more bars.
+_BARS = np.array([[1, 1, 1], [1, 1, 0], [0, 1, 1], [0, 1, 0], [1, 0, 1], [1, 0, 0], [0, 0, 1]], bool)
+_LAYOUTS = ((0.0, 1 / 7), (0.0, 1 / 8), (1 / 8, 3 / 28))  # left edge of the first bar, and the width of each
+_OFF, _ON = 75, 120  # a channel of a bar is below the first, or above the second
+
+_ROWS, _ROWS_SEEN, _COLUMNS = 60, 45, 13  # cells; the rows above subtitles
+_EDGE = 24  # steps of luma between two neighboring pixels
+_TEXT, _PLAIN = 51, 7  # edge pixels in a cell of text, at least, and in a plain one, at most, in 255ths
+_LEAST_TEXT, _MOSTLY_TEXT = 0.01, 0.3  # share of the cells with text: of all cells, and of those that are not plain
+_SLOW = 8  # steps of luma that the median of the plain cells changes from one look to the next, at most
+_BLANK = 0.9  # share of plain cells of a frame between two cards
+_BLANK_SECONDS, _OTHER_SECONDS = 8.0, 2.5  # between two cards without text, at most: blank, or with a figure
+_SHORTEST_CREDITS = 6.0  # seconds
+_OPENING, _ENDING = 0.2, 0.6  # opening credits begin before this share of the video, end credits after the second
+# Slides have more text than this: share of the video that is credits, and of the rest of the video with text.
+_MOST_CREDITS, _TEXT_ELSEWHERE = 0.5, 0.2
+_NEAR = 3.0  # seconds between text and the cut before or after it, at most
+
+
+class Look(NamedTuple):
+    """Whether a frame is ``text`` over a plain background, ``blank``, or neither (``other``)."""
+
+    frame: int
+    kind: str
+
+
+def plain_kinds(images: RGBImage) -> NDArray[np.uint8]:
+    """Which of small images (N, H, W, 3) uint8 RGB are black or color bars, as indices of the kinds above, (N,)."""
+    brightest, darkest = (reduce(images.reshape(len(images), -1), 1) for reduce in (np.max, np.min))
+    kinds = ((brightest <= _BLACK) & (brightest - darkest <= _BLACK_RANGE)).astype(np.uint8)
+    row = images[:, images.shape[1] // 3]
+    for left, width in _LAYOUTS:
+        bars = row[:, ((left + width * (np.arange(7) + 0.5)) * row.shape[1]).astype(int)]
+        kinds[np.where(_BARS, bars > _ON, bars < _OFF).all((1, 2))] = 2
+    return np.asarray(kinds)
+
+
+class TextSearch:
+    """Looks for text in frames, in order; ``looks`` has a `Look` of each."""
+
+    def __init__(self) -> None:
+        self.looks: list[Look] = []
+        self._last_samples: Plane | None = None
+
+    def look_at(self, frame: int, luma: Plane) -> None:
+        """Look at a frame by its luma (H, W); less than 60 lines are too few for text."""
+        high, wide = luma.shape[0] // _ROWS, luma.shape[1] // (_COLUMNS + 1)
+        if not high or not wide:
+            self.looks.append(Look(frame, "other"))
+            return
+        height, width = high * _ROWS_SEEN, wide * _COLUMNS
+        edges = cv2.absdiff(luma[:height, 1 : width + 1], luma[:height, :width])
+        cv2.threshold(edges, _EDGE, 255, cv2.THRESH_BINARY, edges)
+        cells = cv2.resize(edges, (_COLUMNS, _ROWS_SEEN), interpolation=cv2.INTER_AREA)  # fast: sizes are multiples
+        plain = cells <= _PLAIN
+        text, background = float((cells >= _TEXT).mean()), float(plain.mean())
+        samples = luma[high // 2 : height : high, wide // 2 : width : wide].copy()  # one pixel of each cell
+        change = 0.0 if self._last_samples is None else cv2.absdiff(samples, self._last_samples)[plain]
+        self._last_samples = samples
+        kind = "blank" if background >= _BLANK else "other"
+        if text >= _LEAST_TEXT and text >= _MOSTLY_TEXT * (1 - background) and np.median(change) <= _SLOW:
+            kind = "text"
+        self.looks.append(Look(frame, kind))
+
+
+def plain_segments(kinds: Sequence[int], times: Sequence[float]) -> list[Segment]:
+    """The segments of black and of color bars, from the kind of each frame, by `plain_kinds`. ``times`` are the starts
+    of the frames, and the end of the last one."""
+    segments, start = [], 0
+    for kind, run in groupby(kinds):
+        end = start + len(list(run))
+        if kind and times[end] - times[start] >= _SHORTEST:
+            segments.append(Segment(_PLAIN_KINDS[kind], start, end, times[start], times[end]))
+        start = end
+    return segments
+
+
+def credit_segments(
+    looks: Sequence[Look], cuts: Sequence[int], times: Sequence[float], duration: float
+) -> list[Segment]:
+    """The segments of opening and end credits.
+
+    Args:
+        looks: at even intervals, from frame 0 on.
+        cuts: the first frames of shots, from 0 on, and the number of frames.
+        times: as for `plain_segments`.
+        duration: of the whole video, in seconds.
+    """
+    texts = [look.frame for look in looks if look.kind == "text"]
+    segments = []
+    for first, last in _runs_of_text(looks, times):
+        share = times[first] / duration
+        kind = "opening_credits" if share < _OPENING else "end_credits" if share > _ENDING else ""
+        start, end = _near_cuts(first, last, cuts, times)
+        if kind and times[end] - times[start] >= _SHORTEST_CREDITS:
+            segments.append(Segment(kind, start, end, times[start], times[end]))
+    inside = [look.frame for look in looks if any(s.start_frame <= look.frame < s.end_frame for s in segments)]
+    elsewhere, rest = len(set(texts) - set(inside)), len(looks) - len(inside)
+    is_long = sum(segment.end - segment.start for segment in segments) > _MOST_CREDITS * duration
+    return [] if is_long or elsewhere > _TEXT_ELSEWHERE * rest else segments
+
+
+def _runs_of_text(looks: Sequence[Look], times: Sequence[float]) -> list[tuple[int, int]]:
+    """First and last frame with text of each stretch with short pauses between the cards."""
+    runs: list[tuple[int, int]] = []
+    blank = other = 0.0  # seconds without text since the last frame with text
+    for look, following in pairwise([*looks, Look(len(times) - 1, "other")]):
+        if look.kind != "text":
+            seconds = times[following.frame] - times[look.frame]
+            blank, other = (blank + seconds, other) if look.kind == "blank" else (blank, other + seconds)
+        elif runs and blank <= _BLANK_SECONDS and other <= _OTHER_SECONDS:
+            runs[-1] = (runs[-1][0], look.frame)
+            blank = other = 0.0
+        else:
+            runs.append((look.frame, look.frame))
+            blank = other = 0.0
+    return runs
+
+
+def _near_cuts(first: int, last: int, cuts: Sequence[int], times: Sequence[float]) -> tuple[int, int]:
+    """The range of credits from frame ``first`` to ``last``: up to the cuts just before and after, if they are near."""
+    before = max(cut for cut in cuts if cut <= first)
+    after = min(cut for cut in cuts if cut > last)
+    start = before if times[first] - times[before] <= _NEAR else first
+    return start, after if times[after] - times[last] <= _NEAR else last + 1

@@ -1,0 +1,200 @@
+"""Segments that are found while a video is read: black, color bars and credits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image, ImageDraw, ImageFont
+
+from pipelines.scenes import Segment
+from pipelines.video.frames import RGBImage
+from pipelines.video.reader import VideoReader
+from pipelines.video.shots import ReaderSettings
+from tests import videos
+
+RATE, WIDTH, HEIGHT = 8, 320, 180
+NAMES = [f"{given} {family}" for family in ("Marlow", "Osterfeld", "Quintana") for given in ("Anna", "Bertram", "Jo")]
+BARS = ((180, 180, 180), (180, 180, 16), (16, 180, 180), (16, 180, 16), (180, 16, 180), (180, 16, 16), (16, 16, 180))
+
+
+def plain(seconds: float, color: tuple[int, int, int] = (0, 0, 0)) -> Iterator[RGBImage]:
+    return videos.plain_images(round(seconds * RATE), color, WIDTH, HEIGHT)
+
+
+def action(seconds: float, seed: int = 0) -> Iterator[RGBImage]:
+    """A texture that pans fast, with a cut each two seconds."""
+    for index in range(round(seconds * RATE)):
+        rng = np.random.default_rng([seed, index // (2 * RATE)])
+        coarse = Image.fromarray(rng.integers(0, 256, (24, 60, 3), np.uint8)).resize((2 * WIDTH, HEIGHT))
+        yield np.asarray(coarse)[:, 8 * (index % 40) :][:, :WIDTH]
+
+
+def written(image: RGBImage, lines: Iterable[str], top: float, size: int = 15) -> RGBImage:
+    """The image with centered lines of text, the first at ``top``."""
+    canvas = Image.fromarray(image)
+    font = ImageFont.load_default(size)
+    for row, line in enumerate(lines):
+        ImageDraw.Draw(canvas).text((WIDTH / 2, top + 1.5 * size * row), line, (235, 235, 235), font, anchor="ma")
+    return np.asarray(canvas)
+
+
+def cards(seconds: float, color: tuple[int, int, int] = (0, 0, 0)) -> Iterator[RGBImage]:
+    """Names, three at a time, with pauses of half a second between them."""
+    for index, image in enumerate(plain(seconds, color)):
+        card, shown = divmod(index, 4 * RATE)
+        names = NAMES[card * 3 % 9 :][:3]
+        yield image if shown < RATE / 2 else written(image, names, 60)
+
+
+def scrolling(seconds: float, color: tuple[int, int, int] = (0, 0, 0)) -> Iterator[RGBImage]:
+    """Names that enter at the bottom and leave at the top."""
+    lines, frames = NAMES * 3, round(seconds * RATE)
+    for index, image in enumerate(plain(seconds, color)):
+        yield written(image, lines, HEIGHT - (HEIGHT + 22.5 * len(lines)) * index / frames)
+
+
+def slow(seconds: float) -> Iterator[RGBImage]:
+    """Names over a blurred photo that moves slowly."""
+    photo = Image.fromarray(np.random.default_rng(1).integers(20, 140, (4, 6, 3), np.uint8))
+    wide = np.asarray(photo.resize((WIDTH + 200, HEIGHT), Image.Resampling.BICUBIC))
+    for index in range(round(seconds * RATE)):
+        yield written(wide[:, index:][:, :WIDTH], NAMES[index // (4 * RATE) * 2 % 8 :][:2], 70)
+
+
+def subtitled(images: Iterable[RGBImage]) -> Iterator[RGBImage]:
+    return (written(image, ["And where have you been all night,", "if I may ask?"], 140, 13) for image in images)
+
+
+def titled(images: Iterable[RGBImage]) -> Iterator[RGBImage]:
+    return (written(image, ["A video by", "Anna Marlow"], 50, 24) for image in images)
+
+
+def snow(seconds: float) -> Iterator[RGBImage]:
+    rng = np.random.default_rng(2)
+    x, y = rng.integers(0, WIDTH, 500), rng.integers(0, HEIGHT, 500)
+    for index, image in enumerate(plain(seconds, (25, 30, 45))):
+        image[(y + 9 * index) % HEIGHT, (x + index) % WIDTH] = 235
+        image[(y + 9 * index) % HEIGHT, (x + index + 1) % WIDTH] = 235
+        yield image
+
+
+def cartoon(seconds: float) -> Iterator[RGBImage]:
+    """A figure with outlines that walks through flat colors."""
+    for index in range(round(seconds * RATE)):
+        canvas = Image.new("RGB", (WIDTH, HEIGHT), (120, 190, 240))
+        draw, x = ImageDraw.Draw(canvas), 20 + 3 * index % WIDTH
+        draw.rectangle((0, 130, WIDTH, HEIGHT), (90, 170, 60))
+        draw.ellipse((x, 40, x + 50, 150), (200, 90, 60), (0, 0, 0), 2)
+        draw.ellipse((x + 12, 55, x + 22, 70), (255, 255, 255), (0, 0, 0), 2)
+        yield np.asarray(canvas)
+
+
+def faded(images: Iterable[RGBImage], seconds: float) -> Iterator[RGBImage]:
+    """Images that fade out."""
+    frames = round(seconds * RATE)
+    return ((image * (1 - index / frames)).astype(np.uint8) for index, image in enumerate(islice(images, frames)))
+
+
+def dark(seconds: float) -> Iterator[RGBImage]:
+    return ((image * 0.15).astype(np.uint8) for image in action(seconds))
+
+
+def bars(left: float, width: float) -> Iterator[RGBImage]:
+    image = np.full((HEIGHT, WIDTH, 3), 100, np.uint8)
+    image[:, round(WIDTH * (left + 7 * width)) :] = 0 if left == 0 else 100
+    for number, color in enumerate(BARS):
+        image[:130, round(WIDTH * (left + number * width)) : round(WIDTH * (left + (number + 1) * width))] = color
+    return iter([image] * 3 * RATE)
+
+
+def segments_of(path: Path, *parts: Iterable[RGBImage], **options: Any) -> tuple[Segment, ...]:
+    video = videos.write_video(path / "video.mp4", chain(*parts), rate=RATE)
+    reader = VideoReader(video, ReaderSettings(**options))
+    for _ in reader:
+        pass
+    return reader.segments
+
+
+def ranges(segments: Iterable[Segment], kind: str) -> list[tuple[float, float]]:
+    return [(segment.start, segment.end) for segment in segments if segment.kind == kind]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [cards, scrolling, slow, partial(cards, color=(20, 40, 90)), partial(scrolling, color=(90, 20, 20))],
+    ids=["cards", "scrolling", "slow background", "cards over blue", "scrolling over red"],
+)
+def test_credits_at_both_ends_are_found(tmp_path: Path, make: Any) -> None:
+    segments = segments_of(tmp_path, make(12), action(40), make(20))
+    assert ranges(segments, "opening_credits") == [pytest.approx((0, 12), abs=1.5)]
+    assert ranges(segments, "end_credits") == [pytest.approx((52, 72), abs=1.5)]
+
+
+def test_a_scene_after_the_credits_is_not_part_of_them(tmp_path: Path) -> None:
+    segments = segments_of(tmp_path, action(40), scrolling(20), action(6, seed=1))
+    assert ranges(segments, "end_credits") == [pytest.approx((40, 60), abs=1.5)]
+    assert not ranges(segments, "opening_credits")
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: snow(12),
+        lambda: dark(12),
+        lambda: chain.from_iterable(faded(action(3, seed), 3) for seed in range(4)),
+        lambda: cartoon(12),
+        lambda: subtitled(action(12)),
+        lambda: subtitled(cartoon(12)),
+        lambda: subtitled(dark(12)),
+        lambda: titled(action(12)),
+        lambda: cards(4),
+    ],
+    ids=[
+        *("snow", "dark scene", "fades", "cartoon", "subtitles", "subtitled cartoon", "dark scene with subtitles"),
+        *("title over action", "one card"),
+    ],
+)
+def test_scenes_that_resemble_credits_are_not_credits(tmp_path: Path, make: Any) -> None:
+    segments = segments_of(tmp_path, make(), action(30), make())
+    assert {segment.kind for segment in segments} <= {"black"}
+
+
+def test_slides_have_no_credits(tmp_path: Path) -> None:
+    assert segments_of(tmp_path, cards(60, (40, 60, 80))) == ()
+
+
+def test_a_part_of_a_video_has_credits_only_at_the_ends_of_the_video(tmp_path: Path) -> None:
+    def part(start: float, end: float | None) -> tuple[Segment, ...]:
+        return segments_of(tmp_path, cards(12), action(10), cards(8), action(30), scrolling(20), start=start, end=end)
+
+    assert ranges(part(0, 22), "opening_credits") == [pytest.approx((0, 12), abs=1.5)]
+    assert not ranges(part(0, 22), "end_credits")
+    assert not ranges(part(15, 60), "opening_credits")
+    assert not ranges(part(15, 60), "end_credits")
+    (credits,) = (segment for segment in part(50, None) if segment.kind == "end_credits")
+    assert (credits.start, credits.end) == pytest.approx((60, 80), abs=1.5)
+    assert (credits.start_frame / RATE, credits.end_frame / RATE) == pytest.approx((credits.start, credits.end))
+
+
+def test_black_of_half_a_second_is_found_to_the_frame(tmp_path: Path) -> None:
+    segments = segments_of(tmp_path, action(5), plain(0.5), action(5, 1), plain(0.25), dark(2), plain(2, (3, 3, 3)))
+    assert segments == (Segment("black", 40, 44, 5.0, 5.5), Segment("black", 102, 118, 12.75, 14.75))
+
+
+@pytest.mark.parametrize(("left", "width"), [(0, 1 / 7), (0, 1 / 8), (1 / 8, 3 / 28)], ids=["SMPTE", "EBU", "HD"])
+def test_color_bars_are_found_to_the_frame(tmp_path: Path, left: float, width: float) -> None:
+    segments = segments_of(tmp_path, bars(left, width), action(6))
+    assert segments == (Segment("bars", 0, 24, 0.0, 3.0),)
+
+
+def test_a_video_of_tiny_frames_is_read(tmp_path: Path) -> None:
+    video = videos.write_video(tmp_path / "tiny.mp4", videos.images(30, width=16, height=16, numbered=False))
+    reader = VideoReader(video, ReaderSettings())
+    assert len(list(reader)) == 1
+    assert reader.segments == ()
