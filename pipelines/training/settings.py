@@ -29,9 +29,9 @@ class AugmentationSettings(Settings):
     """Probability of colour jitter (appendix A), for each window or shot as jitter-gate says."""
     jitter_gate: Literal["window", "shot"] = "window"
     """Whether colour jitter is applied is drawn once per window (the release) or for each shot."""
-    jitter_per: Literal["shot", "window"] = "shot"
-    """Whether the strengths and the order of the jitter are drawn for each shot (appendix A) or once a window (as in
-    the release)."""
+    jitter_per: Literal["window", "shot"] = "window"
+    """Whether the strengths and the order of the jitter are drawn once a window (the release) or for each shot
+    (appendix A)."""
     brightness: float = 0.2
     """The factor is drawn from 1 - x to 1 + x (appendix A)."""
     contrast: float = 0.2
@@ -46,8 +46,8 @@ class AugmentationSettings(Settings):
     """Probability of Gaussian blur of a window (appendix A)."""
     sigma: tuple[float, float] = (0.1, 2.0)
     """Standard deviation of the blur in pixels of the result, drawn uniformly (appendix A)."""
-    sigma_per: Literal["window", "shot"] = "window"
-    """Whether sigma is drawn once per window (appendix A) or for each shot of a blurred window (release)."""
+    sigma_per: Literal["shot", "window"] = "shot"
+    """Whether sigma is drawn for each shot of a blurred window (the release) or once per window (appendix A)."""
     kernel_size: int = 23
     """Taps of the blur. The paper names none: a tenth of the side as in SimCLR, odd; beyond five sigma all is zero."""
     mean: tuple[float, float, float] = field(default=(0.485, 0.456, 0.406), metadata=NO_OPTION)

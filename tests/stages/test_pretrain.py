@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from numpy.typing import NDArray
 
-from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError
 from pipelines.evaluation.representation import knn_precision
 from pipelines.models.bassl import load_bassl_model
@@ -28,16 +28,16 @@ from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import build_index
+from pipelines.stages.encode import encode_shots
 from pipelines.stages.pretrain import PretrainSettings, loop, pretrain, validation as pretrain_validation
 from pipelines.stages.pretrain.data import PretextWindows, noise_of
 from pipelines.stages.pretrain.model import PretrainModel, make_trainer, take_step
+from pipelines.stores.features import features_of
 from pipelines.stores.index import IndexedVideo, joined, read_index, save_index, window_rows
-from pipelines.stores.jpeg import from_jpeg
 from pipelines.training import loops
 from pipelines.training.distributed import Process
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder, read_ahead
 from pipelines.training.settings import AugmentationSettings
-from pipelines.video.resizing import resize_to_square
 from tests import another_device
 from tests.datasets.annotation_files import put_npz
 from tests.generated_videos import write_generated_videos
@@ -223,13 +223,17 @@ def test_a_run_can_be_resumed_only_with_the_same_features_and_shots(
 
 @pytest.mark.slow
 def test_one_and_two_processes_train_the_same_model_and_can_resume_each_other(settings: PretrainSettings) -> None:
-    one = trained(settings, "one", dropout=0.0, precision="float64")
+    one = trained(settings, "one", dropout=0.0, precision="float64", validate_epochs=1)
     two = with_options(one, output=one.run.output.with_name("two"))
     train_in_two_processes(two)
     torch.testing.assert_close(weights(two), weights(one), rtol=1e-9, atol=1e-12)
     for row, other in zip(rows_of_log(one), rows_of_log(two), strict=True):
         for name in ("loss", "ssm", "cgm", "pp", "msm"):
             assert float(row[name]) == pytest.approx(float(other[name]), rel=1e-6)
+    for row, other in zip(*(rows_of_log(run, "validation.csv") for run in (one, two)), strict=True):
+        assert {name: float(value) for name, value in row.items()} == pytest.approx(
+            {name: float(value) for name, value in other.items()}, abs=1e-3
+        )
     assert pretrain(two, resume=True).losses == pytest.approx(pretrain(one, resume=True).losses)
     # One process takes an epoch and a bit, two go on from its checkpoint.
     begun = with_options(one, output=one.run.output.with_name("begun"))
@@ -441,20 +445,13 @@ def test_validation_scores_keyframes(pixels: PretrainSettings, videos: Path, wor
     result = pretrain(settings)
     assert [int(row["epoch"]) for row in rows_of_log(settings, "validation.csv")] == [1]
     assert 0 <= result.validation["ap_pp"] <= 1
-    # The same from the model file: middle keyframes of the second video, prepared as for a frozen encoder.
+    # The same as of the features that `bassl encode` makes of the second video with the model.
     index = read_index(videos)
     rows = np.arange(index.first_row[1], index.first_row[2])
-    network = trainable_encoder("resnet18", False).network.eval()
-    network.load_state_dict(load_bassl_model(result.model).encoder)
-    encodings = []
-    for row in rows:
-        (jpeg,) = KeyframeReader(index).read(np.array([row]), np.array([[1]]))[0]
-        picture = torch.from_numpy(resize_to_square(from_jpeg(jpeg), 32)).permute(2, 0, 1)[None].float() / 255
-        mean, std = (torch.tensor(v).view(3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
-        with torch.inference_mode():
-            encodings.append(network((picture - mean) / std)[0].numpy())
+    store = encode_shots(index=videos, encoder=result.model, output=pixels.run.output / "features", device="cpu")
+    encodings = features_of(index, [store], [1]).features[rows].astype(np.float32)
     scenes = np.cumsum(np.append(0, index.targets(rows)[:-1]))
-    expected = knn_precision(np.stack(encodings), scenes, np.zeros(len(rows), np.int64)).pooled
+    expected = knn_precision(encodings, scenes, np.zeros(len(rows), np.int64)).pooled
     logged = {k: result.validation[f"knn@{k}"] for k in expected if f"knn@{k}" in result.validation}
     assert logged == pytest.approx({k: expected[k] for k in logged})
     assert 1 in logged
@@ -485,6 +482,22 @@ def test_processes_share_the_validation_keyframes(
     torch.testing.assert_close(sum(parts), whole, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("count", [2, 700])
+def test_processes_share_the_windows_of_validation(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def values(rows: NDArray[np.int64]) -> torch.Tensor:
+        asked.append(len(rows))
+        return torch.from_numpy(rows)[:, None] + torch.tensor([1.0, 2.0])
+
+    whole = pretrain_validation.share_rows(HERE, count, values)
+    monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor: None)
+    asked.clear()
+    parts = [pretrain_validation.share_rows(Process(rank, 3, HERE.device), count, values) for rank in range(3)]
+    assert torch.equal(sum(parts, torch.zeros(1)), whole)
+    assert sum(asked) == max(count, 3)
+
+
 def test_validation_holds_few_keyframes_whatever_the_length_of_the_videos(
     pixels: PretrainSettings, videos: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -498,8 +511,8 @@ def test_validation_holds_few_keyframes_whatever_the_length_of_the_videos(
     index = read_index(videos)
     chooser = PretextWindows(index.first_row, pixels.pretext, 2, 0)
     source = KeyframeWindows(index, chooser.rows, HERE, 1, 40)
-    frames = pretrain_validation._middle_keyframes(source, np.arange(index.first_row[-1]), 32)
-    assert next(frames).shape == (1, 3, 32, 32)
+    frames = pretrain_validation._keyframes(source, np.arange(index.first_row[-1]), 32)
+    assert next(frames).shape == (1, 3, 3, 32, 32)
     assert len(asked) <= 3 < index.first_row[-1]
 
 

@@ -25,6 +25,10 @@ LIKELY = 1e-3
 """With fixed seeds a test passes or fails for good; at this level one in a thousand seeds would fail."""
 
 
+PAPER = AugmentationSettings(jitter_per="shot", sigma_per="window")
+"""Where the paper's text differs from its release, which is the default."""
+
+
 def draw_augmentations(
     frame: Tensor, shots: int, generator: torch.Generator, settings: AugmentationSettings = AugmentationSettings()
 ) -> Augmentations:
@@ -121,7 +125,7 @@ def test_if_no_crop_box_fits_the_center_is_used_as_in_torchvision(height: int, w
 
 def test_colour_factors_and_blur_have_the_distribution_of_torchvision() -> None:
     N, S = 500, 6
-    drawn = draw_augmentations(frames(N), S, generator(3), AugmentationSettings(sigma_per="shot"))
+    drawn = draw_augmentations(frames(N), S, generator(3), AugmentationSettings(jitter_per="shot"))
     ours = drawn.factors.reshape(N * S, 4)
     torch.manual_seed(4)
     jitter = transforms.ColorJitter(0.2, 0.2, 0.2, 0.05)
@@ -136,7 +140,7 @@ def test_colour_factors_and_blur_have_the_distribution_of_torchvision() -> None:
 
 def test_every_shot_has_its_own_colour_and_its_own_order_of_operations() -> None:
     N, S = 2400, 3
-    drawn = draw_augmentations(frames(N), S, generator(5))
+    drawn = draw_augmentations(frames(N), S, generator(5), PAPER)
     seen = Counter(tuple(order) for order in drawn.order.flatten(0, 1).tolist())
     assert set(seen) == set(permutations(range(4)))
     assert stats.chisquare(list(seen.values())).pvalue > LIKELY
@@ -165,7 +169,7 @@ def test_augmentations_have_the_papers_probabilities(gate: Any) -> None:
 
 def test_random_draws_of_a_window_are_independent() -> None:
     N = 4000
-    drawn = draw_augmentations(frames(N), 2, generator(11))
+    drawn = draw_augmentations(frames(N), 2, generator(11), PAPER)
     room = (drawn.frame - drawn.box[:, 2:]).clamp(min=1)
     columns = [
         (drawn.box[:, :2] / room).T,
@@ -178,18 +182,18 @@ def test_random_draws_of_a_window_are_independent() -> None:
     assert (between - torch.eye(len(between))).abs().max() < 4.5 / N**0.5
 
 
-def test_all_shots_of_a_window_have_the_same_blur_unless_set_as_in_the_release() -> None:
-    alike = draw_augmentations(frames(50), 4, generator()).sigma
-    apart = draw_augmentations(frames(50), 4, generator(), AugmentationSettings(sigma_per="shot")).sigma
+def test_each_shot_of_a_window_has_its_own_sigma_unless_set_as_in_the_paper() -> None:
+    alike = draw_augmentations(frames(50), 4, generator(), PAPER).sigma
+    apart = draw_augmentations(frames(50), 4, generator()).sigma
     assert (alike == alike[:, :1]).all()
     assert (apart[:, 1:] != apart[:, :1]).all()
     assert torch.equal(alike[:, 0], apart[:, 0])
 
 
-def test_jitter_is_drawn_per_shot_or_per_window_with_the_same_distribution() -> None:
-    each = draw_augmentations(frames(500), 3, generator())
+def test_jitter_is_drawn_once_a_window_unless_set_as_in_the_paper() -> None:
+    each = draw_augmentations(frames(500), 3, generator(), PAPER)
     assert not each.greyscale.any(), "off by default"
-    once = draw_augmentations(frames(500), 3, generator(), AugmentationSettings(jitter_per="window"))
+    once = draw_augmentations(frames(500), 3, generator())
     assert (once.factors == once.factors[:, :1]).all()
     assert (once.order == once.order[:, :1]).all()
     assert torch.equal(once.factors[:, 0], each.factors[:, 0])
@@ -307,7 +311,7 @@ def test_crops_at_fractional_positions_are_interpolated_correctly() -> None:
 def test_shots_of_a_window_differ_only_in_colour() -> None:
     """Equal images without jitter stay equal through crop, flip and blur; with it no two do."""
     x = images(6, 1, 64).expand(6, 4, 3, 64, 64)
-    drawn = draw_augmentations(frames(6, 200, 300), 4, generator())
+    drawn = draw_augmentations(frames(6, 200, 300), 4, generator(), PAPER)
     plain = augment(x, replace(drawn, jittered=torch.zeros(6, 4, dtype=torch.bool)), SMALL)
     assert torch.equal(plain, plain[:, :1].expand_as(plain))
     jittered = augment(x, replace(drawn, jittered=torch.ones(6, 4, dtype=torch.bool)), SMALL)

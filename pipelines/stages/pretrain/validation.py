@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,12 +23,12 @@ from pipelines.stages.pretrain.model import Trainer
 from pipelines.stages.pretrain.settings import PretrainSettings
 from pipelines.stores.features import having
 from pipelines.stores.index import NO_LABEL, Index, window_rows
-from pipelines.training.distributed import send
+from pipelines.training.distributed import Process, send
 from pipelines.training.keyframe_windows import KeyframeWindows, read_ahead
-from pipelines.video.resizing import resize_to_square
+from pipelines.video.resizing import resize_and_crop
 
 _WINDOWS = 256  # contextualised at a time
-_SHOTS = 64  # read by a worker at a time
+_SHOTS = 21  # read by a worker at a time, and encoded together: 63 images
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,45 +69,60 @@ def validate(
     ``nmi@length`` and ``ap_pp`` (scene ends found without labels), as far as they are defined.
 
     kNN and NMI measure the encodings e if an encoder is trained; with features, which do not change, the contextualized
-    center shots, or the contrastive head's outputs if there is no CRN. All processes call this and encode their share
-    of the keyframes; the first returns the metrics, the others an empty dictionary.
+    center shots, or the contrastive head's outputs if there is no CRN. All processes call this and share the keyframes
+    and windows; the first returns the metrics, the others an empty dictionary.
     """
     model, process = trainer.model, trainer.process
     dtype = next(model.objective.parameters(), torch.empty(0)).dtype
     model.eval()
-    scores: list[Tensor] = []
     with torch.inference_mode(), trainer.autocast():
-        encodings = torch.empty(0)
         if isinstance(source, KeyframeWindows):
             assert encoder is not None
             encodings = _encode_shots(trainer, source, encoder, videos.rows, size)
-        if process.is_first:
-            contexts: list[Tensor] = []
-            for some in np.array_split(np.arange(len(videos.rows)), -(-len(videos.rows) // _WINDOWS)):
-                if model.crn is None:
-                    break
-                window = window_rows(videos.first, some, neighbours, "clip")
-                if isinstance(source, FeatureWindows):
-                    shots = source.on_device.gather(videos.rows[window], dtype)
-                else:
-                    shots = encodings[send(torch.from_numpy(window), process.device)]
-                # Not the compiled network: it was compiled for the shapes of training.
-                contexts.append(model.crn.forward(shots)[0][:, neighbours])
-                if model.objective.head_pp is not None:
-                    logits = model.objective.head_pp(contexts[-1]).float()
-                    scores.append(logits.softmax(dim=1)[:, 1].cpu())
-            if isinstance(source, FeatureWindows) and contexts:
-                encodings = torch.cat(contexts)
-            elif isinstance(source, FeatureWindows):
-                encodings = model.objective.head_nce(source.on_device.gather(videos.rows, dtype))
+
+        def shots(rows: NDArray[np.int64]) -> Tensor:
+            if isinstance(source, FeatureWindows):
+                return source.on_device.gather(videos.rows[rows], dtype)
+            return encodings[send(torch.from_numpy(rows), process.device)]
+
+        def contextualise(rows: NDArray[np.int64]) -> Tensor:
+            assert model.crn is not None
+            window = window_rows(videos.first, rows, neighbours, "clip")
+            # Not the compiled network: it was compiled for the shapes of training.
+            centres: Tensor = model.crn.forward(shots(window))[0][:, neighbours]
+            return centres
+
+        scores, count = None, len(videos.rows)
+        if model.crn is not None:
+            contexts = share_rows(process, count, contextualise)
+            if isinstance(source, FeatureWindows):
+                encodings = contexts
+            if model.objective.head_pp is not None and process.is_first:
+                scores = model.objective.head_pp(contexts).float().softmax(dim=1)[:, 1].cpu()
+        elif isinstance(source, FeatureWindows):
+            encodings = share_rows(process, count, lambda rows: model.objective.head_nce(shots(rows)))
     model.train()
     return _measures(videos, encodings, scores) if process.is_first else {}
+
+
+def share_rows(process: Process, count: int, compute: Callable[[NDArray[np.int64]], Tensor]) -> Tensor:
+    """The values (count, D) of rows 0 to ``count``; each process computes a block of them, some rows at a time."""
+    own = np.array_split(np.arange(count), process.world_size)[process.rank]
+    rows = own if len(own) else np.zeros(1, np.int64)  # the width is known from a value
+    parts = torch.cat([compute(some) for some in np.array_split(rows, -(-len(rows) // _WINDOWS))])
+    if process.world_size == 1:
+        return parts
+    values = parts.new_zeros(count, parts.shape[1])
+    values[send(torch.from_numpy(own), process.device)] = parts[: len(own)]
+    dist.all_reduce(values)  # rows of other processes are zero
+    return values
 
 
 def _encode_shots(
     trainer: Trainer, source: KeyframeWindows, encoder: TrainableEncoder, rows: NDArray[np.int64], size: int
 ) -> Tensor:
-    """Encodings (N, D_e) of the middle keyframes of rows; all processes share the work."""
+    """Encodings (N, D_e) of rows, as `bassl encode` makes them: means over the centers of all keyframes. All processes
+    share the work."""
     network, process = trainer.model.encoder, trainer.process
     assert network is not None
     dtype = next(network.parameters()).dtype
@@ -118,41 +133,44 @@ def _encode_shots(
             dist.broadcast(buffer, 0)
     own = np.array_split(np.arange(len(rows)), process.world_size)[process.rank]
     at = int(own[0]) if len(own) else 0
-    for part in _middle_keyframes(source, rows[own], size):
-        frames = ((part.float() / 255 - mean) / std).to(dtype).contiguous(memory_format=torch.channels_last)
-        encodings[at : at + len(part)] = network.forward(frames).to(dtype)
+    for part in _keyframes(source, rows[own], size):
+        frames = ((part.flatten(0, 1).float() / 255 - mean) / std).to(dtype)
+        encoded = network.forward(frames.contiguous(memory_format=torch.channels_last)).to(dtype)
+        encodings[at : at + len(part)] = encoded.view(*part.shape[:2], -1).mean(dim=1)
         at += len(part)
     if process.world_size > 1:
         dist.all_reduce(encodings)  # rows of other processes are zero
     return encodings
 
 
-class _MiddleKeyframes(Dataset["Tensor | BasslError"]):
-    """The middle keyframes of rows, (n, 3, size, size) uint8."""
+class _Keyframes(Dataset["Tensor | BasslError"]):
+    """The centers of all keyframes of rows, (n, N_k, 3, size, size) uint8."""
 
     def __init__(self, reader: KeyframeReader, size: int) -> None:
         self.reader, self.size = reader, size
 
     def __getitem__(self, rows: NDArray[np.int64]) -> Tensor | BasslError:
-        middle = np.array([[self.reader.index.keyframes // 2]])
+        images = np.arange(self.reader.index.keyframes)[None]
+        frames = np.empty((len(rows), images.size, self.size, self.size, 3), np.uint8)
         try:
-            read = [(int(row), self.reader.read(np.array([row]), middle)[0][0]) for row in rows]
-            frames = [resize_to_square(self.reader.decoded(row, jpeg), self.size) for row, jpeg in read]
+            for own, row in zip(frames, rows, strict=True):
+                for image, jpeg in enumerate(self.reader.read(np.array([row]), images)[0]):
+                    own[image] = resize_and_crop(self.reader.decoded(int(row), jpeg), self.size)
         except BasslError as error:
             return error
-        return torch.from_numpy(np.stack(frames)).permute(0, 3, 1, 2)
+        return torch.from_numpy(frames).permute(0, 1, 4, 2, 3)
 
 
-def _middle_keyframes(source: KeyframeWindows, rows: NDArray[np.int64], size: int) -> Iterator[Tensor]:
-    """Batches of the middle keyframes of rows, in their order, (n, 3, size, size), on the device."""
+def _keyframes(source: KeyframeWindows, rows: NDArray[np.int64], size: int) -> Iterator[Tensor]:
+    """Batches of all keyframes of rows, in their order, (n, N_k, 3, size, size), on the device."""
     device = source.process.device
     parts = np.array_split(rows, -(-len(rows) // _SHOTS)) if len(rows) else []
-    data, workers = _MiddleKeyframes(KeyframeReader(source.index), size), min(source.workers, len(parts))
+    data, workers = _Keyframes(KeyframeReader(source.index), size), min(source.workers, len(parts))
     for part in read_ahead(data, lambda: iter(parts), workers=workers, device=device, ahead=2 * workers):
         yield part.to(device, non_blocking=True)
 
 
-def _measures(videos: LabelledVideos, encodings: Tensor, scores: list[Tensor]) -> dict[str, float]:
+def _measures(videos: LabelledVideos, encodings: Tensor, scores: Tensor | None) -> dict[str, float]:
     index, rows = videos.index, videos.rows
     representation = encodings.float().cpu().numpy()
     ends, video = index.targets(rows), index.video_of(rows)
@@ -161,8 +179,8 @@ def _measures(videos: LabelledVideos, encodings: Tensor, scores: list[Tensor]) -
     for length in SCENE_LENGTHS:
         # One start of K-Means is enough to watch a run.
         measures[f"nmi@{length}"] = scene_nmi(representation, scenes, video, length, restarts=1).nmi
-    if scores:
+    if scores is not None:
         known = np.isin(rows, index.rows_of(labelled=True))
         if ends[known].any():
-            measures["ap_pp"] = average_precision(ends[known], torch.cat(scores).numpy()[known])
+            measures["ap_pp"] = average_precision(ends[known], scores.numpy()[known])
     return {name: value for name, value in measures.items() if not math.isnan(value)}
