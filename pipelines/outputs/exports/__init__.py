@@ -13,12 +13,14 @@ from pipelines.outputs.exports.editing import FASTEST_EDL, edl, fcp7, fcpxml, kd
 from pipelines.outputs.exports.lists import (
     activitynet,
     cvat,
+    elan,
     ffmetadata,
     json_lines,
     kodi,
     label_studio,
     matroska_chapters,
     qp_file,
+    shot_changes,
     table,
     webvtt,
     youtube,
@@ -81,6 +83,8 @@ FORMATS: dict[str, Format] = {
     "label-studio": Format("task for Label Studio", ".label-studio.json", label_studio),
     "activitynet": Format("annotations of ActivityNet", ".activitynet.json", activitynet),
     "cvat": Format("tags for CVAT", ".cvat.xml", cvat),
+    "elan": Format("annotations for ELAN: tiers of scenes and shots", ".eaf", elan, media=True),
+    "subtitle-edit": Format("shot changes for Subtitle Edit", ".shotchanges", shot_changes),
     "qpfile": Format("key frames for x264 and x265", ".qp", qp_file, (".qpfile",)),
 }
 """By the name for ``--to``."""

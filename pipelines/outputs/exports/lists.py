@@ -1,5 +1,6 @@
-"""Lists of scenes: CSV, JSON Lines, annotations of ActivityNet, CVAT and Label Studio, frame types for encoders, and
-chapters for players: Matroska XML, ffmetadata (FFmpeg, into MP4 and others), WebVTT, YouTube and Kodi.
+"""Lists of scenes: CSV, JSON Lines, annotations of ActivityNet, CVAT, ELAN and Label Studio, frame types for encoders,
+shot changes for Subtitle Edit, and chapters for players: Matroska XML, ffmetadata (FFmpeg, into MP4 and others),
+WebVTT, YouTube and Kodi.
 
 Times of chapters are presentation timestamps, counted from the video's first frame.
 """
@@ -13,12 +14,14 @@ import json
 import os
 import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from mimetypes import guess_type
 from pathlib import PureWindowsPath
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from pipelines.outputs.exports.segments import add_element, add_elements, document, segments_of
-from pipelines.outputs.exports.timeline import timeline_of
+from pipelines.outputs.exports.segments import add_element, add_elements, document, segments_of, video_name
+from pipelines.outputs.exports.timeline import timeline_of, video_uri
 from pipelines.outputs.tables import no_formula
 from pipelines.scenes import SceneData, entry, timecode
 
@@ -28,6 +31,8 @@ _COLUMNS = (
     *("End Frame", "End Timecode", "End Time (seconds)"),
     *("Length (frames)", "Length (timecode)", "Length (seconds)"),
 )
+
+_SCHEMA_INSTANCE = "http://www.w3.org/2001/XMLSchema-instance"
 
 
 def table(scenes: SceneData, shots: bool = False, separator: str = ",") -> str:
@@ -127,6 +132,49 @@ def cvat(scenes: SceneData, shots: bool = False) -> str:
         image = add_element(root, "image", id=str(frame), name=f"frame_{frame:06d}", **size)
         add_element(add_element(image, "tag", label=kind, source="auto"), "attribute", segment.name, name="name")
     return document(root)
+
+
+def elan(scenes: SceneData, shots: bool = False) -> str:
+    """Annotations for ELAN, format 3.0 (EAFv3.0.xsd): a tier of the scenes, unless ``shots``, and a tier of the shots,
+    to the millisecond. The document has the date of the video file."""
+    tiers = {"Scenes": segments_of(scenes), "Shots": segments_of(scenes, shots=True)}
+    if shots:
+        del tiers["Scenes"]
+    # Each annotation has its own two slots, because ELAN moves everything that shares a slot; they are in time order.
+    places = sorted(
+        (round(1000 * time), (tier, segment.number, side))
+        for tier, segments in tiers.items()
+        for segment in segments
+        for side, time in enumerate((segment.start, segment.end))
+    )
+    slots = {place: f"ts{number}" for number, (_, place) in enumerate(places, start=1)}
+    date = datetime.fromtimestamp(scenes.video.modified or 0, UTC).isoformat(timespec="seconds")
+    schema = {f"{{{_SCHEMA_INSTANCE}}}noNamespaceSchemaLocation": "http://www.mpi.nl/tools/elan/EAFv3.0.xsd"}
+    about = {"AUTHOR": "bassl", "DATE": date, "FORMAT": "3.0", "VERSION": "3.0"}
+    root = ElementTree.Element("ANNOTATION_DOCUMENT", {**about, **schema})
+    header = add_element(root, "HEADER", MEDIA_FILE="", TIME_UNITS="milliseconds")
+    kind = guess_type(video_name(scenes))[0] or "unknown"
+    add_element(header, "MEDIA_DESCRIPTOR", MEDIA_URL=video_uri(scenes.video), MIME_TYPE=kind)
+    order = add_element(root, "TIME_ORDER")
+    for milliseconds, place in places:
+        add_element(order, "TIME_SLOT", TIME_SLOT_ID=slots[place], TIME_VALUE=str(milliseconds))
+    for tier, segments in tiers.items():
+        annotations = add_element(root, "TIER", LINGUISTIC_TYPE_REF="default-lt", TIER_ID=tier)
+        for segment in segments:
+            ends = {f"TIME_SLOT_REF{side + 1}": slots[tier, segment.number, side] for side in (0, 1)}
+            annotation = add_element(annotations, "ANNOTATION")
+            name = f"{tier[:-1].lower()}{segment.number}"
+            aligned = add_element(annotation, "ALIGNABLE_ANNOTATION", ANNOTATION_ID=name, **ends)
+            add_element(aligned, "ANNOTATION_VALUE", segment.name)
+    kind_of_tier = {"LINGUISTIC_TYPE_ID": "default-lt", "TIME_ALIGNABLE": "true", "GRAPHIC_REFERENCES": "false"}
+    add_element(root, "LINGUISTIC_TYPE", **kind_of_tier)
+    return document(root)
+
+
+def shot_changes(scenes: SceneData, shots: bool = False) -> str:
+    """Shot changes for Subtitle Edit, in seconds, one in each line. Subtitles are timed by cuts, so these are the shots
+    of all scenes, also without ``shots``."""
+    return "".join(f"{shot.start:.3f}\n" for shot in scenes.shots[1:])
 
 
 def qp_file(scenes: SceneData, shots: bool = False) -> str:

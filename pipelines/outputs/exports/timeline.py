@@ -157,7 +157,7 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120) -> T
     """The timeline of the scenes of a video, or of its shots, with at most ``fastest`` frames per second. Frames keep
     their numbers if the frame rate is constant and standard; else cuts are placed by their times, because editing tools
     show such a video at a standard rate by its timestamps. Raises VideoError if the file is not a video."""
-    video, path, windows = scenes.video, Path(scenes.video.path), PureWindowsPath(scenes.video.path)
+    video, path = scenes.video, Path(scenes.video.path)
     if video_at(path, video):
         from pipelines.video.containers import container_facts, open_container  # start-up time: FFmpeg
 
@@ -196,10 +196,15 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120) -> T
         clips=tuple(clips),
         video=video,
         file=video_name(scenes),
-        # an absolute Windows path may be read on another system
-        uri=windows.as_uri() if windows.is_absolute() and not path.is_absolute() else path.absolute().as_uri(),
+        uri=video_uri(video),
         warnings=tuple(warnings),
     )
+
+
+def video_uri(video: VideoFacts) -> str:
+    """The address of a video's file; an absolute path of Windows may be read on another system."""
+    path, windows = Path(video.path), PureWindowsPath(video.path)
+    return (windows if windows.is_absolute() and not path.is_absolute() else path.absolute()).as_uri()
 
 
 def timeline_warnings(scenes: SceneData, shots: bool = False, fastest: int = 120) -> tuple[str, ...]:
