@@ -39,13 +39,19 @@ class ShotDetector(Protocol):
 
 
 def make_detector(
-    name: str, frame_rate: float, min_shot: float | None = None, threshold: float | None = None
+    name: str,
+    frame_rate: float,
+    min_shot: float | None = None,
+    threshold: float | None = None,
+    times: Sequence[float] | None = None,
 ) -> ShotDetector:
     """The detector called ``name`` for a video with ``frame_rate`` frames per second.
 
     Args:
         min_shot: minimum length of a shot in seconds; None is PySceneDetect's default, and 0 for transnetv2.
         threshold: of the detector, in its own unit; None is its default.
+        times: seconds of each frame, filled as frames are pushed; None: at a constant rate. Only ``transitions`` uses
+            them; for the others all frames are equally long.
 
     Raises:
         BasslError: an unknown name, or a detector whose package is not installed.
@@ -54,9 +60,9 @@ def make_detector(
         raise BasslError(f"unknown shot detector {name!r}; choose from {', '.join(DETECTOR_NAMES)}")
     if min_shot is None:
         min_shot = 0.0 if name == "transnetv2" else MIN_SHOT_SECONDS
-    shortest = max(1, round(min_shot * frame_rate))
     if name == "transitions":
-        return TransitionDetector(frame_rate, shortest, threshold)
+        return TransitionDetector(frame_rate, min_shot, threshold, times)
+    shortest = max(1, round(min_shot * frame_rate))
     if name == "adaptive":
         return AdaptiveCuts(shortest, threshold)
     if name == "transnetv2":

@@ -45,7 +45,7 @@ _BLOCKS = 4
 # less than the limit: a dissolve between moving shots deviates in some, motion and lighting changes a little in all.
 _MIXTURE_LIMIT = 1.6
 _PACE = 0.13  # of the weight from a linear rise, at most
-_OFF_LINE = 0.11  # squared distance of the samples from the line through the ends, relative to the ends' distance
+OFF_LINE = 0.11  # squared distance of the samples from the line through the ends, relative to the ends' distance
 _CORRELATION = 0.65  # of the cells of the ends, at most: 1 for one image in two lights
 _RHO, _RHO_OF_BLOCKS = 0.43, 0.68  # correlation of the gradients of the two layers; its median over the blocks
 _NEGATIVE_RHO = 0.6  # the same for negative correlation, which no two layers have
@@ -53,7 +53,7 @@ _NEGATIVE_RHO = 0.6  # the same for negative correlation, which no two layers ha
 _MIN_DIFFERENCE = 35.0  # root mean squared difference of their cells
 _AREA, _CHANGED = 0.8, 15.0  # share of the blocks in which it is at least this large
 # The spread of an image of one color is below the first, of an image with content above the second.
-_FLAT, _CONTRAST = 2.5, 6.0
+FLAT, _CONTRAST = 2.5, 6.0
 # In a wipe, each cell of a sample equals the start or the end, up to the first share of the ends' squared distance; a
 # moving line explains at least the second share of the variance of the moments at which cells change.
 _PIECED, _SWEEP = 0.05, 0.75
@@ -125,7 +125,7 @@ class Samples:
     @classmethod
     def of(cls, descriptors: Floats) -> Samples:
         cells, energy, spread = descriptors[:, :CELLS], descriptors[:, CELLS:-1], descriptors[:, -1]
-        return cls(cells, energy, spread, spread < _FLAT, cells @ cells.T)
+        return cls(cells, energy, spread, spread < FLAT, cells @ cells.T)
 
     def squared_distance(self, one: Indices, other: Indices) -> Floats:
         """Of the cells of samples, in the shape of the indices."""
@@ -199,7 +199,7 @@ def ends_differ(samples: Samples, candidates: Candidates) -> Flags:
 def middle_is_mixed(samples: Samples, candidates: Candidates) -> Flags:
     """Whether the middle of a window is a mixture of its ends, about half of each, (K,)."""
     weight, off = weights(samples, candidates, candidates.between[:, 3:4])
-    return np.asarray((np.abs(weight - candidates.pace[:, 3:4]) < _PACE) & (off < 3 * _OFF_LINE))[:, 0]
+    return np.asarray((np.abs(weight - candidates.pace[:, 3:4]) < _PACE) & (off < 3 * OFF_LINE))[:, 0]
 
 
 def changes_everywhere(samples: Samples, candidates: Candidates) -> Flags:
@@ -213,7 +213,7 @@ def changes_everywhere(samples: Samples, candidates: Candidates) -> Flags:
 def mixture_cost(samples: Samples, candidates: Candidates, weight: Floats, off: Floats) -> Floats:
     """Deviation of each window from a dissolve or half a fade, (K,); below 1: it is one."""
     alike = np.maximum(likeness(samples, candidates), 0)
-    cost = unevenness(candidates, weight) ** 2 + (off.mean(1) / _OFF_LINE) ** 2 + (alike / _CORRELATION) ** 2
+    cost = unevenness(candidates, weight) ** 2 + (off.mean(1) / OFF_LINE) ** 2 + (alike / _CORRELATION) ** 2
     rows = np.flatnonzero((cost < _MIXTURE_LIMIT) & ~is_fade(samples, candidates))
     cost[rows] += (layers(samples.energy, candidates[rows], weight[rows]) ** 2).sum(1)
     return np.asarray(np.sqrt(cost / _MIXTURE_LIMIT))

@@ -130,7 +130,9 @@ class VideoReader(VideoDecoder):
         if settings.shots is not None:
             cuts = read_cuts(settings.shots, self.frame_rate)
             return KnownCuts(cuts, settings.shots, self._times, whole=settings.end is None)
-        return make_detector(settings.detector, self.frame_rate, settings.min_shot, settings.detector_threshold)
+        return make_detector(
+            settings.detector, self.frame_rate, settings.min_shot, settings.detector_threshold, self._times
+        )
 
     def __iter__(self) -> Iterator[KeyframedShot]:
         frame_reader = FrameReader(self.settings.lines)

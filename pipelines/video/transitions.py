@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,23 +12,42 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.video.frames import RGBImage
-from pipelines.video.mixtures import CELLS, COLUMNS, LONGEST, ROWS, Floats, Samples, Window, frame_descriptors, windows
+from pipelines.video.mixtures import (
+    CELLS,
+    COLUMNS,
+    FLAT,
+    LONGEST,
+    OFF_LINE,
+    ROWS,
+    Floats,
+    Samples,
+    Window,
+    frame_descriptors,
+    windows,
+)
 from pipelines.video.shots import Boundary
 
 _SAMPLES_PER_SECOND = 30.0  # of videos with more frames per second, every second frame is sampled, every third, ...
+_CLOCK_RATE = 250.0  # a higher rate is the tick of the clock, as in Matroska with a variable rate
 _LONGEST_FADE = 96  # samples from the first one that fades out to the last one that fades in
 _CHUNK = 64  # samples that are searched together
 _SETTLE = 16  # samples without a better overlapping window after which a window is final
 _WAIT = LONGEST + _SETTLE  # samples after which a result is final
 
-# A flash: the image returns after at most this number of samples; it is the same if it differs by less than this share
-# of the jump.
-_FLASH, _SAME_IMAGE = 9, 0.45
+_LONGEST_SECONDS = 3.3  # of a dissolve, a wipe or half a fade: with few frames per second, LONGEST would be a minute
+
+# A flash: the image returns after at most this number of samples and seconds; it is the same if it differs by less than
+# this share of the jump.
+_FLASH, _FLASH_SECONDS, _SAME_IMAGE = 9, 0.5, 0.45
 _BUFFERED = _WAIT + 2 * (_CHUNK + _FLASH)  # samples
 _MIN_JUMP = 8.0  # root mean squared change of the cells at a hard cut, at least: in the dark, hues alone may jump
 # At a cut, at least the first share of the cells changes by more than _STILL, or the cells as a whole change at least
 # _ABRUPT times as much as before and after it; otherwise an object moves fast.
 _CUT_AREA, _STILL, _ABRUPT = 0.8, 8.0, 3.5
+# After a pause of more seconds, the changes of the frames around do not tell how much one shot changes meanwhile. Then
+# it is a cut if two images are unlike in places and in colors: in one shot one of both may change, seldom both.
+_PAUSE, _UNLIKE = 0.15, 0.17
+_COLORLESS = 20.0  # mean saturation of 255 below which an image has no color
 
 
 class AdaptiveCuts:
@@ -86,6 +105,27 @@ class AdaptiveCuts:
         return []
 
 
+def unlikeness(one: tuple[NDArray[np.uint8], Floats], other: tuple[NDArray[np.uint8], Floats]) -> float:
+    """How unlike two images are in places and in colors, from their HSV and descriptors: 0 for the same, about 1 for
+    unrelated ones. Images without color are compared by a finer histogram, of their brightness."""
+    pixels = [image.reshape(1, -1, 3) for image, _ in (one, other)]
+    colorless = max(image[..., 1].mean() for image in pixels) < _COLORLESS
+    channels, bins, ranges = ([2], [64], [0, 256]) if colorless else ([0, 1, 2], [16, 8, 8], [0, 180, 0, 256, 0, 256])
+    histograms = [np.sqrt(cv2.calcHist([image], channels, None, bins, ranges).ravel()) for image in pixels]
+    colors = max(0.0, 1 - histograms[0] @ histograms[1] / pixels[0].shape[1])  # 1 less the Bhattacharyya coefficient
+    cells = [descriptor[:CELLS] - descriptor[:CELLS].mean() for _, descriptor in (one, other)]
+    correlation = cells[0] @ cells[1] / max(np.linalg.norm(cells[0]) * np.linalg.norm(cells[1]), CELLS)
+    return float(1 - correlation) * float(np.sqrt(colors) if colorless else colors)
+
+
+def is_between(before: Floats, middle: Floats, after: Floats) -> bool:
+    """Whether the second of three images is a mixture of the others, or has one color, from their descriptors."""
+    step, whole = (other[:CELLS] - before[:CELLS] for other in (middle, after))
+    weight = step @ whole / max(whole @ whole, 1)
+    off = step - weight * whole
+    return bool(middle[-1] < FLAT or (0 < weight < 1 and off @ off < OFF_LINE * (whole @ whole)))
+
+
 def without_cuts(windows: Iterable[Window], cuts: Collection[int]) -> list[Window]:
     """The windows without a hard cut inside, where a change of lighting or a pan may look like the rest of a dissolve.
     Fades are kept: a hard cut to or from one color belongs to the fade."""
@@ -108,22 +148,34 @@ def overlaps_any(window: Window, others: Iterable[Window]) -> bool:
 class TransitionDetector:
     """Detects the transitions of a video that is fed frame by frame, and returns them in order.
 
-    Hard cuts are the cuts of :class:`AdaptiveCuts`, except flashes, after which the image returns, and cuts inside
-    another transition. A fade is a stretch of one color with a mixture before or after it.
+    Hard cuts are the cuts of :class:`AdaptiveCuts`, and after a pause two unlike images, except flashes, after which
+    the image returns, and cuts inside another transition. A fade is a stretch of one color with a mixture before or
+    after it.
 
     Args:
-        frame_rate: frames per second.
-        shortest: minimum number of frames of a shot.
-        threshold: of :class:`AdaptiveCuts`.
+        frame_rate: frames per second, on average.
+        min_shot: minimum length of a shot in seconds.
+        threshold: of :class:`AdaptiveCuts`; the limit for unlike images is in proportion.
+        times: seconds of each frame, filled as frames are pushed; None: at a constant rate.
     """
 
     side = 48
 
-    def __init__(self, frame_rate: float, shortest: int, threshold: float | None = None) -> None:
-        self._step = max(1, round(frame_rate / _SAMPLES_PER_SECOND))
-        self._shortest_shot = shortest
+    def __init__(
+        self,
+        frame_rate: float,
+        min_shot: float,
+        threshold: float | None = None,
+        times: Sequence[float] | None = None,
+    ) -> None:
+        self._step = max(1, round(frame_rate / _SAMPLES_PER_SECOND)) if frame_rate <= _CLOCK_RATE else 1
+        self._frame_seconds = 1 / frame_rate
+        self._times = times
+        self._min_shot = min_shot
         self.lag = self._step * (_WAIT + _CHUNK + _LONGEST_FADE // 2)
         self._adaptive = AdaptiveCuts(1, threshold)
+        self._unlike = _UNLIKE if threshold is None else _UNLIKE * threshold / 3.0
+        self._newest: deque[tuple[NDArray[np.uint8], Floats]] = deque(maxlen=3)  # HSV and descriptor
         self._samples: list[Floats] = []  # descriptors of the newest ones
         self._count = 0  # of all samples that were searched
         self._waiting = 0  # samples that wait until there are enough of them to search
@@ -138,8 +190,13 @@ class TransitionDetector:
         return list(zip(self._adaptive.prepare(images), frame_descriptors(images), strict=True))
 
     def push(self, index: int, prepared: tuple[Any, Floats]) -> list[Boundary]:
-        for_cuts, descriptor = prepared
-        self._open += [Boundary("cut", cut, cut) for cut in self._adaptive.push(index, for_cuts)]
+        (image, score), descriptor = prepared
+        self._newest.append((image, descriptor))
+        if index and self._seconds(index - 1, index) > _PAUSE:
+            score = 0.0  # neither a cut nor motion around one
+            if unlikeness(self._newest[-2], self._newest[-1]) > self._unlike:
+                self._open.append(self._cut_after_pause(index))
+        self._open += [Boundary("cut", cut, cut) for cut in self._adaptive.push(index, (image, score))]
         if index % self._step == 0:
             self._samples.append(descriptor)
             self._waiting += 1
@@ -155,12 +212,27 @@ class TransitionDetector:
         self._settle(frames)
         return self._report(frames)
 
+    def _cut_after_pause(self, index: int) -> Boundary:
+        """The cut before frame ``index``; together with the cut before it if the frame between is part of a dissolve or
+        fade."""
+        cut = next((t for t in self._open if t.kind == "cut" and t.end == index - 1), None)
+        if (
+            cut is None
+            or self._seconds(cut.start - 1, index) > _LONGEST_SECONDS
+            or not is_between(*(descriptor for _, descriptor in self._newest))
+        ):
+            return Boundary("cut", index, index)
+        self._open.remove(cut)
+        return Boundary("cut", cut.start, index)
+
     def _search(self) -> None:
         """Find windows and stretches of one color in the samples that wait."""
         newest = Samples.of(np.stack(self._samples[-LONGEST - self._waiting :]))
         before = self._count + self._waiting - len(newest.cells)
         for window in windows(newest, self._waiting):
-            self._windows.append(replace(window, start=window.start + before, end=window.end + before))
+            start, end = window.start + before, window.end + before
+            if self._time(end) - self._time(start) <= _LONGEST_SECONDS:
+                self._windows.append(replace(window, start=start, end=end))
         for sample, flat in enumerate(newest.flat[-self._waiting :].tolist(), self._count):
             if flat and self._flat_since is None:
                 self._flat_since = sample
@@ -194,11 +266,15 @@ class TransitionDetector:
         self._open = [t for t in self._open if t.frame >= until * self._step]
         transitions = []
         for boundary in ready:
-            if boundary.kind == "cut" and self._is_false_cut(self._sample(boundary)):
+            frame = boundary.frame
+            if boundary.kind == "cut" and boundary.start < boundary.end:
+                boundary = boundary._replace(kind="dissolve")
+            elif boundary.kind == "cut" and self._is_false_cut(self._sample(boundary)):
                 continue
-            if boundary.frame - self._last >= self._shortest_shot:
+            rounding = self._seconds(frame - 1, frame) / 2
+            if frame > self._last and self._seconds(self._last, frame) >= self._min_shot - rounding:
                 transitions.append(boundary)
-                self._last = boundary.frame
+                self._last = frame
         return transitions
 
     def _end_flat(self, start: int, end: int) -> None:
@@ -225,17 +301,29 @@ class TransitionDetector:
         """The first sample from a boundary on."""
         return -(-boundary.start // self._step)
 
+    def _time(self, sample: int) -> float:
+        """Of a sample, in seconds."""
+        return self._seconds(0, sample * self._step)
+
+    def _seconds(self, start: int, end: int) -> float:
+        """From one frame to another."""
+        if self._times is None:
+            return (end - start) * self._frame_seconds
+        return self._times[min(end, len(self._times) - 1)] - self._times[start]
+
     def _is_false_cut(self, sample: int) -> bool:
         """Whether a cut before a sample is false: a jump of dark hues alone, an object that moves fast, or a flash."""
         return self._jump(sample) < _MIN_JUMP or self._is_fast_object(sample) or self._image_returns(sample, sample)
 
     def _jump(self, sample: int) -> float:
-        """Root mean squared change of the cells from the sample before."""
-        last, this = self._cells(sample - 1, sample + 1)
-        return float(np.sqrt(((this - last) ** 2).mean()))
+        """Root mean squared change of the cells from the sample before; infinite after the last sample."""
+        cells = self._cells(sample - 1, sample + 1)
+        return float(np.sqrt(((cells[-1] - cells[0]) ** 2).mean())) if len(cells) == 2 else np.inf
 
     def _is_fast_object(self, sample: int) -> bool:
         """Whether the change before a sample leaves a part of the image unchanged, and is part of a motion."""
+        if self._time(sample) - self._time(sample - 1) > _PAUSE * self._step:
+            return False
         steps = np.diff(self._cells(sample - 2, sample + 2), axis=0).reshape(-1, ROWS * COLUMNS, 3)
         if len(steps) < 3:
             return False
@@ -251,7 +339,10 @@ class TransitionDetector:
         change = ((before[:, None] - after) ** 2).mean(2)
         # Of the sample k before the start and the sample m from the end on, k + m at most _FLASH.
         soon = np.arange(len(before), 0, -1)[:, None] + np.arange(len(after)) <= _FLASH
-        return bool(np.sqrt(change[soon].min()) < _SAME_IMAGE * self._jump(start))
+        until_start = [self._time(start) - self._time(sample) for sample in range(start - len(before), start)]
+        from_end = [self._time(sample) - self._time(end) for sample in range(end, end + len(after))]
+        soon &= np.add.outer(until_start, from_end) <= _FLASH_SECONDS
+        return bool(np.sqrt(change[soon].min(initial=np.inf)) < _SAME_IMAGE * self._jump(start))
 
     def _cells(self, start: int, end: int) -> Floats:
         """The cells of the samples ``[start, end)``, as far as they are kept, (n, D)."""

@@ -51,6 +51,13 @@ def cuts_of(shots: list[KeyframedShot]) -> list[int]:
 # --- shots and keyframes -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("name", ["slides.mp4", "slides.mkv"])  # in Matroska, with 25 frames per second on average
+def test_every_image_of_a_slideshow_of_one_frame_each_is_a_shot_of_its_length(tmp_path: Path, name: str) -> None:
+    slides = list(videos.images(4, (1, 2, 3), numbered=False))
+    shots = read(videos.write_slideshow(tmp_path / name, slides, [3, 1, 5, 25]))
+    assert [(shot.start, shot.end) for shot in shots] == [(0.0, 3.0), (3.0, 4.0), (4.0, 9.0), (9.0, 34.0)]
+
+
 def test_a_video_becomes_its_shots_with_their_times(video: Path) -> None:
     reader = VideoReader(video, ReaderSettings())
     shots = list(reader)

@@ -15,8 +15,8 @@ from pipelines.video.transitions import TransitionDetector, best_windows, withou
 from tests.video.noise_shots import WIDTH, Video, image, mixed, pan, plain, still, wiped, zoom
 
 
-def transitions_of(video: Video, rate: float = 24.0) -> list[Boundary]:
-    detector = TransitionDetector(rate, round(0.6 * rate))
+def transitions_of(video: Video, rate: float = 24.0, times: Sequence[float] | None = None) -> list[Boundary]:
+    detector = TransitionDetector(rate, 0.6, times=times)
     prepared = [frame for at in range(0, len(video), 16) for frame in detector.prepare(video[at : at + 16])]
     transitions = [t for index, frame in enumerate(prepared) for t in detector.push(index, frame)]
     return transitions + detector.finish(len(video))
@@ -113,6 +113,49 @@ def test_consecutive_transitions_are_returned_in_order() -> None:
     assert kinds(video) == ["dissolve", "cut", "fade"]
 
 
+# --- few frames per second, and frames of any length ----------------------------------------------------------------
+
+FEW = (5, 8, 12, 24)
+"""Of 24 frames per second, every fifth one, every eighth one, ..."""
+
+
+@pytest.mark.parametrize("step", FEW)
+def test_cuts_are_found_with_few_frames_per_second(step: int) -> None:
+    shots = [still(1, 50), still(6, 70), pan(1, 30, 0.5), zoom(8, 60), zoom(5, 80), still(3, 55), pan(7, 40)]
+    cuts = [-(-cut // step) for cut in np.cumsum([len(shot) for shot in shots[:-1]]).tolist()]
+    assert transitions_of(np.concatenate(shots)[::step], 24 / step) == [("cut", cut, cut) for cut in cuts]
+
+
+@pytest.mark.parametrize("step", [8, 12, 24])
+def test_a_dissolve_or_a_fade_of_which_one_frame_is_left_is_one_transition(step: int) -> None:
+    dissolve = mixed(still(1, 100), still(3, 100), step)
+    fade = np.concatenate([still(1, 96), black(step), still(3, 76)])
+    for video in (dissolve, fade):
+        (transition,) = transitions_of(video[::step], 24 / step)
+        assert transition.frame == 96 // step
+
+
+@pytest.mark.parametrize("seconds", [0.5, 1.0, 5.0, 60.0])
+def test_every_image_of_a_slideshow_of_one_frame_each_is_a_shot(seconds: float) -> None:
+    video = np.stack([image(seed) for seed in (*range(13), 15, 16, 17)]).astype(np.uint8)  # unlike ones
+    assert [t.frame for t in transitions_of(video, 1 / seconds)] == list(range(1, 16))
+
+
+@pytest.mark.parametrize("rate", [24.0, 3.0, 1000.0])
+def test_a_screen_recording_that_stores_only_changes_has_its_cuts_at_any_average_rate(rate: float) -> None:
+    """Typing and scrolling at 30 frames per second, and pauses of seconds before another window opens."""
+    video = np.concatenate([pan(1, 12, 0.5), pan(2, 30, 1.0), still(3, 1), still(4, 1), pan(5, 20, 0.5)])
+    starts, lengths = (12, 42, 43, 44), (12, 30, 1, 1, 20)
+    times = np.concatenate([8 * part + np.arange(frames) / 30 for part, frames in enumerate(lengths)])
+    assert [t.frame for t in transitions_of(video, rate, times.tolist())] == list(starts)
+
+
+def test_a_shot_is_at_least_as_long_as_the_minimum_in_seconds_whatever_its_number_of_frames() -> None:
+    video = np.concatenate([still(1, 2), still(2, 2), still(3, 2), still(4, 2)])
+    times = [0.0, 2.0, 4.0, 4.2, 4.4, 6.0, 8.0, 10.0]
+    assert [t.frame for t in transitions_of(video, 1.0, times)] == [2, 6]
+
+
 # --- changes that are no transitions --------------------------------------------------------------------------------
 
 STEADY = {
@@ -140,6 +183,12 @@ STEADY = {
 def test_motion_light_black_and_short_videos_are_no_transitions(name: str) -> None:
     assert transitions_of(STEADY[name]) == []
     assert transitions_of(STEADY[name][::-1].copy()) == []
+
+
+@pytest.mark.parametrize("step", FEW)
+@pytest.mark.parametrize("name", [name for name in STEADY if not name.startswith("black at")])
+def test_motion_light_and_black_are_no_transitions_with_few_frames_per_second(name: str, step: int) -> None:
+    assert transitions_of(STEADY[name][::step], 24 / step) == []
 
 
 @pytest.mark.parametrize("frames", [8, 30])
@@ -186,7 +235,7 @@ def joined(seed: int) -> Video:
 
 def test_a_video_has_the_same_transitions_however_its_frames_are_grouped() -> None:
     video = joined(30)
-    detector = TransitionDetector(24.0, 14)
+    detector = TransitionDetector(24.0, 0.6)
     rng = np.random.default_rng(0)
     edges = [0, *sorted(rng.choice(np.arange(1, len(video)), 40, replace=False).tolist()), len(video)]
     prepared = [one for a, b in pairwise(edges) for one in detector.prepare(video[a:b])]
@@ -215,13 +264,13 @@ def test_a_higher_frame_rate_gives_transitions_at_the_same_times(times: int) -> 
 
 def test_no_transition_is_reported_later_than_the_detectors_maximum_delay() -> None:
     video = joined(60)
-    detector = TransitionDetector(24.0, 14)
+    detector = TransitionDetector(24.0, 0.6)
     for index, one in enumerate(detector.prepare(video)):
         assert all(index - detector.lag <= t.frame <= index for t in detector.push(index, one))
 
 
 def test_the_data_kept_by_the_detector_does_not_grow_with_the_video() -> None:
-    detector = TransitionDetector(24.0, 14)
+    detector = TransitionDetector(24.0, 0.6)
     prepared = detector.prepare(joined(70))
     sizes = []
     for index in range(20 * len(prepared)):
