@@ -14,7 +14,7 @@ import pytest
 from pipelines.datasets.scene_files import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.options import with_options
-from pipelines.scenes import SceneData, Transition
+from pipelines.scenes import SceneData, Segment, Transition
 from pipelines.stages.regroup import regroup, regroup_videos
 from pipelines.stages.settings import RegroupSettings
 from tests.command import Bassl
@@ -58,6 +58,13 @@ def test_scenes_follow_from_the_options_or_else_the_settings_in_the_file(
     result = regroup(file, **options)
     assert lengths(result) == expected
     assert (result.settings["threshold"], result.settings["detector"]) == (options.get("threshold", 0.7), "content")
+
+
+def test_segments_stay_as_they_are(file: Path) -> None:
+    segments = (Segment("end_credits", 100, 150, 4.0, 6.0),)
+    replace(read_scene_list(file), segments=segments).save(file)
+    assert regroup(file, threshold=0.3).segments == segments
+    assert read_scene_list(file).segments == segments
 
 
 def test_scenes_dropped_as_too_short_stay_dropped(file: Path, tmp_path: Path) -> None:

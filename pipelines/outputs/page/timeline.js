@@ -4,6 +4,10 @@ const SVG = "http://www.w3.org/2000/svg";
 const track = byId("track");
 const AXIS = 18;
 const BAND = 24;
+const SEGMENT_NAMES = { black: "black", silence: "silence", bars: "color bars", opening_credits: "opening credits", end_credits: "end credits" };
+/** Longest first, so that black is drawn over credits. */
+const segments = [...data.file.segments ?? []].sort((a, b) => b.end - b.start - (a.end - a.start));
+const LANE = segments.length ? 9 : 0;
 const MARKS = data.truth ? 18 : 0;
 const WINDOW = 4;
 const lowWindow = matchMedia("(max-height: 40rem), (max-width: 40rem)");
@@ -61,7 +65,7 @@ function tickStep(span) {
 
 function drawNow() {
   const [top, base] = [AXIS, AXIS + plot()];
-  const full = base + BAND + MARKS + WINDOW + 4;
+  const full = base + BAND + LANE + MARKS + WINDOW + 4;
   const svg = drawn("svg", { viewBox: `0 0 ${width} ${full}`, "aria-hidden": "true" });
   const until = view.from + view.span;
   const here = groupOf(selected);
@@ -119,8 +123,14 @@ function drawNow() {
     }
   }
 
+  for (const { kind, start, end } of segments) {
+    if (end <= view.from || start >= until) continue;
+    const [x, x2] = [Math.max(placeOf(start), 0), Math.min(placeOf(end), width)];
+    svg.append(drawn("rect", { class: `segment ${kind}`, x, y: base + BAND + 2, width: Math.max(x2 - x, 1.5), height: LANE - 3 }));
+  }
+
   if (data.truth) {
-    const centre = base + BAND + 9;
+    const centre = base + BAND + LANE + 9;
     const at = (x) => `translate(${x.toFixed(1)} ${centre})`;
     const kinds = { hit: "M-4.500 0a4.500 4.500 0 1 1 9 0a4.500 4.500 0 1 1-9 0", miss: "m-4-4 8 8m0-8-8 8", extra: "M0-4.500 4.800 4h-9.600z" };
     const put = (kind, time) => {
@@ -144,10 +154,17 @@ function drawNow() {
   byId("zoom-out").disabled = byId("zoom-fit").disabled = view.span >= duration * 0.9999;
 }
 
+/** The names of the kinds of segments that a shot has a part in. */
+function kindsIn(shot) {
+  const { start, end } = shots[shot];
+  return segments.filter((segment) => segment.start < end && segment.end > start).map(({ kind }) => SEGMENT_NAMES[kind]);
+}
+
 function showReadout(shot) {
   const { start, score } = shots[shot];
   const scene = groupOf(shot);
-  const parts = [titleOf(scene), `shot ${shot + 1}`, timecode(start), `score ${score.toFixed(3)}`];
+  const kinds = [...new Set(kindsIn(shot))].join(", ");
+  const parts = [titleOf(scene), `shot ${shot + 1}`, timecode(start), `score ${score.toFixed(3)}`, ...(kinds ? [kinds] : [])];
   const strong = document.createElement("b");
   strong.textContent = parts[0];
   const others = parts.slice(1).map((text) => {
@@ -157,7 +174,7 @@ function showReadout(shot) {
   });
   byId("readout").replaceChildren(strong, ...others);
   track.setAttribute("aria-valuenow", shot + 1);
-  track.setAttribute("aria-valuetext", `Shot ${shot + 1}, ${titleOf(scene)}, ${timecode(start)}, score ${score.toFixed(2)}`);
+  track.setAttribute("aria-valuetext", `Shot ${shot + 1}, ${titleOf(scene)}, ${timecode(start)}, score ${score.toFixed(2)}${kinds && `, ${kinds}`}`);
 }
 
 /** The group of shots that begins within ``reach`` pixels of x. */
