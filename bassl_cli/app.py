@@ -185,15 +185,13 @@ def main() -> None:
     try:
         with _streams(), explain_missing_extra():
             app(prog_name="bassl")
-    except BasslError as error:
+    except (BasslError, OSError) as error:
         if console.debugging():
             raise
-        console.complain(str(error))
-        sys.exit(2)
-    except OSError as error:  # such as a name that is too long
-        if console.debugging():
-            raise
-        console.complain(f"{error.filename}: {os_reason(error)}" if error.filename else os_reason(error))
+        message = str(error)
+        if isinstance(error, OSError):  # such as a name that is too long
+            message = f"{error.filename}: {os_reason(error)}" if error.filename else os_reason(error)
+        console.complain(message)
         sys.exit(2)
     except KeyboardInterrupt:
         console.complain("interrupted")

@@ -28,14 +28,12 @@ def read_prediction(
     remedy = "name another file, or replace it with `overwrite=True`"
     try:
         existing = read_scene_list(path)
+        if "threshold" not in existing.settings:
+            raise DatasetError(f"{path}: was not made by `bassl predict`")
     except DatasetError as error:
         if replaces.overwrite:
             return None
         raise StoreError(f"{error}; {remedy}") from error
-    if "threshold" not in existing.settings:
-        if replaces.overwrite:
-            return None
-        raise StoreError(f"{path}: was not made by `bassl predict`; {remedy}")
     if is_same(existing.video):
         return existing
     is_kept = is_corrected(existing) and not replaces.discard_corrections
