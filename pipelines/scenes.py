@@ -11,7 +11,7 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pipelines.errors import BasslError
 from pipelines.files import relative, write_atomically
@@ -249,3 +249,27 @@ def without_short(scenes: Sequence[Scene], least: float) -> tuple[Scene, ...]:
     if not kept:
         raise BasslError(f"no scene has {least:g} seconds or more; leave out `drop_short`, or use a lower `min_scene`")
     return tuple(replace(scene, index=index) for index, scene in enumerate(kept))
+
+
+S = TypeVar("S", bound=SceneData)
+
+
+def without_credits(scenes: S) -> S:
+    """Scenes without the shots at their beginning and end whose middle lies in opening or end credits; scenes of only
+    such shots are left out. Indices stay. Raises BasslError if no scene is left."""
+    credits = [(segment.start, segment.end) for segment in scenes.segments if segment.kind.endswith("credits")]
+    kept = []
+    for scene in scenes.scenes:
+        shots = [
+            shot
+            for shot in scenes.shots[scene.start_shot : scene.end_shot]
+            if not any(start <= (shot.start + shot.end) / 2 < end for start, end in credits)
+        ]
+        if shots:
+            first, last = shots[0], shots[-1]
+            scene = replace(scene, start_shot=first.index, start_frame=first.start_frame, start=first.start)
+            scene = replace(scene, end_shot=last.index + 1, end_frame=last.end_frame, end=last.end)
+            kept.append(replace(scene, start_timecode=timecode(first.start), end_timecode=timecode(last.end)))
+    if not kept:
+        raise BasslError(f"{scenes.video.path}: all its scenes are credits; leave `skip_credits` out")
+    return replace(scenes, scenes=tuple(kept))

@@ -265,3 +265,5 @@ class Listed(Settings):
     """The video. Default: at the path in the ``scenes.json``, from its folder or absolute."""
     shots: bool = False
     """Take the shots instead of the scenes."""
+    skip_credits: bool = False
+    """Leave out opening and end credits: shots whose middle lies in them, at the beginning and end of a scene."""

@@ -54,6 +54,7 @@ def split(
     from pipelines.stages.split import split as stage, write_chapters  # start-up time: NumPy, PyAV
 
     clip_options = {"--exact": settings.exact, "--expand": settings.expand > 0}
+    clip_options["--skip-credits"] = settings.listed.skip_credits
     clip_options["--filename"] = settings.filename != SplitSettings.filename
     if chapters and any(clip_options.values()):
         flags = " and ".join(flag for flag, is_set in clip_options.items() if is_set)

@@ -17,7 +17,7 @@ from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import file_names, padded_number
 from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress
-from pipelines.scenes import SceneData, Shot, timecode
+from pipelines.scenes import SceneData, Shot, timecode, without_credits
 from pipelines.stages.settings import LONGEST, ImageSettings
 from pipelines.video.inputs import unchanged
 from pipelines.video.reader import StillReader
@@ -63,6 +63,8 @@ def save_images(
     settings = with_options(settings, **options)
     opened = open_scenes(source, settings.listed.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
+    if settings.listed.skip_credits:
+        scenes = without_credits(scenes)
     stills = list(_stills(scenes, settings))
     names = _names(scenes, settings, name, stills)
     folder = settings.run.output or Path(f"{name}-images")
@@ -99,11 +101,11 @@ def _names(scenes: SceneData, settings: ImageSettings, name: str, stills: Sequen
     if settings.sprite:
         (sprite,) = file_names(settings.template, [{"VIDEO_NAME": name}], "", "")
         return [f"{sprite}.{settings.format}", f"{sprite}.vtt"]
-    named = [segment.name for segment in segments_of(scenes)]
+    named = {segment.number - 1: segment.name for segment in segments_of(scenes)}
     rows = [
         {
             "VIDEO_NAME": name,
-            "SCENE_NUMBER": padded_number(still.scene, len(scenes.scenes)),
+            "SCENE_NUMBER": padded_number(still.scene, scenes.scenes[-1].index + 1),
             "SCENE_NAME": named[still.scene],
             "SHOT_NUMBER": padded_number(still.shot, len(scenes.shots)),
             "IMAGE_NUMBER": padded_number(still.image, settings.images),

@@ -40,7 +40,7 @@ class ExportSettings(Settings):
         defaults={"output": "beside the input, with the extension of the format"},
     )
     """A file, or a folder."""
-    listed: Listed = nested(Listed())
+    listed: Listed = nested(Listed(), without=("skip_credits",))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -70,7 +70,7 @@ class ReportSettings(Settings):
         OutputSettings(), without=("overwrite",), defaults={"output": "SCENES.html beside the input"}
     )
     """The page; for several files a folder."""
-    listed: Listed = nested(Listed(), without=("shots",))
+    listed: Listed = nested(Listed(), without=("shots", "skip_credits"))
     matching: Matching = nested(Matching(), without=("within", "annotator", "doubtful"))
     keyframes: Path = Path("data/keyframes")
     """Folder of keyframe stores, from which images are taken if it has the video; else they are read from the video."""

@@ -16,7 +16,7 @@ from pipelines.outputs.exports.segments import segments_of
 from pipelines.outputs.names import file_names, padded_number
 from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress
-from pipelines.scenes import SceneData
+from pipelines.scenes import SceneData, without_credits
 from pipelines.stages.settings import Clip, SplitSettings
 from pipelines.video import cutting, decoding
 from pipelines.video.inputs import unchanged
@@ -46,11 +46,13 @@ def split(
     settings = with_options(settings, **options)
     opened = open_scenes(source, settings.listed.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
+    if settings.listed.skip_credits:
+        scenes = without_credits(scenes)
     report = progress or (lambda stage, done, total: None)
     rows = [
         {
             "VIDEO_NAME": name,
-            "SCENE_NUMBER": padded_number(scene.index, len(scenes.scenes)),
+            "SCENE_NUMBER": padded_number(scene.index, len(opened.scenes.scenes)),
             "SCENE_NAME": segment.name,
             "START_TIME": scene.start_timecode.replace(":", "-"),
             "END_TIME": scene.end_timecode.replace(":", "-"),

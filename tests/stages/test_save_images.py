@@ -12,7 +12,7 @@ from PIL import Image
 
 from pipelines.errors import BasslError
 from pipelines.options import with_options
-from pipelines.scenes import SceneData, Transition, group_shots, parse_time
+from pipelines.scenes import SceneData, Segment, Transition, group_shots, parse_time
 from pipelines.stages.save_images import save_images
 from pipelines.stages.settings import ImageSettings
 from pipelines.video.reader import StillReader
@@ -97,6 +97,25 @@ def test_images_of_each_shot_are_named_by_a_template(bassl: Bassl) -> None:
         "movie 001 Scene 1 at 00-00-00.625.jpg",
         "movie 002 Scene 2 at 00-00-01.875.jpg",
     ]
+
+
+@pytest.mark.parametrize("shots", [False, True], ids=["scenes", "shots"])
+def test_images_of_credits_are_left_out_and_the_others_keep_their_numbers(
+    movie: Path, tmp_path: Path, shots: bool
+) -> None:
+    listed = scenes_of(movie)
+    credits, third = listed.shots[0], listed.shots[2]
+    segments = (Segment("opening_credits", 0, third.start_frame - 5, 0.0, third.start - 0.2),)
+    scenes = replace(listed, scenes=group_shots(listed.shots, [2, 3]), segments=segments)
+    template = "$SCENE_NUMBER $SCENE_NAME $IMAGE_NUMBER" + " $SHOT_NUMBER" * shots
+    images = save_images(
+        scenes, output=tmp_path, images=1, skip_credits=True, shots=shots, filename=template, format="png"
+    )
+    assert [image.shot for image in images] == [2, 3]
+    assert [image.path.name[:11] for image in images] == ["001 Scene 1", "002 Scene 2"]
+    everything = (Segment("end_credits", 0, FRAMES, credits.start, listed.shots[-1].end),)
+    with pytest.raises(BasslError, match=r"all its scenes are credits; leave `skip_credits` out"):
+        save_images(replace(scenes, segments=everything), output=tmp_path, skip_credits=True)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from av.stream import Disposition
 from pipelines.errors import BasslError, VideoError
 from pipelines.files import safe_name
 from pipelines.options import with_options
-from pipelines.scenes import SceneData, group_shots
+from pipelines.scenes import SceneData, Segment, group_shots
 from pipelines.stages.save_images import save_images
 from pipelines.stages.settings import SplitSettings
 from pipelines.stages.split import split, write_chapters
@@ -618,6 +618,18 @@ def test_handles_of_a_part_of_a_video_end_with_the_video(tmp_path: Path, exact: 
     assert (first.start, first.end) == (0.0, whole.scenes[1].end + 2)
     assert last.end == pytest.approx(whole.video.duration, abs=0.01)
     assert numbers(last.path)[-1] == FRAMES - 1
+
+
+def test_scenes_of_credits_are_left_out_and_the_others_keep_their_numbers(scenes: SceneData, tmp_path: Path) -> None:
+    first, _, third, last = scenes.shots
+    segments = (
+        Segment("opening_credits", 0, first.end_frame, 0.0, first.end),
+        Segment("black", third.start_frame, third.end_frame, third.start, third.end),
+        Segment("end_credits", last.start_frame - 4, last.end_frame, last.start - 0.2, last.end),
+    )
+    clips = split(replace(scenes, segments=segments), output=tmp_path, skip_credits=True)
+    assert [clip.path.name for clip in clips] == ["My_video-scene-002.mp4", "My_video-scene-003.mp4"]
+    assert [(clip.start, clip.end) for clip in clips] == [(scene.start, scene.end) for scene in scenes.scenes[1:3]]
 
 
 def test_existing_pieces_are_replaced_only_with_overwrite(video: Path, scenes: SceneData, tmp_path: Path) -> None:

@@ -32,8 +32,9 @@ def segments_of(scenes: SceneData, shots: bool = False) -> tuple[Segment, ...]:
     listed: tuple[Scene | Shot, ...] = scenes.shots if shots else scenes.scenes
     return tuple(
         Segment(
-            number=number,
-            name=one_line((isinstance(item, Scene) and item.name) or "") or f"{'Shot' if shots else 'Scene'} {number}",
+            number=item.index + 1,
+            name=one_line((isinstance(item, Scene) and item.name) or "")
+            or f"{'Shot' if shots else 'Scene'} {item.index + 1}",
             start_frame=item.start_frame,
             end_frame=item.end_frame,
             start=item.start,
@@ -41,7 +42,7 @@ def segments_of(scenes: SceneData, shots: bool = False) -> tuple[Segment, ...]:
             score=item.score if isinstance(item, Shot) else item.confidence,
             transition=item.transition if isinstance(item, Shot) else scenes.shots[item.end_shot - 1].transition,
         )
-        for number, item in enumerate(listed, start=1)
+        for item in listed
     )
 
 
