@@ -26,6 +26,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -119,6 +120,11 @@ class Index:
         times = self.times(video, frame_rate or ASSUMED_FRAME_RATE)
         assert times is not None
         return times[:, 1] - times[:, 0]
+
+    @property
+    def of_movienet(self) -> bool:
+        """Whether these are MovieNet's videos: all are named by their number in IMDb."""
+        return all(re.fullmatch(r"tt[0-9]{7,8}", video_id) for video_id in self.video_ids)
 
     @property
     def encoder(self) -> str:

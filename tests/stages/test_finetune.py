@@ -368,6 +368,15 @@ def test_the_epoch_is_the_best_on_the_validation_split_or_on_request_on_the_test
     assert result("last", select="last", index=val) == (4, "last epoch", False)
 
 
+def test_on_movienet_the_last_epoch_is_taken_unless_another_is_asked_for(
+    settings: FinetuneSettings, tmp_path: Path
+) -> None:
+    names = {f"tt000000{number}": split for number, split in enumerate(SPLITS.values())}
+    index = write_labelled_videos(tmp_path, splits=names)
+    assert result_of(trained(settings, "run", index=index))["selected_on"] == "last epoch"
+    assert result_of(trained(settings, "chosen", index=index, select="val"))["selected_on"] == "val"
+
+
 NOT_VALIDATED = "the last epoch is taken, and scores are not calibrated"
 
 

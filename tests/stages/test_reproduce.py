@@ -597,7 +597,7 @@ def test_rows_on_movienet_use_the_sizes_and_the_preparation_of_their_papers(tmp_
     assert str(pretrained.output).startswith("runs/work/movienet/pretrain/bassl-10-")
     assert str(tuned.output).startswith("runs/work/movienet/movienet/bassl-10-transformer-")
     assert tuned.line() == (
-        f"bassl finetune --index {index.output} --crn transformer --seeds 5 --feature-folder "
+        f"bassl finetune --index {index.output} --crn transformer --seeds 5 --select last --feature-folder "
         f"runs/work/movienet/features --init {pretrained.output} --transfer encoder+crn --output {tuned.output} --json"
     )
     for table in ("table1", "table2", "nmi"):

@@ -91,7 +91,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
         return Split(train, val, test, "last epoch")
     if settings.select == "test" or val == test:
         report("the epoch is chosen on the test split: the result is better than it should be; do not report it")
-    return Split(train, val, test, settings.select)
+    return Split(train, val, test, "test" if settings.select == "test" else "val")
 
 
 def labelled_shots(index: Index, videos: Sequence[int]) -> tuple[int, int]:

@@ -111,6 +111,7 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
 
     warn = partial(note, warning=True)
     index = read_index(settings.data.index)
+    settings = replace(settings, select=settings.select or ("last" if index.of_movienet else "val"))
     split = split_videos(settings, index, warn)
     start = find_pretrained_source(settings, note)
     with process_group(settings.compute.device) as process, limits_in_one_line("use a smaller `batch` or `width`"):

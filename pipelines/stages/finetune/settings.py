@@ -66,9 +66,9 @@ class FinetuneSettings(Settings):
     """Split to choose the epoch on, and to calibrate on."""
     test_split: str = rare("test")
     """Split to test on, once, at the end."""
-    select: Literal["val", "test", "last"] = "val"
+    select: Literal["val", "test", "last"] | None = None
     """What the epoch is chosen on: val; last takes the last one, as the release does; test, which gives an
-    optimistic result and follows no published protocol."""
+    optimistic result and follows no published protocol. Default: last for an index of MovieNet, else val."""
     loss: Literal["balanced", "plain"] = rare("balanced")
     """Cross-entropy: balanced, the positives and negatives of a batch weighted to equal total weight (release), or
     plain (paper)."""

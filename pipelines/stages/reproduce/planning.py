@@ -137,6 +137,7 @@ class Planner:
     def _finetuning(self, system: SystemSpec) -> Step:
         data, needs, source = self.data, [self.data.index], ""
         options: dict[str, Any] = {"index": data.index.output, "crn": system.crn, "seeds": self.settings.seeds}
+        options["select"] = "last"  # the release's epoch
         options |= {"features": tuple(data.stores.values())} if data.stores else {"feature_folder": data.feature_folder}
         if system.pretraining is not None:
             needs.append(self._pretraining(system.pretraining))
