@@ -127,7 +127,14 @@ class Segment:
     end: float
 
 
-SEGMENTS = ("black", "silence", "bars", "opening_credits", "end_credits")
+SEGMENTS = {
+    "black": "black",
+    "silence": "silence",
+    "bars": "color bars",
+    "opening_credits": "opening credits",
+    "end_credits": "end credits",
+}
+"""Kinds of segments, with their names for people."""
 
 
 @dataclass(frozen=True)

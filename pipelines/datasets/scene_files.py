@@ -3,6 +3,7 @@
 import csv
 import io
 import re
+from collections.abc import Collection
 from dataclasses import MISSING, fields, replace
 from itertools import islice
 from pathlib import Path, PureWindowsPath
@@ -345,7 +346,7 @@ def _segment(entry: Any, of: str, path: Path) -> Segment:
     return segment
 
 
-def _kind_and_range(entry: Any, kinds: tuple[str, ...], of: str, path: Path) -> tuple[str, int, int, float, float]:
+def _kind_and_range(entry: Any, kinds: Collection[str], of: str, path: Path) -> tuple[str, int, int, float, float]:
     if (kind := member(entry, "kind", of, path)) not in kinds:
         raise fault(path, f"the kind of {of} is {kind!r}, not one of {', '.join(kinds)}")
     start_frame, end_frame = (at(int, entry, key, of, path) for key in ("start_frame", "end_frame"))

@@ -68,16 +68,16 @@ def marker_edl(scenes: SceneData, shots: bool = False) -> str:
     if first is None:
         first = round(3600 * timeline.rate) if timeline.drop else 3600 * timecode_base(timeline.rate)
     lines = _edl_head(timeline)
-    for clip in timeline.clips:
-        at = [smpte(first + clip.start + i, timeline.rate, timeline.drop) for i in (0, 1)]
-        lines.append(f"{clip.number:03d}  001      V     C        {' '.join(at + at)}")
-        lines += [f" |C:ResolveColorBlue |M:{clip.name.replace('|', '/')} |D:1", ""]
+    for number, mark in enumerate(timeline.marks, start=1):
+        at = [smpte(first + mark.start + i, timeline.rate, timeline.drop) for i in (0, 1)]
+        lines.append(f"{number:03d}  001      V     C        {' '.join(at + at)}")
+        lines += [f" |C:ResolveColorBlue |M:{mark.name.replace('|', '/')} |D:1", ""]
     return "\n".join(lines)
 
 
 def kdenlive(scenes: SceneData, shots: bool = False) -> str:
     """Guides for Kdenlive (Guides > Import): one at the start of each scene, at the frame rate of the video."""
-    guides = [{"pos": clip.start, "comment": clip.name, "type": 0} for clip in timeline_of(scenes, shots).clips]
+    guides = [{"pos": mark.start, "comment": mark.name, "type": 0} for mark in timeline_of(scenes, shots).marks]
     return json.dumps(guides, indent=1) + "\n"
 
 
@@ -153,7 +153,7 @@ def fcpxml(scenes: SceneData, shots: bool = False, markers: bool = False) -> str
     """A Final Cut Pro project (FCPXML 1.10): one clip per scene, or with ``markers`` the video with a marker at the
     start of each, in exact fractions of a second."""
     timeline = timeline_of(scenes, shots)
-    timeline = timeline.with_markers() if markers else timeline
+    timeline = timeline.of_the_whole_video() if markers else timeline
     display = "DF" if timeline.drop else "NDF"
 
     def time(frames: int) -> str:
@@ -180,7 +180,9 @@ def fcpxml(scenes: SceneData, shots: bool = False, markers: bool = False) -> str
         placed = add_element(
             spine, "asset-clip", ref="r2", offset=time(clip.at), name=clip.name, **span, tcFormat=display
         )
-        for mark in timeline.markers:  # on the clock of the clip, which begins with the video's timecode
+        for mark in (
+            timeline.marks if markers else ()
+        ):  # on the clock of the clip, which begins with the video's timecode
             at = time(timeline.source_start + mark.start)
             add_element(placed, "marker", start=at, duration=time(1), value=mark.name)
     return document(root, "fcpxml")
@@ -190,7 +192,7 @@ def fcp7(scenes: SceneData, shots: bool = False, markers: bool = False) -> str:
     """Final Cut Pro 7 XML (xmeml 5), which Premiere Pro and DaVinci Resolve read: one clip per scene, with sound, or
     with ``markers`` the video with a marker at the start of each."""
     timeline = timeline_of(scenes, shots)
-    timeline = timeline.with_markers() if markers else timeline
+    timeline = timeline.of_the_whole_video() if markers else timeline
     size = {"width": timeline.video.width, "height": timeline.video.height}
     channels = range(1, timeline.channels + 1)
     root = Element("xmeml", version="5")
@@ -221,7 +223,7 @@ def fcp7(scenes: SceneData, shots: bool = False, markers: bool = False) -> str:
             for track, kind in enumerate(["video", *("audio" for _ in channels)]):
                 place = {"trackindex": max(1, track), "clipindex": clip.number}
                 add_elements(item, {"link": {"linkclipref": _item_id(clip, track), "mediatype": kind} | place})
-    for mark in timeline.markers:
+    for mark in timeline.marks if markers else ():
         add_elements(sequence, {"marker": {"name": mark.name, "comment": "", "in": mark.start, "out": -1}})
     return document(root, "xmeml")
 

@@ -8,9 +8,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path, PureWindowsPath
+from typing import NamedTuple
 
 from pipelines.outputs.exports.segments import one_line, segments_of, video_name
-from pipelines.scenes import SceneData, Transition, VideoFacts
+from pipelines.scenes import SEGMENTS, SceneData, Transition, VideoFacts
 from pipelines.video.inputs import video_at
 
 _WHOLE_RATES = (24, 25, 30, 48, 50, 60, 96, 100, 120)
@@ -116,6 +117,13 @@ class Clip:
         return self.end - self.start
 
 
+class Mark(NamedTuple):
+    """A frame of the video at which something begins: scenes, shots, and segments such as credits."""
+
+    start: int
+    name: str
+
+
 @dataclass(frozen=True)
 class Timeline:
     """Clips in a row without gaps; they do not cover the video if scenes were dropped or only a part was read."""
@@ -127,11 +135,11 @@ class Timeline:
     timecode: int | None  # of the video's first frame, in frames; None if it has none
     length: int  # frames of the video
     clips: tuple[Clip, ...]  # in order
+    marks: tuple[Mark, ...]  # in order, at most one a frame, as editing tools have them
     video: VideoFacts  # with sound and timecode from the video file, if it exists
     file: str  # its name, without its folder
     uri: str
     warnings: tuple[str, ...]  # one line each
-    markers: tuple[Clip, ...] = ()  # marked ranges of the timeline
 
     @property
     def source_start(self) -> int:
@@ -148,9 +156,9 @@ class Timeline:
         """Of all sound tracks; 0 if there are none or they are unknown."""
         return self.video.sound_channels or 0
 
-    def with_markers(self) -> Timeline:
-        """A timeline with the video as the only clip, and a marker for each clip of this one."""
-        return replace(self, clips=(Clip(1, self.file, 0, self.length, 0, 1.0),), markers=self.clips)
+    def of_the_whole_video(self) -> Timeline:
+        """A timeline with the video as the only clip, for markers."""
+        return replace(self, clips=(Clip(1, self.file, 0, self.length, 0, 1.0),))
 
 
 def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120) -> Timeline:
@@ -185,6 +193,10 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120) -> T
         start, end = places[segment.start_frame], places[segment.end_frame]
         clips.append(Clip(segment.number, segment.name, start, end, at, segment.score, segment.transition))
         at += end - start
+    names = {clip.start: [clip.name] for clip in clips}
+    for part in scenes.segments:
+        frame = places.get(part.start_frame, part.start_frame if is_own else round(part.start * float(rate)))
+        names.setdefault(frame, []).append(SEGMENTS[part.kind])
     return Timeline(
         name=PureWindowsPath(video_name(scenes)).stem,
         rate=rate,
@@ -194,6 +206,7 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120) -> T
         timecode=None if start_timecode is None else round(Fraction(start_timecode[0] * base, labels)),
         length=places[scenes.shots[-1].end_frame],
         clips=tuple(clips),
+        marks=tuple(Mark(frame, ", ".join(names[frame])) for frame in sorted(names)),
         video=video,
         file=video_name(scenes),
         uri=video_uri(video),

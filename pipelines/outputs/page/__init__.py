@@ -30,7 +30,7 @@ from pipelines.outputs.exports.editing import FASTEST_EDL, edl_channels
 from pipelines.outputs.exports.segments import one_line, video_name
 from pipelines.outputs.exports.timeline import timecode_base, timeline_of
 from pipelines.outputs.page.thumbnails import TYPE, page_images, resize
-from pipelines.scenes import SceneData, timecode
+from pipelines.scenes import SEGMENTS, SceneData, timecode
 from pipelines.video.decoding import first_time
 
 _FOLDER = Path(__file__).parent
@@ -88,6 +88,7 @@ def save_page(
         if thumbnails.encoded
         else None,
         "truth": None if truth is None else vars(truth),
+        "segment_names": SEGMENTS,
     }
     settings = {
         name: value if isinstance(value, str) else json.dumps(value)
@@ -105,6 +106,7 @@ def save_page(
         images=Markup("\n".join(thumbnails.encoded)),  # base64 needs no escaping
         result=result,
         save_as=one_line(save_as),
+        segment_names=SEGMENTS,
         scenes=[{**vars(scene), "name": scene.name and one_line(scene.name)} for scene in result.scenes],
         settings=[(one_line(name.replace("_", " ")), one_line(value)) for name, value in settings.items()],
         title=video_name(result) or "video",

@@ -4,7 +4,6 @@ const SVG = "http://www.w3.org/2000/svg";
 const track = byId("track");
 const AXIS = 18;
 const BAND = 24;
-const SEGMENT_NAMES = { black: "black", silence: "silence", bars: "color bars", opening_credits: "opening credits", end_credits: "end credits" };
 /** Longest first, so that black is drawn over credits. */
 const segments = [...data.file.segments ?? []].sort((a, b) => b.end - b.start - (a.end - a.start));
 const LANE = segments.length ? 9 : 0;
@@ -157,7 +156,7 @@ function drawNow() {
 /** The names of the kinds of segments that a shot has a part in. */
 function kindsIn(shot) {
   const { start, end } = shots[shot];
-  return segments.filter((segment) => segment.start < end && segment.end > start).map(({ kind }) => SEGMENT_NAMES[kind]);
+  return segments.filter((segment) => segment.start < end && segment.end > start).map(({ kind }) => data.segment_names[kind]);
 }
 
 function showReadout(shot) {
