@@ -150,8 +150,8 @@ class SceneData:
     warnings: tuple[str, ...] = ()  # one line each, such as damage in the video; not part of the file
     notes: tuple[str, ...] = field(default=(), compare=False)  # one line each, how a file was made; not part of it
 
-    def lines_of(self, scene: Scene) -> tuple[Line, ...]:
-        """The subtitles that begin in a scene."""
+    def lines_of(self, scene: Scene | Shot) -> tuple[Line, ...]:
+        """The subtitles that begin in a scene or shot."""
         first, stop = (bisect_left(self.lines, time, key=lambda line: line.start) for time in (scene.start, scene.end))
         return self.lines[first:stop]
 

@@ -31,7 +31,8 @@ def export(settings: ExportSettings, sources: Results = [], quiet: console.Quiet
     make_output_folder(sources, settings.run.output)
 
     def export_one(source: Path) -> None:
-        result = stage(source, settings)
+        with console.stage_progress(quiet or not settings.vectors, source.name) as progress:
+            result = stage(source, settings, progress)
         console.warn(*result.warnings)
         if not quiet:
             counted = console.count(result.listed, "shot" if settings.listed.shots else "scene")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
 from string import Template
 
 from pipelines.errors import BasslError
@@ -28,6 +29,11 @@ def file_names(template: str, rows: Iterable[Mapping[str, object]], suffix: str,
     if duplicates := [name for name, times in Counter(map(str.casefold, names)).items() if times > 1]:
         raise BasslError(f"{duplicates[0]}: several files would have this name; add {variable} to `filename`")
     return names
+
+
+def image_folder(video_id: str) -> Path:
+    """Where `save-images` saves the images of a video, unless another folder is named."""
+    return Path(f"{video_id}-images")
 
 
 def padded_number(index: int, count: int) -> str:

@@ -1,35 +1,76 @@
-"""The images of a storyboard and a page, read from the video."""
+"""What is made of the shots of a result by reading their video again: the images of a storyboard and a page, and the
+encodings of an export."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pipelines.errors import VideoError
+from pipelines.processes import cores
 from pipelines.scenes import SceneData
 from pipelines.video.inputs import unchanged
-from pipelines.video.shots import ReaderSettings
+from pipelines.video.shots import KeyframedShot, ReaderSettings
 from pipelines.video.video_process import VideoProcess
+
+if TYPE_CHECKING:  # start-up time
+    import numpy as np
+    from numpy.typing import NDArray
+
+Progress = Callable[[float, float | None], None]
 
 
 def images_from_video(
-    scenes: SceneData, file: Path, video: Path, progress: Callable[[float, float | None], None]
+    scenes: SceneData, file: Path, video: Path, progress: Progress
 ) -> tuple[list[bytes], tuple[str, ...]]:
     """A small image of each shot of a ``scenes.json``, the middle frame, read from the video, and the warnings of its
     reader; ``progress`` is called with the seconds read and in all. ``file`` has the same shots. Raises VideoError for
     another video."""
     from pipelines.outputs.page.thumbnails import encode_thumbnail  # start-up time: Pillow
 
-    images, ranges = [], []
+    warnings: list[str] = []
+    shots = _shots(scenes, file, video, 1, progress, warnings)
+    return [encode_thumbnail(shot.keyframes[0]) for shot in shots], tuple(warnings)
+
+
+def encodings_from_video(
+    scenes: SceneData, file: Path, video: Path, progress: Progress
+) -> tuple[NDArray[np.float32], tuple[str, ...]]:
+    """The encoding of each shot of a ``scenes.json`` by the default encoder, (N, D_e), and the warnings of the reader;
+    arguments and errors are the same as for `images_from_video`."""
+    # Start-up time: OpenCV, ONNX Runtime.
+    import numpy as np
+
+    from pipelines.models.encoders import load_encoder
+    from pipelines.models.shot_encoder import encode_groups
+
+    encoder = load_encoder()
+    warnings: list[str] = []
+    shots = _shots(scenes, file, video, encoder.keyframes, progress, warnings)
+    groups = iter(lambda: list(islice(shots, encoder.shots_at_a_time)), [])
+    threads = 1 if encoder.on_gpu else max(1, cores() // 2)  # reading has the other half of the cores
+    with closing(encode_groups(encoder, groups, lambda group: (s.keyframes for s in group), threads)) as encoded:
+        features = [values for _, values, _ in encoded]
+    return np.concatenate(features), tuple(warnings)
+
+
+def _shots(
+    scenes: SceneData, file: Path, video: Path, keyframes: int, progress: Progress, warnings: list[str]
+) -> Iterator[KeyframedShot]:
+    """The shots, read again; afterwards ``warnings`` has those of the reader."""
+    ranges = []
     end = None if scenes.settings.get("end") is None else scenes.shots[-1].end
-    reader = ReaderSettings(shots=file, keyframes=1, start=scenes.shots[0].start or None, end=end)
+    reader = ReaderSettings(shots=file, keyframes=keyframes, start=scenes.shots[0].start or None, end=end)
     with unchanged(video), VideoProcess(video, reader, progress) as reading:
         for shot in reading:
-            images.append(encode_thumbnail(shot.keyframes[0]))
             ranges.append((shot.start_frame, shot.end_frame))
+            yield shot
     if ranges != [(shot.start_frame, shot.end_frame) for shot in scenes.shots]:
         raise VideoError(
             f"{video}: has {reading.facts.frames} frames and is not the video of these scenes, which has "
             f"{scenes.video.frames}; name that with `video`"
         )
-    return images, tuple(reading.warnings)
+    warnings += reading.warnings

@@ -14,7 +14,7 @@ from pipelines.files import new_files
 from pipelines.options import with_options
 from pipelines.outputs.exports.lists import thumbnails_vtt
 from pipelines.outputs.exports.segments import segments_of
-from pipelines.outputs.names import file_names, padded_number
+from pipelines.outputs.names import file_names, image_folder, padded_number
 from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData, Shot, timecode, without_credits
@@ -67,7 +67,7 @@ def save_images(
         scenes = without_credits(scenes)
     stills = list(_stills(scenes, settings))
     names = _names(scenes, settings, name, stills)
-    folder = settings.run.output or Path(f"{name}-images")
+    folder = settings.run.output or image_folder(name)
     with (
         new_files(folder, names, (video, opened.file), settings.run.overwrite) as (targets, partials),
         unchanged(video),

@@ -34,6 +34,8 @@ class ExportSettings(Settings):
     """Name of the format, or several. Default: by the extension of --output."""
     csv_separator: Literal[",", ";", "tab"] = ","
     """Separator of CSV. With ; decimals have commas, as in a German Excel."""
+    vectors: bool = False
+    """With jsonl: add the mean encoding of each scene's shots, for search by similarity. The video is read again."""
     run: OutputSettings = nested(
         OutputSettings(),
         without=("overwrite",),

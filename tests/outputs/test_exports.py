@@ -26,7 +26,7 @@ from pipelines.outputs.exports import FORMATS, check_extension, export, format_o
 from pipelines.outputs.exports.lists import table
 from pipelines.outputs.exports.segments import one_line, segments_of
 from pipelines.outputs.exports.timeline import timecode_base, timeline_of, timeline_rate
-from pipelines.scenes import SceneData, Transition
+from pipelines.scenes import Line, SceneData, Transition
 from pipelines.video.shot_lists import read_cuts
 from tests import videos
 from tests.outputs.exporting import (
@@ -592,12 +592,16 @@ def test_shot_changes_for_subtitle_edit_are_the_cuts_in_seconds(shots: bool) -> 
     assert all(re.fullmatch(r"\d+\.\d{3}", line) for line in text.splitlines())  # read with decimal points only
 
 
-def test_json_lines_are_the_entries_of_scenes_json() -> None:
+def test_json_lines_are_the_entries_of_scenes_json_with_what_is_said() -> None:
     scenes = scene_list([30, 31, 29], [1, 2])
+    video = {"video": "/videos/video.mp4", "video_id": "video"}
     whole = scenes.to_dict()
+    scenes = replace(scenes, lines=(Line(0.0, 1.0, "One."), Line(1.2, 1.6, "Two."), Line(2.0, 3.0, "\u2028Three")))
+    said = {"scenes": ["One. Two. \u2028Three", ""], "shots": ["One.", "Two. \u2028Three", ""]}
     for shots, key in ((False, "scenes"), (True, "shots")):
         rows = [json.loads(line) for line in content(scenes, "jsonl", shots).splitlines()]
-        assert rows == [{"video": "/videos/video.mp4", **entry} for entry in whole[key]]
+        expected = zip(whole[key], said[key], strict=True)
+        assert rows == [{**video, **entry, "text": text} for entry, text in expected]
 
 
 @pytest.mark.parametrize("shots", [False, True])

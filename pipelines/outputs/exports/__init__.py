@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -119,6 +119,7 @@ def export(
     format: str | None = None,
     shots: bool = False,
     csv_separator: str = ",",
+    more: Sequence[Mapping[str, object]] = (),
 ) -> None:
     """Write scenes, or ``shots``, in a format of ``FORMATS``; None: by the extension of ``path``. Raises BasslError if
     the format is unknown, the path cannot be written or is the video itself."""
@@ -128,7 +129,12 @@ def export(
     if writer is None:
         raise BasslError(f"unknown format {format!r}; supported: {', '.join(FORMATS)}")
     check_inputs_kept((path,), (Path(scene_list.video.path),))
-    content = table(scene_list, shots, csv_separator) if name == "csv" else writer.content(scene_list, shots)
+    if name == "csv":
+        content = table(scene_list, shots, csv_separator)
+    elif name == "jsonl":
+        content = json_lines(scene_list, shots, more)
+    else:
+        content = writer.content(scene_list, shots)
     write_atomically(path, content.encode("utf-8"))
 
 

@@ -13,7 +13,7 @@ import io
 import json
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from mimetypes import guess_type
 from pathlib import PureWindowsPath
@@ -23,7 +23,8 @@ from xml.etree import ElementTree
 from pipelines.outputs.exports.segments import add_element, add_elements, document, segments_of, video_name
 from pipelines.outputs.exports.timeline import timeline_of, video_uri
 from pipelines.outputs.tables import no_formula
-from pipelines.scenes import SceneData, entry, timecode
+from pipelines.scenes import Scene, SceneData, Shot, entry, timecode
+from pipelines.video.inputs import listed_id
 
 # PySceneDetect's columns in its order, so that scripts for its lists read these.
 _COLUMNS = (
@@ -60,11 +61,17 @@ def table(scenes: SceneData, shots: bool = False, separator: str = ",") -> str:
     return text.getvalue()
 
 
-def json_lines(scenes: SceneData, shots: bool = False) -> str:
-    """One JSON object per line: the entries of ``scenes.json``, each with the path of its video."""
-    listed = scenes.shots if shots else scenes.scenes
-    lines = [json.dumps({"video": scenes.video.path, **entry(item)}, allow_nan=False) for item in listed]
-    return "\n".join(lines) + "\n"
+def json_lines(scenes: SceneData, shots: bool = False, more: Sequence[Mapping[str, object]] = ()) -> str:
+    """One JSON object per line, for programs, search engines and language models: the entries of ``scenes.json``, each
+    with the path and id of its video, the text of its subtitles, and what ``more`` has about it."""
+    path = scenes.video.path
+    video = {"video": path, "video_id": listed_id(scenes.video, PureWindowsPath(path))}
+    listed: Sequence[Scene | Shot] = scenes.shots if shots else scenes.scenes
+    rows = []
+    for item, others in zip(listed, more or [{}] * len(listed), strict=True):
+        text = " ".join(line.text for line in scenes.lines_of(item))
+        rows.append(json.dumps({**video, **entry(item), "text": text, **others}, allow_nan=False) + "\n")
+    return "".join(rows)
 
 
 def label_studio(scenes: SceneData, shots: bool = False) -> str:
