@@ -145,7 +145,7 @@ def conclude(results: Sequence[VideoResult], written: str, quiet: bool, named: b
     """Show the warnings, a line for each video that failed, and unless ``quiet`` one that counts all and says where the
     output is. If a table has ``named`` the videos, more than three that failed for one reason have one line. Raises
     typer.Exit with 1 if a video failed."""
-    warn(*(warning for result in results for warning in result.warnings))
+    warn(*dict.fromkeys(warning for result in results for warning in result.warnings))  # once what is about the model
     failed = [result.error for result in results if result.status == "failed"]
     reasons: dict[str, list[str]] = {}
     for error in failed:

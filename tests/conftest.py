@@ -10,6 +10,7 @@ import torch
 
 from pipelines.datasets.synthetic import SyntheticVideo, SyntheticVideoSettings, write_video
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
+from pipelines.models.calibration import Calibration
 from pipelines.models.networks import RelationalSettings
 from pipelines.models.relational_network import RelationalNetwork
 from tests import videos
@@ -48,7 +49,9 @@ def model(folder: Path) -> Path:
     torch.manual_seed(0)
     path = folder / "untrained.safetensors"
     shape = RelationalSettings(neighbors=2, width=8)
-    save_boundary_model(path, BoundaryModel(crn="relational", network=RelationalNetwork(shape), shape=shape))
+    calibration = Calibration(slope=1.0, offset=1e-9)  # a model that has one is not warned about
+    network = RelationalNetwork(shape)
+    save_boundary_model(path, BoundaryModel(crn="relational", network=network, shape=shape, calibration=calibration))
     return path
 
 

@@ -102,6 +102,12 @@ def test_videos_that_failed_for_one_reason_have_one_line_if_a_table_names_them(
     assert capsys.readouterr().err.splitlines() == [f"bassl: {error}" for error in errors]
 
 
+def test_a_warning_about_the_model_of_many_videos_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    warnings = ("m: not calibrated", "a: short")
+    console.conclude([VideoResult(n, Path(n), Path(n), "done", warnings=warnings) for n in "ab"], "", quiet=True)
+    assert capsys.readouterr().err.splitlines() == [f"warning: {line}" for line in warnings]
+
+
 def test_help_lists_every_command_with_the_first_line_of_its_own_help() -> None:
     for commands in app.COMMANDS.values():
         for name, summary in commands.items():

@@ -534,6 +534,16 @@ def test_another_model_under_the_same_name_is_detected(video: Path, staged: Path
     assert result.status == "done"
 
 
+def test_a_model_whose_scores_are_not_calibrated_is_warned_about(video: Path, staged: Path, tmp_path: Path) -> None:
+    run = put_run(tmp_path / "run", read_index(staged), calibration=Calibration())
+    words = f"{run / 'model.safetensors'}: its scores are not calibrated"
+    assert [words in warning for warning in predict(video, model=run).warnings].count(True) == 1
+    for decided in ({"threshold": 0.5}, {"scenes": 2}):
+        assert predict(video, model=run, **decided).warnings == ()
+    put_run(run, read_index(staged))
+    assert not any("not calibrated" in warning for warning in predict(video, model=run).warnings)
+
+
 def test_several_videos_get_a_folder_of_storyboards(video: Path, model: Path, tmp_path: Path) -> None:
     settings = PredictSettings(model=model)
     predict_videos([video], tmp_path / "out", settings)

@@ -21,6 +21,7 @@ from pipelines.models.calibration import Calibration
 from pipelines.models.opening import MODEL
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune.data import Split, labelled_shots, split_videos
+from pipelines.stages.finetune.few_videos import comparison, few_labels, measure_built_in
 from pipelines.stages.finetune.learner import (
     Learner,
     best_of_seed,
@@ -78,7 +79,8 @@ class FinetuneJob:
     report: Callable[[TrainingProgress], None]  # does nothing except in the first process
     signals: list[int]  # signals received; empty until the run is asked to stop
     notes: list[str]  # lines for the user
-    warn: Callable[[str], None]  # adds a line to the notes and shows it
+    note: Callable[..., None]  # adds a line to the notes and shows it, with ``warning=True`` as a warning
+    built_in: tuple[dict[str, float], bool]  # see `measure_built_in`
 
     @property
     def steps(self) -> int:  # per seed
@@ -114,6 +116,8 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
     settings = replace(settings, select=settings.select or ("last" if index.of_movienet else "val"))
     split = split_videos(settings, index, warn)
     start = find_pretrained_source(settings, note)
+    if line := few_labels(settings, index, split.train):
+        warn(line)
     with process_group(settings.compute.device) as process, limits_in_one_line("use a smaller `batch` or `width`"):
         # Check before hours of encoding, in the first process, because only that one writes there.
         options = settings.run
@@ -130,7 +134,12 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
                 else FeatureTask(settings, index, split, start, encoding, process)
             )
             hyperparameters = settings.hyperparameters(start.transfer == "encoder+crn")
-            job = FinetuneJob(settings, task, split, start, hyperparameters, process, report, signals, notes, warn)
+            built_in = broadcast_from_rank0(
+                process, lambda: measure_built_in(settings, index, split.val, process, note)
+            )
+            job = FinetuneJob(
+                settings, task, split, start, hyperparameters, process, report, signals, notes, note, built_in
+            )
             return _train_seeds(job, held)
 
 
@@ -261,7 +270,7 @@ def _train(
 
 def _finish(job: FinetuneJob, learner: Learner, seed: int) -> dict[str, Any]:
     """Write the model of a seed. Returns the seed's part of the result."""
-    record, calibration = best_of_seed(learner, job.task, job.split, seed, job.warn)
+    record, calibration = best_of_seed(learner, job.task, job.split, seed, partial(job.note, warning=True))
     start = job.start
     training = {
         "stage": "finetune",
@@ -287,6 +296,10 @@ def _write_result(job: FinetuneJob, records: list[dict[str, Any]], summary: dict
     best = {"val": "validation", "test": "test"}.get(split.selected_on)
     best_record = records[0] if best is None else max(records, key=lambda record: float(record[best]["ap"]))
     put_same_file(settings.run.output / seed_file(best_record["seed"]), settings.run.output / MODEL)
+    built_in, learned = job.built_in
+    if built_in and len(records) == settings.seeds:
+        line, worse = comparison(best_record["validation"], built_in, len(split.val), learned)
+        job.note(line, warning=worse)
     counts = {}
     for name, videos in (("train", split.train), ("val", split.val), ("test", split.test)):
         shots, ends = labelled_shots(job.task.index, videos)
@@ -303,6 +316,7 @@ def _write_result(job: FinetuneJob, records: list[dict[str, Any]], summary: dict
         "selected_on": split.selected_on,
         "seeds": records,
         "chosen_seed": best_record["seed"],
+        "built_in": built_in or None,
         **summary,
         "notes": job.notes,
     }

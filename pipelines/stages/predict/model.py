@@ -80,6 +80,7 @@ class SceneModel:
         # The video is read in a process of its own, from now on, while this one imports and loads what it needs.
         on_progress = partial(report, "reading")
         with unchanged(video), VideoProcess(video, how, on_progress) as reading:
+            from pipelines.models.calibration import Calibration  # start-up time: NumPy
             from pipelines.models.scene_ends import choose_scenes, length_warnings  # start-up time: NumPy
             from pipelines.outputs.notebook import thumbnail  # start-up time: OpenCV
 
@@ -91,6 +92,12 @@ class SceneModel:
         facts = replace(reading.facts, path=str(video.absolute()), id=safe_id(video.stem), **identity)
         grouping = settings.grouping.resolved()
         scenes = choose_scenes(shots, **grouping)
+        own = settings.grouping
+        if own.threshold is None and own.scenes is None and self._loaded.model.calibration == Calibration():
+            warnings.append(
+                f"{self._opened.file}: its scores are not calibrated: 0.5 may give no scene end, or far too many; set "
+                "`threshold` or `scenes`, or train with videos to validate on"
+            )
         told = (*reading.warnings, *warnings, *length_warnings(video, scenes, grouping))
         values = facts, self.record(settings), shots, scenes, reading.lines, reading.segments
         return SceneList(*values, warnings=told, thumbnails=tuple(images))
