@@ -107,8 +107,11 @@ def shown(path: Path) -> str:
 def say(message: str, style: str | None = None) -> None:
     """One line about what was done. Settings in it become options: `` `frame_rate=25` `` is shown as
     ``--frame-rate 25``."""
-    message = re.sub(r"`([a-z][a-z_]*)(?:=([^`]*))?`", _as_option, message)
-    err.print(printable(message), style=style, markup=False, soft_wrap=True)
+    err.print(printable(_with_options(message)), style=style, markup=False, soft_wrap=True)
+
+
+def _with_options(message: str) -> str:
+    return re.sub(r"`([a-z][a-z_]*)(?:=([^`]*))?`", _as_option, message)
 
 
 def _as_option(setting: re.Match[str]) -> str:
@@ -116,14 +119,18 @@ def _as_option(setting: re.Match[str]) -> str:
     return f"--{name.replace('_', '-')}{'' if value in (None, 'True') else f' {value}'}"
 
 
-def print_json(content: object) -> None:
-    """A result as JSON on stdout."""
-    typer.echo(json.dumps(content, indent=1))
+def print_json(content: object, indent: int | None = 1) -> None:
+    """A result as JSON on stdout; without ``indent`` on one line."""
+    typer.echo(json.dumps(content, indent=indent))
 
 
 def as_plain(result: object) -> dict[str, object]:
-    """A result as plain JSON values, its paths as text."""
-    return {key: str(value) if isinstance(value, Path) else value for key, value in vars(result).items()}
+    """A result as plain JSON values, its paths as text, and options in the messages of a video as `say` shows them."""
+    values = {key: str(value) if isinstance(value, Path) else value for key, value in vars(result).items()}
+    if isinstance(result, VideoResult):
+        values["error"] = _with_options(result.error)
+        values |= {key: [*map(_with_options, getattr(result, key))] for key in ("warnings", "notes")}
+    return values
 
 
 def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:

@@ -3,7 +3,11 @@ parts are up to date."""
 
 from __future__ import annotations
 
+import json
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -11,6 +15,7 @@ import pytest
 from bassl_cli import app
 from recipes import documentation
 from tests.command import Bassl
+from tests.running import ENVIRONMENT, posix
 
 HOME = documentation.HOME
 PAGE = documentation.README.read_text(encoding="utf-8")
@@ -61,6 +66,53 @@ def test_every_command_runs_and_prints_what_is_shown(
     exec(program, {})
     assert capfd.readouterr().out.startswith("00:00:00.000 ")
     assert Path("movie.edl").exists()
+
+
+@posix
+@pytest.mark.slow
+def test_the_examples_for_programs_run_in_order_and_give_what_the_page_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (HOME / "docs" / "agents.md").read_text(encoding="utf-8")
+    documentation.make_videos(tmp_path)
+    (tmp_path / "videos" / "broken.mp4").write_text("no video")
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    shells = {"sh": ["bash", "-ec"], "python": [sys.executable, "-c"]}
+    shown = []
+    for language, text in re.findall(r"^```(\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        if language == "json":
+            continue
+        run = subprocess.run(
+            [*shells[language], text],
+            cwd=tmp_path,
+            env={**ENVIRONMENT, "PATH": path},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert run.returncode == 0, (text, run.stderr)
+        shown.append(run.stdout)
+    results = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
+    (example,) = map(json.loads, documentation.blocks(page, "json"))
+    assert {result["video_id"]: result["status"] for result in results} == {
+        "a": "done",
+        "b": "done",
+        "broken": "failed",
+    }
+    assert all(result.keys() == example.keys() for result in results)
+    assert example in results
+    assert len(json.loads((tmp_path / "three.json").read_text())["scenes"]) == 3
+    assert [image["scene"] for image in json.loads((tmp_path / "images.json").read_text())] == [0, 1, 2]
+    assert any("broken.mp4: not a video" in out and "videos/a.mp4 [2.0]" in out for out in shown)
+    assert (tmp_path / "videos" / "a.edl").read_text() == "0.000\t0.000\t2\n"
+    assert (tmp_path / "movie.vtt").read_text().count(" shots\n") == 3
+    assert shown[-1].startswith("movie.mp4 ['00:00:00.000', ")
+    monkeypatch.chdir(tmp_path)
+    in_table = re.findall(r"^\| [^|]* \| `bassl ([^`]+)` \|", page, re.MULTILINE)
+    assert len(in_table) == 8
+    for name, *words in map(str.split, in_table):
+        app.load(name).make_context(name, words)
 
 
 def test_the_options_of_the_table_are_options_of_predict() -> None:

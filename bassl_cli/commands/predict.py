@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from bassl_cli import console
 from bassl_cli.options import Videos, with_settings
@@ -13,7 +16,7 @@ from pipelines.options import nested
 from pipelines.outputs.exports import FORMATS, check_extension, export as write_export, is_scenes_json
 from pipelines.outputs.results import FOLDER, beside, result_path
 from pipelines.processes import end_ahead, limit_threads_and_memory
-from pipelines.progress import VideoResult
+from pipelines.progress import VideoProgress, VideoResult
 from pipelines.scenes import DROP_SHORT_ALONE
 from pipelines.settings import Parallel, ScenesOutput
 from pipelines.stages.predict import PredictSettings, predict_file, predict_videos
@@ -43,9 +46,24 @@ class Files:
             ExportSettings(self.to)  # refuses an unknown format
 
 
+JsonLines = Annotated[
+    bool,
+    typer.Option(
+        "--json-lines",
+        help="Print one line of JSON for each video on stdout as soon as it is done, for one video as for several: the "
+        "file is in a folder.",
+    ),
+]
+
+
 @with_settings(metavars={"storyboard": "FILE.png", "to": "FORMAT,...", "shots": "FILE", "model": "RUN"})
 def predict(
-    videos: Videos, files: Files, settings: PredictSettings, as_json: console.Json = False, quiet: console.Quiet = False
+    videos: Videos,
+    files: Files,
+    settings: PredictSettings,
+    as_json: console.Json = False,
+    json_lines: JsonLines = False,
+    quiet: console.Quiet = False,
 ) -> None:
     """Find the scenes of a video, or of each of several.
 
@@ -55,15 +73,17 @@ def predict(
     """
     if settings.grouping.drop_short and not settings.grouping.min_scene:
         raise BasslError(DROP_SHORT_ALONE)
+    if as_json and json_lines:
+        raise BasslError("--json-lines prints each video when it is done, --json all at the end; use one of them")
     limit_threads_and_memory()
     is_pattern = any(sign in str(videos[0]) for sign in "*?[") and not videos[0].exists()
-    if len(videos) == 1 and not videos[0].is_dir() and not is_pattern:
+    if len(videos) == 1 and not videos[0].is_dir() and not is_pattern and not json_lines:
         if files.parallel.dask is not None:
             raise BasslError("--dask is for several videos; leave it out for one")
         _predict_one(videos[0], files, settings, as_json, quiet)
     else:
         end_ahead()
-        _predict_all(videos, files, settings, as_json, quiet)
+        _predict_all(videos, files, settings, as_json=as_json, json_lines=json_lines, quiet=quiet)
 
 
 def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
@@ -116,12 +136,26 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
             console.suggest_next("report" if page else "predict", quiet, video if output == usual else output)
 
 
-def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
+def _predict_all(
+    videos: list[Path], files: Files, settings: PredictSettings, *, as_json: bool, json_lines: bool, quiet: bool
+) -> None:
     output = files.run.output or FOLDER
     for path in (output, files.storyboard):
         if path is not None:
             check_names_folder(path)
-    with console.videos_progress(quiet) as (start, progress):
+    exported: dict[Path, VideoResult] = {}
+    lines_in_terminal = json_lines and console.out.is_terminal  # bars would overwrite them
+    with console.videos_progress(quiet or lines_in_terminal) as (start, show):
+
+        def export_and_show(state: VideoProgress) -> None:
+            if state.result is not None:
+                result = _export(state.result, files.to, settings.files)
+                exported[result.output] = result
+                if json_lines:
+                    console.print_json(console.as_plain(result), indent=None)
+                state = replace(state, result=result)
+            show(state)
+
         results = predict_videos(
             videos,
             output,
@@ -131,24 +165,26 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
             storyboards=files.storyboard,
             pages=files.report,
             **vars(files.parallel),
-            progress=progress,
+            progress=export_and_show,
             on_start=start,
         )
     has_index = files.report and any(result.status != "failed" for result in results)
     written = f"scenes in {console.shown(output)}"
     written += f", {console.shown(output / 'index.html')} shows all pages" * has_index
-    if files.to:
-        results = [_export(result, files.to, settings.files) for result in results]
-    console.show_videos(results, ("shots", "scenes"), written, as_json, quiet)
-    console.suggest_next("report" if files.report else "predict", quiet or as_json, output)
+    results = [exported[result.output] for result in results]
+    if json_lines:
+        console.conclude(results, written, quiet)
+    else:
+        console.show_videos(results, ("shots", "scenes"), written, as_json, quiet)
+    console.suggest_next("report" if files.report else "predict", quiet or as_json or json_lines, output)
 
 
 def _export(result: VideoResult, to: tuple[str, ...], read: tuple[Path | None, ...]) -> VideoResult:
     """A video's result with the warnings of its exports, which may fail alone."""
+    if result.status == "failed" or not to:
+        return result
     from pipelines.stages.export import export  # start-up time: NumPy, PyAV
 
-    if result.status == "failed":
-        return result
     exported = [beside(result.output, FORMATS[name].extension) for name in to]
     try:
         check_inputs_kept(exported, read)

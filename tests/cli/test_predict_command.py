@@ -185,6 +185,51 @@ def test_a_failed_export_affects_only_its_own_video(bassl: Bassl, library: Path,
     assert Path("scenes/two.scenes.edl").exists()
 
 
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_json_lines_has_an_object_of_each_video_that_also_says_why_one_failed(
+    bassl: Bassl, library: Path, model: Path, jobs: int
+) -> None:
+    Path("scenes/two.scenes.edl").mkdir(parents=True)
+    shutil.copy(library / "two.mp4", library / "other.mp4")
+    another = videos.write_video(Path("other.mp4"), videos.images(60, CUTS[:1]))
+    videos.scenes_of(another, CUTS[:1]).save("scenes/other.scenes.json")
+    run = bassl("predict", library, "--model", model, "--json-lines", "--to", "edl", "--jobs", jobs)
+    objects = {result["video_id"]: result for result in map(json.loads, run.out.splitlines())}
+    assert (run.code, {name: result["status"] for name, result in objects.items()}) == (
+        1,
+        {"broken": "failed", "one_x": "done", "other": "failed", "two": "failed"},
+    )
+    assert objects["broken"]["error"].startswith(f"{library / 'broken.mp4'}: ")
+    assert objects["two"]["error"].endswith("two.scenes.edl: is a folder; name a file to write")
+    assert "--overwrite" in objects["other"]["error"]  # named as an option
+    assert (objects["one_x"]["video"], objects["one_x"]["error"]) == (str(library / "one [x].mp4"), "")
+    assert json.loads(Path(objects["one_x"]["output"]).read_text())["video"]["id"] == "one_x"
+    last = bassl("predict", library, "--model", model, "--json")
+    assert {name: result.keys() for name, result in objects.items()} == {
+        result["video_id"]: result.keys() for result in json.loads(last.out)
+    }
+
+
+def test_json_lines_are_printed_as_each_video_is_done_also_of_one_and_beside_bars(
+    bassl: Bassl, library: Path, model: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    print_json = console.print_json
+
+    def printed(content: dict[str, object], indent: int | None) -> None:
+        events.append(f"{content['video_id']} {Path('scenes/two.scenes.json').exists()}")
+        print_json(content, indent)
+
+    monkeypatch.setattr(console, "print_json", printed)
+    monkeypatch.setattr(console, "err", Console(stderr=True, force_terminal=True, force_interactive=True))
+    run = bassl("predict", library / "one [x].mp4", library / "two.mp4", "--model", model, "--json-lines", "-j", 1)
+    assert (run.code, events) == (0, ["one_x False", "two True"])
+    assert [json.loads(line)["video_id"] for line in run.out.splitlines()] == ["one_x", "two"]
+    run = bassl("predict", library / "two.mp4", "--model", model, "--json-lines")
+    (line,) = run.out.splitlines()
+    assert (run.code, json.loads(line)["status"]) == (0, "kept")
+
+
 def test_to_sets_the_format_of_a_file_with_another_suffix(bassl: Bassl, video: Path, model: Path) -> None:
     assert bassl("predict", video, "--model", model, "-o", "scenes.xml", "--to", "fcp7").code == 0
     assert "<xmeml" in Path("scenes.xml").read_text()
