@@ -38,6 +38,8 @@ class Reading(Settings):
     subtitles: Path | None = None
     """A file of subtitles (SRT, WebVTT, ASS), for the text of scenes. Default: the file beside the video, such as
     movie.srt or movie.en.srt, or else the video's own text track."""
+    silence: bool = False
+    """Also find silence: a second or more below -60 dB in the first sound track, which is decoded for it."""
     start: Seconds | None = None
     """Start of the part of the video to read, in seconds or as a timecode. Default: the beginning."""
     end: Seconds | None = None

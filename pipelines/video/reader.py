@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -32,6 +32,7 @@ from pipelines.video.runs import Damage, decode
 from pipelines.video.segments import LOOKS_PER_SECOND, TextSearch, credit_segments, plain_kinds, plain_segments
 from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
+from pipelines.video.sound import has_sound, silences
 from pipelines.video.subtitles import decoded_lines, lines_within, read_subtitles, subtitles_beside
 
 # Memory for the frames kept of one shot; of a longer shot every second frame is kept, then every fourth, and so on,
@@ -64,7 +65,7 @@ class VideoReader(VideoDecoder):
         frames_read: number of frames decoded so far.
         shots: number of shots found so far.
         lines: after the last shot, the subtitles of what was read, if the settings ask for them.
-        segments: after the last shot, black, color bars and credits.
+        segments: after the last shot, black, color bars and credits, and silence if the settings ask for it.
     """
 
     def __init__(
@@ -199,10 +200,22 @@ class VideoReader(VideoDecoder):
         cuts = {*self._starts, len(self._kinds), *(frame for s in segments for frame in (s.start_frame, s.end_frame))}
         duration = max(self.declared_duration or 0.0, self._times[-1])
         segments += credit_segments(self._text.looks, sorted(cuts), self._times, duration)
+        if self.settings.silence:
+            segments += self._silence()
         return tuple(
             replace(s, start_frame=s.start_frame + self._first, end_frame=s.end_frame + self._first)
             for s in sorted(segments, key=lambda segment: segment.start)
         )
+
+    def _silence(self) -> Iterator[Segment]:
+        """The whole frames of the silent parts of the video."""
+        if not is_file(self.path):
+            self.warnings.append(f"{self.path}: is a pipe, which is read once, without its sound; no silence was found")
+        elif has_sound(self.path):
+            for start, end in silences(self.path, self._times[0], self._times[-1]):
+                first, last = bisect_left(self._times, start), bisect_right(self._times, end) - 1
+                if first < last:
+                    yield Segment("silence", first, last, self._times[first], self._times[last])
 
     def _shot(self, end: int, clean_end: int, transition: Transition | None, buffer: FrameBuffer) -> KeyframedShot:
         """The shot up to frame ``end``, whose frames from ``clean_end`` on belong to a transition."""

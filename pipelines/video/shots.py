@@ -53,6 +53,8 @@ class ReaderSettings:
     """End of the part to read, in seconds; None is the end."""
     subtitles: Path | bool = False
     """A file of subtitles to read; True: the file beside the video, or else the video's own track."""
+    silence: bool = False
+    """Whether the sound is decoded too, to find silence."""
     threads: int | None = None
     """Maximum number of decoding threads, never more than four; None is one per core. It does not change the result."""
 

@@ -28,6 +28,8 @@ SOUND = "log-mel-64"  # name of these features in a store
 
 # A timestamp that differs by more than this, in seconds, is a gap or an overlap, not rounding.
 _JUMP = 0.02
+_SILENT = 0.001  # amplitude of silence, at most: -60 dB
+_SHORTEST_SILENCE = 1.0  # seconds
 _BLOCK = 4096  # spectrum frames computed at a time
 
 Floats = NDArray[np.float64]
@@ -106,6 +108,20 @@ def shot_sounds(
     mean = np.where(counts[:, None] > 0, sums / number, np.log(FLOOR))
     deviation = np.sqrt(np.maximum(squares / number - (sums / number) ** 2, 0.0))
     return np.concatenate([mean, deviation], axis=1).astype(np.float32)
+
+
+def silences(path: Path, start: float, end: float) -> list[tuple[float, float]]:
+    """The parts of a video between two times in which its sound is silent or missing for a second or more, as seconds
+    from its first frame. Raises VideoError: the video cannot be read or has no sound."""
+    block = HOP / RATE
+    loud = [np.array([start - block, end])]  # the starts of all blocks with sound
+    for time, samples in _samples(path, Damage()):
+        peaks = np.maximum.reduceat(np.abs(samples), np.arange(0, len(samples), HOP)) if len(samples) else samples
+        starts = time + np.flatnonzero(peaks > _SILENT) * block
+        loud.append(starts[(starts > start) & (starts < end)])
+    times = np.sort(np.concatenate(loud))
+    before = np.flatnonzero(np.diff(times) >= _SHORTEST_SILENCE + block)
+    return [(float(times[i] + block), float(times[i + 1])) for i in before]
 
 
 def has_sound(path: Path) -> bool:

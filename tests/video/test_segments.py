@@ -193,6 +193,29 @@ def test_color_bars_are_found_to_the_frame(tmp_path: Path, left: float, width: f
     assert segments == (Segment("bars", 0, 24, 0.0, 3.0),)
 
 
+@pytest.mark.parametrize("codec", ["aac", "libmp3lame", "flac"])
+def test_silence_is_found_where_there_is_sound_if_asked_for(tmp_path: Path, codec: str) -> None:
+    samples = videos.tone(10).samples.copy()
+    samples[4 * 48000 : int(5.5 * 48000)] //= 10_000
+    samples[8 * 48000 : int(8.7 * 48000)] = 0
+    sound = videos.Sound(samples, codec=codec)
+    video = videos.write_video(tmp_path / "video.mkv", action(13), rate=RATE, sound=sound)
+
+    def silence(path: Path, **options: Any) -> list[tuple[float, float]]:
+        reader = VideoReader(path, ReaderSettings(**options))
+        list(reader)
+        for segment in reader.segments:
+            assert (segment.start_frame, segment.end_frame) == (segment.start * RATE, segment.end * RATE)
+        return ranges(reader.segments, "silence")
+
+    assert silence(video) == []
+    near = 2 / RATE  # whole frames; codecs begin and end a little late
+    assert silence(video, silence=True) == [pytest.approx((4, 5.5), abs=near), pytest.approx((10, 13), abs=near)]
+    assert silence(video, silence=True, start=5.0, end=11.5) == [pytest.approx((10, 11.5), abs=near)]
+    mute = videos.write_video(tmp_path / "mute.mkv", action(3), rate=RATE)
+    assert silence(mute, silence=True) == []
+
+
 def test_a_video_of_tiny_frames_is_read(tmp_path: Path) -> None:
     video = videos.write_video(tmp_path / "tiny.mp4", videos.images(30, width=16, height=16, numbered=False))
     reader = VideoReader(video, ReaderSettings())

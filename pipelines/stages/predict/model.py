@@ -76,6 +76,7 @@ class SceneModel:
 
         subtitles = settings.reading.subtitles or True
         how = replace(reader_settings(self._opened, settings.reading), threads=self._cores, subtitles=subtitles)
+        how = replace(how, silence=settings.reading.silence)
         report("reading", 0.0, None)
         # The video is read in a process of its own, from now on, while this one imports and loads what it needs.
         on_progress = partial(report, "reading")
