@@ -26,7 +26,7 @@ from pipelines.outputs.exports import FORMATS, check_extension, export, format_o
 from pipelines.outputs.exports.lists import table
 from pipelines.outputs.exports.segments import one_line, segments_of
 from pipelines.outputs.exports.timeline import timecode_base, timeline_of, timeline_rate
-from pipelines.scenes import Line, SceneData, Transition
+from pipelines.scenes import Line, SceneData, Segment, Transition
 from pipelines.video.shot_lists import read_cuts
 from tests import videos
 from tests.outputs.exporting import (
@@ -583,6 +583,17 @@ def test_elan_has_a_tier_of_scenes_and_one_of_shots_and_keeps_the_rules_of_its_s
     assert len({*names, *slots}) == len(names) + len(slots)
     assert all(re.fullmatch(r"[a-z]+\d+", name) for name in (*names, *slots))
     assert {tier.get("LINGUISTIC_TYPE_REF") for tier in root.iter("TIER")} == {"default-lt"}
+
+
+def test_elan_has_tiers_of_subtitles_and_of_each_kind_of_segments_without_overlaps() -> None:
+    plain = scene_list([30, 31, 29])
+    lines = (Line(0.1, 1.0, "Hello!"), Line(0.1, 0.4, "Hi."), Line(0.8, 2.0, "Who?"), Line(2.5, 2.5, "Me."))
+    segments = (Segment("black", 0, 5, 0.0, 0.2), Segment("end_credits", 61, 90, 2.44, 3.6))
+    document = elan_document(content(replace(plain, lines=lines, segments=segments), "elan"))
+    assert list(document.get_tier_names()) == ["Scenes", "Shots", "Subtitles", "Black", "End credits"]
+    said = document.get_annotation_data_for_tier("Subtitles")
+    assert said == [(100, 800, "Hello! Hi."), (800, 2000, "Who?"), (2500, 2501, "Me.")]
+    assert document.get_annotation_data_for_tier("End credits") == [(2440, 3600, "end credits")]
 
 
 @pytest.mark.parametrize("shots", [False, True])

@@ -83,7 +83,7 @@ FORMATS: dict[str, Format] = {
     "label-studio": Format("task for Label Studio", ".label-studio.json", label_studio),
     "activitynet": Format("annotations of ActivityNet", ".activitynet.json", activitynet),
     "cvat": Format("tags for CVAT", ".cvat.xml", cvat),
-    "elan": Format("annotations for ELAN: tiers of scenes and shots", ".eaf", elan, media=True),
+    "elan": Format("annotations for ELAN: scenes, shots, subtitles, credits", ".eaf", elan, media=True),
     "subtitle-edit": Format("shot changes for Subtitle Edit", ".shotchanges", shot_changes),
     "qpfile": Format("key frames for x264 and x265", ".qp", qp_file, (".qpfile",)),
 }

@@ -20,10 +20,10 @@ from pathlib import PureWindowsPath
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from pipelines.outputs.exports.segments import add_element, add_elements, document, segments_of, video_name
+from pipelines.outputs.exports.segments import add_element, add_elements, document, one_line, segments_of, video_name
 from pipelines.outputs.exports.timeline import timeline_of, video_uri
 from pipelines.outputs.tables import no_formula
-from pipelines.scenes import Scene, SceneData, Shot, entry, timecode
+from pipelines.scenes import SEGMENTS, Scene, SceneData, Shot, entry, timecode
 from pipelines.video.inputs import listed_id
 
 # PySceneDetect's columns in its order, so that scripts for its lists read these.
@@ -142,17 +142,18 @@ def cvat(scenes: SceneData, shots: bool = False) -> str:
 
 
 def elan(scenes: SceneData, shots: bool = False) -> str:
-    """Annotations for ELAN, format 3.0 (EAFv3.0.xsd): a tier of the scenes, unless ``shots``, and a tier of the shots,
-    to the millisecond. The document has the date of the video file."""
-    tiers = {"Scenes": segments_of(scenes), "Shots": segments_of(scenes, shots=True)}
+    """Annotations for ELAN, format 3.0 (EAFv3.0.xsd), to the millisecond: a tier of the scenes, unless ``shots``, of
+    the shots, of the subtitles, and of each kind of segments, such as credits. The document has the date of the video
+    file."""
+    tiers = _tiers(scenes)
     if shots:
         del tiers["Scenes"]
     # Each annotation has its own two slots, because ELAN moves everything that shares a slot; they are in time order.
     places = sorted(
-        (round(1000 * time), (tier, segment.number, side))
-        for tier, segments in tiers.items()
-        for segment in segments
-        for side, time in enumerate((segment.start, segment.end))
+        (time, (tier, number, side))
+        for tier, parts in tiers.items()
+        for number, (*times, _) in enumerate(parts)
+        for side, time in enumerate(times)
     )
     slots = {place: f"ts{number}" for number, (_, place) in enumerate(places, start=1)}
     date = datetime.fromtimestamp(scenes.video.modified or 0, UTC).isoformat(timespec="seconds")
@@ -163,19 +164,44 @@ def elan(scenes: SceneData, shots: bool = False) -> str:
     kind = guess_type(video_name(scenes))[0] or "unknown"
     add_element(header, "MEDIA_DESCRIPTOR", MEDIA_URL=video_uri(scenes.video), MIME_TYPE=kind)
     order = add_element(root, "TIME_ORDER")
-    for milliseconds, place in places:
-        add_element(order, "TIME_SLOT", TIME_SLOT_ID=slots[place], TIME_VALUE=str(milliseconds))
-    for tier, segments in tiers.items():
-        annotations = add_element(root, "TIER", LINGUISTIC_TYPE_REF="default-lt", TIER_ID=tier)
-        for segment in segments:
-            ends = {f"TIME_SLOT_REF{side + 1}": slots[tier, segment.number, side] for side in (0, 1)}
-            annotation = add_element(annotations, "ANNOTATION")
-            name = f"{tier[:-1].lower()}{segment.number}"
-            aligned = add_element(annotation, "ALIGNABLE_ANNOTATION", ANNOTATION_ID=name, **ends)
-            add_element(aligned, "ANNOTATION_VALUE", segment.name)
+    for time, place in places:
+        add_element(order, "TIME_SLOT", TIME_SLOT_ID=slots[place], TIME_VALUE=str(time))
+    for tier, parts in tiers.items():
+        parent = add_element(root, "TIER", LINGUISTIC_TYPE_REF="default-lt", TIER_ID=tier)
+        for number, (_, _, text) in enumerate(parts):
+            ends = {"TIME_SLOT_REF1": slots[tier, number, 0], "TIME_SLOT_REF2": slots[tier, number, 1]}
+            name = f"a{slots[tier, number, 0][2:]}"
+            aligned = add_element(add_element(parent, "ANNOTATION"), "ALIGNABLE_ANNOTATION", ANNOTATION_ID=name, **ends)
+            add_element(aligned, "ANNOTATION_VALUE", text)
     kind_of_tier = {"LINGUISTIC_TYPE_ID": "default-lt", "TIME_ALIGNABLE": "true", "GRAPHIC_REFERENCES": "false"}
     add_element(root, "LINGUISTIC_TYPE", **kind_of_tier)
     return document(root)
+
+
+def _tiers(scenes: SceneData) -> dict[str, list[tuple[int, int, str]]]:
+    """What ELAN shows, by tier: start and end in milliseconds and text, in order and without overlaps."""
+
+    def timed(start: float, end: float, text: str) -> tuple[int, int, str]:
+        return round(1000 * start), round(1000 * end), text
+
+    tiers = {
+        tier: [timed(segment.start, segment.end, segment.name) for segment in segments]
+        for tier, segments in (("Scenes", segments_of(scenes)), ("Shots", segments_of(scenes, shots=True)))
+    }
+    for line in scenes.lines:
+        start, end, text = timed(line.start, line.end, one_line(line.text))
+        subtitles = tiers.setdefault("Subtitles", [])
+        if subtitles and subtitles[-1][0] == start:
+            _, before, said = subtitles.pop()
+            end, text = max(before, end), f"{said} {text}"
+        elif subtitles:
+            first, before, said = subtitles[-1]
+            subtitles[-1] = first, min(before, start), said
+        subtitles.append((start, max(end, start + 1), text))
+    for part in scenes.segments:
+        name = SEGMENTS[part.kind]
+        tiers.setdefault(name.capitalize(), []).append(timed(part.start, part.end, name))
+    return tiers
 
 
 def shot_changes(scenes: SceneData, shots: bool = False) -> str:
