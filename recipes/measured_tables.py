@@ -106,8 +106,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     settings = ReproduceSettings(options.table, options.data, rows, machines, overwrite=options.overwrite)
     for ways in tables_of(settings):
         marker = f"{ways[0].name}, {'generated videos' if options.data is None else 'features'}"
-        page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(with_rows(page, marker, *lines_of(ways)), encoding="utf-8")
+        header, measured = lines_of(ways)
+        if measured:
+            page = with_rows(PAGE.read_text(encoding="utf-8"), marker, header, measured)
+            PAGE.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

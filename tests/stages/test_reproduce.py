@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import redirect_stderr, redirect_stdout
 from dataclasses import replace
 from io import StringIO
@@ -38,6 +39,7 @@ from pipelines.stages.reproduce import (
     reproduce,
     steps,
 )
+from pipelines.stages.reproduce.machines import announcements, join_first
 from pipelines.stages.reproduce.rows import ROWS
 from pipelines.stages.reproduce.settings import TABLES, RowResult, StageOptions
 from pipelines.stages.reproduce.steps import Step, StoppedError
@@ -310,6 +312,21 @@ def test_machines_train_together_and_one_machine_adopts_what_they_made(
     alone = reproduce(settings, options=RECIPE)
     assert row_of(alone, "8", 1).cells == row_of(result, "8", 1).cells
     assert not commands
+
+
+def test_a_table_stops_at_the_next_command_if_another_machine_was_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stopped(words: Sequence[str], report: Any) -> str:
+        assert words[:2] == ["bassl", "encode"]
+        raise StoppedError
+
+    monkeypatch.setattr(steps, "run_command", stopped)
+    first, second = (Machines(0, 1, 2, rank, f"127.0.0.1:{port}") for port in [free_port()] for rank in (0, 1))
+    with ThreadPoolExecutor(1) as pool, announcements(first) as announce:
+        joined = pool.submit(join_first, second)
+        announce(["bassl", "encode"])
+        assert isinstance(joined.exception(timeout=30), StoppedError)
+        with pytest.raises(StoppedError):
+            announce(["bassl", "pretrain"])
 
 
 def test_options_of_the_machines_go_to_every_training_and_encoding_step(sets: Path, tmp_path: Path) -> None:

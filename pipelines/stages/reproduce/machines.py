@@ -8,26 +8,26 @@ import socket
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from torch.distributed import DistError, TCPStore  # type: ignore[attr-defined]
 
 from pipelines.errors import BasslError, BasslWarning
 from pipelines.stages.reproduce import steps
-from pipelines.stages.reproduce.steps import Announce
+from pipelines.stages.reproduce.steps import Announce, StoppedError
 from pipelines.training.jobs import Machines
 from pipelines.training.launching import endpoint
 
 _POLL_SECONDS = 0.5
 _MEETING_SECONDS = 1800
 _END_SECONDS = 10
-_END, _ENDED = json.dumps([]), "ended"
+_END, _LEFT = json.dumps([]), "left"
 
 
 @contextmanager
 def announcements(machines: Machines) -> Iterator[Announce]:
-    """For the first machine, a function that announces a command to the others; with the block, they end too. Raises
-    BasslError if the port is in use."""
+    """For the first machine, a function that announces a command to the others, and raises StoppedError if one of them
+    has left; with the block, they end too. Raises BasslError if the port is in use."""
     if machines.nodes == 1:
         yield lambda words: None
         return
@@ -42,6 +42,8 @@ def announcements(machines: Machines) -> Iterator[Announce]:
 
     def announce(words: Sequence[str]) -> None:
         nonlocal number
+        if store.add(_LEFT, 0):
+            raise StoppedError
         store.set(str(number), json.dumps(words))
         number += 1
 
@@ -50,7 +52,7 @@ def announcements(machines: Machines) -> Iterator[Announce]:
     finally:
         store.set(str(number), _END)
         deadline = time.monotonic() + _END_SECONDS
-        while store.add(_ENDED, 0) < machines.nodes - 1 and time.monotonic() < deadline:
+        while store.add(_LEFT, 0) < machines.nodes - 1 and time.monotonic() < deadline:
             time.sleep(_POLL_SECONDS)
 
 
@@ -66,7 +68,6 @@ def join_first(machines: Machines) -> None:
                 time.sleep(_POLL_SECONDS)
             words = json.loads(store.get(str(number)))
             if not words:
-                store.add(_ENDED, 1)
                 return
             try:
                 steps.run_command([*words, *machines.options], lambda done, total: None)
@@ -75,6 +76,9 @@ def join_first(machines: Machines) -> None:
             number += 1
     except DistError as error:
         raise BasslError("the first machine ended; run the same command on all machines again") from error
+    finally:
+        with suppress(DistError):
+            store.add(_LEFT, 1)
 
 
 def _reach(host: str, port: int) -> TCPStore:
