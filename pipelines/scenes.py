@@ -90,7 +90,8 @@ class Scene:
     """One scene: half-open ranges in shots, frames and seconds.
 
     ``confidence`` (0 to 1) is the lower score of its two borders, the shot before it and its own last shot; pinned ends
-    and the video's beginning and end are certain. ``name`` is given by people, such as on the page of ``bassl report``.
+    and the video's beginning and end are certain. ``name`` is given by people, such as on the page of ``bassl report``,
+    or automatic: then ``named_by`` is one of :data:`NAMED_BY`.
     """
 
     index: int
@@ -104,6 +105,10 @@ class Scene:
     end_timecode: str
     confidence: float
     name: str | None = None
+    named_by: str | None = None
+
+
+NAMED_BY = ("words", "program")
 
 
 @dataclass(frozen=True)

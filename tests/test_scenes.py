@@ -130,6 +130,8 @@ EXPLOSION = {"kind": "explosion", "start_frame": 45, "end_frame": 55, "start": 1
         (("scenes", 0, "start_timecode"), "0:00", None, True),
         (("scenes", 1, "name"), "", "is empty", True),
         (("scenes", 1, "name"), 7, "7 is not the name of scene 1", True),
+        (("scenes", 1, "named_by"), "me", "the named_by of scene 1 is 'me'", True),
+        (("scenes", 1, "named_by"), "words", "without a name", False),
         (("scenes", 1, "lines"), {}, "an object is not the lines of scene 1", True),
         (("scenes", 1, "lines"), ["Hello"], "a line of scene 1 is not an object", True),
         (("lines",), [{"start": 1, "end": 0, "text": "Hello"}], "a line of the file ends at 0", False),

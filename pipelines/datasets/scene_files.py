@@ -36,6 +36,7 @@ from pipelines.files import is_file
 from pipelines.options import kind_of
 from pipelines.scenes import (
     MOST_SHOTS,
+    NAMED_BY,
     SCHEMA,
     SCHEMA_VERSION,
     SEGMENTS,
@@ -359,9 +360,12 @@ def _scene(m: int, entry: dict[str, Any], path: Path) -> Scene:
     name = at(str, entry, "name", of, path) if "name" in entry else None
     if name == "":
         raise fault(path, f"the name of {of} is empty; leave it out")
+    named_by = at(str, entry, "named_by", of, path) if "named_by" in entry else None
+    if named_by not in (None, *NAMED_BY) or (named_by and name is None):
+        raise fault(path, f"the named_by of {of} is {quote(named_by or '')}, without a name or not words or program")
     shots, frames = (entry["start_shot"], entry["end_shot"]), (entry["start_frame"], entry["end_frame"])
     start, end, confidence = float(entry["start"]), float(entry["end"]), _share(entry, "confidence", of, path)
-    return Scene(m, *shots, *frames, start, end, timecode(start), timecode(end), confidence, name)
+    return Scene(m, *shots, *frames, start, end, timecode(start), timecode(end), confidence, name, named_by)
 
 
 def _lines(entry: dict[str, Any], of: str, path: Path) -> list[Line]:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pipelines.errors import BasslError, count
+from pipelines.models.scene_names import with_word_names
 from pipelines.scenes import Scene, SceneData, Shot, group_shots, without_short
 
 S = TypeVar("S", bound=SceneData)
@@ -37,11 +38,15 @@ def with_grouping(scenes: S, values: Mapping[str, Any]) -> S:
 
 
 def with_scenes(scenes: S, groups: Sequence[Scene], settings: Mapping[str, Any]) -> S:
-    """Other scenes of the same video. Scenes with the same shots as before keep their names."""
-    names = {(scene.start_shot, scene.end_shot): scene.name for scene in scenes.scenes}
-    named = tuple(replace(scene, name=names.get((scene.start_shot, scene.end_shot))) for scene in groups)
+    """Other scenes of the same video. Scenes with the same shots as before keep their names; names from words are made
+    again."""
+    before = {(scene.start_shot, scene.end_shot): scene for scene in scenes.scenes}
+    named = []
+    for scene in groups:
+        same = before.get((scene.start_shot, scene.end_shot), scene)
+        named.append(replace(scene, name=same.name, named_by=same.named_by))
     warnings = length_warnings(scenes.video.path, named, settings)
-    return replace(scenes, settings=settings, scenes=named, warnings=warnings)
+    return with_word_names(replace(scenes, settings=settings, scenes=tuple(named), warnings=warnings))
 
 
 def length_warnings(video: Path | str, scenes: Sequence[Scene], settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ def names_and_pins(scenes: SceneData) -> set[object]:
     """What a person added to a result: names of scenes, and pins as (end of the shot in frames, whether a scene ends
     there)."""
     pins = {(shot.end_frame, shot.pinned) for shot in scenes.shots if shot.pinned is not None}
-    return pins | {scene.name for scene in scenes.scenes if scene.name is not None}
+    return pins | {scene.name for scene in scenes.scenes if scene.name is not None and scene.named_by is None}
 
 
 def is_corrected(scenes: SceneData, lasting: Collection[object] = ()) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from pipelines.datasets.scene_files import read_scene_list
+from pipelines.models.scene_names import with_word_names
 from pipelines.scenes import Line, SceneData, without_short
 from tests import pages
 from tests.browser.opening import opened_page, saved
@@ -73,6 +74,31 @@ def test_lines_follow_corrections_into_the_saved_file(view: Page, scenes: SceneD
     assert after.lines == scenes.lines
     assert after.lines_of(after.scenes[0]) == scenes.lines_of(scenes.scenes[0]) + scenes.lines_of(scenes.scenes[1])
     assert view.locator(".scene").first.locator(".lines li").count() == len(after.lines_of(after.scenes[0]))
+
+
+def test_an_automatic_name_is_marked_until_a_person_gives_another_and_goes_with_its_scene(
+    browser: Browser, tmp_path: Path
+) -> None:
+    plain = with_word_names(spoken(pages.invented(40)))
+    first, second, *others = (replace(scene, name=f"auto {scene.index}", named_by="words") for scene in plain.scenes)
+    with opened_page(browser, tmp_path, replace(plain, scenes=(first, second, *others))) as seen:
+        names = seen.page.locator(".scene .name")
+        assert names.first.text_content() == "auto 0"
+        assert seen.page.locator(".name.automatic").count() == len(plain.scenes)
+        seen.page.locator(".scene .rename").first.click()
+        seen.page.keyboard.press("Enter")  # leaves it as it is
+        assert not seen.page.locator("#undo").is_enabled()
+        seen.page.locator(".scene .rename").first.click()
+        seen.page.keyboard.type("The chase")
+        seen.page.keyboard.press("Enter")
+        assert "automatic" not in str(names.first.get_attribute("class"))
+        seen.page.locator(".scene .merge:visible").nth(1).click()  # the second and third
+        after = read_scene_list(saved(seen.page, tmp_path)).scenes
+        assert [(scene.name, scene.named_by) for scene in after[:3]] == [
+            ("The chase", None),
+            (None, None),
+            ("auto 3", "words"),
+        ]
 
 
 def test_lines_of_dropped_scenes_are_kept_in_the_saved_file(browser: Browser, tmp_path: Path) -> None:

@@ -107,6 +107,8 @@ function showScene(scene, before) {
   // Cards of few shots have no room for it.
   shown.number.title = `${scene.start_timecode} – ${scene.end_timecode} · confidence ${scene.confidence.toFixed(2)}`;
   if (!shown.name.querySelector("input")) shown.name.textContent = scene.name ?? "";
+  shown.name.classList.toggle("automatic", Boolean(scene.named_by));
+  shown.name.title = scene.named_by ? `${scene.name} (automatic; E gives another name)` : "";
   shown.gauge.style.width = `${100 * scene.confidence}%`;
   shown.confidence.textContent = `confidence ${scene.confidence.toFixed(2)}`;
   shown.doubt.hidden = !isUncertain(scene);

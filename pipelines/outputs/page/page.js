@@ -208,7 +208,11 @@ function show() {
   scenes = groups.filter((group) => !group.outside);
   scenes.forEach((scene, index) => { scene.index = index; });
   named = nameScenes(scenes, state.names);
-  for (const [scene, { text }] of named) scenes[scene].name = text;
+  for (const scene of scenes) {
+    const { name, named_by } = automatic.get(`${scene.start_frame} ${scene.end_frame}`) ?? {};
+    if (named.has(scene.index)) scene.name = named.get(scene.index).text;
+    else if (name) Object.assign(scene, { name, named_by });
+  }
   groupStarts = groups.map((group) => group.start_shot);
   showList();
   mark();

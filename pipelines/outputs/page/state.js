@@ -11,6 +11,8 @@ const beginning = data.file.shots[0].start;
 const ending = data.file.shots.at(-1).end;
 const duration = ending - beginning;
 const trueEnds = new Set(data.truth ? data.truth.shots.map((shot) => data.file.shots[shot].end_frame) : []);
+/** Automatic names, by the frames of their scenes; a scene that changes has none until bassl regroup. */
+const automatic = new Map(data.file.scenes.filter((scene) => scene.named_by).map((scene) => [`${scene.start_frame} ${scene.end_frame}`, scene]));
 /** All subtitles, by their start. */
 const lines = [...data.file.scenes.flatMap((scene) => scene.lines ?? []), ...(data.file.lines ?? [])].sort((a, b) => a.start - b.start);
 /** The subtitles that begin in a scene or shot. */
@@ -25,7 +27,7 @@ const fromFile = {
   cuts: [],
   pins: data.file.shots.filter((shot) => "pinned" in shot).map((shot) => [shot.end_frame, shot.pinned]),
   ...groupsAround(data.file.scenes, data.file.shots),
-  names: data.file.scenes.filter((scene) => scene.name).map((scene) => ({ text: scene.name, ...range(scene) })),
+  names: data.file.scenes.filter((scene) => scene.name && !scene.named_by).map((scene) => ({ text: scene.name, ...range(scene) })),
   threshold: number(settings.threshold, 1e-9, 1 - 1e-9, 0.5),
   minScene: number(settings.min_scene, 0, Infinity, 0),
   maxScene: number(settings.max_scene, 0, Infinity, 0), // 0: no limit
@@ -227,7 +229,7 @@ function toggleReviewed(scene) {
 function rename(scene, text) {
   const clean = oneLine(text);
   const before = named.get(scene.index);
-  if (clean === (before ? oneLine(before.text) : "")) return;
+  if (clean === oneLine(scene.name ?? "") || (!clean && !before)) return;
   // A scene whose name was removed must not get the name of a scene that was merged into it.
   const others = state.names.filter((name) => name !== before && (clean || nameScenes(scenes, [name]).keys().next().value !== scene.index));
   const names = clean ? [...others, { text: clean, ...range(scene) }] : others;

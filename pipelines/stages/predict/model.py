@@ -12,6 +12,7 @@ from pipelines import __version__, processes
 from pipelines.errors import explain_missing_extra
 from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
+from pipelines.models.scene_names import with_word_names
 from pipelines.options import with_options
 from pipelines.progress import ReportProgress
 from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
@@ -101,7 +102,7 @@ class SceneModel:
             )
         told = (*reading.warnings, *warnings, *length_warnings(video, scenes, grouping))
         values = facts, self.record(settings), shots, scenes, reading.lines, reading.segments
-        return SceneList(*values, warnings=told, thumbnails=tuple(images))
+        return with_word_names(SceneList(*values, warnings=told, thumbnails=tuple(images)))
 
     def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:
         """Everything that a result depends on, as plain JSON values; default settings: the model's."""

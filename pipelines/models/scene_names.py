@@ -1,0 +1,49 @@
+"""Names of scenes from what is said in them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import TypeVar
+
+from pipelines.scenes import SceneData
+
+S = TypeVar("S", bound=SceneData)
+
+_MOST_TERMS = 3
+_WORD = re.compile(r"[^\W\d_]{2,30}(?:['’][^\W\d_]{1,30})?")
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")  # Thai, Lao, Japanese and Chinese
+
+
+def with_word_names(scenes: S) -> S:
+    """The scenes, each without another name named by its words, if there are any: up to three terms that distinguish it
+    from the other scenes, by TF-IDF (Spärck Jones, A statistical interpretation of term specificity, 1972). Stop words
+    are in most scenes, so no list of them is needed, and it works in any language."""
+    said = [list(_terms(" ".join(line.text for line in scenes.lines_of(scene)))) for scene in scenes.scenes]
+    # A term is written as inside sentences, if it is ever there: lower case is sorted after upper case.
+    written = {term.casefold(): term for term in sorted({term for terms in said for term in terms})}
+    counts = [Counter(term.casefold() for term in terms) for terms in said]
+    scenes_with = Counter(term for times in counts for term in times)
+    spoken, named = sum(map(bool, counts)), []
+    for scene, times in zip(scenes.scenes, counts, strict=True):
+        if scene.name is None or scene.named_by == "words":
+            weights = {term: n * math.log(spoken / scenes_with[term]) for term, n in times.items()}
+            least = max(weights.values(), default=0.0) / 2
+            best = sorted(weights, key=lambda term: (-weights[term], -len(term), term))[:_MOST_TERMS]
+            name = ", ".join(written[term] for term in best if weights[term] >= least > 0) or None
+            scene = replace(scene, name=name, named_by=name and "words")
+        named.append(scene)
+    return replace(scenes, scenes=tuple(named))
+
+
+def _terms(text: str) -> Iterator[str]:
+    """Words; in scripts without spaces between words, pairs of characters."""
+    for word in _WORD.findall(text):
+        if _UNSPACED.search(word):
+            yield from map("".join, pairwise(word))
+        else:
+            yield word
