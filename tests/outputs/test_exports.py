@@ -87,7 +87,8 @@ def otio_frames(text: str, rate: Fraction) -> Ranges:
     track = timeline.video_tracks()[0]
     actual = []
     for clip in track:
-        assert clip.source_range.start_time.rate == float(rate)
+        # The reader's own rounding of decimals, as of 96000/1001, may be off by the last bit.
+        assert clip.source_range.start_time.rate == pytest.approx(float(rate), rel=1e-15)
         here = track.range_of_child(clip)
         assert here == clip.source_range
         assert clip.media_reference.available_range.start_time <= clip.source_range.start_time
