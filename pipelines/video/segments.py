@@ -23,7 +23,7 @@ from pipelines.video.frames import Plane, RGBImage
 LOOKS_PER_SECOND = 2.0
 
 _PLAIN_KINDS = ("", "black", "bars")
-_BLACK, _BLACK_RANGE = 32, 16  # of a black image: the brightest channel, and how much darker the darkest is, at most
+_BLACK, _BLACK_RANGE = 25, 16  # of a black image: the brightest channel, and how much darker the darkest is, at most
 _SHORTEST = 0.5  # seconds of black or color bars
 # White or gray, yellow, cyan, green, magenta, red and blue; at the edges of the frame there may be more bars.
 _BARS = np.array([[1, 1, 1], [1, 1, 0], [0, 1, 1], [0, 1, 0], [1, 0, 1], [1, 0, 0], [0, 0, 1]], bool)
