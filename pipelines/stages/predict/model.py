@@ -14,6 +14,7 @@ from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.models.scene_names import with_word_names
 from pipelines.options import with_options
+from pipelines.outputs.describing import described
 from pipelines.progress import ReportProgress
 from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
 from pipelines.stages.predict.settings import PredictSettings
@@ -70,7 +71,7 @@ class SceneModel:
         images: list[bytes] = []
 
         def keep_thumbnail(shot: KeyframedShot) -> None:
-            if thumbnails:
+            if thumbnails or settings.describe:
                 images.append(thumbnail(shot.keyframes[len(shot.keyframes) // 2]))
             if on_shot is not None:
                 on_shot(shot)
@@ -102,7 +103,11 @@ class SceneModel:
             )
         told = (*reading.warnings, *warnings, *length_warnings(video, scenes, grouping))
         values = facts, self.record(settings), shots, scenes, reading.lines, reading.segments
-        return with_word_names(SceneList(*values, warnings=told, thumbnails=tuple(images)))
+        named = with_word_names(SceneList(*values, warnings=told, thumbnails=tuple(images) if thumbnails else ()))
+        if settings.describe is not None:
+            report("describing", 0.0, None)
+            named = described(named, images, settings.describe)
+        return named
 
     def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:
         """Everything that a result depends on, as plain JSON values; default settings: the model's."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +26,9 @@ class PredictSettings(Settings):
     """A fine-tuned run or model file. Default: the built-in model."""
     grouping: Grouping = nested(Grouping())
     """Which scenes the scores make."""
+    describe: str | None = None
+    """A program that names scenes: it is run for each scene without a name by hand, with JSON on stdin (the path of an
+    image with keyframes, and what is said), and prints the name. No shell is used."""
     compute: Compute = nested(Compute(), without=("workers", "precision"))
     encoder_options: EncoderOptions = nested(EncoderOptions(), rare=True)
     """For an ONNX file, what its metadata do not say."""
@@ -35,5 +41,9 @@ class PredictSettings(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         object.__setattr__(self, "encoder", None if self.encoder is None else str(self.encoder))
+        if self.describe is not None:
+            words = shlex.split(self.describe, posix=os.name == "posix")
+            if not words or shutil.which(words[0]) is None:
+                raise ValueError(f"describe: there is no program {words[0] if words else ''!r}")
         if self.encoder is not None:
             check_encoder(self.encoder)

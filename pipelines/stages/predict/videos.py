@@ -8,6 +8,7 @@ from functools import partial
 
 from pipelines.files import STDIO
 from pipelines.outputs.corrections import check_replaceable, is_of
+from pipelines.outputs.describing import described, lacks_descriptions
 from pipelines.outputs.exports import is_scenes_json, save
 from pipelines.outputs.results import beside
 from pipelines.outputs.shot_images import images_from_video
@@ -42,13 +43,18 @@ def predict_to_files(
     if existing is not None:
         from pipelines.stages.predict.existing import has_images, settle  # start-up time: NumPy
 
-        complete = has_images(existing, task)
-        existing = settle(existing, task)
-        if not complete:
+        complete, command = has_images(existing, task), _pending_command(task, existing)
+        if command is None:
+            existing = settle(existing, task)
+        if not complete or command is not None:
             report = progress or (lambda stage, done, total: None)
             images, _ = images_from_video(
                 existing.scenes, task.output, task.video, lambda done, total: report("reading", done, total)
             )
+            if command is not None:
+                named = described(existing.scenes, images, command)
+                note = f"{task.output}: its scenes were named by {command}"
+                existing = settle(replace(existing, scenes=named, status="regrouped", note=note), task)
             _draw(task, existing.scenes, images)
         return existing
     images = []
@@ -65,6 +71,12 @@ def predict_to_files(
     scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
     _draw(task, scenes, images)
     return Outcome(scenes)
+
+
+def _pending_command(task: VideoTask[PredictSettings], existing: Outcome) -> str | None:
+    """The program that is to name scenes of an existing result, if some have no name by hand or by a program."""
+    is_pending = not existing.refused and lacks_descriptions(existing.scenes)
+    return task.settings.describe if is_pending else None
 
 
 def _draw(task: VideoTask[PredictSettings], scenes: SceneList, images: Sequence[bytes]) -> None:
@@ -139,7 +151,9 @@ def _existing_result(model: SceneModel, task: VideoTask[PredictSettings]) -> Vid
         return None
     from pipelines.stages.predict.existing import has_images  # start-up time: NumPy
 
-    return _result(task, predict_to_files(model, task, existing)) if has_images(existing, task) else None
+    if not has_images(existing, task) or _pending_command(task, existing) is not None:
+        return None
+    return _result(task, predict_to_files(model, task, existing))
 
 
 def _result(task: VideoTask[PredictSettings], outcome: Outcome) -> VideoResult:

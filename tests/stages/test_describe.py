@@ -1,0 +1,145 @@
+"""`predict --describe`: names of scenes by a program."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from bassl import PredictSettings, SceneList, predict
+from pipelines.datasets.scene_files import read_scene_list
+from pipelines.options import with_options
+from pipelines.outputs import describing
+from pipelines.stages.predict import predict_file, predict_videos
+from tests.command import Bassl
+
+Program = Callable[[str], str]
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """Write a program, with the facts of a scene in `facts`; gives its command. It appends its facts to `seen`."""
+
+    def write(text: str) -> str:
+        path = tmp_path / "a program; touch shell.py"
+        beginning = "import json, os, sys\nfacts = json.load(sys.stdin)\n"
+        beginning += f"facts['is_image'] = os.path.isfile(facts['image'])\nopen({str(tmp_path / 'seen')!r}, 'a')"
+        path.write_text(f"{beginning}.write(json.dumps(facts) + '\\n')\n{text}\n")
+        return shlex.join([sys.executable, str(path)])
+
+    return write
+
+
+@pytest.fixture
+def settings(model: Path, video: Path, tmp_path: Path) -> PredictSettings:
+    """Of the video in four shots, each a scene, with subtitles in the first."""
+    words = tmp_path / "words.srt"
+    words.write_text("1\n00:00:00,500 --> 00:00:01,000\nHello\n")
+    return with_options(PredictSettings, model=model, device="cpu", scenes=4, subtitles=words)
+
+
+def names(scenes: Any) -> list[tuple[str | None, str | None]]:
+    return [(scene.name, scene.named_by) for scene in scenes.scenes]
+
+
+def seen(folder: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (folder / "seen").read_text().splitlines()]
+
+
+NAME = "print('Scene at', facts['start'], facts['text'], '\\x1b[1m')\nprint('more')"
+
+
+def test_the_first_line_that_a_program_prints_is_the_name_of_the_scene(
+    video: Path, settings: PredictSettings, program: Program, tmp_path: Path
+) -> None:
+    result = predict(video, settings, describe=program(NAME))
+    assert names(result)[:2] == [("Scene at 0.0 Hello  [1m", "program"), ("Scene at 1.25   [1m", "program")]
+    assert result.warnings == ()
+    facts = seen(tmp_path)
+    assert [fact["index"] for fact in facts] == [0, 1, 2, 3]
+    assert [fact["text"] for fact in facts] == ["Hello", "", "", ""]
+    assert all(fact["is_image"] and fact["video"] == str(video) for fact in facts)
+    assert not list(Path().glob("shell.py"))
+
+
+def test_the_image_shows_the_keyframes_of_the_scene(
+    video: Path, settings: PredictSettings, program: Program, tmp_path: Path
+) -> None:
+    copy = tmp_path / "copy.png"
+    predict(video, settings, describe=program(f"import shutil; shutil.copy(facts['image'], {str(copy)!r})"), scenes=2)
+    assert Image.open(copy).width > 300
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("print('partial'); sys.exit(3)", "exit status 3"),
+        ("import time; time.sleep(60)", "timed out"),
+    ],
+)
+def test_scenes_for_which_the_program_fails_keep_their_names_with_one_warning(
+    video: Path,
+    settings: PredictSettings,
+    program: Program,
+    text: str,
+    reason: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(describing, "_MOST_SECONDS", 0.5)
+    result = predict(video, settings, describe=program(f"if facts['index'] < 2:\n  {text}\nprint('Fine')"))
+    fine = ("Fine", "program")
+    first = result.scenes[0]
+    assert (first.name, first.named_by) in ((None, None), ("Hello", "words"))
+    assert names(result)[1:] == [(None, None), fine, fine]
+    (warning,) = result.warnings
+    assert "failed for 2 scenes, which keep their names" in warning
+    assert reason in warning
+
+
+def test_a_program_that_prints_nothing_leaves_the_names(
+    video: Path, settings: PredictSettings, program: Program
+) -> None:
+    result = predict(video, settings, describe=program("print()"))
+    assert names(result) == names(predict(video, settings))
+    assert result.warnings == ()
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_scenes_of_an_existing_result_are_described_once_and_never_over_a_name_by_hand(
+    video: Path, settings: PredictSettings, program: Program, tmp_path: Path, several: bool
+) -> None:
+    file = tmp_path / "video.scenes.json"
+    before = predict_file(video, file, settings)
+    first, *others = before.scenes
+    replace(before, scenes=(replace(first, name="By hand", named_by=None), *others)).save(file)
+
+    def again() -> SceneList:
+        options = {"describe": program("print('Described')"), "scenes": None, "subtitles": None}
+        if several:
+            (result,) = predict_videos([video], tmp_path, settings, **options)
+            assert result.status != "failed"
+        else:
+            predict_file(video, file, settings, **options)
+        return SceneList(**vars(read_scene_list(file)))
+
+    expected = [("By hand", None), *[("Described", "program")] * 3]
+    assert names(again()) == expected
+    assert len(seen(tmp_path)) == 3
+    assert names(again()) == expected
+    assert len(seen(tmp_path)) == 3
+    assert again().lines == before.lines
+
+
+@pytest.mark.parametrize("command", ["", "no-such-program-here --fast", "/tmp"])
+def test_a_program_that_does_not_exist_is_refused_before_the_video_is_read(bassl: Bassl, command: str) -> None:
+    run = bassl("predict", "missing.mp4", "--describe", command)
+    assert run.code == 2
+    assert "there is no program" in run.err
+    assert len(run.err.strip().splitlines()) == 1
