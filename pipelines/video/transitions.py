@@ -126,10 +126,12 @@ def is_between(before: Floats, middle: Floats, after: Floats) -> bool:
     return bool(middle[-1] < FLAT or (0 < weight < 1 and off @ off < OFF_LINE * (whole @ whole)))
 
 
-def without_cuts(windows: Iterable[Window], cuts: Collection[int]) -> list[Window]:
-    """The windows without a hard cut inside, where a change of lighting or a pan may look like the rest of a dissolve.
-    Fades are kept: a hard cut to or from one color belongs to the fade."""
-    return [w for w in windows if w.kind in ("in", "out") or not any(w.start < cut <= w.end for cut in cuts)]
+def without_cuts(windows: Iterable[Window], cuts: Collection[int], in_fades: Collection[int]) -> list[Window]:
+    """The windows without a hard cut inside, where a change of lighting or a pan may look like the rest of a dissolve,
+    and an image on black like half of a fade. Only the cuts ``in_fades`` count in a fade."""
+    return [
+        w for w in windows if not any(w.start < c <= w.end for c in (in_fades if w.kind in ("in", "out") else cuts))
+    ]
 
 
 def best_windows(windows: Iterable[Window]) -> list[Window]:
@@ -246,7 +248,8 @@ class TransitionDetector:
     def _settle(self, until: int) -> None:
         """Turn the best windows that end before a sample into transitions; drop all others that overlap them."""
         cuts = [self._sample(t) for t in self._open if t.kind == "cut"] if self._windows else []
-        self._windows = without_cuts(self._windows, [cut for cut in cuts if not self._is_false_cut(cut)])
+        cuts = [cut for cut in cuts if not self._is_false_cut(cut)]
+        self._windows = without_cuts(self._windows, cuts, [cut for cut in cuts if self._is_cut_in_fade(cut)])
         settled = [window for window in best_windows(self._windows) if window.end < until]
         self._windows = [window for window in self._windows if not overlaps_any(window, settled)]
         for window in settled:
@@ -322,14 +325,24 @@ class TransitionDetector:
 
     def _is_fast_object(self, sample: int) -> bool:
         """Whether the change before a sample leaves a part of the image unchanged, and is part of a motion."""
-        if self._time(sample) - self._time(sample - 1) > _PAUSE * self._step:
+        if self._time(sample) - self._time(sample - 1) > _PAUSE * self._step or self._is_abrupt(sample):
             return False
-        steps = np.diff(self._cells(sample - 2, sample + 2), axis=0).reshape(-1, ROWS * COLUMNS, 3)
+        last, this = self._cells(sample - 1, sample + 1).reshape(2, ROWS * COLUMNS, 3)
+        return bool((((this - last) ** 2).mean(1) > _STILL**2).mean() < _CUT_AREA)
+
+    def _is_abrupt(self, sample: int) -> bool:
+        """Whether the change before a sample is much larger than the changes before and after it."""
+        steps = np.diff(self._cells(sample - 2, sample + 2), axis=0)
         if len(steps) < 3:
-            return False
-        change = (steps * steps).mean(2)
-        before, here, after = change.mean(1)
-        return bool((change[1] > _STILL**2).mean() < _CUT_AREA and here < _ABRUPT**2 * max(before, after))
+            return True
+        before, here, after = (steps * steps).mean(1)
+        return bool(here >= _ABRUPT**2 * max(before, after))
+
+    def _is_cut_in_fade(self, sample: int) -> bool:
+        """Whether a cut before a sample is a change of its own in a fade: not a step of the fade itself, nor to or from
+        one color."""
+        beside = self._descriptors(sample - 1, sample + 1)
+        return self._is_abrupt(sample) and not any(descriptor[-1] < FLAT for descriptor in beside)
 
     def _image_returns(self, start: int, end: int) -> bool:
         """Whether the image before sample ``start`` is there again soon from sample ``end`` on, as after a flash."""
@@ -346,6 +359,8 @@ class TransitionDetector:
 
     def _cells(self, start: int, end: int) -> Floats:
         """The cells of the samples ``[start, end)``, as far as they are kept, (n, D)."""
+        return np.array([descriptor[:CELLS] for descriptor in self._descriptors(start, end)])
+
+    def _descriptors(self, start: int, end: int) -> list[Floats]:
         first = self._count - len(self._samples)
-        kept = self._samples[max(0, start - first) : max(0, end - first)]
-        return np.array([descriptor[:CELLS] for descriptor in kept])
+        return self._samples[max(0, start - first) : max(0, end - first)]

@@ -1,7 +1,8 @@
 """Cuts, dissolves, fades and wipes in small generated videos, and changes that are none of these."""
 
 import pickle
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import combinations, pairwise
 
 import cv2
@@ -98,6 +99,47 @@ def test_a_fade_is_one_transition_from_the_first_frame_that_fades_to_the_last(
 )
 def test_half_a_fade_and_a_hard_cut_beside_it_are_a_fade(parts: list[Video], start: float, end: float) -> None:
     assert transitions_of(np.concatenate(parts)) == [("fade", start, end)]
+
+
+def iris(video: Video, radius: float) -> Video:
+    """A video within a circle on black."""
+    rows, columns = np.ogrid[: video.shape[1], : video.shape[2]]
+    circle = np.hypot(rows - video.shape[1] / 2, columns - video.shape[2] / 2) < radius
+    return video * circle[..., None]
+
+
+def vignette(video: Video, strength: float) -> Video:
+    """A video that darkens towards its edges."""
+    rows, columns = np.ogrid[-1 : 1 : video.shape[1] * 1j, -1 : 1 : video.shape[2] * 1j]
+    return (video * np.exp(-strength * (rows**2 + columns**2))[..., None]).astype(np.uint8)
+
+
+@pytest.mark.parametrize("gap", [12, 18, 36, 60])
+@pytest.mark.parametrize(
+    "change", [partial(iris, radius=25), partial(iris, radius=50), partial(vignette, strength=0.5)]
+)
+@pytest.mark.parametrize("shot", [still, zoom])
+def test_a_hard_change_just_before_a_fade_is_a_cut_beside_the_fade(
+    shot: Callable[[int, int], Video], change: Callable[[Video], Video], gap: int
+) -> None:
+    video = shot(1, 60 + gap + 30)
+    changed = change(video[60:])
+    light = np.concatenate([np.ones(gap), 1 - (np.arange(1, 31) / 31) ** 0.7])  # quickly at first
+    faded = (changed * light[:, None, None, None]).astype(np.uint8)
+    cut, fade = transitions_of(np.concatenate([video[:60], faded, black(10), still(9, 80)]))
+    assert cut == ("cut", 60, 60)
+    assert fade.kind == "fade"
+    assert fade.start == pytest.approx(60 + gap, abs=6)
+
+
+@pytest.mark.parametrize("gap", [12, 24, 36, 60])
+def test_a_cut_just_before_a_dissolve_or_a_fade_is_found_with_it(gap: int) -> None:
+    dissolve = mixed(still(3, gap + 20), still(5, 80), 20)
+    fade = mixed(mixed(still(3, gap + 20), black(50), 20), still(5, 80), 20)
+    for name, video in (("dissolve", dissolve), ("fade", fade)):
+        cut, other = transitions_of(np.concatenate([still(1, 60), video]))
+        assert cut == ("cut", 60, 60)
+        assert other.kind == name
 
 
 @pytest.mark.parametrize("frames", [10, 30])
@@ -307,6 +349,9 @@ def test_the_best_windows_do_not_overlap_and_each_other_one_overlaps_a_better_on
 
 
 @pytest.mark.parametrize(("cut", "kept"), [(9, True), (10, True), (11, False), (20, False), (21, True)])
-def test_a_dissolve_with_a_hard_cut_inside_is_dropped_and_half_a_fade_is_kept(cut: int, kept: bool) -> None:
+def test_a_window_with_a_hard_cut_inside_is_dropped_except_half_a_fade_that_the_cut_belongs_to(
+    cut: int, kept: bool
+) -> None:
     dissolve, fade = Window("dissolve", 10, 20, 1.0), Window("out", 10, 20, 1.0)
-    assert without_cuts([dissolve, fade], [cut]) == [dissolve] * kept + [fade]
+    assert without_cuts([dissolve, fade], [cut], []) == [dissolve] * kept + [fade]
+    assert without_cuts([dissolve, fade], [cut], [cut]) == [dissolve, fade] * kept
