@@ -77,7 +77,9 @@ def test_finetune_writes_a_model_and_prints_its_metrics(bassl: Bassl) -> None:
 
 
 def test_with_quiet_the_result_is_only_in_its_file_and_with_json_its_content_is_printed(bassl: Bassl) -> None:
-    assert bassl(*FINETUNE.split(), "--quiet") == (0, "", "")
+    code, out, err = bassl(*FINETUNE.split(), "--quiet")
+    assert (code, out) == (0, "")
+    assert all(line.startswith("warning: ") for line in err.splitlines()), err
     content = json.loads(Path("run/result.json").read_text())
     code, out, _ = bassl(*FINETUNE.split(), "--json", "--overwrite")
     assert (code, json.loads(out)["mean"]) == (0, content["mean"])
