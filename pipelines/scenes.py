@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
@@ -73,6 +74,7 @@ class Shot:
 
     ``transition`` is how it ends; None at the end of the video, and if the shot detector does not report it. ``pinned``
     is what a person said: True if a scene ends with this shot, False if none does; no setting changes this.
+    ``setting`` is the number of the place where it is, see :func:`lettered`; None if unknown.
     """
 
     index: int
@@ -83,6 +85,7 @@ class Shot:
     score: float
     transition: Transition | None = None
     pinned: bool | None = None
+    setting: int | None = None
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ class Scene:
     ``confidence`` (0 to 1) is the lower score of its two borders, the shot before it and its own last shot; pinned ends
     and the video's beginning and end are certain. ``name`` is given by people, such as on the page of ``bassl report``,
     or automatic: then ``named_by`` is one of :data:`NAMED_BY`.
+    ``setting`` is the letter of its place if other scenes are there too, else None.
     """
 
     index: int
@@ -106,6 +110,7 @@ class Scene:
     confidence: float
     name: str | None = None
     named_by: str | None = None
+    setting: str | None = None
 
 
 NAMED_BY = ("words", "program")
@@ -248,6 +253,28 @@ def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]
         )
         start = end + 1
     return tuple(scenes)
+
+
+def lettered(scenes: Sequence[Scene], shots: Sequence[Shot]) -> tuple[Scene, ...]:
+    """The scenes with the letters of their settings. A scene has the setting of most of its time, the one with the
+    lowest number if several are equal; it has a letter only if another scene has the same setting."""
+    numbers = []
+    for scene in scenes:
+        seconds: dict[int, float] = {}
+        for shot in shots[scene.start_shot : scene.end_shot]:
+            if shot.setting is not None:
+                seconds[shot.setting] = seconds.get(shot.setting, 0.0) + shot.end - shot.start
+        numbers.append(min(seconds, key=lambda number: (-seconds[number], number), default=None))
+    times = Counter(numbers)
+    return tuple(
+        replace(scene, setting=letter(number) if number is not None and times[number] > 1 else None)
+        for scene, number in zip(scenes, numbers, strict=True)
+    )
+
+
+def letter(number: int) -> str:
+    """A, B, ... Z, AA, AB, ... for 0, 1, ..."""
+    return (letter(number // 26 - 1) if number >= 26 else "") + chr(ord("A") + number % 26)
 
 
 def shot_ranges(scenes: Sequence[Scene]) -> list[tuple[int, int]]:

@@ -13,7 +13,7 @@ import pytest
 
 from pipelines.datasets.scene_files import read_scene_list, with_video
 from pipelines.errors import BasslError
-from pipelines.scenes import Line, SceneData, Segment, Shot, VideoFacts, group_shots, timecode
+from pipelines.scenes import Line, SceneData, Segment, Shot, VideoFacts, group_shots, letter, lettered, timecode
 from pipelines.video.inputs import fingerprint
 from tests.scenes_schema import SCHEMA
 
@@ -83,6 +83,45 @@ def test_segments_are_in_the_file_and_come_back(tmp_path: Path) -> None:
     assert "segments" not in scene_list().to_dict()
 
 
+@pytest.mark.parametrize(
+    ("settings", "ends", "letters"),
+    [
+        ((0, 0, 1, 0, 0), (1, 2, 4), ["A", None, "A"]),  # only a place that returns has a letter
+        ((0, 0, 1, 0, 0), (0, 1, 2, 3, 4), ["A", "A", None, "A", "A"]),
+        ((0, 0, 1, 0, 0), (4,), [None]),
+        ((1, 0, 3, 0, 27), (1, 3, 4), ["A", "A", None]),  # the lowest number of equal shares
+        ((27, 27, 27, 1, 27), (1, 2, 4), ["AB", "AB", None]),
+        ((None, None, 2, 2, None), (2, 3, 4), ["C", "C", None]),
+        ((None,) * 5, (1, 4), [None, None]),
+    ],
+)
+def test_scenes_of_one_setting_have_its_letter(
+    tmp_path: Path, settings: tuple[int | None, ...], ends: tuple[int, ...], letters: list[str | None]
+) -> None:
+    shots = tuple(replace(shot, setting=setting) for shot, setting in zip(shots_of(), settings, strict=True))
+    scenes = replace(scene_list(), shots=shots, scenes=lettered(group_shots(shots, ends), shots))
+    assert [scene.setting for scene in scenes.scenes] == letters
+    scenes.save(tmp_path / "scenes.json")
+    content = json.loads((tmp_path / "scenes.json").read_text())
+    jsonschema.validate(content, SCHEMA)
+    assert [scene.get("setting") for scene in content["scenes"]] == letters
+    assert read_scene_list(tmp_path / "scenes.json") == scenes
+
+
+def test_the_setting_of_a_scene_is_where_it_is_longest() -> None:
+    lengths, settings = (1.0, 1.0, 3.0, 1.0, 5.0), (0, 0, 1, 0, 1)
+    starts = [sum(lengths[:i]) for i in range(5)]
+    shots = [
+        replace(shot, start=start, end=start + length, setting=setting)
+        for shot, start, length, setting in zip(shots_of(), starts, lengths, settings, strict=True)
+    ]
+    assert [scene.setting for scene in lettered(group_shots(shots, (2, 3, 4)), shots)] == ["B", None, "B"]
+
+
+def test_letters_continue_as_columns_of_a_spreadsheet() -> None:
+    assert [letter(number) for number in (0, 25, 26, 51, 52, 701, 702)] == ["A", "Z", "AA", "AZ", "BA", "ZZ", "AAA"]
+
+
 def test_a_given_video_replaces_the_one_named_in_the_scene_list(tmp_path: Path) -> None:
     scene_list().save(tmp_path / "scenes.json")
     video = tmp_path / "moved.mp4"
@@ -120,6 +159,8 @@ EXPLOSION = {"kind": "explosion", "start_frame": 45, "end_frame": 55, "start": 1
         (("shots", 0, "score"), 2, "score of shot 0 is 2", True),
         (("shots", 0, "score"), None, "score of shot 0", True),
         (("shots", 0, "transition"), EXPLOSION, "'explosion', not one of", True),
+        (("shots", 0, "setting"), "A", "the setting of shot 0", True),
+        (("shots", 0, "setting"), -1, "the setting of shot 0 is -1, not between 0", True),
         (("shots", 0, "pinned"), None, "the value 'pinned' of shot 0 is not true or false", True),
         (("shots", 0, "pinned"), 1, "the value 'pinned' of shot 0 is not true or false", True),
         (("scenes", 0, "confidence"), 1.01, r"confidence of scene 0 is 1\.01, not", True),

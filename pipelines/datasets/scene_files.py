@@ -48,6 +48,7 @@ from pipelines.scenes import (
     Shot,
     Transition,
     VideoFacts,
+    lettered,
     parse_time,
     timecode,
 )
@@ -291,7 +292,7 @@ def read_scene_list(path: Path | str) -> SceneData:
         raise fault(path, "its settings are not an object")
     video = _video(content["video"], path)
     shots = tuple(_shot(i, entry, path) for i, entry in enumerate(content["shots"]))
-    scenes = tuple(_scene(m, entry, path) for m, entry in enumerate(content["scenes"]))
+    scenes = lettered([_scene(m, entry, path) for m, entry in enumerate(content["scenes"])], shots)
     lines = _lines(content, "the file", path)
     for m, entry in enumerate(content["scenes"]):
         lines += _lines(entry, f"scene {m}", path)
@@ -333,7 +334,11 @@ def _shot(i: int, entry: dict[str, Any], path: Path) -> Shot:
     start, end = float(entry["start"]), float(entry["end"])
     transition = _transition(entry["transition"], f"the transition of {of}", path) if "transition" in entry else None
     score = _share(entry, "score", of, path)
-    return Shot(i, entry["start_frame"], entry["end_frame"], start, end, score, transition, entry.get("pinned"))
+    setting = at(int, entry, "setting", of, path) if "setting" in entry else None
+    if setting is not None and not 0 <= setting < MOST_SHOTS:
+        raise fault(path, f"the setting of {of} is {setting}, not between 0 and {MOST_SHOTS - 1}")
+    frames = entry["start_frame"], entry["end_frame"]
+    return Shot(i, *frames, start, end, score, transition, entry.get("pinned"), setting)
 
 
 def _transition(entry: Any, of: str, path: Path) -> Transition:

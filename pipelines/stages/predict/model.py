@@ -16,6 +16,7 @@ from pipelines.models.scene_names import with_word_names
 from pipelines.options import with_options
 from pipelines.outputs.describing import described
 from pipelines.progress import ReportProgress
+from pipelines.scenes import lettered
 from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
@@ -94,7 +95,7 @@ class SceneModel:
             )
         facts = replace(reading.facts, path=str(video.absolute()), id=safe_id(video.stem), **identity)
         grouping = settings.grouping.resolved()
-        scenes = choose_scenes(shots, **grouping)
+        scenes = lettered(choose_scenes(shots, **grouping), shots)
         own = settings.grouping
         if own.threshold is None and own.scenes is None and self._loaded.model.calibration == Calibration():
             warnings.append(

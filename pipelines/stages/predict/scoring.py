@@ -17,6 +17,7 @@ from pipelines.models.boundary import BoundaryModel
 from pipelines.models.encoder_options import DEFAULT_ENCODER, named_encoder
 from pipelines.models.encoders import encoder_of_model, load_encoder
 from pipelines.models.opening import OpenedModel
+from pipelines.models.places import shot_settings
 from pipelines.models.shot_encoder import KEYFRAMES, ShotEncoder, encode_groups
 from pipelines.progress import ReportProgress
 from pipelines.scenes import Shot
@@ -42,16 +43,18 @@ class LoadedModel:
         report: ReportProgress,
     ) -> tuple[tuple[Shot, ...], list[str]]:
         """Encode the shots of a video as they are read, and score them; also warnings about its sound."""
-        shots, content, colour = self.encoded_shots(reading, threads, on_shot)
+        shots, images, colour = self.encoded_shots(reading, threads, on_shot)
         report("scoring", 0.0, None)  # the process that reads ends meanwhile
-        warnings: list[str] = []
+        content, warnings = images, list[str]()
         if self.model.sound:
             from pipelines.models.sound import add_sound  # start-up time: PyAV, which few models need here
 
             content, warnings = add_sound(content, video, np.array([(shot.start, shot.end) for shot in shots]))
         durations = np.array([shot.end - shot.start for shot in shots])
         scores = self.model.score(content, durations, colour)
-        return tuple(replace(shot, score=float(score)) for shot, score in zip(shots, scores, strict=True)), warnings
+        settings = shot_settings(images, colour, scores)
+        values = zip(shots, scores, settings, strict=True)
+        return tuple(replace(shot, score=float(score), setting=number) for shot, score, number in values), warnings
 
     def encoded_shots(
         self, reading: Iterable[KeyframedShot], threads: int, on_shot: Callable[[KeyframedShot], None]
