@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -50,6 +50,15 @@ Table = Annotated[
     typer.Option("--table", metavar="FILE", help="Write the numbers as .md, .tex, .csv or .json.", show_default=False),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but warnings and errors.")]
+GroupBy = Annotated[
+    Literal["setting"] | None,
+    typer.Option(
+        "--group-by",
+        metavar="setting",
+        hidden=True,
+        help="Order the table of scenes: setting puts scenes in one place together.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout instead of a table.")]
 Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an error.")]
 
@@ -283,10 +292,15 @@ def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None
         yield show
 
 
-def show_scenes(result: SceneData) -> None:
-    """A table of scenes on stdout."""
-    rows = []
-    for scene in result.scenes:
+def show_scenes(result: SceneData, by_setting: bool = False) -> None:
+    """A table of scenes on stdout, with the letters of settings if there are any; ``by_setting``: ordered by them."""
+    rows, scenes = [], result.scenes
+    if by_setting:
+        scenes = tuple(sorted(scenes, key=lambda scene: (not scene.setting, len(scene.setting or ""), scene.setting)))
+    has_settings = any(scene.setting for scene in scenes)
+    for scene in scenes:
         facts = (f"{scene.end - scene.start:.1f} s", str(scene.end_shot - scene.start_shot), f"{scene.confidence:.2f}")
-        rows.append((str(scene.index + 1), scene.start_timecode, scene.end_timecode, *facts))
-    show_table(("scene", "start", "end", "length", "shots", "confidence"), rows, text=())
+        times = (scene.start_timecode, scene.end_timecode)
+        rows.append((str(scene.index + 1), *times, *facts, *(scene.setting or "",) * has_settings))
+    header = ("scene", "start", "end", "length", "shots", "confidence", *("setting",) * has_settings)
+    show_table(header, rows, text=())

@@ -61,6 +61,7 @@ def predict(
     videos: Videos,
     files: Files,
     settings: PredictSettings,
+    group_by: console.GroupBy = None,
     as_json: console.Json = False,
     json_lines: JsonLines = False,
     quiet: console.Quiet = False,
@@ -80,13 +81,15 @@ def predict(
     if len(videos) == 1 and not videos[0].is_dir() and not is_pattern and not json_lines:
         if files.parallel.dask is not None:
             raise BasslError("--dask is for several videos; leave it out for one")
-        _predict_one(videos[0], files, settings, as_json, quiet)
+        _predict_one(videos[0], files, settings, group_by=group_by, as_json=as_json, quiet=quiet)
     else:
         end_ahead()
         _predict_all(videos, files, settings, as_json=as_json, json_lines=json_lines, quiet=quiet)
 
 
-def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: bool, quiet: bool) -> None:
+def _predict_one(
+    video: Path, files: Files, settings: PredictSettings, *, group_by: str | None, as_json: bool, quiet: bool
+) -> None:
     find_videos([video])
     output, storyboard, usual = files.run.output, files.storyboard, result_path(video)
     piped = output == STDIO
@@ -126,7 +129,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
         console.print_json(result.to_dict())
     elif not quiet:
         if not piped:
-            console.show_scenes(result)
+            console.show_scenes(result, group_by == "setting")
         console.note(*result.notes)
         files_of_result = [path for path in (output, *exports.values(), storyboard, page) if path is not None]
         counts = f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}"

@@ -11,7 +11,11 @@ from pipelines.stages.settings import RegroupSettings
 
 @with_settings(flags={"drop_short": "--drop-short/--no-drop-short"})
 def regroup(
-    settings: RegroupSettings, sources: Results = [], as_json: console.Json = False, quiet: console.Quiet = False
+    settings: RegroupSettings,
+    sources: Results = [],
+    group_by: console.GroupBy = None,
+    as_json: console.Json = False,
+    quiet: console.Quiet = False,
 ) -> None:
     """Find other scenes from the same scores, without reading the video again.
 
@@ -40,6 +44,6 @@ def regroup(
     if as_json:
         console.print_json(result.to_dict())
     elif not quiet:
-        console.show_scenes(result)
+        console.show_scenes(result, group_by == "setting")
         console.say(f"{console.count(len(result.scenes), 'scene')}; wrote {console.shown(output)}")
         console.suggest_next("regroup", quiet, source if settings.run.output is None else output)
