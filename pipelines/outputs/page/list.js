@@ -62,7 +62,7 @@ function makeScene() {
   return {
     element, card: part(".card"), number: part(".number"), name: part(".name"), times: part(".times"), length: part(".length"),
     shotCount: part(".shot-count"), gauge: part(".gauge i"), confidence: part(".confidence .value"), doubt: part(".doubt"),
-    rename: part(".rename"), reviewed: part(".reviewed"), merge: part(".merge"), shots: part(".shots"), lines: part(".lines"),
+    setting: part(".setting"), rename: part(".rename"), reviewed: part(".reviewed"), merge: part(".merge"), shots: part(".shots"), lines: part(".lines"),
   };
 }
 
@@ -76,6 +76,28 @@ function showLines(shown, lines) {
     item.append(time, line.text);
     return item;
   }));
+}
+
+/** The letter of the setting whose scenes are lit. */
+let litSetting = null;
+const isLit = (scene) => Boolean(scene.setting) && scene.setting === litSetting;
+
+function showLit({ element, setting }) {
+  element.classList.toggle("lit", isLit(element.scene));
+  setting.setAttribute("aria-pressed", isLit(element.scene));
+}
+
+/** Light up all scenes in the place of a scene, or none if they are lit. */
+function toggleLit(scene) {
+  if (!scene.setting) {
+    tell("No other scene seems to be in this place.");
+    return;
+  }
+  litSetting = isLit(scene) ? null : scene.setting;
+  for (const shown of shownScenes.values()) showLit(shown);
+  draw();
+  const numbers = scenes.filter(isLit).map(({ index }) => index + 1);
+  if (litSetting) tell(`In place ${litSetting}: scenes ${numbers.join(", ")}.`);
 }
 
 const isUncertain = (scene) => !scene.outside && (uncertain(scene.start_shot - 1) || uncertain(scene.end_shot - 1));
@@ -112,6 +134,10 @@ function showScene(scene, before) {
   shown.gauge.style.width = `${100 * scene.confidence}%`;
   shown.confidence.textContent = `confidence ${scene.confidence.toFixed(2)}`;
   shown.doubt.hidden = !isUncertain(scene);
+  shown.setting.hidden = !scene.setting;
+  shown.setting.textContent = scene.setting ?? "";
+  shown.setting.setAttribute("aria-label", `All scenes in place ${scene.setting}`);
+  showLit(shown);
   shown.rename.setAttribute("aria-label", `Rename ${title}`);
   shown.reviewed.setAttribute("aria-pressed", isReviewed(scene));
   shown.reviewed.setAttribute("aria-label", `Scene ${scene.index + 1} is reviewed`);
@@ -337,6 +363,7 @@ list.addEventListener("click", (event) => {
   if (button.matches(".frame")) select(button.parentElement.shot, { scrolls: false, focuses: true });
   else if (button.matches(".split")) split(button.parentElement.shot);
   else if (button.matches(".reviewed")) toggleReviewed(scene);
+  else if (button.matches(".setting")) toggleLit(scene);
   else if (button.matches(".number")) select(scene.start_shot, { scrolls: false });
   else if (button.matches(".rename")) {
     select(scene.start_shot, { seeks: false, scrolls: false });
