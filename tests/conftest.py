@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 
 from pipelines.datasets.synthetic import SyntheticVideo, SyntheticVideoSettings, write_video
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
@@ -16,6 +17,10 @@ from pipelines.models.relational_network import RelationalNetwork
 from tests import videos
 from tests.command import Bassl, running
 from tests.dask_cluster import Cluster
+
+# An example may take long on a busy machine, and no test asserts a time.
+settings.register_profile("bassl", deadline=None)
+settings.load_profile("bassl")
 
 # What is started in the background of a script ignores Ctrl-C, and so would all that tests start and interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

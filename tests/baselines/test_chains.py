@@ -28,7 +28,6 @@ def tables(draw: st.DrawFn) -> tuple[NDArray[np.float64], int]:
 
 
 @given(tables())
-@settings(deadline=None)
 def test_no_division_has_a_higher_worth_and_margins_equal_brute_force(table: tuple[NDArray[np.float64], int]) -> None:
     worth, scenes = table
     shots = worth.shape[1]
@@ -41,7 +40,7 @@ def test_no_division_has_a_higher_worth_and_margins_equal_brute_force(table: tup
 
 
 @given(tables())
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 def test_prefix_tables_contain_the_best_division_for_each_number_of_scenes(
     table: tuple[NDArray[np.float64], int],
 ) -> None:

@@ -144,7 +144,7 @@ def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     assert "cannot be read" in refusal(tmp_path)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(content=st.binary(max_size=400))
 def test_a_file_that_is_not_a_network_is_refused(tmp_path_factory: pytest.TempPathFactory, content: bytes) -> None:
     path = tmp_path_factory.mktemp("bytes") / "net.onnx"

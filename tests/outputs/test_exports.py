@@ -217,7 +217,7 @@ def times_of(scenes: SceneData, shots: bool) -> list[tuple[float, float]]:
 
 
 @pytest.mark.parametrize("name", [*COUNTED, *PLACED])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(video=steady_videos())
 def test_at_a_constant_rate_every_format_has_the_frames_that_were_counted(
     name: str, video: tuple[SceneData, Fraction]
@@ -229,7 +229,7 @@ def test_at_a_constant_rate_every_format_has_the_frames_that_were_counted(
 
 
 @pytest.mark.parametrize("name", TIMED)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(video=steady_videos())
 def test_times_are_those_of_scenes_json_and_name_the_same_frames(name: str, video: tuple[SceneData, Fraction]) -> None:
     scenes, rate = video
@@ -241,7 +241,7 @@ def test_times_are_those_of_scenes_json_and_name_the_same_frames(name: str, vide
 
 
 @pytest.mark.parametrize("name", [*COUNTED, *PLACED])
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(scenes=unsteady_videos())
 def test_with_a_variable_rate_lists_count_frames_and_timelines_use_times(name: str, scenes: SceneData) -> None:
     rate, _ = timeline_rate(scenes, 60 if name == "edl" else 120)
@@ -261,7 +261,7 @@ def test_with_a_variable_rate_lists_count_frames_and_timelines_use_times(name: s
 
 
 @pytest.mark.parametrize("name", TIMED)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(scenes=unsteady_videos())
 def test_with_a_variable_rate_times_are_the_timestamps(name: str, scenes: SceneData) -> None:
     tolerance, read = TIMED[name]

@@ -86,7 +86,7 @@ READERS: dict[str, Callable[[str, Fraction], list[int]]] = {
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(video=steady_videos())
 def test_a_marker_is_at_the_first_frame_of_each_scene_or_shot(name: str, video: tuple[SceneData, Fraction]) -> None:
     scenes, rate = video

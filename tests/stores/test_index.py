@@ -47,7 +47,7 @@ def slow_window(lengths: list[int], row: int, neighbours: int, edge: Edge) -> li
     edge=st.sampled_from(["shift", "clip"]),
     data=st.data(),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_windows_equal_those_of_a_plain_loop(
     lengths: list[int], neighbours: int, edge: Edge, data: st.DataObject
 ) -> None:

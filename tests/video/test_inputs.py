@@ -168,7 +168,7 @@ SEGMENT = st.text(st.sampled_from("aAbß._- /é侍\n"), min_size=1, max_size=6) 
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.lists(st.tuples(st.sampled_from(["x", "y", "x/a"]), SEGMENT, st.sampled_from([".mp4", ".MKV", ""])), max_size=8)
 )

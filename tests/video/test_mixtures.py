@@ -5,7 +5,7 @@ from collections.abc import Callable
 import cv2
 import numpy as np
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import given, strategies as st
 from numpy.typing import NDArray
 
 from pipelines.video import mixtures
@@ -118,7 +118,6 @@ def test_the_mixing_weight_of_a_frame_is_the_least_squares_solution(seed: int, s
     assert off.item() == pytest.approx(residual / (line * line).sum(), abs=1e-3)
 
 
-@settings(deadline=None)  # an example may take long on a busy machine
 @given(st.integers(0, 10_000), st.floats(-0.5, 1))
 def test_the_correlation_of_layers_follows_from_the_energy_of_their_mixtures(seed: int, rho: float) -> None:
     rng = np.random.default_rng(seed)

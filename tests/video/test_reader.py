@@ -311,7 +311,7 @@ def numbered_images(count: int) -> Iterator[tuple[int, YUVImage]]:
         yield index, YUVImage(plane, half, half, np.eye(3, 4, dtype=np.float32))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(
     frames=st.integers(1, 4000),
     recent=st.integers(1, 40),
@@ -334,7 +334,7 @@ def test_a_long_shot_stays_within_the_memory_budget_with_keyframes_near_their_pl
         assert abs(nearest - index) <= (0 if frames <= capacity else frames / 100)
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=12), st.integers(0, 20))
 def test_a_shot_after_a_long_one_has_exact_keyframes_again(lengths: list[int], lag: int) -> None:
     """Shots of these lengths, each cut reported ``lag`` frames late, with room for twenty images before those."""
