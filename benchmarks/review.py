@@ -94,7 +94,7 @@ def by_entropy(video: Scored, answers: Answers, fitted: bool) -> State:
 
 
 def reviewed(video: Scored, answers: Answers, shots: int = WINDOW, fitted: bool = True, gain: bool = True) -> State:
-    """As `pipelines.models.review.review`; before the first look the scenes are those of the scores."""
+    """As `pipelines.models.review.review`; before the first look the scores alone decide."""
     platt = fit_platt(video.log_odds, answers if fitted else {}, video.prior)
     p = cut_probabilities(video.log_odds, answers, platt)
     least = best_expected_f1(p)[1]

@@ -72,7 +72,7 @@ def predict(checkout: Path, video: Path, options: Sequence[str], output: Path) -
 
 
 def blocks(video: VideoScores) -> list[VideoScores]:
-    """Consecutive shots of a video as videos of their own, whose pooled measures are those of the whole."""
+    """Consecutive shots of a video as videos of their own, whose pooled measures equal the measures of the whole."""
     assert video.predicted is not None
     count = len(video.labels)
     parts = [slice(start, start + BLOCK) for start in range(0, count, BLOCK)]

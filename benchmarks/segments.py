@@ -228,8 +228,8 @@ def parts(
     rng: Generator, seed: int, tuning: bool, size: tuple[int, int], folder: Path
 ) -> Iterator[tuple[str, Iterator[Images]]]:
     black = np.zeros((size[1], size[0], 3), np.uint8)
-    film = story(folder / f"story{seed}.mp4", seed + 1000 * tuning, size)
-    third = len(film) // 3
+    frames = story(folder / f"story{seed}.mp4", seed + 1000 * tuning, size)
+    third = len(frames) // 3
     if rng.random() < 0.25:
         yield "bars", bars(size, 4)
     if rng.random() < 0.5:
@@ -237,28 +237,28 @@ def parts(
     if rng.random() < 0.4:
         yield "opening_credits", titles(rng, size, tuning, False)
     extras = [
-        iter(film[third : 2 * third]),
-        iter([(image * rng.uniform(0.08, 0.2)).astype(np.uint8) for image in film[:third]]),
+        iter(frames[third : 2 * third]),
+        iter([(image * rng.uniform(0.08, 0.2)).astype(np.uint8) for image in frames[:third]]),
         snow(rng, size),
         cartoon(rng, size),
-        subtitled(rng, size, tuning, iter(film[third:])),
+        subtitled(rng, size, tuning, iter(frames[third:])),
         subtitled(rng, size, tuning, cartoon(rng, size)),
-        subtitled(rng, size, tuning, iter([(image * 0.1).astype(np.uint8) for image in film[:third]])),
-        titled(rng, size, tuning, iter(film[: 2 * third])),
+        subtitled(rng, size, tuning, iter([(image * 0.1).astype(np.uint8) for image in frames[:third]])),
+        titled(rng, size, tuning, iter(frames[: 2 * third])),
     ]
-    yield "", iter(film[:third])
+    yield "", iter(frames[:third])
     for number in rng.permutation(len(extras))[:5].tolist():
         yield "", extras[number]
         if rng.random() < 0.3:
             yield "black", iter([black] * int(RATE * rng.uniform(0.7, 2)))
-    fade = film[2 * third :]
+    fade = frames[2 * third :]
     yield "", (np.rint(image * min(1.0, (len(fade) - i) / RATE)).astype(np.uint8) for i, image in enumerate(fade))
     if rng.random() < 0.6:
         if rng.random() < 0.5:
             yield "black", iter([black] * int(RATE * rng.uniform(0.7, 2)))
         yield "end_credits", titles(rng, size, tuning, bool(rng.random() < 0.6))
         if rng.random() < 0.3:
-            yield "", iter(film[:third])
+            yield "", iter(frames[:third])
 
 
 def make_video(path: Path, seed: int, tuning: bool) -> list[Range]:

@@ -12,7 +12,7 @@ from pipelines.models.places import MOST_PARTS, _clusters, shot_settings
 Floats = NDArray[np.float64]
 
 
-def film(places: str, shots: int = 6, seed: int = 0) -> tuple[Floats, Floats, Floats]:
+def video(places: str, shots: int = 6, seed: int = 0) -> tuple[Floats, Floats, Floats]:
     """Features, hue and scores of a video whose scenes are in these places; each shows its place from three sides."""
     rng = np.random.default_rng(seed)
     sides = {place: rng.random((3, 40)) for place in sorted({*places})}
@@ -31,17 +31,17 @@ def film(places: str, shots: int = 6, seed: int = 0) -> tuple[Floats, Floats, Fl
     ],
 )
 def test_shots_of_a_place_that_returns_have_one_number(places: str, numbers: list[int]) -> None:
-    assert shot_settings(*film(places)) == np.repeat(numbers, 6).tolist()
+    assert shot_settings(*video(places)) == np.repeat(numbers, 6).tolist()
 
 
 @pytest.mark.parametrize("shots", [1, 2, 7])
 def test_a_single_scene_is_one_setting(shots: int) -> None:
-    features, colour, _ = film("a", shots)
+    features, colour, _ = video("a", shots)
     assert shot_settings(features, colour, np.zeros(shots)) == [0] * shots
 
 
 def test_low_scores_still_divide_a_video() -> None:
-    features, colour, scores = film("abacab", 12)
+    features, colour, scores = video("abacab", 12)
     assert shot_settings(features, colour, scores / 10) == np.repeat([0, 1, 0, 2, 0, 1], 12).tolist()
 
 

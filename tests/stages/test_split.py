@@ -201,9 +201,9 @@ QUICKTIME = {
     [
         ("phone.mov", TAGS | QUICKTIME),
         ("phone.mp4", TAGS | {"com.android.version": "14"}),
-        ("film.mp4", TAGS | {"location": "+48.1000+011.5000/"}),
-        ("film.mov", TAGS | {"location": "+48.1000+011.5000/"}),
-        ("film.mkv", {"title": "A day", "ARTIST": "Me", "DATE_RECORDED": "2024-06-01", "LOCATION": "48.1"}),
+        ("movie.mp4", TAGS | {"location": "+48.1000+011.5000/"}),
+        ("movie.mov", TAGS | {"location": "+48.1000+011.5000/"}),
+        ("movie.mkv", {"title": "A day", "ARTIST": "Me", "DATE_RECORDED": "2024-06-01", "LOCATION": "48.1"}),
     ],
 )
 def test_title_artist_date_and_place_are_kept(tmp_path: Path, name: str, tags: dict[str, str], mode: str) -> None:
