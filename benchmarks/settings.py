@@ -60,9 +60,7 @@ def main() -> None:
     for seed in range(FIRST_SEED, FIRST_SEED + VIDEOS):
         video = plan_video(SyntheticVideoSettings(seed=seed, scenes=SCENES, width=320, height=180))
         keyframes = render_keyframes(video)
-        step = encoder.shots_at_a_time
-        groups = (tuple(keyframes[i : i + step]) for i in range(0, len(keyframes), step))
-        encoded = list(encode_groups(encoder, groups, iter, 1))
+        encoded = list(encode_groups(encoder, encoder.groups(keyframes), iter, 1))
         features, colour = (np.concatenate([group[k] for group in encoded]) for k in (1, 2))
         seconds = np.diff(np.array(video.shot_ranges), axis=1)[:, 0] / float(video.frame_rate)
         scene = np.array(video.scene_of_shot)

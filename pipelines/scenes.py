@@ -112,6 +112,11 @@ class Scene:
     named_by: str | None = None
     setting: str | None = None
 
+    @property
+    def lacks_name(self) -> bool:
+        """Whether it has no name by people or by a program: a name by its words is made again."""
+        return self.name is None or self.named_by == "words"
+
 
 NAMED_BY = ("words", "program")
 

@@ -40,7 +40,8 @@ def regroup(
     console.warn(*result.warnings)
     if output == STDIO:
         return
-    console.note(*() if quiet else result.notes)
+    if not quiet:
+        console.note(*result.notes)
     if as_json:
         console.print_json(result.to_dict())
     elif not quiet:

@@ -30,7 +30,7 @@ def with_word_names(scenes: S) -> S:
     scenes_with = Counter(term for times in counts for term in times)
     spoken, named = sum(map(bool, counts)), []
     for scene, times in zip(scenes.scenes, counts, strict=True):
-        if scene.name is None or scene.named_by == "words":
+        if scene.lacks_name:
             weights = {term: n * math.log(spoken / scenes_with[term]) for term, n in times.items()}
             least = max(weights.values(), default=0.0) / 2
             best = sorted(weights, key=lambda term: (-weights[term], -len(term), term))[:_MOST_TERMS]

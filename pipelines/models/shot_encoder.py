@@ -12,10 +12,11 @@ import json
 import re
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Literal, TypeVar
 
 import cv2
@@ -78,6 +79,11 @@ class ShotEncoder(ABC):
         """Shots are always encoded in groups of this size, from the first shot of a video on: the number of images in a
         batch determines how a convolution is computed, and so the last bits of a feature."""
         return max(1, self._images_at_a_time // self.keyframes)
+
+    def groups(self, shots: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
+        """Shots in groups of `shots_at_a_time`, for `encode_groups`."""
+        rest = iter(shots)
+        return iter(lambda: tuple(islice(rest, self.shots_at_a_time)), ())  # `batched` of Python 3.12
 
     @property
     def _images_at_a_time(self) -> int:

@@ -23,12 +23,12 @@ _LONGEST = 200  # characters of a name, as on the page
 
 
 def lacks_descriptions(scenes: SceneData) -> bool:
-    """Whether scenes have neither a name by people nor by a program."""
-    return any(scene.name is None or scene.named_by == "words" for scene in scenes.scenes)
+    """Whether some scenes have a name neither by people nor by a program."""
+    return any(scene.lacks_name for scene in scenes.scenes)
 
 
 def described(scenes: S, images: Sequence[bytes], command: str) -> S:
-    """The scenes, of which each without a name by people or a program has the first line that a program prints for it.
+    """The scenes, each without a name by people or a program named by the first line that a program prints for it.
 
     The program is run without a shell, once for each scene, with JSON on stdin: ``image`` (path of a sheet with its
     keyframes), ``text``, ``index``, ``start``, ``end`` and ``video``. A scene for which it prints nothing, fails, or
@@ -40,7 +40,7 @@ def described(scenes: S, images: Sequence[bytes], command: str) -> S:
     with TemporaryDirectory() as folder:
         sheet = Path(folder) / "keyframes.png"
         for scene in scenes.scenes:
-            if scene.name is None or scene.named_by == "words":
+            if scene.lacks_name:
                 save_storyboard(sheet, replace(scenes, scenes=(scene,)), images)
                 facts: dict[str, Any] = {
                     "image": str(sheet),

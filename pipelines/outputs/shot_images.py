@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,7 +49,7 @@ def encodings_from_video(
     encoder = load_encoder()
     warnings: list[str] = []
     shots = _shots(scenes, file, video, encoder.keyframes, progress, warnings)
-    groups = iter(lambda: list(islice(shots, encoder.shots_at_a_time)), [])
+    groups = encoder.groups(shots)
     threads = 1 if encoder.on_gpu else max(1, cores() // 2)  # reading has the other half of the cores
     with closing(encode_groups(encoder, groups, lambda group: (s.keyframes for s in group), threads)) as encoded:
         features = [values for _, values, _ in encoded]
@@ -60,7 +59,7 @@ def encodings_from_video(
 def _shots(
     scenes: SceneData, file: Path, video: Path, keyframes: int, progress: Progress, warnings: list[str]
 ) -> Iterator[KeyframedShot]:
-    """The shots, read again; afterwards ``warnings`` has those of the reader."""
+    """The shots, read again; the reader's warnings are added to ``warnings`` at the end."""
     ranges = []
     end = None if scenes.settings.get("end") is None else scenes.shots[-1].end
     reader = ReaderSettings(shots=file, keyframes=keyframes, start=scenes.shots[0].start or None, end=end)

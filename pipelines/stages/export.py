@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import glob
 import math
+import sys
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -85,10 +86,13 @@ def _search_fields(
     listed: Sequence[Scene | Shot] = scenes.shots if shots else scenes.scenes
     more: list[dict[str, Any]] = [{} for _ in listed]
     since = opened.file.stat().st_mtime if opened.file not in (None, STDIO) else math.inf
-    images = image_folder(opened.video_id)
+    folder_of_images = image_folder(opened.video_id)
+    images = sorted(folder_of_images.iterdir()) if folder_of_images.is_dir() else []
+    names = [image.name for image in images]
     for item, fields in zip(listed, more, strict=True):
         name = f"{opened.video_id}-{'shot' if shots else 'scene'}-{padded_number(item.index, len(listed))}-"
-        saved = [path for path in sorted(images.glob(f"{glob.escape(name)}*")) if path.stat().st_mtime >= since]
+        first, stop = bisect_left(names, name), bisect_left(names, name + chr(sys.maxunicode))
+        saved = [path for path in images[first:stop] if path.stat().st_mtime >= since]
         if saved:
             fields["keyframe"] = str(saved[len(saved) // 2].absolute())
     if not settings.vectors:

@@ -55,9 +55,8 @@ def measure_images(network: nn.Module, size: int, autocast: Autocast) -> ImageMe
     for module in network.modules():
         module.register_forward_hook(pass_on)
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor), autocast():
-        encodings = network(
-            images.contiguous(memory_format=torch.channels_last)
-        )  # keeps the activations, so that no address is used twice
+        # The encodings keep the activations, so that no address is used twice.
+        encodings = network(images.contiguous(memory_format=torch.channels_last))
     del encodings
     return ImageMemory(sum(kept.values()) // 2, largest // 2, images[0].nbytes)
 

@@ -318,7 +318,7 @@ class VideoDecoder:
             damage.note()
 
     def _demux(self) -> Iterator[Packet[VideoStream]]:
-        """The packets of the video stream; those of the text track, which are read anyway, are collected."""
+        """The packets of the video stream. Packets of the text track, which are read anyway, are collected."""
         streams = [self.stream] if self.text_track is None else [self.stream, self.text_track]
         packets: Iterator[Packet[Any]] = demux(self.container, *streams, jumps=self._jumps)
         for packet in packets:

@@ -63,7 +63,7 @@ def _tone_mapped() -> NDArray[np.float32]:
 
 
 def _tone_map(light: Floats) -> NDArray[np.float32]:
-    """BT.2390, section 5.4.1, from `_PEAK` to `_WHITE`: light in cd/m² to light of which white is 1."""
+    """BT.2390, section 5.4.1, from `_PEAK` to `_WHITE`: light in cd/m² to light relative to white."""
     code = np.minimum(_to_pq(light) / _to_pq(_PEAK), 1)
     most = _to_pq(_WHITE) / _to_pq(_PEAK)
     knee = 1.5 * most - 0.5

@@ -22,7 +22,7 @@ def test_activations_are_those_that_the_backward_pass_needs_each_counted_once() 
     before = {name: tensor.clone() for name, tensor in network.state_dict().items()}
     image = measure_images(network, 8, nullcontext)
     plane = 8 * 8 * 4  # bytes of a channel
-    # The input, the result of the convolution, that of the norm, which the ReLU changes in place, and its flat copy.
+    # The input, the output of the convolution, the output of the norm (the ReLU changes it in place), its flat copy.
     assert plane * (3 + 4 + 4 + 4) <= image.kept < plane * (3 + 4 + 4 + 4) + 100  # and the statistics of the norm
     assert (image.largest, image.input) == (4 * plane, 3 * plane)
     assert all(torch.equal(tensor, before[name]) for name, tensor in network.state_dict().items())

@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -64,8 +63,7 @@ class LoadedModel:
         shots: list[Shot] = []
         features: list[NDArray[np.float32]] = []
         colour: list[NDArray[np.float32]] = []
-        rest = iter(reading)
-        groups = iter(lambda: tuple(islice(rest, self.encoder.shots_at_a_time)), ())  # `batched` of Python 3.12
+        groups = self.encoder.groups(reading)
         threads = 1 if self.encoder.on_gpu else threads
         with closing(encode_groups(self.encoder, groups, self._keyframes, threads)) as encoded:
             for group, values, colours in encoded:
