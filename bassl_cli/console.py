@@ -19,7 +19,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from pipelines.errors import BasslError, count as count, name_input, printable
-from pipelines.outputs.bars import StartVideos, bars, stage_bar, video_bars
+from pipelines.outputs.bars import bars, stage_bar, video_bars
 from pipelines.progress import ReportProgress, ReportVideo, TrainingProgress, VideoProgress, VideoResult
 from pipelines.scenes import SceneData
 
@@ -237,15 +237,14 @@ def stage_progress(quiet: bool, video: str = "") -> AbstractContextManager[Repor
     return nullcontext(line) if quiet or not err.is_interactive else stage_bar(err, video)
 
 
-def videos_progress(quiet: bool) -> AbstractContextManager[tuple[StartVideos, ReportVideo]]:
-    """A progress bar of all videos, and one for each video that is being read, with its speed and the time left; two
-    functions, one to call with the number of videos, one with the progress of a video."""
+def videos_progress(quiet: bool, videos: int) -> AbstractContextManager[ReportVideo]:
+    """A progress bar of all videos, and one for each video that is being read, with its speed and the time left."""
 
     def line(state: VideoProgress) -> None:
         if state.result is not None and not quiet:
             say(f"{state.video_id}: {state.result.status}")
 
-    return nullcontext((lambda videos: None, line)) if quiet or not err.is_interactive else video_bars(err)
+    return nullcontext(line) if quiet or not err.is_interactive else video_bars(err, videos)
 
 
 @contextmanager

@@ -77,7 +77,6 @@ def run(
     jobs: int | None = None,
     dask: str | None = None,
     progress: ReportVideo | None = None,
-    on_start: Callable[[int], None] | None = None,
 ) -> list[VideoResult]:
     """Process videos. What fails with one video is in its result, and the others continue.
 
@@ -91,14 +90,11 @@ def run(
         jobs: child processes at a time; None for this process, one video after the other.
         dask: address of a Dask scheduler whose workers process the videos instead, in child processes of theirs.
         progress: called with the progress and then with the result of each video.
-        on_start: called with the number of videos.
 
     Returns one result per task, in their order. Raises BasslError: ``distributed`` is not installed, or the Dask
         scheduler does not answer or goes away.
     """
     report = progress or (lambda state: None)
-    if on_start is not None:
-        on_start(len(tasks))
     results: dict[Path, VideoResult] = {}
 
     def finish(result: VideoResult) -> None:

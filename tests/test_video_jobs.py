@@ -36,8 +36,7 @@ def test_results_are_in_order_and_reported_once_wherever_the_videos_are_processe
 ) -> None:
     tasks = [Task(Path(f"{name}.mp4"), name, tmp_path / f"{name}.h5", None) for name in NAMES]
     states: list[VideoProgress] = []
-    counts: list[int] = []
-    results = run(tasks, measure, existing=existing, jobs=jobs, progress=states.append, on_start=counts.append)
+    results = run(tasks, measure, existing=existing, jobs=jobs, progress=states.append)
     assert results == [
         tasks[0].result(frames=999, warnings=("dark",)),
         tasks[1].result("kept", frames=7),
@@ -46,7 +45,6 @@ def test_results_are_in_order_and_reported_once_wherever_the_videos_are_processe
         tasks[4].result(frames=1, warnings=("dark",)),
     ]
     assert results[2].error == "damaged.mp4: the video has 1 shot", "errors of several name the video"
-    assert counts == [5]
     assert sorted(state.video_id for state in states if state.result) == sorted(NAMES)
     assert [state.frames for state in states if state.video_id == "slow"] == [*range(1, 1000), 0]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bassl_cli import console
 from bassl_cli.options import Videos, with_settings
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes as stage
+from pipelines.video.inputs import find_videos
 
 
 @with_settings()
@@ -17,7 +18,8 @@ def extract_keyframes(
 
     Example: bassl extract-keyframes movies/
     """
-    with console.videos_progress(quiet) as (start, progress):
-        results = stage(videos, settings, progress, start)
+    videos = find_videos(videos)
+    with console.videos_progress(quiet, len(videos)) as progress:
+        results = stage(videos, settings, progress)
     console.show_videos(results, ("frames", "shots"), f"stores in {console.shown(settings.run.output)}", as_json, quiet)
     console.suggest_next("extract-keyframes", quiet or as_json, settings.run.output)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bassl_cli import console
 from bassl_cli.options import Videos, with_settings
 from pipelines.stages.settings import SoundSettings
+from pipelines.video.inputs import find_videos
 
 
 @with_settings()
@@ -18,7 +19,8 @@ def extract_sound(videos: Videos, settings: SoundSettings, quiet: console.Quiet 
     """
     from pipelines.stages.extract_sound import extract_sound as stage  # start-up time: NumPy, PyAV
 
-    with console.videos_progress(quiet) as (start, progress):
-        results = stage(videos, settings, progress, start)
+    videos = find_videos(videos)
+    with console.videos_progress(quiet, len(videos)) as progress:
+        results = stage(videos, settings, progress)
     wrote = any(result.status == "done" for result in results)
     console.conclude(results, f"wrote {console.shown(settings.run.output)}" if wrote else "nothing to write", quiet)

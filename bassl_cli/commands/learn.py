@@ -22,8 +22,8 @@ def learn(
     """
     from pipelines.stages.learn import learn as stage  # start-up time: NumPy
 
-    with console.videos_progress(quiet) as (start, progress):
-        result = stage(sources, settings, progress, start)
+    with console.videos_progress(quiet, len(sources)) as progress:
+        result = stage(sources, settings, progress)
     if as_json:
         videos = [console.as_plain(video) for video in result.videos]
         console.print_json(asdict(result) | {"output": str(result.output), "videos": videos})

@@ -148,7 +148,8 @@ def _predict_all(
             check_names_folder(path)
     exported: dict[Path, VideoResult] = {}
     lines_in_terminal = json_lines and console.out.is_terminal  # bars would overwrite them
-    with console.videos_progress(quiet or lines_in_terminal) as (start, show):
+    videos = find_videos(videos)
+    with console.videos_progress(quiet or lines_in_terminal, len(videos)) as show:
 
         def export_and_show(state: VideoProgress) -> None:
             if state.result is not None:
@@ -169,7 +170,6 @@ def _predict_all(
             pages=files.report,
             **vars(files.parallel),
             progress=export_and_show,
-            on_start=start,
         )
     has_index = files.report and any(result.status != "failed" for result in results)
     written = f"scenes in {console.shown(output)}"

@@ -26,8 +26,8 @@ def regroup(
     from pipelines.stages.regroup import regroup as stage, regroup_videos  # start-up time: NumPy
 
     if len(sources) > 1:
-        with console.videos_progress(quiet) as (start, progress):
-            results = regroup_videos(sources, settings, progress, start)
+        with console.videos_progress(quiet, len(sources)) as progress:
+            results = regroup_videos(sources, settings, progress)
         notes = [note for result in results for note in result.notes]
         if notes and not quiet:
             console.note(notes[0] + f" (and {len(notes) - 1} more)" * (len(notes) > 1))

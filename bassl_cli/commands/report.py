@@ -18,8 +18,8 @@ def report(settings: ReportSettings, sources: Results = [], quiet: console.Quiet
     from pipelines.stages.report import index_path, report as stage, report_videos  # start-up time: NumPy, Jinja
 
     if len(sources) > 1:
-        with console.videos_progress(quiet) as (start, progress):
-            results = report_videos(sources, settings, progress, start)
+        with console.videos_progress(quiet, len(sources)) as progress:
+            results = report_videos(sources, settings, progress)
         wrote = any(result.status == "done" for result in results)
         index = console.shown(index_path(sources, settings))
         written = f"{index} shows all pages" if wrote else "no page was made"

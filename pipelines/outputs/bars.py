@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from html import escape
 from time import monotonic
@@ -16,9 +16,6 @@ from pipelines.errors import count, printable
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress
 
 _NOTEBOOK_SECONDS = 0.2  # between two updates, each of which is a message to the browser
-
-StartVideos = Callable[[int], None]
-"""Called with the number of videos."""
 
 
 def bars(console: Console) -> Progress:
@@ -55,23 +52,18 @@ def stage_bar(console: Console, video: str = "") -> Iterator[ReportProgress]:
 
 
 @contextmanager
-def video_bars(console: Console) -> Iterator[tuple[StartVideos, ReportVideo]]:
+def video_bars(console: Console, videos: int) -> Iterator[ReportVideo]:
     """A bar of all videos, and one for each video that is being read, with its speed and the time left."""
     with bars(console) as progress:
-        overall = progress.add_task("videos", total=None, speed="")
+        overall = progress.add_task("videos", total=videos, speed=f"0 of {videos}")
         tasks: dict[str, TaskID] = {}
-        finished, of_all = 0, 0
-
-        def start(videos: int) -> None:
-            nonlocal of_all
-            of_all = videos
-            progress.update(overall, total=videos, speed=f"0 of {videos}")
+        finished = 0
 
         def show(state: VideoProgress) -> None:
             nonlocal finished
             if state.result is not None:
                 finished += 1
-                progress.update(overall, completed=finished, speed=f"{finished} of {of_all}")
+                progress.update(overall, completed=finished, speed=f"{finished} of {videos}")
                 if state.video_id in tasks:
                     progress.remove_task(tasks.pop(state.video_id))
                 return
@@ -84,7 +76,7 @@ def video_bars(console: Console) -> Iterator[tuple[StartVideos, ReportVideo]]:
                 speed = f"{number / task.elapsed:.0f}{unit}"
             progress.update(task.id, completed=state.done, total=state.total, speed=speed)
 
-        yield start, show
+        yield show
 
 
 def shown_stage(video: str) -> AbstractContextManager[ReportProgress]:
@@ -95,29 +87,24 @@ def shown_stage(video: str) -> AbstractContextManager[ReportProgress]:
     return stage_bar(console, video) if console.is_interactive else nullcontext(lambda doing, done, total: None)
 
 
-def shown_videos() -> AbstractContextManager[tuple[StartVideos, ReportVideo]]:
+def shown_videos(videos: int) -> AbstractContextManager[ReportVideo]:
     """As :func:`shown_stage`, for several videos."""
     console = Console(stderr=True, emoji=False, highlight=False)
     if console.is_jupyter:
-        return _notebook_videos()
-    return video_bars(console) if console.is_interactive else nullcontext((lambda videos: None, lambda state: None))
+        return _notebook_videos(videos)
+    return video_bars(console, videos) if console.is_interactive else nullcontext(lambda state: None)
 
 
 @contextmanager
-def _notebook_videos() -> Iterator[tuple[StartVideos, ReportVideo]]:
+def _notebook_videos(videos: int) -> Iterator[ReportVideo]:
     shares: dict[str, float] = {}  # done, by video
-    number = 0
     with _notebook_bar() as bar:
-
-        def start(videos: int) -> None:
-            nonlocal number
-            number = videos
 
         def show(state: VideoProgress) -> None:
             shares[state.video_id] = 1.0 if state.result else state.done / (state.total or math.inf)
-            bar(f"{count(number, 'video')}: {state.video_id}", sum(shares.values()), number)
+            bar(f"{count(videos, 'video')}: {state.video_id}", sum(shares.values()), videos)
 
-        yield start, show
+        yield show
 
 
 @contextmanager

@@ -5,7 +5,7 @@ Each video has a child process, which decodes it, cuts it into shots and writes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -54,15 +54,14 @@ def extract_keyframes(
     inputs: Path | str | Sequence[Path | str],
     settings: ExtractSettings = ExtractSettings(),
     progress: ReportVideo | None = None,
-    on_start: Callable[[int], None] | None = None,
     **options: Any,
 ) -> list[VideoResult]:
     """Cut videos (files, folders and glob patterns) into shots and store the keyframes of each shot.
 
     A store that was made with the same settings from the same video is kept. Each video has its own child process: if
-    it dies, its video has failed and the others continue. ``on_start`` is called with the number of videos,
-    ``progress`` with the progress of each. Returns one result for each video, in the order of the videos' names. Raises
-    BasslError for inputs or an output folder that cannot be used; errors of single videos are in their results."""
+    it dies, its video has failed and the others continue. ``progress`` is called with the progress of
+    each. Returns one result for each video, in the order of the videos' names. Raises BasslError for inputs or an
+    output folder that cannot be used; errors of single videos are in their results."""
     settings = with_options(settings, **options)
     videos = find_videos(inputs)
     tasks = [
@@ -78,7 +77,6 @@ def extract_keyframes(
         jobs=settings.parallel.jobs or cores(),
         dask=settings.parallel.dask,
         progress=progress,
-        on_start=on_start,
     )
 
 

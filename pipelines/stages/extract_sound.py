@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,6 @@ def extract_sound(
     inputs: Path | str | Sequence[Path | str],
     settings: SoundSettings = SoundSettings(),
     progress: ReportVideo | None = None,
-    on_start: Callable[[int], None] | None = None,
     **options: Any,
 ) -> list[VideoResult]:
     """Extract features of the sound of videos (files, folders and glob patterns): mean and standard deviation of 64
@@ -34,9 +33,9 @@ def extract_sound(
 
     Videos are looked up in the index by their ids, which `extract_keyframes` makes of their names. A file that exists
     is kept if it is of the same shots; a video without sound has failed. Each video has its own child process.
-    ``on_start`` is called with the number of videos, ``progress`` with the progress of each. Returns one result for
-    each video, in the order of the videos' names. Raises BasslError for inputs, an index or an output folder that
-    cannot be used; errors of single videos are in their results."""
+    ``progress`` is called with the progress of each. Returns one result for each video, in the order of the videos'
+    names. Raises BasslError for inputs, an index or an output folder that cannot be used; errors of single videos are
+    in their results."""
     settings = with_options(settings, **options)
     videos = find_videos(inputs)
     index = read_index(settings.data.index)
@@ -51,7 +50,6 @@ def extract_sound(
         existing=partial(_existing_result, index),
         jobs=settings.parallel.jobs or cores(),
         progress=progress,
-        on_start=on_start,
     )
 
 

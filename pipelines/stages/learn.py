@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,6 @@ def learn(
     sources: Path | str | Sequence[Path | str],
     settings: LearnSettings = LearnSettings(),
     progress: ReportVideo | None = None,
-    on_start: Callable[[int], None] | None = None,
     **options: Any,
 ) -> LearnResult:
     """Learn from the corrected scenes of videos, and write a model file for `predict`.
@@ -44,10 +43,9 @@ def learn(
     cut or a name; all its scenes then count as right.
 
     ``sources``: ``scenes.json`` files, or videos with a result, each of another video. ``progress`` is called with the
-    progress and the result of each video, ``on_start`` with their number; ``options`` by name, such as ``output``,
-    override ``settings``. A video that failed is not learned from; its result has the reason. Raises BasslError, one
-    line, if the model cannot be written or exists, or all videos failed; ValueError for an output that does not end in
-    .safetensors.
+    progress and the result of each video; ``options`` by name, such as ``output``, override ``settings``. A video that
+    failed is not learned from; its result has the reason. Raises BasslError, one line, if the model cannot be written
+    or exists, or all videos failed; ValueError for an output that does not end in .safetensors.
 
     Example::
 
@@ -73,7 +71,7 @@ def learn(
         return result
 
     tasks = [VideoTask(path, path.name, path, settings) for path in paths]
-    results = run(tasks, read, progress=progress, on_start=on_start)
+    results = run(tasks, read, progress=progress)
     if not videos:
         raise BasslError(results[0].error if len(results) == 1 else f"no video to learn from: {results[0].error}")
     labeled = list(videos.values())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -54,7 +54,6 @@ def regroup_videos(
     sources: Path | str | Sequence[Path | str],
     settings: RegroupSettings = RegroupSettings(),
     progress: ReportVideo | None = None,
-    on_start: Callable[[int], None] | None = None,
     **options: Any,
 ) -> list[VideoResult]:
     """As :func:`regroup`, for several: in place, or into the folder ``output``. Returns one result per source, in their
@@ -69,7 +68,7 @@ def regroup_videos(
         tasks.append(VideoTask(source, name, output_path(settings.run.output, result), settings))
     for output in {task.output.parent: task.output for task in tasks}.values():
         check_writable(output)
-    return run(tasks, _regroup, progress=progress, on_start=on_start)
+    return run(tasks, _regroup, progress=progress)
 
 
 def _regroup(task: VideoTask[RegroupSettings], report: ReportVideo) -> VideoResult:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -61,7 +61,6 @@ def report_videos(
     sources: Path | str | Sequence[Path | str],
     settings: ReportSettings = ReportSettings(),
     progress: ReportVideo | None = None,
-    on_start: Callable[[int], None] | None = None,
     **options: Any,
 ) -> list[VideoResult]:
     """Write the page of each of several ``scenes.json``, or videos with a result, and ``index.html``, which shows them
@@ -84,7 +83,7 @@ def report_videos(
             both = f"{task.video} and {other}"
             raise BasslError(f"{task.output}: would be the page of {both}; name another `output` folder, or rename one")
     check_writable(index)
-    results = run(tasks, _report_one, progress=progress, on_start=on_start)
+    results = run(tasks, _report_one, progress=progress)
     if written := [result.output for result in results if result.status == "done"]:
         save_index(index, written)
     return results

@@ -47,8 +47,7 @@ def test_on_a_narrow_terminal_cells_are_wrapped_onto_more_lines(monkeypatch: pyt
 def test_a_terminal_that_cannot_move_its_cursor_shows_progress_in_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     monkeypatch.setattr(console, "err", Console(file=screen, force_terminal=True, _environ={"TERM": "dumb"}))
-    with console.videos_progress(False) as (start, progress):
-        start(2)
+    with console.videos_progress(False, 2) as progress:
         progress(VideoProgress("a", 1.0, 2.0))
         progress(VideoProgress("a", result=VideoResult("a", Path("a.mp4"), Path("a.json"), "done")))
     with console.stage_progress(False, "b.mp4") as tell:
@@ -176,8 +175,7 @@ def test_every_next_command_exists_and_follows_one_that_exists() -> None:
 
 def test_the_bar_of_several_videos_counts_those_that_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = screen(monkeypatch)
-    with console.videos_progress(False) as (start, progress):
-        start(12)
+    with console.videos_progress(False, 12) as progress:
         progress(VideoProgress("a", result=VideoResult("a", Path("a.mp4"), Path("a.json"), "done")))
     assert "1 of 12" in shown.getvalue()
 

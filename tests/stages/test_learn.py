@@ -15,6 +15,7 @@ from pipelines.datasets.scene_files import read_scene_list
 from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
 from pipelines.errors import BasslError
 from pipelines.models.opening import open_model
+from pipelines.progress import VideoProgress
 from pipelines.scenes import group_shots
 from pipelines.stages.learn import learn
 from pipelines.stages.list_models import list_models
@@ -136,11 +137,11 @@ def test_an_output_that_cannot_be_written_is_refused_before_a_video_is_read(
 ) -> None:
     (place / "old.safetensors").write_bytes(b"old")
     (place / "folder.safetensors").mkdir()
-    started: list[int] = []
+    states: list[VideoProgress] = []
     with pytest.raises((BasslError, ValueError)) as caught:
-        learn(place / "video0.mp4", output=output, on_start=started.append)
+        learn(place / "video0.mp4", output=output, progress=states.append)
     assert words in str(caught.value)
-    assert started == []
+    assert states == []
     assert (place / "old.safetensors").read_bytes() == b"old"
 
 

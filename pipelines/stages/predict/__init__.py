@@ -7,7 +7,6 @@ same way, so the scores are the same as from keyframe store, feature store and m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -150,7 +149,6 @@ def predict_videos(
     jobs: int | None = None,
     dask: str | None = None,
     progress: ReportVideo | bool | None = None,
-    on_start: Callable[[int], None] | None = None,
     **options: Any,
 ) -> list[VideoResult]:
     """Find the scenes of videos, each into its own file; ``settings`` and ``options`` are the same as for
@@ -169,7 +167,6 @@ def predict_videos(
         jobs: videos at a time; None is as many as cores and memory allow. If more than one, each has its own process.
         dask: address of a Dask scheduler whose workers process the videos; they must see the same files.
         progress: called with the progress and the result of each video; True shows bars in a terminal or a notebook.
-        on_start: called with the number of videos.
 
     Returns one result per video, in the order of the videos' names; the result of a video that failed has the reason.
     Raises BasslError for inputs, a model or settings that cannot be used at all, and ValueError as :func:`predict`.
@@ -194,10 +191,9 @@ def predict_videos(
     for path in (*tasks[0].files, *[output / "index.html"] * pages) if tasks else ():
         check_writable(path)
     check_inputs_kept((path for task in tasks for path in task.files), (*videos, *settings.files))
-    with ExitStack() as bars:
-        if progress is True:
-            from pipelines.outputs.bars import shown_videos  # start-up time: rich
+    if progress is True:
+        from pipelines.outputs.bars import shown_videos  # start-up time: rich
 
-            start, progress = bars.enter_context(shown_videos())
-            start(len(videos))
-        return predict_all(tasks, jobs, dask, progress or None, on_start)
+        with shown_videos(len(videos)) as bars:
+            return predict_all(tasks, jobs, dask, bars)
+    return predict_all(tasks, jobs, dask, progress or None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -97,7 +97,6 @@ def predict_all(
     jobs: int | None,
     dask: str | None,
     progress: ReportVideo | None,
-    on_start: Callable[[int], None] | None,
 ) -> list[VideoResult]:
     """Find the scenes of several videos; see :func:`pipelines.stages.predict.predict_videos`."""
     if not tasks:
@@ -112,7 +111,6 @@ def predict_all(
         jobs=jobs if in_children else None,
         dask=dask,
         progress=progress,
-        on_start=on_start,
     )
     # A video that fails now may have scenes and a page of an earlier run.
     shown = [task.page for task in tasks if task.page is not None and task.page.exists() and task.output.exists()]
