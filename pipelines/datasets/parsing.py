@@ -143,9 +143,9 @@ def member(value: Any, key: str, what: str, path: Path, line: int | None = None)
 
 
 def checked(kind: type[T], value: Any, what: str, path: Path, line: int | None = None) -> T:
-    """A JSON value as `kind`: int, float, str or list. `what` it should be is for the message. Raises DatasetError:
-    another type, or a number beyond `MAX_POSITION`."""
-    valid = isinstance(value, int | float if kind is float else kind) and not isinstance(value, bool)
+    """A JSON value as `kind`: int, float, bool, str or list. `what` it should be is for the message. Raises
+    DatasetError: another type, or a number beyond `MAX_POSITION`."""
+    valid = isinstance(value, int | float if kind is float else kind) and isinstance(value, bool) == (kind is bool)
     if not valid or (isinstance(value, int | float) and not abs(value) <= MAX_POSITION):
         raise fault(path, f"{_describe(value)} is not {what}", line)
     return kind(value)  # type: ignore[call-arg]

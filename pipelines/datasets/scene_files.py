@@ -3,11 +3,12 @@
 import csv
 import io
 import re
-from collections.abc import Collection
-from dataclasses import MISSING, fields, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path, PureWindowsPath
-from typing import Any, get_type_hints
+from types import NoneType
+from typing import Any, TypeVar, get_args, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,6 @@ from pipelines.datasets.parsing import (
 )
 from pipelines.errors import VideoError
 from pipelines.files import is_file
-from pipelines.options import kind_of
 from pipelines.scenes import (
     MOST_SHOTS,
     NAMED_BY,
@@ -50,9 +50,12 @@ from pipelines.scenes import (
     VideoFacts,
     lettered,
     parse_time,
+    shot_ranges,
     timecode,
 )
 from pipelines.video.inputs import fingerprint, video_at
+
+T = TypeVar("T")
 
 TIME_ROUNDING = 0.002  # maximum difference in seconds between equal times in a scenes.json, due to rounding
 
@@ -74,41 +77,27 @@ def is_scene_files(path: Path) -> bool:
 
 
 def read_scenes_json(path: Path) -> VideoAnnotation:
-    """Read a `scenes.json`, version 1: shots in frames and seconds, their labels and optional scores.
+    """Read a `scenes.json`, version 1, as labels: shots in frames and seconds, their labels, scores and pins.
 
-    The id is the video's own, or else the stem of the video's file name. Raises DatasetError: it is not a scenes.json,
-    of another version, or inconsistent: shots and scenes must be contiguous from frame 0 to the end of the video, and
-    scenes begin and end with their shots. With the setting ``start`` shots may begin later, with ``drop_short`` scenes
-    may have gaps.
+    The id is the video's own, or else the stem of the video's file name. Raises DatasetError, see `read_scene_list`.
     """
-    return _annotation(read_json(path), path)
+    return _annotation(_scene_data(read_json(path), path), path)
 
 
-def _annotation(content: Any, path: Path) -> VideoAnnotation:
-    schema = content.get("schema") if isinstance(content, dict) else None
-    if schema != SCHEMA:
-        raise fault(path, f"is not a scenes.json: its 'schema' is not '{SCHEMA}'")
-    version = at(int, content, "version", "the file", path)
-    if version != SCHEMA_VERSION:
-        raise fault(path, f"is a scenes.json of version {version}; this bassl reads version {SCHEMA_VERSION}")
-
-    video = member(content, "video", "the file", path)
-    name = at(str, video, "path", "the video", path)
-    if re.search(r"[\0\ud800-\udc7f\udd00-\udfff]", name):  # `os.fsencode` refuses these surrogates
-        raise fault(path, f"{quote(name)} is not the path of a video")
-    video_id = at(str, video, "id", "the video", path) if "id" in video else PureWindowsPath(name).stem
-    length = at(int, video, "frames", "the video", path)
-    frame_rate = at(float, video, "frame_rate", "the video", path)
-
-    shots = at(list, content, "shots", "the file", path)
-    scenes = at(list, content, "scenes", "the file", path)
+def _annotation(scenes: SceneData, path: Path) -> VideoAnnotation:
+    """The labels of scenes. Raises DatasetError: shots and scenes must be contiguous from frame 0 to the end of the
+    video, and scenes begin and end with their shots. With the setting ``start`` shots may begin later, with
+    ``drop_short`` scenes may have gaps."""
+    video, shots = scenes.video, scenes.shots
+    if re.search(r"[\0\ud800-\udc7f\udd00-\udfff]", video.path):  # `os.fsencode` refuses these surrogates
+        raise fault(path, f"{quote(video.path)} is not the path of a video")
+    start, end, gaps = (scenes.settings.get(name) for name in ("start", "end", "drop_short"))
     shot_frames, shot_times = _frames_and_times(shots, "shot", path)
-    settings = content.get("settings")
-    start, end, gaps = (isinstance(settings, dict) and settings.get(name) for name in ("start", "end", "drop_short"))
-    if (shot_frames[0, 0] != 0 and not start) or shot_frames[-1, 1] != length:
-        raise fault(path, f"its shots go from frame {shot_frames[0, 0]} to {shot_frames[-1, 1]}, the video to {length}")
-    firsts, ends = _pairs(int, scenes, "scene", ("start_shot", "end_shot"), path).T
-    scene_frames, scene_times = _frames_and_times(scenes, "scene", path, bool(gaps))
+    if (shot_frames[0, 0] != 0 and not start) or shot_frames[-1, 1] != video.frames:
+        frames = f"frame {shot_frames[0, 0]} to {shot_frames[-1, 1]}"
+        raise fault(path, f"its shots go from {frames}, the video to {video.frames}")
+    scene_frames, scene_times = _frames_and_times(scenes.scenes, "scene", path, bool(gaps))
+    firsts, ends = np.array(shot_ranges(scenes.scenes)).T
     apart = firsts[0] != 0 or ends[-1] != len(shots) or (firsts[1:] != ends[:-1]).any()
     outside = firsts[0] < 0 or ends[-1] > len(shots) or (firsts[1:] < ends[:-1]).any()
     if (outside if gaps else apart) or (ends <= firsts).any():
@@ -120,32 +109,38 @@ def _annotation(content: Any, path: Path) -> VideoAnnotation:
             (start, end), m = of_scenes[wrong[0]], wrong[0]
             raise fault(path, f"scene {m}, {start} to {end}, is not where its shots {firsts[m]} to {ends[m] - 1} are")
     return VideoAnnotation(
-        video_id,
+        PureWindowsPath(video.path).stem if video.id is None else video.id,
         path,
         shots=shot_frames,
         shots_seconds=shot_times,
         # a scene that was dropped as too short ends at the next scene
         scene_end=labels_from_ends(sorted({*ends - 1, *firsts[firsts > 0] - 1, len(shots) - 1}), len(shots)),
-        frame_rate=frame_rate,
-        scores=_scores(shots, path),
-        pins=np.array([_pin(shot, f"shot {i}", path) for i, shot in enumerate(shots)], np.int8),
+        frame_rate=video.frame_rate,
+        scores=np.array([shot.score for shot in shots]),
+        pins=np.array([_PINS[shot.pinned] for shot in shots], np.int8),
         part=bool(start or end),
     )
 
 
-def _scores(shots: list[Any], path: Path) -> NDArray[np.float64] | None:
-    """The scores of the shots of a scenes.json; None if no shot has one."""
-    if not any("score" in shot for shot in shots):
-        return None
-    return np.array([_share(shot, "score", f"shot {i}", path) for i, shot in enumerate(shots)])
+_PINS = {None: NOT_PINNED, True: SCENE_END, False: INSIDE}
 
 
-def _pin(shot: dict[str, Any], of: str, path: Path) -> int:
-    if "pinned" not in shot:
-        return NOT_PINNED
-    if not isinstance(pinned := shot["pinned"], bool):
-        raise fault(path, f"the value 'pinned' of {of} is not true or false")
-    return SCENE_END if pinned else INSIDE
+def _frames_and_times(
+    items: Sequence[Shot] | Sequence[Scene], unit: str, path: Path, gaps_allowed: bool = False
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """The frame ranges and times of shots or scenes, checked."""
+    for i, index in enumerate(item.index for item in items):
+        if index != i:
+            raise fault(path, f"{unit} {i} has the index {index}")
+    frames = np.array([(item.start_frame, item.end_frame) for item in items], np.int64).reshape(-1, 2)
+    times = np.array([(item.start, item.end) for item in items], np.float64).reshape(-1, 2)
+    for ranges in (frames, times):
+        check_ranges(ranges, unit, path)
+        gaps = np.flatnonzero(ranges[1:, 0] - ranges[:-1, 1] > TIME_ROUNDING)
+        if len(gaps) and not gaps_allowed:
+            i = gaps[0] + 1
+            raise fault(path, f"{unit} {i} starts at {ranges[i, 0]}, but {unit} {i - 1} ends at {ranges[i - 1, 1]}")
+    return frames, times
 
 
 def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotation:
@@ -183,29 +178,6 @@ def read_scenes_csv(path: Path, frame_rate: float | None = None) -> VideoAnnotat
         times = np.array(seconds, dtype=np.float64).reshape(-1, 2)
         check_ranges(times, "scene", path, lines)
     return VideoAnnotation(video_id, path, scenes_frames=frames, scenes_seconds=times)
-
-
-def _frames_and_times(
-    entries: list[Any], unit: str, path: Path, gaps_allowed: bool = False
-) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """Read and check the frame ranges and times of the shots or scenes of a scenes.json."""
-    for i, entry in enumerate(entries):
-        if (index := at(int, entry, "index", f"{unit} {i}", path)) != i:
-            raise fault(path, f"{unit} {i} has the index {index}")
-    frames = _pairs(int, entries, unit, ("start_frame", "end_frame"), path)
-    times = _pairs(float, entries, unit, ("start", "end"), path)
-    for ranges in (frames, times):
-        check_ranges(ranges, unit, path)
-        gaps = np.flatnonzero(ranges[1:, 0] - ranges[:-1, 1] > TIME_ROUNDING)
-        if len(gaps) and not gaps_allowed:
-            i = gaps[0] + 1
-            raise fault(path, f"{unit} {i} starts at {ranges[i, 0]}, but {unit} {i - 1} ends at {ranges[i - 1, 1]}")
-    return frames, times
-
-
-def _pairs(kind: type[float], entries: list[Any], unit: str, keys: tuple[str, str], path: Path) -> NDArray[Any]:
-    pairs = [[at(kind, entry, key, f"{unit} {i}", path) for key in keys] for i, entry in enumerate(entries)]
-    return np.array(pairs, dtype=kind).reshape(-1, 2)
 
 
 _DECIMAL_COMMA = re.compile(r"^([0-9]+),([0-9]+s?)$")
@@ -268,14 +240,24 @@ def _seconds(text: str, frame_rate: float | None, path: Path, line: int) -> floa
         raise fault(path, f"{quote(text)} {error}", line) from error
 
 
-# The type of each fact of a video; facts with a default may be missing.
-_KINDS = {name: kind_of(hint)[0] for name, hint in get_type_hints(VideoFacts).items()}
+# The largest value of some fields, the smallest being 0, and the words of others.
 _MOST = {
+    "score": 1,
+    "confidence": 1,
+    "setting": MOST_SHOTS - 1,
     "base_rate": MAX_POSITION,
     "timecode_rate": 255,
     "sound_tracks": 512,
     "sound_channels": 512,
     "sound_rate": MAX_POSITION,
+}
+_WORDS = {(Transition, "kind"): TRANSITIONS, (Segment, "kind"): tuple(SEGMENTS), (Scene, "named_by"): NAMED_BY}
+# The names of fields, their types without None, and whether they may be missing.
+_FIELDS: dict[type, list[tuple[str, Any, bool]]] = {
+    kind: [
+        (name, (get_args(hint) or [hint])[0], NoneType in get_args(hint)) for name, hint in get_type_hints(kind).items()
+    ]
+    for kind in (VideoFacts, Shot, Transition, Scene, Segment, Line)
 }
 
 
@@ -286,21 +268,50 @@ def read_scene_list(path: Path | str) -> SceneData:
     Raises DatasetError if it is not a scenes.json, of another version, or inconsistent."""
     path = Path(path)
     content = read_json(path)
-    _annotation(content, path)  # checks everything about shots and scenes
+    scenes = _scene_data(content, path)
+    _annotation(scenes, path)  # checks that shots and scenes fit together
+    relative = at(str, {"relative_path": "", **content["video"]}, "relative_path", "the video", path)
+    return replace(scenes, video=replace(scenes.video, path=_video_path(path, scenes.video, relative)))
+
+
+def _scene_data(content: Any, path: Path) -> SceneData:
+    """The content of a scenes.json, with the video's path as in the file. Checks each field alone."""
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if schema != SCHEMA:
+        raise fault(path, f"is not a scenes.json: its 'schema' is not '{SCHEMA}'")
+    version = at(int, content, "version", "the file", path)
+    if version != SCHEMA_VERSION:
+        raise fault(path, f"is a scenes.json of version {version}; this bassl reads version {SCHEMA_VERSION}")
     settings = content.get("settings", {})
     if not isinstance(settings, dict):
         raise fault(path, "its settings are not an object")
-    video = _video(content["video"], path)
-    shots = tuple(_shot(i, entry, path) for i, entry in enumerate(content["shots"]))
-    scenes = lettered([_scene(m, entry, path) for m, entry in enumerate(content["scenes"])], shots)
-    lines = _lines(content, "the file", path)
-    for m, entry in enumerate(content["scenes"]):
+    video = _record(VideoFacts, member(content, "video", "the file", path), "the video", path)
+    shot_entries, scene_entries = (at(list, content, key, "the file", path) for key in ("shots", "scenes"))
+    shots = tuple(_record(Shot, entry, f"shot {i}", path) for i, entry in enumerate(shot_entries))
+    scenes, lines = [], _lines(content, "the file", path)
+    for m, entry in enumerate(scene_entries):
+        scenes.append(_scene(entry, f"scene {m}", path))
         lines += _lines(entry, f"scene {m}", path)
     listed = at(list, content, "segments", "the file", path) if "segments" in content else []
-    if len(listed) > MOST_SHOTS:
-        raise fault(path, f"has {len(listed):,} segments; more than {MOST_SHOTS:,} cannot be read")
     segments = tuple(_segment(entry, f"segment {i}", path) for i, entry in enumerate(listed))
-    return SceneData(video, settings, shots, scenes, tuple(sorted(lines, key=lambda line: line.start)), segments)
+    lines.sort(key=lambda line: line.start)
+    return SceneData(video, settings, shots, lettered(scenes, shots), tuple(lines), segments)
+
+
+def _record(kind: type[T], entry: Any, of: str, path: Path, **values: Any) -> T:
+    """A dataclass from an object called ``of`` in messages; the fields in ``values`` are not read."""
+    for name, type_, is_optional in _FIELDS[kind]:
+        if name in values or (is_optional and name not in entry):
+            continue
+        if type_ is Transition:
+            values[name] = _record(Transition, entry[name], f"the {name} of {of}", path)
+            continue
+        values[name] = value = at(type_, entry, name, of, path)
+        if name in _MOST and not 0 <= value <= _MOST[name]:
+            raise fault(path, f"the {name} of {of} is {value}, not between 0 and {_MOST[name]}")
+        if (words := _WORDS.get((kind, name))) and value not in words:
+            raise fault(path, f"the {name} of {of} is {quote(value)}, not one of {', '.join(words)}")
+    return kind(**values)
 
 
 def with_video(scenes: SceneData, video: Path | None) -> SceneData:
@@ -316,79 +327,29 @@ def with_video(scenes: SceneData, video: Path | None) -> SceneData:
     return replace(scenes, video=replace(facts, path=str(video.absolute())))
 
 
-def _video(entry: dict[str, Any], path: Path) -> VideoFacts:
-    facts: dict[str, Any] = {}
-    for field in fields(VideoFacts):
-        if field.name in entry or field.default is MISSING:
-            facts[field.name] = at(_KINDS[field.name], entry, field.name, "the video", path)
-    for name, most in _MOST.items():
-        if not 0 <= facts.get(name, 0) <= most:
-            raise fault(path, f"the {name} of the video is {facts[name]}, not between 0 and {most}")
-    relative = at(str, {"relative_path": "", **entry}, "relative_path", "the video", path)
-    video = VideoFacts(**facts)
-    return replace(video, path=_video_path(path, video, relative))
-
-
-def _shot(i: int, entry: dict[str, Any], path: Path) -> Shot:
-    of = f"shot {i}"
-    start, end = float(entry["start"]), float(entry["end"])
-    transition = _transition(entry["transition"], f"the transition of {of}", path) if "transition" in entry else None
-    score = _share(entry, "score", of, path)
-    setting = at(int, entry, "setting", of, path) if "setting" in entry else None
-    if setting is not None and not 0 <= setting < MOST_SHOTS:
-        raise fault(path, f"the setting of {of} is {setting}, not between 0 and {MOST_SHOTS - 1}")
-    frames = entry["start_frame"], entry["end_frame"]
-    return Shot(i, *frames, start, end, score, transition, entry.get("pinned"), setting)
-
-
-def _transition(entry: Any, of: str, path: Path) -> Transition:
-    return Transition(*_kind_and_range(entry, TRANSITIONS, of, path))
+def _scene(entry: Any, of: str, path: Path) -> Scene:
+    scene = _record(Scene, entry, of, path, start_timecode="", end_timecode="", setting=None)
+    if scene.name == "":
+        raise fault(path, f"the name of {of} is empty; leave it out")
+    if scene.named_by and scene.name is None:
+        raise fault(path, f"the named_by of {of} is {quote(scene.named_by)}, but it is without a name")
+    return replace(scene, start_timecode=timecode(scene.start), end_timecode=timecode(scene.end))
 
 
 def _segment(entry: Any, of: str, path: Path) -> Segment:
-    segment = Segment(*_kind_and_range(entry, SEGMENTS, of, path))
+    segment = _record(Segment, entry, of, path)
     if segment.end_frame <= segment.start_frame or segment.end <= segment.start:
         raise fault(path, f"{of} is empty, or ends before it begins")
     return segment
 
 
-def _kind_and_range(entry: Any, kinds: Collection[str], of: str, path: Path) -> tuple[str, int, int, float, float]:
-    if (kind := member(entry, "kind", of, path)) not in kinds:
-        raise fault(path, f"the kind of {of} is {kind!r}, not one of {', '.join(kinds)}")
-    start_frame, end_frame = (at(int, entry, key, of, path) for key in ("start_frame", "end_frame"))
-    start, end = (at(float, entry, key, of, path) for key in ("start", "end"))
-    return kind, start_frame, end_frame, start, end
-
-
-def _scene(m: int, entry: dict[str, Any], path: Path) -> Scene:
-    of = f"scene {m}"
-    name = at(str, entry, "name", of, path) if "name" in entry else None
-    if name == "":
-        raise fault(path, f"the name of {of} is empty; leave it out")
-    named_by = at(str, entry, "named_by", of, path) if "named_by" in entry else None
-    if named_by not in (None, *NAMED_BY) or (named_by and name is None):
-        raise fault(path, f"the named_by of {of} is {quote(named_by or '')}, without a name or not words or program")
-    shots, frames = (entry["start_shot"], entry["end_shot"]), (entry["start_frame"], entry["end_frame"])
-    start, end, confidence = float(entry["start"]), float(entry["end"]), _share(entry, "confidence", of, path)
-    return Scene(m, *shots, *frames, start, end, timecode(start), timecode(end), confidence, name, named_by)
-
-
 def _lines(entry: dict[str, Any], of: str, path: Path) -> list[Line]:
-    lines = []
-    for line in at(list, entry, "lines", of, path) if "lines" in entry else ():
-        what = f"a line of {of}"
-        start, end = (at(float, line, key, what, path) for key in ("start", "end"))
-        if end < start:
-            raise fault(path, f"{what} ends at {end}, but it begins at {start}")
-        lines.append(Line(start, end, at(str, line, "text", what, path)))
+    listed = at(list, entry, "lines", of, path) if "lines" in entry else []
+    lines = [_record(Line, line, f"a line of {of}", path) for line in listed]
+    for line in lines:
+        if line.end < line.start:
+            raise fault(path, f"a line of {of} ends at {line.end}, but it begins at {line.start}")
     return lines
-
-
-def _share(entry: dict[str, Any], key: str, of: str, path: Path) -> float:
-    value = at(float, entry, key, of, path)
-    if not 0 <= value <= 1:
-        raise fault(path, f"the {key} of {of} is {value}, not between 0 and 1")
-    return value
 
 
 def _video_path(file: Path, video: VideoFacts, relative: str) -> str:

@@ -64,7 +64,7 @@ def scenes_json(ends: tuple[int, ...] = (2, 5), path: str = "movies/video.mp4") 
         "settings": {},
         "shots": [{"index": i, **timed(50 * i, 50 * i + 50), "score": 0.5} for i in range(5)],
         "scenes": [
-            {"index": m, "start_shot": first, "end_shot": end, **timed(50 * first, 50 * end), "confidence": None}
+            {"index": m, "start_shot": first, "end_shot": end, **timed(50 * first, 50 * end), "confidence": 0.5}
             for m, (first, end) in enumerate(zip(firsts, ends, strict=True))
         ],
     }
