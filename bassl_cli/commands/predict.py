@@ -122,8 +122,7 @@ def _predict_one(
         )
     warnings = result.warnings
     for name, path in exports.items():
-        write_export(result, path, name)
-        warnings += FORMATS[name].warnings(result, False)
+        warnings += write_export(result, path, name)
     console.warn(*dict.fromkeys(warnings))  # formats may warn of the same
     if as_json:
         console.print_json(result.to_dict())

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from pipelines.errors import count, first_line
-from pipelines.outputs.exports.segments import one_line
+from pipelines.outputs.names import one_line
 from pipelines.scenes import SceneData
 
 S = TypeVar("S", bound=SceneData)

@@ -1,14 +1,40 @@
-"""Names of the files of one video, from a template in PySceneDetect's syntax."""
+"""Names of scenes, and of the files of one video, from a template in PySceneDetect's syntax."""
 
 from __future__ import annotations
 
+import unicodedata
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from string import Template
 
 from pipelines.errors import BasslError
 from pipelines.files import safe_name
+from pipelines.scenes import Scene, SceneData, Shot
+
+
+def name_of(item: Scene | Shot) -> str:
+    """The name of a scene on one line; without a name, and for a shot, its kind and number."""
+    name = one_line(item.name or "") if isinstance(item, Scene) else ""
+    return name or f"{type(item).__name__} {item.index + 1}"
+
+
+def video_name(scenes: SceneData) -> str:
+    """The file name of the video, without its folder, on one line."""
+    return one_line(PureWindowsPath(scenes.video.path).name)
+
+
+def one_line(text: str) -> str:
+    """Text that is safe on a line and in XML 1.0: line ends, control characters and halves of surrogate pairs (Python's
+    form of file names that are not UTF-8) become spaces or U+FFFD."""
+
+    def safe(character: str) -> str:
+        category = unicodedata.category(character)
+        if category in ("Cc", "Zl", "Zp"):
+            return " "
+        return "\ufffd" if category == "Cs" or ord(character) & 0xFFFE == 0xFFFE else character
+
+    return "".join(map(safe, text)).strip()
 
 
 def check_template(template: str, names: Collection[str]) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from pipelines.errors import VideoError
@@ -22,24 +23,21 @@ if TYPE_CHECKING:  # start-up time
 Progress = Callable[[float, float | None], None]
 
 
-def images_from_video(
-    scenes: SceneData, file: Path, video: Path, progress: Progress
-) -> tuple[list[bytes], tuple[str, ...]]:
-    """A small image of each shot of a ``scenes.json``, the middle frame, read from the video, and the warnings of its
-    reader; ``progress`` is called with the seconds read and in all. ``file`` has the same shots. Raises VideoError for
-    another video."""
+def images_from_video(scenes: SceneData, video: Path, progress: Progress) -> tuple[list[bytes], tuple[str, ...]]:
+    """A small image of each shot, the middle frame, read from the video, and the warnings of its reader; ``progress``
+    is called with the seconds read and in all. Raises VideoError for another video."""
     from pipelines.outputs.page.thumbnails import encode_thumbnail  # start-up time: Pillow
 
     warnings: list[str] = []
-    shots = _shots(scenes, file, video, 1, progress, warnings)
+    shots = _shots(scenes, video, 1, progress, warnings)
     return [encode_thumbnail(shot.keyframes[0]) for shot in shots], tuple(warnings)
 
 
 def encodings_from_video(
-    scenes: SceneData, file: Path, video: Path, progress: Progress
+    scenes: SceneData, video: Path, progress: Progress
 ) -> tuple[NDArray[np.float32], tuple[str, ...]]:
-    """The encoding of each shot of a ``scenes.json`` by the default encoder, (N, D_e), and the warnings of the reader;
-    arguments and errors are the same as for `images_from_video`."""
+    """The encoding of each shot by the default encoder, (N, D_e), and the warnings of the reader; arguments and errors
+    are the same as for `images_from_video`."""
     # Start-up time: OpenCV, ONNX Runtime.
     import numpy as np
 
@@ -48,7 +46,7 @@ def encodings_from_video(
 
     encoder = load_encoder()
     warnings: list[str] = []
-    shots = _shots(scenes, file, video, encoder.keyframes, progress, warnings)
+    shots = _shots(scenes, video, encoder.keyframes, progress, warnings)
     groups = encoder.groups(shots)
     threads = 1 if encoder.on_gpu else max(1, cores() // 2)  # reading has the other half of the cores
     with closing(encode_groups(encoder, groups, lambda group: (s.keyframes for s in group), threads)) as encoded:
@@ -57,16 +55,19 @@ def encodings_from_video(
 
 
 def _shots(
-    scenes: SceneData, file: Path, video: Path, keyframes: int, progress: Progress, warnings: list[str]
+    scenes: SceneData, video: Path, keyframes: int, progress: Progress, warnings: list[str]
 ) -> Iterator[KeyframedShot]:
     """The shots, read again; the reader's warnings are added to ``warnings`` at the end."""
     ranges = []
     end = None if scenes.settings.get("end") is None else scenes.shots[-1].end
-    reader = ReaderSettings(shots=file, keyframes=keyframes, start=scenes.shots[0].start or None, end=end)
-    with unchanged(video), VideoProcess(video, reader, progress) as reading:
-        for shot in reading:
-            ranges.append((shot.start_frame, shot.end_frame))
-            yield shot
+    with TemporaryDirectory() as folder:
+        file = Path(folder) / "scenes.json"  # the process that reads the video reads shots from a file
+        scenes.save(file)
+        reader = ReaderSettings(shots=file, keyframes=keyframes, start=scenes.shots[0].start or None, end=end)
+        with unchanged(video), VideoProcess(video, reader, progress) as reading:
+            for shot in reading:
+                ranges.append((shot.start_frame, shot.end_frame))
+                yield shot
     if ranges != [(shot.start_frame, shot.end_frame) for shot in scenes.shots]:
         raise VideoError(
             f"{video}: has {reading.facts.frames} frames and is not the video of these scenes, which has "

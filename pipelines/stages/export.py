@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import math
-import sys
-from bisect import bisect_left
-from collections.abc import Sequence
+import re
 from dataclasses import dataclass
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, make_folder, output_path
 from pipelines.options import with_options
 from pipelines.outputs.exports import FORMATS, export as write_export, format_of
-from pipelines.outputs.names import image_folder, padded_number
+from pipelines.outputs.exports.content import listed
+from pipelines.outputs.names import image_folder
 from pipelines.outputs.opening import OpenedScenes, open_scenes
 from pipelines.outputs.results import beside
 from pipelines.outputs.shot_images import encodings_from_video
 from pipelines.progress import ReportProgress
-from pipelines.scenes import NO_VIDEO, Scene, SceneData, Shot
+from pipelines.scenes import NO_VIDEO, Scene, SceneData
 from pipelines.stages.settings import ExportSettings
 
 
@@ -64,16 +62,16 @@ def export(
     paths = tuple(output_path(output, beside(opened.result, FORMATS[name].extension)) for name in names)
     check_inputs_kept(paths, (opened.file, settings.listed.video))
     warnings: tuple[str, ...] = ()
-    more: list[dict[str, Any]] = []
+    own: dict[str, dict[str, Any]] = {"csv": {"separator": separator}}
     if "jsonl" in names:
-        more, warnings = _search_fields(opened, settings, progress or (lambda doing, done, total: None))
+        fields, warnings = _search_fields(opened, settings, progress or (lambda doing, done, total: None))
+        own["jsonl"] = {"fields": fields}
     for name, path in zip(names, paths, strict=True):
-        write_export(opened.scenes, path, name, settings.listed.shots, separator, more)
-        warnings += FORMATS[name].warnings(opened.scenes, settings.listed.shots)
+        warnings += write_export(opened.scenes, path, name, settings.listed.shots, **own.get(name, {}))
         if FORMATS[name].media and opened.video is None:
             warnings += (f"{opened.scenes.video.path}: {NO_VIDEO}; {path} refers to it all the same",)
-    listed = opened.scenes.shots if settings.listed.shots else opened.scenes.scenes
-    return ExportResult(paths, len(listed), tuple(dict.fromkeys(warnings)))  # formats may warn of the same
+    # Formats may warn of the same.
+    return ExportResult(paths, len(listed(opened.scenes, settings.listed.shots)), tuple(dict.fromkeys(warnings)))
 
 
 def _search_fields(
@@ -82,30 +80,24 @@ def _search_fields(
     """What JSON Lines add for search to each scene, or shot, and warnings about the video: a ``keyframe``, which is the
     path of the middle image by `save-images`, if there is one that is newer than the ``scenes.json``; and with
     ``vectors`` a ``vector``, the mean encoding of its shots by the built-in encoder."""
-    scenes, shots = opened.scenes, settings.listed.shots
-    listed: Sequence[Scene | Shot] = scenes.shots if shots else scenes.scenes
-    more: list[dict[str, Any]] = [{} for _ in listed]
+    scenes, shots, video_id = opened.scenes, settings.listed.shots, opened.video_id
+    items = listed(scenes, shots)
+    fields: list[dict[str, Any]] = [{} for _ in items]
     since = opened.file.stat().st_mtime if opened.file not in (None, STDIO) else math.inf
-    folder_of_images = image_folder(opened.video_id)
-    images = sorted(folder_of_images.iterdir()) if folder_of_images.is_dir() else []
-    names = [image.name for image in images]
-    for item, fields in zip(listed, more, strict=True):
-        name = f"{opened.video_id}-{'shot' if shots else 'scene'}-{padded_number(item.index, len(listed))}-"
-        first, stop = bisect_left(names, name), bisect_left(names, name + chr(sys.maxunicode))
-        saved = [path for path in images[first:stop] if path.stat().st_mtime >= since]
-        if saved:
-            fields["keyframe"] = str(saved[len(saved) // 2].absolute())
+    name = re.compile(rf"{re.escape(video_id)}-{'shot' if shots else 'scene'}-([0-9]+)-")
+    images: dict[int, list[Path]] = {}
+    for image in sorted(image_folder(video_id).glob("*")):
+        if (match := name.match(image.name)) and image.stat().st_mtime >= since:
+            images.setdefault(int(match[1]) - 1, []).append(image)
+    for item, added in zip(items, fields, strict=True):
+        if saved := images.get(item.index):
+            added["keyframe"] = str(saved[len(saved) // 2].absolute())
     if not settings.vectors:
-        return more, ()
-    with TemporaryDirectory() as folder:
-        file = opened.file
-        if file in (None, STDIO):  # the process that reads the video reads a file
-            file = Path(folder) / "scenes.json"
-            scenes.save(file)
-        content, warnings = encodings_from_video(
-            scenes, file, opened.existing_video(), lambda done, total: report("reading", done, total)
-        )
-    for item, fields in zip(listed, more, strict=True):
+        return fields, ()
+    content, warnings = encodings_from_video(
+        scenes, opened.existing_video(), lambda done, total: report("reading", done, total)
+    )
+    for item, added in zip(items, fields, strict=True):
         rows = content[item.start_shot : item.end_shot] if isinstance(item, Scene) else content[[item.index]]
-        fields["vector"] = [round(float(value), 5) for value in rows.mean(axis=0)]
-    return more, warnings
+        added["vector"] = [round(float(value), 5) for value in rows.mean(axis=0)]
+    return fields, warnings

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -111,29 +110,28 @@ def _write_page(task: VideoTask[ReportSettings], opened: OpenedScenes, report: R
     check_output(path, (opened.file, video, settings.matching.truth))
     warnings: tuple[str, ...] = ()
     images = _stored_images(opened, settings.keyframes)
-    with ExitStack() as stack:
-        file = opened.file
-        if file in (None, STDIO):  # other code, and the process that reads the video, read a file
-            file = Path(stack.enter_context(TemporaryDirectory())) / "scenes.json"
-            scenes.save(file)
-        truth, notes = (None, ()) if settings.matching.truth is None else _truth(scenes, file, settings.matching)
-        if not images and video is not None:
-            images, warnings = images_from_video(
-                scenes, file, video, lambda done, total: report(VideoProgress(task.video_id, done, total))
-            )
-        elif video is not None:
-            check_same_video(video, scenes)
-        elif not images:
-            warnings = (f"{scenes.video.path}: {NO_VIDEO}; a page without images",)
+    truth, notes = (None, ()) if settings.matching.truth is None else _truth(opened, settings.matching)
+    if not images and video is not None:
+        images, warnings = images_from_video(
+            scenes, video, lambda done, total: report(VideoProgress(task.video_id, done, total))
+        )
+    elif video is not None:
+        check_same_video(video, scenes)
+    elif not images:
+        warnings = (f"{scenes.video.path}: {NO_VIDEO}; a page without images",)
     save_page(path, scenes, images, video, truth, beside(opened.result, ".json").name)
     return task.result_of(scenes, warnings=warnings, notes=notes)
 
 
-def _truth(scenes: SceneData, file: Path, matching: Matching) -> tuple[TrueEnds, tuple[str, ...]]:
-    """The true scene ends on the shots of a ``scenes.json``, placed as `bassl score` places them."""
-    truth = matching.truth
+def _truth(opened: OpenedScenes, matching: Matching) -> tuple[TrueEnds, tuple[str, ...]]:
+    """The true scene ends on the shots of some scenes, placed as `bassl score` places them."""
+    scenes, file, truth = opened.scenes, opened.file, matching.truth
     assert truth is not None
-    scored = score(file, truth, matching=replace(matching, truth=None), resamples=0)
+    with TemporaryDirectory() as folder:
+        if file in (None, STDIO):  # scores are of files
+            file = Path(folder) / "scenes.json"
+            scenes.save(file)
+        scored = score(file, truth, matching=replace(matching, truth=None), resamples=0)
     ((name, alignment),) = scored.alignments.items()
     video = alignment.video
     assert video.seconds is not None  # a scenes.json has them

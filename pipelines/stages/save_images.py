@@ -13,11 +13,10 @@ from pipelines.errors import BasslError
 from pipelines.files import new_files
 from pipelines.options import with_options
 from pipelines.outputs.exports.lists import thumbnails_vtt
-from pipelines.outputs.exports.segments import segments_of
-from pipelines.outputs.names import file_names, image_folder, padded_number
+from pipelines.outputs.names import file_names, image_folder, name_of, padded_number
 from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress
-from pipelines.scenes import SceneData, Shot, timecode, without_credits
+from pipelines.scenes import Scene, SceneData, Shot, timecode, without_credits
 from pipelines.stages.settings import LONGEST, ImageSettings
 from pipelines.video.inputs import unchanged
 from pipelines.video.reader import StillReader
@@ -41,8 +40,8 @@ class SavedImage:
 class _Still(NamedTuple):
     """An image to save."""
 
-    scene: int
-    shot: int
+    scene: Scene
+    shot: Shot
     image: int  # its number in the scene or shot
     time: float
     shown: tuple[float, float]  # the part of the video that it represents, in seconds
@@ -86,7 +85,8 @@ def save_images(
                 sheet.paste(frame, places[len(saved)][:2])
             else:
                 frame.save(partials[len(saved)], quality=settings.quality)
-            saved.append(SavedImage(targets[0 if settings.sprite else len(saved)], still.scene, still.shot, at))
+            path = targets[0 if settings.sprite else len(saved)]
+            saved.append(SavedImage(path, still.scene.index, still.shot.index, at))
             if progress is not None:
                 progress("saving", len(saved), len(stills))
         if settings.sprite:
@@ -101,13 +101,12 @@ def _names(scenes: SceneData, settings: ImageSettings, name: str, stills: Sequen
     if settings.sprite:
         (sprite,) = file_names(settings.template, [{"VIDEO_NAME": name}], "", "")
         return [f"{sprite}.{settings.format}", f"{sprite}.vtt"]
-    named = {segment.number - 1: segment.name for segment in segments_of(scenes)}
     rows = [
         {
             "VIDEO_NAME": name,
-            "SCENE_NUMBER": padded_number(still.scene, scenes.scenes[-1].index + 1),
-            "SCENE_NAME": named[still.scene],
-            "SHOT_NUMBER": padded_number(still.shot, len(scenes.shots)),
+            "SCENE_NUMBER": padded_number(still.scene.index, scenes.scenes[-1].index + 1),
+            "SCENE_NAME": name_of(still.scene),
+            "SHOT_NUMBER": padded_number(still.shot.index, len(scenes.shots)),
             "IMAGE_NUMBER": padded_number(still.image, settings.images),
             "TIMECODE": timecode(still.time).replace(":", "-"),
         }
@@ -148,7 +147,7 @@ def _stills(scenes: SceneData, settings: ImageSettings) -> Iterator[_Still]:
                     if place < end - start:
                         share = (start + place - shot.start_frame) / (shot.end_frame - shot.start_frame)
                         time = shot.start + share * (shot.end - shot.start)
-                        yield _Still(scene.index, shot.index, image, time, shown)
+                        yield _Still(scene, shot, image, time, shown)
                         break
                     place -= end - start
 

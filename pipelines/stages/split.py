@@ -12,8 +12,7 @@ from typing import Any
 
 from pipelines.files import new_files
 from pipelines.options import with_options
-from pipelines.outputs.exports.segments import segments_of
-from pipelines.outputs.names import file_names, padded_number
+from pipelines.outputs.names import file_names, name_of, padded_number
 from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData, without_credits
@@ -53,11 +52,11 @@ def split(
         {
             "VIDEO_NAME": name,
             "SCENE_NUMBER": padded_number(scene.index, len(opened.scenes.scenes)),
-            "SCENE_NAME": segment.name,
+            "SCENE_NAME": name_of(scene),
             "START_TIME": scene.start_timecode.replace(":", "-"),
             "END_TIME": scene.end_timecode.replace(":", "-"),
         }
-        for scene, segment in zip(scenes.scenes, segments_of(scenes), strict=True)
+        for scene in scenes.scenes
     ]
     suffix = cutting.suffix_for(video, "encoding" if settings.exact else "copies")
     names = file_names(settings.filename, rows, suffix, "$SCENE_NUMBER")
@@ -104,7 +103,7 @@ def write_chapters(
         new_files(_folder(name, settings), names, (video, opened.file), settings.run.overwrite) as (targets, partials),
         unchanged(video),
     ):
-        titles = [segment.name for segment in segments_of(scenes)]
+        titles = list(map(name_of, scenes.scenes))
         report = progress or (lambda stage, done, total: None)
         cutting.copy_with_chapters(video, scenes, titles, partials[0], report)
     return targets[0]

@@ -500,7 +500,7 @@ def test_exports_of_the_page_equal_those_of_the_command(
                 seen.page.click(f"#{kind}")
             assert download.value.suggested_filename == f"scenes{FORMATS[kind].extension}"
             written = download.value.path().read_bytes()
-            assert written.decode() == FORMATS[kind].content(scenes, False)
+            assert written.decode() == FORMATS[kind].content(scenes).text
             assert seen.page.is_hidden("#export-menu")
         assert seen.complaints == []
 
@@ -561,7 +561,7 @@ def test_the_edl_has_the_sound_of_the_video(view: Page, made: Made) -> None:
     view.click("#exports")
     with view.expect_download() as download:
         view.click("#edl")
-    assert download.value.path().read_text() == FORMATS["edl"].content(made.scenes, False)
+    assert download.value.path().read_text() == FORMATS["edl"].content(made.scenes).text
 
 
 # --- filter and compact view ----------------------------------------------------------------------------------------

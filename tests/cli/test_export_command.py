@@ -41,7 +41,7 @@ def test_each_format_can_be_chosen_by_name(bassl: Bassl, name: str) -> None:
     )
     assert err.startswith(missing) == FORMATS[name].media
     assert ("YouTube" in err) == (name == "youtube")
-    assert path.read_text() == FORMATS[name].content(read_scene_list(Path("scenes.json")), False)
+    assert path.read_text() == FORMATS[name].content(read_scene_list(Path("scenes.json"))).text
     assert sorted(Path.cwd().iterdir()) == sorted(Path.cwd() / name for name in ("scenes.json", path.name))
 
 

@@ -62,7 +62,12 @@ def unsteady_videos(draw: st.DrawFn) -> SceneData:
 
 def content(scenes: SceneData, name: str, shots: bool = False) -> str:
     """The text of an export."""
-    return FORMATS[name].content(scenes, shots)
+    return FORMATS[name].content(scenes, shots).text
+
+
+def warnings_of(scenes: SceneData, name: str) -> tuple[str, ...]:
+    """What an export warns of."""
+    return FORMATS[name].content(scenes).warnings
 
 
 def edl_frame(label: str, rate: Fraction) -> int:

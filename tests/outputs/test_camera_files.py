@@ -12,11 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 
-from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.exports.timeline import timeline_of, timeline_rate
 from pipelines.scenes import SceneData
 from tests import videos
-from tests.outputs.exporting import NTSC, VIDEO_23, content, scene_list
+from tests.outputs.exporting import NTSC, VIDEO_23, content, scene_list, warnings_of
 
 FILM_30 = Fraction(30)
 CUTS = (69, 104)
@@ -175,7 +174,7 @@ def test_independent_readers_find_the_true_times_of_camera_files(camera: tuple[C
 @pytest.mark.parametrize("name", [*ADAPTERS, "resolve-markers", "kdenlive"])
 def test_an_export_says_once_which_frame_rate_the_project_needs(camera: tuple[Camera, SceneData], name: str) -> None:
     kind, scenes = camera
-    warnings = FORMATS[name].warnings(scenes, False)
+    warnings = warnings_of(scenes, name)
     slow = kind.edl_rate if name in ("edl", "resolve-markers") else kind.rate
     if kind.warning and not (kind.rate != kind.edl_rate and slow == kind.rate):
         (warning,) = warnings
@@ -217,7 +216,7 @@ def test_a_timecode_that_cannot_be_used_is_said_once(text: str, labels: int | No
     scenes = scene_list([50, 50])
     scenes = replace(scenes, video=replace(scenes.video, start_timecode=text, timecode_rate=labels))
     for name in (*ADAPTERS, "resolve-markers"):
-        (warning,) = FORMATS[name].warnings(scenes, False)
+        (warning,) = warnings_of(scenes, name)
         assert f"its timecode {text} does not exist at 25 frames per second, and is left out" in warning
     assert "01:00:00:00 01:00:00:01" in content(scenes, "resolve-markers")  # as without a timecode
 
@@ -235,7 +234,7 @@ def test_a_timecode_counts_at_its_own_rate(rate: Fraction, labels: int | None, t
     scenes = scene_list([50, 50], rate=rate)
     scenes = replace(scenes, video=replace(scenes.video, start_timecode=text, timecode_rate=labels))
     assert timeline_of(scenes).timecode == start
-    assert FORMATS["edl"].warnings(scenes, False) == ()
+    assert warnings_of(scenes, "edl") == ()
 
 
 @pytest.mark.parametrize(

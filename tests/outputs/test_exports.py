@@ -24,8 +24,8 @@ from pipelines.datasets.scene_files import read_scene_list, read_scenes_csv
 from pipelines.errors import BasslError, VideoError
 from pipelines.outputs.exports import FORMATS, check_extension, export, format_of, save
 from pipelines.outputs.exports.lists import table
-from pipelines.outputs.exports.segments import one_line, segments_of
 from pipelines.outputs.exports.timeline import timecode_base, timeline_of, timeline_rate
+from pipelines.outputs.names import name_of, one_line
 from pipelines.scenes import Line, SceneData, Segment, Transition
 from pipelines.video.shot_lists import read_cuts
 from tests import videos
@@ -309,8 +309,8 @@ def test_the_transition_of_a_scene_is_that_of_its_last_shot() -> None:
     }
     shots = tuple(replace(shot, transition=ends.get(shot.index)) for shot in plain.shots)
     scenes = replace(plain, shots=shots)
-    assert [segment.transition for segment in segments_of(scenes)] == [ends[1], ends[3], None]
-    assert [segment.transition for segment in segments_of(scenes, shots=True)] == [shot.transition for shot in shots]
+    assert [clip.transition for clip in timeline_of(scenes).clips] == [ends[1], ends[3], None]
+    assert [clip.transition for clip in timeline_of(scenes, shots=True).clips] == [shot.transition for shot in shots]
     comments = [line for line in content(scenes, "edl").splitlines() if "ENDS WITH" in line]
     assert comments == ["* ENDS WITH DISSOLVE: 00:00:01.800 TO 00:00:02.200"]
     clips = json.loads(content(scenes, "otio"))["tracks"]["children"][0]["children"]
@@ -534,7 +534,7 @@ def test_ffmpeg_accepts_the_chapters(video: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("separator", [",", ";", "\t"])
 def test_the_exported_csv_can_be_read_as_labels_and_shots(tmp_path: Path, separator: str) -> None:
     scenes = scene_list([30, 31, 29], [1, 2], VIDEO_23)
-    export(scenes, tmp_path / "video.csv", csv_separator=separator)
+    export(scenes, tmp_path / "video.csv", separator=separator)
     assert read_cuts(tmp_path / "video.csv", 24.0) == [61]
     read = read_scenes_csv(tmp_path / "video.csv")
     assert read.scenes_frames is not None
@@ -544,9 +544,9 @@ def test_the_exported_csv_can_be_read_as_labels_and_shots(tmp_path: Path, separa
 
 
 def test_with_semicolons_decimals_of_csv_have_commas() -> None:
-    line = FORMATS["csv"].content(scene_list([30, 31]), False).splitlines()[1]
+    line = content(scene_list([30, 31]), "csv").splitlines()[1]
     assert line == "1,1,00:00:00.000,0.000,30,00:00:01.200,1.200,30,00:00:01.200,1.200,Scene 1,0.1000"
-    german = table(scene_list([30, 31]), separator=";").splitlines()[1]
+    german = table(scene_list([30, 31]), separator=";").text.splitlines()[1]
     assert german == "1;1;00:00:00.000;0,000;30;00:00:01.200;1,200;30;00:00:01.200;1,200;Scene 1;0,1000"
 
 
@@ -666,7 +666,7 @@ def test_names_with_special_characters_change_only_the_name(name: str) -> None:
 
 
 def test_a_blank_name_counts_as_no_name() -> None:
-    assert [segment.name for segment in segments_of(named(scene_list([50, 50]), "   ", "Two"))] == ["Scene 1", "Two"]
+    assert list(map(name_of, named(scene_list([50, 50]), "   ", "Two").scenes)) == ["Scene 1", "Two"]
 
 
 @pytest.mark.parametrize("rate", [50, 60, 61, 65, 75, 85, Fraction(120_000, 1001), 125, 240])

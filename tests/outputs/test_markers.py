@@ -14,10 +14,10 @@ import av
 import pytest
 from hypothesis import given, settings
 
-from pipelines.outputs.exports import FORMATS, export
+from pipelines.outputs.exports import export
 from pipelines.scenes import SceneData, Segment
 from tests import videos
-from tests.outputs.exporting import NTSC, VIDEO_23, content, edl_frame, named, scene_list, steady_videos
+from tests.outputs.exporting import NTSC, VIDEO_23, content, edl_frame, named, scene_list, steady_videos, warnings_of
 
 
 def resolve_frames(text: str, rate: Fraction) -> list[int]:
@@ -197,7 +197,7 @@ def test_markers_of_kodi_are_at_the_start_of_each_scene() -> None:
 def test_youtube_chapters_are_lines_of_time_and_name() -> None:
     scenes = named(scene_list([25 * 599, 25 * 3001, 250]), "Begin", "a <b>", "End")
     assert content(scenes, "youtube") == "0:00 Begin\n9:59 a \u2039b\u203a\n1:00:00 End\n"
-    assert FORMATS["youtube"].warnings(scenes, False) == ()
+    assert warnings_of(scenes, "youtube") == ()
 
 
 @pytest.mark.parametrize(
@@ -205,5 +205,5 @@ def test_youtube_chapters_are_lines_of_time_and_name() -> None:
     [((20, 20), ["at least three chapters, but there are 2"]), ((20, 9, 20, 5), ["10 s, but 2 are", "min_scene"])],
 )
 def test_chapters_that_youtube_would_not_show_give_a_warning(seconds: tuple[int, ...], words: list[str]) -> None:
-    (warning,) = FORMATS["youtube"].warnings(scene_list([25 * each for each in seconds]), False)
+    (warning,) = warnings_of(scene_list([25 * each for each in seconds]), "youtube")
     assert all(word in warning for word in words)

@@ -92,7 +92,7 @@ def test_methods_write_what_the_commands_write(
     result = predict(video, model=model, scenes=2)
     exported = result.export("movie.edl")
     assert ([path.name for path in exported.paths], exported.listed) == (["movie.edl"], 2)
-    assert Path("movie.edl").read_text() == FORMATS["edl"].content(result, False)
+    assert Path("movie.edl").read_text() == FORMATS["edl"].content(result).text
     assert [clip.path.name for clip in result.split("clips", exact=True)] == [
         "video-scene-001.mp4",
         "video-scene-002.mp4",

@@ -2,90 +2,61 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, write_atomically
-from pipelines.outputs.exports.editing import FASTEST_EDL, edl, fcp7, fcpxml, kdenlive, lossless_cut, marker_edl, otio
-from pipelines.outputs.exports.lists import (
-    activitynet,
-    cvat,
-    elan,
-    ffmetadata,
-    json_lines,
-    kodi,
-    label_studio,
-    matroska_chapters,
-    qp_file,
-    shot_changes,
-    table,
-    webvtt,
-    youtube,
-    youtube_warnings,
-)
-from pipelines.outputs.exports.timeline import timeline_warnings
+from pipelines.outputs.exports import editing, lists
+from pipelines.outputs.exports.content import Content
 from pipelines.scenes import SceneData
 
 
 @dataclass(frozen=True)
 class Format:
-    """One format: its purpose, the extension of its files, and the function that makes its content.
+    """One format: its purpose, the extension of its files, and the function from scenes, and whether their shots are
+    listed instead, to its content.
 
     A file with the ``extension``, or one of ``others``, has this format, except ``.xml``, which two formats have.
-    ``media``: whether the file refers to the video file. ``warnings``: why readers of the format may refuse the file.
+    ``media``: whether the file refers to the video file.
     """
 
     purpose: str
     extension: str
-    content: Callable[[SceneData, bool], str]
+    content: Callable[..., Content]
     others: tuple[str, ...] = ()
     media: bool = False
-    warnings: Callable[[SceneData, bool], tuple[str, ...]] = lambda scenes, shots: ()
 
 
-_edl_warnings = partial(timeline_warnings, fastest=FASTEST_EDL)
+_FCP7 = "Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve"
+_FCPXML_MARKERS, _FCP7_MARKERS = partial(editing.fcpxml, markers=True), partial(editing.fcp7, markers=True)
 
 FORMATS: dict[str, Format] = {
-    "csv": Format("table with PySceneDetect's columns", ".csv", table),
-    "edl": Format("edit decision list, CMX 3600", ".edl", edl, media=True, warnings=_edl_warnings),
-    "otio": Format("OpenTimelineIO", ".otio", otio, media=True, warnings=timeline_warnings),
-    "fcpxml": Format("Final Cut Pro", ".fcpxml", fcpxml, media=True, warnings=timeline_warnings),
-    "fcp7": Format(
-        "Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve",
-        ".xml",
-        fcp7,
-        (".xmeml",),
-        media=True,
-        warnings=timeline_warnings,
-    ),
-    "resolve-markers": Format("markers for DaVinci Resolve", ".markers.edl", marker_edl, warnings=_edl_warnings),
-    "fcpxml-markers": Format(
-        "Final Cut Pro, markers",
-        ".markers.fcpxml",
-        partial(fcpxml, markers=True),
-        media=True,
-        warnings=timeline_warnings,
-    ),
-    "fcp7-markers": Format(
-        "Premiere Pro, markers", ".markers.xml", partial(fcp7, markers=True), media=True, warnings=timeline_warnings
-    ),
-    "kdenlive": Format("guides for Kdenlive", ".guides.json", kdenlive, warnings=timeline_warnings),
-    "losslesscut": Format("LosslessCut", ".llc", lossless_cut),
-    "youtube": Format("chapters for YouTube", ".youtube.txt", youtube, warnings=youtube_warnings),
-    "kodi": Format("scene markers for Kodi", ".kodi.edl", kodi),
-    "matroska": Format("chapters for mkvmerge", ".chapters.xml", matroska_chapters),
-    "ffmetadata": Format("chapters for FFmpeg, into MP4 and others", ".ffmetadata", ffmetadata, (".ffmeta",)),
-    "webvtt": Format("chapters for web pages", ".vtt", webvtt),
-    "jsonl": Format("JSON Lines", ".jsonl", json_lines, (".ndjson",)),
-    "label-studio": Format("task for Label Studio", ".label-studio.json", label_studio),
-    "activitynet": Format("annotations of ActivityNet", ".activitynet.json", activitynet),
-    "cvat": Format("tags for CVAT", ".cvat.xml", cvat),
-    "elan": Format("annotations for ELAN: scenes, shots, subtitles, credits", ".eaf", elan, media=True),
-    "subtitle-edit": Format("shot changes for Subtitle Edit", ".shotchanges", shot_changes),
-    "qpfile": Format("key frames for x264 and x265", ".qp", qp_file, (".qpfile",)),
+    "csv": Format("table with PySceneDetect's columns", ".csv", lists.table),
+    "edl": Format("edit decision list, CMX 3600", ".edl", editing.edl, media=True),
+    "otio": Format("OpenTimelineIO", ".otio", editing.otio, media=True),
+    "fcpxml": Format("Final Cut Pro", ".fcpxml", editing.fcpxml, media=True),
+    "fcp7": Format(_FCP7, ".xml", editing.fcp7, (".xmeml",), media=True),
+    "resolve-markers": Format("markers for DaVinci Resolve", ".markers.edl", editing.marker_edl),
+    "fcpxml-markers": Format("Final Cut Pro, markers", ".markers.fcpxml", _FCPXML_MARKERS, media=True),
+    "fcp7-markers": Format("Premiere Pro, markers", ".markers.xml", _FCP7_MARKERS, media=True),
+    "kdenlive": Format("guides for Kdenlive", ".guides.json", editing.kdenlive),
+    "losslesscut": Format("LosslessCut", ".llc", editing.lossless_cut),
+    "youtube": Format("chapters for YouTube", ".youtube.txt", lists.youtube),
+    "kodi": Format("scene markers for Kodi", ".kodi.edl", lists.kodi),
+    "matroska": Format("chapters for mkvmerge", ".chapters.xml", lists.matroska_chapters),
+    "ffmetadata": Format("chapters for FFmpeg, into MP4 and others", ".ffmetadata", lists.ffmetadata, (".ffmeta",)),
+    "webvtt": Format("chapters for web pages", ".vtt", lists.webvtt),
+    "jsonl": Format("JSON Lines", ".jsonl", lists.json_lines, (".ndjson",)),
+    "label-studio": Format("task for Label Studio", ".label-studio.json", lists.label_studio),
+    "activitynet": Format("annotations of ActivityNet", ".activitynet.json", lists.activitynet),
+    "cvat": Format("tags for CVAT", ".cvat.xml", lists.cvat),
+    "elan": Format("annotations for ELAN: scenes, shots, subtitles, credits", ".eaf", lists.elan, media=True),
+    "subtitle-edit": Format("shot changes for Subtitle Edit", ".shotchanges", lists.shot_changes),
+    "qpfile": Format("key frames for x264 and x265", ".qp", lists.qp_file, (".qpfile",)),
 }
 """By the name for ``--to``."""
 _EXTENSIONS = {
@@ -96,11 +67,17 @@ _EXTENSIONS = {
 }
 
 
+def _format_by_extension(path: Path) -> str | None:
+    """The format of the longest extension that a path has, if there is one."""
+    extensions = filter(path.name.lower().endswith, _EXTENSIONS)
+    return _EXTENSIONS.get(max(extensions, key=len, default=""))
+
+
 def format_of(path: Path) -> str:
     """The format of a path by its extension, the longest that matches. Raises BasslError: no format has that extension,
     or (``.xml``) two have."""
-    if formats := _formats_by_extension(path):
-        return formats[max(formats, key=len)]
+    if name := _format_by_extension(path):
+        return name
     if is_scenes_json(path):
         raise BasslError(f"{path}: can be any format; give one with `to`")
     if path.suffix.lower() == ".xml":
@@ -108,34 +85,20 @@ def format_of(path: Path) -> str:
     raise BasslError(f"{path}: unknown extension {path.suffix}; supported: .json {' '.join(_EXTENSIONS)}")
 
 
-def _formats_by_extension(path: Path) -> dict[str, str]:
-    """The formats that match a path, by extension."""
-    return {extension: name for extension, name in _EXTENSIONS.items() if path.name.lower().endswith(extension)}
-
-
 def export(
-    scene_list: SceneData,
-    path: Path | str,
-    format: str | None = None,
-    shots: bool = False,
-    csv_separator: str = ",",
-    more: Sequence[Mapping[str, object]] = (),
-) -> None:
-    """Write scenes, or ``shots``, in a format of ``FORMATS``; None: by the extension of ``path``. Raises BasslError if
-    the format is unknown, the path cannot be written or is the video itself."""
+    scenes: SceneData, path: Path | str, format: str | None = None, shots: bool = False, **options: Any
+) -> tuple[str, ...]:
+    """Write scenes, or ``shots``, in a format of ``FORMATS``; None: by the extension of ``path``. ``options`` are the
+    format's own: the ``separator`` of csv, and ``fields`` of jsonl. Returns warnings, one line each. Raises BasslError
+    if the format is unknown, the path cannot be written or is the video itself."""
     path = Path(path)
     name = format or format_of(path)
-    writer = FORMATS.get(name)
-    if writer is None:
-        raise BasslError(f"unknown format {format!r}; supported: {', '.join(FORMATS)}")
-    check_inputs_kept((path,), (Path(scene_list.video.path),))
-    if name == "csv":
-        content = table(scene_list, shots, csv_separator)
-    elif name == "jsonl":
-        content = json_lines(scene_list, shots, more)
-    else:
-        content = writer.content(scene_list, shots)
-    write_atomically(path, content.encode("utf-8"))
+    if name not in FORMATS:
+        raise BasslError(f"unknown format {name!r}; supported: {', '.join(FORMATS)}")
+    check_inputs_kept((path,), (Path(scenes.video.path),))
+    content = FORMATS[name].content(scenes, shots, **options)
+    write_atomically(path, content.text.encode("utf-8"))
+    return content.warnings
 
 
 def check_extension(path: Path, to: str | None = None) -> None:
@@ -143,21 +106,20 @@ def check_extension(path: Path, to: str | None = None) -> None:
     format ``to``. Raises BasslError for an unknown extension, or the extension of another format."""
     if is_scenes_json(path):
         return
-    if to is None:
-        format_of(path)
-    elif _formats_by_extension(path) and format_of(path) != to:
-        raise BasslError(f"{path}: the extension means {format_of(path)}, but `to` is {to}")
+    name = format_of(path) if to is None else _format_by_extension(path)
+    if to is not None and name not in (None, to):
+        raise BasslError(f"{path}: the extension means {name}, but `to` is {to}")
 
 
-def save(scene_list: SceneData, path: Path) -> None:
+def save(scenes: SceneData, path: Path) -> None:
     """Write ``scenes.json`` if the extension of the path is ``.json``, else the format of the extension. Raises
     BasslError as :func:`export`."""
     if is_scenes_json(path):
-        scene_list.save(path)
+        scenes.save(path)
     else:
-        export(scene_list, path)
+        export(scenes, path)
 
 
 def is_scenes_json(path: Path) -> bool:
     """Whether :func:`save` writes ``scenes.json`` to this path: ``.json`` or stdout."""
-    return path == STDIO or (path.name.lower().endswith(".json") and not _formats_by_extension(path))
+    return path == STDIO or (path.name.lower().endswith(".json") and not _format_by_extension(path))

@@ -12,8 +12,9 @@ from dataclasses import asdict
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from pipelines.outputs.exports.segments import add_element, add_elements, document, segments_of, video_name
+from pipelines.outputs.exports.content import Content, add_element, add_elements, document, listed
 from pipelines.outputs.exports.timeline import Clip, Timeline, smpte, timecode_base, timeline_of
+from pipelines.outputs.names import name_of, video_name
 from pipelines.scenes import SceneData, timecode
 
 # Timecode counts at most this many frames per second.
@@ -25,7 +26,7 @@ def edl_channels(timeline: Timeline) -> str:
     return ("V", "B", "AA/V")[min(timeline.channels, 2)]
 
 
-def edl(scenes: SceneData, shots: bool = False) -> str:
+def edl(scenes: SceneData, shots: bool = False) -> Content:
     """A CMX 3600 edit decision list: one cut event per scene, source and record timecodes.
 
     The source side has the video's own timecode, if there is one; the record side starts at zero. At 29.97 and 59.94
@@ -51,14 +52,14 @@ def edl(scenes: SceneData, shots: bool = False) -> str:
         if (transition := clip.transition) is not None and transition.kind != "cut":
             span = f"{timecode(transition.start)} TO {timecode(transition.end)}"
             lines.append(f"* ENDS WITH {transition.kind.upper()}: {span}")
-    return "\n".join(lines) + "\n"
+    return Content("\n".join(lines) + "\n", timeline.warnings)
 
 
 def _edl_head(timeline: Timeline) -> list[str]:
     return [f"TITLE: {timeline.name}", f"FCM: {'DROP FRAME' if timeline.drop else 'NON-DROP FRAME'}", ""]
 
 
-def marker_edl(scenes: SceneData, shots: bool = False) -> str:
+def marker_edl(scenes: SceneData, shots: bool = False) -> Content:
     """Markers for DaVinci Resolve (Timelines > Import > Timeline Markers from EDL): one at the start of each scene.
 
     The first frame has the video's own timecode, or 01:00:00:00, where a timeline of Resolve begins.
@@ -72,24 +73,24 @@ def marker_edl(scenes: SceneData, shots: bool = False) -> str:
         at = [smpte(first + mark.start + i, timeline.rate, timeline.drop) for i in (0, 1)]
         lines.append(f"{number:03d}  001      V     C        {' '.join(at + at)}")
         lines += [f" |C:ResolveColorBlue |M:{mark.name.replace('|', '/')} |D:1", ""]
-    return "\n".join(lines)
+    return Content("\n".join(lines), timeline.warnings)
 
 
-def kdenlive(scenes: SceneData, shots: bool = False) -> str:
+def kdenlive(scenes: SceneData, shots: bool = False) -> Content:
     """Guides for Kdenlive (Guides > Import): one at the start of each scene, at the frame rate of the video."""
-    guides = [{"pos": mark.start, "comment": mark.name, "type": 0} for mark in timeline_of(scenes, shots).marks]
-    return json.dumps(guides, indent=1) + "\n"
+    timeline = timeline_of(scenes, shots)
+    guides = [{"pos": mark.start, "comment": mark.name, "type": 0} for mark in timeline.marks]
+    return Content(json.dumps(guides, indent=1) + "\n", timeline.warnings)
 
 
-def lossless_cut(scenes: SceneData, shots: bool = False) -> str:
+def lossless_cut(scenes: SceneData, shots: bool = False) -> Content:
     """A project of LosslessCut, version 1, to be opened beside the video. JSON is valid JSON5."""
-    segments = [
-        {"start": segment.start, "end": segment.end, "name": segment.name} for segment in segments_of(scenes, shots)
-    ]
-    return json.dumps({"version": 1, "mediaFileName": video_name(scenes), "cutSegments": segments}, indent=1) + "\n"
+    parts = [{"start": item.start, "end": item.end, "name": name_of(item)} for item in listed(scenes, shots)]
+    project = {"version": 1, "mediaFileName": video_name(scenes), "cutSegments": parts}
+    return Content(json.dumps(project, indent=1) + "\n")
 
 
-def otio(scenes: SceneData, shots: bool = False) -> str:
+def otio(scenes: SceneData, shots: bool = False) -> Content:
     """An OpenTimelineIO timeline (JSON): a video track, and an audio track for each of the video's.
 
     Rates are floating-point numbers in this format. Each scene is a clip and a marker; the metadata of both have its
@@ -146,10 +147,10 @@ def otio(scenes: SceneData, shots: bool = False) -> str:
         "tracks": item("Stack.1", "tracks", None, {}, children=tracks) | {"markers": markers},
         "metadata": {"bassl": dict(scenes.settings)},
     }
-    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+    return Content(json.dumps(content, indent=1, allow_nan=False) + "\n", timeline.warnings)
 
 
-def fcpxml(scenes: SceneData, shots: bool = False, markers: bool = False) -> str:
+def fcpxml(scenes: SceneData, shots: bool = False, markers: bool = False) -> Content:
     """A Final Cut Pro project (FCPXML 1.10): one clip per scene, or with ``markers`` the video with a marker at the
     start of each, in exact fractions of a second."""
     timeline = timeline_of(scenes, shots)
@@ -180,15 +181,13 @@ def fcpxml(scenes: SceneData, shots: bool = False, markers: bool = False) -> str
         placed = add_element(
             spine, "asset-clip", ref="r2", offset=time(clip.at), name=clip.name, **span, tcFormat=display
         )
-        for mark in (
-            timeline.marks if markers else ()
-        ):  # on the clock of the clip, which begins with the video's timecode
-            at = time(timeline.source_start + mark.start)
+        for mark in timeline.marks if markers else ():
+            at = time(timeline.source_start + mark.start)  # the clock of the clip begins with the video's timecode
             add_element(placed, "marker", start=at, duration=time(1), value=mark.name)
-    return document(root, "fcpxml")
+    return Content(document(root, "fcpxml"), timeline.warnings)
 
 
-def fcp7(scenes: SceneData, shots: bool = False, markers: bool = False) -> str:
+def fcp7(scenes: SceneData, shots: bool = False, markers: bool = False) -> Content:
     """Final Cut Pro 7 XML (xmeml 5), which Premiere Pro and DaVinci Resolve read: one clip per scene, with sound, or
     with ``markers`` the video with a marker at the start of each."""
     timeline = timeline_of(scenes, shots)
@@ -225,7 +224,7 @@ def fcp7(scenes: SceneData, shots: bool = False, markers: bool = False) -> str:
                 add_elements(item, {"link": {"linkclipref": _item_id(clip, track), "mediatype": kind} | place})
     for mark in timeline.marks if markers else ():
         add_elements(sequence, {"marker": {"name": mark.name, "comment": "", "in": mark.start, "out": -1}})
-    return document(root, "xmeml")
+    return Content(document(root, "xmeml"), timeline.warnings)
 
 
 def _clip_item(track: Element, timeline: Timeline, clip: Clip, kind: str, channel: int) -> Element:

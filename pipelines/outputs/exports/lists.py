@@ -20,10 +20,11 @@ from pathlib import PureWindowsPath
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from pipelines.outputs.exports.segments import add_element, add_elements, document, one_line, segments_of, video_name
+from pipelines.outputs.exports.content import Content, add_element, add_elements, document, listed, score_of
 from pipelines.outputs.exports.timeline import timeline_of, video_uri
+from pipelines.outputs.names import name_of, one_line, video_name
 from pipelines.outputs.tables import no_formula
-from pipelines.scenes import SEGMENTS, Scene, SceneData, Shot, entry, timecode
+from pipelines.scenes import SEGMENTS, SceneData, entry, timecode
 from pipelines.video.inputs import listed_id
 
 # PySceneDetect's columns in its order, so that scripts for its lists read these.
@@ -36,7 +37,7 @@ _COLUMNS = (
 _SCHEMA_INSTANCE = "http://www.w3.org/2001/XMLSchema-instance"
 
 
-def table(scenes: SceneData, shots: bool = False, separator: str = ",") -> str:
+def table(scenes: SceneData, shots: bool = False, separator: str = ",") -> Content:
     """CSV with the columns of PySceneDetect's ``list-scenes``, then the name and the score.
 
     As there, frames count from one, and the end frame is the last of the scene. PySceneDetect's own writer computes
@@ -54,27 +55,28 @@ def table(scenes: SceneData, shots: bool = False, separator: str = ",") -> str:
     def cells(frames: int, seconds: float) -> tuple[int, str, str]:
         return frames, timecode(seconds), decimal(seconds, 3)
 
-    for segment in segments_of(scenes, shots):
-        start, end = cells(segment.start_frame + 1, segment.start), cells(segment.end_frame, segment.end)
-        length = cells(segment.end_frame - segment.start_frame, segment.end - segment.start)
-        rows.writerow([segment.number, *start, *end, *length, no_formula(segment.name), decimal(segment.score, 4)])
-    return text.getvalue()
+    for item in listed(scenes, shots):
+        start, end = cells(item.start_frame + 1, item.start), cells(item.end_frame, item.end)
+        length = cells(item.end_frame - item.start_frame, item.end - item.start)
+        name, score = no_formula(name_of(item)), decimal(score_of(item), 4)
+        rows.writerow([item.index + 1, *start, *end, *length, name, score])
+    return Content(text.getvalue())
 
 
-def json_lines(scenes: SceneData, shots: bool = False, more: Sequence[Mapping[str, object]] = ()) -> str:
+def json_lines(scenes: SceneData, shots: bool = False, fields: Sequence[Mapping[str, object]] = ()) -> Content:
     """One JSON object per line, for programs, search engines and language models: the entries of ``scenes.json``, each
-    with the path and id of its video, the text of its subtitles, and what ``more`` has about it."""
+    with the path and id of its video, the text of its subtitles, and further ``fields``."""
     path = scenes.video.path
     video = {"video": path, "video_id": listed_id(scenes.video, PureWindowsPath(path))}
-    listed: Sequence[Scene | Shot] = scenes.shots if shots else scenes.scenes
+    items = listed(scenes, shots)
     rows = []
-    for item, others in zip(listed, more or [{}] * len(listed), strict=True):
+    for item, others in zip(items, fields or [{}] * len(items), strict=True):
         text = " ".join(line.text for line in scenes.lines_of(item))
         rows.append(json.dumps({**video, **entry(item), "text": text, **others}, allow_nan=False) + "\n")
-    return "".join(rows)
+    return Content("".join(rows))
 
 
-def label_studio(scenes: SceneData, shots: bool = False) -> str:
+def label_studio(scenes: SceneData, shots: bool = False) -> Content:
     """One task for Label Studio with the scenes as predictions, to be corrected there.
 
     The labelling setup that it fits::
@@ -109,23 +111,23 @@ def label_studio(scenes: SceneData, shots: bool = False) -> str:
         "data": {"video": f"/data/local-files/?d={quote(path)}", "fps": float(timeline.rate)},
         "predictions": [{"model_version": f"bassl {scenes.settings.get('bassl', '')}".strip(), "result": regions}],
     }
-    return json.dumps([task], indent=1, allow_nan=False) + "\n"
+    return Content(json.dumps([task], indent=1, allow_nan=False) + "\n")
 
 
-def activitynet(scenes: SceneData, shots: bool = False) -> str:
+def activitynet(scenes: SceneData, shots: bool = False) -> Content:
     """Temporal annotations of ActivityNet: segments in seconds with the label Scene, or Shot, and their names."""
     segments = [
-        {"segment": [segment.start, segment.end], "label": "Shot" if shots else "Scene", "name": segment.name}
-        for segment in segments_of(scenes, shots)
+        {"segment": [item.start, item.end], "label": type(item).__name__, "name": name_of(item)}
+        for item in listed(scenes, shots)
     ]
     video = scenes.video
     facts = {"duration": video.duration, "resolution": f"{video.width}x{video.height}", "subset": "validation"}
     name = video.id or PureWindowsPath(video.path).stem
     content = {"version": "VERSION 1.3", "database": {name: {**facts, "url": "", "annotations": segments}}}
-    return json.dumps(content, indent=1, allow_nan=False) + "\n"
+    return Content(json.dumps(content, indent=1, allow_nan=False) + "\n")
 
 
-def cvat(scenes: SceneData, shots: bool = False) -> str:
+def cvat(scenes: SceneData, shots: bool = False) -> Content:
     """Annotations for CVAT (CVAT for images 1.1, into the task of the video): a tag on the first frame of each
     scene."""
     kind = "Shot" if shots else "Scene"
@@ -134,14 +136,14 @@ def cvat(scenes: SceneData, shots: bool = False) -> str:
     label = {"name": kind, "attributes": {"attribute": attribute}}
     root = ElementTree.Element("annotations")
     add_elements(root, {"version": "1.1", "meta": {"task": {"labels": {"label": label}, "original_size": size}}})
-    for segment in segments_of(scenes, shots):
-        frame = segment.start_frame
+    for item in listed(scenes, shots):
+        frame = item.start_frame
         image = add_element(root, "image", id=str(frame), name=f"frame_{frame:06d}", **size)
-        add_element(add_element(image, "tag", label=kind, source="auto"), "attribute", segment.name, name="name")
-    return document(root)
+        add_element(add_element(image, "tag", label=kind, source="auto"), "attribute", name_of(item), name="name")
+    return Content(document(root))
 
 
-def elan(scenes: SceneData, shots: bool = False) -> str:
+def elan(scenes: SceneData, shots: bool = False) -> Content:
     """Annotations for ELAN, format 3.0 (EAFv3.0.xsd), to the millisecond: a tier of the scenes, unless ``shots``, of
     the shots, of the subtitles, and of each kind of segments, such as credits. The document has the date of the video
     file."""
@@ -175,7 +177,7 @@ def elan(scenes: SceneData, shots: bool = False) -> str:
             add_element(aligned, "ANNOTATION_VALUE", text)
     kind_of_tier = {"LINGUISTIC_TYPE_ID": "default-lt", "TIME_ALIGNABLE": "true", "GRAPHIC_REFERENCES": "false"}
     add_element(root, "LINGUISTIC_TYPE", **kind_of_tier)
-    return document(root)
+    return Content(document(root))
 
 
 def _tiers(scenes: SceneData) -> dict[str, list[tuple[int, int, str]]]:
@@ -185,8 +187,8 @@ def _tiers(scenes: SceneData) -> dict[str, list[tuple[int, int, str]]]:
         return round(1000 * start), round(1000 * end), text
 
     tiers = {
-        tier: [timed(segment.start, segment.end, segment.name) for segment in segments]
-        for tier, segments in (("Scenes", segments_of(scenes)), ("Shots", segments_of(scenes, shots=True)))
+        tier: [timed(item.start, item.end, name_of(item)) for item in listed(scenes, shots)]
+        for tier, shots in (("Scenes", False), ("Shots", True))
     }
     for line in scenes.lines:
         start, end, text = timed(line.start, line.end, one_line(line.text))
@@ -204,27 +206,27 @@ def _tiers(scenes: SceneData) -> dict[str, list[tuple[int, int, str]]]:
     return tiers
 
 
-def shot_changes(scenes: SceneData, shots: bool = False) -> str:
+def shot_changes(scenes: SceneData, shots: bool = False) -> Content:
     """Shot changes for Subtitle Edit, in seconds, one in each line. Subtitles are timed by cuts, so these are the shots
     of all scenes, also without ``shots``."""
-    return "".join(f"{shot.start:.3f}\n" for shot in scenes.shots[1:])
+    return Content("".join(f"{shot.start:.3f}\n" for shot in scenes.shots[1:]))
 
 
-def qp_file(scenes: SceneData, shots: bool = False) -> str:
+def qp_file(scenes: SceneData, shots: bool = False) -> Content:
     """Frame types for ``x264 --qpfile`` and ``x265 --qpfile``: a key frame (IDR) at the start of each scene."""
-    return "".join(f"{segment.start_frame} I -1\n" for segment in segments_of(scenes, shots))
+    return Content("".join(f"{item.start_frame} I -1\n" for item in listed(scenes, shots)))
 
 
-def matroska_chapters(scenes: SceneData, shots: bool = False) -> str:
+def matroska_chapters(scenes: SceneData, shots: bool = False) -> Content:
     """Chapters for ``mkvmerge --chapters FILE``, to the microsecond."""
     root = ElementTree.Element("Chapters")
     edition = add_element(root, "EditionEntry")
-    for segment in segments_of(scenes, shots):
+    for item in listed(scenes, shots):
         atom = add_element(edition, "ChapterAtom")
-        display = {"ChapterString": segment.name, "ChapterLanguage": "und"}
-        times = {"ChapterTimeStart": _nanoseconds(segment.start), "ChapterTimeEnd": _nanoseconds(segment.end)}
+        display = {"ChapterString": name_of(item), "ChapterLanguage": "und"}
+        times = {"ChapterTimeStart": _nanoseconds(item.start), "ChapterTimeEnd": _nanoseconds(item.end)}
         add_elements(atom, {**times, "ChapterDisplay": display})
-    return document(root)
+    return Content(document(root))
 
 
 def _nanoseconds(seconds: float) -> str:
@@ -232,24 +234,24 @@ def _nanoseconds(seconds: float) -> str:
     return f"{whole // 3600:02d}:{whole // 60 % 60:02d}:{whole % 60:02d}.{micro:06d}000"
 
 
-def ffmetadata(scenes: SceneData, shots: bool = False) -> str:
+def ffmetadata(scenes: SceneData, shots: bool = False) -> Content:
     """Chapters for ``ffmpeg -i VIDEO -i FILE -map_metadata 0 -map_chapters 1 -codec copy OUT``, to the microsecond."""
     lines = [";FFMETADATA1"]
-    for segment in segments_of(scenes, shots):
-        start, end = (round(seconds * 1_000_000) for seconds in (segment.start, segment.end))
+    for item in listed(scenes, shots):
+        start, end = (round(seconds * 1_000_000) for seconds in (item.start, item.end))
         lines += ["[CHAPTER]", "TIMEBASE=1/1000000", f"START={start}", f"END={end}"]
-        lines.append("title=" + re.sub(r"([=;#\\])", r"\\\1", segment.name))
-    return "\n".join(lines) + "\n"
+        lines.append("title=" + re.sub(r"([=;#\\])", r"\\\1", name_of(item)))
+    return Content("\n".join(lines) + "\n")
 
 
-def webvtt(scenes: SceneData, shots: bool = False) -> str:
+def webvtt(scenes: SceneData, shots: bool = False) -> Content:
     """Chapters for ``<track kind="chapters">``, to the millisecond."""
     cues = [
-        f"{segment.number}\n{timecode(segment.start)} --> {timecode(segment.end)}\n"
-        f"{html.escape(segment.name, quote=False)}\n"
-        for segment in segments_of(scenes, shots)
+        f"{item.index + 1}\n{timecode(item.start)} --> {timecode(item.end)}\n"
+        f"{html.escape(name_of(item), quote=False)}\n"
+        for item in listed(scenes, shots)
     ]
-    return "\n".join(["WEBVTT\n", *cues])
+    return Content("\n".join(["WEBVTT\n", *cues]))
 
 
 def thumbnails_vtt(
@@ -264,31 +266,26 @@ def thumbnails_vtt(
     return "\n".join(["WEBVTT\n", *cues])
 
 
-def youtube(scenes: SceneData, shots: bool = False) -> str:
-    """Chapters for the description of a YouTube video: one line per chapter, in whole seconds."""
+def youtube(scenes: SceneData, shots: bool = False) -> Content:
+    """Chapters for the description of a YouTube video: one line per chapter, in whole seconds. YouTube shows them only
+    if there are at least three, from 0:00 on, of at least 10 seconds; a warning says what is wrong."""
     # A description must not have angle brackets.
-    names = str.maketrans("<>", "\u2039\u203a")
-    lines = []
-    for segment in segments_of(scenes, shots):
-        minutes, seconds = divmod(int(segment.start), 60)
+    signs = str.maketrans("<>", "\u2039\u203a")
+    items, lines = listed(scenes, shots), []
+    for item in items:
+        minutes, seconds = divmod(int(item.start), 60)
         clock = f"{minutes // 60}:{minutes % 60:02d}" if minutes >= 60 else f"{minutes}"
-        lines.append(f"{clock}:{seconds:02d} {segment.name.translate(names)}\n")
-    return "".join(lines)
-
-
-def youtube_warnings(scenes: SceneData, shots: bool = False) -> tuple[str, ...]:
-    """Why YouTube would not show these chapters: it needs at least three, from 0:00 on, of at least 10 seconds."""
-    segments = segments_of(scenes, shots)
-    first, number = segments[0].start, len(segments)
-    short = sum(int(segment.end) - int(segment.start) < 10 for segment in segments)
+        lines.append(f"{clock}:{seconds:02d} {name_of(item).translate(signs)}\n")
+    first, number = items[0].start, len(items)
+    short = sum(int(item.end) - int(item.start) < 10 for item in items)
     faults = {
         f"the first chapter at 0:00, but it is at {first:.0f} s": first >= 1,
         f"at least three chapters, but there are {number}; bassl regroup finds more": number < 3,
         f"chapters of at least 10 s, but {short} are shorter; run `bassl regroup` with `min_scene=11`": short > 0,
     }
-    return tuple(f"YouTube needs {need}" for need, is_missing in faults.items() if is_missing)
+    return Content("".join(lines), tuple(f"YouTube needs {need}" for need, is_missing in faults.items() if is_missing))
 
 
-def kodi(scenes: SceneData, shots: bool = False) -> str:
+def kodi(scenes: SceneData, shots: bool = False) -> Content:
     """Scene markers for Kodi, which reads them from ``VIDEO.edl`` beside the video (MPlayer's EDL, action 2)."""
-    return "".join(f"{segment.start:.3f}\t{segment.start:.3f}\t2\n" for segment in segments_of(scenes, shots))
+    return Content("".join(f"{item.start:.3f}\t{item.start:.3f}\t2\n" for item in listed(scenes, shots)))

@@ -10,8 +10,9 @@ from fractions import Fraction
 from pathlib import Path, PureWindowsPath
 from typing import NamedTuple
 
-from pipelines.outputs.exports.segments import one_line, segments_of, video_name
-from pipelines.scenes import SEGMENTS, SceneData, Transition, VideoFacts
+from pipelines.outputs.exports.content import listed, score_of
+from pipelines.outputs.names import name_of, one_line, video_name
+from pipelines.scenes import SEGMENTS, SceneData, Shot, Transition, VideoFacts
 from pipelines.video.inputs import video_at
 
 _WHOLE_RATES = (24, 25, 30, 48, 50, 60, 96, 100, 120)
@@ -101,7 +102,7 @@ def parse_smpte(text: str, base: int) -> tuple[int, bool] | None:
 @dataclass(frozen=True)
 class Clip:
     """One scene or shot: a half-open range of frames of the video, its first frame on the timeline (which has no gaps),
-    and the score of the segment."""
+    and its score."""
 
     number: int
     name: str
@@ -139,7 +140,7 @@ class Timeline:
     video: VideoFacts  # with sound and timecode from the video file, if it exists
     file: str  # its name, without its folder
     uri: str
-    warnings: tuple[str, ...]  # one line each
+    warnings: tuple[str, ...]  # one line each, on the rate of the project, and a timecode that it does not have
 
     @property
     def source_start(self) -> int:
@@ -189,9 +190,10 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120) -> T
         warnings.append(f"{path}: its timecode {text} does not exist at {labels} frames per second, and is left out")
     clips: list[Clip] = []
     at = 0
-    for segment in segments_of(scenes, shots):
-        start, end = places[segment.start_frame], places[segment.end_frame]
-        clips.append(Clip(segment.number, segment.name, start, end, at, segment.score, segment.transition))
+    for item in listed(scenes, shots):
+        start, end = places[item.start_frame], places[item.end_frame]
+        last = item if isinstance(item, Shot) else scenes.shots[item.end_shot - 1]
+        clips.append(Clip(item.index + 1, name_of(item), start, end, at, score_of(item), last.transition))
         at += end - start
     names = {clip.start: [clip.name] for clip in clips}
     for part in scenes.segments:
@@ -218,11 +220,6 @@ def video_uri(video: VideoFacts) -> str:
     """The address of a video's file; an absolute path of Windows may be read on another system."""
     path, windows = Path(video.path), PureWindowsPath(video.path)
     return (windows if windows.is_absolute() and not path.is_absolute() else path.absolute()).as_uri()
-
-
-def timeline_warnings(scenes: SceneData, shots: bool = False, fastest: int = 120) -> tuple[str, ...]:
-    """What an editor has to know about a timeline: the rate of its project, and a timecode that it does not have."""
-    return timeline_of(scenes, shots, fastest).warnings
 
 
 def _places(scenes: SceneData, rate: Fraction | None) -> Mapping[int, int]:

@@ -27,8 +27,8 @@ import pipelines
 from pipelines.errors import BasslError, VideoError, count
 from pipelines.files import is_file, relative, write_atomically
 from pipelines.outputs.exports.editing import FASTEST_EDL, edl_channels
-from pipelines.outputs.exports.segments import one_line, video_name
 from pipelines.outputs.exports.timeline import timecode_base, timeline_of
+from pipelines.outputs.names import one_line, video_name
 from pipelines.outputs.page.thumbnails import TYPE, page_images, resize
 from pipelines.scenes import SEGMENTS, SceneData, timecode
 from pipelines.video.decoding import first_time

@@ -93,7 +93,7 @@ function timecode(seconds) {
   return `${two(hours)}:${two(minutes)}:${two(whole % 60)}.${String(milliseconds % 1000).padStart(3, "0")}`;
 }
 
-/** Text on one line, as in pipelines/outputs/exports/segments.py. */
+/** Text on one line, as in pipelines/outputs/names.py. */
 function oneLine(text) {
   return text.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, " ").replace(/[\p{Cs}\ufffe\uffff]/gu, "\ufffd").trim();
 }

@@ -49,7 +49,7 @@ def predict_to_files(
         if not complete or command is not None:
             report = progress or (lambda stage, done, total: None)
             images, _ = images_from_video(
-                existing.scenes, task.output, task.video, lambda done, total: report("reading", done, total)
+                existing.scenes, task.video, lambda done, total: report("reading", done, total)
             )
             if command is not None:
                 named = described(existing.scenes, images, command)
