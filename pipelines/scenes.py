@@ -9,7 +9,7 @@ import json
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -295,20 +295,22 @@ def without_short(scenes: Sequence[Scene], least: float) -> tuple[Scene, ...]:
     return tuple(replace(scene, index=index) for index, scene in enumerate(kept))
 
 
+def in_credits(shots: Iterable[Shot], segments: Iterable[Segment]) -> list[bool]:
+    """Of each shot, whether its middle lies in opening or end credits."""
+    credits = [(segment.start, segment.end) for segment in segments if segment.kind.endswith("credits")]
+    return [any(start <= (shot.start + shot.end) / 2 < end for start, end in credits) for shot in shots]
+
+
 S = TypeVar("S", bound=SceneData)
 
 
 def without_credits(scenes: S) -> S:
     """Scenes without the shots at their beginning and end whose middle lies in opening or end credits; scenes of only
     such shots are left out. Indices stay. Raises BasslError if no scene is left."""
-    credits = [(segment.start, segment.end) for segment in scenes.segments if segment.kind.endswith("credits")]
+    is_left_out = in_credits(scenes.shots, scenes.segments)
     kept = []
     for scene in scenes.scenes:
-        shots = [
-            shot
-            for shot in scenes.shots[scene.start_shot : scene.end_shot]
-            if not any(start <= (shot.start + shot.end) / 2 < end for start, end in credits)
-        ]
+        shots = [shot for shot in scenes.shots[scene.start_shot : scene.end_shot] if not is_left_out[shot.index]]
         if shots:
             first, last = shots[0], shots[-1]
             scene = replace(scene, start_shot=first.index, start_frame=first.start_frame, start=first.start)

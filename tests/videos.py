@@ -247,16 +247,17 @@ def joined(sources: Sequence[Path], path: Path) -> Path:
 
 
 def remuxed(path: Path, *sources: Path, tag: str | None = None) -> Path:
-    """The first tracks of several files in one."""
+    """The tracks of several files in one."""
     with ExitStack() as stack:
         output = stack.enter_context(av.open(str(path), "w"))
         packets = []
         for source in sources:
             container = stack.enter_context(av.open(str(source)))
-            stream = output.add_stream_from_template(container.streams[0])
-            if tag is not None:
-                stream.codec_context.codec_tag = tag
-            packets += [(packet, stream) for packet in container.demux() if packet.size]
+            streams = [output.add_stream_from_template(stream) for stream in container.streams]
+            for stream in streams:
+                if tag is not None:
+                    stream.codec_context.codec_tag = tag
+            packets += [(packet, streams[packet.stream.index]) for packet in container.demux() if packet.size]
         for packet, stream in sorted(packets, key=lambda pair: float(pair[0].dts * pair[0].time_base)):
             packet.stream = stream
             output.mux(packet)

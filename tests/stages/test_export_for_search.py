@@ -15,7 +15,6 @@ from bassl import SceneList, export, predict, save_images
 from pipelines.datasets.synthetic import SyntheticVideo
 from pipelines.errors import BasslError
 from pipelines.stages.predict import predict_file
-from recipes import documentation
 from tests.command import Bassl
 
 SUBTITLES = "1\n00:00:00,500 --> 00:00:01,500\nThe harbor is cold.\n\n2\n00:00:10,000 --> 00:00:11,000\nGo home.\n"
@@ -94,19 +93,3 @@ def test_the_command_adds_vectors(place: Path, bassl: Bassl, searchable: list[di
     run = bassl("export", str(place / "movie.mp4"), "--to", "jsonl", "--vectors", "-o", "a.jsonl")
     assert run.code == 0, run.err
     assert rows_of(Path("a.jsonl"))[2]["vector"] == searchable[2]["vector"]
-
-
-@pytest.mark.parametrize("store", ["chromadb", "lancedb"])
-def test_the_programs_of_the_documentation_find_scenes(
-    store: str, place: Path, searchable: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip(store, reason=f"{store} is not installed: pip install {store}")
-    monkeypatch.chdir(tmp_path)
-    shutil.copy(place / "movie.scenes.jsonl", tmp_path)
-    page = (documentation.HOME / "docs" / "search.md").read_text()
-    (program,) = [block for block in documentation.blocks(page, "python") if f"import {store}" in block]
-    names: dict[str, Any] = {}
-    exec(program, names)
-    assert names["similar"][0]["start"] == searchable[0]["start"]
-    assert len(names["similar"]) == 3
-    assert [row["start"] for row in names["spoken"]] == [0.0]

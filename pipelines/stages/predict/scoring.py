@@ -19,10 +19,11 @@ from pipelines.models.opening import OpenedModel
 from pipelines.models.places import shot_settings
 from pipelines.models.shot_encoder import KEYFRAMES, ShotEncoder, encode_groups
 from pipelines.progress import ReportProgress
-from pipelines.scenes import Shot
+from pipelines.scenes import Shot, in_credits
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stores.jpeg import from_jpeg, to_jpeg
 from pipelines.video.shots import KeyframedShot
+from pipelines.video.video_process import VideoProcess
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +37,7 @@ class LoadedModel:
     def scored_shots(
         self,
         video: Path,
-        reading: Iterable[KeyframedShot],
+        reading: VideoProcess,
         threads: int,
         on_shot: Callable[[KeyframedShot], None],
         report: ReportProgress,
@@ -51,7 +52,9 @@ class LoadedModel:
             content, warnings = add_sound(content, video, np.array([(shot.start, shot.end) for shot in shots]))
         durations = np.array([shot.end - shot.start for shot in shots])
         scores = self.model.score(content, durations, colour)
-        settings = shot_settings(images, colour, scores)
+        settings = np.full(len(shots), None)
+        in_place = ~np.array(in_credits(shots, reading.segments))  # credits look alike, but are no place
+        settings[in_place] = shot_settings(images[in_place], colour[in_place], scores[in_place])
         values = zip(shots, scores, settings, strict=True)
         return tuple(replace(shot, score=float(score), setting=number) for shot, score, number in values), warnings
 
