@@ -17,7 +17,10 @@ from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData, without_credits
 from pipelines.stages.settings import Clip, SplitSettings
-from pipelines.video import cutting, decoding
+from pipelines.video.cutting.copying import copy_scenes, copy_with_chapters
+from pipelines.video.cutting.encoding import encode_scenes
+from pipelines.video.cutting.muxing import suffix_for
+from pipelines.video.decoding import declared_length
 from pipelines.video.inputs import unchanged
 
 
@@ -58,11 +61,11 @@ def split(
         }
         for scene in scenes.scenes
     ]
-    suffix = cutting.suffix_for(video, "encoding" if settings.exact else "copies")
+    suffix = suffix_for(video, "encoding" if settings.exact else "copies")
     names = file_names(settings.filename, rows, suffix, "$SCENE_NUMBER")
     end = scenes.video.duration
     if scenes.settings.get("end") is not None:  # the video may continue after the part that was read
-        length = decoding.declared_length(video)
+        length = declared_length(video)
         end = math.inf if length is None else max(end, length)
     extended = [
         replace(scene, start=max(0.0, scene.start - settings.expand), end=min(end, scene.end + settings.expand))
@@ -74,12 +77,11 @@ def split(
         unchanged(video),
     ):
         if settings.exact:
-            own = {"crf": settings.crf, "preset": settings.preset}
-            encoding = {**cutting.H264, **{key: str(value) for key, value in own.items() if value is not None}}
-            cutting.encode_scenes(video, scenes, partials, report, encoding)
+            crf = 18 if settings.crf is None else settings.crf
+            encode_scenes(video, scenes, partials, report, {"crf": str(crf), "preset": settings.preset or "fast"})
             differences = [(0.0, 0.0)] * len(partials)
         else:
-            differences = cutting.copy_scenes(video, scenes, partials, report)
+            differences = copy_scenes(video, scenes, partials, report)
     return tuple(
         Clip(scene.index, path, scene.start, scene.end, early, late)
         for scene, path, (early, late) in zip(extended, targets, differences, strict=True)
@@ -98,14 +100,13 @@ def write_chapters(
     settings = with_options(settings, **options)
     opened = open_scenes(source, settings.listed.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
-    names = [f"{name}-chapters{cutting.suffix_for(video, 'chapters')}"]
+    names = [f"{name}-chapters{suffix_for(video, 'chapters')}"]
     with (
         new_files(_folder(name, settings), names, (video, opened.file), settings.run.overwrite) as (targets, partials),
         unchanged(video),
     ):
-        titles = list(map(name_of, scenes.scenes))
         report = progress or (lambda stage, done, total: None)
-        cutting.copy_with_chapters(video, scenes, titles, partials[0], report)
+        copy_with_chapters(video, scenes, list(map(name_of, scenes.scenes)), partials[0], report)
     return targets[0]
 
 

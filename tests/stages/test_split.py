@@ -168,9 +168,11 @@ def test_prores_with_alpha_and_hevc_of_phones_keep_their_codec_tags(tmp_path: Pa
                 assert container.streams.video[0].codec_context.codec_tag == tag
 
 
-@pytest.mark.parametrize("exact", [False, True])
-def test_a_subtitle_is_in_the_piece_in_which_it_begins_and_ends_with_it(tmp_path: Path, exact: bool) -> None:
-    plain = videos.write_video(tmp_path / "plain.mp4", videos.images(96, (48,)), options=GROUPS)
+@pytest.mark.parametrize(("exact", "sound"), [(False, 0.0), (True, 0.0), (True, 4.0)])
+def test_a_subtitle_is_in_the_piece_in_which_it_begins_and_ends_with_it(
+    tmp_path: Path, exact: bool, sound: float
+) -> None:
+    plain = videos.write_video(tmp_path / "plain.mp4", videos.images(96, (48,)), options=GROUPS, sound_seconds=sound)
     (tmp_path / "words.srt").write_text(
         "1\n00:00:00,500 --> 00:00:01,000\nHello\n\n2\n00:00:01,500 --> 00:00:03,500\nAcross the cut\n\n"
         "3\n00:00:03,000 --> 00:00:03,500\nBye\n"

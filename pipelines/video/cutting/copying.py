@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import av
 
@@ -185,7 +185,6 @@ def _copy_packets(
                 if k not in writers:
                     start = first + Fraction(clips[k].start).limit_denominator(10**9)
                     writers[k] = CopyWriter(paths[k], source, tracks, start)
-                    writers[k].copy_covers()
                     if not k:
                         source.warn_left_out(writers[k].copied)
                 if packet.stream.index == source.stream.index:
@@ -212,11 +211,14 @@ def copy_with_chapters(
     with PacketReader(video) as source, ffmpeg_errors(video):
         tracks = source.tracks()
         # Players count from the start of the file, which may be the start of its sound.
-        start = Fraction(source.container.start_time or 0, av.time_base)
-        copy = CopyWriter(path, source, tracks, start, whole=True)
+        start, tick = Fraction(source.container.start_time or 0, av.time_base), Fraction(1, 1_000_000)
+        chapters: list[Any] = []
+        for scene, title in zip(scenes.scenes, titles, strict=True):
+            at, end_at = (max(0, round((first - start + Fraction(time)) / tick)) for time in (scene.start, scene.end))
+            span = {"start": at if scene.start else 0, "end": end_at, "time_base": tick}
+            chapters.append({"id": scene.index + 1, **span, "metadata": {"title": title}})
+        copy = CopyWriter(path, source, tracks, start, chapters)
         try:
-            copy.set_chapters(scenes, titles, first - start)
-            copy.copy_covers()
             source.warn_left_out(copy.copied)
             end = 0.0
             for packet in source.packets(tracks):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
 from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -36,18 +37,18 @@ _QUEUE_LIMIT = 8
 _H264_FORMATS = frozenset(
     "yuv420p yuvj420p yuv422p yuvj422p yuv444p yuvj444p yuv420p10le yuv422p10le yuv444p10le gray gray10le".split()  # noqa: SIM905
 )
-H264: Mapping[str, str] = {"crf": "18", "preset": "fast"}
-"""Options of libx264."""
 _AAC_RATES = (96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350)
 _LAYOUTS: Mapping[int, str] = {1: "mono", 2: "stereo", 6: "5.1", 8: "7.1"}
 
 
 def encode_scenes(
-    video: Path, scenes: SceneData, paths: Sequence[Path], progress: ReportProgress, options: Mapping[str, str] = H264
+    video: Path, scenes: SceneData, paths: Sequence[Path], progress: ReportProgress, options: Mapping[str, str]
 ) -> None:
-    """Encode exactly the frames of each scene to its file: H.264 with these options, AAC, upright. Scenes may overlap.
+    """Encode exactly the frames of each scene to its file: H.264 with these options of libx264, AAC, upright. Scenes
+    may overlap.
 
-    Frames keep their times, also with a variable frame rate; sound is cut to the sample.
+    Frames keep their times, also with a variable frame rate; sound is cut to the sample, and subtitles are copied to
+    the clip in which they begin.
 
     Raises:
         VideoError: the video does not match ``scenes``, or no frame can be decoded.
@@ -59,9 +60,10 @@ def encode_scenes(
     encoders: dict[int, _ClipEncoder] = {}
     closed = frames = 0
 
-    def add_sound(until: float) -> None:
-        """Add the samples up to a time to the clips that are open; these are closed only when the slack has passed."""
-        for start, track, samples in sound.until(until):
+    def add_tracks(until: float) -> None:
+        """Add sound and subtitles up to a time to the clips that are open; these are closed only when the slack has
+        passed."""
+        for start, track, samples in tracks.sound(until):
             rate = samples.sample_rate
             if closed and start < listed[closed - 1].end - CLOCK_NOISE:
                 raise VideoError(FAR_SOUND.format(video))
@@ -70,97 +72,96 @@ def encode_scenes(
                 end = min(samples.samples, round((listed[k].end - start) * rate))
                 if first < end:
                     encoder.add_sound(track, _cut_samples(samples, first, end), start + first / rate - listed[k].start)
+        for time, packet in tracks.subtitles(until):
+            for k in range(bisect_right(ends, time), bisect_right(starts, time)):
+                if k in encoders:
+                    encoders[k].add_subtitle(packet, tracks.first + listed[k].start, listed[k].end - time)
+
+    def close(k: int) -> None:
+        if k not in encoders:
+            raise VideoError(f"{video}: has no frame of scene {k + 1}; correct the scenes, or cut without `exact`")
+        encoders.pop(k).close()
 
     with (
         PacketReader(video, start=starts[0], end=part_end) as source,
-        open_container(video) as sound_container,
-        open_container(video) as subtitle_container,
+        open_container(video) as container,
         ffmpeg_errors(video),
     ):
-        sound, subtitles = _SoundReader(sound_container, video), _read_subtitles(subtitle_container)
+        tracks = _TrackReader(container, video)
         try:
             for index, time, frame in source.frames(queue_limit=_QUEUE_LIMIT):
                 if not frames:
-                    sound.first = float((source.stamp(frame) or 0) * (frame.time_base or 0)) - time
+                    tracks.first = float((source.stamp(frame) or 0) * (frame.time_base or 0)) - time
                 frames = index + 1
                 if not is_part and frames > scenes.video.frames:
                     raise other_video(video, f"more than {scenes.video.frames} frames", f"{scenes.video.frames}")
                 targets = range(bisect_right(ends, time), bisect_right(starts, time))
                 for k in targets:
                     if k not in encoders:
-                        encoders[k] = _ClipEncoder(paths[k], source, frame, sound.tracks, options)
-                        encoders[k].copy_subtitles(subtitles, sound.first, listed[k].start, listed[k].end)
+                        encoders[k] = _ClipEncoder(paths[k], source, frame, tracks.audio, options)
                         if not k:
                             source.warn_left_out(encoders[k].copied)
                     encoders[k].add_frame(frame, time - listed[k].start)
-                add_sound(time)
-                while closed < targets.start and (not sound.tracks or time > listed[closed].end + SLACK):
-                    if closed not in encoders:
-                        raise _no_frame(video, closed)
-                    encoders.pop(closed).close()
+                add_tracks(time)
+                while closed < targets.start and (not tracks.audio or time > listed[closed].end + SLACK):
+                    close(closed)
                     closed += 1
                 progress("reading", time, scenes.video.duration)
-            add_sound(float("inf"))
+            add_tracks(float("inf"))
             if is_part:
                 check_length(video, source.facts.duration, scenes)
             elif frames != scenes.video.frames:
                 raise other_video(video, f"{frames} frames", f"{scenes.video.frames}")
             for k in range(closed, len(listed)):
-                if k not in encoders:
-                    raise _no_frame(video, k)
+                close(k)
         finally:
             for encoder in encoders.values():
                 encoder.close()
 
 
-def _no_frame(video: Path, scene: int) -> VideoError:
-    return VideoError(f"{video}: has no frame of scene {scene + 1}; correct the scenes, or cut without `exact`")
-
-
-def _read_subtitles(container: InputContainer) -> list[Packet[Stream]]:
-    """The packets of all subtitles, which can be used while the container is open."""
-    packets: list[Packet[Stream]] = []
-    tracks: list[Stream] = [track for track in container.streams.subtitles if track.codec_context is not None]
-    with suppress(av.FFmpegError):
-        all_packets = demux(container, *tracks) if tracks else iter(())
-        packets.extend(packet for packet in all_packets if packet.size and packet.pts is not None)
-    return packets
-
-
-class _SoundReader:
-    """The sound of a video, decoded in step with its frames, from ``first``, the time of the video's first frame in
-    seconds on the file's clock, which is to be set before."""
+class _TrackReader:
+    """The sound and subtitles of a video, read in step with its frames, from ``first``, the time of the video's first
+    frame in seconds on the file's clock, which is to be set before. Packets can be used while the container is open."""
 
     def __init__(self, container: InputContainer, video: Path) -> None:
-        self.tracks = [track for track in container.streams.audio if track.codec_context is not None]
-        if any(has_own_order(layout_of(track.codec_context)) for track in self.tracks):
+        self.audio = [track for track in container.streams.audio if track.codec_context is not None]
+        if any(has_own_order(layout_of(track.codec_context)) for track in self.audio):
             raise VideoError(f"{video}: its sound has channels in an order that cannot be encoded; cut without `exact`")
         self._video = video
         self._parts = self._decode(container)
         self._next: tuple[float, int, AudioFrame] | None = None
+        self._subtitles: list[tuple[float, Packet[Stream]]] = []  # that are read, by time
         self.first = 0.0
 
-    def until(self, time: float) -> Iterator[tuple[float, int, AudioFrame]]:
+    def sound(self, time: float) -> Iterator[tuple[float, int, AudioFrame]]:
         """Yield new parts that end up to ``time``: ``(seconds, track, samples)``."""
         self._next = self._next or next(self._parts, None)
         while self._next is not None and self._next[0] + self._next[2].samples / self._next[2].sample_rate <= time:
             yield self._next
             self._next = next(self._parts, None)
 
+    def subtitles(self, time: float) -> Iterator[tuple[float, Packet[Stream]]]:
+        """Yield the subtitles read so far that begin up to ``time``: ``(seconds, packet)``."""
+        while self._subtitles and self._subtitles[0][0] <= time:
+            yield self._subtitles.pop(0)
+
     def _decode(self, container: InputContainer) -> Iterator[tuple[float, int, AudioFrame]]:
-        if not self.tracks:
-            return
-        numbers = {track.index: number for number, track in enumerate(self.tracks)}
-        ends = [float("-inf")] * len(self.tracks)
-        packets = demux(container, *self.tracks)
+        numbers = {track.index: number for number, track in enumerate(self.audio)}
+        ends = [float("-inf")] * len(self.audio)
+        subtitles = [track for track in container.streams.subtitles if track.codec_context is not None]
+        packets: Iterator[Any] = demux(container, *self.audio, *subtitles) if numbers or subtitles else iter(())
         while True:
             try:
                 packet = next(packets)
             except (StopIteration, av.FFmpegError):
                 return
+            if packet.stream.index not in numbers:
+                if packet.size and packet.pts is not None:
+                    time = float(packet.pts * packet.time_base) - self.first
+                    insort(self._subtitles, (time, packet), key=itemgetter(0))
+                continue
             with suppress(av.FFmpegError):  # the samples of a damaged packet are missing
                 for part in packet.decode():
-                    assert isinstance(part, AudioFrame)
                     track = numbers[packet.stream.index]
                     time = ends[track] if part.time is None else part.time - self.first
                     if time < ends[track] - CLOCK_NOISE:
@@ -222,6 +223,11 @@ class _ClipEncoder(ClipFile):
         self._sound = [self._add_sound_track(track) for track in tracks]
         self._sound_ends = [0] * len(tracks)  # in samples
         self._converters: dict[tuple[int, str, str, int], av.AudioResampler] = {}
+        for track in source.container.streams.subtitles:
+            with suppress(ValueError):  # the format does not support them
+                if track.codec_context is not None:
+                    self.copy_stream(track)
+        self.copy_covers()
 
     def _add_sound_track(self, track: AudioStream) -> AudioStream:
         rate, layout = track.codec_context.sample_rate, track.codec_context.layout.name
@@ -233,18 +239,10 @@ class _ClipEncoder(ClipFile):
         self.copied.add(track.index)
         return stream
 
-    def copy_subtitles(self, subtitles: Sequence[Packet[Stream]], first: float, start: float, end: float) -> None:
-        """Copy the subtitles that begin in the clip, if the format supports them, and the cover; after all tracks.
-        ``first`` is the time of the video's first frame on the file's clock."""
-        for track in self._source.container.streams.subtitles:
-            with suppress(ValueError):
-                if track.codec_context is not None:
-                    self.copy_stream(track)
-        self.copy_covers()
-        for packet in subtitles:
-            time = float(packet.pts or 0) * packet.time_base - first
-            if packet.stream.index in self.copied and start - SAME_TIME <= time < end - SAME_TIME:
-                self.copy_packet(packet, round((first + start) / packet.time_base), end - time)
+    def add_subtitle(self, packet: Packet[Stream], start: float, longest: float) -> None:
+        """Copy a subtitle, if the format supports it; ``start`` is the time of the clip on the file's clock."""
+        if packet.stream.index in self.copied:
+            self.copy_packet(packet, round(start / packet.time_base), longest)
 
     def add_frame(self, frame: VideoFrame, time: float) -> None:
         if self._turns:

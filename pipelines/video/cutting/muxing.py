@@ -20,7 +20,6 @@ from av.packet import Packet
 from av.stream import Disposition, Stream
 
 from pipelines.errors import BasslError, BasslWarning, VideoError, count, first_line
-from pipelines.scenes import SceneData
 from pipelines.video.containers import demux, open_container
 from pipelines.video.decoding import VideoDecoder
 
@@ -188,13 +187,13 @@ class ClipFile:
 
 
 class CopyWriter(ClipFile):
-    """Writes a copy: packets unchanged, with timestamps relative to ``start``. Subtitles and further video tracks that
-    the format does not support are left out."""
+    """Writes a clip, or with ``chapters`` a copy of the whole video: packets unchanged, with timestamps relative to
+    ``start``. Subtitles and further video tracks that the format does not support are left out."""
 
     def __init__(
-        self, path: Path, source: PacketReader, tracks: Sequence[Stream], start: Fraction, whole: bool = False
+        self, path: Path, source: PacketReader, tracks: Sequence[Stream], start: Fraction, chapters: Sequence[Any] = ()
     ) -> None:
-        super().__init__(path, source, whole)
+        super().__init__(path, source, whole=bool(chapters))
         self._shifts: dict[int, int] = {}
         for track in tracks:
             is_further = track.type == "video" and track is not source.stream
@@ -205,7 +204,7 @@ class CopyWriter(ClipFile):
             except ValueError as error:
                 if track.type == "subtitle" or is_further:
                     continue
-                hint = "" if whole else "; give `exact=True`"
+                hint = "" if chapters else "; give `exact=True`"
                 raise VideoError(f"{source.path}: cannot be copied ({first_line(error)}){hint}") from error
             if source.kind == "mov" and path.suffix != ".mkv" and track.codec_context.name in ("hevc", "prores"):
                 # PyAV leaves the tag to the muxer, which takes hev1 for hvc1, and ProRes 422 for 4444.
@@ -213,6 +212,8 @@ class CopyWriter(ClipFile):
             if path.suffix != ".avi":  # in AVI every track begins at zero
                 self._shifts[track.index] = round(start / track.time_base) if track.time_base else 0
         self._sound_ends: dict[int, int] = {}
+        self._container.set_chapters(list(chapters))
+        self.copy_covers()
 
     def add(self, packet: Packet[Stream], longest: float | None = None) -> None:
         index = packet.stream.index
@@ -223,16 +224,6 @@ class CopyWriter(ClipFile):
                 return
             self._sound_ends[index] = packet.dts
         self.copy_packet(packet, self._shifts.setdefault(index, packet.dts or 0), longest)
-
-    def set_chapters(self, scenes: SceneData, titles: Sequence[str], first: Fraction) -> None:
-        """Make each scene a chapter; ``first`` is the presentation time of the video's first frame."""
-        tick = Fraction(1, 1_000_000)
-        chapters: list[Any] = []
-        for scene, title in zip(scenes.scenes, titles, strict=True):
-            start, end = (max(0, round((first + Fraction(time)) / tick)) for time in (scene.start, scene.end))
-            span = {"start": start if scene.start else 0, "end": end, "time_base": tick}
-            chapters.append({"id": scene.index + 1, **span, "metadata": {"title": title}})
-        self._container.set_chapters(chapters)
 
 
 def _is_cover(stream: Stream) -> bool:
