@@ -292,14 +292,14 @@ def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None
 
 
 def show_scenes(result: SceneData, by_setting: bool = False) -> None:
-    """A table of scenes on stdout, with the letters of settings if there are any; ``by_setting``: ordered by them."""
+    """A table of scenes on stdout, with their settings and names if they have any; ``by_setting``: ordered by them."""
     rows, scenes = [], result.scenes
     if by_setting:
         scenes = tuple(sorted(scenes, key=lambda scene: (not scene.setting, len(scene.setting or ""), scene.setting)))
-    has_settings = any(scene.setting for scene in scenes)
+    optional = [field for field in ("setting", "name") if any(getattr(scene, field) for scene in scenes)]
     for scene in scenes:
         facts = (f"{scene.end - scene.start:.1f} s", str(scene.end_shot - scene.start_shot), f"{scene.confidence:.2f}")
         times = (scene.start_timecode, scene.end_timecode)
-        rows.append((str(scene.index + 1), *times, *facts, *(scene.setting or "",) * has_settings))
-    header = ("scene", "start", "end", "length", "shots", "confidence", *("setting",) * has_settings)
-    show_table(header, rows, text=())
+        rows.append((str(scene.index + 1), *times, *facts, *(getattr(scene, field) or "" for field in optional)))
+    header = ("scene", "start", "end", "length", "shots", "confidence", *optional)
+    show_table(header, rows, text=[i for i, name in enumerate(header) if name == "name"])

@@ -114,11 +114,11 @@ class Scene:
 
     @property
     def lacks_name(self) -> bool:
-        """Whether it has no name by people or by a program: a name by its words is made again."""
-        return self.name is None or self.named_by == "words"
+        """Whether it has no name by people or by a program: other names are made again."""
+        return self.name is None or self.named_by in ("words", "credits")
 
 
-NAMED_BY = ("words", "program")
+NAMED_BY = ("words", "credits", "program")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Names of scenes from what is said in them."""
+"""Names of scenes from what is in them: words and credits."""
 
 from __future__ import annotations
 
@@ -10,19 +10,21 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TypeVar
 
-from pipelines.scenes import SceneData
+from pipelines.scenes import SEGMENTS, SceneData
 
 S = TypeVar("S", bound=SceneData)
 
 _MOST_TERMS = 3
+_CREDITS = 0.9  # share of a scene that is credits
 _WORD = re.compile(r"[^\W\d_]{2,30}(?:['’][^\W\d_]{1,30})?")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")  # Thai, Lao, Japanese and Chinese
 
 
-def with_word_names(scenes: S) -> S:
-    """The scenes, each without another name named by its words, if there are any: up to three terms that distinguish it
-    from the other scenes, by TF-IDF (Spärck Jones, A statistical interpretation of term specificity, 1972). Stop words
-    are in most scenes, so no list of them is needed, and it works in any language."""
+def with_automatic_names(scenes: S) -> S:
+    """The scenes, each without a name by people or a program named as credits, if it is hardly anything else, or by its
+    words, if there are any: up to three terms that distinguish it from the other scenes, by TF-IDF (Spärck Jones, A
+    statistical interpretation of term specificity, 1972). Stop words are in most scenes, so no list of them is needed,
+    and it works in any language."""
     said = [list(_terms(" ".join(line.text for line in scenes.lines_of(scene)))) for scene in scenes.scenes]
     # A term is written as inside sentences, if it is ever there: lower case is sorted after upper case.
     written = {term.casefold(): term for term in sorted({term for terms in said for term in terms})}
@@ -36,6 +38,10 @@ def with_word_names(scenes: S) -> S:
             best = sorted(weights, key=lambda term: (-weights[term], -len(term), term))[:_MOST_TERMS]
             name = ", ".join(written[term] for term in best if weights[term] >= least > 0) or None
             scene = replace(scene, name=name, named_by=name and "words")
+            for part in scenes.segments:
+                overlap = min(part.end, scene.end) - max(part.start, scene.start)
+                if part.kind.endswith("credits") and overlap >= _CREDITS * (scene.end - scene.start):
+                    scene = replace(scene, name=SEGMENTS[part.kind].capitalize(), named_by="credits")
         named.append(scene)
     return replace(scenes, scenes=tuple(named))
 

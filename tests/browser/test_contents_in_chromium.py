@@ -16,7 +16,7 @@ from pipelines.scenes import SceneData
 from recipes import documentation
 from tests import videos
 from tests.browser.opening import opened
-from tests.command import bassl_process
+from tests.command import Bassl, bassl_process
 from tests.video.test_segments import RATE, cards, scrolling
 
 CREDITS = 8  # seconds, at each end
@@ -70,6 +70,7 @@ def test_the_page_of_a_movie_shows_dialogue_names_credits_and_places(
         spoken = page.locator(".scene", has_text="harbor is cold").first
         assert "harbor" in str(spoken.locator(".name").text_content())
         assert "automatic" in str(spoken.locator(".name").get_attribute("class"))
+        assert page.locator(".scene .name").first.text_content() == "Opening credits"
         kinds = page.locator("#track .segment").evaluate_all("marks => marks.map((mark) => mark.classList[1])")
         assert sorted(kind for kind in kinds if kind.endswith("credits")) == ["end_credits", "opening_credits"]
         letters = page.locator(".setting:visible").all_text_contents()
@@ -100,3 +101,11 @@ def test_the_documented_program_finds_scenes_of_the_movie_in_a_vector_store(
     assert len(names["similar"]) == 3
     spoken = [scene.start for scene in scenes.scenes if any("harbor" in line.text for line in scenes.lines_of(scene))]
     assert sorted(row["start"] for row in names["spoken"]) == spoken
+
+
+def test_the_table_of_scenes_has_names_and_places(movie: Path, scenes: SceneData, bassl: Bassl) -> None:
+    shutil.copy(movie / "movie.scenes.json", "movie.scenes.json")
+    header, *rows = bassl("regroup", "movie.scenes.json").out.splitlines()
+    assert header.split()[-2:] == ["setting", "name"]
+    assert [row[header.index("name") :].strip() for row in rows] == [scene.name or "" for scene in scenes.scenes]
+    assert rows[-1].endswith("End credits")

@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from pipelines.datasets.scene_files import read_scene_list
-from pipelines.models.scene_names import with_word_names
+from pipelines.models.scene_names import with_automatic_names
 from pipelines.scenes import Line, SceneData, without_short
 from tests import pages
 from tests.browser.opening import opened_page, saved
@@ -79,7 +79,7 @@ def test_lines_follow_corrections_into_the_saved_file(view: Page, scenes: SceneD
 def test_an_automatic_name_is_marked_until_a_person_gives_another_and_goes_with_its_scene(
     browser: Browser, tmp_path: Path
 ) -> None:
-    plain = with_word_names(spoken(pages.invented(40)))
+    plain = with_automatic_names(spoken(pages.invented(40)))
     first, second, *others = (replace(scene, name=f"auto {scene.index}", named_by="words") for scene in plain.scenes)
     with opened_page(browser, tmp_path, replace(plain, scenes=(first, second, *others))) as seen:
         names = seen.page.locator(".scene .name")

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 
 from pipelines.models.scene_ends import with_scenes
-from pipelines.models.scene_names import with_word_names
+from pipelines.models.scene_names import with_automatic_names
 from pipelines.outputs.corrections import names_and_pins
-from pipelines.scenes import Line, SceneData, group_shots
+from pipelines.scenes import Line, SceneData, Segment, group_shots
 from tests.outputs.exporting import scene_list
 
 
@@ -32,7 +32,7 @@ ENGLISH = (
 
 
 def test_a_scene_is_named_by_the_terms_that_are_said_in_it_and_in_few_others() -> None:
-    named = with_word_names(spoken(*ENGLISH))
+    named = with_automatic_names(spoken(*ENGLISH))
     assert names(named) == ["harbor, sail, it", "soup, kitchen, like", None, "judge, here"]
     assert [scene.named_by for scene in named.scenes] == ["words", "words", None, "words"]
     assert names_and_pins(named) == set(), "an automatic name is not a correction"
@@ -50,20 +50,29 @@ def test_a_scene_is_named_by_the_terms_that_are_said_in_it_and_in_few_others() -
     ],
 )
 def test_names_need_no_knowledge_of_the_language(texts: tuple[str, ...], expected: list[str | None]) -> None:
-    assert names(with_word_names(spoken(*texts))) == expected
+    assert names(with_automatic_names(spoken(*texts))) == expected
+
+
+def test_a_scene_that_is_hardly_anything_but_credits_is_named_so() -> None:
+    scenes = spoken("Thanks to everybody", "The harbor is cold", "Go home")
+    credits = (Segment("opening_credits", 0, 24, 0.0, 0.96), Segment("end_credits", 55, 75, 2.2, 3.0))
+    named = with_automatic_names(replace(scenes, segments=credits))
+    assert names(named) == ["Opening credits", "harbor, cold, The", "home, Go"]
+    assert [scene.named_by for scene in named.scenes] == ["credits", "words", "words"]
+    assert names_and_pins(named) == set()
 
 
 def test_a_name_is_never_put_over_one_by_a_person_or_a_program() -> None:
     scenes = spoken(*ENGLISH)
     first, second, *others = scenes.scenes
     first, second = replace(first, name="By hand"), replace(second, name="Described", named_by="program")
-    named = with_word_names(replace(scenes, scenes=(first, second, *others)))
+    named = with_automatic_names(replace(scenes, scenes=(first, second, *others)))
     assert names(named) == ["By hand", "Described", None, "judge, here"]
     assert [scene.named_by for scene in named.scenes] == [None, "program", None, "words"]
 
 
 def test_names_from_words_are_made_again_for_other_scenes_and_the_others_stay_with_theirs() -> None:
-    scenes = with_word_names(spoken(*ENGLISH))
+    scenes = with_automatic_names(spoken(*ENGLISH))
     first, *others = scenes.scenes
     scenes = replace(scenes, scenes=(replace(first, name="By hand", named_by=None), *others))
     merged = with_scenes(

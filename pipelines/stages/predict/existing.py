@@ -12,7 +12,7 @@ from pipelines.datasets.scene_files import with_video
 from pipelines.errors import StoreError
 from pipelines.files import real, write_atomically
 from pipelines.models.scene_ends import with_grouping
-from pipelines.models.scene_names import with_word_names
+from pipelines.models.scene_names import with_automatic_names
 from pipelines.outputs.corrections import is_corrected, is_of, read_prediction
 from pipelines.outputs.results import note_on_views
 from pipelines.settings import Grouping, Reading
@@ -64,7 +64,7 @@ def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Outc
         lines = lines_from(subtitles, task.video, scenes.shots[0].start, scenes.shots[-1].end)
         if lines != scenes.lines:
             settings = {**scenes.settings, "subtitles": str(subtitles)}
-            scenes = with_word_names(replace(scenes, lines=lines, settings=settings))
+            scenes = with_automatic_names(replace(scenes, lines=lines, settings=settings))
             new_lines = f"the subtitles of {subtitles}"
     if is_corrected(before):
         if replaces.discard_corrections:

@@ -12,7 +12,7 @@ from pipelines import __version__, processes
 from pipelines.errors import explain_missing_extra
 from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
-from pipelines.models.scene_names import with_word_names
+from pipelines.models.scene_names import with_automatic_names
 from pipelines.options import with_options
 from pipelines.outputs.describing import described
 from pipelines.progress import ReportProgress
@@ -104,7 +104,7 @@ class SceneModel:
             )
         told = (*reading.warnings, *warnings, *length_warnings(video, scenes, grouping))
         values = facts, self.record(settings), shots, scenes, reading.lines, reading.segments
-        named = with_word_names(SceneList(*values, warnings=told, thumbnails=tuple(images) if thumbnails else ()))
+        named = with_automatic_names(SceneList(*values, warnings=told, thumbnails=tuple(images) if thumbnails else ()))
         if settings.describe is not None:
             report("describing", 0.0, None)
             named = described(named, images, settings.describe)
