@@ -35,6 +35,10 @@ _UNITS = {"scoring": "video", "encoding": "shot", "saving": "image"}
 """What a stage counts, by what it is doing."""
 
 
+quiet = False
+"""Whether only warnings, errors and JSON are shown, while a command runs with ``--quiet``."""
+
+
 def _set_debug(debug: bool) -> None:
     if debug:
         os.environ[_DEBUG] = "1"
@@ -66,13 +70,13 @@ Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show 
 def complain(*messages: str) -> None:
     """Lines about what went wrong."""
     for message in messages:
-        say(f"bassl: {message}", "red")
+        _print(f"bassl: {message}", "red")
 
 
 def warn(*messages: str) -> None:
     """Lines about what may be wrong with the result."""
     for message in messages:
-        say(f"warning: {message}", "yellow")
+        _print(f"warning: {message}", "yellow")
 
 
 def note(*messages: str) -> None:
@@ -96,13 +100,13 @@ NEXT = {
 """By command, what one would do next with its result, and why."""
 
 
-def suggest_next(command: str, quiet: bool, *results: Path) -> None:
+def suggest_next(command: str, *results: Path) -> None:
     """The last line of a command: what one would do next, in a terminal only. ``results``: what the command made; of
     more than three the folder is named, if it is one."""
     folders = {result.parent for result in results}
     if len(results) > 3 and len(folders) == 1:
         results = (folders.pop(),)
-    if not quiet and out.is_terminal and err.is_terminal and len(results) <= 3:
+    if out.is_terminal and err.is_terminal and len(results) <= 3:
         then, purpose = NEXT[command]
         say(f"next: {then.format(shlex.join(map(str, results)))}".rstrip() + f"  ({purpose})")
 
@@ -113,9 +117,14 @@ def shown(path: Path) -> str:
     return os.path.abspath(path) if plain.startswith(os.pardir) else plain  # noqa: PTH100  # keeps links
 
 
-def say(message: str, style: str | None = None) -> None:
-    """One line about what was done. Settings in it become options: `` `frame_rate=25` `` is shown as
-    ``--frame-rate 25``."""
+def say(message: str) -> None:
+    """One line about what was done."""
+    if not quiet:
+        _print(message)
+
+
+def _print(message: str, style: str | None = None) -> None:
+    """One line on stderr. Settings in it become options: `` `frame_rate=25` `` is shown as ``--frame-rate 25``."""
     err.print(printable(_with_options(message)), style=style, markup=False, soft_wrap=True)
 
 
@@ -157,44 +166,41 @@ def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
     return failed
 
 
-def conclude(results: Sequence[VideoResult], written: str, quiet: bool, named: bool = False) -> None:
-    """Show the warnings, a line for each video that failed, and unless ``quiet`` one that counts all and says where the
-    output is. If a table has ``named`` the videos, more than three that failed for one reason have one line. Raises
-    typer.Exit with 1 if a video failed."""
+def conclude(results: Sequence[VideoResult], written: str, named: bool = False) -> None:
+    """Show the warnings, a line for each video that failed, and one that counts all and says where the output is. If a
+    table has ``named`` the videos, more than three that failed for one reason have one line. Raises typer.Exit with 1
+    if a video failed."""
     warn(*dict.fromkeys(warning for result in results for warning in result.warnings))  # once what is about the model
     failed = [result.error for result in results if result.status == "failed"]
     reasons: dict[str, list[str]] = {}
     for error in failed:
-        reason = error.partition(": ")[2] if named else ""  # without the path of the video
+        reason = error.partition(": ")[2] if named and not quiet else ""  # without the path of the video
         reasons.setdefault(reason or error, []).append(error)
     for first, *more in reasons.values():
         complain(*((first, *more) if len(more) < 3 else (f"{first} (the same for {len(more)} more)",)))
     left = [str(result.output) for result in results if result.corrected]
-    if left and not quiet:
+    if left:
         names = ", ".join(left[:_NAMED]) + f" and {len(left) - _NAMED} more" * (len(left) > _NAMED)
         note(f"corrected by hand and left as they are: {names}; `discard_corrections=True` replaces them")
-    if not quiet:
-        number = Counter(result.status for result in results)
-        regrouped = f"{number['regrouped']} regrouped from their scores, " * ("regrouped" in number)
-        say(f"{number['done']} done, {regrouped}{number['kept']} kept, {number['failed']} failed; {written}")
+    number = Counter(result.status for result in results)
+    regrouped = f"{number['regrouped']} regrouped from their scores, " * ("regrouped" in number)
+    say(f"{number['done']} done, {regrouped}{number['kept']} kept, {number['failed']} failed; {written}")
     if failed:
         raise typer.Exit(1)
 
 
-def show_videos(
-    results: Sequence[VideoResult], counted: Sequence[str], written: str, as_json: bool, quiet: bool
-) -> None:
+def show_videos(results: Sequence[VideoResult], counted: Sequence[str], written: str, as_json: bool) -> None:
     """Show the results of videos: a table with the fields in ``counted``, or JSON, and what `conclude` shows."""
     if as_json:
         print_json([as_plain(result) for result in results])
-    elif not quiet:
+    else:
         rows = []
         for result in results:
             facts = (f"{result.duration:.1f} s", *(f"{getattr(result, name):,}" for name in counted))
             cells = ("" for _ in facts) if result.status == "failed" else facts
             rows.append((result.video_id, result.status, *cells))
         show_table(("video", "status", "length", *counted), rows)
-    conclude(results, written, quiet, named=not quiet)
+    conclude(results, written, named=True)
 
 
 def show_table(
@@ -202,6 +208,8 @@ def show_table(
 ) -> None:
     """Show a table on stdout, below a title. A header of empty names is not shown. The columns numbered in ``text`` are
     aligned left, the others right."""
+    if quiet:
+        return
     target = out if out.is_terminal else Console(emoji=False, highlight=False, width=_UNBROKEN)
     grid = Grid(box=None, pad_edge=False, header_style="bold", show_header=any(header))
     for i, name in enumerate(header):
@@ -213,7 +221,7 @@ def show_table(
     target.print(grid)
 
 
-def stage_progress(quiet: bool, video: str = "") -> AbstractContextManager[ReportProgress]:
+def stage_progress(video: str = "") -> AbstractContextManager[ReportProgress]:
     """A progress bar of a stage, with the time left; for a video, whose progress is in seconds, also the speed as a
     multiple of real time. If stderr is not a terminal: a line for each step of the stage and for each minute of it, or
     one for the video.
@@ -222,7 +230,7 @@ def stage_progress(quiet: bool, video: str = "") -> AbstractContextManager[Repor
 
     def line(doing: str, done: float, total: float | None) -> None:
         nonlocal before, since
-        if quiet or (video and before):
+        if video and before:
             return
         if video:
             say(f"reading {printable(video, 120)}")
@@ -237,18 +245,18 @@ def stage_progress(quiet: bool, video: str = "") -> AbstractContextManager[Repor
     return nullcontext(line) if quiet or not err.is_interactive else stage_bar(err, video)
 
 
-def videos_progress(quiet: bool, videos: int) -> AbstractContextManager[ReportVideo]:
+def videos_progress(videos: int) -> AbstractContextManager[ReportVideo]:
     """A progress bar of all videos, and one for each video that is being read, with its speed and the time left."""
 
     def line(state: VideoProgress) -> None:
-        if state.result is not None and not quiet:
+        if state.result is not None:
             say(f"{state.video_id}: {state.result.status}")
 
     return nullcontext(line) if quiet or not err.is_interactive else video_bars(err, videos)
 
 
 @contextmanager
-def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None]]:
+def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
     """Progress of a training run: a bar over its steps, a line for the metrics of each epoch, one for each note. The
     bar has the losses, the learning rate, the speed, the share of time spent waiting for data, and the time left. If
     stderr is not a terminal, there is a line per epoch instead."""
@@ -266,8 +274,6 @@ def training_progress(quiet: bool) -> Iterator[Callable[[TrainingProgress], None
     def line(state: TrainingProgress) -> None:
         if state.note and state.warning:
             warn(state.note)
-        elif quiet:
-            return
         elif state.note:
             note(state.note)
         elif state.validation:

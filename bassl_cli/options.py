@@ -95,9 +95,9 @@ def with_settings(
     panels: Mapping[str, str] = {},
     notes: str = "",
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Replace each parameter of a command that is a settings dataclass by its options, and add ``--debug`` and
-    ``--help-all``. For a default of None, ``--help`` shows what the docstring of the field says after "Default:". The
-    command raises BasslError for values that the settings refuse.
+    """Replace each parameter of a command that is a settings dataclass by its options, and add ``--quiet``,
+    ``--debug`` and ``--help-all``. For a default of None, ``--help`` shows what the docstring of the field says after
+    "Default:". The command raises BasslError for values that the settings refuse.
 
     Args:
         flags: by field, options that are not ``--FIELD``, such as ``--output -o``.
@@ -132,10 +132,12 @@ def with_settings(
             else:
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
                 kinds[parameter.name] = kind_of(get_args(hint)[0])
+        kinds["quiet"] = kind_of(bool)
+        parameters.append(_keyword("quiet", console.Quiet, False))
         parameters.append(_keyword("debug", console.Debug, False))
         parameters.append(_keyword("help_all", HelpAll, False))
 
-        def run(debug: bool, help_all: bool, **values: Any) -> None:
+        def run(quiet: bool, debug: bool, help_all: bool, **values: Any) -> None:
             groups: dict[str, Any] = {}
             for name, kind in settings.items():
                 own = {option.name: values.pop(option.name) for option in options_of(kind)}
@@ -143,6 +145,7 @@ def with_settings(
                     groups[name] = settings_from(kind, {key: value for key, value in own.items() if value is not None})
                 except ValueError as error:
                     raise BasslError(str(error)) from error
+            console.quiet = quiet
             try:
                 raise_on_sigint()
                 command(**values, **groups)
@@ -151,6 +154,8 @@ def with_settings(
                     raise
                 console.complain("interrupted")  # Typer would exit without a message
                 raise typer.Exit(130) from None
+            finally:
+                console.quiet = False
 
         paragraphs = inspect.cleandoc(command.__doc__ or "").split("\n\n")
         folded = [" ".join(paragraph.split()) for paragraph in paragraphs]  # Typer keeps line breaks

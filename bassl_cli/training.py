@@ -42,14 +42,12 @@ def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
         yield shows
 
 
-def train(
-    stage: Callable[[Any, Callable[[TrainingProgress], None]], R], settings: Any, machines: Machines, quiet: bool
-) -> R | None:
+def train(stage: Callable[[Any, Callable[[TrainingProgress], None]], R], settings: Any, machines: Machines) -> R | None:
     """Run the public function of a training stage, named as its command, on the machines; its result in the process
     that is to show it, None in the others. Raises what `job` and the stage raise; typer.Exit if it was stopped."""
     settings = with_options(settings, device=machines.device or settings.compute.device)
     advice = f"continue with --resume --output {settings.run.output}"
-    with job(machines, stage.__name__, advice) as shows, console.training_progress(quiet) as progress:
+    with job(machines, stage.__name__, advice) as shows, console.training_progress() as progress:
         result: Any = stage(settings, progress)
     if result.stopped:
         if is_worker():

@@ -9,9 +9,7 @@ from pipelines.stages.baseline import BaselineSettings, baseline as stage
 
 
 @with_settings(arguments=("system",))
-def baseline(
-    settings: BaselineSettings, table: console.Table = None, as_json: console.Json = False, quiet: console.Quiet = False
-) -> None:
+def baseline(settings: BaselineSettings, table: console.Table = None, as_json: console.Json = False) -> None:
     """Find and score scenes with one of the systems of the paper's Table 1.
 
     Settings that the paper of a system leaves open are chosen on the training splits, never on the videos that are
@@ -24,15 +22,14 @@ def baseline(
     if table is not None:
         check_table(table)
         check_output(table, (settings.data.index, *settings.data.features, *settings.extra))
-    with console.stage_progress(quiet) as progress:
+    with console.stage_progress() as progress:
         result = stage(settings, progress)
     if as_json:
         console.print_json(result.to_dict())
-    elif not quiet:
+    else:
         shown = table_of(result)
         console.show_table(shown.header, shown.rows)
     if table is not None:
         save_table(table, result)
-    if not quiet:
-        console.note(*result.notes)
-        console.say(f"{settings.system}: {console.count(len(result.videos), 'video')}")
+    console.note(*result.notes)
+    console.say(f"{settings.system}: {console.count(len(result.videos), 'video')}")

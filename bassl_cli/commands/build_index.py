@@ -30,7 +30,6 @@ def build_index(
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="Only show the existing index.")] = False,
     as_json: console.Json = False,
-    quiet: console.Quiet = False,
 ) -> None:
     """Index all shots of all videos for training.
 
@@ -42,7 +41,7 @@ def build_index(
         raise BasslError(f"{_KEYFRAMES}: no such folder; run `bassl extract-keyframes` first, or name what to index")
     report = describe_index(settings.run.output) if show else stage(sources or [_KEYFRAMES], settings)
     for video, match in report.matches.items():
-        if match.unmatched and not quiet:
+        if match.unmatched and not console.quiet:
             times = ", ".join(f"{time:.1f}" for time in match.unmatched[:5])
             console.warn(
                 f"{video}: {len(match.unmatched)} of {match.scene_ends} scene ends have no shot end within the "
@@ -50,11 +49,11 @@ def build_index(
             )
     if as_json:
         console.print_json(_plain(report))
-    elif not quiet:
+    else:
         _show(report)
         if not show:
             console.say(f"wrote {console.shown(settings.run.output)}")
-            console.suggest_next("build-index", quiet, settings.run.output)
+            console.suggest_next("build-index", settings.run.output)
 
 
 def _show(report: IndexReport) -> None:

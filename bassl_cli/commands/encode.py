@@ -14,7 +14,7 @@ from pipelines.training.jobs import SOME_FAILED, Machines, is_worker
 
 
 @with_settings(arguments={"index"}, panels={"machines": "Machines"})
-def encode(settings: EncodeSettings, machines: Machines, quiet: console.Quiet = False) -> None:
+def encode(settings: EncodeSettings, machines: Machines) -> None:
     """Compute the features of all shots of an index once, one file per video and encoder.
 
     Existing files are kept, so a stopped run continues where it was, and videos that are new in the index are added.
@@ -27,7 +27,7 @@ def encode(settings: EncodeSettings, machines: Machines, quiet: console.Quiet = 
     settings = with_options(settings, device=machines.device or settings.compute.device)
     with (
         job(machines, "encode", "run the same command again to continue") as shows,
-        console.stage_progress(quiet) as progress,
+        console.stage_progress() as progress,
     ):
         try:
             store = encode_shots(settings, progress)
@@ -38,4 +38,4 @@ def encode(settings: EncodeSettings, machines: Machines, quiet: console.Quiet = 
             return
     if shows:
         typer.echo(store)
-        console.suggest_next("encode", quiet)
+        console.suggest_next("encode")

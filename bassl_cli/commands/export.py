@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import typer
@@ -18,7 +19,7 @@ from pipelines.stages.settings import ExportSettings
     metavars={"to": "FORMAT,..."},
     notes="Formats:\n\n" + "\n".join(f"{name}: {known.purpose}" for name, known in FORMATS.items()),
 )
-def export(settings: ExportSettings, sources: Results = [], quiet: console.Quiet = False) -> None:
+def export(settings: ExportSettings, sources: Results = []) -> None:
     """Convert scenes for an editing tool, a player, a table or a labelling tool.
 
     Examples: bassl export movie.mp4 --to edl,youtube, bassl export videos/ --to csv -o tables/
@@ -31,12 +32,11 @@ def export(settings: ExportSettings, sources: Results = [], quiet: console.Quiet
     make_output_folder(sources, settings.run.output)
 
     def export_one(source: Path) -> None:
-        with console.stage_progress(quiet or not settings.vectors, source.name) as progress:
+        with console.stage_progress(source.name) if settings.vectors else nullcontext() as progress:
             result = stage(source, settings, progress)
         console.warn(*result.warnings)
-        if not quiet:
-            counted = console.count(result.listed, "shot" if settings.listed.shots else "scene")
-            console.say(f"{counted}; wrote {', '.join(map(console.shown, result.paths))}")
+        counted = console.count(result.listed, "shot" if settings.listed.shots else "scene")
+        console.say(f"{counted}; wrote {', '.join(map(console.shown, result.paths))}")
 
     if console.try_each(sources, export_one):
         raise typer.Exit(1)

@@ -9,9 +9,7 @@ from pipelines.video.inputs import find_videos
 
 
 @with_settings()
-def extract_keyframes(
-    videos: Videos, settings: ExtractSettings, as_json: console.Json = False, quiet: console.Quiet = False
-) -> None:
+def extract_keyframes(videos: Videos, settings: ExtractSettings, as_json: console.Json = False) -> None:
     """Detect the shots of videos and store the keyframes of each shot.
 
     Finished videos are kept, so a stopped run continues.
@@ -19,7 +17,8 @@ def extract_keyframes(
     Example: bassl extract-keyframes movies/
     """
     videos = find_videos(videos)
-    with console.videos_progress(quiet, len(videos)) as progress:
+    with console.videos_progress(len(videos)) as progress:
         results = stage(videos, settings, progress)
-    console.show_videos(results, ("frames", "shots"), f"stores in {console.shown(settings.run.output)}", as_json, quiet)
-    console.suggest_next("extract-keyframes", quiet or as_json, settings.run.output)
+    console.show_videos(results, ("frames", "shots"), f"stores in {console.shown(settings.run.output)}", as_json)
+    if not as_json:
+        console.suggest_next("extract-keyframes", settings.run.output)

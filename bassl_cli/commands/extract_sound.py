@@ -9,7 +9,7 @@ from pipelines.video.inputs import find_videos
 
 
 @with_settings()
-def extract_sound(videos: Videos, settings: SoundSettings, quiet: console.Quiet = False) -> None:
+def extract_sound(videos: Videos, settings: SoundSettings) -> None:
     """Store features of the sound of each shot: mean and standard deviation of log-mel energies.
 
     For bassl finetune --sound data/sound, and for the systems that take several kinds of features: bassl baseline lgss
@@ -20,7 +20,7 @@ def extract_sound(videos: Videos, settings: SoundSettings, quiet: console.Quiet 
     from pipelines.stages.extract_sound import extract_sound as stage  # start-up time: NumPy, PyAV
 
     videos = find_videos(videos)
-    with console.videos_progress(quiet, len(videos)) as progress:
+    with console.videos_progress(len(videos)) as progress:
         results = stage(videos, settings, progress)
     wrote = any(result.status == "done" for result in results)
-    console.conclude(results, f"wrote {console.shown(settings.run.output)}" if wrote else "nothing to write", quiet)
+    console.conclude(results, f"wrote {console.shown(settings.run.output)}" if wrote else "nothing to write")

@@ -47,7 +47,6 @@ def similarity(
     ],
     settings: SimilaritySettings,
     output: Output = Path("similarity.png"),
-    quiet: console.Quiet = False,
 ) -> None:
     """Similarity of consecutive shots under several models, side by side.
 
@@ -55,7 +54,7 @@ def similarity(
 
     Example: bassl figure similarity data/features/a runs/pretrain --video tt0120338 --first 40
     """
-    _show(draw_similarity(models, output, settings), quiet)
+    _show(draw_similarity(models, output, settings))
 
 
 @figure.command("pseudo-boundaries")
@@ -67,7 +66,6 @@ def pseudo_boundaries(
         typer.Argument(metavar="VIDEO:SHOT", help="Centres of windows (default: sampled).", show_default=False),
     ] = None,
     output: Output = Path("pseudo-boundaries.png"),
-    quiet: console.Quiet = False,
 ) -> None:
     """Pseudo-boundaries and true ones, with the keyframes of their windows.
 
@@ -75,7 +73,7 @@ def pseudo_boundaries(
 
     Example: bassl figure pseudo-boundaries tt0120338:40 tt0120338:95 --features data/features/a
     """
-    _show(draw_pseudo_boundaries(centres or [], output, settings), quiet)
+    _show(draw_pseudo_boundaries(centres or [], output, settings))
 
 
 @figure.command("boundaries")
@@ -87,13 +85,12 @@ def boundaries(
     ],
     settings: BoundarySettings,
     output: Output = Path("boundaries.png"),
-    quiet: console.Quiet = False,
 ) -> None:
     """Boundaries that several models predict for the same video, and the true ones.
 
     Example: bassl figure boundaries a.json b.json --truth truth.csv -o boundaries.svg
     """
-    _show(draw_boundaries(files, output, settings), quiet)
+    _show(draw_boundaries(files, output, settings))
 
 
 @figure.command("curves")
@@ -104,16 +101,14 @@ def curves(
     ],
     settings: Legend,
     output: Output = Path("curves.png"),
-    quiet: console.Quiet = False,
 ) -> None:
     """Training curves of runs: losses, learning rate and validation metrics.
 
     Example: bassl figure curves runs/a runs/b --label "K = 8" --label "K = 12"
     """
-    _show(draw_curves(runs, output, settings), quiet)
+    _show(draw_curves(runs, output, settings))
 
 
-def _show(result: FigureResult, quiet: bool) -> None:
+def _show(result: FigureResult) -> None:
     console.warn(*result.warnings)
-    if not quiet:
-        console.say(f"wrote {console.shown(result.path)}")
+    console.say(f"wrote {console.shown(result.path)}")

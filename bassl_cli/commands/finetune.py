@@ -22,9 +22,7 @@ _METRICS = {
 
 
 @with_settings(panels={"machines": "Machines"})
-def finetune(
-    settings: FinetuneSettings, machines: Machines, as_json: console.Json = False, quiet: console.Quiet = False
-) -> None:
+def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Json = False) -> None:
     """Train a model to find scene ends, from labelled videos.
 
     Starts from a pre-trained model, freezes its shot encoder, and trains a network over the features of shots, with
@@ -33,16 +31,16 @@ def finetune(
 
     Example: bassl finetune --init runs/pretrain --crn transformer --transfer encoder+crn
     """
-    result = train(stage, settings, machines, quiet)
+    result = train(stage, settings, machines)
     if as_json and result is not None:
         console.print_json(json.loads(result.report.read_text("utf-8")))
-    if result is None or quiet or as_json:
+    if result is None or as_json:
         return
     if result.mean:
         cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in _METRICS]
         console.show_table(tuple(_METRICS.values()), [cells], text=(), title=_title(settings, result))
     console.say(f"wrote {console.shown(result.model)} and {console.shown(result.report)}; {curves_of(settings.run)}")
-    console.suggest_next("finetune", quiet, settings.run.output)
+    console.suggest_next("finetune", settings.run.output)
 
 
 def _title(settings: FinetuneSettings, result: FinetuneResult) -> str:

@@ -35,7 +35,7 @@ class Files:
 
 
 @with_settings(arguments={"file"})
-def import_checkpoint(files: Files, as_json: console.Json = False, quiet: console.Quiet = False) -> None:
+def import_checkpoint(files: Files, as_json: console.Json = False) -> None:
     """Read a checkpoint of the paper's authors, pre-trained or fine-tuned; or a ResNet-50.
 
     No code in the checkpoint is run; one whose reading would run code is refused.
@@ -46,11 +46,10 @@ def import_checkpoint(files: Files, as_json: console.Json = False, quiet: consol
     weights = (export_checkpoint if files.export else convert)(files.file, output, overwrite=files.run.overwrite)
     if as_json:
         console.print_json(_summary(weights))
-    elif not quiet:
+    else:
         rows = [(name, "none" if value is None else str(value)) for name, value in _summary(weights).items()]
         console.show_table(("", ""), rows, text=(0, 1))
-    if not quiet:
-        console.say(f"wrote {console.shown(output)}")
+    console.say(f"wrote {console.shown(output)}")
 
 
 def _summary(weights: BasslWeights) -> dict[str, str | int | None]:

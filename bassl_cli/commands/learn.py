@@ -11,9 +11,7 @@ from pipelines.stages.settings import LearnResult, LearnSettings
 
 
 @with_settings()
-def learn(
-    settings: LearnSettings, sources: Results = [], as_json: console.Json = False, quiet: console.Quiet = False
-) -> None:
+def learn(settings: LearnSettings, sources: Results = [], as_json: console.Json = False) -> None:
     """Learn from videos whose scenes were corrected, and write a model for predict.
 
     Correct all scenes of three videos or more of one kind, such as episodes of a series; all of them count as right.
@@ -22,16 +20,17 @@ def learn(
     """
     from pipelines.stages.learn import learn as stage  # start-up time: NumPy
 
-    with console.videos_progress(quiet, len(sources)) as progress:
+    with console.videos_progress(len(sources)) as progress:
         result = stage(sources, settings, progress)
     if as_json:
         videos = [console.as_plain(video) for video in result.videos]
         console.print_json(asdict(result) | {"output": str(result.output), "videos": videos})
-    elif not quiet:
+    else:
         for line in _lines(result):
             console.say(line)
-    console.conclude(result.videos, f"wrote {console.shown(result.output)}", quiet)
-    console.suggest_next("learn", quiet or as_json, result.output)
+    console.conclude(result.videos, f"wrote {console.shown(result.output)}")
+    if not as_json:
+        console.suggest_next("learn", result.output)
 
 
 def _lines(result: LearnResult) -> list[str]:

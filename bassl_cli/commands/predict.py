@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +17,7 @@ from pipelines.options import nested
 from pipelines.outputs.exports import FORMATS, check_extension, export as write_export, is_scenes_json
 from pipelines.outputs.results import FOLDER, beside, result_path
 from pipelines.processes import end_ahead, limit_threads_and_memory
-from pipelines.progress import VideoProgress, VideoResult
+from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import DROP_SHORT_ALONE
 from pipelines.settings import Parallel, ScenesOutput
 from pipelines.stages.predict import PredictSettings, predict_file, predict_videos
@@ -64,7 +65,6 @@ def predict(
     group_by: console.GroupBy = None,
     as_json: console.Json = False,
     json_lines: JsonLines = False,
-    quiet: console.Quiet = False,
 ) -> None:
     """Find the scenes of a video, or of each of several.
 
@@ -81,15 +81,13 @@ def predict(
     if len(videos) == 1 and not videos[0].is_dir() and not is_pattern and not json_lines:
         if files.parallel.dask is not None:
             raise BasslError("--dask is for several videos; leave it out for one")
-        _predict_one(videos[0], files, settings, group_by=group_by, as_json=as_json, quiet=quiet)
+        _predict_one(videos[0], files, settings, group_by=group_by, as_json=as_json)
     else:
         end_ahead()
-        _predict_all(videos, files, settings, as_json=as_json, json_lines=json_lines, quiet=quiet)
+        _predict_all(videos, files, settings, as_json=as_json, json_lines=json_lines)
 
 
-def _predict_one(
-    video: Path, files: Files, settings: PredictSettings, *, group_by: str | None, as_json: bool, quiet: bool
-) -> None:
+def _predict_one(video: Path, files: Files, settings: PredictSettings, *, group_by: str | None, as_json: bool) -> None:
     find_videos([video])
     output, storyboard, usual = files.run.output, files.storyboard, result_path(video)
     piped = output == STDIO
@@ -109,7 +107,7 @@ def _predict_one(
         if path != STDIO:
             check_writable(path)
     check_inputs_kept(exports.values(), (video, *settings.files))
-    with console.stage_progress(quiet, video.name) as progress:
+    with console.stage_progress(video.name) as progress:
         result = predict_file(
             video,
             output,
@@ -126,7 +124,7 @@ def _predict_one(
     console.warn(*dict.fromkeys(warnings))  # formats may warn of the same
     if as_json:
         console.print_json(result.to_dict())
-    elif not quiet:
+    else:
         if not piped:
             console.show_scenes(result, group_by == "setting")
         console.note(*result.notes)
@@ -135,20 +133,21 @@ def _predict_one(
         verb = "in" if result.notes else "wrote"
         console.say(f"{counts}; {verb} {', '.join(map(console.shown, files_of_result))}")
         if output is not None:
-            console.suggest_next("report" if page else "predict", quiet, video if output == usual else output)
+            console.suggest_next("report" if page else "predict", video if output == usual else output)
 
 
 def _predict_all(
-    videos: list[Path], files: Files, settings: PredictSettings, *, as_json: bool, json_lines: bool, quiet: bool
+    videos: list[Path], files: Files, settings: PredictSettings, *, as_json: bool, json_lines: bool
 ) -> None:
     output = files.run.output or FOLDER
     for path in (output, files.storyboard):
         if path is not None:
             check_names_folder(path)
     exported: dict[Path, VideoResult] = {}
-    lines_in_terminal = json_lines and console.out.is_terminal  # bars would overwrite them
     videos = find_videos(videos)
-    with console.videos_progress(quiet or lines_in_terminal, len(videos)) as show:
+    no_bars: ReportVideo = lambda state: None  # noqa: E731
+    lines_in_terminal = json_lines and console.out.is_terminal  # bars would overwrite them
+    with nullcontext(no_bars) if lines_in_terminal else console.videos_progress(len(videos)) as show:
 
         def export_and_show(state: VideoProgress) -> None:
             if state.result is not None:
@@ -175,10 +174,11 @@ def _predict_all(
     written += f", {console.shown(output / 'index.html')} shows all pages" * has_index
     results = [exported[result.output] for result in results]
     if json_lines:
-        console.conclude(results, written, quiet)
+        console.conclude(results, written)
     else:
-        console.show_videos(results, ("shots", "scenes"), written, as_json, quiet)
-    console.suggest_next("report" if files.report else "predict", quiet or as_json or json_lines, output)
+        console.show_videos(results, ("shots", "scenes"), written, as_json)
+    if not (as_json or json_lines):
+        console.suggest_next("report" if files.report else "predict", output)
 
 
 def _export(result: VideoResult, to: tuple[str, ...], read: tuple[Path | None, ...]) -> VideoResult:

@@ -12,7 +12,7 @@ from pipelines.training.jobs import Machines
 @with_settings(
     panels={"pretext": "Pretext tasks", "augmentation": "Augmentation of keyframes", "machines": "Machines"},
 )
-def pretrain(settings: PretrainSettings, machines: Machines, quiet: console.Quiet = False) -> None:
+def pretrain(settings: PretrainSettings, machines: Machines) -> None:
     """Pre-train a model on videos without labels.
 
     Learns from the keyframes of the videos in an index, or, with --features, from the features of a frozen encoder,
@@ -20,9 +20,9 @@ def pretrain(settings: PretrainSettings, machines: Machines, quiet: console.Quie
 
     Example: bassl pretrain --gpus 16 --nodes 2 --node-rank 0 --rdzv-endpoint HOST:29500 --epochs 40
     """
-    result = train(stage, settings, machines, quiet)
-    if result is not None and not quiet:
+    result = train(stage, settings, machines)
+    if result is not None:
         console.say(
             f"{console.count(result.step, 'step')}; wrote {console.shown(result.model)}; {curves_of(settings.run)}"
         )
-        console.suggest_next("pretrain", quiet, settings.run.output)
+        console.suggest_next("pretrain", settings.run.output)

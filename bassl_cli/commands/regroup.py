@@ -15,7 +15,6 @@ def regroup(
     sources: Results = [],
     group_by: console.GroupBy = None,
     as_json: console.Json = False,
-    quiet: console.Quiet = False,
 ) -> None:
     """Find other scenes from the same scores, without reading the video again.
 
@@ -26,25 +25,25 @@ def regroup(
     from pipelines.stages.regroup import regroup as stage, regroup_videos  # start-up time: NumPy
 
     if len(sources) > 1:
-        with console.videos_progress(quiet, len(sources)) as progress:
+        with console.videos_progress(len(sources)) as progress:
             results = regroup_videos(sources, settings, progress)
         notes = [note for result in results for note in result.notes]
-        if notes and not quiet:
+        if notes:
             console.note(notes[0] + f" (and {len(notes) - 1} more)" * (len(notes) > 1))
         written = f"scenes in {console.shown(settings.run.output)}" if settings.run.output else "written in place"
-        console.show_videos(results, ("shots", "scenes"), written, as_json, quiet)
-        console.suggest_next("regroup", quiet or as_json, *([settings.run.output] if settings.run.output else sources))
+        console.show_videos(results, ("shots", "scenes"), written, as_json)
+        if not as_json:
+            console.suggest_next("regroup", *([settings.run.output] if settings.run.output else sources))
         return
     (source,) = sources
     result, output = stage(source, settings), output_path(settings.run.output, find_result(source))
     console.warn(*result.warnings)
     if output == STDIO:
         return
-    if not quiet:
-        console.note(*result.notes)
+    console.note(*result.notes)
     if as_json:
         console.print_json(result.to_dict())
-    elif not quiet:
+    else:
         console.show_scenes(result, group_by == "setting")
         console.say(f"{console.count(len(result.scenes), 'scene')}; wrote {console.shown(output)}")
-        console.suggest_next("regroup", quiet, source if settings.run.output is None else output)
+        console.suggest_next("regroup", source if settings.run.output is None else output)

@@ -8,7 +8,7 @@ from pipelines.stages.settings import ReportSettings
 
 
 @with_settings(metavars={"keyframes": "FOLDER"})
-def report(settings: ReportSettings, sources: Results = [], quiet: console.Quiet = False) -> None:
+def report(settings: ReportSettings, sources: Results = []) -> None:
     """Make a page of a video's scenes, to view, correct and save them and to try thresholds.
 
     One HTML file for any browser, without a network. Several videos have a page each, and index.html shows them all.
@@ -18,22 +18,19 @@ def report(settings: ReportSettings, sources: Results = [], quiet: console.Quiet
     from pipelines.stages.report import index_path, report as stage, report_videos  # start-up time: NumPy, Jinja
 
     if len(sources) > 1:
-        with console.videos_progress(quiet, len(sources)) as progress:
+        with console.videos_progress(len(sources)) as progress:
             results = report_videos(sources, settings, progress)
         wrote = any(result.status == "done" for result in results)
         index = console.shown(index_path(sources, settings))
         written = f"{index} shows all pages" if wrote else "no page was made"
-        console.conclude(results, written, quiet)
-        console.suggest_next("report", quiet, *sources)
+        console.conclude(results, written)
+        console.suggest_next("report", *sources)
         return
     (source,) = sources
-    with console.stage_progress(quiet, source.name) as progress:
+    with console.stage_progress(source.name) as progress:
         result = stage(source, settings, progress)
     console.warn(*result.warnings)
-    if not quiet:
-        console.note(*result.notes)
-        console.say(
-            f"{console.count(result.scenes, 'scene')}, {console.count(result.shots, 'shot')}; "
-            f"wrote {console.shown(result.output)}"
-        )
-        console.suggest_next("report", quiet, source)
+    console.note(*result.notes)
+    counts = f"{console.count(result.scenes, 'scene')}, {console.count(result.shots, 'shot')}"
+    console.say(f"{counts}; wrote {console.shown(result.output)}")
+    console.suggest_next("report", source)

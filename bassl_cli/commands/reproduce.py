@@ -18,7 +18,6 @@ def reproduce(
     plan: Annotated[
         bool, typer.Option("--plan", help="Only show the commands, and the disk space of MovieNet at full size.")
     ] = False,
-    quiet: console.Quiet = False,
 ) -> None:
     """Measure a table of the paper: every system, on one data set.
 
@@ -31,7 +30,7 @@ def reproduce(
     if plan:
         _show_plan(settings)
         return
-    with console.stage_progress(quiet) as progress:
+    with console.stage_progress() as progress:
         result = stage(settings, lambda row, doing, done, total: progress(f"{row}: {doing}", done, total))
 
     if not result.tables:  # the first machine has them
@@ -40,14 +39,13 @@ def reproduce(
         return
     from pipelines.stages.reproduce.tables import heading, text_table  # start-up time: numpy
 
-    if not result.comparable and not quiet:
+    if not result.comparable:
         console.note(f"no MovieNet: measured on {result.data}; the paper's column is not comparable with it")
     for table in result.tables:
         cells = text_table(table)
         console.show_table(cells.header, cells.rows, title=heading(result, table))
     console.complain(*result.failed)
-    if not quiet:
-        console.say(f"wrote {', '.join(map(console.shown, result.files))}")
+    console.say(f"wrote {', '.join(map(console.shown, result.files))}")
     if result.stopped:
         console.complain("stopped; run it again to continue")
         raise typer.Exit(stopped_code())

@@ -11,7 +11,7 @@ from pipelines.stages.settings import ReportSettings
 
 
 @with_settings(metavars={"keyframes": "FOLDER"})
-def review(settings: ReportSettings, sources: Results = [], quiet: console.Quiet = False) -> None:
+def review(settings: ReportSettings, sources: Results = []) -> None:
     """Review a video's scenes in the browser, where answers are worth most.
 
     Makes the page as bassl report does, if it is not there or shows other scenes, opens it in review mode and prints
@@ -24,18 +24,16 @@ def review(settings: ReportSettings, sources: Results = [], quiet: console.Quiet
     if len(sources) > 1:
         raise BasslError(f"one video is reviewed at a time; name one, such as {sources[0]}")
     (source,) = sources
-    with console.stage_progress(quiet, source.name) as progress:
+    with console.stage_progress(source.name) as progress:
         result = stage(source, settings, progress)
     if result.written:
         console.warn(*result.written.warnings)
-    if not (result.opened and quiet):  # a browser that starts may still not show it
+    if not (result.opened and console.quiet):  # a browser that starts may still not show it
         typer.echo(result.url)
-    if quiet:
-        return
     if result.written:
         console.note(*result.written.notes)
     page = f"{'wrote ' if result.written else ''}{console.shown(result.page)}"
     is_open = "opening it in the browser; if the review does not start there, press R"
     is_not = "no browser was found, so open the address in one"
     console.say(f"{page}; {is_open if result.opened else is_not}")
-    console.suggest_next("review", quiet, source)
+    console.suggest_next("review", source)

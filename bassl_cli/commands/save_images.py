@@ -15,9 +15,7 @@ from pipelines.stages.settings import ImageSettings
     flags={"images": "--images -n", "filename": "--filename -f"},
     metavars={"output": "FOLDER", "images": "N", "filename": "TEMPLATE", "width": "PIXELS", "height": "PIXELS"},
 )
-def save_images(
-    settings: ImageSettings, sources: Results = [], as_json: console.Json = False, quiet: console.Quiet = False
-) -> None:
+def save_images(settings: ImageSettings, sources: Results = [], as_json: console.Json = False) -> None:
     """Save images of the scenes of a video, or of its shots.
 
     Images are taken away from cuts and dissolves, by seeking if the format of the video allows it.
@@ -31,12 +29,11 @@ def save_images(
     saved: list[SavedImage] = []
 
     def save(source: Path) -> None:
-        with console.stage_progress(quiet) as progress:
+        with console.stage_progress() as progress:
             images = stage(source, settings, progress)
         saved.extend(images)
-        if not quiet:
-            whose = f"{source}: " * (len(sources) > 1)
-            console.say(f"{whose}{console.count(len(images), 'image')}; wrote {console.shown(images[0].path.parent)}")
+        whose = f"{source}: " * (len(sources) > 1)
+        console.say(f"{whose}{console.count(len(images), 'image')}; wrote {console.shown(images[0].path.parent)}")
 
     failed = console.try_each(sources, save)
     if as_json:

@@ -66,7 +66,6 @@ def score(
     compared: Compared = None,
     table: console.Table = None,
     as_json: console.Json = False,
-    quiet: console.Quiet = False,
 ) -> None:
     """Measure how well scenes are found.
 
@@ -95,7 +94,7 @@ def score(
     subject, compared = subject and _scenes(subject), compared and (_scenes(compared[0]), _scenes(compared[1]))
     check_inputs_kept((table, plot), (subject, truth, *truths, *(compared or ()), settings.data.index))
     result: ScoreResult | Comparison | AnnotatorScores
-    with console.stage_progress(quiet) as progress:
+    with console.stage_progress() as progress:
         if compared is not None:
             result = score_two(*compared, subject, settings, progress)
         else:
@@ -109,14 +108,14 @@ def score(
         tables.save_table(table, result)
     if as_json:
         console.print_json(result.to_dict())
-    elif not quiet:
+    else:
         console.note(*result.notes)
         shown = tables.table_of(result)
         console.show_table(shown.header, shown.rows)
         _summarise(result)
     if plot is not None:  # last, because there may be nothing to draw
         _draw(plot, result)
-    if not (as_json or quiet):
+    if not as_json:
         written = ", ".join(console.shown(path) for path in (table, plot) if path is not None)
         if written:
             console.say(f"wrote {written}")

@@ -42,7 +42,6 @@ def split(
         bool, typer.Option("--chapters", help="Do not cut: write a copy of the video with its scenes as chapters.")
     ] = False,
     as_json: console.Json = False,
-    quiet: console.Quiet = False,
 ) -> None:
     """Cut a video into its scenes.
 
@@ -67,7 +66,7 @@ def split(
     def split_one(source: Path) -> None:
         opened = open_scenes(source, settings.listed.video)
         prefix = f"{source}: " if len(sources) > 1 else ""
-        with console.stage_progress(quiet, opened.existing_video().name) as progress:
+        with console.stage_progress(opened.existing_video().name) as progress:
             if chapters:
                 copy = write_chapters(opened.scenes, settings, progress)
             else:
@@ -77,12 +76,11 @@ def split(
             summary = f"{console.count(len(opened.scenes.scenes), 'chapter')}; wrote {console.shown(copy)}"
         else:
             rows.extend(console.as_plain(clip) for clip in clips)
-            if not (quiet or as_json):
+            if not as_json:
                 _show(clips, settings.exact, title=prefix.removesuffix(": "))
             _warn_of_early(clips)
             summary = f"{console.count(len(clips), 'clip')}; wrote {console.shown(clips[0].path.parent)}"
-        if not quiet:
-            console.say(prefix + summary)
+        console.say(prefix + summary)
 
     failed = console.try_each(sources, split_one)
     if as_json:

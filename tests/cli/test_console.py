@@ -47,10 +47,10 @@ def test_on_a_narrow_terminal_cells_are_wrapped_onto_more_lines(monkeypatch: pyt
 def test_a_terminal_that_cannot_move_its_cursor_shows_progress_in_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = io.StringIO()
     monkeypatch.setattr(console, "err", Console(file=screen, force_terminal=True, _environ={"TERM": "dumb"}))
-    with console.videos_progress(False, 2) as progress:
+    with console.videos_progress(2) as progress:
         progress(VideoProgress("a", 1.0, 2.0))
         progress(VideoProgress("a", result=VideoResult("a", Path("a.mp4"), Path("a.json"), "done")))
-    with console.stage_progress(False, "b.mp4") as tell:
+    with console.stage_progress("b.mp4") as tell:
         tell("reading", 1.0, 2.0)
     assert screen.getvalue() == "a: done\nreading b.mp4\n"
 
@@ -60,7 +60,7 @@ def test_a_stage_whose_output_is_redirected_says_what_it_does_and_every_minute_h
 ) -> None:
     clock = iter((0.0, 20.0, 70.0, 70.0, 90.0, 100.0))
     monkeypatch.setattr("time.monotonic", lambda: next(clock))
-    with console.stage_progress(False) as tell:
+    with console.stage_progress() as tell:
         for done in range(4):
             tell("choosing settings", done, 1270)
         tell("finding scenes", 0, 64)
@@ -72,7 +72,7 @@ def test_a_stage_whose_output_is_redirected_says_what_it_does_and_every_minute_h
 def test_a_training_run_below_one_window_a_second_shows_the_seconds_of_a_step(
     speed: float, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with console.training_progress(False) as tell:
+    with console.training_progress() as tell:
         tell(TrainingProgress(3, 3, 1, 1, {"loss": 1.0}, speed=speed, seconds=57.3))
     assert capsys.readouterr().err == f"epoch 1/1  loss 1.000  {shown}\n"
 
@@ -83,28 +83,29 @@ def test_a_table_without_column_names_has_no_header(capsys: pytest.CaptureFixtur
 
 
 def test_videos_that_failed_for_one_reason_have_one_line_if_a_table_names_them(
-    capsys: pytest.CaptureFixture[str],
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reasons = ["damaged", *["made with other settings; --overwrite makes it again"] * 4, "damaged"]
     errors = [f"out/{name}.json: {reason}" for name, reason in zip("abcdef", reasons, strict=True)]
     videos = [VideoResult(error[4], Path("video"), Path(error[:10]), "failed", error=error) for error in errors]
     for quiet in (False, True):
+        monkeypatch.setattr(console, "quiet", quiet)
         with pytest.raises(typer.Exit):
-            console.show_videos(videos, (), "scenes in out", False, quiet)
+            console.show_videos(videos, (), "scenes in out", False)
         out, err = capsys.readouterr()
         shown = errors if quiet else [errors[0], errors[5], f"{errors[1]} (the same for 3 more)"]
         assert [line for line in err.splitlines() if line.startswith("bassl")] == [f"bassl: {line}" for line in shown]
         assert [line.split()[0] for line in out.splitlines()[1:]] == ([] if quiet else list("abcdef"))
     errors = [f"{what} failed" for what in ("decoding", "scoring", "drawing", "writing")]  # these name no path
     with pytest.raises(typer.Exit):
-        console.conclude([replace(videos[0], error=error) for error in errors], "", True, True)
+        console.conclude([replace(videos[0], error=error) for error in errors], "", True)
     assert capsys.readouterr().err.splitlines() == [f"bassl: {error}" for error in errors]
 
 
 def test_a_warning_about_the_model_of_many_videos_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
     warnings = ("m: not calibrated", "a: short")
-    console.conclude([VideoResult(n, Path(n), Path(n), "done", warnings=warnings) for n in "ab"], "", quiet=True)
-    assert capsys.readouterr().err.splitlines() == [f"warning: {line}" for line in warnings]
+    console.conclude([VideoResult(n, Path(n), Path(n), "done", warnings=warnings) for n in "ab"], "")
+    assert capsys.readouterr().err.splitlines()[:-1] == [f"warning: {line}" for line in warnings]
 
 
 def test_help_lists_every_command_with_the_first_line_of_its_own_help() -> None:
@@ -153,18 +154,20 @@ def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
 
 def test_the_last_line_in_a_terminal_says_what_one_would_do_next(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = screen(monkeypatch)
-    console.suggest_next("predict", False, Path("my movie.mp4"))
-    console.suggest_next("encode", False)
-    console.suggest_next("regroup", False, *(Path(f"out/{number}.scenes.json") for number in range(1000)))
-    console.suggest_next("regroup", False, *(Path(f"{number}/scenes.json") for number in range(1000)))
-    console.suggest_next("predict", True, Path("a.mp4"))
+    console.suggest_next("predict", Path("my movie.mp4"))
+    console.suggest_next("encode")
+    console.suggest_next("regroup", *(Path(f"out/{number}.scenes.json") for number in range(1000)))
+    console.suggest_next("regroup", *(Path(f"{number}/scenes.json") for number in range(1000)))
+    with monkeypatch.context() as patch:
+        patch.setattr(console, "quiet", True)
+        console.suggest_next("predict", Path("a.mp4"))
     assert shown.getvalue().splitlines() == [
         "next: bassl report 'my movie.mp4'  (to view and correct the scenes)",
         "next: bassl finetune  (to train a model; bassl pretrain if there are no labels)",
         "next: bassl report out  (to view and correct the scenes)",
     ]
     monkeypatch.setattr(console, "out", Console(file=io.StringIO()))
-    console.suggest_next("predict", False, Path("a.mp4"))
+    console.suggest_next("predict", Path("a.mp4"))
     assert len(shown.getvalue().splitlines()) == 3
 
 
@@ -175,7 +178,7 @@ def test_every_next_command_exists_and_follows_one_that_exists() -> None:
 
 def test_the_bar_of_several_videos_counts_those_that_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
     shown = screen(monkeypatch)
-    with console.videos_progress(False, 12) as progress:
+    with console.videos_progress(12) as progress:
         progress(VideoProgress("a", result=VideoResult("a", Path("a.mp4"), Path("a.json"), "done")))
     assert "1 of 12" in shown.getvalue()
 

@@ -106,7 +106,7 @@ def test_a_terminal_shows_a_bar_for_all_videos_and_one_per_video(
     screen = tmp_path / "screen"
     terminal = Console(force_terminal=True, width=120, file=screen.open("w"))
     monkeypatch.setattr(console, "err", terminal)
-    with console.videos_progress(quiet=False, videos=2) as progress:
+    with console.videos_progress(videos=2) as progress:
         progress(VideoProgress("kept", result=VideoResult("kept", Path("k.mp4"), Path("k.h5"), "kept")))
         progress(VideoProgress("video", 10.0, 100.0, 240))
         progress(VideoProgress("endless", 10.0, None, 240))

@@ -539,6 +539,6 @@ def test_the_progress_bar_can_show_any_file_name(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(console, "err", Console(stderr=True, force_terminal=True, width=120))
-    with console.stage_progress(quiet=False, video="video [/b] {x} [1080p].mp4") as show:
+    with console.stage_progress(video="video [/b] {x} [1080p].mp4") as show:
         show("reading", 3.0, 10.0)
     assert "video [/b] {x} [1080p].mp4" in capsys.readouterr().err
