@@ -45,9 +45,10 @@ class VideoTask(Generic[S]):
         return VideoResult(self.video_id, self.video, self.output, status, **fields)
 
     def result_of(self, scenes: SceneData, **fields: Any) -> VideoResult:
-        """The result of a video with these scenes."""
-        fields |= {"frames": scenes.video.frames, "duration": scenes.video.duration}
-        return self.result(scenes=len(scenes.scenes), shots=len(scenes.shots), **fields)
+        """The result of a video with these scenes, with their warnings and notes unless ``fields`` have others."""
+        own: dict[str, Any] = {"warnings": scenes.warnings, "notes": scenes.notes}
+        own |= {"frames": scenes.video.frames, "duration": scenes.video.duration}
+        return self.result(scenes=len(scenes.scenes), shots=len(scenes.shots), **{**own, **fields})
 
     def failed(self, error: BasslError | str) -> VideoResult:
         """The result of a video that failed, with an error that names it."""

@@ -22,11 +22,6 @@ _MOST_SECONDS = 120  # for one scene
 _LONGEST = 200  # characters of a name, as on the page
 
 
-def lacks_descriptions(scenes: SceneData) -> bool:
-    """Whether some scenes have a name neither by people nor by a program."""
-    return any(scene.lacks_name for scene in scenes.scenes)
-
-
 def described(scenes: S, images: Sequence[bytes], command: str) -> S:
     """The scenes, each without a name by people or a program named by the first line that a program prints for it.
 

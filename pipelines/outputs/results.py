@@ -33,17 +33,17 @@ def beside(result: Path, extension: str) -> Path:
     return result.with_name(("scenes" if result == STDIO else result.stem) + extension)
 
 
-def note_on_views(result: Path, renewed: Collection[Path | None] = ()) -> str:
+def note_on_views(result: Path, renewed: Collection[Path | None] = ()) -> tuple[str, ...]:
     """One line on the page and the storyboard beside a ``scenes.json`` whose scenes have changed, except those that are
-    ``renewed``; empty if there are none. A page is not written again unasked: it may have corrections that only the
+    ``renewed``; none if there are none. A page is not written again unasked: it may have corrections that only the
     browser has."""
     page = beside(result, ".html")
     old = [path for path in (page, beside(result, ".png")) if path not in renewed and is_file(path)]
     if not old:
-        return ""
+        return ()
     verb = "shows" if len(old) == 1 else "show"
     renewal = f"; renew the page with: bassl report {quote(str(result))}" if page in old else ""
-    return f"{' and '.join(map(str, old))} still {verb} the scenes before{renewal}"
+    return (f"{' and '.join(map(str, old))} still {verb} the scenes before{renewal}",)
 
 
 def is_video(source: Path) -> bool:

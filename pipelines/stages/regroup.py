@@ -74,7 +74,7 @@ def regroup_videos(
 def _regroup(task: VideoTask[RegroupSettings], report: ReportVideo) -> VideoResult:
     try:
         result = _write(task.video, task.output, task.settings)
-        return task.result_of(result, status="regrouped", warnings=result.warnings, notes=result.notes)
+        return task.result_of(result, status="regrouped")
     except CorrectedError:
         return task.result_of(read_scene_list(task.output), status="kept", corrected=True)
 
@@ -101,5 +101,4 @@ def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
         )
     result.save(output)
     is_changed = real(output) == real(opened.result) and shot_ranges(before.scenes) != shot_ranges(result.scenes)
-    note = note_on_views(output) if is_changed else ""
-    return replace(result, notes=(note,)) if note else result
+    return replace(result, notes=note_on_views(output)) if is_changed else result

@@ -358,6 +358,19 @@ def test_a_corrected_result_that_is_kept_says_where_its_video_was_moved(
     assert json.loads(done.output.read_text()) == before | {"video": before["video"] | place}
 
 
+def test_a_corrected_result_of_a_video_that_changed_since_stays_as_it_is(
+    video: Path, settings: PredictSettings, tmp_path: Path
+) -> None:
+    copy = Path(shutil.copy(video, tmp_path / "video.mp4"))
+    (done,) = predict_videos([copy], tmp_path / "out", settings)
+    before = correct(done.output, named)
+    copy.write_bytes(copy.read_bytes() + b"\0")
+    for _ in range(2):
+        (kept,) = predict_videos([copy], tmp_path / "out", settings)
+        assert (kept.status, done.output.read_text()) == ("kept", before)
+        assert kept.notes[0].endswith("; `discard_corrections=True` replaces it")
+
+
 # --- pages and storyboards --------------------------------------------------------------------------------------------
 
 
@@ -384,10 +397,10 @@ def test_a_page_and_storyboard_that_are_not_asked_for_again_are_left_and_named(a
     before = page.read_bytes(), board.read_bytes()
     assert "still show" not in again()[1]
     assert again(threshold=0.01)[1].endswith(
-        f"; {page} and {board} still show the scenes before; renew the page with: bassl report {file}"
+        f"{page} and {board} still show the scenes before; renew the page with: bassl report {file}"
     )
     assert (page.read_bytes(), board.read_bytes()) == before
-    assert again(threshold=0.99, page=page)[1].endswith(f"; {board} still shows the scenes before")
+    assert again(threshold=0.99, page=page)[1].endswith(f"{board} still shows the scenes before")
 
 
 def test_a_page_of_other_scenes_than_the_kept_ones_is_made_again(again: Again, file: Path, reads: list[str]) -> None:

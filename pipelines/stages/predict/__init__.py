@@ -124,17 +124,19 @@ def predict_file(
         raise BasslError(f"{board}: a storyboard is a PNG; name a file that ends in .png")
     if scenes is not None:
         check_extension(scenes)
-    from pipelines.stages.predict.videos import existing_outcome, predict_to_files  # start-up time: OpenCV, PyAV
+    # Start-up time: OpenCV, PyAV.
+    from pipelines.stages.predict.existing import existing_scenes
+    from pipelines.stages.predict.videos import predict_to_files
 
     model, replaces = SceneModel(settings), ScenesOutput(None, overwrite, discard_corrections)
     task = VideoTask(video, safe_id(video.stem), scenes or STDIO, settings, board, html, replaces)
-    existing = existing_outcome(model, task)
+    existing = existing_scenes(model, task)
     if existing is not None and existing.refused:
-        raise StoreError(existing.note)
-    outcome = predict_to_files(model, task, existing, progress)
-    if scenes is not None and outcome.status == "done":
-        save(outcome.scenes, scenes)
-    return replace(outcome.scenes, notes=(outcome.note,) if outcome.note else ())
+        raise StoreError(existing.scenes.notes[0])
+    result = predict_to_files(model, task, existing, progress)
+    if scenes is not None and existing is None:
+        save(result, scenes)
+    return result
 
 
 def predict_videos(

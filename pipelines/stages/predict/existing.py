@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from pipelines.datasets.parsing import read_json
-from pipelines.datasets.scene_files import with_video
-from pipelines.errors import StoreError
-from pipelines.files import real, write_atomically
-from pipelines.models.scene_ends import with_grouping
+from pipelines.files import STDIO, real, write_atomically
 from pipelines.models.scene_names import with_automatic_names
 from pipelines.outputs.corrections import is_corrected, is_of, read_prediction
+from pipelines.outputs.exports import is_scenes_json
 from pipelines.outputs.results import note_on_views
-from pipelines.settings import Grouping, Reading
+from pipelines.progress import Status
+from pipelines.scenes import VideoFacts
+from pipelines.settings import GROUPING, Grouping, Reading
 from pipelines.stages.predict.model import SceneModel
-from pipelines.stages.predict.result import Outcome
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
 from pipelines.video.inputs import fingerprint, has_content, modified, video_at
-from pipelines.video.reader import lines_from
 from pipelines.video_jobs import VideoTask
 
 # What the scores depend on: if one of these differs, the video is read again. A result records the end of the part that
@@ -32,16 +30,30 @@ _DECIDING = (
 )
 
 
-def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Outcome | None:
-    """The scenes that the settings of the model ask for, if they follow from an existing result of the video: as they
-    are, or regrouped from their scores. Scenes that were corrected by hand are kept, unless the task replaces them,
-    whatever was asked for. None if the video is to be read. Raises BasslError if the file is not to be replaced, see
-    `read_prediction`, or the shots do not allow the grouping."""
-    output, replaces = task.output, task.replaces
+@dataclass(frozen=True)
+class Existing:
+    """An existing result of a video, and the scenes that the settings ask for, which follow from it."""
+
+    scenes: SceneList  # with a note on what changed
+    status: Status
+    video: VideoFacts  # as in the file; those of ``scenes`` say where the video is now
+    corrected: bool  # by hand, so that only subtitles and names are added
+    refused: bool  # corrected, though other scenes are asked for
+    needs_images: bool  # of the shots, for a storyboard, a page, or a program that names scenes
+
+
+def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Existing | None:
+    """The scenes that the settings of the task ask for, if they follow from an existing result of the video. Scenes
+    that were corrected by hand are kept, unless the task replaces them, whatever was asked for. None if the video is to
+    be read. Raises BasslError if the file is not to be replaced, see `read_prediction`, or the shots do not allow the
+    grouping."""
+    output, settings, replaces = task.output, task.settings, task.replaces
+    if output == STDIO or not is_scenes_json(output):
+        return None
     before = read_prediction(output, task.video, is_of(task.video), replaces)
     if before is None:
         return None
-    record, grouping, now = model.record(), model.settings.grouping, fingerprint(task.video)
+    record, now, corrected = model.record(), fingerprint(task.video), is_corrected(before)
     is_stale = (
         replaces.overwrite
         or record["shots"] is not None  # a list of shots may change
@@ -50,72 +62,62 @@ def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Outc
         or any((before.settings.get(name) or None) != (record[name] or None) for name in _DECIDING)
         or not has_content(task.video, before.video.modified, before.video.sha256)
     )
-    try:
-        grouped = Grouping().resolved(before.settings)
-    except ValueError as error:
-        if replaces.discard_corrections:
-            return None
-        raise StoreError(
-            f"{output}: its settings are not valid ({error}); `discard_corrections=True` replaces it"
-        ) from error
-    scenes, new_lines = SceneList(**vars(before)), ""
-    subtitles = model.settings.reading.subtitles
-    if subtitles is not None and not is_stale:
+    if replaces.discard_corrections if corrected else is_stale:
+        return None
+    from pipelines.models.scene_ends import with_grouping  # start-up time: NumPy
+
+    was = Grouping().resolved() | {name: before.settings[name] for name in GROUPING if name in before.settings}
+    is_other = any(value not in (None, was[name]) for name, value in vars(settings.grouping).items())
+    refused = corrected and (is_stale or is_other)
+    values = was if corrected else settings.grouping.resolved()
+    changes = [f"{name} {value}, was {was[name]}" for name, value in values.items() if value != was[name]]
+    scenes, subtitles = SceneList(**vars(before)), settings.reading.subtitles
+    if subtitles is not None and not refused:
+        from pipelines.video.reader import lines_from  # start-up time: PyAV
+
         lines = lines_from(subtitles, task.video, scenes.shots[0].start, scenes.shots[-1].end)
         if lines != scenes.lines:
-            settings = {**scenes.settings, "subtitles": str(subtitles)}
-            scenes = with_automatic_names(replace(scenes, lines=lines, settings=settings))
-            new_lines = f"the subtitles of {subtitles}"
-    if is_corrected(before):
-        if replaces.discard_corrections:
-            return None
-        refused = is_stale or any(value not in (None, grouped[name]) for name, value in vars(grouping).items())
-        left = "was corrected by hand and is left as it is"
-        note = f"{output}: {left}; `discard_corrections=True` replaces it" if refused else f"{output}: {left}"
-        if new_lines and not refused:
-            return Outcome(scenes, "regrouped", f"{output}: has {new_lines}; else it {left}", corrected=True)
-        return Outcome(scenes, "kept", note, corrected=True, refused=refused)
-    if is_stale:
-        return None
-    values = grouping.resolved()
-    changes = [f"{name} {values[name]}, was {grouped[name]}" for name in values if values[name] != grouped[name]]
-    changes += [new_lines] if new_lines else []
-    if not changes:
-        return Outcome(scenes, "kept", f"{output}: is kept, as nothing changed; `overwrite=True` reads the video again")
-    note = f"{output}: regrouped from its scores, without reading the video ({'; '.join(changes)})"
-    return Outcome(with_grouping(scenes, values), "regrouped", note)
+            scenes = replace(scenes, lines=lines, settings={**scenes.settings, "subtitles": str(subtitles)})
+            scenes = with_automatic_names(scenes)
+            changes.append(f"the subtitles of {subtitles}")
+    if values != was:
+        scenes = with_grouping(scenes, values)
+    is_described = settings.describe is not None and not refused and any(scene.lacks_name for scene in scenes)
+    if is_described:
+        changes.append(f"names by {settings.describe}")
+    needs_images = is_described or (task.storyboard is not None and (bool(changes) or not task.storyboard.exists()))
+    if task.page is not None:
+        from pipelines.outputs.page import shows  # start-up time: Jinja, Pillow
+
+        needs_images = needs_images or not shows(task.page, scenes)
+    if corrected:
+        note = "was corrected by hand and is left as it is" + f", except for {' and '.join(changes)}" * bool(changes)
+        note += "; `discard_corrections=True` replaces it" * refused
+    elif changes:
+        how = "" if needs_images else ", without reading the video"
+        note = f"regrouped from its scores{how} ({'; '.join(changes)})"
+    else:
+        note = "is kept, as nothing changed; `overwrite=True` reads the video again"
+    video = before.video
+    if video.fingerprint == now and video_at(Path(video.path), video) is None:
+        video = replace(video, path=str(task.video.absolute()))  # it was moved; other commands look there
+    if video.modified is not None and not is_stale and real(Path(video.path)) == real(task.video):
+        video = replace(video, modified=modified(task.video))  # so that its content is compared once
+    scenes = replace(scenes, video=video, notes=(f"{output}: {note}",))
+    return Existing(scenes, "regrouped" if changes else "kept", before.video, corrected, refused, needs_images)
 
 
-def has_images(existing: Outcome, task: VideoTask[PredictSettings]) -> bool:
-    """Whether the storyboard and page, if they have a path, show the scenes."""
-    if task.storyboard is not None and (existing.status == "regrouped" or not task.storyboard.exists()):
-        return False
-    if task.page is None or not task.page.exists():
-        return task.page is None
-    from pipelines.outputs.page import shows  # start-up time: Jinja, Pillow
-
-    return shows(task.page, existing.scenes)
-
-
-def settle(existing: Outcome, task: VideoTask[PredictSettings]) -> Outcome:
-    """Write regrouped scenes, the new path of a video that was moved, so that other commands find it, and its new time,
-    so that its content is compared once. Removes a storyboard of other scenes. The note of the result also names a page
-    and storyboard beside it that stay old."""
-    facts, now = existing.scenes.video, modified(task.video)
-    moved = facts.fingerprint is not None and video_at(Path(facts.path), facts) is None
-    scenes = with_video(existing.scenes, task.video) if moved else existing.scenes
-    is_own = moved or real(Path(facts.path)) == real(task.video)
-    touched = is_own and not existing.refused and facts.modified not in (None, now)
-    if touched:
-        scenes = replace(scenes, video=replace(scenes.video, modified=now))
+def save_existing(existing: Existing, task: VideoTask[PredictSettings]) -> SceneList:
+    """Write scenes that changed, or else where the video is now; removes a storyboard of other scenes. Returns the
+    scenes, with a note on a page and storyboard beside the result that stay old."""
+    scenes = existing.scenes
     if existing.status == "regrouped":
         if task.storyboard is not None:
             task.storyboard.unlink(missing_ok=True)
         scenes.save(task.output)
-        if views := note_on_views(task.output, (task.storyboard, task.page)):
-            return replace(existing, note=f"{existing.note}; {views}")
-    elif (moved or touched) and os.access(task.output, os.W_OK):  # it may be write-protected by hand
+        return replace(scenes, notes=scenes.notes + note_on_views(task.output, (task.storyboard, task.page)))
+    if scenes.video != existing.video and os.access(task.output, os.W_OK):  # it may be write-protected by hand
         content = read_json(task.output)  # the rest of the file stays as it is
         content["video"] |= scenes.to_dict(task.output.parent)["video"]
         write_atomically(task.output, json.dumps(content, indent=1).encode() + b"\n")
-    return existing
+    return scenes

@@ -8,88 +8,58 @@ from functools import partial
 
 from pipelines.files import STDIO
 from pipelines.outputs.corrections import check_replaceable, is_of
-from pipelines.outputs.describing import described, lacks_descriptions
+from pipelines.outputs.describing import described
 from pipelines.outputs.exports import is_scenes_json, save
 from pipelines.outputs.results import beside
 from pipelines.outputs.shot_images import images_from_video
 from pipelines.processes import cores, free_memory
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
+from pipelines.stages.predict.existing import Existing, existing_scenes, save_existing
 from pipelines.stages.predict.model import SceneModel
-from pipelines.stages.predict.result import Outcome
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
 from pipelines.video.shots import KeyframedShot
 from pipelines.video_jobs import VideoTask, run
 
 
-def existing_outcome(model: SceneModel, task: VideoTask[PredictSettings]) -> Outcome | None:
-    """The scenes of an existing result, see `existing_scenes`; None if the video is to be read."""
-    if task.output == STDIO or not is_scenes_json(task.output) or not task.output.exists():
-        return None
-    from pipelines.stages.predict.existing import existing_scenes  # start-up time: NumPy
-
-    return existing_scenes(model, task)
-
-
 def predict_to_files(
     model: SceneModel,
     task: VideoTask[PredictSettings],
-    existing: Outcome | None,
+    existing: Existing | None,
     progress: ReportProgress | None = None,
-) -> Outcome:
+) -> SceneList:
     """Find the scenes of a video and write its storyboard and page, if they have a path; the caller writes new scenes
     last, because they mark the video as done. ``existing`` scenes are written here if they changed; the images of their
-    shots are read from the video only for a storyboard or page that is missing or shows other scenes."""
+    shots are read from the video if they need any."""
+    images: list[bytes] = []
     if existing is not None:
-        from pipelines.stages.predict.existing import has_images, settle  # start-up time: NumPy
-
-        complete, command = has_images(existing, task), _pending_command(task, existing)
-        if command is None:
-            existing = settle(existing, task)
-        if not complete or command is not None:
+        if existing.needs_images:
             report = progress or (lambda stage, done, total: None)
-            images, _ = images_from_video(
-                existing.scenes, task.video, lambda done, total: report("reading", done, total)
-            )
-            if command is not None:
-                named = described(existing.scenes, images, command)
-                note = f"{task.output}: its scenes were named by {command}"
-                existing = settle(replace(existing, scenes=named, status="regrouped", note=note), task)
-            _draw(task, existing.scenes, images)
-        return existing
-    images = []
+            images, _ = images_from_video(existing.scenes, task.video, partial(report, "reading"))
+            if task.settings.describe is not None and not existing.refused:
+                existing = replace(existing, scenes=described(existing.scenes, images, task.settings.describe))
+        scenes = save_existing(existing, task)
+    else:
 
-    def keep_image(shot: KeyframedShot) -> None:
-        from pipelines.outputs.page.thumbnails import encode_thumbnail  # start-up time: Pillow
+        def keep_image(shot: KeyframedShot) -> None:
+            from pipelines.outputs.page.thumbnails import encode_thumbnail  # start-up time: Pillow
 
-        images.append(encode_thumbnail(shot.keyframes[len(shot.keyframes) // 2]))
+            images.append(encode_thumbnail(shot.keyframes[len(shot.keyframes) // 2]))
 
-    on_shot = keep_image if task.storyboard or task.page else None
-    scenes = model.predict(task.video, progress=progress, on_shot=on_shot, thumbnails=False)
-    if task.output != STDIO and is_scenes_json(task.output):  # it may have been corrected meanwhile
-        check_replaceable(task.output, task.video, is_of(task.video), task.replaces)
-    scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
-    _draw(task, scenes, images)
-    return Outcome(scenes)
-
-
-def _pending_command(task: VideoTask[PredictSettings], existing: Outcome) -> str | None:
-    """The program that is to name scenes of an existing result, if some have no name by hand or by a program."""
-    is_pending = not existing.refused and lacks_descriptions(existing.scenes)
-    return task.settings.describe if is_pending else None
-
-
-def _draw(task: VideoTask[PredictSettings], scenes: SceneList, images: Sequence[bytes]) -> None:
-    """Write the storyboard and the page, if they have a path. The page plays the video, and saves corrected scenes
-    under the name of the result."""
-    if task.storyboard is not None:
+        on_shot = keep_image if task.storyboard or task.page else None
+        scenes = model.predict(task.video, progress=progress, on_shot=on_shot, thumbnails=False)
+        if task.output != STDIO and is_scenes_json(task.output):  # it may have been corrected meanwhile
+            check_replaceable(task.output, task.video, is_of(task.video), task.replaces)
+        scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
+    if images and task.storyboard is not None:
         from pipelines.outputs.storyboard import save_storyboard  # start-up time: Pillow
 
         save_storyboard(task.storyboard, scenes, images)
-    if task.page is not None:
+    if images and task.page is not None:  # it plays the video, and saves corrected scenes under the result's name
         from pipelines.outputs.page import save_page  # start-up time: Jinja
 
         save_page(task.page, scenes, images, task.video, save_as=beside(task.output, ".json").name)
+    return scenes
 
 
 def predict_all(
@@ -131,34 +101,27 @@ def _predict(model: SceneModel, task: VideoTask[PredictSettings], report: Report
         if stage == "reading":
             report(VideoProgress(task.video_id, done, total))
 
-    outcome = predict_to_files(model, task, existing_outcome(model, task), count_seconds)
-    if outcome.status == "done":
-        save(outcome.scenes, task.output)
-    return _result(task, outcome)
+    existing = existing_scenes(model, task)
+    scenes = predict_to_files(model, task, existing, count_seconds)
+    if existing is None:
+        save(scenes, task.output)
+    return _result(task, scenes, existing)
+
+
+def _existing_result(model: SceneModel, task: VideoTask[PredictSettings]) -> VideoResult | None:
+    """The result of a video that need not be read; errors as for `existing_scenes`."""
+    existing = existing_scenes(model, task)
+    if existing is None or existing.needs_images:
+        return None
+    return _result(task, save_existing(existing, task), existing)
+
+
+def _result(task: VideoTask[PredictSettings], scenes: SceneList, existing: Existing | None) -> VideoResult:
+    if existing is None:
+        return task.result_of(scenes)
+    return task.result_of(scenes, status=existing.status, corrected=existing.corrected)
 
 
 def _default_jobs() -> int:
     """Videos at a time: each takes two cores, one to read and one to encode, and up to half a gigabyte."""
     return max(1, min(cores() // 2, (free_memory() or 4 * 2**30) // 2**30))
-
-
-def _existing_result(model: SceneModel, task: VideoTask[PredictSettings]) -> VideoResult | None:
-    """The result of a video that need not be read; errors as for `existing_scenes`."""
-    existing = existing_outcome(model, task)
-    if existing is None:
-        return None
-    from pipelines.stages.predict.existing import has_images  # start-up time: NumPy
-
-    if not has_images(existing, task) or _pending_command(task, existing) is not None:
-        return None
-    return _result(task, predict_to_files(model, task, existing))
-
-
-def _result(task: VideoTask[PredictSettings], outcome: Outcome) -> VideoResult:
-    return task.result_of(
-        outcome.scenes,
-        status=outcome.status,
-        warnings=outcome.scenes.warnings,
-        notes=(outcome.note,) if outcome.note else (),
-        corrected=outcome.corrected,
-    )
