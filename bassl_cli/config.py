@@ -18,8 +18,15 @@ from pipelines.training.jobs import is_worker
 NAME = "bassl.toml"
 _READ = "BASSL_CONFIG"
 """Environment variable for the processes of a job: path and text of the file that its first process read."""
-_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text", Path: "a path, as text"}
-_WORDS[Time] = "seconds or a timecode"
+_VALUES: dict[type, tuple[Any, str]] = {
+    bool: (bool, "true or false"),
+    int: (int, "a whole number"),
+    float: (int | float, "a number"),
+    str: (str, "text"),
+    Path: (str, "a path, as text"),
+    Time: (int | float | str, "seconds or a timecode"),
+}
+"""By the type of an option, the types of its values in the file, and their name."""
 
 
 def read(file: Path | None) -> tuple[Path, str] | None:
@@ -77,26 +84,15 @@ def _apply(path: Path, name: str, table: Mapping[str, Any], command: Any) -> Non
         values = value if many and isinstance(value, list) else [value]
         if together and len(values) != option.nargs:
             raise BasslError(f"{path}: [{name}] {key}: must be a list of {option.nargs}")
+        types, words = _VALUES[kind]
         for item in values:
-            if not _fits(item, kind):
-                raise BasslError(
-                    f"{path}: [{name}] {key}: must be {'a list, each ' * many}{_WORDS[kind]}, not {item!r}"
-                )
+            if not isinstance(item, types) or isinstance(item, bool) != (kind is bool) or (kind, item) == (Path, ""):
+                raise BasslError(f"{path}: [{name}] {key}: must be {'a list, each ' * many}{words}, not {item!r}")
             if choices and item not in choices:
                 raise BasslError(f"{path}: [{name}] {key}: must be one of {', '.join(choices)}, not {item!r}")
         if kind in (str, Path):
             values = [_resolve(path.absolute().parent, item, kind) for item in values]
         set_default(option, values, many, word)
-
-
-def _fits(value: object, kind: type) -> bool:
-    if kind is Time and isinstance(value, str):
-        return True
-    if kind in (int, float, Time):
-        return isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
-    if kind is Path:
-        return isinstance(value, str) and value != ""
-    return isinstance(value, kind)
 
 
 def _resolve(folder: Path, text: str, kind: type) -> str:

@@ -38,7 +38,7 @@ from pipelines.datasets.parsing import (
     text_lines,
 )
 from pipelines.errors import DatasetError
-from pipelines.files import os_reason
+from pipelines.files import os_errors
 
 FRAME_RATE = 24.0  # frames per second, by convention in the literature; MovieNet's files do not have it
 SPLITS = ("train", "val", "test")
@@ -335,10 +335,8 @@ def _read_keyframe_folder(folder: Path) -> KeyframeFolder:
 
 def read_jpeg(path: Path) -> bytes:
     """The bytes of a JPEG file. Raises DatasetError if it cannot be read, is not a JPEG or is truncated."""
-    try:
+    with os_errors(path, kind=DatasetError):
         content = path.read_bytes()
-    except OSError as error:
-        raise fault(path, f"cannot be read ({os_reason(error)})") from error
     if not content.startswith(b"\xff\xd8"):
         raise fault(path, "is not a JPEG")
     if b"\xff\xd9" not in content[-_JPEG_TAIL:]:

@@ -6,12 +6,11 @@ import os
 import re
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
 from pipelines.errors import DatasetError, printable
-from pipelines.files import MOST_BYTES, read_regular
+from pipelines.files import MOST_BYTES, os_errors, read_regular
 
 T = TypeVar("T")
 
@@ -37,7 +36,7 @@ def text_lines(path: Path, most: int = MOST_BYTES) -> Iterator[tuple[int, str]]:
     A byte-order mark and Windows line ends are accepted. Raises DatasetError: the file cannot be opened, is not text,
     too large, or has a line that is too long.
     """
-    with _one_line_errors(path):
+    with os_errors(path, kind=DatasetError):
         status = path.stat()
         if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device could block forever
             raise fault(path, "is not a file")
@@ -54,18 +53,8 @@ def text_lines(path: Path, most: int = MOST_BYTES) -> Iterator[tuple[int, str]]:
 def read_text(path: Path) -> str:
     """The content of a UTF-8 file without its byte-order mark; line ends are kept. Raises DatasetError: the file cannot
     be opened, is not text or larger than `MOST_BYTES`."""
-    with _one_line_errors(path):
+    with os_errors(path, kind=DatasetError):
         return _decode_text(read_regular(path), path, 1)
-
-
-@contextmanager
-def _one_line_errors(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise fault(path, "no such file") from error
-    except OSError as error:
-        raise fault(path, f"cannot be read: {error.strerror}") from error
 
 
 def _decode_text(data: bytes, path: Path, line: int) -> str:

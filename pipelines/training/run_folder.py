@@ -155,10 +155,8 @@ class RunLog:
             for name in (LOG, VALIDATION):
                 self._columns[name] = _drop_rows(folder / name, step)
             if logger == "tensorboard":
-                try:
+                with os_errors(folder / TENSORBOARD, "cannot be written"):
                     (folder / TENSORBOARD).mkdir(exist_ok=True)
-                except OSError as error:
-                    raise BasslError(f"{folder / TENSORBOARD}: cannot be written ({os_reason(error)})") from error
 
     def __enter__(self) -> RunLog:
         return self

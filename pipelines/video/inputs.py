@@ -15,7 +15,7 @@ from pathlib import Path, PurePath
 from stat import S_ISREG
 
 from pipelines.errors import BasslWarning, VideoError
-from pipelines.files import is_file, os_reason, paths_of, safe_name
+from pipelines.files import is_file, os_errors, os_reason, paths_of, safe_name
 from pipelines.scenes import VideoFacts
 
 # Suffixes searched for in folders. A file named explicitly may have any suffix.
@@ -42,11 +42,9 @@ def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
     """
     videos: dict[Path, Path] = {}
     for path in paths_of(inputs):
-        try:
+        with os_errors(path, kind=VideoError):
             for video in _videos_of(path):
                 videos.setdefault(video.resolve(), video)
-        except OSError as error:
-            raise VideoError(f"{path}: cannot be read ({os_reason(error)})") from error
     return sorted(videos.values())
 
 
@@ -173,15 +171,12 @@ def fingerprint(video: Path) -> str | None:
     """
     if not video.is_file():  # a pipe can be read only once
         return None
-    try:
-        with video.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            digest = hashlib.sha256(str(size).encode())
-            for part in range(16):
-                file.seek(max(0, size - 2**16) * part // 15)
-                digest.update(file.read(2**16))
-    except OSError as error:
-        raise VideoError(f"{video}: cannot be read ({os_reason(error)})") from error
+    with os_errors(video, kind=VideoError), video.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        digest = hashlib.sha256(str(size).encode())
+        for part in range(16):
+            file.seek(max(0, size - 2**16) * part // 15)
+            digest.update(file.read(2**16))
     return f"{size}-{digest.hexdigest()[:32]}"
 
 
@@ -192,11 +187,8 @@ def modified(video: Path) -> float | None:
 
 def digest(video: Path) -> str:
     """SHA-256 of a video file. Raises VideoError if it cannot be read."""
-    try:
-        with video.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise VideoError(f"{video}: cannot be read ({os_reason(error)})") from error
+    with os_errors(video, kind=VideoError), video.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def has_content(video: Path, at: float | None, sha256: str | None) -> bool:
