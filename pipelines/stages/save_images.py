@@ -76,13 +76,15 @@ def save_images(
         half = 0.5 / scenes.video.frame_rate
         images = reader.images([still.time + half for still in stills], settings.size)
         saved: list[SavedImage] = []
+        boxes: list[tuple[int, int, int, int]] = []  # on a sprite
         for still, (at, image) in zip(stills, images, strict=True):
             frame = Image.fromarray(image)
             if settings.sprite:
                 if not saved:
-                    size, places = _layout(targets[0], settings, len(stills), *frame.size)
-                    sheet = Image.new("RGB", size)
-                sheet.paste(frame, places[len(saved)][:2])
+                    sheet = _sheet(targets[0], settings, len(stills), *frame.size)
+                row, column = divmod(len(saved), _SPRITE_COLUMNS)
+                boxes.append((column * frame.width, row * frame.height, *frame.size))
+                sheet.paste(frame, boxes[-1][:2])
             else:
                 frame.save(partials[len(saved)], quality=settings.quality)
             path = targets[0 if settings.sprite else len(saved)]
@@ -91,7 +93,7 @@ def save_images(
                 progress("saving", len(saved), len(stills))
         if settings.sprite:
             sheet.save(partials[0], quality=settings.quality)
-            text = thumbnails_vtt(names[0], [still.shown for still in stills], places)
+            text = thumbnails_vtt(names[0], [still.shown for still in stills], boxes)
             partials[1].write_bytes(text.encode())
     return tuple(saved)
 
@@ -116,11 +118,8 @@ def _names(scenes: SceneData, settings: ImageSettings, name: str, stills: Sequen
     return file_names(settings.template, rows, f".{settings.format}", needed)
 
 
-def _layout(
-    path: Path, settings: ImageSettings, images: int, width: int, height: int
-) -> tuple[tuple[int, int], list[tuple[int, int, int, int]]]:
-    """(width, height) of a sprite, and the place of each image on it, in rows. Raises BasslError for a size that its
-    format cannot have."""
+def _sheet(path: Path, settings: ImageSettings, images: int, width: int, height: int) -> Image.Image:
+    """An empty sprite for images of a size, in rows. Raises BasslError for a size that its format cannot have."""
     columns = min(images, _SPRITE_COLUMNS)
     size = columns * width, -(-images // columns) * height
     if max(size) > (most := LONGEST[settings.format]):
@@ -129,7 +128,7 @@ def _layout(
             f"{path}: {images} images of {width} x {height} pixels make it {size[0]} x {size[1]}, but the limit is "
             f"{most}; give fewer `images`, {smaller}"
         )
-    return size, [(i % columns * width, i // columns * height, width, height) for i in range(images)]
+    return Image.new("RGB", size)
 
 
 def _stills(scenes: SceneData, settings: ImageSettings) -> Iterator[_Still]:

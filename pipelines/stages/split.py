@@ -72,8 +72,9 @@ def split(
         for scene in scenes.scenes
     ]
     scenes = replace(scenes, scenes=tuple(extended))
+    folder = settings.run.output or Path(f"{name}-scenes")
     with (
-        new_files(_folder(name, settings), names, (video, opened.file), settings.run.overwrite) as (targets, partials),
+        new_files(folder, names, (video, opened.file), settings.run.overwrite) as (targets, partials),
         unchanged(video),
     ):
         if settings.exact:
@@ -101,14 +102,11 @@ def write_chapters(
     opened = open_scenes(source, settings.listed.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
     names = [f"{name}-chapters{suffix_for(video, 'chapters')}"]
+    folder = settings.run.output or Path(f"{name}-scenes")
     with (
-        new_files(_folder(name, settings), names, (video, opened.file), settings.run.overwrite) as (targets, partials),
+        new_files(folder, names, (video, opened.file), settings.run.overwrite) as (targets, partials),
         unchanged(video),
     ):
         report = progress or (lambda stage, done, total: None)
         copy_with_chapters(video, scenes, list(map(name_of, scenes.scenes)), partials[0], report)
     return targets[0]
-
-
-def _folder(name: str, settings: SplitSettings) -> Path:
-    return Path(f"{name}-scenes") if settings.run.output is None else settings.run.output

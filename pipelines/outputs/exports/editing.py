@@ -117,24 +117,16 @@ def otio(scenes: SceneData, shots: bool = False) -> Content:
         common = {"OTIO_SCHEMA": schema, "name": name, "enabled": True, "source_range": source_range}
         return {**common, **own, "markers": [], "effects": [], "metadata": metadata}
 
-    def clip_of(clip: Clip) -> dict[str, Any]:
+    references = {"media_references": {"DEFAULT_MEDIA": media}, "active_media_reference_key": "DEFAULT_MEDIA"}
+    clips, markers = [], []
+    for clip in timeline.clips:
         source_range = span(timeline.source_start + clip.start, timeline.source_start + clip.end)
-        references = {"media_references": {"DEFAULT_MEDIA": media}, "active_media_reference_key": "DEFAULT_MEDIA"}
-        facts = {"score": clip.score} | ({"transition": asdict(clip.transition)} if clip.transition else {})
-        return item("Clip.2", clip.name, source_range, {"bassl": facts}, **references)
-
-    clips = [clip_of(clip) for clip in timeline.clips]
-    markers = [
-        {
-            "OTIO_SCHEMA": "Marker.2",
-            "name": clip.name,
-            "color": "GREEN",
-            "comment": "",
-            "marked_range": span(clip.at, clip.at + clip.length),
-            "metadata": {"bassl": {"score": clip.score}},
-        }
-        for clip in timeline.clips
-    ]
+        score: dict[str, Any] = {"score": clip.score}
+        facts = score | ({"transition": asdict(clip.transition)} if clip.transition else {})
+        clips.append(item("Clip.2", clip.name, source_range, {"bassl": facts}, **references))
+        marker = {"OTIO_SCHEMA": "Marker.2", "name": clip.name, "color": "GREEN", "comment": ""}
+        place = {"marked_range": span(clip.at, clip.at + clip.length), "metadata": {"bassl": score}}
+        markers.append(marker | place)
     tracks = [
         item("Track.1", f"{kind} {number}", None, {}, kind=kind, children=clips)
         for kind, tracks in (("Video", 1), ("Audio", timeline.video.sound_tracks or 0))
@@ -153,8 +145,7 @@ def otio(scenes: SceneData, shots: bool = False) -> Content:
 def fcpxml(scenes: SceneData, shots: bool = False, markers: bool = False) -> Content:
     """A Final Cut Pro project (FCPXML 1.10): one clip per scene, or with ``markers`` the video with a marker at the
     start of each, in exact fractions of a second."""
-    timeline = timeline_of(scenes, shots)
-    timeline = timeline.of_the_whole_video() if markers else timeline
+    timeline = timeline_of(scenes, shots, whole=markers)
     display = "DF" if timeline.drop else "NDF"
 
     def time(frames: int) -> str:
@@ -190,8 +181,7 @@ def fcpxml(scenes: SceneData, shots: bool = False, markers: bool = False) -> Con
 def fcp7(scenes: SceneData, shots: bool = False, markers: bool = False) -> Content:
     """Final Cut Pro 7 XML (xmeml 5), which Premiere Pro and DaVinci Resolve read: one clip per scene, with sound, or
     with ``markers`` the video with a marker at the start of each."""
-    timeline = timeline_of(scenes, shots)
-    timeline = timeline.of_the_whole_video() if markers else timeline
+    timeline = timeline_of(scenes, shots, whole=markers)
     size = {"width": timeline.video.width, "height": timeline.video.height}
     channels = range(1, timeline.channels + 1)
     root = Element("xmeml", version="5")

@@ -91,16 +91,12 @@ def label_studio(scenes: SceneData, shots: bool = False) -> Content:
     """
     timeline = timeline_of(scenes, shots)
     unit = "Shot" if shots else "Scene"
+    control = {"from_name": "segments", "to_name": "video", "type": "timelinelabels"}
     regions = [
         {
             "id": f"{unit.lower()}-{clip.number}",
-            "from_name": "segments",
-            "to_name": "video",
-            "type": "timelinelabels",
-            "value": {
-                "ranges": [{"start": clip.start + 1, "end": clip.end}],
-                "timelinelabels": [unit],
-            },
+            **control,
+            "value": {"ranges": [{"start": clip.start + 1, "end": clip.end}], "timelinelabels": [unit]},
             "meta": {"text": [clip.name]},
             "score": clip.score,
         }

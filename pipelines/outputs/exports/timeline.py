@@ -134,38 +134,23 @@ class Timeline:
     steady: bool  # whether frames of the video keep their numbers; else they are placed by their times
     drop: bool  # whether its timecodes are drop-frame
     timecode: int | None  # of the video's first frame, in frames; None if it has none
+    source_start: int  # the same, or 0
     length: int  # frames of the video
+    clips_length: int  # frames of all clips
     clips: tuple[Clip, ...]  # in order
     marks: tuple[Mark, ...]  # in order, at most one a frame, as editing tools have them
     video: VideoFacts  # with sound and timecode from the video file, if it exists
     file: str  # its name, without its folder
     uri: str
+    channels: int  # of all sound tracks; 0 if there are none or they are unknown
     warnings: tuple[str, ...]  # one line each, on the rate of the project, and a timecode that it does not have
 
-    @property
-    def source_start(self) -> int:
-        """The first frame of the video on its own clock."""
-        return self.timecode or 0
 
-    @property
-    def clips_length(self) -> int:
-        """Frames of all clips."""
-        return self.clips[-1].at + self.clips[-1].length
-
-    @property
-    def channels(self) -> int:
-        """Of all sound tracks; 0 if there are none or they are unknown."""
-        return self.video.sound_channels or 0
-
-    def of_the_whole_video(self) -> Timeline:
-        """A timeline with the video as the only clip, for markers."""
-        return replace(self, clips=(Clip(1, self.file, 0, self.length, 0, 1.0),))
-
-
-def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120) -> Timeline:
-    """The timeline of the scenes of a video, or of its shots, with at most ``fastest`` frames per second. Frames keep
-    their numbers if the frame rate is constant and standard; else cuts are placed by their times, because editing tools
-    show such a video at a standard rate by its timestamps. Raises VideoError if the file is not a video."""
+def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whole: bool = False) -> Timeline:
+    """The timeline of the scenes of a video, or of its shots, with at most ``fastest`` frames per second; with
+    ``whole``, for markers, the video is the only clip. Frames keep their numbers if the frame rate is constant and
+    standard; else cuts are placed by their times, because editing tools show such a video at a standard rate by its
+    timestamps. Raises VideoError if the file is not a video."""
     video, path = scenes.video, Path(scenes.video.path)
     if video_at(path, video):
         from pipelines.video.containers import container_facts, open_container  # start-up time: FFmpeg
@@ -199,19 +184,26 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120) -> T
     for part in scenes.segments:
         frame = places.get(part.start_frame, part.start_frame if is_own else round(part.start * float(rate)))
         names.setdefault(frame, []).append(SEGMENTS[part.kind])
+    file, length = video_name(scenes), places[scenes.shots[-1].end_frame]
+    if whole:
+        clips, at = [Clip(1, file, 0, length, 0, 1.0)], length
+    # Frames per second of both are whole labels per second, or both 1000/1001 of them.
+    timecode = None if start_timecode is None else round(Fraction(start_timecode[0] * base, labels))
     return Timeline(
-        name=PureWindowsPath(video_name(scenes)).stem,
+        name=PureWindowsPath(file).stem,
         rate=rate,
         steady=is_own,
         drop=may_drop(rate) and (start_timecode is None or start_timecode[1]),
-        # Frames per second of both are whole labels per second, or both 1000/1001 of them.
-        timecode=None if start_timecode is None else round(Fraction(start_timecode[0] * base, labels)),
-        length=places[scenes.shots[-1].end_frame],
+        timecode=timecode,
+        source_start=timecode or 0,
+        length=length,
+        clips_length=at,
         clips=tuple(clips),
         marks=tuple(Mark(frame, ", ".join(names[frame])) for frame in sorted(names)),
         video=video,
-        file=video_name(scenes),
+        file=file,
         uri=video_uri(video),
+        channels=video.sound_channels or 0,
         warnings=tuple(warnings),
     )
 

@@ -6,7 +6,6 @@ from bisect import bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -284,15 +283,9 @@ class _ClipEncoder(ClipFile):
 def _rotate_upright(frame: VideoFrame, turns: int) -> VideoFrame:
     """Rotate a frame clockwise by quarter turns."""
     graph = av.filter.Graph()
-    source = graph.add_buffer(
-        width=frame.width, height=frame.height, format=frame.format, time_base=frame.time_base or Fraction(1, 90_000)
-    )
+    clock = frame.time_base or Fraction(1, 90_000)
+    source = graph.add_buffer(width=frame.width, height=frame.height, format=frame.format, time_base=clock)
     steps = {1: ["transpose=clock"], 2: ["hflip", "vflip"], 3: ["transpose=cclock"]}[turns]
-    nodes = [source, *(graph.add(*step.split("=")) for step in steps), graph.add("buffersink")]
-    for node, successor in pairwise(nodes):
-        node.link_to(successor)
-    graph.configure()
-    graph.push(frame)
-    upright = graph.pull()
-    assert isinstance(upright, VideoFrame)
-    return upright
+    graph.link_nodes(source, *(graph.add(*step.split("=")) for step in steps), graph.add("buffersink")).configure()
+    graph.vpush(frame)
+    return graph.vpull()
