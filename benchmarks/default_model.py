@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 import torch
 from encoders import Video, planned_video, real_video
-from measure import command_line, save
+from measure import features_line, save
 
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.datasets.synthetic import SyntheticVideoSettings, plan_video, render_keyframes
@@ -98,9 +98,7 @@ def generated_video(seed: int) -> Video:
 
 
 def main() -> None:
-    parser = command_line(__doc__)
-    parser.add_argument("features", type=Path, nargs="?", help="folder of labelled per-shot features, a folder a set")
-    parser.add_argument("--evidence", type=Path, default=Path("data/evidence"), help="folder that keeps evidence")
+    parser = features_line(__doc__, nargs="?")
     parser.add_argument("--encoder", action="store_true", help="test on generated videos, through EfficientNet-Lite0")
     parser.add_argument("--video", type=Path, help="and on this copy of Big Buck Bunny")
     options = parser.parse_args()

@@ -38,6 +38,14 @@ def command_line(description: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
+def features_line(description: str | None, nargs: str | None = None) -> argparse.ArgumentParser:
+    """A parser with the folder of labelled features that a benchmark reads, and the folder of their evidence."""
+    parser = command_line(description)
+    parser.add_argument("features", type=Path, nargs=nargs, help="folder of labelled per-shot features, a folder a set")
+    parser.add_argument("--evidence", type=Path, default=Path("data/evidence"), help="folder that keeps evidence")
+    return parser
+
+
 def program(name: str) -> Path:
     """A command of the environment of this Python."""
     return Path(sys.executable).with_name(name)

@@ -26,7 +26,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from measure import command_line, save
+from measure import features_line, save
 from numpy.typing import NDArray
 
 from pipelines.models.calibration import apply_calibration
@@ -184,10 +184,7 @@ def shown(of: Sequence[float]) -> str:
 
 
 def main() -> None:
-    parser = command_line(__doc__)
-    parser.add_argument("features", type=Path, help="folder of labelled per-shot features, a folder a set")
-    parser.add_argument("--evidence", type=Path, default=Path("data/evidence"), help="folder that keeps evidence")
-    options = parser.parse_args()
+    options = features_line(__doc__).parse_args()
     forms = [whole_form(video, options.evidence) for video in read_videos(options.features)]
     sets = {name: [form for form in forms if form.video.video_id.startswith(f"{name}/")] for name in ("bbc", "ovsd")}
     tests = {

@@ -136,22 +136,16 @@ def _stills(scenes: SceneData, settings: ImageSettings) -> Iterator[_Still]:
     for scene in scenes.scenes:
         shots = scenes.shots[scene.start_shot : scene.end_shot]
         for group in [(shot,) for shot in shots] if settings.listed.shots else [shots]:
-            clear = [_clear_frames(scenes, shot) for shot in group]
-            count = sum(end - start for start, end in clear)
-            part = (group[-1].end - group[0].start) / settings.images
+            frames = [(shot, frame) for shot in group for frame in _clear_frames(scenes, shot)]
+            start, part = group[0].start, (group[-1].end - group[0].start) / settings.images
             for image in range(settings.images):
-                place = (2 * image + 1) * count // (2 * settings.images)
-                shown = (group[0].start + image * part, group[0].start + (image + 1) * part)
-                for shot, (start, end) in zip(group, clear, strict=True):
-                    if place < end - start:
-                        share = (start + place - shot.start_frame) / (shot.end_frame - shot.start_frame)
-                        time = shot.start + share * (shot.end - shot.start)
-                        yield _Still(scene, shot, image, time, shown)
-                        break
-                    place -= end - start
+                shot, frame = frames[(2 * image + 1) * len(frames) // (2 * settings.images)]
+                share = (frame - shot.start_frame) / (shot.end_frame - shot.start_frame)
+                time = shot.start + share * (shot.end - shot.start)
+                yield _Still(scene, shot, image, time, (start + image * part, start + (image + 1) * part))
 
 
-def _clear_frames(scenes: SceneData, shot: Shot) -> tuple[int, int]:
+def _clear_frames(scenes: SceneData, shot: Shot) -> range:
     """The frames of a shot that are not in a transition nor next to a cut."""
     before = scenes.shots[shot.index - 1].transition if shot.index else None
     start = shot.start_frame if before is None else max(before.end_frame, shot.start_frame)
@@ -159,4 +153,4 @@ def _clear_frames(scenes: SceneData, shot: Shot) -> tuple[int, int]:
     if start >= end:
         start, end = shot.start_frame, shot.end_frame
     margin = min(round(_MARGIN * scenes.video.frame_rate), (end - start) // 4)
-    return start + margin, end - margin
+    return range(start + margin, end - margin)

@@ -36,15 +36,9 @@ def split(
     Copied clips begin with the key frame at or before the scene's first frame: nothing of a scene is missing, and a
     part of the previous scene may be included. Exact clips have only the frames of the scene.
 
-    Args:
-        source: scenes, a ``scenes.json``, or a video with a result.
-        settings: how, and where.
-        progress: called with the seconds of the video that are read.
-        options: options by name, such as ``exact``; they override ``settings``.
-
-    Raises:
-        BasslError: one line, for a ``scenes.json`` or video that cannot be used, or a file that already exists.
-    """
+    ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is called with the seconds of the
+    video that are read; ``options`` by name, such as ``exact``, override ``settings``. Raises BasslError, one line, for
+    a ``scenes.json`` or video that cannot be used, or a file that already exists."""
     settings = with_options(settings, **options)
     opened = open_scenes(source, settings.listed.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id

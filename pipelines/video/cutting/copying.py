@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import accumulate
@@ -113,90 +113,77 @@ def copy_scenes(
     Raises:
         VideoError: the video does not match ``scenes``, or cannot be copied.
     """
-    first = first_time(video, _NO_TIMES)
-    with PacketReader(video) as source, ffmpeg_errors(video, _HINT):
-        frames = _read_frames(source, first)
-    frame_rate = scenes.video.frame_rate
+    first, frame_rate = first_time(video, _NO_TIMES), scenes.video.frame_rate
+    frames = _read_frames(video, first)
     check_length(video, max((frame.time + 1 / frame_rate for frame in frames), default=0.0), scenes)
     clips = plan_clips(frames, [(scene.start, scene.end) for scene in scenes.scenes], frame_rate)
+    begun: dict[tuple[int, int], float] = {}  # clip and further video track: the time of its first key frame
+    writers: dict[int, CopyWriter] = {}
+    closed, number, shown = 0, -1, -math.inf  # clips closed; the latest frame, and its time
     with PacketReader(video) as source, ffmpeg_errors(video, _HINT):
-        _copy_packets(
-            source, first, frames, clips, paths, lambda time: progress("reading", time, scenes.video.duration)
-        )
+        tracks = source.tracks()
+        slack = SLACK if len(tracks) > 1 else 0.0
+        try:
+            for packet in source.packets(tracks):
+                is_frame = packet.stream.index == source.stream.index
+                if is_frame:
+                    number += 1
+                    shown = frames[number].time
+                    progress("reading", shown, scenes.video.duration)
+                    targets: Sequence[int] = clips_of_frame(clips, number, shown)
+                else:
+                    stamp = packet.pts if packet.pts is not None else packet.dts
+                    if stamp is None:
+                        raise VideoError(f"{video}: has sound without timestamps; give `exact=True`")
+                    time = float(stamp * packet.time_base - first)
+                    if packet.stream.type == "subtitle":  # may be long: placed by its start, and ends with the clip
+                        targets = [k for k in clips_at(clips, time) if k in writers]
+                    elif packet.stream.type == "video":
+                        targets = [k for k in clips_at(clips, time) if k >= closed]
+                        if packet.is_keyframe:
+                            begun = {(k, packet.stream.index): time for k in targets} | begun
+                        targets = [k for k in targets if time >= begun.get((k, packet.stream.index), math.inf)]
+                    else:
+                        targets = clips_at(clips, time + float((packet.duration or 0) * packet.time_base) / 2)
+                for k in targets:
+                    if k < closed:
+                        raise VideoError(FAR_SOUND.format(video))
+                    if k not in writers:
+                        start = first + Fraction(clips[k].start).limit_denominator(10**9)
+                        writers[k] = CopyWriter(paths[k], source, tracks, start)
+                        if not k:
+                            source.warn_left_out(writers[k].copied)
+                    if is_frame:
+                        # The first is decoded when the last left out after it would be: a gap would count as frames.
+                        packet.dts = frames[clips[k].leading if number == clips[k].first else number].dts
+                    writers[k].add(packet, clips[k].end - time if packet.stream.type == "subtitle" else None)
+                while closed in writers and number > clips[closed].last and shown > clips[closed].end + slack:
+                    writers.pop(closed).close()
+                    closed += 1
+        finally:
+            for writer in writers.values():
+                writer.close()
     return [
         (max(0.0, round(scene.start - clip.start, 6)), round(clip.late, 6))
         for scene, clip in zip(scenes.scenes, clips, strict=True)
     ]
 
 
-def _read_frames(source: PacketReader, first: Fraction) -> list[FramePacket]:
+def _read_frames(video: Path, first: Fraction) -> list[FramePacket]:
     frames: list[FramePacket] = []
     latest = float("-inf")
-    for packet in source.packets([source.stream]):
-        if packet.pts is None:
-            raise VideoError(f"{source.path}: has frames without timestamps, {_NO_TIMES}")
-        time = float(packet.pts * packet.time_base - first)
-        if time < latest - SLACK:
-            raise VideoError(f"{source.path}: its timestamps restart in the middle, {_NO_TIMES}")
-        latest = max(latest, time)
-        # In AVI all tracks begin at zero: sound begins when the first frame is decoded.
-        sound = packet.pts if source.kind != "avi" or packet.dts is None else packet.dts
-        frames.append(FramePacket(time, packet.is_keyframe, float(sound * packet.time_base - first), packet.dts))
+    with PacketReader(video) as source, ffmpeg_errors(video, _HINT):
+        for packet in source.packets([source.stream]):
+            if packet.pts is None:
+                raise VideoError(f"{video}: has frames without timestamps, {_NO_TIMES}")
+            time = float(packet.pts * packet.time_base - first)
+            if time < latest - SLACK:
+                raise VideoError(f"{video}: its timestamps restart in the middle, {_NO_TIMES}")
+            latest = max(latest, time)
+            # In AVI all tracks begin at zero: sound begins when the first frame is decoded.
+            sound = packet.pts if source.kind != "avi" or packet.dts is None else packet.dts
+            frames.append(FramePacket(time, packet.is_keyframe, float(sound * packet.time_base - first), packet.dts))
     return frames
-
-
-def _copy_packets(
-    source: PacketReader,
-    first: Fraction,
-    frames: Sequence[FramePacket],
-    clips: Sequence[ClipRange],
-    paths: Sequence[Path],
-    progress: Callable[[float], None],
-) -> None:
-    tracks = source.tracks()
-    begun: dict[tuple[int, int], float] = {}  # clip and further video track: the time of its first key frame
-    slack = SLACK if len(tracks) > 1 else 0.0
-    writers: dict[int, CopyWriter] = {}
-    closed = 0
-    number = -1
-    try:
-        for packet in source.packets(tracks):
-            if packet.stream.index == source.stream.index:
-                number += 1
-                progress(frames[number].time)
-                targets: Sequence[int] = clips_of_frame(clips, number, frames[number].time)
-            else:
-                stamp = packet.pts if packet.pts is not None else packet.dts
-                if stamp is None:
-                    raise VideoError(f"{source.path}: has sound without timestamps; give `exact=True`")
-                time = float(stamp * packet.time_base - first)
-                if packet.stream.type == "subtitle":  # which may be long: placed by its start, and ends with the clip
-                    targets = [k for k in clips_at(clips, time) if k in writers]
-                elif packet.stream.type == "video":
-                    targets = [k for k in clips_at(clips, time) if k >= closed]
-                    if packet.is_keyframe:
-                        begun = {(k, packet.stream.index): time for k in targets} | begun
-                    targets = [k for k in targets if time >= begun.get((k, packet.stream.index), math.inf)]
-                else:
-                    targets = clips_at(clips, time + float((packet.duration or 0) * packet.time_base) / 2)
-            for k in targets:
-                if k < closed:
-                    raise VideoError(FAR_SOUND.format(source.path))
-                if k not in writers:
-                    start = first + Fraction(clips[k].start).limit_denominator(10**9)
-                    writers[k] = CopyWriter(paths[k], source, tracks, start)
-                    if not k:
-                        source.warn_left_out(writers[k].copied)
-                if packet.stream.index == source.stream.index:
-                    # The first is decoded when the last one left out after it would be: a gap would count as frames.
-                    packet.dts = frames[clips[k].leading if number == clips[k].first else number].dts
-                writers[k].add(packet, clips[k].end - time if packet.stream.type == "subtitle" else None)
-            while closed in writers and number > clips[closed].last and frames[number].time > clips[closed].end + slack:
-                writers.pop(closed).close()
-                closed += 1
-    finally:
-        for writer in writers.values():
-            writer.close()
 
 
 def copy_with_chapters(

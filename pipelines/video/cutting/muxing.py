@@ -33,10 +33,9 @@ FAR_SOUND = "{}: its sound is interleaved too far from its frames; copy it whole
 
 # Suffix of copies, by demuxer, for formats that FFmpeg also writes; Matroska takes nearly everything else.
 _COPY_SUFFIXES = {"mov": ".mp4", "matroska": ".mkv", "mpegts": ".ts", "avi": ".avi", "flv": ".flv", "asf": ".wmv"}
-MUXERS = {suffix: kind for kind, suffix in _COPY_SUFFIXES.items()}
-"""FFmpeg's muxer, by suffix: it has the name of the demuxer, but the muxers of MP4 and WebM have names of their own."""
-MUXERS |= {".mp4": "mp4", ".m4v": "mp4", ".mov": "mov", ".webm": "webm"}
-_WITH_CHAPTERS = ("mov", "matroska")
+# FFmpeg's muxer, by suffix: it has the name of the demuxer, but the muxers of MP4 and WebM have names of their own.
+_MUXERS = {suffix: kind for kind, suffix in _COPY_SUFFIXES.items()}
+_MUXERS |= {".mp4": "mp4", ".m4v": "mp4", ".mov": "mov", ".webm": "webm"}
 
 # mkvmerge's statistics are wrong in a clip; the other tags are written by the muxer.
 _DROPPED_TAG = re.compile(
@@ -51,15 +50,12 @@ _WRITE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS
 def suffix_for(video: Path, purpose: Literal["copies", "chapters", "encoding"]) -> str:
     """The suffix of a file made from a video. Copies keep the video's format if FFmpeg can write it (for ``chapters``:
     with chapters), else they are ``.mkv``; encoded clips are ``.mp4`` for MP4 and related formats, else ``.mkv``.
-
-    Raises:
-        VideoError: it is not a video.
-    """
+    Raises VideoError: it is not a video."""
     with VideoDecoder(video) as source:
         kind, own = source.kind, video.suffix.lower()
     if purpose == "encoding":
         return ".mp4" if kind == "mov" else ".mkv"
-    if purpose == "chapters" and kind not in _WITH_CHAPTERS:
+    if purpose == "chapters" and kind not in ("mov", "matroska"):
         return ".mkv"
     keeps = (kind, own) in {("mov", ".mov"), ("mov", ".m4v"), ("matroska", ".webm")}
     return own if keeps else _COPY_SUFFIXES.get(kind, ".mkv")
@@ -119,7 +115,7 @@ class ClipFile:
     of the ``whole`` video keeps its start timecode. ``copied`` are the streams of the video that are in it."""
 
     def __init__(self, path: Path, source: PacketReader, whole: bool = False) -> None:
-        self._muxer, self._source, self._whole = MUXERS[path.suffix], source, whole
+        self._muxer, self._source, self._whole = _MUXERS[path.suffix], source, whole
         tags = self.tags_of(source.container)
         options = {}
         if self._muxer in ("mp4", "mov") and any("." in key for key in tags):
