@@ -13,7 +13,6 @@ their own. Evidence is read from the folder in which `make default-model` stores
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np

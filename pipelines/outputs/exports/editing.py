@@ -43,12 +43,9 @@ def edl(scenes: SceneData, shots: bool = False) -> Content:
     lines = _edl_head(timeline)
     for clip in timeline.clips:
         source = f"{label(timeline.source_start + clip.start)} {label(timeline.source_start + clip.end)}"
-        lines.append(
-            f"{clip.number:03d}  AX       {channels:<5} C        {source} {label(clip.at)} "
-            f"{label(clip.at + clip.length)}"
-        )
-        lines.append(f"* FROM CLIP NAME: {timeline.file}")
-        lines.append(f"* COMMENT: {clip.name}")
+        record = f"{label(clip.at)} {label(clip.at + clip.length)}"
+        lines.append(f"{clip.number:03d}  AX       {channels:<5} C        {source} {record}")
+        lines += [f"* FROM CLIP NAME: {timeline.file}", f"* COMMENT: {clip.name}"]
         if (transition := clip.transition) is not None and transition.kind != "cut":
             span = f"{timecode(transition.start)} TO {timecode(transition.end)}"
             lines.append(f"* ENDS WITH {transition.kind.upper()}: {span}")
@@ -183,47 +180,45 @@ def fcp7(scenes: SceneData, shots: bool = False, markers: bool = False) -> Conte
     with ``markers`` the video with a marker at the start of each."""
     timeline = timeline_of(scenes, shots, whole=markers)
     size = {"width": timeline.video.width, "height": timeline.video.height}
-    channels = range(1, timeline.channels + 1)
     root = Element("xmeml", version="5")
     sequence = add_element(root, "sequence", id="sequence-1")
     add_elements(sequence, {"name": timeline.name, "duration": timeline.clips_length})
     add_elements(sequence, _rate(timeline) | _timecode(timeline, 0))
-    tracks = add_element(sequence, "media")
-    video = add_element(tracks, "video")
+    content = add_element(sequence, "media")
+    video = add_element(content, "video")
     add_elements(video, {"format": {"samplecharacteristics": size | _rate(timeline)}})
-    video_track = add_element(video, "track")
-    audio = add_element(tracks, "audio") if channels else None
-    audio_tracks = [] if audio is None else [add_element(audio, "track") for _ in channels]
+    tracks = [add_element(video, "track")]
+    if timeline.channels:
+        audio = add_element(content, "audio")
+        tracks += [add_element(audio, "track") for _ in range(timeline.channels)]
     for clip in timeline.clips:
-        items = [_clip_item(video_track, timeline, clip, "video", 0)]
-        items += [
-            _clip_item(track, timeline, clip, "audio", c) for c, track in zip(channels, audio_tracks, strict=True)
-        ]
+        items = [_clip_item(track, timeline, clip, channel) for channel, track in enumerate(tracks)]
         if clip.number == 1:  # the file is described once, then referenced by id
             media: dict[str, object] = {"video": {"samplecharacteristics": size}}
-            if channels:
+            if timeline.channels:
                 sampling = {"samplerate": timeline.video.sound_rate or 0}
                 media["audio"] = {"samplecharacteristics": sampling, "channelcount": timeline.channels}
             (file,) = items[0].iter("file")
             add_elements(file, {"name": timeline.file, "pathurl": timeline.uri} | _rate(timeline))
             add_elements(file, {"duration": timeline.length} | _timecode(timeline, timeline.source_start))
             add_elements(file, {"media": media})
-        for item in items if channels else ():
-            for track, kind in enumerate(["video", *("audio" for _ in channels)]):
-                place = {"trackindex": max(1, track), "clipindex": clip.number}
-                add_elements(item, {"link": {"linkclipref": _item_id(clip, track), "mediatype": kind} | place})
+        for item in items if timeline.channels else ():
+            for channel in range(len(tracks)):
+                link = {"linkclipref": _item_id(clip, channel), "mediatype": "audio" if channel else "video"}
+                add_elements(item, {"link": link | {"trackindex": max(1, channel), "clipindex": clip.number}})
     for mark in timeline.marks if markers else ():
         add_elements(sequence, {"marker": {"name": mark.name, "comment": "", "in": mark.start, "out": -1}})
     return Content(document(root, "xmeml"), timeline.warnings)
 
 
-def _clip_item(track: Element, timeline: Timeline, clip: Clip, kind: str, channel: int) -> Element:
+def _clip_item(track: Element, timeline: Timeline, clip: Clip, channel: int) -> Element:
+    """Add a clip to the track of a channel of sound, or to the video track, channel 0."""
     item = add_element(track, "clipitem", id=_item_id(clip, channel))
     add_elements(item, {"name": clip.name, "enabled": "TRUE", "duration": timeline.length} | _rate(timeline))
     add_elements(item, {"start": clip.at, "end": clip.at + clip.length, "in": clip.start, "out": clip.end})
     add_element(item, "file", id="file-1")
-    if kind == "audio":
-        add_elements(item, {"sourcetrack": {"mediatype": kind, "trackindex": channel}})
+    if channel:
+        add_elements(item, {"sourcetrack": {"mediatype": "audio", "trackindex": channel}})
     return item
 
 

@@ -149,27 +149,24 @@ class _TrackReader:
         ends = [float("-inf")] * len(self.audio)
         subtitles = [track for track in container.streams.subtitles if track.codec_context is not None]
         packets: Iterator[Any] = demux(container, *self.audio, *subtitles) if numbers or subtitles else iter(())
-        while True:
-            try:
-                packet = next(packets)
-            except (StopIteration, av.FFmpegError):
-                return
-            if packet.stream.index not in numbers:
-                if packet.size and packet.pts is not None:
-                    time = float(packet.pts * packet.time_base) - self.first
-                    insort(self._subtitles, (time, packet), key=itemgetter(0))
-                continue
-            with suppress(av.FFmpegError):  # the samples of a damaged packet are missing
-                for part in packet.decode():
-                    track = numbers[packet.stream.index]
-                    time = ends[track] if part.time is None else part.time - self.first
-                    if time < ends[track] - CLOCK_NOISE:
-                        raise VideoError(
-                            f"{self._video}: the timestamps of its sound restart in the middle; "
-                            "cut the video there first"
-                        )
-                    ends[track] = time + part.samples / part.sample_rate
-                    yield time, track, part
+        with suppress(av.FFmpegError):  # the file is damaged from here on
+            for packet in packets:
+                if packet.stream.index not in numbers:
+                    if packet.size and packet.pts is not None:
+                        time = float(packet.pts * packet.time_base) - self.first
+                        insort(self._subtitles, (time, packet), key=itemgetter(0))
+                    continue
+                with suppress(av.FFmpegError):  # the samples of a damaged packet are missing
+                    for part in packet.decode():
+                        track = numbers[packet.stream.index]
+                        time = ends[track] if part.time is None else part.time - self.first
+                        if time < ends[track] - CLOCK_NOISE:
+                            raise VideoError(
+                                f"{self._video}: the timestamps of its sound restart in the middle; "
+                                "cut the video there first"
+                            )
+                        ends[track] = time + part.samples / part.sample_rate
+                        yield time, track, part
 
 
 def _cut_samples(part: AudioFrame, start: int, end: int) -> AudioFrame:
@@ -277,7 +274,7 @@ class _ClipEncoder(ClipFile):
                 self._container.mux(self._sound[track].encode(converted))
         for stream in self._sound:
             self._container.mux(stream.encode(None))
-        self._container.close()
+        super().close()
 
 
 def _rotate_upright(frame: VideoFrame, turns: int) -> VideoFrame:
