@@ -2,9 +2,9 @@
 
     python benchmarks/speech.py movienet_timing.npz
 
-The file has shots, scene ends and times of subtitles of films, without images (arrays `ID/shots`, in frames,
+The file has shots, scene ends and times of subtitles of videos, without images (arrays `ID/shots`, in frames,
 `ID/scene_end`, `ID/cues`, in seconds, `ID/frame_rate`, `ID/split`). Regressions are fitted on the training split, and
-thresholds on the validation split; figures are of the test split, with 95 % intervals by bootstrap over films.
+thresholds on the validation split; figures are of the test split, with 95 % intervals by bootstrap over videos.
 
 As there are no images, visual evidence is simulated: a regression on the lengths of the shots around a cut, which every
 visual model sees too, plus normal noise with another mean at scene ends, such that AP is 15 to 50. Given lengths and
@@ -36,38 +36,38 @@ Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Film:
+class Video:
     name: str
     shots: Numbers  # (N, 2) in seconds
     labels: NDArray[np.uint8]  # (N - 1,) of the cuts
     lines: Sequence[Line]
 
 
-def read_films(path: Path) -> dict[str, list[Film]]:
-    """The films by split."""
-    splits: dict[str, list[Film]] = {"train": [], "val": [], "test": []}
+def read_timing(path: Path) -> dict[str, list[Video]]:
+    """The videos by split."""
+    splits: dict[str, list[Video]] = {"train": [], "val": [], "test": []}
     with np.load(path) as arrays:
         for name in sorted({key.split("/")[0] for key in arrays.files}):
             shots = arrays[f"{name}/shots"] / arrays[f"{name}/frame_rate"].item()
             lines = [Line(float(start), float(end), "") for start, end in arrays[f"{name}/cues"]]
-            film = Film(name, shots, arrays[f"{name}/scene_end"][:-1], lines)
-            splits[str(arrays[f"{name}/split"])].append(film)
+            video = Video(name, shots, arrays[f"{name}/scene_end"][:-1], lines)
+            splits[str(arrays[f"{name}/split"])].append(video)
     return splits
 
 
-def moved(film: Film, seconds: float) -> Numbers:
-    """The term of a film's cuts with a subtitle clock that is off."""
-    return speech_logits(film.shots, [Line(line.start + seconds, line.end + seconds, "") for line in film.lines])[:-1]
+def moved(video: Video, seconds: float) -> Numbers:
+    """The term of a video's cuts with a subtitle clock that is off."""
+    return speech_logits(video.shots, [Line(line.start + seconds, line.end + seconds, "") for line in video.lines])[:-1]
 
 
-def plain_evidence(film: Film) -> Numbers:
+def plain_evidence(video: Video) -> Numbers:
     """(cuts, 5): logarithm of the silence around a cut, whether the cut is inside an utterance, share of speech in 10 s
     before and after, and rank of the silence among the silences of cuts nearby."""
-    cuts = film.shots[:-1, 1]
-    starts, ends = np.array([(line.start, line.end) for line in film.lines]).T
+    cuts = video.shots[:-1, 1]
+    starts, ends = np.array([(line.start, line.end) for line in video.lines]).T
     ends = np.maximum.accumulate(ends)
     begun = np.searchsorted(starts, cuts, "right")
-    last_end, next_start = np.append(film.shots[0, 0], ends)[begun], np.append(starts, film.shots[-1, 1])[begun]
+    last_end, next_start = np.append(video.shots[0, 0], ends)[begun], np.append(starts, video.shots[-1, 1])[begun]
     inside = last_end > cuts
     silence = np.where(inside, 0, np.maximum(next_start - last_end, 0))
 
@@ -80,11 +80,11 @@ def plain_evidence(film: Film) -> Numbers:
     return np.stack([np.log1p(silence), inside, *shares, rank], axis=1)
 
 
-def lengths(film: Film) -> Numbers:
-    """(cuts, 8): logarithm of the lengths of four shots on either side, relative to the film's median."""
-    seconds = np.log(np.maximum(np.diff(film.shots)[:, 0], 0.2))
+def lengths(video: Video) -> Numbers:
+    """(cuts, 8): logarithm of the lengths of four shots on either side, relative to the video's median."""
+    seconds = np.log(np.maximum(np.diff(video.shots)[:, 0], 0.2))
     padded = np.pad(seconds - np.median(seconds), (3, 3), mode="edge")
-    return np.stack([padded[k : k + len(film.labels)] for k in range(8)], axis=1)
+    return np.stack([padded[k : k + len(video.labels)] for k in range(8)], axis=1)
 
 
 def regress(train: Sequence[Numbers], labels: Numbers, videos: Sequence[Numbers]) -> list[Numbers]:
@@ -93,10 +93,10 @@ def regress(train: Sequence[Numbers], labels: Numbers, videos: Sequence[Numbers]
     return [fitted.decision_function(video) for video in videos]
 
 
-def scored(films: Sequence[Film], logits: Sequence[Numbers]) -> list[VideoScores]:
+def scored(videos: Sequence[Video], logits: Sequence[Numbers]) -> list[VideoScores]:
     return [
-        VideoScores(film.labels, values, film.shots[:-1], film.shots[:-1], video=film.name)
-        for film, values in zip(films, logits, strict=True)
+        VideoScores(video.labels, values, video.shots[:-1], video.shots[:-1], video=video.name)
+        for video, values in zip(videos, logits, strict=True)
     ]
 
 
@@ -104,21 +104,21 @@ def added(visual: Sequence[Numbers], term: Sequence[Numbers]) -> list[Numbers]:
     return [first + second for first, second in zip(visual, term, strict=True)]
 
 
-def simulated(films: Sequence[Film], base: Sequence[Numbers], distance: float) -> list[Numbers]:
+def simulated(videos: Sequence[Video], base: Sequence[Numbers], distance: float) -> list[Numbers]:
     """Visual logits: the base, and the evidence of a normal variable with another mean at scene ends."""
-    noise = [np.random.default_rng(k).normal(size=len(film.labels)) for k, film in enumerate(films)]
+    noise = [np.random.default_rng(k).normal(size=len(video.labels)) for k, video in enumerate(videos)]
     return [
-        logits + distance * (random + distance * film.labels - distance / 2)
-        for film, logits, random in zip(films, base, noise, strict=True)
+        logits + distance * (random + distance * video.labels - distance / 2)
+        for video, logits, random in zip(videos, base, noise, strict=True)
     ]
 
 
-def distance_for(films: Sequence[Film], base: Sequence[Numbers], strength: float) -> float:
+def distance_for(videos: Sequence[Video], base: Sequence[Numbers], strength: float) -> float:
     """The distance of means at which the simulated visual evidence has this AP."""
-    labels, low, high = np.concatenate([film.labels for film in films]), 0.0, 5.0
+    labels, low, high = np.concatenate([video.labels for video in videos]), 0.0, 5.0
     for _ in range(20):
         middle = (low + high) / 2
-        is_weaker = average_precision(labels, np.concatenate(simulated(films, base, middle))) < strength
+        is_weaker = average_precision(labels, np.concatenate(simulated(videos, base, middle))) < strength
         low, high = (middle, high) if is_weaker else (low, middle)
     return low
 
@@ -131,34 +131,34 @@ def with_interval(figures: dict[str, Any], metric: str) -> str:
 def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("timing", type=Path, help="times of shots, scene ends and subtitles, an .npz file")
-    splits = read_films(parser.parse_args().timing)
+    splits = read_timing(parser.parse_args().timing)
     train, val, test = splits["train"], splits["val"], splits["test"]
-    labels = np.concatenate([film.labels for film in train])
-    terms = {"term": [moved(film, 0.0) for film in test]}
+    labels = np.concatenate([video.labels for video in train])
+    terms = {"term": [moved(video, 0.0) for video in test]}
     for name, evidence in (
-        ("its two values, fitted", lambda film: speech_evidence(film.shots, film.lines)),
+        ("its two values, fitted", lambda video: speech_evidence(video.shots, video.lines)),
         ("silence, inside, shares and rank, fitted", plain_evidence),
     ):
-        logits = regress([evidence(film) for film in train], labels, [evidence(film) for film in test])
+        logits = regress([evidence(video) for video in train], labels, [evidence(video) for video in test])
         terms[name] = [values - values.mean() for values in logits]
-    base = regress([lengths(film) for film in train], labels, [lengths(film) for film in (*val, *test)])
+    base = regress([lengths(video) for video in train], labels, [lengths(video) for video in (*val, *test)])
     base_val, base_test = base[: len(val)], base[len(val) :]
     alone = {name: flatten(measure(scored(test, term))) for name, term in terms.items()}
     alone["shot lengths, fitted"] = flatten(measure(scored(test, base_test)))
     alone["shot lengths and term"] = flatten(measure(scored(test, added(base_test, terms["term"]))))
     rows = [(name, with_interval(figures, "ap")) for name, figures in alone.items()]
-    chance = float(np.concatenate([film.labels for film in test]).mean())
+    chance = float(np.concatenate([video.labels for video in test]).mean())
     print(markdown(TextTable(("alone", "AP"), (("chance", percent(chance)), *rows))))
 
-    terms |= {f"clock {seconds:+g} s": [moved(film, seconds) for film in test] for seconds in CLOCKS}
-    others = [replace(film, lines=test[k - 1].lines) for k, film in enumerate(test)]
-    terms["subtitles of another film"] = [moved(film, 0.0) for film in others]
+    terms |= {f"clock {seconds:+g} s": [moved(video, seconds) for video in test] for seconds in CLOCKS}
+    others = [replace(video, lines=test[k - 1].lines) for k, video in enumerate(test)]
+    terms["subtitles of another video"] = [moved(video, 0.0) for video in others]
     terms["twice the term"] = [2 * term for term in terms["term"]]
     gains: dict[str, dict[str, Any]] = {name: {} for name in terms}
     for strength in STRENGTHS:
         distance = distance_for(test, base_test, strength)
         on_val = np.concatenate(simulated(val, base_val, distance))
-        threshold = best_f1_threshold(on_val, np.concatenate([film.labels for film in val]))
+        threshold = best_f1_threshold(on_val, np.concatenate([video.labels for video in val]))
         visual = simulated(test, base_test, distance)
         for name, term in terms.items():
             pair = scored(test, added(visual, term)), scored(test, visual)

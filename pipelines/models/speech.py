@@ -8,11 +8,12 @@ off changes little. docs/speech.md has the measurements behind the constants.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.scenes import Line
+from pipelines.scenes import Line, Shot
 
 CHANGE_SECONDS = (5.0, 10.0, 20.0, 40.0)  # lengths of the windows on either side of a cut
 QUIET_SECONDS = 4.0  # on either side of a cut, in which it is more or less quiet
@@ -21,6 +22,17 @@ CHANGE_WEIGHT, QUIET_WEIGHT = 1.0, 0.5  # half of what fits best, in case speech
 LEAST_SPEECH = 0.1  # share of the video's time; with less, the lines are not its dialogue
 
 Numbers = NDArray[np.float64]
+
+
+def with_speech(shots: Sequence[Shot], lines: Sequence[Line]) -> tuple[Shot, ...]:
+    """The shots of a video, with `speech_logits` added to the logits of their scores."""
+    logits = speech_logits(np.array([(shot.start, shot.end) for shot in shots]), lines)
+    if not logits.any():
+        return tuple(shots)
+    scores = np.array([shot.score for shot in shots])
+    rising = scores * np.exp(logits)
+    scores = rising / (rising + 1 - scores)
+    return tuple(replace(shot, score=float(score)) for shot, score in zip(shots, scores, strict=True))
 
 
 def speech_logits(shots: Numbers, lines: Sequence[Line]) -> Numbers:

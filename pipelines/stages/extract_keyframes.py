@@ -31,7 +31,7 @@ class ExtractSettings(Settings):
     run: RunSettings = nested(RunSettings(Path("data/keyframes")), without=ONLY_TRAINING)
     """Folder of the keyframe stores, one for each video."""
     parallel: Parallel = nested(Parallel(), defaults={"jobs": "one for each core"})
-    reading: Reading = nested(Reading(detector="transitions"), without=("shots", "subtitles", "silence"))
+    reading: Reading = nested(Reading(detector="transitions"), without=("shots", "subtitles", "silence", "speech"))
     """How each video is read."""
     keyframes: int = 3
     """Keyframes for each shot, N_k (appendix A)."""

@@ -76,7 +76,11 @@ def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Exis
         from pipelines.video.reader import lines_from  # start-up time: PyAV
 
         lines = lines_from(subtitles, task.video, scenes.shots[0].start, scenes.shots[-1].end)
-        if lines != scenes.lines:
+        if lines != scenes.lines and settings.reading.speech:  # on which the scores depend
+            if not corrected:
+                return None
+            refused = True
+        elif lines != scenes.lines:
             scenes = replace(scenes, lines=lines, settings={**scenes.settings, "subtitles": str(subtitles)})
             scenes = with_automatic_names(scenes)
             changes.append(f"the subtitles of {subtitles}")

@@ -86,6 +86,7 @@ class SceneModel:
         with unchanged(video), VideoProcess(video, how, on_progress) as reading:
             from pipelines.models.calibration import Calibration  # start-up time: NumPy
             from pipelines.models.scene_ends import choose_scenes, length_warnings  # start-up time: NumPy
+            from pipelines.models.speech import with_speech  # start-up time: NumPy
             from pipelines.outputs.notebook import thumbnail  # start-up time: OpenCV
 
             identity: dict[str, Any] = {"fingerprint": fingerprint(video), "modified": modified(video)}
@@ -93,6 +94,10 @@ class SceneModel:
             shots, warnings = self._loaded.scored_shots(
                 video, reading, max(1, self._cores // 2), keep_thumbnail, report
             )
+        if settings.reading.speech:
+            before, shots = shots, with_speech(shots, reading.lines)
+            if shots == before:
+                warnings.append(f"{video}: `speech=True` changed no score: there are no subtitles, or too few lines")
         facts = replace(reading.facts, path=str(video.absolute()), id=safe_id(video.stem), **identity)
         grouping = settings.grouping.resolved()
         scenes = lettered(choose_scenes(shots, **grouping), shots)
