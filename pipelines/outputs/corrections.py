@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from pathlib import Path, PureWindowsPath
 
 from pipelines.errors import BasslError, CorrectedError, DatasetError, StoreError
 from pipelines.files import real
-from pipelines.scenes import SceneData, VideoFacts, shot_ranges
+from pipelines.scenes import SceneData, shot_ranges
 from pipelines.settings import Grouping, ScenesOutput
-from pipelines.video.inputs import fingerprint
 
 
-def read_prediction(
-    path: Path, video: str | Path, is_same: Callable[[VideoFacts], bool], replaces: ScenesOutput
-) -> SceneData | None:
+def read_prediction(path: Path, video: Path, fingerprint: str | None, replaces: ScenesOutput) -> SceneData | None:
     """The prediction of ``video`` at ``path``; None if there is no file, or another one that ``overwrite`` replaces.
 
-    ``is_same``: whether the video of a ``scenes.json`` is that video. Raises StoreError for a file that may not be
-    replaced: without ``overwrite`` anything else than a prediction of this video; scenes of another video that were
-    corrected by hand, also without ``discard_corrections``.
+    A prediction is of the video with its fingerprint or path: a video that was changed at its path is the same. One
+    without a fingerprint is of any video with the name. Raises StoreError for a file that may not be replaced: without
+    ``overwrite`` anything else than a prediction of this video; scenes of another video that were corrected by hand,
+    also without ``discard_corrections``.
     """
     if not path.exists():
         return None
@@ -34,7 +32,12 @@ def read_prediction(
         if replaces.overwrite:
             return None
         raise StoreError(f"{error}; {remedy}") from error
-    if is_same(existing.video):
+    facts = existing.video
+    if facts.fingerprint is None:
+        is_same = PureWindowsPath(facts.path).name == PureWindowsPath(video).name
+    else:
+        is_same = facts.fingerprint == fingerprint or real(Path(facts.path)) == real(video)
+    if is_same:
         return existing
     is_kept = is_corrected(existing) and not replaces.discard_corrections
     if replaces.overwrite and not is_kept:
@@ -44,34 +47,17 @@ def read_prediction(
 
 
 def check_replaceable(
-    path: Path,
-    video: str | Path,
-    is_same: Callable[[VideoFacts], bool],
-    replaces: ScenesOutput,
-    lasting: Collection[object] = (),
+    path: Path, video: Path, fingerprint: str | None, replaces: ScenesOutput, lasting: Collection[object] = ()
 ) -> None:
     """Check that a new result, of ``video``, may replace the file at ``path``, which may be missing, so that no
     correction is lost. ``lasting``: `names_and_pins` that are not lost. Raises StoreError as `read_prediction`, and
     CorrectedError, without ``discard_corrections``, for scenes that were corrected by hand."""
-    existing = read_prediction(path, video, is_same, replaces)
+    existing = read_prediction(path, video, fingerprint, replaces)
     if existing is not None and not replaces.discard_corrections and is_corrected(existing, lasting):
         raise CorrectedError(
             f"{path}: was corrected by hand (`bassl report` makes its page); name another file, or replace it with "
             "`discard_corrections=True`"
         )
-
-
-def is_of(video: Path) -> Callable[[VideoFacts], bool]:
-    """A function that tells whether the video of a ``scenes.json`` is this video: by its stored fingerprint, else by
-    its name. A video that was changed at its path is the same."""
-    now = fingerprint(video)
-
-    def is_same(facts: VideoFacts) -> bool:
-        if facts.fingerprint is None:
-            return PureWindowsPath(facts.path).name == PureWindowsPath(video).name
-        return facts.fingerprint == now or real(Path(facts.path)) == real(video)
-
-    return is_same
 
 
 def names_and_pins(scenes: SceneData) -> set[object]:

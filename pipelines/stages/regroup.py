@@ -90,15 +90,8 @@ def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
     except BasslError as error:
         raise BasslError(name_input(error, opened.result)) from error
     if output != STDIO:
-        same = before.video.id, before.video.fingerprint
-        lasting = result if real(output) == real(opened.result) else before
-        check_replaceable(
-            output,
-            before.video.path,
-            lambda video: (video.id, video.fingerprint) == same,
-            settings.run,
-            names_and_pins(lasting),
-        )
+        lasting = names_and_pins(result if real(output) == real(opened.result) else before)
+        check_replaceable(output, Path(before.video.path), before.video.fingerprint, settings.run, lasting)
     result.save(output)
     is_changed = real(output) == real(opened.result) and shot_ranges(before.scenes) != shot_ranges(result.scenes)
     return replace(result, notes=note_on_views(output)) if is_changed else result

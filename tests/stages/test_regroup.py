@@ -207,7 +207,7 @@ def test_hand_corrected_scenes_are_replaced_only_if_corrections_may_be_discarded
 def test_scenes_of_another_video_are_replaced_only_with_overwrite(file: Path) -> None:
     scenes = read_scene_list(file)
     output = file.with_name("other.json")
-    replace(scenes, video=replace(scenes.video, id="other")).save(output)
+    replace(scenes, video=replace(scenes.video, path="/elsewhere/other.mp4")).save(output)
     refusal(lambda: regroup(file, output=output), output, "of another video", error=BasslError)
     regroup(file, output=output, overwrite=True)
 

@@ -7,7 +7,9 @@ same way, so the scores are the same as from keyframe store, feature store and m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -20,12 +22,20 @@ from pipelines.outputs.exports import check_extension, save
 from pipelines.outputs.results import beside, result_name
 from pipelines.progress import ReportProgress, ReportVideo, VideoResult
 from pipelines.settings import ScenesOutput
+from pipelines.stages.predict.existing import existing_scenes
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.settings import PredictSettings
+from pipelines.stages.predict.videos import (
+    default_jobs,
+    existing_result,
+    predict_in_child,
+    predict_to_files,
+    predict_video,
+)
 from pipelines.stages.scene_list import SceneList
 from pipelines.video.inputs import find_videos, safe_id, video_ids
 from pipelines.video.shots import KeyframedShot
-from pipelines.video_jobs import VideoTask
+from pipelines.video_jobs import VideoTask, run
 
 __all__ = ["PredictSettings", "load_model", "predict", "predict_file", "predict_videos"]
 
@@ -124,10 +134,6 @@ def predict_file(
         raise BasslError(f"{board}: a storyboard is a PNG; name a file that ends in .png")
     if scenes is not None:
         check_extension(scenes)
-    # Start-up time: OpenCV, PyAV.
-    from pipelines.stages.predict.existing import existing_scenes
-    from pipelines.stages.predict.videos import predict_to_files
-
     model, replaces = SceneModel(settings), ScenesOutput(None, overwrite, discard_corrections)
     task = VideoTask(video, safe_id(video.stem), scenes or STDIO, settings, board, html, replaces)
     existing = existing_scenes(model, task)
@@ -175,8 +181,6 @@ def predict_videos(
     """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, not {jobs}")
-    from pipelines.stages.predict.videos import predict_all  # start-up time: OpenCV, PyAV
-
     settings, videos, output = with_options(settings, **options), find_videos(inputs), Path(output)
     for file, what in ((settings.reading.shots, "is a list of shots"), (settings.reading.subtitles, "has subtitles")):
         if file is not None and len(videos) > 1:
@@ -190,12 +194,32 @@ def predict_videos(
         page = beside(result, ".html") if pages else None
         replaces = ScenesOutput(None, overwrite, discard_corrections)
         tasks.append(VideoTask(video, video_id, result, settings, board, page, replaces))
-    for path in (*tasks[0].files, *[output / "index.html"] * pages) if tasks else ():
+    if not tasks:
+        return []
+    for path in (*tasks[0].files, *[output / "index.html"] * pages):
         check_writable(path)
     check_inputs_kept((path for task in tasks for path in task.files), (*videos, *settings.files))
+    model, jobs = SceneModel(settings).load(), min(jobs or default_jobs(), len(tasks))
+    in_children = dask is not None or jobs > 1
+    bars: AbstractContextManager[ReportVideo | None]
     if progress is True:
         from pipelines.outputs.bars import shown_videos  # start-up time: rich
 
-        with shown_videos(len(videos)) as bars:
-            return predict_all(tasks, jobs, dask, bars)
-    return predict_all(tasks, jobs, dask, progress or None)
+        bars = shown_videos(len(videos))
+    else:
+        bars = nullcontext(progress or None)
+    with bars as report:
+        results = run(
+            tasks,
+            predict_in_child if in_children else partial(predict_video, model),
+            existing=partial(existing_result, model),
+            jobs=jobs if in_children else None,
+            dask=dask,
+            progress=report,
+        )
+    # A video that fails now may have scenes and a page of an earlier run.
+    if shown := [task.page for task in tasks if task.page and task.page.exists() and task.output.exists()]:
+        from pipelines.outputs.page import save_index  # start-up time: Jinja, Pillow
+
+        save_index(output / "index.html", shown)
+    return results

@@ -10,7 +10,7 @@ from pathlib import Path
 from pipelines.datasets.parsing import read_json
 from pipelines.files import STDIO, real, write_atomically
 from pipelines.models.scene_names import with_automatic_names
-from pipelines.outputs.corrections import is_corrected, is_of, read_prediction
+from pipelines.outputs.corrections import is_corrected, read_prediction
 from pipelines.outputs.exports import is_scenes_json
 from pipelines.outputs.results import note_on_views
 from pipelines.progress import Status
@@ -48,12 +48,13 @@ def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Exis
     be read. Raises BasslError if the file is not to be replaced, see `read_prediction`, or the shots do not allow the
     grouping."""
     output, settings, replaces = task.output, task.settings, task.replaces
-    if output == STDIO or not is_scenes_json(output):
+    if output == STDIO or not is_scenes_json(output) or not output.exists():
         return None
-    before = read_prediction(output, task.video, is_of(task.video), replaces)
+    now = fingerprint(task.video)
+    before = read_prediction(output, task.video, now, replaces)
     if before is None:
         return None
-    record, now, corrected = model.record(), fingerprint(task.video), is_corrected(before)
+    record, corrected = model.record(), is_corrected(before)
     is_stale = (
         replaces.overwrite
         or record["shots"] is not None  # a list of shots may change

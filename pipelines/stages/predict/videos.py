@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
 from pipelines.files import STDIO
-from pipelines.outputs.corrections import check_replaceable, is_of
+from pipelines.outputs.corrections import check_replaceable
 from pipelines.outputs.describing import described
 from pipelines.outputs.exports import is_scenes_json, save
 from pipelines.outputs.results import beside
@@ -19,7 +18,7 @@ from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
 from pipelines.video.shots import KeyframedShot
-from pipelines.video_jobs import VideoTask, run
+from pipelines.video_jobs import VideoTask
 
 
 def predict_to_files(
@@ -49,7 +48,7 @@ def predict_to_files(
         on_shot = keep_image if task.storyboard or task.page else None
         scenes = model.predict(task.video, progress=progress, on_shot=on_shot, thumbnails=False)
         if task.output != STDIO and is_scenes_json(task.output):  # it may have been corrected meanwhile
-            check_replaceable(task.output, task.video, is_of(task.video), task.replaces)
+            check_replaceable(task.output, task.video, scenes.video.fingerprint, task.replaces)
         scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
     if images and task.storyboard is not None:
         from pipelines.outputs.storyboard import save_storyboard  # start-up time: Pillow
@@ -62,41 +61,14 @@ def predict_to_files(
     return scenes
 
 
-def predict_all(
-    tasks: Sequence[VideoTask[PredictSettings]],
-    jobs: int | None,
-    dask: str | None,
-    progress: ReportVideo | None,
-) -> list[VideoResult]:
-    """Find the scenes of several videos; see :func:`pipelines.stages.predict.predict_videos`."""
-    if not tasks:
-        return []
-    model = SceneModel(tasks[0].settings).load()
-    jobs = min(jobs or _default_jobs(), len(tasks))
-    in_children = dask is not None or jobs > 1
-    results = run(
-        tasks,
-        _predict_in_child if in_children else partial(_predict, model),
-        existing=partial(_existing_result, model),
-        jobs=jobs if in_children else None,
-        dask=dask,
-        progress=progress,
-    )
-    # A video that fails now may have scenes and a page of an earlier run.
-    shown = [task.page for task in tasks if task.page is not None and task.page.exists() and task.output.exists()]
-    if shown:
-        from pipelines.outputs.page import save_index  # start-up time: Jinja, Pillow
-
-        save_index(shown[0].with_name("index.html"), shown)
-    return results
-
-
-def _predict_in_child(task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
+def predict_in_child(task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
     """Find the scenes of a video; runs in a child process, on this machine or on a worker of a cluster."""
-    return _predict(SceneModel(task.settings, task.cores), task, report)
+    return predict_video(SceneModel(task.settings, task.cores), task, report)
 
 
-def _predict(model: SceneModel, task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
+def predict_video(model: SceneModel, task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
+    """Find the scenes of one of several videos."""
+
     def count_seconds(stage: str, done: float, total: float | None) -> None:
         if stage == "reading":
             report(VideoProgress(task.video_id, done, total))
@@ -108,7 +80,7 @@ def _predict(model: SceneModel, task: VideoTask[PredictSettings], report: Report
     return _result(task, scenes, existing)
 
 
-def _existing_result(model: SceneModel, task: VideoTask[PredictSettings]) -> VideoResult | None:
+def existing_result(model: SceneModel, task: VideoTask[PredictSettings]) -> VideoResult | None:
     """The result of a video that need not be read; errors as for `existing_scenes`."""
     existing = existing_scenes(model, task)
     if existing is None or existing.needs_images:
@@ -122,6 +94,6 @@ def _result(task: VideoTask[PredictSettings], scenes: SceneList, existing: Exist
     return task.result_of(scenes, status=existing.status, corrected=existing.corrected)
 
 
-def _default_jobs() -> int:
+def default_jobs() -> int:
     """Videos at a time: each takes two cores, one to read and one to encode, and up to half a gigabyte."""
     return max(1, min(cores() // 2, (free_memory() or 4 * 2**30) // 2**30))
