@@ -129,22 +129,23 @@ def _print(message: str, style: str | None = None) -> None:
 
 
 def _with_options(message: str) -> str:
-    return re.sub(r"`([a-z][a-z_]*)(?:=([^`]*))?`", _as_option, message)
+    def option(setting: re.Match[str]) -> str:
+        name, value = setting.groups()
+        return f"--{name.replace('_', '-')}{'' if value in (None, 'True') else f' {value}'}"
 
-
-def _as_option(setting: re.Match[str]) -> str:
-    name, value = setting.groups()
-    return f"--{name.replace('_', '-')}{'' if value in (None, 'True') else f' {value}'}"
+    return re.sub(r"`([a-z][a-z_]*)(?:=([^`]*))?`", option, message)
 
 
 def print_json(content: object, indent: int | None = 1) -> None:
-    """A result as JSON on stdout; without ``indent`` on one line."""
-    typer.echo(json.dumps(content, indent=indent))
+    """A result as JSON on stdout, with its fields and those of results in it; without ``indent`` on one line."""
+    typer.echo(json.dumps(content, indent=indent, default=_as_plain))
 
 
-def as_plain(result: object) -> dict[str, object]:
-    """A result as plain JSON values, its paths as text, and options in the messages of a video as `say` shows them."""
-    values = {key: str(value) if isinstance(value, Path) else value for key, value in vars(result).items()}
+def _as_plain(result: object) -> object:
+    """A path as text, a result as its fields, and options in the messages of a video as `say` shows them."""
+    if isinstance(result, Path):
+        return str(result)
+    values = dict(vars(result))
     if isinstance(result, VideoResult):
         values["error"] = _with_options(result.error)
         values |= {key: [*map(_with_options, getattr(result, key))] for key in ("warnings", "notes")}
@@ -192,7 +193,7 @@ def conclude(results: Sequence[VideoResult], written: str, named: bool = False) 
 def show_videos(results: Sequence[VideoResult], counted: Sequence[str], written: str, as_json: bool) -> None:
     """Show the results of videos: a table with the fields in ``counted``, or JSON, and what `conclude` shows."""
     if as_json:
-        print_json([as_plain(result) for result in results])
+        print_json(results)
     else:
         rows = []
         for result in results:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -48,7 +47,7 @@ def build_index(
                 f"tolerance (at {times}{', ...' if len(match.unmatched) > 5 else ''} s)"
             )
     if as_json:
-        console.print_json(_plain(report))
+        console.print_json({**vars(report), "index": report.index.path})
     else:
         _show(report)
         if not show:
@@ -69,12 +68,3 @@ def _show(report: IndexReport) -> None:
         matched, ends = sum(match.matched for match in matches), sum(match.scene_ends for match in matches)
         mean = sum(match.mean_distance * match.matched for match in matches) / max(1, matched)
         console.say(f"labels: {matched} of {ends} scene ends matched, {mean:.2f} s away on average")
-
-
-def _plain(report: IndexReport) -> dict[str, Any]:
-    return {
-        "index": str(report.index.path),
-        "splits": [asdict(split) for split in report.splits],
-        "matches": {video: asdict(match) for video, match in report.matches.items()},
-        "notes": list(report.notes),
-    }

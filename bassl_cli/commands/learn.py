@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from bassl_cli import console
 from bassl_cli.options import Results, with_settings
 from pipelines.outputs.tables import percent
@@ -23,8 +21,7 @@ def learn(settings: LearnSettings, sources: Results = [], as_json: console.Json 
     with console.videos_progress(len(sources)) as progress:
         result = stage(sources, settings, progress)
     if as_json:
-        videos = [console.as_plain(video) for video in result.videos]
-        console.print_json(asdict(result) | {"output": str(result.output), "videos": videos})
+        console.print_json(result)
     else:
         for line in _lines(result):
             console.say(line)

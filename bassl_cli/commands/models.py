@@ -26,7 +26,7 @@ def models(
     """
     listed = list_models(runs)
     if as_json:
-        console.print_json([console.as_plain(model) for model in listed])
+        console.print_json(listed)
     else:
         rows = [_row(model) for model in listed if model.stage != "damaged"]
         console.show_table(("model", "what it is", "scores in %"), rows, text=(0, 1, 2))

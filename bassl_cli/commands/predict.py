@@ -5,14 +5,11 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from bassl_cli import console
 from bassl_cli.options import Videos, with_settings
 from pipelines.errors import BasslError, name_input
-from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_writable, output_path
+from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_output, output_path
 from pipelines.options import nested
 from pipelines.outputs.exports import FORMATS, check_extension, export as write_export, is_scenes_json
 from pipelines.outputs.results import FOLDER, beside, result_path
@@ -41,20 +38,13 @@ class Files:
     parallel: Parallel = nested(Parallel())
     report: bool = False
     """Also make a page of the scenes, as bassl report; for several videos also an index.html."""
+    json_lines: bool = False
+    """Print one line of JSON for each video on stdout as soon as it is done, for one video as for several: the file is
+    in a folder."""
 
     def __post_init__(self) -> None:
         if self.to:
             ExportSettings(self.to)  # refuses an unknown format
-
-
-JsonLines = Annotated[
-    bool,
-    typer.Option(
-        "--json-lines",
-        help="Print one line of JSON for each video on stdout as soon as it is done, for one video as for several: the "
-        "file is in a folder.",
-    ),
-]
 
 
 @with_settings(metavars={"storyboard": "FILE.png", "to": "FORMAT,...", "shots": "FILE", "model": "RUN"})
@@ -64,7 +54,6 @@ def predict(
     settings: PredictSettings,
     group_by: console.GroupBy = None,
     as_json: console.Json = False,
-    json_lines: JsonLines = False,
 ) -> None:
     """Find the scenes of a video, or of each of several.
 
@@ -74,20 +63,20 @@ def predict(
     """
     if settings.grouping.drop_short and not settings.grouping.min_scene:
         raise BasslError(DROP_SHORT_ALONE)
-    if as_json and json_lines:
+    if as_json and files.json_lines:
         raise BasslError("--json-lines prints each video when it is done, --json all at the end; use one of them")
     limit_threads_and_memory()
     is_pattern = any(sign in str(videos[0]) for sign in "*?[") and not videos[0].exists()
-    if len(videos) == 1 and not videos[0].is_dir() and not is_pattern and not json_lines:
+    if len(videos) == 1 and not videos[0].is_dir() and not is_pattern and not files.json_lines:
         if files.parallel.dask is not None:
             raise BasslError("--dask is for several videos; leave it out for one")
-        _predict_one(videos[0], files, settings, group_by=group_by, as_json=as_json)
+        _predict_one(videos[0], files, settings, as_json, by_setting=group_by == "setting")
     else:
         end_ahead()
-        _predict_all(videos, files, settings, as_json=as_json, json_lines=json_lines)
+        _predict_all(videos, files, settings, as_json)
 
 
-def _predict_one(video: Path, files: Files, settings: PredictSettings, *, group_by: str | None, as_json: bool) -> None:
+def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: bool, by_setting: bool) -> None:
     find_videos([video])
     output, storyboard, usual = files.run.output, files.storyboard, result_path(video)
     piped = output == STDIO
@@ -105,8 +94,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, *, group_
         output, exports = None, {files.to[0]: output or STDIO}
     for path in exports.values():
         if path != STDIO:
-            check_writable(path)
-    check_inputs_kept(exports.values(), (video, *settings.files))
+            check_output(path, (video, *settings.files))
     with console.stage_progress(video.name) as progress:
         result = predict_file(
             video,
@@ -126,7 +114,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, *, group_
         console.print_json(result.to_dict())
     else:
         if not piped:
-            console.show_scenes(result, group_by == "setting")
+            console.show_scenes(result, by_setting)
         console.note(*result.notes)
         files_of_result = [path for path in (output, *exports.values(), storyboard, page) if path is not None]
         counts = f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}"
@@ -136,9 +124,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, *, group_
             console.suggest_next("report" if page else "predict", video if output == usual else output)
 
 
-def _predict_all(
-    videos: list[Path], files: Files, settings: PredictSettings, *, as_json: bool, json_lines: bool
-) -> None:
+def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as_json: bool) -> None:
     output = files.run.output or FOLDER
     for path in (output, files.storyboard):
         if path is not None:
@@ -146,15 +132,15 @@ def _predict_all(
     exported: dict[Path, VideoResult] = {}
     videos = find_videos(videos)
     no_bars: ReportVideo = lambda state: None  # noqa: E731
-    lines_in_terminal = json_lines and console.out.is_terminal  # bars would overwrite them
+    lines_in_terminal = files.json_lines and console.out.is_terminal  # bars would overwrite them
     with nullcontext(no_bars) if lines_in_terminal else console.videos_progress(len(videos)) as show:
 
         def export_and_show(state: VideoProgress) -> None:
             if state.result is not None:
                 result = _export(state.result, files.to, settings.files)
                 exported[result.output] = result
-                if json_lines:
-                    console.print_json(console.as_plain(result), indent=None)
+                if files.json_lines:
+                    console.print_json(result, indent=None)
                 state = replace(state, result=result)
             show(state)
 
@@ -173,11 +159,11 @@ def _predict_all(
     written = f"scenes in {console.shown(output)}"
     written += f", {console.shown(output / 'index.html')} shows all pages" * has_index
     results = [exported[result.output] for result in results]
-    if json_lines:
+    if files.json_lines:
         console.conclude(results, written)
     else:
         console.show_videos(results, ("shots", "scenes"), written, as_json)
-    if not (as_json or json_lines):
+    if not (as_json or files.json_lines):
         console.suggest_next("report" if files.report else "predict", output)
 
 

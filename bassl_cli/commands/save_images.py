@@ -37,6 +37,6 @@ def save_images(settings: ImageSettings, sources: Results = [], as_json: console
 
     failed = console.try_each(sources, save)
     if as_json:
-        console.print_json([console.as_plain(image) for image in saved])
+        console.print_json(saved)
     if failed:
         raise typer.Exit(1)

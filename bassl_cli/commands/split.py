@@ -72,10 +72,10 @@ def split(
             else:
                 clips = stage(opened.scenes, settings, progress)
         if chapters:
-            rows.append({"chapters": str(copy)})
+            rows.append({"chapters": copy})
             summary = f"{console.count(len(opened.scenes.scenes), 'chapter')}; wrote {console.shown(copy)}"
         else:
-            rows.extend(console.as_plain(clip) for clip in clips)
+            rows.extend(clips)
             if not as_json:
                 _show(clips, settings.exact, title=prefix.removesuffix(": "))
             _warn_of_early(clips)

@@ -18,6 +18,7 @@ from rich.console import Console
 
 import pipelines
 from bassl_cli import console
+from pipelines.progress import VideoResult
 from pipelines.video import READ_VIDEO
 from tests import videos
 from tests.command import Bassl, bassl_process
@@ -216,8 +217,8 @@ def test_json_lines_are_printed_as_each_video_is_done_also_of_one_and_beside_bar
     events: list[str] = []
     print_json = console.print_json
 
-    def printed(content: dict[str, object], indent: int | None) -> None:
-        events.append(f"{content['video_id']} {Path('scenes/two.scenes.json').exists()}")
+    def printed(content: VideoResult, indent: int | None) -> None:
+        events.append(f"{content.video_id} {Path('scenes/two.scenes.json').exists()}")
         print_json(content, indent)
 
     monkeypatch.setattr(console, "print_json", printed)
