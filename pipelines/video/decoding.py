@@ -6,7 +6,7 @@ import math
 from collections.abc import Generator, Iterator
 from contextlib import ExitStack, closing, suppress
 from fractions import Fraction
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self, TypeVar
 
@@ -54,7 +54,10 @@ class VideoDecoder:
         rotation: clockwise quarter turns (0 to 3) that make the frame upright; known after the first frame.
         text_track: the track of text subtitles, or None; its packets are in ``text_packets`` after decoding.
         first: after decoding, the time of the first frame on the file's clock, in seconds; None if it has no timestamp.
+        facts: after decoding, size, length and frame rate.
     """
+
+    facts: VideoFacts
 
     def __init__(
         self, path: Path, threads: int | None = None, start: float | None = None, end: float | None = None
@@ -98,7 +101,6 @@ class VideoDecoder:
         self._jumps: list[float] = []
         self._skipped_packets = 0
         self._first_size: tuple[int, int] | None = None  # of the first frame, as stored
-        self._facts: VideoFacts | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -107,13 +109,6 @@ class VideoDecoder:
         if self._decoding is not None:
             self._decoding.close()  # its threads read from the container
         self.container.close()
-
-    @property
-    def facts(self) -> VideoFacts:
-        """Size, length and frame rate; available when :meth:`frames` is exhausted."""
-        if self._facts is None:
-            raise RuntimeError("the facts of a video are known only when all its frames have been read")
-        return self._facts
 
     @property
     def lacks_times(self) -> bool:
@@ -158,7 +153,7 @@ class VideoDecoder:
                 yield count, time, result
             count += 1
         else:
-            declared = self._declared_end(clock.first or 0.0)
+            declared = self.declared_end(clock.first or 0.0)
             end, to_the_end = clock.end_declared(declared), True
         self._decoding.close()  # its threads read on
         if not yielded:
@@ -166,7 +161,7 @@ class VideoDecoder:
         self.first = clock.first
         assert self._first_size is not None
         width, height = self._first_size[::-1] if self.rotation % 2 else self._first_size
-        self._facts = VideoFacts(
+        self.facts = VideoFacts(
             str(self.path), width, height, end, count, self.frame_rate, **container_facts(self.path, self.container)
         )
         self._add_warnings(damage.places, end if to_the_end else None, declared)
@@ -200,7 +195,7 @@ class VideoDecoder:
             return VideoError(f"{self.path}: has no frame after {self._start:g} s")
         return VideoError(f"{self.path}: has no frame between {self._start:g} s and {self._end:g} s")
 
-    def _declared_end(self, first: float) -> float | None:
+    def declared_end(self, first: float) -> float | None:
         """Seconds from the first frame to the end according to the container, without jumps of the clock. ``first`` is
         the time of the first frame on the file's clock."""
         if self.declared_duration is None:
@@ -310,23 +305,21 @@ class VideoDecoder:
             self.exact = runs.exact
 
     def _packets(self, damage: Damage) -> Iterator[Packet[VideoStream]]:
-        try:
-            for packet in islice(self._demux(), self._skipped_packets, None):
-                if packet.size:  # an empty packet would signal the end to the decoder
-                    yield packet
-        except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
-            damage.note()
-
-    def _demux(self) -> Iterator[Packet[VideoStream]]:
-        """The packets of the video stream. Packets of the text track, which are read anyway, are collected."""
+        """The packets to decode. Packets of the text track, which are read anyway, are collected."""
         streams = [self.stream] if self.text_track is None else [self.stream, self.text_track]
         packets: Iterator[Packet[Any]] = demux(self.container, *streams, jumps=self._jumps)
-        for packet in packets:
-            if packet.stream_index == self.stream.index:
-                yield packet
-            elif self._text_room > 0:
-                self._text_room -= packet.size + _PACKET_BYTES
-                self.text_packets.append(packet)
+        number = 0
+        try:
+            for packet in packets:
+                if packet.stream_index == self.stream.index:
+                    number += 1
+                    if packet.size and number > self._skipped_packets:  # an empty one would signal the end
+                        yield packet
+                elif self._text_room > 0:
+                    self._text_room -= packet.size + _PACKET_BYTES
+                    self.text_packets.append(packet)
+        except av.FFmpegError:  # the container is truncated or damaged here: keep what came before
+            damage.note()
 
 
 def first_time(video: Path, consequence: str) -> Fraction:
@@ -366,10 +359,7 @@ def declared_length(video: Path) -> float | None:
         VideoError: one line, if the video cannot be opened.
     """
     with VideoDecoder(video) as decoder:
-        length, start, tick = decoder.declared_duration, decoder.stream.start_time, decoder.stream.time_base
-    if length is not None and decoder.kind == "matroska" and start and tick:
-        length -= float(start * tick)  # Matroska counts from time 0, not from the first frame
-    return length
+        return decoder.declared_end(float((decoder.stream.start_time or 0) * (decoder.stream.time_base or 0)))
 
 
 def check_length(video: Path, length: float, scenes: SceneData) -> None:
