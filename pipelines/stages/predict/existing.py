@@ -55,12 +55,18 @@ def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Exis
     if before is None:
         return None
     record, corrected = model.record(), is_corrected(before)
+    lines, subtitles = before.lines, settings.reading.subtitles
+    if subtitles is not None and now is not None:
+        from pipelines.video.reader import lines_from  # start-up time: PyAV
+
+        lines = lines_from(subtitles, task.video, before.shots[0].start, before.shots[-1].end)
     is_stale = (
         replaces.overwrite
         or record["shots"] is not None  # a list of shots may change
         or now is None  # and a pipe
         or before.video.fingerprint not in (None, now)
         or any((before.settings.get(name) or None) != (record[name] or None) for name in _DECIDING)
+        or (settings.reading.speech and lines != before.lines)
         or not has_content(task.video, before.video.modified, before.video.sha256)
     )
     if replaces.discard_corrections if corrected else is_stale:
@@ -72,19 +78,11 @@ def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Exis
     refused = corrected and (is_stale or is_other)
     values = was if corrected else settings.grouping.resolved()
     changes = [f"{name} {value}, was {was[name]}" for name, value in values.items() if value != was[name]]
-    scenes, subtitles = SceneList(**vars(before)), settings.reading.subtitles
-    if subtitles is not None and not refused:
-        from pipelines.video.reader import lines_from  # start-up time: PyAV
-
-        lines = lines_from(subtitles, task.video, scenes.shots[0].start, scenes.shots[-1].end)
-        if lines != scenes.lines and settings.reading.speech:  # on which the scores depend
-            if not corrected:
-                return None
-            refused = True
-        elif lines != scenes.lines:
-            scenes = replace(scenes, lines=lines, settings={**scenes.settings, "subtitles": str(subtitles)})
-            scenes = with_automatic_names(scenes)
-            changes.append(f"the subtitles of {subtitles}")
+    scenes = SceneList(**vars(before))
+    if lines != scenes.lines and not refused:
+        scenes = replace(scenes, lines=lines, settings={**scenes.settings, "subtitles": str(subtitles)})
+        scenes = with_automatic_names(scenes)
+        changes.append(f"the subtitles of {subtitles}")
     if values != was:
         scenes = with_grouping(scenes, values)
     is_described = settings.describe is not None and not refused and any(scene.lacks_name for scene in scenes)

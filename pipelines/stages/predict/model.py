@@ -12,11 +12,9 @@ from pipelines import __version__, processes
 from pipelines.errors import explain_missing_extra
 from pipelines.models.encoder_options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
-from pipelines.models.scene_names import with_automatic_names
 from pipelines.options import with_options
 from pipelines.outputs.describing import described
 from pipelines.progress import ReportProgress
-from pipelines.scenes import lettered
 from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
@@ -85,7 +83,7 @@ class SceneModel:
         on_progress = partial(report, "reading")
         with unchanged(video), VideoProcess(video, how, on_progress) as reading:
             from pipelines.models.calibration import Calibration  # start-up time: NumPy
-            from pipelines.models.scene_ends import choose_scenes, length_warnings  # start-up time: NumPy
+            from pipelines.models.scene_ends import with_grouping  # start-up time: NumPy
             from pipelines.models.speech import with_speech  # start-up time: NumPy
             from pipelines.outputs.notebook import thumbnail  # start-up time: OpenCV
 
@@ -98,22 +96,21 @@ class SceneModel:
             before, shots = shots, with_speech(shots, reading.lines)
             if shots == before:
                 warnings.append(f"{video}: `speech=True` changed no score: there are no subtitles, or too few lines")
-        facts = replace(reading.facts, path=str(video.absolute()), id=safe_id(video.stem), **identity)
-        grouping = settings.grouping.resolved()
-        scenes = lettered(choose_scenes(shots, **grouping), shots)
         own = settings.grouping
         if own.threshold is None and own.scenes is None and self._loaded.model.calibration == Calibration():
             warnings.append(
                 f"{self._opened.file}: its scores are not calibrated: 0.5 may give no scene end, or far too many; set "
                 "`threshold` or `scenes`, or train with videos to validate on"
             )
-        told = (*reading.warnings, *warnings, *length_warnings(video, scenes, grouping))
-        values = facts, self.record(settings), shots, scenes, reading.lines, reading.segments
-        named = with_automatic_names(SceneList(*values, warnings=told, thumbnails=tuple(images) if thumbnails else ()))
+        facts = replace(reading.facts, path=str(video), id=safe_id(video.stem), **identity)
+        values = facts, self.record(settings), shots, (), reading.lines, reading.segments
+        scenes = with_grouping(SceneList(*values, thumbnails=tuple(images) if thumbnails else ()), own.resolved())
+        told = (*reading.warnings, *warnings, *scenes.warnings)
+        scenes = replace(scenes, video=replace(facts, path=str(video.absolute())), warnings=told)
         if settings.describe is not None:
             report("describing", 0.0, None)
-            named = described(named, images, settings.describe)
-        return named
+            scenes = described(scenes, images, settings.describe)
+        return scenes
 
     def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:
         """Everything that a result depends on, as plain JSON values; default settings: the model's."""
