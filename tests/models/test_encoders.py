@@ -1,13 +1,13 @@
 """Shot encoders: the mean over keyframes, images of any size, ids, and one-line errors where one cannot be loaded."""
 
 import colorsys
-import os
 import re
-import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 from typing import Any
 
+import huggingface_hub.constants
 import numpy as np
 import pytest
 import torch
@@ -209,10 +209,35 @@ def test_an_encoder_id_is_a_file_name_from_which_the_name_can_be_read() -> None:
 # --- encoders of models -----------------------------------------------------------------------------------------------
 
 
+TINY = "timm:test_resnet"
+
+
 @pytest.fixture(scope="module")
 def state() -> dict[str, Tensor]:
     torch.manual_seed(0)
-    return trainable_encoder("resnet18", pretrained=False).network.state_dict()
+    return trainable_encoder(TINY, pretrained=False).network.state_dict()
+
+
+@pytest.fixture(scope="module")
+def resnet() -> nn.Module:
+    torch.manual_seed(0)
+    return trainable_encoder("resnet18", pretrained=False).network.eval()
+
+
+@pytest.fixture(scope="module")
+def pretrained(resnet: nn.Module, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run that trained the ResNet."""
+    run = tmp_path_factory.mktemp("runs") / "x"
+    put_model(run / "model.safetensors", "resnet18", resnet.state_dict())
+    return run
+
+
+@pytest.fixture(scope="module")
+def centered(pretrained: Path) -> ShotEncoder:
+    """Its encoder, of one keyframe per shot."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_fastest_dtype", lambda place: torch.float32)
+        return load_encoder(pretrained, "cpu", 1)
 
 
 def put_model(path: Path, name: str | None, state: dict[str, Tensor], **training: object) -> Path:
@@ -221,31 +246,28 @@ def put_model(path: Path, name: str | None, state: dict[str, Tensor], **training
 
 
 def test_the_encoder_of_a_run_has_the_weights_of_the_run(
-    state: dict[str, Tensor], tmp_path: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
+    resnet: nn.Module, pretrained: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_fastest_dtype", lambda place: torch.float32)
-    run = tmp_path / "runs" / "x"
-    put_model(run / "model.safetensors", "resnet18", state)
-    encoder = load_encoder(run, "cpu")
-    assert (encoder.name, encoder.width, encoder.size) == ("resnet18", 512, 224)
-    assert load_encoder(run / "model.safetensors", "cpu").id == load_encoder(str(run), "cpu").id == encoder.id
-    encoder = load_encoder(run, "cpu", how="squeeze")
-    network = trainable_encoder("resnet18", pretrained=False).network
-    network.load_state_dict(state)
+    encoder = load_encoder(pretrained, "cpu", how="squeeze")
     picture = rng.integers(0, 256, (90, 160, 3)).astype(np.uint8)
     square = torch.from_numpy(resize_to_square(picture, 224)).permute(2, 0, 1)[None] / 255
     mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
     with torch.inference_mode():
-        expected = network.eval()((square - mean) / std)
+        expected = resnet((square - mean) / std)
     np.testing.assert_allclose(encoder.encode([[encoder.prepare(picture)]]), expected, rtol=1e-3, atol=1e-5)
+
+
+def test_an_encoder_is_loaded_by_its_run_or_its_model(pretrained: Path, centered: ShotEncoder) -> None:
+    assert (centered.name, centered.width, centered.size) == ("resnet18", 512, 224)
+    for path in (pretrained / "model.safetensors", str(pretrained)):
+        assert load_encoder(path, "cpu", 1).id == centered.id
 
 
 @pytest.mark.parametrize("shape", [(240, 320), (240, 427), (240, 576), (426, 240), (1080, 1920), (224, 224)])
 def test_a_pre_trained_encoder_reads_the_centre_of_frames_as_in_the_release(
-    state: dict[str, Tensor], tmp_path: Path, shape: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+    resnet: nn.Module, centered: ShotEncoder, shape: tuple[int, int]
 ) -> None:
-    monkeypatch.setattr(module, "_fastest_dtype", lambda place: torch.float32)
-    encoder = load_encoder(put_model(tmp_path / "model.safetensors", "resnet18", state), "cpu", 1)
     y, x = np.mgrid[: shape[0], : shape[1]]
     image = np.stack([x * 255 // shape[1], y * 255 // shape[0], (x // 16 + y // 9) % 2 * 255], -1).astype(np.uint8)
     # torchvision's Resize(256, BICUBIC), CenterCrop(224), ToTensor and Normalize, on a Pillow image.
@@ -256,17 +278,15 @@ def test_a_pre_trained_encoder_reads_the_centre_of_frames_as_in_the_release(
     cut = np.asarray(picture)[top : top + 224, left : left + 224]
     mean, std = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
     tensor = torch.from_numpy(((cut / 255 - mean) / std).astype(np.float32)).permute(2, 0, 1)[None]
-    network = trainable_encoder("resnet18", pretrained=False).network
-    network.load_state_dict(state)
     with torch.inference_mode():
-        expected = network.eval()(tensor)[0]
-    found = torch.from_numpy(encoder.encode([[encoder.prepare(image)]])[0])
+        expected = resnet(tensor)[0]
+    found = torch.from_numpy(centered.encode([[centered.prepare(image)]])[0])
     centre = expected.mean()
     assert torch.cosine_similarity(found - centre, expected - centre, dim=0) >= 0.999
 
 
 def test_the_preparation_is_part_of_the_id_and_can_be_chosen(state: dict[str, Tensor], tmp_path: Path) -> None:
-    model = put_model(tmp_path / "model.safetensors", "resnet18", state)
+    model = put_model(tmp_path / "model.safetensors", TINY, state)
     centre, squeeze = (load_encoder(model, "cpu", how=how) for how in PREPARATIONS)
     assert load_encoder(model, "cpu").id == centre.id != squeeze.id
     assert (centre.preparation, squeeze.preparation) == PREPARATIONS
@@ -276,14 +296,14 @@ def test_the_preparation_is_part_of_the_id_and_can_be_chosen(state: dict[str, Te
 
 
 def test_other_weights_and_another_size_are_another_encoder(state: dict[str, Tensor], tmp_path: Path) -> None:
-    ids = {load_encoder(put_model(tmp_path / "one.safetensors", "resnet18", state), "cpu").id}
-    further = state | {"conv1.weight": state["conv1.weight"] + 1e-6}
-    ids.add(load_encoder(put_model(tmp_path / "two.safetensors", "resnet18", further), "cpu").id)
-    smaller = put_model(tmp_path / "three.safetensors", "resnet18", state, augmentation={"size": 96})
+    ids = {load_encoder(put_model(tmp_path / "one.safetensors", TINY, state), "cpu").id}
+    further = state | {"conv1.0.weight": state["conv1.0.weight"] + 1e-6}
+    ids.add(load_encoder(put_model(tmp_path / "two.safetensors", TINY, further), "cpu").id)
+    smaller = put_model(tmp_path / "three.safetensors", TINY, state, augmentation={"size": 96})
     ids.add(load_encoder(smaller, "cpu").id)
     assert load_encoder(smaller, "cpu").size == 96
     assert len(ids) == 3
-    assert torch_encoder("resnet18", state, "cpu", size=96).id == load_encoder(smaller, "cpu").id
+    assert torch_encoder(TINY, state, "cpu", size=96).id == load_encoder(smaller, "cpu").id
 
 
 def test_a_model_on_a_frozen_encoder_names_it_by_its_id(tmp_path: Path) -> None:
@@ -298,7 +318,7 @@ def test_encoders_that_cannot_be_loaded_are_refused(state: dict[str, Tensor], tm
         (None, {}, "has no shot encoder"),
         ("ovsd-512d", {}, "trained on features called 'ovsd-512d', which cannot be computed"),
         ("efficientnet_lite0-000000000000", {}, "but efficientnet_lite0 with 3 keyframes per shot is"),
-        ("resnet34", state, "its shot encoder is not a resnet34"),
+        ("resnet18", state, "its shot encoder is not a resnet18"),
         ("vgg", state, "no encoder 'vgg' can be trained"),
     ):
         put_model(path, name, weights)
@@ -350,31 +370,23 @@ def test_an_unsupported_input_size_gives_a_one_line_error() -> None:
     )
 
 
-@pytest.mark.parametrize("name", ["resnet50", "timm:resnet18"])
-def test_a_failed_download_of_weights_gives_a_one_line_error(tmp_path: Path, name: str) -> None:
-    code = (
-        "import sys\n"
-        "from pipelines.errors import BasslError\n"
-        "from pipelines.models.encoders import load_encoder\n"
-        "try: load_encoder(sys.argv[1], 'cpu')\n"
-        "except BasslError as error: print(error)\n"
-    )
-    nowhere = "http://127.0.0.1:9"
-    environment = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
-    environment |= {"HTTPS_PROXY": nowhere, "https_proxy": nowhere, "HTTP_PROXY": nowhere, "http_proxy": nowhere}
-    environment |= {"NO_PROXY": "", "no_proxy": "", "HF_HOME": str(tmp_path), "TORCH_HOME": str(tmp_path)}
-    environment["HF_HUB_OFFLINE"] = "1"  # otherwise its client tries again for a minute
-    run = subprocess.run(
-        [sys.executable, "-c", code, name],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=environment,
-        cwd=Path(__file__).parents[2],
-    )
-    assert "Traceback" not in run.stderr
-    assert run.stdout.count("\n") == 1
-    assert run.stdout.startswith(f"the encoder {name} cannot be loaded (")
+@pytest.mark.parametrize("name", ["resnet18", "timm:test_resnet"])
+def test_a_failed_download_of_weights_gives_a_one_line_error(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    for variable in ("HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"):
+        monkeypatch.setenv(variable, "http://127.0.0.1:9")
+    for variable in ("NO_PROXY", "no_proxy"):
+        monkeypatch.delenv(variable, raising=False)
+    monkeypatch.setenv("TORCH_HOME", str(tmp_path))
+    monkeypatch.setattr(urllib.request, "_opener", None)  # would keep the proxies of an earlier download
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path))
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)  # otherwise it tries again for a minute
+    line = refusal(lambda: load_encoder(name, "cpu"), f"the encoder {name} cannot be loaded (", error=BasslError)
+    assert line.startswith("the encoder")
+    printed = capfd.readouterr()
+    assert printed.out == ""
+    assert "Traceback" not in printed.err
 
 
 # --- color ------------------------------------------------------------------------------------------------------------
