@@ -53,7 +53,7 @@ def end_of(job: subprocess.Popen[str]) -> tuple[int, str]:
 
 
 def test_pretrain_writes_a_model_and_logs_its_progress(bassl: Bassl) -> None:
-    ended = bassl_process(f"{PRETRAIN} --tasks pp,msm --pseudo-boundary mean")
+    ended = bassl(*PRETRAIN.split(), "--tasks", "pp,msm", "--pseudo-boundary", "mean")
     assert (ended.code, ended.out) == (0, ""), ended.err
     for words in ("epoch 3/3", "knn@1", "18 steps; wrote", "curves: tensorboard --logdir run/tensorboard\n"):
         assert words in ended.err

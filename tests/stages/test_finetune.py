@@ -701,6 +701,8 @@ def test_a_pre_training_method_without_a_crn_transfers_only_its_encoder(
 
 # From keyframes
 
+ENCODER = "timm:test_resnet"
+
 
 @pytest.fixture(scope="module")
 def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -712,7 +714,7 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
     label[-1] = NO_LABEL
     write_relabelled(index, index, label)
     with one_thread():
-        pretrain(pretraining(index, folder / "runs" / "pretrain", encoder="resnet18", **KEYFRAMES))
+        pretrain(pretraining(index, folder / "runs" / "pretrain", encoder=ENCODER, **KEYFRAMES))
     return folder
 
 
@@ -729,9 +731,9 @@ def test_features_are_computed_once_and_the_model_records_their_encoder(on_keyfr
     model = open_model(on_keyframes.run.output).boundary_model()
     assert model.encoder == result_of(on_keyframes)["encoder"]
     store = on_keyframes.feature_folder / str(model.encoder)
-    assert (model.encoder_name, model.keyframes, model.input_size) == ("resnet18", 3, 32)
+    assert (model.encoder_name, model.keyframes, model.input_size) == (ENCODER, 3, 32)
     assert model.keyframe_facts["keyframes"] == 3
-    encoder = torch_encoder("resnet18", model.encoder_weights, "cpu", size=32)
+    encoder = torch_encoder(ENCODER, model.encoder_weights, "cpu", size=32)
     assert encoder.id == model.encoder
     made = store.stat().st_mtime_ns
     again = finetune(on_keyframes, overwrite=True)
@@ -814,9 +816,8 @@ def test_end_to_end_training_updates_the_encoder(on_keyframes: FinetuneSettings,
     assert result.selected_on == "val"
     model = open_model(settings.run.output).boundary_model()
     began = load_bassl_model(Path(settings.init) / "model.safetensors").encoder
-    assert not torch.equal(model.encoder_weights["conv1.weight"], began["conv1.weight"])
-    assert model.encoder != result.notes
-    assert torch_encoder("resnet18", model.encoder_weights, "cpu", size=32, how="squeeze").id == model.encoder
+    assert not torch.equal(model.encoder_weights["conv1.0.weight"], began["conv1.0.weight"])
+    assert torch_encoder(ENCODER, model.encoder_weights, "cpu", size=32, how="squeeze").id == model.encoder
     assert model.training["transfer"] == "encoder+crn"
     again = with_options(settings, output=tmp_path / "again")
     with left_by(lambda state: state.epoch == 2) as stop:

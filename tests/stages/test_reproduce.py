@@ -397,7 +397,10 @@ def test_an_interrupted_table_continues_to_the_same_numbers(
             assert total == 4  # epochs, of both seeds
             os.kill(os.getpid(), signal.SIGINT)
 
-    monkeypatch.setattr(steps, "run_command", run_in_process_of_its_own)
+    def run(words: Sequence[str], report: Callable[[float, float | None], None]) -> str:
+        return (run_in_process_of_its_own if words[1] == "finetune" else run_here)(words, report)
+
+    monkeypatch.setattr(steps, "run_command", run)
     first = reproduce(settings, stop, RECIPE)
     assert first.stopped
     assert not row_of(first, "8", 1).cells
