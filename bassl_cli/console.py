@@ -69,20 +69,18 @@ Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show 
 
 def complain(*messages: str) -> None:
     """Lines about what went wrong."""
-    for message in messages:
-        _print(f"bassl: {message}", "red")
+    _print("bassl: ", messages, "red")
 
 
 def warn(*messages: str) -> None:
     """Lines about what may be wrong with the result."""
-    for message in messages:
-        _print(f"warning: {message}", "yellow")
+    _print("warning: ", messages, "yellow")
 
 
 def note(*messages: str) -> None:
     """Lines about the result that are not a problem."""
-    for message in messages:
-        say(f"note: {message}")
+    if not quiet:
+        _print("note: ", messages)
 
 
 NEXT = {
@@ -120,12 +118,13 @@ def shown(path: Path) -> str:
 def say(message: str) -> None:
     """One line about what was done."""
     if not quiet:
-        _print(message)
+        _print("", (message,))
 
 
-def _print(message: str, style: str | None = None) -> None:
-    """One line on stderr. Settings in it become options: `` `frame_rate=25` `` is shown as ``--frame-rate 25``."""
-    err.print(printable(_with_options(message)), style=style, markup=False, soft_wrap=True)
+def _print(beginning: str, messages: Iterable[str], style: str | None = None) -> None:
+    """Lines on stderr. Settings in them become options: `` `frame_rate=25` `` is shown as ``--frame-rate 25``."""
+    for message in messages:
+        err.print(printable(_with_options(beginning + message)), style=style, markup=False, soft_wrap=True)
 
 
 def _with_options(message: str) -> str:

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -238,14 +239,13 @@ def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]
     """Scenes from all shots of a video; ``ends`` are the indices of the shots that end scenes, in order, the last shot
     included."""
     scenes = []
-    start = 0
-    for index, end in enumerate(ends):
-        borders = [shots[i] for i in (start - 1, end) if 0 <= i < len(shots) - 1]
-        first, last = shots[start], shots[end]
+    for index, (before, end) in enumerate(pairwise([-1, *ends])):
+        borders = [shots[i] for i in (before, end) if 0 <= i < len(shots) - 1]
+        first, last = shots[before + 1], shots[end]
         scenes.append(
             Scene(
                 index=index,
-                start_shot=start,
+                start_shot=before + 1,
                 end_shot=end + 1,
                 start_frame=first.start_frame,
                 end_frame=last.end_frame,
@@ -256,7 +256,6 @@ def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]
                 confidence=min((1.0 if shot.pinned else shot.score for shot in borders), default=1.0),
             )
         )
-        start = end + 1
     return tuple(scenes)
 
 

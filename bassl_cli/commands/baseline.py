@@ -27,8 +27,7 @@ def baseline(settings: BaselineSettings, table: console.Table = None, as_json: c
     if as_json:
         console.print_json(result.to_dict())
     else:
-        shown = table_of(result)
-        console.show_table(shown.header, shown.rows)
+        console.show_table(*table_of(result))
     if table is not None:
         save_table(table, result)
     console.note(*result.notes)

@@ -77,7 +77,6 @@ def predict(
 
 
 def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: bool, by_setting: bool) -> None:
-    find_videos([video])
     output, storyboard, usual = files.run.output, files.storyboard, result_path(video)
     piped = output == STDIO
     if piped:

@@ -42,8 +42,7 @@ def reproduce(
     if not result.comparable:
         console.note(f"no MovieNet: measured on {result.data}; the paper's column is not comparable with it")
     for table in result.tables:
-        cells = text_table(table)
-        console.show_table(cells.header, cells.rows, title=heading(result, table))
+        console.show_table(*text_table(table), title=heading(result, table))
     console.complain(*result.failed)
     console.say(f"wrote {', '.join(map(console.shown, result.files))}")
     if result.stopped:

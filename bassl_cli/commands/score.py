@@ -110,8 +110,7 @@ def score(
         console.print_json(result.to_dict())
     else:
         console.note(*result.notes)
-        shown = tables.table_of(result)
-        console.show_table(shown.header, shown.rows)
+        console.show_table(*tables.table_of(result))
         _summarise(result)
     if plot is not None:  # last, because there may be nothing to draw
         _draw(plot, result)

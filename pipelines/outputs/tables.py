@@ -5,13 +5,12 @@ from __future__ import annotations
 import csv
 import io
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 NOTHING = "-"  # a cell without a value
 
 
-@dataclass(frozen=True)
-class TextTable:
+class TextTable(NamedTuple):
     """Cells as they are shown; numbers are percentages with one decimal place."""
 
     header: tuple[str, ...]

@@ -163,7 +163,8 @@ def upright(image: YUVImage, size: tuple[int, int], quarter_turns: int) -> RGBIm
 def _image(frame: VideoFrame, standard: str, transfer: str | None) -> YUVImage:
     depth = _WORD if frame.format.name == _DEEP_FORMAT else _BYTE
     y, u, v = (_plane(plane, depth) for plane in frame.planes)
-    return YUVImage(y, u, v, _matrix(standard, _is_full_range(frame), depth.itemsize), transfer)
+    is_full_range = frame.format.name.startswith("yuvj") or frame.color_range == 2
+    return YUVImage(y, u, v, _matrix(standard, is_full_range, depth.itemsize), transfer)
 
 
 def _plane(plane: VideoPlane, depth: np.dtype[Any]) -> Plane:
@@ -216,10 +217,6 @@ def _halvings(image: YUVImage, long_side: int) -> tuple[int, int, int]:
 
 def _half(size: tuple[int, ...]) -> tuple[int, int]:
     return max(1, size[0] // 2), max(1, size[1] // 2)
-
-
-def _is_full_range(frame: VideoFrame) -> bool:
-    return frame.format.name.startswith("yuvj") or frame.color_range == 2
 
 
 def _color_standard(frame: VideoFrame) -> str:

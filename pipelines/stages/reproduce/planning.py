@@ -103,7 +103,8 @@ class Planner:
             pretrained = self._pretraining(system.pretraining)
             if data.stores:
                 return self._score(pretrained.output, data.index, pretrained, **how)
-            return self._score(pretrained.output, self._pretrained_features(pretrained), **how)
+            encoded = self._encode(pretrained.output, pretrained)  # on all GPUs; `bassl score` would take one
+            return self._score(pretrained.output, encoded, **how)
         if system.encoder == "Places365" and not PLACES365.exists():
             return "weights not there (data/README.md)"
         tuned = self._finetuning(system)
@@ -176,10 +177,6 @@ class Planner:
         preparation, folder = self.data.options.preparation, self.data.feature_folder
         name, identity = image_encoder(preparation, self.download)
         return replace(self._encode(name, preparation=preparation), output=store_path(folder, identity))
-
-    def _pretrained_features(self, pretrained: Step) -> Step:
-        """Encodes on all GPUs what `bassl score` would encode on one."""
-        return self._encode(pretrained.output, pretrained)
 
     def _encode(self, encoder: str | Path | None, *needs: Step, **options: Any) -> Step:
         data = self.data
