@@ -73,8 +73,7 @@ def regroup_videos(
 
 def _regroup(task: VideoTask[RegroupSettings], report: ReportVideo) -> VideoResult:
     try:
-        result = _write(task.video, task.output, task.settings)
-        return task.result_of(result, status="regrouped")
+        return task.result_of(_write(task.video, task.output, task.settings), status="regrouped")
     except CorrectedError:
         return task.result_of(read_scene_list(task.output), status="kept", corrected=True)
 

@@ -7,7 +7,7 @@ same way, so the scores are the same as from keyframe store, feature store and m
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from itertools import combinations
@@ -20,18 +20,13 @@ from pipelines.models.encoder_options import absolute_encoder
 from pipelines.options import with_options
 from pipelines.outputs.exports import check_extension, save
 from pipelines.outputs.results import beside, result_name
+from pipelines.processes import cores, free_memory
 from pipelines.progress import ReportProgress, ReportVideo, VideoResult
 from pipelines.settings import ScenesOutput
 from pipelines.stages.predict.existing import existing_scenes
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.settings import PredictSettings
-from pipelines.stages.predict.videos import (
-    default_jobs,
-    existing_result,
-    predict_in_child,
-    predict_to_files,
-    predict_video,
-)
+from pipelines.stages.predict.videos import existing_result, predict_in_child, predict_to_files, predict_video
 from pipelines.stages.scene_list import SceneList
 from pipelines.video.inputs import find_videos, safe_id, video_ids
 from pipelines.video.shots import KeyframedShot
@@ -187,35 +182,33 @@ def predict_videos(
             raise BasslError(f"{file}: {what} of one video, but {len(videos)} videos are given")
     if dask is not None and settings.encoder is not None:
         settings = replace(settings, encoder=absolute_encoder(settings.encoder))
-    tasks = []
+    tasks, replaces = [], ScenesOutput(None, overwrite, discard_corrections)
     for video, video_id in zip(videos, video_ids(videos), strict=True):
         result = output / result_name(video_id)
         board = None if storyboards is None else beside(Path(storyboards) / result.name, ".png")
         page = beside(result, ".html") if pages else None
-        replaces = ScenesOutput(None, overwrite, discard_corrections)
         tasks.append(VideoTask(video, video_id, result, settings, board, page, replaces))
     if not tasks:
         return []
     for path in (*tasks[0].files, *[output / "index.html"] * pages):
         check_writable(path)
     check_inputs_kept((path for task in tasks for path in task.files), (*videos, *settings.files))
-    model, jobs = SceneModel(settings).load(), min(jobs or default_jobs(), len(tasks))
-    in_children = dask is not None or jobs > 1
-    bars: AbstractContextManager[ReportVideo | None]
-    if progress is True:
-        from pipelines.outputs.bars import shown_videos  # start-up time: rich
+    model = SceneModel(settings).load()
+    if jobs is None:  # each takes two cores, one to read and one to encode, and up to half a gigabyte
+        jobs = max(1, min(cores() // 2, (free_memory() or 4 * 2**30) // 2**30))
+    in_children = dask is not None or min(jobs, len(tasks)) > 1
+    with ExitStack() as bars:
+        if progress is True:
+            from pipelines.outputs.bars import shown_videos  # start-up time: rich
 
-        bars = shown_videos(len(videos))
-    else:
-        bars = nullcontext(progress or None)
-    with bars as report:
+            progress = bars.enter_context(shown_videos(len(videos)))
         results = run(
             tasks,
             predict_in_child if in_children else partial(predict_video, model),
             existing=partial(existing_result, model),
             jobs=jobs if in_children else None,
             dask=dask,
-            progress=report,
+            progress=progress or None,
         )
     # A video that fails now may have scenes and a page of an earlier run.
     if shown := [task.page for task in tasks if task.page and task.page.exists() and task.output.exists()]:

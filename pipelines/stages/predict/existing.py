@@ -24,10 +24,7 @@ from pipelines.video_jobs import VideoTask
 
 # What the scores depend on: if one of these differs, the video is read again. A result records the end of the part that
 # was read, not its duration.
-_DECIDING = (
-    *(one.name for one in fields(Reading) if one.name not in ("duration", "subtitles")),
-    *("encoder_id", "model_id"),
-)
+_DECIDING = {"encoder_id", "model_id", *(one.name for one in fields(Reading))} - {"duration", "subtitles"}
 
 
 @dataclass(frozen=True)

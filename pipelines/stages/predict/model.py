@@ -80,8 +80,7 @@ class SceneModel:
         how = replace(how, silence=settings.reading.silence)
         report("reading", 0.0, None)
         # The video is read in a process of its own, from now on, while this one imports and loads what it needs.
-        on_progress = partial(report, "reading")
-        with unchanged(video), VideoProcess(video, how, on_progress) as reading:
+        with unchanged(video), VideoProcess(video, how, partial(report, "reading")) as reading:
             from pipelines.models.calibration import Calibration  # start-up time: NumPy
             from pipelines.models.scene_ends import with_grouping  # start-up time: NumPy
             from pipelines.models.speech import with_speech  # start-up time: NumPy
@@ -145,15 +144,9 @@ def reader_settings(opened: OpenedModel, reading: Reading) -> ReaderSettings:
     StoreError, one line, for a header without these facts."""
     facts = opened.keyframe_facts
     start, end = reading.part
-    own = ReaderSettings(
-        reading.detector or facts.get("detector") or DETECTOR_NAMES[0],
-        reading.detector_threshold,
-        reading.min_shot,
-        reading.shots,
-        start=start,
-        end=end,
-    )
+    detector = reading.detector or facts.get("detector") or DETECTOR_NAMES[0]
+    own = ReaderSettings(detector, reading.detector_threshold, reading.min_shot, reading.shots, start=start, end=end)
     values: dict[str, Any] = {name: facts.get(name) for name in ("lines", "keyframes")}
-    if own.detector == facts.get("detector"):  # options of the model's own detector
+    if detector == facts.get("detector"):  # options of the model's own detector
         values |= {name: facts.get(name) for name in ("detector_threshold", "min_shot") if getattr(own, name) is None}
     return replace(own, **{name: value for name, value in values.items() if value is not None})

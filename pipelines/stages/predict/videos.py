@@ -11,7 +11,6 @@ from pipelines.outputs.describing import described
 from pipelines.outputs.exports import is_scenes_json, save
 from pipelines.outputs.results import beside
 from pipelines.outputs.shot_images import images_from_video
-from pipelines.processes import cores, free_memory
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.stages.predict.existing import Existing, existing_scenes, save_existing
 from pipelines.stages.predict.model import SceneModel
@@ -77,7 +76,8 @@ def predict_video(model: SceneModel, task: VideoTask[PredictSettings], report: R
     scenes = predict_to_files(model, task, existing, count_seconds)
     if existing is None:
         save(scenes, task.output)
-    return _result(task, scenes, existing)
+        return task.result_of(scenes)
+    return task.result_of(scenes, status=existing.status, corrected=existing.corrected)
 
 
 def existing_result(model: SceneModel, task: VideoTask[PredictSettings]) -> VideoResult | None:
@@ -85,15 +85,5 @@ def existing_result(model: SceneModel, task: VideoTask[PredictSettings]) -> Vide
     existing = existing_scenes(model, task)
     if existing is None or existing.needs_images:
         return None
-    return _result(task, save_existing(existing, task), existing)
-
-
-def _result(task: VideoTask[PredictSettings], scenes: SceneList, existing: Existing | None) -> VideoResult:
-    if existing is None:
-        return task.result_of(scenes)
+    scenes = save_existing(existing, task)
     return task.result_of(scenes, status=existing.status, corrected=existing.corrected)
-
-
-def default_jobs() -> int:
-    """Videos at a time: each takes two cores, one to read and one to encode, and up to half a gigabyte."""
-    return max(1, min(cores() // 2, (free_memory() or 4 * 2**30) // 2**30))
