@@ -56,12 +56,7 @@ Table = Annotated[
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but warnings and errors.")]
 GroupBy = Annotated[
     Literal["setting"] | None,
-    typer.Option(
-        "--group-by",
-        metavar="setting",
-        hidden=True,
-        help="Order the table of scenes: setting puts scenes in one place together.",
-    ),
+    typer.Option("--group-by", metavar="setting", hidden=True, help="Order the table of scenes by their settings."),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout instead of a table.")]
 Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an error.")]

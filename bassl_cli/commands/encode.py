@@ -25,10 +25,7 @@ def encode(settings: EncodeSettings, machines: Machines) -> None:
     if settings.parallel.dask and machines != Machines():
         raise BasslError("--dask encodes on the workers of the cluster; leave --gpus and --processes out")
     settings = with_options(settings, device=machines.device or settings.compute.device)
-    with (
-        job(machines, "encode", "run the same command again to continue") as shows,
-        console.stage_progress() as progress,
-    ):
+    with job(machines, "encode", "run it again to continue") as shows, console.stage_progress() as progress:
         try:
             store = encode_shots(settings, progress)
         except SomeFailedError as error:

@@ -9,9 +9,7 @@ from pipelines.stages.pretrain import PretrainSettings, pretrain as stage
 from pipelines.training.jobs import Machines
 
 
-@with_settings(
-    panels={"pretext": "Pretext tasks", "augmentation": "Augmentation of keyframes", "machines": "Machines"},
-)
+@with_settings(panels={"pretext": "Pretext tasks", "augmentation": "Augmentation of keyframes", "machines": "Machines"})
 def pretrain(settings: PretrainSettings, machines: Machines) -> None:
     """Pre-train a model on videos without labels.
 
@@ -22,7 +20,6 @@ def pretrain(settings: PretrainSettings, machines: Machines) -> None:
     """
     result = train(stage, settings, machines)
     if result is not None:
-        console.say(
-            f"{console.count(result.step, 'step')}; wrote {console.shown(result.model)}; {curves_of(settings.run)}"
-        )
+        steps = console.count(result.step, "step")
+        console.say(f"{steps}; wrote {console.shown(result.model)}; {curves_of(settings.run)}")
         console.suggest_next("pretrain", settings.run.output)

@@ -6,6 +6,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -168,9 +169,6 @@ def listed_files(folder: Path, suffix: str) -> dict[str, Path]:
 def listed_names(folder: Path) -> list[str]:
     """The sorted names in a folder except hidden ones, without a stat of each; [] if there is no folder. Raises
     DatasetError: the folder cannot be listed."""
-    try:
+    with os_errors(folder, "cannot be listed", DatasetError), suppress(FileNotFoundError):
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise fault(folder, f"cannot be listed: {error.strerror}") from error
+    return []

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path, PureWindowsPath
+from pathlib import Path
 from shlex import quote
 from string import Template
 
@@ -34,7 +34,7 @@ class OpenedScenes:
     @property
     def video_id(self) -> str:
         """The id of the video."""
-        return _id(self.scenes)
+        return listed_id(self.scenes.video)
 
     def existing_video(self) -> Path:
         """The video. Raises BasslError if it was not found."""
@@ -62,7 +62,7 @@ def open_scenes(source: SceneData | Path | str, video: Path | None = None) -> Op
     scenes = with_video(stored, video)
     if video is not None:
         check_same_video(video, stored)
-    named = Path(result_name(_id(scenes)))
+    named = Path(result_name(listed_id(scenes.video)))
     return OpenedScenes(scenes, video_at(Path(scenes.video.path), scenes.video), file, file or named)
 
 
@@ -77,12 +77,8 @@ def check_several(sources: Sequence[Path], template: str, run: OutputSettings, v
     by_id: dict[str, Path] = {}
     for source in sources:
         with suppress(DatasetError):  # it fails in its turn
-            name = _id(read_scene_list(find_result(source)))
+            name = listed_id(read_scene_list(find_result(source)).video)
             if (other := by_id.setdefault(name, source)) != source:
                 raise BasslError(
                     f"{source} and {other}: are of videos with one name, {name}, and so would be their files"
                 )
-
-
-def _id(scenes: SceneData) -> str:
-    return listed_id(scenes.video, PureWindowsPath(scenes.video.path))

@@ -191,9 +191,8 @@ class VideoDecoder:
             return VideoError(f"{self.path}: ends at {end:.3f} s, and the part to read begins at {self._start:g} s")
         if count == 0:
             return VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
-        if self._end == math.inf:
-            return VideoError(f"{self.path}: has no frame after {self._start:g} s")
-        return VideoError(f"{self.path}: has no frame between {self._start:g} s and {self._end:g} s")
+        part = f"after {self._start:g} s" if self._end == math.inf else f"between {self._start:g} s and {self._end:g} s"
+        return VideoError(f"{self.path}: has no frame {part}")
 
     def declared_end(self, first: float) -> float | None:
         """Seconds from the first frame to the end according to the container, without jumps of the clock. ``first`` is

@@ -11,7 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path, PurePath
+from pathlib import Path, PureWindowsPath
 from stat import S_ISREG
 
 from pipelines.errors import BasslWarning, VideoError
@@ -214,10 +214,10 @@ def safe_id(name: str) -> str:
     return safe if len(safe.encode()) <= _LONGEST_ID else safe_id(safe)  # the name of a device became longer
 
 
-def listed_id(facts: VideoFacts, video: PurePath) -> str:
+def listed_id(facts: VideoFacts) -> str:
     """The id of the video of a ``scenes.json``, safe for file names; from its file name if the ``scenes.json`` has
     none."""
-    return safe_id(facts.id or video.stem)
+    return safe_id(facts.id or PureWindowsPath(facts.path).stem)
 
 
 def _key(name: str) -> str:

@@ -113,7 +113,6 @@ def credit_segments(
         times: as for `plain_segments`.
         duration: of the whole video, in seconds.
     """
-    texts = [look.frame for look in looks if look.kind == "text"]
     segments = []
     for first, last in _runs_of_text(looks, times):
         share = times[first] / duration
@@ -121,10 +120,10 @@ def credit_segments(
         start, end = _near_cuts(first, last, cuts, times)
         if kind and times[end] - times[start] >= _SHORTEST_CREDITS:
             segments.append(Segment(kind, start, end, times[start], times[end]))
-    inside = [look.frame for look in looks if any(s.start_frame <= look.frame < s.end_frame for s in segments)]
-    elsewhere, rest = len(set(texts) - set(inside)), len(looks) - len(inside)
+    rest = [look for look in looks if not any(s.start_frame <= look.frame < s.end_frame for s in segments)]
+    elsewhere = sum(look.kind == "text" for look in rest)
     is_long = sum(segment.end - segment.start for segment in segments) > _MOST_CREDITS * duration
-    return [] if is_long or elsewhere > _TEXT_ELSEWHERE * rest else segments
+    return [] if is_long or elsewhere > _TEXT_ELSEWHERE * len(rest) else segments
 
 
 def _runs_of_text(looks: Sequence[Look], times: Sequence[float]) -> list[tuple[int, int]]:
@@ -132,14 +131,13 @@ def _runs_of_text(looks: Sequence[Look], times: Sequence[float]) -> list[tuple[i
     runs: list[tuple[int, int]] = []
     blank = other = 0.0  # seconds without text since the last frame with text
     for look, following in pairwise([*looks, Look(len(times) - 1, "other")]):
-        if look.kind != "text":
-            seconds = times[following.frame] - times[look.frame]
-            blank, other = (blank + seconds, other) if look.kind == "blank" else (blank, other + seconds)
-        elif runs and blank <= _BLANK_SECONDS and other <= _OTHER_SECONDS:
-            runs[-1] = (runs[-1][0], look.frame)
-            blank = other = 0.0
+        if look.kind == "blank":
+            blank += times[following.frame] - times[look.frame]
+        elif look.kind == "other":
+            other += times[following.frame] - times[look.frame]
         else:
-            runs.append((look.frame, look.frame))
+            is_pause = bool(runs) and blank <= _BLANK_SECONDS and other <= _OTHER_SECONDS
+            runs.append((runs.pop()[0] if is_pause else look.frame, look.frame))
             blank = other = 0.0
     return runs
 

@@ -66,8 +66,7 @@ def table(scenes: SceneData, shots: bool = False, separator: str = ",") -> Conte
 def json_lines(scenes: SceneData, shots: bool = False, fields: Sequence[Mapping[str, object]] = ()) -> Content:
     """One JSON object per line, for programs, search engines and language models: the entries of ``scenes.json``, each
     with the path and id of its video, the text of its subtitles, and further ``fields``."""
-    path = scenes.video.path
-    video = {"video": path, "video_id": listed_id(scenes.video, PureWindowsPath(path))}
+    video = {"video": scenes.video.path, "video_id": listed_id(scenes.video)}
     items = listed(scenes, shots)
     rows = []
     for item, others in zip(items, fields or [{}] * len(items), strict=True):
