@@ -6,20 +6,21 @@ from collections.abc import Collection
 from pathlib import Path, PureWindowsPath
 
 from pipelines.errors import BasslError, CorrectedError, DatasetError, StoreError
-from pipelines.files import real
+from pipelines.files import STDIO, real
+from pipelines.outputs.exports import is_scenes_json
 from pipelines.scenes import SceneData, shot_ranges
 from pipelines.settings import Grouping, ScenesOutput
 
 
 def read_prediction(path: Path, video: Path, fingerprint: str | None, replaces: ScenesOutput) -> SceneData | None:
-    """The prediction of ``video`` at ``path``; None if there is no file, or another one that ``overwrite`` replaces.
+    """The prediction of ``video`` at ``path``; None for an export, a file to come, and one that ``overwrite`` replaces.
 
     A prediction is of the video with its fingerprint or path: a video that was changed at its path is the same. One
     without a fingerprint is of any video with the name. Raises StoreError for a file that may not be replaced: without
     ``overwrite`` anything else than a prediction of this video; scenes of another video that were corrected by hand,
     also without ``discard_corrections``.
     """
-    if not path.exists():
+    if path == STDIO or not is_scenes_json(path) or not path.exists():
         return None
     from pipelines.datasets.scene_files import read_scene_list  # start-up time: NumPy
 

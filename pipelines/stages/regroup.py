@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pipelines.datasets.scene_files import read_scene_list
 from pipelines.errors import BasslError, CorrectedError, name_input
-from pipelines.files import STDIO, check_inputs_kept, check_writable, output_path, paths_of, real
+from pipelines.files import check_inputs_kept, check_writable, output_path, paths_of, real
 from pipelines.models.scene_ends import with_grouping
 from pipelines.options import with_options
 from pipelines.outputs.corrections import check_replaceable, names_and_pins
@@ -79,7 +79,7 @@ def _regroup(task: VideoTask[RegroupSettings], report: ReportVideo) -> VideoResu
 
 
 def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
-    if output != STDIO and not is_scenes_json(output):
+    if not is_scenes_json(output):
         raise BasslError(f"{output}: regroup writes a .json; bassl export makes other formats of it")
     opened = open_scenes(source)
     before = opened.scenes
@@ -88,9 +88,9 @@ def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
         result = regrouped(before, settings.grouping)
     except BasslError as error:
         raise BasslError(name_input(error, opened.result)) from error
-    if output != STDIO:
-        lasting = names_and_pins(result if real(output) == real(opened.result) else before)
-        check_replaceable(output, Path(before.video.path), before.video.fingerprint, settings.run, lasting)
+    is_same = real(output) == real(opened.result)
+    lasting = names_and_pins(result if is_same else before)
+    check_replaceable(output, Path(before.video.path), before.video.fingerprint, settings.run, lasting)
     result.save(output)
-    is_changed = real(output) == real(opened.result) and shot_ranges(before.scenes) != shot_ranges(result.scenes)
+    is_changed = is_same and shot_ranges(before.scenes) != shot_ranges(result.scenes)
     return replace(result, notes=note_on_views(output)) if is_changed else result

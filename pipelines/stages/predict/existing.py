@@ -8,10 +8,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from pipelines.datasets.parsing import read_json
-from pipelines.files import STDIO, real, write_atomically
+from pipelines.files import real, write_atomically
 from pipelines.models.scene_names import with_automatic_names
 from pipelines.outputs.corrections import is_corrected, read_prediction
-from pipelines.outputs.exports import is_scenes_json
 from pipelines.outputs.results import note_on_views
 from pipelines.progress import Status
 from pipelines.scenes import VideoFacts
@@ -45,7 +44,7 @@ def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Exis
     be read. Raises BasslError if the file is not to be replaced, see `read_prediction`, or the shots do not allow the
     grouping."""
     output, settings, replaces = task.output, task.settings, task.replaces
-    if output == STDIO or not is_scenes_json(output) or not output.exists():
+    if not output.exists():
         return None
     now = fingerprint(task.video)
     before = read_prediction(output, task.video, now, replaces)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
-from pipelines.files import STDIO
 from pipelines.outputs.corrections import check_replaceable
 from pipelines.outputs.describing import described
-from pipelines.outputs.exports import is_scenes_json, save
+from pipelines.outputs.exports import save
 from pipelines.outputs.results import beside
 from pipelines.outputs.shot_images import images_from_video
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
@@ -46,8 +45,7 @@ def predict_to_files(
 
         on_shot = keep_image if task.storyboard or task.page else None
         scenes = model.predict(task.video, progress=progress, on_shot=on_shot, thumbnails=False)
-        if task.output != STDIO and is_scenes_json(task.output):  # it may have been corrected meanwhile
-            check_replaceable(task.output, task.video, scenes.video.fingerprint, task.replaces)
+        check_replaceable(task.output, task.video, scenes.video.fingerprint, task.replaces)  # corrected meanwhile?
         scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
     if images and task.storyboard is not None:
         from pipelines.outputs.storyboard import save_storyboard  # start-up time: Pillow
