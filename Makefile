@@ -5,6 +5,9 @@ BIN := $(VENV)/bin
 FEATURES ?= data/features
 VIDEO ?= data/big_buck_bunny_252p.mp4
 
+# Modules are compiled once, and not in each of the hundreds of processes that tests start.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup setup-base demo test test-slow test-minutes test-lowest faults check format docs default-model benchmark-scenes reproduce-table1 clean
 
 setup: $(VENV)/.installed
