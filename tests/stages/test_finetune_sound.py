@@ -37,10 +37,8 @@ ENDS = {
     "d": (1, 6, 11, 16, 19, 23),
     "e": (1, 4, 8, 14, 17, 21, 23),
     "f": (3, 7, 11, 15, 20, 23),
-    "g": (2, 7, 10, 13, 18, 23),
-    "h": (4, 6, 12, 16, 21, 23),
 }
-SPLITS = {"train": ["a", "b", "e", "f", "g", "h"], "val": ["c"], "test": ["d"]}
+SPLITS = {"train": ["a", "b", "e", "f"], "val": ["c"], "test": ["d"]}
 
 
 def write_video(path: Path, ends: tuple[int, ...]) -> None:
