@@ -13,7 +13,7 @@ from pipelines.settings import Grouping, ScenesOutput
 
 
 def read_prediction(path: Path, video: Path, fingerprint: str | None, replaces: ScenesOutput) -> SceneData | None:
-    """The prediction of ``video`` at ``path``; None for an export, a file to come, and one that ``overwrite`` replaces.
+    """The prediction of ``video`` at ``path``; None if there is no ``scenes.json``, or one that ``overwrite`` replaces.
 
     A prediction is of the video with its fingerprint or path: a video that was changed at its path is the same. One
     without a fingerprint is of any video with the name. Raises StoreError for a file that may not be replaced: without
