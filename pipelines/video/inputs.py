@@ -23,6 +23,9 @@ VIDEO_ENDINGS = frozenset(
     """.3g2 .3gp .asf .avi .divx .dv .f4v .flv .gif .h264 .h265 .hevc .ivf .m1v .m2ts .m2v .m4v .mjpeg .mjpg .mkv .mov
     .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rm .rmvb .ts .vob .webm .wmv .y4m""".split()  # noqa: SIM905
 )
+SUBTITLE_ENDINGS = (".srt", ".ass", ".ssa", ".vtt")
+"""In the order in which files are preferred."""
+_LANGUAGE = re.compile(r"\.[a-z]{2,3}([-_][a-z0-9]{2,8})*", re.IGNORECASE)  # as in movie.en.srt or movie.pt-BR.srt
 # In bytes: temporary files beside a store have longer names, and file systems allow 255.
 _LONGEST_ID = 120
 
@@ -46,6 +49,21 @@ def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
             for video in _videos_of(path):
                 videos.setdefault(video.resolve(), video)
     return sorted(videos.values())
+
+
+def subtitles_beside(video: Path) -> Path | None:
+    """The subtitle file of a video: ``movie.srt``, else one in a language, such as ``movie.en.srt``, the first by name;
+    also ``.ass``, ``.ssa`` and ``.vtt``. Exports, such as ``movie.scenes.vtt``, are none."""
+    by_suffix = [video.with_suffix(suffix) for suffix in SUBTITLE_ENDINGS]
+    try:
+        others = sorted(file for file in video.parent.iterdir() if file.suffix.lower() in SUBTITLE_ENDINGS)
+    except OSError:  # a folder that cannot be listed
+        others = []
+    for file in others:
+        language = file.stem.removeprefix(video.stem)
+        if language != file.stem and _LANGUAGE.fullmatch(language):
+            by_suffix.append(file)
+    return next(filter(is_file, by_suffix), None)
 
 
 def _videos_of(path: Path) -> list[Path]:

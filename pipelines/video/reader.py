@@ -27,13 +27,13 @@ from pipelines.video.containers import open_container
 from pipelines.video.decoding import VideoDecoder, first_time
 from pipelines.video.detectors import ShotDetector, make_detector
 from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
-from pipelines.video.inputs import digest
+from pipelines.video.inputs import digest, subtitles_beside
 from pipelines.video.runs import Damage, decode
 from pipelines.video.segments import LOOKS_PER_SECOND, TextSearch, credit_segments, plain_kinds, plain_segments
 from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 from pipelines.video.sound import has_sound, silences
-from pipelines.video.subtitles import decoded_lines, lines_within, read_subtitles, subtitles_beside
+from pipelines.video.subtitles import decoded_lines, lines_within, read_subtitles
 
 # Memory for the frames kept of one shot; of a longer shot every second frame is kept, then every fourth, and so on,
 # which moves a keyframe by less than a hundredth of the shot.

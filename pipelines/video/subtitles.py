@@ -17,12 +17,12 @@ from av.stream import Disposition
 from av.subtitles.stream import SubtitleStream
 
 from pipelines.errors import DIRECTIONS, DatasetError
-from pipelines.files import is_file, os_errors, read_regular
+from pipelines.files import os_errors, read_regular
 from pipelines.scenes import Line
+from pipelines.video.inputs import SUBTITLE_ENDINGS
 
-# Demuxers by extension; a name alone never decides what FFmpeg opens. In the order in which files are preferred.
-_DEMUXERS = {".srt": "srt", ".ass": "ass", ".ssa": "ass", ".vtt": "webvtt"}
-_LANGUAGE = re.compile(r"\.[a-z]{2,3}([-_][a-z0-9]{2,8})*", re.IGNORECASE)  # as in movie.en.srt or movie.pt-BR.srt
+# By extension; a name alone never decides what FFmpeg opens.
+_DEMUXERS = dict(zip(SUBTITLE_ENDINGS, ("srt", "ass", "ass", "webvtt"), strict=True))
 
 # A scenes.json must stay smaller than any file that is read: a movie has 2,000 lines with 60,000 characters.
 _MOST_LINES, _MOST_TEXT, _LONGEST = 20_000, 400_000, 2000
@@ -44,21 +44,6 @@ def text_track(container: InputContainer) -> SubtitleStream | None:
 
 def _has_text(track: SubtitleStream) -> bool:
     return track.codec_context is not None and track.codec_context.codec.text_sub
-
-
-def subtitles_beside(video: Path) -> Path | None:
-    """The subtitle file of a video: ``movie.srt``, else one in a language, such as ``movie.en.srt``, the first by name;
-    also ``.ass``, ``.ssa`` and ``.vtt``. Exports, such as ``movie.scenes.vtt``, are none."""
-    by_suffix = [video.with_suffix(suffix) for suffix in _DEMUXERS]
-    try:
-        others = sorted(file for file in video.parent.iterdir() if file.suffix.lower() in _DEMUXERS)
-    except OSError:  # a folder that cannot be listed
-        others = []
-    for file in others:
-        language = file.stem.removeprefix(video.stem)
-        if language != file.stem and _LANGUAGE.fullmatch(language):
-            by_suffix.append(file)
-    return next(filter(is_file, by_suffix), None)
 
 
 def read_subtitles(path: Path) -> tuple[list[Line], bool]:

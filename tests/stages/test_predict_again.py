@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -146,6 +146,39 @@ def test_named_subtitles_come_into_an_existing_result_also_a_corrected_one_witho
     assert again(subtitles=words)[0] == again()[0] == scenes
     if name is None:
         assert again(threshold=0.01)[0].lines == scenes.lines
+
+
+@pytest.fixture
+def beside(video: Path) -> Iterator[Path]:
+    """Where a subtitle file of the video is looked for."""
+    path = video.with_suffix(".srt")
+    yield path
+    path.unlink()
+
+
+def test_a_subtitle_file_that_appears_or_changes_beside_the_video_comes_into_an_existing_result(
+    again: Again, file: Path, reads: list[str], beside: Path
+) -> None:
+    for text in (SUBTITLES, SUBTITLES.replace("Bye", "Goodbye")):
+        beside.write_text(text)
+        scenes, note = again()
+        assert scenes.lines[1].text in text
+        assert scenes.lines == read_scene_list(file).lines
+        assert f"the subtitles of {beside}" in note
+    assert "nothing changed" in again()[1]
+    beside.write_text("damaged")
+    assert again()[0].lines == scenes.lines
+    assert reads == []
+
+
+def test_a_result_with_the_subtitles_beside_its_video_is_kept(again: Again, reads: list[str], beside: Path) -> None:
+    beside.write_text(SUBTITLES)
+    scenes, _ = again(overwrite=True)
+    assert len(scenes.lines) == 2
+    kept, note = again()
+    assert kept.lines == scenes.lines
+    assert "nothing changed" in note
+    assert reads == ["predict"]
 
 
 @pytest.mark.parametrize("options", [{"overwrite": True}, {"detector": "content"}, {"end": 4.0}, {"shots": "cuts.txt"}])

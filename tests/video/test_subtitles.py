@@ -10,9 +10,10 @@ import pytest
 
 from pipelines.errors import BasslError
 from pipelines.scenes import Line
+from pipelines.video.inputs import subtitles_beside
 from pipelines.video.reader import VideoReader, lines_from
 from pipelines.video.shots import ReaderSettings
-from pipelines.video.subtitles import lines_within, read_subtitles, subtitles_beside
+from pipelines.video.subtitles import lines_within, read_subtitles
 from tests import videos
 
 SRT = """1

@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from pipelines.datasets.parsing import read_json
+from pipelines.errors import DatasetError
 from pipelines.files import real, write_atomically
 from pipelines.models.scene_names import with_automatic_names
 from pipelines.outputs.corrections import is_corrected, read_prediction
@@ -18,7 +19,7 @@ from pipelines.settings import GROUPING, Grouping, Reading
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
-from pipelines.video.inputs import fingerprint, has_content, modified, video_at
+from pipelines.video.inputs import fingerprint, has_content, modified, subtitles_beside, video_at
 from pipelines.video_jobs import VideoTask
 
 # What the scores depend on: if one of these differs, the video is read again. A result records the end of the part that
@@ -51,11 +52,16 @@ def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Exis
     if before is None:
         return None
     record, corrected = model.record(), is_corrected(before)
-    lines, subtitles = before.lines, settings.reading.subtitles
+    lines, named = before.lines, settings.reading.subtitles
+    subtitles = named or (None if before.settings.get("subtitles") else subtitles_beside(task.video))
     if subtitles is not None and now is not None:
         from pipelines.video.reader import lines_from  # start-up time: PyAV
 
-        lines = lines_from(subtitles, task.video, before.shots[0].start, before.shots[-1].end)
+        try:
+            lines = lines_from(subtitles, task.video, before.shots[0].start, before.shots[-1].end)
+        except DatasetError:
+            if named:
+                raise
     is_stale = (
         replaces.overwrite
         or record["shots"] is not None  # a list of shots may change
@@ -76,7 +82,7 @@ def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Exis
     changes = [f"{name} {value}, was {was[name]}" for name, value in values.items() if value != was[name]]
     scenes = SceneList(**vars(before))
     if lines != scenes.lines and not refused:
-        scenes = replace(scenes, lines=lines, settings={**scenes.settings, "subtitles": str(subtitles)})
+        scenes = replace(scenes, lines=lines, settings={**scenes.settings, "subtitles": named and str(named)})
         scenes = with_automatic_names(scenes)
         changes.append(f"the subtitles of {subtitles}")
     if values != was:
