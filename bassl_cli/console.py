@@ -131,7 +131,7 @@ def _with_options(message: str) -> str:
 
 
 def print_json(content: object, indent: int | None = 1) -> None:
-    """A result as JSON on stdout, with its fields and those of results in it; without ``indent`` on one line."""
+    """A result as JSON on stdout, with its fields and the fields of results in it; without ``indent`` on one line."""
     typer.echo(json.dumps(content, indent=indent, default=_as_plain))
 
 

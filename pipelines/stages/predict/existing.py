@@ -33,7 +33,7 @@ class Existing:
 
     scenes: SceneList  # with a note on what changed
     status: Status
-    video: VideoFacts  # as in the file; those of ``scenes`` say where the video is now
+    video: VideoFacts  # as in the file; ``scenes.video`` says where it is now
     corrected: bool  # by hand, so that only subtitles and names are added
     refused: bool  # corrected, though other scenes are asked for
     needs_images: bool  # of the shots, for a storyboard, a page, or a program that names scenes
