@@ -188,13 +188,13 @@ def test_a_failed_export_affects_only_its_own_video(bassl: Bassl, library: Path,
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_json_lines_has_an_object_of_each_video_that_also_says_why_one_failed(
-    bassl: Bassl, library: Path, model: Path, jobs: int
+    bassl: Bassl, library: Path, jobs: int
 ) -> None:
     Path("scenes/two.scenes.edl").mkdir(parents=True)
     shutil.copy(library / "two.mp4", library / "other.mp4")
     another = videos.write_video(Path("other.mp4"), videos.images(60, CUTS[:1]))
     videos.scenes_of(another, CUTS[:1]).save("scenes/other.scenes.json")
-    run = bassl("predict", library, "--model", model, "--json-lines", "--to", "edl", "--jobs", jobs)
+    run = bassl("predict", library, "--json-lines", "--to", "edl", "--jobs", jobs)
     objects = {result["video_id"]: result for result in map(json.loads, run.out.splitlines())}
     assert (run.code, {name: result["status"] for name, result in objects.items()}) == (
         1,
@@ -205,7 +205,7 @@ def test_json_lines_has_an_object_of_each_video_that_also_says_why_one_failed(
     assert "--overwrite" in objects["other"]["error"]  # named as an option
     assert (objects["one_x"]["video"], objects["one_x"]["error"]) == (str(library / "one [x].mp4"), "")
     assert json.loads(Path(objects["one_x"]["output"]).read_text())["video"]["id"] == "one_x"
-    last = bassl("predict", library, "--model", model, "--json")
+    last = bassl("predict", library, "--json")
     assert {name: result.keys() for name, result in objects.items()} == {
         result["video_id"]: result.keys() for result in json.loads(last.out)
     }
@@ -369,22 +369,22 @@ def test_an_interrupt_during_start_up_gives_one_line(video: Path, tmp_path: Path
     assert err.splitlines()[-1] == "bassl: interrupted"
 
 
-def test_predict_writes_nothing_but_its_results(video: Path, model: Path, tmp_path: Path) -> None:
+def test_predict_writes_nothing_but_its_results(video: Path, tmp_path: Path) -> None:
     home, work = tmp_path / "home", tmp_path / "work"
     home.mkdir()
     work.mkdir()
     # ONNX Runtime sends no telemetry if one of these is set
     environment = {key: value for key, value in ENVIRONMENT.items() if key not in ("CI", "ORT_DISABLE_TELEMETRY")}
     environment |= {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache")}
-    command = [sys.executable, "-m", "bassl_cli", "predict", video, "--model", model, "--report", "-o", "s.json"]
+    command = [sys.executable, "-m", "bassl_cli", "predict", video, "--report", "-o", "s.json"]
     subprocess.run(command, cwd=work, env=environment, check=True, capture_output=True)
     assert sorted(path.name for path in work.iterdir()) == ["s.html", "s.json"]
     assert list(home.rglob("*")) == []
 
 
-def test_closed_standard_streams_do_not_change_the_result(video: Path, model: Path, tmp_path: Path) -> None:
+def test_closed_standard_streams_do_not_change_the_result(video: Path, tmp_path: Path) -> None:
     command = f'exec "{sys.executable}" -m bassl_cli predict "$@" -o all.json <&- >&- 2>&-'
-    subprocess.run(["sh", "-c", command, "sh", video, "--model", model], cwd=tmp_path, env=ENVIRONMENT, check=True)
+    subprocess.run(["sh", "-c", command, "sh", video], cwd=tmp_path, env=ENVIRONMENT, check=True)
     jsonschema.validate(json.loads((tmp_path / "all.json").read_text()), SCHEMA)
 
 
@@ -500,7 +500,7 @@ def test_help_shows_options_with_their_defaults(
         assert f"{default[0]}default: {default[1:]}" in shown
 
 
-def test_only_the_video_reading_process_is_started_in_advance(video: Path, model: Path, tmp_path: Path) -> None:
+def test_only_the_video_reading_process_is_started_in_advance(video: Path, tmp_path: Path) -> None:
     code = (
         "import sys, pipelines.processes as p; from bassl_cli.__main__ import main\n"
         "started, start = [], p._start; p._start = lambda work: started.append(work) or start(work)\n"
@@ -512,7 +512,7 @@ def test_only_the_video_reading_process_is_started_in_advance(video: Path, model
         command = [sys.executable, "-c", code, "predict", *map(str, arguments)]
         return subprocess.run(command, cwd=HOME, capture_output=True, text=True, timeout=60).stderr
 
-    assert run(video, "--model", model, "--output", tmp_path / "a.json", "--quiet") == f"[{READ_VIDEO!r}] {{}}\n"
+    assert run(video, "--output", tmp_path / "a.json", "--quiet") == f"[{READ_VIDEO!r}] {{}}\n"
     assert run("--help") == "[] {}\n"
 
 
