@@ -188,17 +188,17 @@ def test_times_are_formatted_as_in_python(view: Page) -> None:
     assert view.evaluate("times => times.map(timecode)", times) == [timecode(time) for time in times]
 
 
-@pytest.mark.parametrize("threshold", [0.05, 0.35, 0.5, 0.65, 0.99])
-def test_moving_the_slider_regroups_scenes(view: Page, made: Made, threshold: float) -> None:
-    slide(view, threshold)
-    scenes = pages.grouped(made.scenes.shots, made.scenes.video, threshold)
-    assert ends_shown(view) == [scene.end_shot - 1 for scene in scenes.scenes]
-    number = f"{len(scenes.scenes)} scene{'s' * (len(scenes.scenes) > 1)}"
-    assert view.inner_text("#number") == number
-    assert view.inner_text("#count").startswith(number)
-    view.wait_for_function(
-        "count => document.querySelectorAll('.track .scene-band').length === count", arg=len(scenes.scenes)
-    )
+def test_moving_the_slider_regroups_scenes(view: Page, made: Made) -> None:
+    for threshold in (0.05, 0.35, 0.5, 0.65, 0.99):
+        slide(view, threshold)
+        scenes = pages.grouped(made.scenes.shots, made.scenes.video, threshold)
+        assert ends_shown(view) == [scene.end_shot - 1 for scene in scenes.scenes]
+        number = f"{len(scenes.scenes)} scene{'s' * (len(scenes.scenes) > 1)}"
+        assert view.inner_text("#number") == number
+        assert view.inner_text("#count").startswith(number)
+        view.wait_for_function(
+            "count => document.querySelectorAll('.track .scene-band').length === count", arg=len(scenes.scenes)
+        )
 
 
 def test_the_minimum_scene_length_is_respected(view: Page, made: Made, tmp_path: Path) -> None:
