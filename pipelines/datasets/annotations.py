@@ -42,7 +42,7 @@ class VideoAnnotation:
     Sources label shots (`shots`, `scene_end`) or the time line (`scenes_frames`, `scenes_seconds`), some both.
     All ranges are half-open, in order and do not overlap; gaps are allowed (gradual transitions, unlabeled stretches).
 
-    Raises DatasetError: the values are invalid or inconsistent.
+    Readers give arrays whose lengths agree. Raises DatasetError: the id, a range or the frame rate is invalid.
     """
 
     video_id: str  # name of the video, without slashes; `safe_id` makes it an id
@@ -73,26 +73,8 @@ class VideoAnnotation:
         for unit, ranges in (("shot", self.shots), ("shot", self.shots_seconds), *scenes):
             if ranges is not None:
                 check_ranges(ranges, unit, self.source)
-        with_keyframes = None if self.keyframes is None else range(self.keyframes.shots)
-        for name, first, second in (
-            ("shots in seconds", self.shots_seconds, self.shots),
-            ("scenes in seconds", self.scenes_seconds, self.scenes_frames),
-            ("labels", self.scene_end, self.shots),
-            ("shots with keyframes", with_keyframes, self.shots),
-            ("labels", self.scene_end, with_keyframes),
-            ("scores", self.scores, self.scene_end),
-            ("pins", self.pins, self.scene_end),
-        ):
-            if first is not None and second is not None and len(first) != len(second):
-                raise fault(self.source, f"has {len(first)} {name} for {len(second)} entries")
-        if self.number_of_shots is None and self.scenes_frames is None and self.scenes_seconds is None:
-            raise fault(self.source, f"has neither shots nor scenes of {self.video_id}")
-        if self.scene_end is not None:
-            check_labels(self.scene_end, self.source)
         if self.frame_rate is not None and not 0 < self.frame_rate <= MAX_POSITION:
             raise fault(self.source, f"{self.frame_rate} is not a number of frames per second")
-        if self.split is not None and (not self.split or not self.split.isprintable()):
-            raise fault(self.source, f"{quote(self.split)} is not the name of a split")
 
     @property
     def number_of_shots(self) -> int | None:
@@ -115,8 +97,6 @@ def by_id(annotations: Iterable[VideoAnnotation]) -> list[VideoAnnotation]:
 def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | None = None) -> None:
     """Check (M, 2) half-open ranges in frames or seconds; `unit` ("shot") and `lines` are for the message. Raises
     DatasetError: none or too many, or one is negative, not finite, too large, empty or overlaps the one before."""
-    if ranges.ndim != 2 or ranges.shape[1] != 2 or ranges.dtype not in (np.int64, np.float64):
-        raise TypeError(f"ranges must be (M, 2) int64 or float64, not {ranges.shape} {ranges.dtype}")
     if not len(ranges):
         raise fault(path, f"lists no {unit}s")
     if len(ranges) > MOST_SHOTS:
@@ -138,19 +118,6 @@ def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | N
     else:
         problem += f" starts before the end of {unit} {i - 1} at {end[i - 1]}"
     raise fault(path, problem, lines[i] if lines is not None else None)
-
-
-def check_labels(scene_end: NDArray[np.int8], path: Path) -> None:
-    """Check labels of shots (N,). Raises DatasetError: a value is unknown, or the last one is not `INSIDE`."""
-    if scene_end.ndim != 1 or scene_end.dtype != np.int8:
-        raise TypeError(f"scene_end must be (N,) int8, not {scene_end.shape} {scene_end.dtype}")
-    if not len(scene_end):
-        raise fault(path, "lists no shots")
-    invalid = np.flatnonzero(~np.isin(scene_end, (SCENE_END, INSIDE, DOUBTFUL)))
-    if len(invalid):
-        raise fault(path, f"label of shot {invalid[0]} is {scene_end[invalid[0]]}, not 0, 1 or -1")
-    if scene_end[-1] != INSIDE:
-        raise fault(path, f"label of the last shot is {scene_end[-1]}; by convention it is 0")
 
 
 def labels_from_ends(last_shots: Iterable[int], number_of_shots: int) -> NDArray[np.int8]:

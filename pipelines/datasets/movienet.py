@@ -299,8 +299,6 @@ def _read_list(path: Path, part: str) -> dict[str, _Listed]:
         unlabeled = sum(label is None for label in video.labels.values())
         if 0 < unlabeled < len(video.labels):
             raise fault(path, f"has labels of only some shots of {quote(video_id)}", video.line)
-        if video.shots < 1:
-            raise fault(path, f"lists no shots of {quote(video_id)}", video.line)
     return videos
 
 
