@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -41,19 +42,14 @@ def report(
     what is missing from the page and notes on how the truth was matched. Raises BasslError, one line, for a
     ``scenes.json``, truth or video that cannot be used, another video, or a page that cannot be written."""
     settings = with_options(settings, **options)
-    return write_page(open_scenes(source, settings.listed.video), settings, progress)
+    opened = open_scenes(source, settings.listed.video)
+    return write_page(page_task(opened.result, settings), opened, progress)
 
 
-def page_path(opened: OpenedScenes, settings: ReportSettings) -> Path:
-    """Path of the page of a result."""
-    return output_path(settings.run.output, beside(opened.result, ".html"))
-
-
-def write_page(opened: OpenedScenes, settings: ReportSettings, progress: ReportProgress | None) -> VideoResult:
-    """Write the page of opened scenes, see :func:`report`."""
-    report = progress or (lambda doing, done, total: None)
-    task = VideoTask(opened.result, opened.result.name, page_path(opened, settings), settings)
-    return _write_page(task, opened, lambda state: report("reading", state.done, state.total))
+def page_task(source: Path, settings: ReportSettings) -> VideoTask[ReportSettings]:
+    """The page to write for a ``scenes.json``, or a video with a result."""
+    page = output_path(settings.run.output, beside(find_result(source), ".html"))
+    return VideoTask(source, source.name, page, settings)
 
 
 def report_videos(
@@ -68,13 +64,9 @@ def report_videos(
     line, for two files that would have the same page, or an index that cannot be written."""
     settings, paths = with_options(settings, **options), paths_of(sources)
     check_one_video(paths, settings.listed.video)
-    folder = settings.run.output
-    make_output_folder(paths, folder)
+    make_output_folder(paths, settings.run.output)
     index = index_path(paths, settings)
-    tasks = [
-        VideoTask(source, source.name, output_path(folder, beside(find_result(source), ".html")), settings)
-        for source in paths
-    ]
+    tasks = [page_task(source, settings) for source in paths]
     by_path = {index.resolve(): Path("the page of all videos")}
     for task in tasks:
         other = by_path.setdefault(task.output.resolve(), task.video)
@@ -100,10 +92,16 @@ def index_path(sources: Sequence[Path], settings: ReportSettings) -> Path:
 
 
 def _report_one(task: VideoTask[ReportSettings], report: ReportVideo) -> VideoResult:
-    return _write_page(task, open_scenes(task.video), report)
+    def tell(doing: str, done: float, total: float | None) -> None:
+        report(VideoProgress(task.video_id, done, total))
+
+    return write_page(task, open_scenes(task.video), tell)
 
 
-def _write_page(task: VideoTask[ReportSettings], opened: OpenedScenes, report: ReportVideo) -> VideoResult:
+def write_page(
+    task: VideoTask[ReportSettings], opened: OpenedScenes, progress: ReportProgress | None = None
+) -> VideoResult:
+    """Write the page of opened scenes, see :func:`report`."""
     path, settings, scenes, video = task.output, task.settings, opened.scenes, opened.video
     if path.suffix.lower() not in (".html", ".htm"):
         raise BasslError(f"{path}: a page's name ends in .html")
@@ -112,9 +110,8 @@ def _write_page(task: VideoTask[ReportSettings], opened: OpenedScenes, report: R
     images = _stored_images(opened, settings.keyframes)
     truth, notes = (None, ()) if settings.matching.truth is None else _truth(opened, settings.matching)
     if not images and video is not None:
-        images, warnings = images_from_video(
-            scenes, video, lambda done, total: report(VideoProgress(task.video_id, done, total))
-        )
+        report = progress or (lambda doing, done, total: None)
+        images, warnings = images_from_video(scenes, video, partial(report, "reading"))
     elif video is not None:
         check_same_video(video, scenes)
     elif not images:

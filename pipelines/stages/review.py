@@ -22,7 +22,7 @@ from pipelines.progress import ReportProgress, VideoResult
 from pipelines.scenes import SceneData, group_shots, shot_ranges
 from pipelines.settings import Grouping
 from pipelines.stages.regroup import regrouped
-from pipelines.stages.report import page_path, write_page
+from pipelines.stages.report import page_task, write_page
 from pipelines.stages.settings import ReportSettings
 
 S = TypeVar("S", bound=SceneData)
@@ -68,9 +68,10 @@ def review(
     """
     settings = with_options(settings, **options)
     opened = open_scenes(source, settings.listed.video)
-    page = page_path(opened, settings)
+    task = page_task(opened.result, settings)
+    page = task.output
     is_current = settings.matching.truth is None and shows(page, opened.scenes)
-    written = None if is_current else write_page(opened, settings, progress)
+    written = None if is_current else write_page(task, opened, progress)
     url = page.resolve().as_uri() + "#review"
     has_display = sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     can_open = bool(has_display or os.environ.get("BROWSER"))  # else it could be a browser in the terminal
