@@ -1,10 +1,11 @@
-"""What is made of the shots of a result by reading their video again: the images of a storyboard and a page, and the
-encodings of an export."""
+"""The shots of a result, read from their video again: their images for a storyboard and a page, and their encodings for
+an export."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ def images_from_video(scenes: SceneData, video: Path, progress: Progress) -> tup
     from pipelines.outputs.page.thumbnails import encode_thumbnail  # start-up time: Pillow
 
     warnings: list[str] = []
-    shots = _shots(scenes, video, 1, progress, warnings)
+    shots = read_shots(scenes, video, ReaderSettings(keyframes=1), progress, warnings)
     return [encode_thumbnail(shot.keyframes[0]) for shot in shots], tuple(warnings)
 
 
@@ -46,7 +47,7 @@ def encodings_from_video(
 
     encoder = load_encoder()
     warnings: list[str] = []
-    shots = _shots(scenes, video, encoder.keyframes, progress, warnings)
+    shots = read_shots(scenes, video, ReaderSettings(keyframes=encoder.keyframes), progress, warnings)
     groups = encoder.groups(shots)
     threads = 1 if encoder.on_gpu else max(1, cores() // 2)  # reading has the other half of the cores
     with closing(encode_groups(encoder, groups, lambda group: (s.keyframes for s in group), threads)) as encoded:
@@ -54,23 +55,24 @@ def encodings_from_video(
     return np.concatenate(features), tuple(warnings)
 
 
-def _shots(
-    scenes: SceneData, video: Path, keyframes: int, progress: Progress, warnings: list[str]
+def read_shots(
+    scenes: SceneData, video: Path, reader: ReaderSettings, progress: Progress, warnings: list[str]
 ) -> Iterator[KeyframedShot]:
-    """The shots, read again; the reader's warnings are added to ``warnings`` at the end."""
+    """The shots of scenes, read from their video again, with the reader's other settings; its warnings are added to
+    ``warnings`` at the end. Raises VideoError for another video."""
     ranges = []
     end = None if scenes.settings.get("end") is None else scenes.shots[-1].end
     with TemporaryDirectory() as folder:
         file = Path(folder) / "scenes.json"  # the process that reads the video reads shots from a file
         scenes.save(file)
-        reader = ReaderSettings(shots=file, keyframes=keyframes, start=scenes.shots[0].start or None, end=end)
+        reader = replace(reader, shots=file, start=scenes.shots[0].start or None, end=end)
         with unchanged(video), VideoProcess(video, reader, progress) as reading:
             for shot in reading:
                 ranges.append((shot.start_frame, shot.end_frame))
                 yield shot
     if ranges != [(shot.start_frame, shot.end_frame) for shot in scenes.shots]:
         raise VideoError(
-            f"{video}: has {reading.facts.frames} frames and is not the video of these scenes, which has "
-            f"{scenes.video.frames}; name that with `video`"
+            f"{video}: has {reading.facts.frames} frames and other shots than these scenes, whose video has "
+            f"{scenes.video.frames}; it is another video, or was changed"
         )
     warnings += reading.warnings

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from pipelines.errors import BasslError, VideoError
+from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_output, paths_of
 from pipelines.models.boundary import save_boundary_model
 from pipelines.models.opening import OpenedModel, open_model
@@ -17,17 +17,16 @@ from pipelines.models.relational import shot_tokens
 from pipelines.options import with_options
 from pipelines.outputs.corrections import is_corrected
 from pipelines.outputs.opening import open_scenes
+from pipelines.outputs.shot_images import read_shots
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
-from pipelines.scenes import Shot
 from pipelines.settings import Reading
 from pipelines.stages.predict.model import reader_settings
 from pipelines.stages.predict.scoring import LoadedModel, load
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.settings import LearnResult, LearnSettings
 from pipelines.training.relational_fit import LabelledTokens, learn_own_model
-from pipelines.video.inputs import fingerprint, unchanged
-from pipelines.video.video_process import VideoProcess
+from pipelines.video.inputs import fingerprint
 from pipelines.video_jobs import VideoTask, run
 
 
@@ -105,26 +104,16 @@ def _read(
         )
     if len(scenes.scenes) < 2:
         raise BasslError(f"{source.file}: has one scene; learning needs videos with several")
-    end = None if scenes.settings.get("end") is None else scenes.shots[-1].end
-    how = reader_settings(opened, Reading(shots=source.file))
-    how = replace(how, start=scenes.shots[0].start or None, end=end, threads=cores())
 
     def tell(done: float, total: float | None) -> None:
         report(VideoProgress(task.video_id, done, total))
 
-    with unchanged(video), VideoProcess(video, how, tell) as reading:
-        shots, content, colour = loaded.encoded_shots(reading, max(1, cores() // 2), lambda shot: None)
-        identity = fingerprint(video)
-    if _ranges(shots) != _ranges(scenes.shots):
-        raise VideoError(f"{video}: has other shots than {source.file}, so it is another video or was changed")
+    warnings: list[str] = []
+    reading = read_shots(scenes, video, reader_settings(opened, Reading()), tell, warnings)
+    shots, content, colour = loaded.encoded_shots(reading, max(1, cores() // 2), lambda shot: None)
     labels = np.zeros(len(shots), np.uint8)
     # A scene that was dropped as too short ends at the next one.
     labels[[shot - 1 for scene in scenes.scenes for shot in (scene.start_shot, scene.end_shot) if shot]] = 1
     labels[-1] = 0
     tokens = shot_tokens(content, np.array([shot.end - shot.start for shot in shots]), colour)
-    result = task.result_of(scenes, warnings=tuple(reading.warnings))
-    return result, identity, LabelledTokens(tokens, labels)
-
-
-def _ranges(shots: Sequence[Shot]) -> list[tuple[int, int]]:
-    return [(shot.start_frame, shot.end_frame) for shot in shots]
+    return task.result_of(scenes, warnings=tuple(warnings)), fingerprint(video), LabelledTokens(tokens, labels)
