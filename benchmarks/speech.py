@@ -162,7 +162,7 @@ def main() -> None:
         visual = simulated(test, base_test, distance)
         for name, term in terms.items():
             pair = scored(test, added(visual, term)), scored(test, visual)
-            gains[name][percent(strength)] = flatten(compare(*pair, (threshold, threshold)))
+            gains[name][percent(strength)] = flatten(compare(*pair, threshold))
     for metric in ("ap", "f1"):
         rows = [(name, *(with_interval(of, metric) for of in by.values())) for name, by in gains.items()]
         header = f"{metric.upper()} added to visual AP", *map(percent, STRENGTHS)

@@ -101,7 +101,7 @@ def evaluate(videos: Sequence[VideoScores], threshold: float = 0.5) -> dict[str,
 def compare(
     first: Sequence[VideoScores],
     second: Sequence[VideoScores],
-    thresholds: tuple[float, float] = (0.5, 0.5),
+    threshold: float = 0.5,
     within: float = 3.0,
     resamples: int = 1000,
     seed: int = 0,
@@ -115,15 +115,9 @@ def compare(
     if [video.video for video in first] != [video.video for video in second]:
         raise ValueError("two predictions can only be compared on the same videos")
     weights = _draws(len(first), resamples, seed)
-    a, b = (
-        _statistics(videos, threshold, within, weights)
-        for videos, threshold in zip((first, second), thresholds, strict=True)
-    )
-
-    def difference(x: _Values, y: _Values, name: str) -> NDArray[np.float64] | None:
-        return x[name] - y[name] if name in x and name in y else None
-
-    return {name: _summary(difference(a[0], b[0], name), difference(a[1], b[1], name)) for name in METRICS}
+    a, b = (_statistics(videos, threshold, within, weights) for videos in (first, second))
+    pooled, means = ({name: x[name] - y[name] for name in x.keys() & y.keys()} for x, y in zip(a, b, strict=True))
+    return {name: _summary(pooled.get(name), means.get(name)) for name in METRICS}
 
 
 def _draws(videos: int, resamples: int, seed: int) -> NDArray[np.float64]:

@@ -146,13 +146,6 @@ def test_a_difference_is_measured_on_the_same_draws() -> None:
     assert wide(difference["ap"]) < wide(alone["ap"]) / 3
 
 
-def test_two_thresholds_can_be_compared() -> None:
-    some = videos()
-    difference = compare(some, some, (0.3, 0.6))
-    assert difference["ap"].pooled == 0.0
-    assert difference["recall"].pooled == pytest.approx(plain(some, 0.3)["recall"] - plain(some, 0.6)["recall"])
-
-
 def test_only_the_same_videos_can_be_compared() -> None:
     with pytest.raises(ValueError, match="same videos"):
         compare(videos(3), videos(3)[::-1])

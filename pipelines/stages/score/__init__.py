@@ -114,7 +114,5 @@ def compare(
             videos = tuple(video for video in result.videos if video.video in common)
             measures = bootstrap.measure(videos, **settings.measuring)
             scored[i] = replace(result, videos=videos, measures=measures, problems=(*result.problems, *problems))
-    arguments = settings.measuring
-    thresholds = (arguments.pop("threshold"),) * 2
-    difference = bootstrap.compare(scored[0].videos, scored[1].videos, thresholds, **arguments)
+    difference = bootstrap.compare(scored[0].videos, scored[1].videos, **settings.measuring)
     return Comparison(scored[0], scored[1], difference)

@@ -37,7 +37,18 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
     elif not pairs:
         why = f" ({unread[0]})" if unread else "; name the file with the labels of this video"
         raise BasslError(f"{truth}: has no labels of {next(iter(guesses))}{why}")
-    alignments = _align(pairs, settings, problems, alone=not subject.is_dir())
+    alignments, matching = dict[str, Alignment](), settings.matching
+    for guess, true in pairs:
+        try:
+            alignments[true.video_id] = align(
+                guess, true, matching.tolerance, settings.grouping.threshold, matching.frame_rate, matching.doubtful
+            )
+        except BasslError as error:
+            if not subject.is_dir():
+                raise
+            problems.append(str(error))
+    if not alignments:
+        raise BasslError(problems[-1])
     videos = tuple(one.video for one in alignments.values())
     return ScoreResult(
         name=str(subject),
@@ -72,40 +83,21 @@ def _read(path: Path, settings: ScoreSettings) -> tuple[dict[str, VideoAnnotatio
     return {record.video_id: record}, []
 
 
-def _align(
-    pairs: Sequence[tuple[VideoAnnotation, VideoAnnotation]], settings: ScoreSettings, problems: list[str], alone: bool
-) -> dict[str, Alignment]:
-    alignments, matching, threshold = {}, settings.matching, settings.grouping.threshold
-    for guess, true in pairs:
-        try:
-            alignments[true.video_id] = align(
-                guess, true, matching.tolerance, threshold, matching.frame_rate, matching.doubtful
-            )
-        except BasslError as error:
-            if alone:
-                raise
-            problems.append(str(error))
-    if not alignments:
-        raise BasslError(problems[-1])
-    return alignments
-
-
 def _matched_by_name(
     guesses: Mapping[str, VideoAnnotation], truths: Mapping[str, VideoAnnotation]
 ) -> tuple[list[tuple[VideoAnnotation, VideoAnnotation]], list[str]]:
     """Pairs of predictions and truths with the same name (of the video, or else of the file), and a line for each file
     without a counterpart."""
+    pairs, lines = [], []
     left = dict(truths)
-    pairs = [(guess, left.pop(name)) for name, guess in guesses.items() if name in truths]
-    alone = [guess for name, guess in guesses.items() if name not in truths]
-    files = {_file_name(true): name for name, true in left.items()}
-    for guess in tuple(alone):
-        names = (_file_name(guess), files.get(guess.video_id), files.get(_file_name(guess)))
+    files = {_file_name(true): video for video, true in truths.items() if video not in guesses}
+    for video, guess in sorted(guesses.items(), key=lambda item: item[0] not in truths):  # equal ids first
+        names = (video, _file_name(guess), files.get(video), files.get(_file_name(guess)))
         name = next((name for name in names if name in left), None)
-        if name is not None:
+        if name is None:
+            lines.append(f"{guess.source}: no truth of this name ({video}); left out")
+        else:
             pairs.append((guess, left.pop(name)))
-            alone.remove(guess)
-    lines = [f"{guess.source}: no truth of this name ({guess.video_id}); left out" for guess in alone]
     lines += [f"{true.source}: no prediction of this name ({true.video_id}); left out" for true in left.values()]
     return sorted(pairs, key=lambda pair: pair[1].video_id), lines
 
