@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.baselines.segmentation import Labelled, Segmentation
+from pipelines.baselines.segmentation import Labelled
 from pipelines.baselines.systems import SYSTEMS, Baseline
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.bootstrap import measure
@@ -73,7 +73,7 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
         fitted = replace(_trained(system, training, seed), **best)
         scores = []
         for i, video in enumerate(videos, start=seed * len(videos) + 1):
-            scores.append(_scores(video, segment(system, video, fitted)))
+            scores.append(_scored(system, video, fitted))
             progress("finding scenes", i, runs * len(videos))
         scored.append(tuple(scores))
     data, matching, resampling = ScoredData(settings.data.index), settings.matching, settings.resampling
@@ -104,20 +104,22 @@ def choose(
     for training, judged in parts:
         settings = _trained(system, training, 0)
         for i, values in enumerate(tried):
-            fitted, scenes = replace(settings, **values), []
+            fitted, scores = replace(settings, **values), []
             for video in judged:
-                scenes.append(segment(system, video, fitted))
+                scores.append(_scored(system, video, fitted))
                 done += 1
                 progress(done, total)
-            sums[i] += _quality(judged, scenes)
+            measures = measure(scores, resamples=0)
+            sums[i] += sum(measures[name].value or 0.0 for name in ("ap", "f1", "miou"))
     return tried[max(range(len(tried)), key=lambda i: sums[i])]
 
 
-def segment(system: Baseline, video: BaselineVideo, settings: Any) -> Segmentation:
+def _scored(system: Baseline, video: BaselineVideo, settings: Any) -> VideoScores:
     """The scenes of a video by a system, from all feature sets, or from the first if it takes one."""
     features = video.features if system.several and len(video.features) > 1 else video.features[0]
     assert video.truth.seconds is not None
-    return system.segment(features, video.truth.seconds, settings)
+    scenes = system.segment(features, video.truth.seconds, settings)
+    return replace(video.truth, scores=scenes.score, predicted=scenes.labels.astype(bool))
 
 
 def _trained(system: Baseline, videos: Sequence[BaselineVideo], seed: int) -> Any:
@@ -125,16 +127,6 @@ def _trained(system: Baseline, videos: Sequence[BaselineVideo], seed: int) -> An
         return system.default_settings([Labelled(video.features, video.truth.labels) for video in videos], seed)
     except ValueError as error:
         raise BasslError(f"nothing can be learned from the labelled videos: {error}") from error
-
-
-def _quality(videos: Sequence[BaselineVideo], scenes: Sequence[Segmentation]) -> float:
-    measures = measure([_scores(*pair) for pair in zip(videos, scenes, strict=True)], resamples=0)
-    return sum(measures[name].value or 0.0 for name in ("ap", "f1", "miou"))
-
-
-def _scores(video: BaselineVideo, scenes: Segmentation) -> VideoScores:
-    ends = scenes.labels.astype(bool)
-    return replace(video.truth, scores=scenes.score, predicted=ends)
 
 
 def _feature_sets(settings: BaselineSettings, index: Index) -> list[ShotRows]:
