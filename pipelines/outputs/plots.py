@@ -76,9 +76,8 @@ def shorten(name: str, limit: int = 48) -> str:
 
 def save_plot(path: Path, figure: Figure) -> tuple[str, ...]:
     """Write a figure in the format of the path's extension; equal figures are equal files, byte for byte. Returns a
-    warning if characters could not be drawn (in an SVG the viewer's font draws them). Raises BasslError for another
-    extension, a figure that is too large, or a path that cannot be written."""
-    check_plot(path)
+    warning if characters could not be drawn (in an SVG the viewer's font draws them). ``path``: after `check_plot`.
+    Raises BasslError for a figure that is too large, or a path that cannot be written."""
     if max(figure.get_size_inches()) * _DOTS > _MAX_DOTS:
         raise BasslError(f"{path}: too much to draw in one figure; draw less in each")
     kind = path.suffix.lower().removeprefix(".")

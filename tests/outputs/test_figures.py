@@ -110,8 +110,7 @@ def test_similarities_use_stored_features_or_contextualised_shots(
 
 def test_with_own_scales_each_matrix_starts_at_its_own_minimum() -> None:
     matrices = {"a": np.array([[1.0, 0.2], [0.2, 1.0]]), "b": np.array([[1.0, 0.9], [0.9, 1.0]])}
-    own = similarity_figure(matrices, 0, None, own_scale=True)
-    shared = similarity_figure(matrices, 0, None)
+    own, shared = (similarity_figure(matrices, 0, None, [], "", own_scale) for own_scale in (True, False))
     limits = [[image.get_clim() for panel in f.axes for image in panel.images][:2] for f in (own, shared)]
     assert limits == [[(0.2, 1), (0.9, 1)], [(0.2, 1), (0.2, 1)]]
 

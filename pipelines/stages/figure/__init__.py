@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pipelines.errors import BasslError, count, explain_missing_extra
 from pipelines.files import check_output, is_file, paths_of
@@ -13,9 +13,6 @@ from pipelines.options import Settings, check_at_least, nested, with_options
 from pipelines.outputs import plots
 from pipelines.pretext.settings import PseudoBoundary
 from pipelines.settings import Matching, ScoredData
-
-if TYPE_CHECKING:  # start-up time: matplotlib
-    from matplotlib.figure import Figure
 
 METHODS: tuple[PseudoBoundary, ...] = ("dtw", "mean", "dtw-tslearn")
 """Ways to find a pseudo-boundary that read the window; the others of Table 4a are random or know the truth."""
@@ -105,7 +102,7 @@ def draw_similarity(
     names = _names(inputs, settings.legend, output, settings.data.index, settings.data.features)
     from pipelines.stages.figure.similarity import similarity  # start-up time: torch, matplotlib
 
-    return _save(output, similarity(inputs, names, settings))
+    return FigureResult(output, plots.save_plot(output, similarity(inputs, names, settings)))
 
 
 @explain_missing_extra("draw_pseudo_boundaries")
@@ -126,7 +123,8 @@ def draw_pseudo_boundaries(
     _check_output(output, (settings.data.index, settings.data.features))
     from pipelines.stages.figure.pseudo_boundaries import pseudo_boundaries  # start-up time: torch, matplotlib
 
-    return _save(output, pseudo_boundaries([windows] if isinstance(windows, str) else windows, settings))
+    figure = pseudo_boundaries([windows] if isinstance(windows, str) else windows, settings)
+    return FigureResult(output, plots.save_plot(output, figure))
 
 
 @explain_missing_extra("draw_boundaries")
@@ -145,8 +143,7 @@ def draw_boundaries(
     from pipelines.stages.figure.boundaries import boundaries  # start-up time: matplotlib
 
     figure, differences = boundaries(inputs, names, settings)
-    result = _save(output, figure)
-    return replace(result, warnings=(*result.warnings, *differences))
+    return FigureResult(output, (*plots.save_plot(output, figure), *differences))
 
 
 @explain_missing_extra("draw_curves")
@@ -161,7 +158,7 @@ def draw_curves(
     names = _names(inputs, settings, output)
     from pipelines.stages.figure.curves import curves  # start-up time: matplotlib
 
-    return _save(output, curves(inputs, names))
+    return FigureResult(output, plots.save_plot(output, curves(inputs, names)))
 
 
 def _check_output(path: Path, inputs: Iterable[Path | None]) -> None:
@@ -193,7 +190,3 @@ def _short_name(path: Path) -> str:
     if path.name == "model.safetensors":
         return path.parent.name
     return path.stem if path.suffix.lower() in (".json", ".safetensors") else path.name or str(path)
-
-
-def _save(path: Path, figure: Figure) -> FigureResult:
-    return FigureResult(path, plots.save_plot(path, figure))

@@ -21,6 +21,7 @@ from pipelines.errors import count
 from pipelines.evaluation.metrics import boundary_match
 from pipelines.outputs.plots import BLUE, SKY, VERMILLION, WIDTH, plot_style, shorten
 from pipelines.scenes import SceneData
+from pipelines.settings import Matching
 from pipelines.stages.figure import BoundarySettings
 from pipelines.stages.score import score
 
@@ -32,10 +33,7 @@ def boundaries(
     files that seem to be of different videos."""
     predictions = [read_scene_list(file) for file in files]
     # One truth per file, because some may cover only a part of the video.
-    truths = [
-        None if settings.matching.truth is None else _true_ends(file, settings.matching.truth, settings)
-        for file in files
-    ]
+    truths = [_true_ends(file, settings.matching) for file in files]
     lanes = [_lane(*lane, settings.matching.within) for lane in zip(names, predictions, truths, strict=True)]
     middles = [ends.mean(axis=1) for ends in truths if ends is not None]
     true_times = np.unique(np.concatenate(middles)) if middles else None
@@ -54,9 +52,11 @@ def boundaries(
     return figure, differences
 
 
-def _true_ends(file: Path, truth: Path, settings: BoundarySettings) -> NDArray[np.float64]:
-    """(M, 2) the earliest and latest second of each true scene end, as `bassl score` reads them."""
-    (video,) = score(file, truth, matching=replace(settings.matching, truth=None), resamples=0).videos
+def _true_ends(file: Path, matching: Matching) -> NDArray[np.float64] | None:
+    """(M, 2) the earliest and latest second of each true scene end, as `bassl score` reads them; None without truth."""
+    if matching.truth is None:
+        return None
+    (video,) = score(file, matching.truth, matching=replace(matching, truth=None), resamples=0).videos
     if video.true_ends is not None:
         return video.true_ends
     assert video.seconds is not None  # a scenes.json has them
@@ -71,9 +71,9 @@ def _lane(name: str, listed: SceneData, truth: NDArray[np.float64] | None, withi
     # With --scenes N the N best ends are chosen, regardless of the threshold.
     if not isinstance(threshold, int | float) or listed.settings.get("scenes") is not None:
         threshold = None
-    hits, note = None, count(len(listed.scenes), "scene")
+    hits, note = np.ones(len(ends), np.bool_), count(len(listed.scenes), "scene")
     if truth is not None:
-        hits = np.zeros(len(ends), np.bool_)
+        hits[:] = False
         if len(ends) and len(truth):
             assigned = assign_scene_ends(ends, truth, within)
             hits[assigned[assigned >= 0]] = True
@@ -90,14 +90,12 @@ class PredictedLane:
     edges: NDArray[np.float64]  # (N + 1,) seconds: starts of the shots, and the end of the last
     scores: NDArray[np.float64]  # (N,) of a scene end at each shot
     ends: NDArray[np.float64]  # (L,) seconds of the scene ends, without the end of the video
-    threshold: float | None = None  # a score that ends a scene; None if another rule decided
-    hits: NDArray[np.bool_] | None = None  # (L,) whether a true scene end is near; None without a truth
-    note: str = ""  # a line with its result
+    threshold: float | None  # a score that ends a scene; None if another rule decided
+    hits: NDArray[np.bool_]  # (L,) whether a true scene end is near; without a truth True
+    note: str  # a line with its result
 
 
-def boundary_figure(
-    lanes: Sequence[PredictedLane], truth: NDArray[np.float64] | None = None, title: str = ""
-) -> Figure:
+def boundary_figure(lanes: Sequence[PredictedLane], truth: NDArray[np.float64] | None, title: str) -> Figure:
     """Scores and scene ends of several models over one video (appendix, "Predicted scene boundaries"). A score is drawn
     over its whole shot; ``truth`` (M,), seconds of the true scene ends without the video's end, as lines through all
     lanes."""
@@ -106,8 +104,7 @@ def boundary_figure(
     with plot_style():
         figure = Figure(figsize=(WIDTH, sum(heights) + 0.28 * len(lanes) + 0.9), layout="constrained")
         panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0].tolist()
-        if title:
-            figure.suptitle(shorten(title, 100), fontsize=10)
+        figure.suptitle(shorten(title, 100), fontsize=10)
         if truth is not None:
             _draw_true_scenes(panels[0], truth, length)
         for panel, lane in zip(panels[-len(lanes) :], lanes, strict=True):
@@ -118,8 +115,7 @@ def boundary_figure(
             if lane.threshold is not None:
                 panel.axhline(lane.threshold, color=BLUE, linestyle=":", linewidth=1)
             panel.vlines(lane.ends, 0, 1, color=VERMILLION, linewidth=1.4, zorder=3)
-            hits = np.ones(len(lane.ends), np.bool_) if lane.hits is None else lane.hits
-            for selected, filled in ((hits, True), (~hits, False)):
+            for selected, filled in ((lane.hits, True), (~lane.hits, False)):
                 if selected.any():  # a line without points would take space in the layout
                     panel.plot(lane.ends[selected], np.full(int(selected.sum()), 1.07), **_end_marker(filled))
             panel.set_ylim(0, 1)
@@ -130,10 +126,9 @@ def boundary_figure(
         panels[-1].set_xlim(0, length)
         _set_time_axis(panels[-1], length)
 
-        handles: list[Any] = [
-            Patch(facecolor=SKY, alpha=0.6, edgecolor=BLUE, label="score of the shot"),
-            Line2D([], [], color=BLUE, linestyle=":", linewidth=1, label="threshold"),
-        ]
+        handles: list[Any] = [Patch(facecolor=SKY, alpha=0.6, edgecolor=BLUE, label="score of the shot")]
+        if any(lane.threshold is not None for lane in lanes):
+            handles.append(Line2D([], [], color=BLUE, linestyle=":", linewidth=1, label="threshold"))
         if truth is None:
             handles.append(Line2D([], [], label="predicted scene end", **_end_marker(True)))
         else:
@@ -142,8 +137,6 @@ def boundary_figure(
                 Line2D([], [], label="predicted, near no true end", **_end_marker(False)),
                 Line2D([], [], color="0.35", linestyle=(0, (4, 2)), linewidth=1, label="true scene end"),
             ]
-        if all(lane.threshold is None for lane in lanes):
-            del handles[1]
         figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), fontsize=8)
     return figure
 

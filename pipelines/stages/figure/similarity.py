@@ -84,9 +84,9 @@ def similarity_figure(
     matrices: Mapping[str, NDArray[np.floating]],
     first: int,
     ends: Sequence[int] | None,
-    images: Sequence[NDArray[np.uint8]] = (),
-    title: str = "",
-    own_scale: bool = False,
+    images: Sequence[NDArray[np.uint8]],
+    title: str,
+    own_scale: bool,
 ) -> Figure:
     """Cosine similarity (M, M) of M consecutive shots, from number ``first``, under several models, side by side
     (appendix, "Visualization of similarities between consecutive shots"), below the shots' images (H, W, 3). ``ends``:
@@ -104,12 +104,14 @@ def similarity_figure(
         figure = Figure(figsize=size, layout="compressed")
         heights = [strip, *[side + margin] * rows] if images else [1] * rows
         grid = figure.add_gridspec(len(heights), columns, height_ratios=heights)
-        if title:
-            figure.suptitle(shorten(title, 100), fontsize=10)
+        figure.suptitle(shorten(title, 100), fontsize=10)
         panels: list[Axes] = []
         if images:
-            panels.append(figure.add_subplot(grid[0, :]))
-            _draw_strip(panels[0], images, ends)
+            strip_panel = figure.add_subplot(grid[0, :])
+            draw_images(strip_panel, images)
+            for _, end in scene_ranges(M, ends)[:-1]:
+                strip_panel.axvline(end, -0.04, 1.04, color=BLACK, linewidth=1.8, clip_on=False)
+            panels.append(strip_panel)
         lowest = min(float(matrix.min()) for matrix in matrices.values())
         edges = (first - 0.5, first + M - 0.5)
         image: Any = None
@@ -136,12 +138,3 @@ def similarity_figure(
         if not own_scale:
             figure.colorbar(image, ax=panels, label="cosine similarity", fraction=0.03, pad=0.02, panchor=False)
     return figure
-
-
-def _draw_strip(panel: Axes, images: Sequence[NDArray[np.uint8]], ends: Sequence[int] | None) -> None:
-    """Images in a row, with a line between scenes."""
-    draw_images(panel, images)
-    for end in ends or ():
-        if end < len(images) - 1:
-            line: dict[str, Any] = {"color": BLACK, "linewidth": 1.8, "clip_on": False}
-            panel.plot([end + 1, end + 1], [-0.04, 1.04], transform=panel.get_xaxis_transform(), **line)
