@@ -375,37 +375,40 @@ def test_the_recorded_keyframe_settings_affect_the_scores(
     assert difference.max() > 1e-3
 
 
+ENCODER = "timm:test_resnet"
+
+
 def test_a_pre_trained_encoder_is_stored_in_the_model_file(video: Path, tmp_path: Path) -> None:
     torch.manual_seed(1)
-    weights = trainable_encoder("resnet18", pretrained=False).network.state_dict()
+    weights = trainable_encoder(ENCODER, pretrained=False).network.state_dict()
     pretrained = tmp_path / "pretrained.safetensors"
-    save_bassl_model(pretrained, BasslWeights(BasslSettings("resnet18", None), weights, {}, {}))
+    save_bassl_model(pretrained, BasslWeights(BasslSettings(ENCODER, None), weights, {}, {}))
     extract_keyframes([video], output=tmp_path / "keyframes")
     build_index([tmp_path / "keyframes"], output=tmp_path / "index.h5")
-    shape = MLPSettings(2, 512, 16)
+    shape = MLPSettings(2, 96, 16)
     run = put_run(
         tmp_path / "run",
         read_index(tmp_path / "index.h5"),
         network=build_network("mlp", shape),
         shape=shape,
         encoder=load_encoder(pretrained, "cpu").id,
-        encoder_name="resnet18",
+        encoder_name=ENCODER,
         encoder_weights=weights,
         input_size=224,
     )
     result = predict(video, model=run, device="cpu")
     expected = as_score_sees_it(run, tmp_path / "index.h5", pretrained)
     np.testing.assert_allclose([shot.score for shot in result.shots], expected, rtol=0, atol=1e-5)
-    assert result.settings["encoder_id"] == torch_encoder("resnet18", weights, "cpu").id
+    assert result.settings["encoder_id"] == torch_encoder(ENCODER, weights, "cpu").id
     # By that name, the published weights would be meant.
-    with pytest.raises(BasslError, match=r"was trained on features of resnet18-.*, not of resnet18;"):
-        predict(video, model=run, encoder="resnet18", device="cpu")
+    with pytest.raises(BasslError, match=r"was trained on features of timm-test_resnet-.*, not of timm:test_resnet;"):
+        predict(video, model=run, encoder=ENCODER, device="cpu")
 
 
 def test_a_relational_model_reads_any_encoder(video: Path, model: Path, tmp_path: Path) -> None:
     torch.manual_seed(1)
-    weights = trainable_encoder("resnet18", pretrained=False).network.state_dict()
-    save_bassl_model(tmp_path / "model.safetensors", BasslWeights(BasslSettings("resnet18", None), weights, {}, {}))
+    weights = trainable_encoder(ENCODER, pretrained=False).network.state_dict()
+    save_bassl_model(tmp_path / "model.safetensors", BasslWeights(BasslSettings(ENCODER, None), weights, {}, {}))
     result = predict(video, model=model, encoder=str(tmp_path), device="cpu")
     assert result.settings["encoder_id"] == load_encoder(tmp_path, "cpu").id
 
@@ -418,7 +421,7 @@ UNFIT: list[tuple[dict[str, Any], str | None, str]] = [
     ({"shape": MLPSettings(2, 8, 8)}, None, "needs features of width 8, but .* has 1280"),
     ({"encoder_weights": OTHER, "encoder_name": "resnet18"}, None, "shot encoder is not a resnet18"),
     ({"encoder_weights": OTHER, "encoder_name": None}, None, "no encoder '' can be trained"),
-    ({"encoder_weights": "untrained", "encoder_name": "resnet18", "input_size": 64}, None, "its .* is resnet18-"),
+    ({"encoder_weights": "untrained", "encoder_name": ENCODER, "input_size": 64}, None, "its .* is timm-test_resnet-"),
     ({"keyframe_facts": {"lines": "many"}}, None, "does not say how its keyframes were made"),
 ]
 
@@ -433,7 +436,7 @@ def test_a_model_with_another_encoder_is_an_error(video: Path, staged: Path, tmp
         if "shape" in changes:
             changes["network"] = build_network("mlp", changes["shape"])
         if changes.get("encoder_weights") == "untrained":
-            changes["encoder_weights"] = trainable_encoder("resnet18", pretrained=False).network.state_dict()
+            changes["encoder_weights"] = trainable_encoder(ENCODER, pretrained=False).network.state_dict()
         put_run(tmp_path, index, **changes)
         with pytest.raises(BasslError, match=words) as caught:
             predict(video, model=tmp_path, encoder=other, device="cpu")
