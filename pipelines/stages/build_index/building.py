@@ -7,18 +7,18 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.matching import MatchReport, match_annotation
 from pipelines.datasets.movienet import SPLITS
 from pipelines.datasets.parsing import fault, read_json
+from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import check_output
 from pipelines.stages.build_index import IndexReport, IndexSettings, SplitStatistics
 from pipelines.stages.build_index.sources import INCOMPLETE, read_source
-from pipelines.stores.features import feature_file, open_features, store_path, write_features
+from pipelines.stores.features import feature_file, open_features, write_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, save_index
 from pipelines.video.inputs import safe_id
 
@@ -29,17 +29,15 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
     split_file = settings.split if isinstance(settings.split, Path) else None
     check_output(settings.run.output, (*files, *settings.labels, split_file), settings.run.overwrite)
     videos: list[IndexedVideo] = []
-    features: dict[str, dict[str, NDArray[np.float32]]] = {}  # by name of the store, then by video
-    color: dict[str, NDArray[np.float32]] = {}
+    features: dict[str, list[ShotFeatures]] = {}  # by name of the store
     incomplete: dict[str, str] = {}
     for path in sources:
         source = read_source(path, settings)
         videos += source.videos
         incomplete |= source.incomplete
-        color |= source.color
         if source.features:
-            name = f"{safe_id(path.resolve().name)}-{next(iter(source.features.values())).shape[1]}d"
-            features.setdefault(name, {}).update(source.features)
+            name = f"{safe_id(path.resolve().name)}-{source.features[0].features.shape[1]}d"
+            features.setdefault(name, []).extend(source.features)
     if incomplete and not videos:
         name, reason = next(iter(incomplete.items()))
         raise BasslError(f"nothing to index: no video is complete ({name}: {reason})")
@@ -65,15 +63,15 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
         "tolerance": settings.matching.tolerance,
         "annotator": settings.matching.annotator,
     }
-    stores = {name: store_path(settings.feature_folder, name) for name in features}
+    stores = {name: settings.feature_folder / name for name in features}
     # raises before a file is replaced
     index = joined(settings.run.output, videos, recorded, settings.matching.doubtful, stores)
-    for name, encodings in features.items():
-        _check_widths(stores[name], encodings, color)
+    for name, records in features.items():
+        _check_widths(stores[name], records)
         if not settings.run.overwrite:
-            _check_kept(stores[name], encodings)
-        for video_id, values in encodings.items():
-            write_features(stores[name], name, video_id, values, colour=color.get(video_id))
+            _check_kept(stores[name], records)
+        for record in records:
+            write_features(stores[name], name, record.video_id, record.features, colour=record.colour)
     save_index(index)
     return describe(settings.run.output, matches, notes)
 
@@ -91,21 +89,20 @@ def _twins(videos: Sequence[IndexedVideo]) -> list[str]:
     ]
 
 
-def _check_widths(
-    store: Path, features: Mapping[str, NDArray[np.float32]], color: Mapping[str, NDArray[np.float32]]
-) -> None:
-    histograms = {name: values for name, values in color.items() if name in features}
-    for what, arrays in (("features", features), ("color", histograms)):
-        widths = sorted({values.shape[1] for values in arrays.values()})
+def _check_widths(store: Path, records: Sequence[ShotFeatures]) -> None:
+    features = {record.features.shape[1] for record in records}
+    color = {record.colour.shape[1] for record in records if record.colour is not None}
+    for what, widths in (("features", features), ("color", color)):
         if len(widths) > 1:
-            raise fault(store, f"{what} of different widths cannot be one store: {' and '.join(map(str, widths))}")
+            different = " and ".join(map(str, sorted(widths)))
+            raise fault(store, f"{what} of different widths cannot be one store: {different}")
 
 
-def _check_kept(store: Path, features: Mapping[str, NDArray[np.float32]]) -> None:
+def _check_kept(store: Path, records: Sequence[ShotFeatures]) -> None:
     """Check that existing files of a store have these features, as another index may use them. Raises BasslError."""
-    for name, values in features.items():
-        path = feature_file(store, name)
-        if path.exists() and not np.array_equal(open_features(path).features, values):
+    for record in records:
+        path = feature_file(store, record.video_id)
+        if path.exists() and not np.array_equal(open_features(path).features, record.features):
             raise fault(path, "has other features; name another `feature_folder`, or use `overwrite=True`")
 
 
@@ -192,13 +189,13 @@ def _listed_splits(
 
 def _drawn_splits(videos: list[IndexedVideo], shares: tuple[float, ...], seed: int) -> list[IndexedVideo]:
     """Whole videos are drawn, so that the shots of a video are never in two splits."""
-    names = _names(shares)
     videos = sorted(videos, key=lambda video: video.video_id)
     order = np.random.default_rng(seed).permutation(len(videos))
     bounds = np.round(np.cumsum(shares) * len(videos)).astype(int)
-    parts = np.searchsorted(bounds, np.arange(len(videos)), side="right")
-    part_of = dict(zip(order.tolist(), parts.tolist(), strict=True))
-    return [replace(video, split=names[min(part_of[i], len(names) - 1)]) for i, video in enumerate(videos)]
+    for split, part in zip(_names(shares), np.split(order, bounds[:-1]), strict=True):
+        for i in part:
+            videos[i] = replace(videos[i], split=split)
+    return videos
 
 
 def _names(shares: tuple[float, ...]) -> tuple[str, ...]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from PIL import Image, UnidentifiedImageError
 
 from pipelines.datasets.annotations import KeyframeFolder, VideoAnnotation
 from pipelines.datasets.movienet import is_movienet, keyframe_name, movienet_of_part, read_jpeg, read_movienet
 from pipelines.datasets.parsing import fault
-from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feature_files
+from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder, shot_feature_files
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
 from pipelines.scenes import VideoFacts
@@ -28,12 +27,11 @@ INCOMPLETE = "has no keyframes or features"
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Videos of a source; its features and color by video id."""
+    """Videos of a source."""
 
     videos: list[IndexedVideo]
-    features: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
-    color: Mapping[str, NDArray[np.float32]] = field(default_factory=dict)
-    incomplete: Mapping[str, str] = field(default_factory=dict)  # videos that were left out, and why
+    incomplete: Mapping[str, str]  # videos that were left out, and why
+    features: Sequence[ShotFeatures] = ()  # of the videos of .npz files
 
 
 def read_source(source: Path, settings: IndexSettings) -> Source:
@@ -50,36 +48,38 @@ def read_source(source: Path, settings: IndexSettings) -> Source:
     if source.is_dir() and (whole := movienet_of_part(source)) is not None:
         raise DatasetError(f"{source}: is a part of MovieNet; give the whole data set, {whole}")
     incomplete: dict[str, str] = {}
-
-    def complete(items: Iterable[tuple[str, Callable[[], IndexedVideo]]]) -> Source:
-        videos = []
-        for name, read in items:
-            try:
-                video = read()
-                if settings.only_complete and video.keyframe_source is None:
-                    raise DatasetError(INCOMPLETE)
-                videos.append(video)
-            except BasslError as error:
-                if not settings.only_complete:
-                    raise
-                incomplete[name] = str(error)
-        return Source(videos, incomplete=incomplete)
-
+    left_out = incomplete if settings.only_complete else None
+    readers: list[tuple[str, Callable[[], IndexedVideo]]]
     if stores:
-        return complete((path.stem, partial(_from_store, path)) for path in stores)
+        readers = [(path.stem, partial(_from_store, path)) for path in stores]
     # MovieNet first: a search for files in it would visit five million.
-    if is_movienet(source):
-        records = read_movienet(source, incomplete if settings.only_complete else None)
-    elif next(shot_feature_files(source), None) is not None:
-        return _from_features(source, incomplete if settings.only_complete else None)
+    elif not is_movienet(source) and next(shot_feature_files(source), None) is not None:
+        features = read_shot_feature_folder(source, left_out)
+        return Source([_from_features(record, source) for record in features], incomplete, features)
     else:
+        records = read_movienet(source, left_out) if is_movienet(source) else _annotations(source, settings)
+        readers = [(record.video_id, partial(_from_annotation, record, settings)) for record in records]
+    videos = []
+    for name, read in readers:
         try:
-            records = read_annotations(source, settings.matching.annotator, settings.matching.frame_rate)
-        except DatasetError as error:
-            if not any(path.suffix.lower() in VIDEO_ENDINGS for path in (source, *source.glob("*"))):
+            video = read()
+            if settings.only_complete and video.keyframe_source is None:
+                raise DatasetError(INCOMPLETE)
+            videos.append(video)
+        except BasslError as error:
+            if left_out is None:
                 raise
-            raise DatasetError(f"{error}; for videos, run `bassl extract-keyframes` first") from error
-    return complete((record.video_id, partial(_from_annotation, record, settings)) for record in records)
+            left_out[name] = str(error)
+    return Source(videos, incomplete)
+
+
+def _annotations(source: Path, settings: IndexSettings) -> list[VideoAnnotation]:
+    try:
+        return read_annotations(source, settings.matching.annotator, settings.matching.frame_rate)
+    except DatasetError as error:
+        if not any(path.suffix.lower() in VIDEO_ENDINGS for path in (source, *source.glob("*"))):
+            raise
+        raise DatasetError(f"{error}; for videos, run `bassl extract-keyframes` first") from error
 
 
 def _from_store(path: Path) -> IndexedVideo:
@@ -102,25 +102,15 @@ def _from_store(path: Path) -> IndexedVideo:
     )
 
 
-def _from_features(source: Path, incomplete: dict[str, str] | None) -> Source:
-    records = read_shot_feature_folder(source, incomplete)
-    videos = [
-        IndexedVideo(
-            video_id=record.video_id,
-            source=str(source),
-            frames=record.shots,
-            seconds=record.shots / (record.frame_rate or np.nan),
-            frame_rate=record.frame_rate or np.nan,
-            # The video's end is not a scene end to predict.
-            label=np.append(record.scene_end[:-1], 0).astype(np.int8),
-        )
-        for record in records
-    ]
-    return Source(
-        videos,
-        {record.video_id: record.features for record in records},
-        {record.video_id: record.colour for record in records if record.colour is not None},
-        incomplete or {},
+def _from_features(record: ShotFeatures, source: Path) -> IndexedVideo:
+    frame_rate = record.frame_rate or float("nan")
+    return IndexedVideo(
+        video_id=record.video_id,
+        source=str(source),
+        frames=record.shots,
+        seconds=record.shots / frame_rate,
+        label=np.append(record.scene_end[:-1], 0).astype(np.int8),  # the video's end is not a scene end to predict
+        frame_rate=frame_rate,
     )
 
 
