@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
-from pipelines.stores.hdf5 import create_store, open_store
+from pipelines.stores.hdf5 import DamageError, create_store, open_store
 from pipelines.stores.index import JOINED, Index
 from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.inputs import safe_id
@@ -102,24 +102,24 @@ def open_features(path: Path, verify: bool = True) -> VideoFeatures:
         attributes = file.attrs
         encoder, video_id, crc32, shots = (attributes.get(name) for name in ("encoder", "video_id", "crc32", "shots"))
         if not isinstance(encoder, str) or not isinstance(video_id, str):
-            raise StoreError(f"{path}: is damaged: its encoder or its video has no name")
+            raise DamageError("its encoder or its video has no name")
         features = _mapped(path, file, "features")
         colour = _mapped(path, file, "colour") if "colour" in file else None
         if colour is not None and len(colour) != len(features):
-            raise StoreError(f"{path}: is damaged: its features do not fit its colour")
+            raise DamageError("its features do not fit its colour")
         if verify and zlib.crc32(features.data) != crc32:
-            raise StoreError(f"{path}: is damaged: its features do not fit their checksum")
+            raise DamageError("its features do not fit their checksum")
         if verify and not np.isfinite(features).all():
-            raise StoreError(f"{path}: is damaged: it has values that are not finite")
+            raise DamageError("it has values that are not finite")
         return VideoFeatures(path, video_id, encoder, None if shots is None else int(shots), features, colour)
 
 
 def _mapped(path: Path, file: h5py.File, name: str) -> NDArray[np.floating[Any]]:
-    """A data set of floats (N, D), mapped from the file. Raises StoreError if it is not contiguous there."""
+    """A data set of floats (N, D), mapped from the file. Raises DamageError if it is not contiguous there."""
     data = file[name]
     start = data.id.get_offset()
     if start is None or data.ndim != 2 or data.dtype.kind != "f":
-        raise StoreError(f"{path}: is damaged: {name!r} is not (N, D) contiguous floats")
+        raise DamageError(f"{name!r} is not (N, D) contiguous floats")
     # Copy on write: PyTorch warns about read-only arrays, and the file must not change.
     return np.asarray(np.memmap(path, data.dtype, "c", start, data.shape))
 
@@ -242,11 +242,6 @@ def is_store(path: Path) -> bool:
     return next(path.glob("*.h5"), None) is not None
 
 
-def store_path(folder: Path, encoder: str) -> Path:
-    """The store of an encoder in a folder of feature stores."""
-    return folder / encoder
-
-
 def find_features(index: Index, encoder: str, folder: Path, used: Sequence[int] | None = None) -> tuple[Path, ...]:
     """The feature stores of an index, for :func:`features_of`; empty if there is none for an encoder.
 
@@ -274,7 +269,7 @@ def _store_of(index: Index, encoder: str, folder: Path, used: Sequence[int] | No
     named = index.features.get(encoder)
     if named is not None and named.exists():
         return named
-    store = store_path(folder, encoder)
+    store = folder / encoder
     for video in range(len(index.video_ids)) if used is None else used:
         if not is_current(feature_file(store, index.video_ids[video]), encoder, shots_checksum(index, video)):
             return None
@@ -288,9 +283,6 @@ def keyframe_facts(index: Index) -> dict[str, Any]:
     stores = [store for store in index.keyframe_sources if store is not None]
     if not stores or any(store.suffix != ".h5" for store in stores):
         return {}
-    settings = [read_keyframes(store).settings for store in stores]
-    facts = ("detector", "detector_threshold", "min_shot", "keyframes", "lines", "quality")
-    names = [name for name in facts if name in settings[0]]
-    return {
-        name: settings[0][name] for name in names if all(other.get(name) == settings[0][name] for other in settings)
-    }
+    first, *others = (read_keyframes(store).settings for store in stores)
+    names = ("detector", "detector_threshold", "min_shot", "keyframes", "lines", "quality")
+    return {name: first[name] for name in names if name in first and all(o.get(name) == first[name] for o in others)}

@@ -16,8 +16,13 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.errors import BasslError, StoreError, first_line
+from pipelines.errors import StoreError, first_line
 from pipelines.files import atomic_file, os_reason
+
+
+class DamageError(Exception):
+    """A fault in the content of a store, in a few words; a block of :func:`open_store` raises it."""
+
 
 # What h5py raises for damaged files.
 _DAMAGE = (OSError, LookupError, RuntimeError, ValueError, TypeError, AttributeError, OverflowError, MemoryError)
@@ -58,19 +63,18 @@ def create_store(path: Path, schema: str, version: int, unsealed: Collection[str
 @contextmanager
 def open_store(path: Path, schema: str, version: int, remedy: str, missing: str | None = None) -> Iterator[h5py.File]:
     """Open an HDF5 file that :func:`create_store` made, for reading. Raises StoreError if it is missing, not HDF5,
-    truncated, or of another schema or version, or what the block reads is missing or damaged; the message ends with
-    ``remedy``, what to run, or for a missing file with ``missing``."""
+    truncated, or of another schema or version, or if the block raises a DamageError or what h5py raises; the message
+    ends with ``remedy``, what to run, or for a missing file with ``missing``."""
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # reading a pipe could block forever
             raise StoreError(f"{path}: is not a file; {remedy}")
-        fault = _broken_seal(path)
+        if (fault := _broken_seal(path)) is not None:
+            raise StoreError(f"{path}: {fault}; {remedy}")
     except FileNotFoundError as error:
         raise StoreError(f"{path}: no such file; {missing or remedy}") from error
     except OSError as error:
         raise StoreError(f"{path}: cannot be read ({os_reason(error)})") from error
     try:
-        if fault is not None:
-            raise StoreError(f"{path}: {fault}; {remedy}")
         with h5py.File(path, "r") as file:
             actual = file.attrs.get("schema")
             if actual != schema:
@@ -81,12 +85,8 @@ def open_store(path: Path, schema: str, version: int, remedy: str, missing: str 
                     f"{path}: is version {written} of {schema}, but this program reads {version}; {remedy}"
                 )
             yield file
-    except StoreError as error:
-        if str(error).endswith(remedy):
-            raise
-        raise StoreError(f"{error}; {remedy}") from error
-    except BasslError:
-        raise
+    except DamageError as error:
+        raise StoreError(f"{path}: is damaged: {error}; {remedy}") from error
     except _DAMAGE as error:
         raise StoreError(f"{path}: is damaged or not HDF5 ({first_line(error)}); {remedy}") from error
 
@@ -179,28 +179,28 @@ def _broken_seal(path: Path) -> str | None:
 
 
 def read_array(file: h5py.File, name: str, kind: str, dimensions: int) -> NDArray[Any]:
-    """Read a data set as an array. ``kind`` are the expected NumPy kinds, such as ``"i"`` or ``"iu"``. Raises
-    StoreError if it is missing, or of another kind or number of dimensions."""
+    """Read a data set as an array. ``kind`` is the expected NumPy kind, such as ``"i"``. Raises DamageError if it is
+    missing, or of another kind or number of dimensions."""
     data = _data_set(file, name)
-    if data.dtype.kind not in kind or data.ndim != dimensions:
-        raise StoreError(f"{file.filename}: is damaged: {name!r} is {data.dtype}, {data.ndim} dimension(s)")
+    if data.dtype.kind != kind or data.ndim != dimensions:
+        raise DamageError(f"{name!r} is {data.dtype}, {data.ndim} dimension(s)")
     return np.asarray(data[...])
 
 
 def read_strings(file: h5py.File, name: str) -> list[str]:
-    """Read a data set of UTF-8 strings. Raises StoreError if it is missing."""
+    """Read a data set of UTF-8 strings. Raises DamageError if it is missing."""
     return [str(value) for value in _data_set(file, name).asstr("utf-8")[...]]
 
 
 def _data_set(file: h5py.File, name: str) -> h5py.Dataset:
     if not isinstance(file.get(name), h5py.Dataset):
-        raise StoreError(f"{file.filename}: is damaged: it has no data set {name!r}")
+        raise DamageError(f"it has no data set {name!r}")
     return file[name]
 
 
 def read_json_attribute(file: h5py.File, name: str) -> dict[str, Any]:
-    """Read an attribute that is a JSON object. Raises StoreError for another JSON value."""
+    """Read an attribute that is a JSON object. Raises DamageError for another JSON value."""
     value = json.loads(file.attrs[name])
     if not isinstance(value, dict):
-        raise StoreError(f"{file.filename}: is damaged: its attribute {name!r} is not an object")
+        raise DamageError(f"its attribute {name!r} is not an object")
     return value

@@ -41,7 +41,7 @@ from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
 from pipelines.files import relative
-from pipelines.stores.hdf5 import create_store, open_store, read_array, read_json_attribute, read_strings
+from pipelines.stores.hdf5 import DamageError, create_store, open_store, read_array, read_json_attribute, read_strings
 
 SCHEMA = "bassl.index"
 VERSION = 1
@@ -296,8 +296,8 @@ def read_index(path: Path) -> Index:
             doubtful=str(file.attrs["doubtful"]),  # type: ignore[arg-type]  # checked below
             settings=read_json_attribute(file, "settings"),
         )
-    if (fault := _fault(index)) is not None:
-        raise StoreError(f"{path}: is damaged: {fault}; {_REMEDY}")
+        if (fault := _fault(index)) is not None:
+            raise DamageError(fault)
     return index
 
 

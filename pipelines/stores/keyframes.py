@@ -36,7 +36,7 @@ from numpy.typing import NDArray
 from pipelines.errors import StoreError
 from pipelines.files import os_errors
 from pipelines.scenes import TRANSITIONS, Transition, VideoFacts, entry
-from pipelines.stores.hdf5 import create_store, open_store, read_array, read_json_attribute, read_strings
+from pipelines.stores.hdf5 import DamageError, create_store, open_store, read_array, read_json_attribute, read_strings
 
 SCHEMA = "bassl.keyframes"
 VERSION = 1
@@ -126,7 +126,7 @@ def read_keyframes(path: Path) -> KeyframeStore:
         jpeg = file["jpeg"]
         start = jpeg.id.get_offset()
         if start is None or jpeg.dtype != np.uint8 or jpeg.chunks is not None:
-            raise StoreError(f"{path}: is damaged: its keyframes are not contiguous; {_REMEDY}")
+            raise DamageError("its keyframes are not contiguous")
         store = KeyframeStore(
             path=path,
             video_id=path.stem,
@@ -140,9 +140,8 @@ def read_keyframes(path: Path) -> KeyframeStore:
             settings=read_json_attribute(file, "settings"),
             transitions=_read_transitions(file, len(frames)),
         )
-        fault = _fault(store, start, jpeg.shape[0])
-    if fault is not None:
-        raise StoreError(f"{path}: is damaged: {fault}; {_REMEDY}")
+        if (fault := _fault(store, start, jpeg.shape[0])) is not None:
+            raise DamageError(fault)
     return store
 
 
@@ -167,10 +166,10 @@ def _read_transitions(file: h5py.File, shots: int) -> tuple[Transition | None, .
     frames = read_array(file, "transitions/frames", "i", 2).tolist()
     seconds = read_array(file, "transitions/seconds", "f", 2).tolist()
     if not {*kinds} <= {"", *TRANSITIONS}:
-        raise ValueError("its shots end in transitions of unknown kinds")
+        raise DamageError("its shots end in transitions of unknown kinds")
     ends = tuple(Transition(k, *f, *s) if k else None for k, f, s in zip(kinds, frames, seconds, strict=True))
     if len(ends) != shots:
-        raise ValueError(f"it has {len(ends)} transitions for {shots} shots")
+        raise DamageError(f"it has {len(ends)} transitions for {shots} shots")
     return ends
 
 

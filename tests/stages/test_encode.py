@@ -30,7 +30,6 @@ from pipelines.stores.features import (
     features_of,
     find_features,
     keyframe_facts,
-    store_path,
     write_features,
 )
 from pipelines.stores.index import read_index
@@ -186,7 +185,7 @@ def test_a_cluster_makes_the_same_store_though_a_worker_is_killed(
     (line,) = caught.value.failed
     assert line == f"{tmp_path / 'stores' / 'f.h5'}: shot 0 has a keyframe that is not a JPEG that can be decoded"
     assert told[-1] == ("encoding", 18, 18)
-    assert contents(store_path(settings.run.output, alone.name)) == contents(alone)
+    assert contents(settings.run.output / alone.name) == contents(alone)
 
 
 # Once, and what stops it
@@ -195,7 +194,7 @@ def test_a_cluster_makes_the_same_store_though_a_worker_is_killed(
 def test_existing_features_are_not_computed_again(index: Path, encoder: ShotEncoder) -> None:
     settings = settings_of(index)
     assert shots_encoded(settings) == 12
-    files = list(store_path(settings.run.output, encoder.id).iterdir())
+    files = list((settings.run.output / encoder.id).iterdir())
     before = [path.stat().st_mtime_ns for path in files]
     assert shots_encoded(settings) == 0
     assert [path.stat().st_mtime_ns for path in files] == before
@@ -313,7 +312,7 @@ def test_a_damaged_keyframe_affects_only_its_own_video(index: Path, encoder: Sho
     content[content.rindex(jpeg(2, 3, 2)) + 100] ^= 255
     store.write_bytes(content)
     refusal(lambda: encode_shots(settings), "lacks 1 of 3 videos", store, "shot 3 is damaged", error=SomeFailedError)
-    made = store_path(settings.run.output, encoder.id)
+    made = settings.run.output / encoder.id
     assert list(features_in(made)) == ["a", "b"]
     store.write_bytes(sound)
     assert shots_encoded(settings) == LENGTHS["c"]

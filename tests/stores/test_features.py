@@ -20,7 +20,6 @@ from pipelines.stores.features import (
     is_store,
     open_features,
     shots_checksum,
-    store_path,
     write_features,
 )
 from pipelines.stores.index import Index
@@ -290,7 +289,7 @@ def put_zeros(store: Path, *videos: str) -> Path:
 
 
 def test_a_folder_of_stores_is_not_a_store(tmp_path: Path) -> None:
-    store = put_zeros(store_path(tmp_path, "vgg"), "a")
+    store = put_zeros(tmp_path / "vgg", "a")
     assert is_store(store)
     assert not is_store(tmp_path)
     assert not is_store(tmp_path / "none")

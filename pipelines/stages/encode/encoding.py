@@ -21,7 +21,7 @@ from pipelines.models.shot_encoder import ShotEncoder, encode_groups
 from pipelines.processes import cores
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.stages.encode import EncodeSettings
-from pipelines.stores.features import feature_file, is_current, shots_checksum, store_path, write_features
+from pipelines.stores.features import feature_file, is_current, shots_checksum, write_features
 from pipelines.stores.index import Index, read_index
 from pipelines.training.jobs import Peer, broadcast_from_rank0, gather
 from pipelines.video_jobs import VideoTask, run
@@ -38,7 +38,7 @@ def encode(
         raise StoreError(f"{settings.data.index}: has no labelled videos; leave `labelled` out")
     index.check_keyframes(used)
     encoder = _open_encoder(settings, index, device)
-    store = store_path(settings.run.output, encoder.id)
+    store = settings.run.output / encoder.id
     # Only the first process lists what is missing: others could see other files, and divide the work differently.
     missing, failed = broadcast_from_rank0(
         process, lambda: _missing(index, used, store, encoder.id, settings.run.overwrite)

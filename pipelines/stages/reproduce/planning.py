@@ -17,7 +17,6 @@ from pipelines.stages.reproduce.data import FRAME_RATE, MOVIENET, OTHER_SETS, PL
 from pipelines.stages.reproduce.rows import ACROSS, BASSL, ROWS, Pretraining, RowSpec, SystemSpec
 from pipelines.stages.reproduce.settings import TABLES, ReproduceSettings
 from pipelines.stages.reproduce.steps import Step, in_order, writing
-from pipelines.stores.features import store_path
 
 PAPER_ENCODER = "resnet50"
 """The encoder with ImageNet weights in the paper (section 4.1)."""
@@ -176,7 +175,7 @@ class Planner:
     def _image_features(self) -> Step:
         preparation, folder = self.data.options.preparation, self.data.feature_folder
         name, identity = image_encoder(preparation, self.download)
-        return replace(self._encode(name, preparation=preparation), output=store_path(folder, identity))
+        return replace(self._encode(name, preparation=preparation), output=folder / identity)
 
     def _encode(self, encoder: str | Path | None, *needs: Step, **options: Any) -> Step:
         data = self.data
