@@ -16,7 +16,7 @@ from pipelines.errors import BasslError
 from pipelines.outputs.plots import SIDES, VERMILLION, WIDTH, aspect, draw_images, plot_style, scene_ranges, shorten
 from pipelines.pretext.pseudo_boundary import discover, end_similarity
 from pipelines.stages.figure import PseudoBoundarySettings
-from pipelines.stages.figure.videos import images_of, named_video, scene_ends, select_video, store_of
+from pipelines.stages.figure.videos import images_of, scene_ends, store_of, video_number
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, read_index, window_rows
 
@@ -25,23 +25,23 @@ def pseudo_boundaries(windows: Sequence[str], settings: PseudoBoundarySettings) 
     """The figure of :func:`pipelines.stages.figure.draw_pseudo_boundaries`."""
     index = read_index(settings.data.index)
     centers = [_center(index, window) for window in windows] or _sample_windows(index, settings)
-    return pseudo_boundary_figure([_divide_window(index, *center, settings) for center in centers])
+    return pseudo_boundary_figure([_divide_window(index, center, settings) for center in centers])
 
 
-def _center(index: Index, text: str) -> tuple[int, int]:
-    """The video and the shot of ``VIDEO:SHOT``."""
+def _center(index: Index, text: str) -> int:
+    """The row of ``VIDEO:SHOT``."""
     name, _, number = text.rpartition(":")
     if not name or not (number.isascii() and number.isdigit()) or len(number) > 9:
         raise BasslError(f"{text!r} is not a window; give VIDEO:SHOT, for example {index.video_ids[0]}:8")
-    video = named_video(index, name)
-    shots = len(index.rows([video]))
-    if int(number) >= shots:
-        raise BasslError(f"{index.path}: {name} has {shots} shots, 0 to {shots - 1}, but no shot {int(number)}")
-    return video, int(number)
+    rows = index.rows([video_number(index, name)])
+    N, shot = len(rows), int(number)
+    if shot >= N:
+        raise BasslError(f"{index.path}: {name} has {N} shots, 0 to {N - 1}, but no shot {shot}")
+    return int(rows[shot])
 
 
-def _sample_windows(index: Index, settings: PseudoBoundarySettings) -> list[tuple[int, int]]:
-    """Center shots of different windows with a true scene end before their last shot, in order."""
+def _sample_windows(index: Index, settings: PseudoBoundarySettings) -> list[int]:
+    """Rows of center shots of different windows with a true scene end before their last shot, in order."""
     lengths = np.diff(index.first_row)
     rows = index.rows_of()
     rows = rows[lengths[index.video_of(rows)] > 2 * settings.neighbours]
@@ -51,38 +51,36 @@ def _sample_windows(index: Index, settings: PseudoBoundarySettings) -> list[tupl
     )
     if not len(rows):  # every video is shorter than a window
         raise no_window
-    is_end = np.zeros(len(index.label), np.bool_)
     labelled = index.rows_of(labelled=True)
-    is_end[labelled] = index.targets(labelled) == 1
+    ends = labelled[index.targets(labelled) == 1]
     members = window_rows(index.first_row, rows, settings.neighbours, "shift")
     # Windows at a video's edge are moved inside, which makes some of them equal.
     members, firsts = np.unique(members, axis=0, return_index=True)
-    centers = rows[firsts][is_end[members[:, :-1]].any(axis=1)]
+    centers = rows[firsts][np.isin(members[:, :-1], ends).any(axis=1)]
     if not len(centers):
         raise no_window
     sampled = np.random.default_rng(settings.seed).choice(centers, min(settings.windows, len(centers)), replace=False)
-    sampled = np.sort(sampled)
-    videos = index.video_of(sampled)
-    return list(zip(videos.tolist(), (sampled - index.first_row[videos]).tolist(), strict=True))
+    return [int(row) for row in np.sort(sampled)]
 
 
-def _divide_window(index: Index, video: int, shot: int, settings: PseudoBoundarySettings) -> DividedWindow:
-    index = select_video(index, video)
-    (name,) = index.video_ids
-    S, N = 2 * settings.neighbours + 1, len(index.label)
+def _divide_window(index: Index, center: int, settings: PseudoBoundarySettings) -> DividedWindow:
+    video = int(index.video_of(np.array([center]))[0])
+    name = index.video_ids[video]
+    S, N = 2 * settings.neighbours + 1, len(index.rows([video]))
     if N < S:
         raise BasslError(f"{index.path}: {name} has {N} shots, fewer than a window of {S}; lower `neighbours`")
-    (rows,) = window_rows(index.first_row, np.array([shot]), settings.neighbours, "shift")
-    store = store_of(index, settings.data.features)
-    dense = torch.from_numpy(features_of(index, [store]).features[rows].astype(np.float32))[None]
+    (rows,) = window_rows(index.first_row, np.array([center]), settings.neighbours, "shift")
+    shots = rows - index.first_row[video]
+    store = store_of(index, video, settings.data.features)
+    dense = torch.from_numpy(features_of(index, [store], [video]).features[rows].astype(np.float32))[None]
     slow = dense[:, [0, -1]]
     boundary = int(discover(settings.method, slow, dense)[0])
     ends = scene_ends(index, rows)
-    title = f"{name}, shots {rows[0]} to {rows[-1]}: pseudo-boundary after shot {rows[boundary]}"
+    title = f"{name}, shots {shots[0]} to {shots[-1]}: pseudo-boundary after shot {shots[boundary]}"
     inner = [end for end in ends or () if end < S - 1]
     if ends is not None:
         title += (
-            f", scene ends after {', '.join(str(rows[end]) for end in inner)}" if inner else ", no scene end inside"
+            f", scene ends after {', '.join(str(shots[end]) for end in inner)}" if inner else ", no scene end inside"
         )
     return DividedWindow(title, boundary, ends, end_similarity(slow, dense)[0].numpy(), images_of(index, rows))
 

@@ -19,9 +19,9 @@ from pipelines.errors import BasslError
 from pipelines.models.opening import open_model
 from pipelines.outputs.plots import BLACK, COLUMNS, WIDTH, aspect, draw_images, plot_style, scene_ranges, shorten
 from pipelines.stages.figure import SimilaritySettings
-from pipelines.stages.figure.videos import images_of, scene_ends, select_by_id, store_of
+from pipelines.stages.figure.videos import images_of, scene_ends, store_of, video_number
 from pipelines.stores.features import features_of, is_store
-from pipelines.stores.index import Index, window_rows
+from pipelines.stores.index import Index, read_index, window_rows
 
 _MOST_IMAGES = 48  # above a matrix; more would be too small to recognize
 _WINDOWS_AT_A_TIME = 256
@@ -29,55 +29,50 @@ _WINDOWS_AT_A_TIME = 256
 
 def similarity(models: Sequence[Path], names: Sequence[str], settings: SimilaritySettings) -> Figure:
     """The figure of :func:`pipelines.stages.figure.draw_similarity`, with the ``names`` of the models."""
-    index = select_by_id(settings.data.index, settings.video)
-    (name,) = index.video_ids
-    rows = _rows(index, settings.first, settings.shots)
+    index = read_index(settings.data.index)
+    video = video_number(index, settings.video)
+    name, N = index.video_ids[video], len(index.rows([video]))
+    first, last = settings.first, settings.first + settings.shots - 1
+    if first < 0 or last >= N:
+        raise BasslError(f"{index.path}: {name} has {N} shots, 0 to {N - 1}, but not all of {first} to {last}")
     matrices: dict[str, NDArray[np.float64]] = {}
     for label, model in zip(names, models, strict=True):
-        units = unit_rows(_representation(index, model, settings.data.features)[rows].astype(np.float64), 1e-12)
+        encodings = _representation(index, video, model, settings.data.features)[first : last + 1]
+        units = unit_rows(encodings.astype(np.float64), 1e-12)
         matrices[label] = units @ units.T  # cosines; 0 for features of length 0
+    rows = index.rows([video])[first : last + 1]
     ends = scene_ends(index, rows)
-    title = f"{name}, shots {rows[0]} to {rows[-1]}" + (", without labels" if ends is None else "")
+    title = f"{name}, shots {first} to {last}" + (", without labels" if ends is None else "")
     images = images_of(index, rows) if len(rows) <= _MOST_IMAGES else []
-    return similarity_figure(matrices, int(rows[0]), ends, images, title, settings.own_scale)
+    return similarity_figure(matrices, first, ends, images, title, settings.own_scale)
 
 
-def _representation(index: Index, model: Path, features: Path) -> NDArray[np.floating]:
+def _representation(index: Index, video: int, model: Path, features: Path) -> NDArray[np.floating]:
     """The encodings (N, D) of the shots of a video by a model."""
     if is_store(model):
-        return _features(index, model)
+        return _features(index, video, model)
     if not model.exists():
         raise BasslError(f"{model}: no such feature store, run or model")
     opened = open_model(model)
     crn, encoder = opened.context()
-    store = store_of(index, features, opened.path if opened.has_encoder else encoder)
-    encodings = _features(index, store)
+    store = store_of(index, video, features, opened.path if opened.has_encoder else encoder)
+    encodings = _features(index, video, store)
     shape = crn.settings
     if encodings.shape[1] != shape.input_width:
         raise BasslError(
             f"{store}: its features are {encodings.shape[1]} wide, but the input of {model} is {shape.input_width}; "
             "give the store of its encoder with `features`"
         )
-    video = torch.from_numpy(encodings)
-    windows = torch.from_numpy(window_rows(index.first_row, np.arange(len(video)), shape.neighbors, "clip"))
+    shots, N = torch.from_numpy(encodings), len(encodings)
+    windows = torch.from_numpy(window_rows(np.array([0, N]), np.arange(N), shape.neighbors, "clip"))
     with torch.inference_mode():
-        parts = [crn(video[part])[0][:, shape.center] for part in torch.split(windows, _WINDOWS_AT_A_TIME)]
+        parts = [crn(shots[part])[0][:, shape.center] for part in torch.split(windows, _WINDOWS_AT_A_TIME)]
         context: NDArray[np.floating] = torch.cat(parts).numpy()
     return context
 
 
-def _features(index: Index, store: Path) -> NDArray[np.float32]:
-    return features_of(index, [store]).features[index.span(0)].astype(np.float32)
-
-
-def _rows(index: Index, first: int, shots: int) -> NDArray[np.int64]:
-    N = len(index.label)
-    if first < 0 or first + shots > N:
-        raise BasslError(
-            f"{index.path}: {index.video_ids[0]} has {N} shots, 0 to {N - 1}, but not all of {first} to "
-            f"{first + shots - 1}"
-        )
-    return np.arange(first, first + shots)
+def _features(index: Index, video: int, store: Path) -> NDArray[np.float32]:
+    return features_of(index, [store], [video]).features[index.span(video)].astype(np.float32)
 
 
 def similarity_figure(
