@@ -39,10 +39,22 @@ def encode(
     index.check_keyframes(used)
     encoder = _open_encoder(settings, index, device)
     store = settings.run.output / encoder.id
+
+    def list_missing() -> tuple[list[int], list[str]]:
+        """The videos without features of their shots in the store, and why files of others cannot be used."""
+        missing, failed = list[int](), list[str]()
+        check_writable(store / "video.h5")
+        for video in used:
+            path = feature_file(store, index.video_ids[video])
+            try:
+                if settings.run.overwrite or not is_current(path, encoder.id, shots_checksum(index, video)):
+                    missing.append(video)
+            except StoreError as error:
+                failed.append(str(error))
+        return missing, failed
+
     # Only the first process lists what is missing: others could see other files, and divide the work differently.
-    missing, failed = broadcast_from_rank0(
-        process, lambda: _missing(index, used, store, encoder.id, settings.run.overwrite)
-    )
+    missing, failed = broadcast_from_rank0(process, list_missing)
     # Long videos first, in turns: no process waits for another for longer than a video takes.
     shots = np.diff(index.first_row).tolist()
     own = sorted(missing, key=lambda video: -shots[video])[process.rank :: process.world_size]
@@ -78,24 +90,6 @@ def encode(
 
 def _open_encoder(settings: EncodeSettings, index: Index, device: str) -> ShotEncoder:
     return load_encoder(settings.encoder, device, index.keyframes, settings.preparation, settings.encoder_options)
-
-
-def _missing(
-    index: Index, videos: Sequence[int], store: Path, encoder: str, overwrite: bool
-) -> tuple[list[int], list[str]]:
-    """The videos without features of their shots in the store, and why files of others cannot be used. Raises
-    BasslError if the store cannot be written."""
-    missing: list[int] = []
-    failed: list[str] = []
-    check_writable(store / "video.h5")
-    for video in videos:
-        path = feature_file(store, index.video_ids[video])
-        try:
-            if overwrite or not is_current(path, encoder, shots_checksum(index, video)):
-                missing.append(video)
-        except StoreError as error:
-            failed.append(str(error))
-    return missing, failed
 
 
 def _encode_on_worker(encoder_id: str, task: VideoTask[EncodeSettings], report: ReportVideo) -> VideoResult:
