@@ -175,17 +175,16 @@ def _in_seconds(source: VideoAnnotation, other: VideoAnnotation, frame_rate: flo
     scenes = seconds(source.scenes_frames, source.scenes_seconds)
     last = scenes if shots is None else shots
     assert last is not None
-    labels, scores = (None, None) if shots is None else (source.scene_end, source.scores)
-    return _SceneTimes(source, shots, labels, scores, scenes, length=float(last[-1, 1]))
+    return _SceneTimes(source, shots, source.scene_end, source.scores, scenes, length=float(last[-1, 1]))
 
 
 def _closed(source: _SceneTimes, other_length: float) -> _SceneTimes:
     """Let the last scene end with the video if the source does not say where it ends."""
-    if not source.annotation.open_end or source.annotation.scenes_seconds is None or source.scenes is None:
+    if not source.annotation.open_end or source.scenes is None:
         return source
     scenes = source.scenes.copy()
     scenes[-1, 1] = max(scenes[-1, 1], other_length)
-    return replace(source, scenes=scenes, length=float(scenes[-1, 1]) if source.shots is None else source.length)
+    return replace(source, scenes=scenes, length=float(scenes[-1, 1]))
 
 
 def _common_part(prediction: _SceneTimes, truth: _SceneTimes) -> tuple[float, float] | None:

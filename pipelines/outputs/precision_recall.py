@@ -13,7 +13,7 @@ from sklearn.metrics import precision_recall_curve
 from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import VideoScores, pooled_shots, reliability
-from pipelines.outputs.plots import check_plot, plot_style, save_plot, shorten
+from pipelines.outputs.plots import plot_style, save_plot, shorten
 
 _COLOURS = ("#1f5fa8", "#d1622b")  # safe for color blindness, and different in gray
 _LEVELS = (0.2, 0.4, 0.6, 0.8)  # lines of equal F1
@@ -23,10 +23,9 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[VideoScores]], thresho
     """Draw the scores of one or two models, by their names. Returns warnings, as `save_plot`.
 
     Left: precision over recall, with the operating point, lines of equal F1 and the chance level. Right: the share of
-    scene ends among shots by their score (reliability diagram), above the number of these shots. Raises BasslError for
-    an extension other than .png, .svg or .pdf, a path that cannot be written, or without scores or scene ends to draw.
+    scene ends among shots by their score (reliability diagram), above the number of these shots. ``path``: after
+    `check_plot`. Raises BasslError if it cannot be written, or without scores or scene ends to draw.
     """
-    check_plot(path)
     for name, videos in scored.items():
         if not videos:
             raise BasslError(f"{name}: only its features were scored, which have no curves to plot")

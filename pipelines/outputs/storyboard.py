@@ -53,11 +53,9 @@ def save_storyboard(path: Path, result: SceneData, images: Sequence[bytes]) -> N
 
 
 def _shots_to_draw(scene: Scene) -> list[int]:
-    shots = np.arange(scene.start_shot, scene.end_shot)
-    limit = _COLUMNS * _MAX_ROWS
-    if len(shots) > limit:
-        shots = shots[np.linspace(0, len(shots) - 1, limit).round().astype(int)]
-    return [int(shot) for shot in shots]
+    shots = scene.end_shot - scene.start_shot
+    selection = np.linspace(0, shots - 1, min(shots, _COLUMNS * _MAX_ROWS))
+    return [scene.start_shot + int(shot) for shot in selection.round()]
 
 
 def _caption(draw: ImageDraw.ImageDraw, scene: Scene, shown: int, corner: tuple[int, int], accent: str) -> None:

@@ -9,7 +9,7 @@ from pipelines.evaluation.representation import KnnPrecision, SceneClustering
 from pipelines.outputs.tables import TextTable, comma_separated, latex, markdown
 from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings
 from pipelines.stages.score.result import Representation, SeedSpread
-from pipelines.stages.score.tables import save_table, table_of
+from pipelines.stages.score.tables import check_table, save_table, table_of
 from tests.small_stores import refusal
 
 AP = Measure(0.4163, (0.4, 0.4322), 0.45, (0.41, 0.49))
@@ -74,8 +74,8 @@ def test_a_csv_table_can_be_read_back() -> None:
     assert list(csv.reader(io.StringIO(comma_separated(ODD)))) == [list(ODD.header), *map(list, ODD.rows)]
 
 
-def test_the_suffix_selects_the_format_or_is_refused(tmp_path: Path) -> None:
+def test_the_suffix_selects_the_format_and_another_is_refused_before_any_work(tmp_path: Path) -> None:
     for name, text in {"a.md": "| AP |", "a.tex": "AP &", "a.csv": "AP,", "a.json": '"ap"', "A.MD": "| AP |"}.items():
         save_table(tmp_path / "new" / name, RESULT)
         assert text in (tmp_path / "new" / name).read_text()
-    refusal(lambda: save_table(tmp_path / "a.xls", RESULT), "a.xls", ".md, .tex, .csv or .json", error=BasslError)
+    refusal(lambda: check_table(tmp_path / "a.xls"), "a.xls", ".md, .tex, .csv or .json", error=BasslError)

@@ -204,11 +204,10 @@ def _mean(results: Iterable[ScoreResult], metric: str) -> float | None:
 
 
 def _matching(one: Alignment) -> dict[str, Any]:
-    content: dict[str, Any] = {"shots": one.how, "part": one.part, "truth": None, "prediction": None}
-    for name, report in (("truth", one.truth), ("prediction", one.prediction)):
-        if report is not None:
-            content[name] = {**asdict(report), "unmatched": list(report.unmatched)}
-    return content
+    truth, prediction = (
+        report and {**asdict(report), "unmatched": list(report.unmatched)} for report in (one.truth, one.prediction)
+    )
+    return {"shots": one.how, "part": one.part, "truth": truth, "prediction": prediction}
 
 
 def _number(value: float) -> float | None:

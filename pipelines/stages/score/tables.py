@@ -107,9 +107,8 @@ def check_table(path: Path) -> None:
 
 
 def save_table(path: Path, result: ScoreResult | Comparison | AnnotatorScores) -> None:
-    """Write the numbers in the format that the file's name ends in; .json has all of them, as `--json`. Raises
-    BasslError as `check_table`, or if the file cannot be written."""
-    check_table(path)
+    """Write the numbers in the format that the file's name ends in, after `check_table`; .json has all of them, as
+    `--json`. Raises BasslError if the file cannot be written."""
     kind = path.suffix.lower()
     if kind == ".json":
         text = json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
