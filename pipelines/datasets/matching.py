@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipelines.datasets.annotations import INSIDE, SCENE_END, Ranges, VideoAnnotation
+from pipelines.datasets.annotations import INSIDE, SCENE_END, VideoAnnotation
 from pipelines.datasets.parsing import fault
 from pipelines.errors import DatasetError
 
@@ -101,8 +101,14 @@ def match_annotation(
     Returns: (N,) int8 labels and the report, in seconds.
     Raises DatasetError: the source has no scenes and no labeled shots.
     """
-    annotation = close_last_scene(annotation, float(shots_seconds[-1, 1]))
-    spans, labels = labelled_ends(annotation, frame_clock(shots, shots_seconds))
+    clock = frame_clock(shots, shots_seconds)
+    scenes = in_seconds(annotation.scenes_frames, annotation.scenes_seconds, clock)
+    if annotation.open_end and scenes is not None:
+        scenes = close_last_scene(scenes, float(shots_seconds[-1, 1]))
+    if scenes is None and (annotation.shots is None or annotation.scene_end is None):
+        raise fault(annotation.source, f"has no scenes of {annotation.video_id} to match with shots")
+    labelled_shots = in_seconds(annotation.shots, annotation.shots_seconds, clock)
+    spans, labels = labelled_ends(scenes, labelled_shots, annotation.scene_end)
     ends = shots_seconds[:, 1]
     inside = (spans[:, 1] > shots_seconds[0, 0]) & (spans[:, 0] <= ends[-1] + tolerance)
     spans, labels = spans[inside], labels[inside]
@@ -115,43 +121,33 @@ def match_annotation(
     return label, replace(report, outside=int((~inside).sum()))
 
 
-def close_last_scene(annotation: VideoAnnotation, end: float) -> VideoAnnotation:
-    """The annotation with the end of the video, in seconds, as the end of its last scene, if the source has none."""
-    if not annotation.open_end or annotation.scenes_seconds is None:
-        return annotation
-    scenes = annotation.scenes_seconds.copy()
+def in_seconds(frames: NDArray[np.int64] | None, seconds: Numbers | None, clock: Clock) -> Numbers | None:
+    """The ranges of a source in seconds, if it has them, else its frame ranges by the clock; None if it has neither."""
+    return clock(frames.astype(np.float64)) if seconds is None and frames is not None else seconds
+
+
+def close_last_scene(scenes: Numbers, end: float) -> Numbers:
+    """Scenes (M, 2) of a source with an open end, the last of which ends with the video, in seconds."""
+    scenes = scenes.copy()
     scenes[-1, 1] = max(scenes[-1, 1], end)
-    return replace(annotation, scenes_seconds=scenes, open_end=False)
+    return scenes
 
 
-def labelled_ends(annotation: VideoAnnotation, clock: Clock) -> tuple[Numbers, NDArray[np.int8]]:
-    """Times of the scene ends of an annotation in seconds, in order; see `match_annotation`.
+def labelled_ends(
+    scenes: Numbers | None, shots: Numbers | None, labels: NDArray[np.int8] | None
+) -> tuple[Numbers, NDArray[np.int8]]:
+    """Times of the ends of scenes (M, 2) or, without scenes, of the scene ends among labeled shots (N, 2), in order.
 
-    `clock` converts its frames to seconds; not used if it has seconds itself.
-    Returns: (M, 2) the earliest and latest time of each end, which differ if there is a gap, and the label (M,).
-    Raises DatasetError: the source has no scenes and no labeled shots.
+    Returns: (L, 2) the earliest and latest time of each end, which differ if there is a gap, and the label (L,).
     """
-    if annotation.scenes_seconds is not None:
-        spans = end_spans(annotation.scenes_seconds)
-    elif annotation.scenes_frames is not None:
-        spans = clock(end_spans(annotation.scenes_frames))
-    else:
-        labels, own = annotation.scene_end, annotation.shots
-        if labels is None or own is None:
-            raise fault(annotation.source, f"has no scenes of {annotation.video_id} to match with shots")
-        last_shots = np.flatnonzero(labels != INSIDE)
-        if annotation.shots_seconds is not None:
-            spans = end_spans(annotation.shots_seconds)[last_shots]
-        else:
-            spans = clock(end_spans(own)[last_shots])
-        return spans, labels[last_shots]
-    return spans, np.full(len(spans), SCENE_END, dtype=np.int8)
-
-
-def end_spans(ranges: Ranges) -> Numbers:
-    """From the end of each range to the start of the next, (M, 2)."""
-    ends = ranges[:, 1].astype(np.float64)
-    return np.column_stack([ends, np.append(ranges[1:, 0], ends[-1])])
+    ranges = shots if scenes is None else scenes
+    assert ranges is not None
+    spans = np.column_stack([ranges[:, 1], np.append(ranges[1:, 0], ranges[-1, 1])])
+    if scenes is not None:
+        return spans, np.full(len(spans), SCENE_END, np.int8)
+    assert labels is not None
+    last_shots = np.flatnonzero(labels != INSIDE)
+    return spans[last_shots], labels[last_shots]
 
 
 def frame_clock(shots: NDArray[np.int64], shots_seconds: Numbers) -> Clock:

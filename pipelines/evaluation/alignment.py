@@ -19,7 +19,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.datasets.annotations import DOUBTFUL, INSIDE, NOT_PINNED, SCENE_END, VideoAnnotation
-from pipelines.datasets.matching import Clock, MatchReport, assign_scene_ends, end_spans, frame_clock, report_of
+from pipelines.datasets.matching import (
+    Clock,
+    MatchReport,
+    assign_scene_ends,
+    close_last_scene,
+    frame_clock,
+    in_seconds,
+    labelled_ends,
+    report_of,
+)
 from pipelines.datasets.parsing import fault
 from pipelines.datasets.scene_files import TIME_ROUNDING
 from pipelines.evaluation.metrics import VideoScores
@@ -155,24 +164,11 @@ class _SceneTimes:
     scenes: Numbers | None  # (M, 2)
     length: float  # end of the last shot, or else of the last scene
 
-    def ends(self) -> tuple[Numbers, NDArray[np.int8]]:
-        """The earliest and latest time of each scene end (L, 2), which differ if there is a gap; and its label (L,)."""
-        if self.scenes is not None:
-            return end_spans(self.scenes), np.full(len(self.scenes), SCENE_END, np.int8)
-        assert self.shots is not None
-        assert self.labels is not None
-        last_shots = np.flatnonzero(self.labels != INSIDE)
-        return end_spans(self.shots)[last_shots], self.labels[last_shots]
-
 
 def _in_seconds(source: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None) -> _SceneTimes:
     clock = _clock(source, other, frame_rate)
-
-    def seconds(frames: NDArray[np.int64] | None, times: Numbers | None) -> Numbers | None:
-        return clock(frames.astype(np.float64)) if times is None and frames is not None else times
-
-    shots = None if source.shots is None else seconds(source.shots, source.shots_seconds)
-    scenes = seconds(source.scenes_frames, source.scenes_seconds)
+    shots = in_seconds(source.shots, source.shots_seconds, clock)
+    scenes = in_seconds(source.scenes_frames, source.scenes_seconds, clock)
     last = scenes if shots is None else shots
     assert last is not None
     return _SceneTimes(source, shots, source.scene_end, source.scores, scenes, length=float(last[-1, 1]))
@@ -182,8 +178,7 @@ def _closed(source: _SceneTimes, other_length: float) -> _SceneTimes:
     """Let the last scene end with the video if the source does not say where it ends."""
     if not source.annotation.open_end or source.scenes is None:
         return source
-    scenes = source.scenes.copy()
-    scenes[-1, 1] = max(scenes[-1, 1], other_length)
+    scenes = close_last_scene(source.scenes, other_length)
     return replace(source, scenes=scenes, length=float(scenes[-1, 1]))
 
 
@@ -236,7 +231,7 @@ class _Matching:
 
 def _match(source: _SceneTimes, shots: Numbers, tolerance: float, part: tuple[float, float] | None) -> _Matching:
     """Assign the scene ends of a source to shots (N, 2) of the other source."""
-    ends, labels = source.ends()
+    ends, labels = labelled_ends(source.scenes, source.shots, source.labels)
     inner = _inner(ends, shots, source.length, tolerance, part)
     at_video_end = int((~inner).sum())
     ends, labels = ends[inner], labels[inner]
