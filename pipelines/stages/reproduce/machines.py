@@ -56,10 +56,10 @@ def announcements(machines: Machines) -> Iterator[Announce]:
             time.sleep(_POLL_SECONDS)
 
 
-def join_first(machines: Machines) -> None:
-    """On another machine, run what the first one announces, until it ends. A command that fails is a warning, because
-    the first machine reports it. Raises BasslError if the first machine cannot be reached, StoppedError if a signal
-    ended a command."""
+def join_first(machines: Machines) -> bool:
+    """On another machine, run what the first one announces, until it ends; whether a signal ended a command instead. A
+    command that fails is a warning, because the first machine reports it. Raises BasslError if the first machine cannot
+    be reached."""
     host, port = endpoint(machines)
     store, number = _reach(host.strip("[]"), int(port) + 1), 0
     try:
@@ -68,12 +68,14 @@ def join_first(machines: Machines) -> None:
                 time.sleep(_POLL_SECONDS)
             words = json.loads(store.get(str(number)))
             if not words:
-                return
+                return False
             try:
                 steps.run_command([*words, *machines.options], lambda done, total: None)
             except BasslError as error:
                 warnings.warn(BasslWarning(str(error)), stacklevel=2)
             number += 1
+    except StoppedError:
+        return True
     except DistError as error:
         raise BasslError("the first machine ended; run the same command on all machines again") from error
     finally:

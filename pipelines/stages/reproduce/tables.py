@@ -43,7 +43,8 @@ def measure_tables(settings: ReproduceSettings, progress: RowProgress, options: 
     """See :func:`pipelines.stages.reproduce.reproduce`."""
     check_gpus(settings.machines, f"bassl reproduce {settings.table}")
     if settings.machines.node_rank:
-        return _join_first(settings)
+        stopped = join_first(settings.machines)
+        return ReproduceResult((), "", True, settings, StageOptions(), (), stopped)
     ways = find_data(settings.data, settings.output / "work", options)
     planned, data = planned_rows(settings, ways), ways[0]
     if data.kind == "movienet" and settings.machines.gpus is None and not torch.cuda.is_available():
@@ -57,15 +58,6 @@ def measure_tables(settings: ReproduceSettings, progress: RowProgress, options: 
         tables, failed, stopped = _measure(settings, planned, data.home / "steps", progress, announce)
     result = ReproduceResult(tables, data.title, data.comparable, settings, data.options, failed, stopped)
     return write_tables(result, settings.output / settings.table / data.home.name)
-
-
-def _join_first(settings: ReproduceSettings) -> ReproduceResult:
-    stopped = False
-    try:
-        join_first(settings.machines)
-    except StoppedError:
-        stopped = True
-    return ReproduceResult((), "", True, settings, StageOptions(), (), stopped)
 
 
 def _measure(
