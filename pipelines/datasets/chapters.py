@@ -61,9 +61,8 @@ def _of_matroska(path: Path) -> list[tuple[float, float | None]]:
 
     times = []
     for atom in root.findall("EditionEntry[1]/ChapterAtom"):
-        if atom.findtext("ChapterFlagHidden", "0").strip() == "1":
-            continue
-        if atom.findtext("ChapterFlagEnabled", "1").strip() == "0":
+        hidden, enabled = atom.findtext("ChapterFlagHidden", "0"), atom.findtext("ChapterFlagEnabled", "1")
+        if hidden.strip() == "1" or enabled.strip() == "0":
             continue
         end = atom.findtext("ChapterTimeEnd")
         times.append((seconds(atom.findtext("ChapterTimeStart", "")), None if end is None else seconds(end)))

@@ -250,30 +250,25 @@ def find_features(index: Index, encoder: str, folder: Path, used: Sequence[int] 
     (None: all of the index), encoded from the same shots and keyframes. Raises StoreError for a damaged file, and if
     two stores have the same video of the index.
     """
-    names = encoder.split(JOINED)
-    stores = tuple(store for name in names if (store := _store_of(index, name, folder, used)) is not None)
-    if len(stores) < len(names):
-        return ()
+    videos = range(len(index.video_ids)) if used is None else used
+    stores = []
+    for name in encoder.split(JOINED):
+        store = index.features.get(name)
+        if store is None or not store.exists():
+            store = folder / name
+            files = {video: feature_file(store, index.video_ids[video]) for video in videos}
+            if not all(is_current(file, name, shots_checksum(index, video)) for video, file in files.items()):
+                return ()
+        stores.append(store)
     if any(len(having(stores, name)) > 1 for name in index.video_ids):
         named = ", ".join(map(str, stores))
         raise StoreError(f"{index.path}: has features of several encoders; name one with `features`: {named}")
-    return stores
+    return tuple(stores)
 
 
 def having(stores: Sequence[Path], video_id: str) -> list[Path]:
     """Those of some feature stores that have a video."""
     return [store for store in stores if feature_file(store, video_id).exists()]
-
-
-def _store_of(index: Index, encoder: str, folder: Path, used: Sequence[int] | None) -> Path | None:
-    named = index.features.get(encoder)
-    if named is not None and named.exists():
-        return named
-    store = folder / encoder
-    for video in range(len(index.video_ids)) if used is None else used:
-        if not is_current(feature_file(store, index.video_ids[video]), encoder, shots_checksum(index, video)):
-            return None
-    return store
 
 
 def keyframe_facts(index: Index) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 import stat
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
@@ -51,11 +51,11 @@ def create_store(path: Path, schema: str, version: int, unsealed: Collection[str
                 file.attrs["schema"] = schema
                 file.attrs["schema_version"] = version
                 yield file
-                open_ranges = [_byte_range(file[name]) for name in unsealed]
+                open_ranges = _byte_ranges(file[name] for name in unsealed)
             if target.failure is not None:
                 raise target.failure
         with partial.open("r+b") as written:
-            seal = _seal(written, sorted(data_range for data_range in open_ranges if data_range is not None))
+            seal = _seal(written, open_ranges)
             written.seek(0)
             written.write(seal)
 
@@ -133,10 +133,10 @@ class _Target(FileIO):
             return size or 0
 
 
-def _byte_range(data: h5py.Dataset) -> tuple[int, int] | None:
-    """The byte range of a data set in the file; None if it is empty or not contiguous."""
-    start = data.id.get_offset()
-    return None if start is None or data.nbytes == 0 else (start, start + data.nbytes)
+def _byte_ranges(data_sets: Iterable[h5py.Dataset]) -> list[tuple[int, int]]:
+    """The byte ranges of data sets in the file, in order, except empty ones and ones that are not contiguous."""
+    starts = ((data.id.get_offset(), data.nbytes) for data in data_sets)
+    return sorted((start, start + size) for start, size in starts if start is not None and size)
 
 
 def _seal(file: BinaryIO, unsealed: Sequence[tuple[int, int]]) -> bytes:
@@ -155,8 +155,6 @@ def _seal(file: BinaryIO, unsealed: Sequence[tuple[int, int]]) -> bytes:
         position = end
     stated = {"bytes": size, "unsealed": [list(open_range) for open_range in unsealed], "sha256": digest.hexdigest()}
     seal = json.dumps(stated).encode() + b"\n"
-    if len(seal) > _SEAL_SIZE:
-        raise ValueError("too many unsealed data sets")
     return seal.ljust(_SEAL_SIZE, b"\0")
 
 

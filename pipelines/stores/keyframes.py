@@ -50,7 +50,6 @@ class KeyframeStore:
     """The content of a store, without the JPEGs."""
 
     path: Path
-    video_id: str  # the file name without its suffix
     frames: NDArray[np.int64]  # (N, 2) half-open ranges of the shots, as ``seconds``
     seconds: NDArray[np.float64]
     keyframes: NDArray[np.int64]  # (N, N_k) frame numbers
@@ -129,7 +128,6 @@ def read_keyframes(path: Path) -> KeyframeStore:
             raise DamageError("its keyframes are not contiguous")
         store = KeyframeStore(
             path=path,
-            video_id=path.stem,
             frames=frames,
             seconds=read_array(file, "shots/seconds", "f", 2).astype(np.float64),
             keyframes=read_array(file, "shots/keyframes", "i", 2).astype(np.int64),

@@ -67,7 +67,6 @@ def same(a: KeyframeStore, b: KeyframeStore) -> bool:
 
 def test_a_written_store_is_read_back(tmp_path: Path) -> None:
     store = read_keyframes(write(tmp_path / "a video.h5"))
-    assert store.video_id == "a video"
     assert store.frames.tolist() == [[0, 60], [60, 61], [61, 240]]
     assert store.seconds.tolist() == [[0.0, 2.5], [2.5, 2.54], [2.54, 10.0]]
     assert store.keyframes.tolist() == [[15, 30, 45], [60, 60, 60], [105, 150, 195]]

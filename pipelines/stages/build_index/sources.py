@@ -88,7 +88,7 @@ def _from_store(path: Path) -> IndexedVideo:
     # (N, N_k + 1): the starts of the JPEGs of each shot, and the end of the last one.
     bounds = np.arange(shots)[:, None] * images + np.arange(images + 1)
     return IndexedVideo(
-        video_id=store.video_id,
+        video_id=path.stem,
         source=str(path),
         frames=store.frames,
         seconds=store.seconds,

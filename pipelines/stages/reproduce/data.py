@@ -210,13 +210,12 @@ def _digest(folder: Path, work: Path) -> str:
     """Digest of the names, sizes and times of the files of a folder, without the files that tables write into it: the
     output folder, the parent of ``work``, may be the folder itself or in it. MovieNet has five million files, so only
     its upper folders are read."""
-    root, output = folder.resolve(), work.parent.resolve()
-    written = [path for name in ("work", *TABLES) if root in (path := output / name).parents]
+    folder, output = folder.resolve(), work.parent.resolve()
+    written = [path for name in ("work", *TABLES) if folder in (path := output / name).parents]
     paths = [folder, *folder.glob("*"), *folder.glob("*/*")] if is_movienet(folder) else sorted(folder.rglob("*"))
     lines = []
     for path in sorted(path for path in paths if path.exists()):  # not links to missing files
-        place = root / path.relative_to(folder)
-        if place != root and any(place.is_relative_to(own) or own.is_relative_to(place) for own in written):
+        if path != folder and any(path.is_relative_to(own) or own.is_relative_to(path) for own in written):
             continue
         facts = path.stat()
         size, changed = (0, 0) if path.is_dir() else (facts.st_size, facts.st_mtime_ns)

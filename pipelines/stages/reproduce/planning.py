@@ -74,7 +74,7 @@ def planned_rows(settings: ReproduceSettings, ways: Sequence[Data], download: bo
 
 
 def _matches(label: str, pattern: str) -> bool:
-    return label.lower() == pattern.lower() or fnmatchcase(label.lower(), pattern.lower())
+    return fnmatchcase(label.lower(), pattern.lower())
 
 
 @dataclass(frozen=True)
