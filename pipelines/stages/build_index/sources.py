@@ -8,7 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-from PIL import Image, UnidentifiedImageError
 
 from pipelines.datasets.annotations import KeyframeFolder, VideoAnnotation
 from pipelines.datasets.movienet import is_movienet, keyframe_name, movienet_of_part, read_jpeg, read_movienet
@@ -19,6 +18,7 @@ from pipelines.errors import BasslError, DatasetError
 from pipelines.scenes import VideoFacts
 from pipelines.stages.build_index import IndexSettings
 from pipelines.stores.index import NO_LABEL, IndexedVideo
+from pipelines.stores.jpeg import from_jpeg
 from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
 from pipelines.video.inputs import VIDEO_ENDINGS
 
@@ -119,14 +119,12 @@ def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> Indexe
     if shots is None:
         problem = f"has labels of {record.video_id}, but not its shots"
         raise fault(record.source, f"{problem}; extract keyframes of the video, and give this file with `labels`")
-    jpegs = record.keyframes
-    # MovieNet's videos without a shot list have keyframes only: each shot then counts as one frame.
-    frames = record.shots if record.shots is not None else np.arange(shots)[:, None] + np.arange(2)
-    if record.shots_seconds is not None:
-        seconds = record.shots_seconds
-    elif record.shots is not None and record.frame_rate is not None:
-        seconds = record.shots / record.frame_rate
-    else:
+    jpegs, frame_rate = record.keyframes, record.frame_rate or float("nan")
+    if record.shots is not None:
+        frames = record.shots
+        seconds = frames / frame_rate if record.shots_seconds is None else record.shots_seconds
+    else:  # MovieNet's videos without a shot list have keyframes only: each shot then counts as one frame
+        frames = np.arange(shots)[:, None] + np.arange(2)
         seconds = np.full((shots, 2), np.nan)
     video = IndexedVideo(
         video_id=record.video_id,
@@ -135,7 +133,7 @@ def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> Indexe
         seconds=seconds,
         label=np.full(shots, NO_LABEL, np.int8) if record.scene_end is None else record.scene_end,
         split=record.split or "",
-        frame_rate=record.frame_rate or float("nan"),
+        frame_rate=frame_rate,
         keyframe_source=None if jpegs is None else jpegs.folder,
         keyframes=0 if jpegs is None else jpegs.images,
     )
@@ -163,13 +161,11 @@ def _pack(video: IndexedVideo, jpegs: KeyframeFolder, settings: IndexSettings) -
         )
         first = jpegs.folder / keyframe_name(0, 0)
         try:
-            with Image.open(first) as image:
-                width, height = image.size
-        except (OSError, UnidentifiedImageError, Image.DecompressionBombError) as error:
-            raise DatasetError(f"{first}: cannot be read as a JPEG") from error
-        facts = VideoFacts(
-            video.video_id, width, height, float(seconds[-1, 1]), int(video.frames[-1, 1]), video.frame_rate
-        )
+            height, width, _ = from_jpeg(read_jpeg(first)).shape
+        except ValueError as error:
+            raise DatasetError(f"{first}: is {error}") from error
+        length = float(seconds[-1, 1])
+        facts = VideoFacts(video.video_id, width, height, length, int(video.frames[-1, 1]), video.frame_rate)
         write_keyframes(
             path,
             shots,
