@@ -46,7 +46,6 @@ _REMEDY = f"delete it, and {_MISSING}"
 class VideoFeatures:
     """The features of one video; arrays are mapped from the file, so that only what is read takes memory."""
 
-    path: Path
     video_id: str
     encoder: str
     shots: int | None  # checksum of the shots that were encoded; None if unknown
@@ -111,7 +110,7 @@ def open_features(path: Path, verify: bool = True) -> VideoFeatures:
             raise DamageError("its features do not fit their checksum")
         if verify and not np.isfinite(features).all():
             raise DamageError("it has values that are not finite")
-        return VideoFeatures(path, video_id, encoder, None if shots is None else int(shots), features, colour)
+        return VideoFeatures(video_id, encoder, None if shots is None else int(shots), features, colour)
 
 
 def _mapped(path: Path, file: h5py.File, name: str) -> NDArray[np.floating[Any]]:

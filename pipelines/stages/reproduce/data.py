@@ -212,7 +212,7 @@ def _digest(folder: Path, work: Path) -> str:
     its upper folders are read."""
     folder, output = folder.resolve(), work.parent.resolve()
     written = [path for name in ("work", *TABLES) if folder in (path := output / name).parents]
-    paths = [folder, *folder.glob("*"), *folder.glob("*/*")] if is_movienet(folder) else sorted(folder.rglob("*"))
+    paths = [folder, *folder.glob("*"), *folder.glob("*/*")] if is_movienet(folder) else [*folder.rglob("*")]
     lines = []
     for path in sorted(path for path in paths if path.exists()):  # not links to missing files
         if path != folder and any(path.is_relative_to(own) or own.is_relative_to(path) for own in written):

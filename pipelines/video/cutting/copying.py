@@ -107,11 +107,8 @@ def copy_scenes(
     Frames shown before that key frame but stored after it (open GOP) depend on the previous key frame and are left out.
     With reordered frames (B-frames), a few frames of the next scene may be at the end.
 
-    Returns:
-        seconds by which each clip begins before its scene, and ends after it.
-
-    Raises:
-        VideoError: the video does not match ``scenes``, or cannot be copied.
+    Returns: The seconds by which each clip begins before its scene, and ends after it.
+    Raises VideoError: the video does not match ``scenes``, or cannot be copied.
     """
     first, frame_rate = first_time(video, _NO_TIMES), scenes.video.frame_rate
     frames = _read_frames(video, first)
@@ -189,11 +186,8 @@ def _read_frames(video: Path, first: Fraction) -> list[FramePacket]:
 def copy_with_chapters(
     video: Path, scenes: SceneData, titles: Sequence[str], path: Path, progress: ReportProgress
 ) -> None:
-    """Copy video, sound, subtitles and attachments of a video to a file with a chapter for each scene.
-
-    Raises:
-        VideoError: the video does not match ``scenes``, or cannot be copied.
-    """
+    """Copy video, sound, subtitles and attachments of a video to a file with a chapter for each scene. Raises
+    VideoError if the video does not match ``scenes``, or cannot be copied."""
     first = first_time(video, "so it cannot have chapters")
     with PacketReader(video) as source, ffmpeg_errors(video):
         tracks = source.tracks()

@@ -47,10 +47,7 @@ def encode_scenes(
     may overlap.
 
     Frames keep their times, also with a variable frame rate; sound is cut to the sample, and subtitles are copied to
-    the clip in which they begin.
-
-    Raises:
-        VideoError: the video does not match ``scenes``, or no frame can be decoded.
+    the clip in which they begin. Raises VideoError if the video does not match ``scenes``, or no frame can be decoded.
     """
     listed = scenes.scenes
     starts, ends = [scene.start - SAME_TIME for scene in listed], [scene.end - SAME_TIME for scene in listed]

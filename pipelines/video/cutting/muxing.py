@@ -68,10 +68,8 @@ class PacketReader(VideoDecoder):
         """The video stream, then sound, subtitles, and further video tracks, without covers."""
         streams = self.container.streams
         further = (s for s in streams.video if s.index != self.stream.index and not _is_cover(s))
-        return [
-            self.stream,
-            *(s for s in (*streams.audio, *streams.subtitles, *further) if s.codec_context is not None),
-        ]
+        others = (*streams.audio, *streams.subtitles, *further)
+        return [self.stream, *(s for s in others if s.codec_context is not None)]
 
     @cached_property
     def covers(self) -> dict[int, bytes]:
@@ -95,11 +93,8 @@ class PacketReader(VideoDecoder):
             warnings.warn(f"{self.path}: left out: {listed}", BasslWarning, stacklevel=2)
 
     def packets(self, tracks: Sequence[Stream]) -> Iterator[Packet[Stream]]:
-        """The packets in file order, up to the first read error, as in decoding.
-
-        Raises:
-            VideoError: the file lacks presentation timestamps.
-        """
+        """The packets in file order, up to the first read error, as in decoding. Raises VideoError if the file lacks
+        presentation timestamps."""
         if self.lacks_times:
             raise VideoError(
                 f"{self.path}: AVI does not say when frames are shown that are stored in another order; "
