@@ -90,11 +90,6 @@ def save_page(
         "truth": None if truth is None else vars(truth),
         "segment_names": SEGMENTS,
     }
-    settings = {
-        name: value if isinstance(value, str) else json.dumps(value)
-        for name, value in result.settings.items()
-        if value is not None
-    }
     _write(
         path,
         "page.html",
@@ -108,7 +103,11 @@ def save_page(
         save_as=one_line(save_as),
         segment_names=SEGMENTS,
         scenes=[{**vars(scene), "name": scene.name and one_line(scene.name)} for scene in result.scenes],
-        settings=[(one_line(name.replace("_", " ")), one_line(value)) for name, value in settings.items()],
+        settings=[
+            (one_line(name.replace("_", " ")), one_line(value if isinstance(value, str) else json.dumps(value)))
+            for name, value in result.settings.items()
+            if value is not None
+        ],
         title=video_name(result) or "video",
     )
 

@@ -37,7 +37,6 @@ function smpte(frame, base, drop) {
     const rest = frame % (10 * minute + dropped);
     label += dropped * (9 * tens + Math.floor(Math.max(0, rest - dropped) / minute));
   }
-  const two = (number) => String(number).padStart(2, "0");
   const seconds = Math.floor(label / base);
   const parts = [Math.floor(seconds / 3600) % 24, Math.floor(seconds / 60) % 60, seconds % 60].map(two);
   return `${parts.join(":")}${drop ? ";" : ":"}${two(label % base)}`;
@@ -90,13 +89,7 @@ function ffmetadataOf(scenes) {
 }
 
 function youtubeOf(scenes) {
-  const two = (number) => String(number).padStart(2, "0");
-  const line = (scene) => {
-    const whole = Math.floor(scene.start);
-    const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60)];
-    // A description must not have angle brackets.
-    const title = sceneTitle(scene).replaceAll("<", "\u2039").replaceAll(">", "\u203a");
-    return `${hours ? `${hours}:${two(minutes % 60)}` : minutes}:${two(whole % 60)} ${title}\n`;
-  };
-  return scenes.map(line).join("");
+  // A description must not have angle brackets.
+  const title = (scene) => sceneTitle(scene).replaceAll("<", "\u2039").replaceAll(">", "\u203a");
+  return scenes.map((scene) => `${clock(Math.floor(scene.start))} ${title(scene)}\n`).join("");
 }

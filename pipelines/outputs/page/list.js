@@ -4,8 +4,7 @@ const list = byId("scenes");
 let tiles = [];
 const tilesByFrames = new Map();
 const shownScenes = new Map();
-const fileShotEnds = data.file.shots.map((shot) => shot.end_frame);
-const imageOf = (shot) => `data:${data.images.type};base64,${images[countUpTo(fileShotEnds, shot.start_frame)]}`;
+const imageOf = ({ start_frame }) => `data:${data.images.type};base64,${images[data.file.shots.findIndex((shot) => shot.end_frame > start_frame)]}`;
 const near = new IntersectionObserver((entries) => {
   for (const entry of entries) if (entry.isIntersecting) load(entry.target.shot);
 }, { rootMargin: "400px 0px" });
@@ -19,22 +18,14 @@ function load(shot) {
 
 function makeTile({ start_frame, end_frame, start, end, score, transition }) {
   const element = byId("shot-template").content.firstElementChild.cloneNode(true);
-  const [frame, splitter] = element.children;
-  let badge = null;
-  if (data.truth) {
-    badge = document.createElement("span");
-    element.append(badge);
-  }
+  const [frame, splitter, badge, sign] = element.children;
   frame.title = `${timecode(start)} – ${timecode(end)} · ${seconds(end - start)} · frames ${start_frame}–${end_frame - 1} · score ${score.toFixed(3)}`;
   frame.querySelector(".caption span").textContent = clock(start);
-  if (transition && transition.kind !== "cut") {
-    const sign = document.createElement("span");
-    sign.className = "transition";
+  if (!transition || transition.kind === "cut") sign.remove();
+  else {
     sign.title = `${transition.kind}, frames ${transition.start_frame}–${transition.end_frame - 1}`;
-    sign.setAttribute("role", "img");
     sign.setAttribute("aria-label", `ends with a ${sign.title}`);
     sign.textContent = transition.kind[0].toUpperCase();
-    element.append(sign);
   }
   frame.querySelector(".score i").style.width = `${100 * score}%`;
   if (data.images) near.observe(element);
@@ -56,14 +47,28 @@ function makeTiles() {
   });
 }
 
-function makeScene() {
+/** A scene in the list, with what depends on its shots alone. */
+function makeScene(scene) {
   const element = byId("scene-template").content.firstElementChild.cloneNode(true);
+  element.scene = scene;
   const part = (selector) => element.querySelector(selector);
-  return {
-    element, card: part(".card"), number: part(".number"), name: part(".name"), times: part(".times"), length: part(".length"),
-    shotCount: part(".shot-count"), gauge: part(".gauge i"), confidence: part(".confidence .value"), doubt: part(".doubt"),
-    setting: part(".setting"), rename: part(".rename"), reviewed: part(".reviewed"), merge: part(".merge"), shots: part(".shots"), lines: part(".lines"),
+  const own = tiles.slice(scene.start_shot, scene.end_shot).map((tile) => tile.element);
+  part(".shots").replaceChildren(...own);
+  part(".times").textContent = `${scene.start_timecode} – ${scene.end_timecode}`;
+  part(".length").textContent = seconds(scene.end - scene.start);
+  part(".shot-count").textContent = count(own.length, "shot");
+  // The compact view shows the longest shot of each scene.
+  const lengthOf = ({ shot }) => shots[shot].end - shots[shot].start;
+  const cover = own.reduce((longest, tile) => (lengthOf(tile) > lengthOf(longest) ? tile : longest));
+  for (const tile of own) tile.classList.toggle("cover", tile === cover);
+  const shown = {
+    element, card: part(".card"), number: part(".number"), name: part(".name"), gauge: part(".gauge i"),
+    confidence: part(".confidence .value"), doubt: part(".doubt"), setting: part(".setting"), rename: part(".rename"),
+    reviewed: part(".reviewed"), merge: part(".merge"), lines: part(".lines"),
   };
+  showLines(shown, linesOf(scene));
+  makeRoom(shown);
+  return shown;
 }
 
 function showLines(shown, lines) {
@@ -104,24 +109,9 @@ const isUncertain = (scene) => !scene.outside && (uncertain(scene.start_shot - 1
 
 function showScene(scene, before) {
   const key = `${scene.start_frame} ${scene.end_frame} ${scene.end_shot - scene.start_shot}`;
-  let shown = shownScenes.get(key);
-  const isNew = !shown;
-  if (isNew) {
-    shown = makeScene();
-    shownScenes.set(key, shown);
-    const own = tiles.slice(scene.start_shot, scene.end_shot).map((tile) => tile.element);
-    shown.shots.replaceChildren(...own);
-    shown.times.textContent = `${scene.start_timecode} – ${scene.end_timecode}`;
-    shown.length.textContent = seconds(scene.end - scene.start);
-    shown.shotCount.textContent = count(own.length, "shot");
-    // The compact view shows the longest shot of each scene.
-    const lengthOf = ({ shot }) => shots[shot].end - shots[shot].start;
-    const cover = own.reduce((longest, tile) => (lengthOf(tile) > lengthOf(longest) ? tile : longest));
-    for (const tile of own) tile.classList.toggle("cover", tile === cover);
-    showLines(shown, linesOf(scene));
-  }
+  if (!shownScenes.has(key)) shownScenes.set(key, makeScene(scene));
+  const shown = shownScenes.get(key);
   shown.element.scene = scene;
-  if (isNew) makeRoom(shown);
   const title = scene.outside ? "shots in no scene" : `scene ${scene.index + 1}`;
   shown.element.classList.toggle("outside", scene.outside === true);
   shown.number.textContent = scene.outside ? titleOf(scene) : scene.index + 1;
@@ -142,13 +132,13 @@ function showScene(scene, before) {
   shown.reviewed.setAttribute("aria-pressed", isReviewed(scene));
   shown.reviewed.setAttribute("aria-label", `Scene ${scene.index + 1} is reviewed`);
   shown.merge.hidden = !before;
-  shown.merge.classList.toggle("pinned", pinned.has(scene.start_frame));
+  shown.merge.classList.toggle("pinned", isPinned(scene.start_shot - 1));
   if (before) {
     const both = scene.outside || before.outside ? "Merge these shots with the scene before" : `Merge scenes ${before.index + 1} and ${scene.index + 1}`;
     shown.merge.setAttribute("aria-label", both);
     shown.merge.title = both;
   }
-  return [key, shown];
+  return shown;
 }
 
 function showList() {
@@ -156,16 +146,15 @@ function showList() {
   const kept = new Set();
   let place = list.firstElementChild;
   for (const [index, scene] of groups.entries()) {
-    const [key, shown] = showScene(scene, groups[index - 1]);
-    kept.add(key);
+    const shown = showScene(scene, groups[index - 1]);
+    kept.add(shown);
     if (shown.element === place) place = place.nextElementSibling;
     else list.insertBefore(shown.element, place);
   }
   for (const [key, shown] of shownScenes) {
-    if (!kept.has(key)) {
-      shown.element.remove();
-      shownScenes.delete(key);
-    }
+    if (kept.has(shown)) continue;
+    shown.element.remove();
+    shownScenes.delete(key);
   }
   const ends = new Set(state.ends);
   const firsts = new Set(scenes.map((scene) => scene.start_shot));
@@ -255,7 +244,6 @@ function placeMerges() {
 }
 
 function setUpList() {
-  byId("list-tools").hidden = false;
   if (lines.length) byId("filter-name").placeholder = "Name or words";
   for (const id of ["filter-name", "filter-length", "filter-uncertain", "filter-unreviewed"]) byId(id).addEventListener("input", filterList);
   byId("show-all").addEventListener("click", () => {
@@ -282,21 +270,18 @@ function scrollToShot() {
   (element.checkVisibility() ? element : element.closest(".scene")).scrollIntoView({ block: "nearest" });
 }
 
+function setMarked({ tile, scene }, isSelected) {
+  for (const element of [tile.element, scene]) element.classList.toggle("selected", isSelected);
+  tile.frame.tabIndex = isSelected ? 0 : -1;
+  tile.frame.ariaCurrent = isSelected ? "true" : null;
+}
+
 let marked = null;
 function mark() {
-  if (marked) {
-    marked.tile.element.classList.remove("selected");
-    marked.scene.classList.remove("selected");
-    marked.tile.frame.tabIndex = -1;
-    marked.tile.frame.removeAttribute("aria-current");
-  }
-  const tile = tiles[selected];
-  marked = { tile, scene: tile.element.closest(".scene") };
-  tile.element.classList.add("selected");
-  marked.scene.classList.add("selected");
-  tile.frame.tabIndex = 0;
-  tile.frame.setAttribute("aria-current", "true");
-  showReadout(selected);
+  if (marked) setMarked(marked, false);
+  marked = { tile: tiles[selected], scene: tiles[selected].element.closest(".scene") };
+  setMarked(marked, true);
+  showReadout();
   if (reviewing?.state) showMarks();
 }
 

@@ -29,14 +29,12 @@ function showPanels() {
   if (!data.truth) return;
   const ends = state.ends.slice(0, -1);
   const hits = ends.filter((frame) => trueEnds.has(frame)).length;
-  const misses = trueEnds.size + data.truth.elsewhere.length - hits;
-  const extras = ends.length - hits;
+  const trueCount = trueEnds.size + data.truth.elsewhere.length;
   byId("hits").textContent = hits;
-  byId("misses").textContent = misses;
-  byId("extras").textContent = extras;
-  const share = (of) => (of ? `${((100 * hits) / of).toFixed(1)} %` : "–");
-  const f1 = hits + misses + extras ? `${((200 * hits) / (2 * hits + misses + extras)).toFixed(1)} %` : "–";
-  byId("measures").textContent = `Precision ${share(hits + extras)} · recall ${share(hits + misses)} · F1 ${f1}`;
+  byId("misses").textContent = trueCount - hits;
+  byId("extras").textContent = ends.length - hits;
+  const percent = (part, of) => (of ? `${((100 * part) / of).toFixed(1)} %` : "–");
+  byId("measures").textContent = `Precision ${percent(hits, ends.length)} · recall ${percent(hits, trueCount)} · F1 ${percent(2 * hits, ends.length + trueCount)}`;
 }
 
 /** Extension, type and content of each export. */
@@ -49,7 +47,6 @@ const EXPORTS = {
 };
 
 function setUpPanels() {
-  byId("grouping").hidden = false;
   const open = () => { byId("grouping").open = !oneColumn.matches; };
   oneColumn.addEventListener("change", open);
   open();
@@ -80,11 +77,11 @@ function setUpPanels() {
   for (const [name, [extension, type, content]] of Object.entries(EXPORTS)) {
     byId(name)?.addEventListener("click", () => exportAs(extension, content(), type));
   }
-  byId("keys").addEventListener("click", () => byId("help").showModal());
+  byId("keys").addEventListener("click", COMMON_KEYS["?"]);
   byId("theme").addEventListener("click", () => {
-    const root = document.documentElement;
-    const dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
-    root.dataset.theme = dark ? "light" : "dark";
+    const { style } = document.documentElement;
+    const dark = style.colorScheme ? style.colorScheme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
+    style.colorScheme = dark ? "light" : "dark";
   });
 }
 
@@ -105,15 +102,28 @@ function moveToUncertain(by) {
   else tell(`No uncertain boundary ${by > 0 ? "after" : "before"} this one.`);
 }
 
-const KEYS = {
+const COMMON_KEYS = {
   " ": play,
   k: play,
   j: () => shuttle(-1),
   l: () => shuttle(1),
-  ArrowLeft: () => select(selected - 1),
-  ArrowRight: () => select(selected + 1),
   ",": () => stepFrame(-1),
   ".": () => stepFrame(1),
+  "?": () => byId("help").showModal(),
+};
+const REVIEW_KEYS = {
+  ...COMMON_KEYS,
+  Enter: confirmLook,
+  Escape: endReview,
+  r: endReview,
+  ArrowLeft: () => select(selected - 1, { scrolls: false }),
+  ArrowRight: () => select(selected + 1, { scrolls: false }),
+};
+for (let i = 1; i < SHOTS_PER_LOOK; i += 1) REVIEW_KEYS[i] = () => toggleMark(i);
+const KEYS = {
+  ...COMMON_KEYS,
+  ArrowLeft: () => select(selected - 1),
+  ArrowRight: () => select(selected + 1),
   ArrowUp: () => moveScene(-1),
   ArrowDown: () => moveScene(1),
   p: () => moveScene(-1),
@@ -137,7 +147,6 @@ const KEYS = {
   "=": () => zoom(0.5),
   "-": () => zoom(2),
   0: () => look(beginning, duration),
-  "?": () => byId("help").showModal(),
 };
 
 // Space controls the video even if a click focused a button. :focus-visible cannot tell: a key press sets it.
@@ -175,7 +184,6 @@ document.addEventListener("keydown", (event) => {
 // --- paper -----------------------------------------------------------------------------------------------------------
 
 const paper = matchMedia("print");
-const printing = () => paper.matches;
 function prepareForPaper() {
   for (let shot = 0; shot <= last; shot += 1) {
     tiles[shot].image.decoding = "sync";
@@ -190,7 +198,7 @@ addEventListener("afterprint", () => {
   width = Math.max(track.clientWidth, 200);
   draw();
 });
-paper.addEventListener("change", () => { if (printing()) prepareForPaper(); });
+paper.addEventListener("change", () => { if (paper.matches) prepareForPaper(); });
 
 // --- the page --------------------------------------------------------------------------------------------------------
 
@@ -200,7 +208,6 @@ function show() {
   scores = shots.map((shot) => shot.score);
   shotEnds = shots.map((shot) => shot.end);
   endFrames = shots.map((shot) => shot.end_frame);
-  pinned = new Map(state.pins);
   last = shots.length - 1;
   selected = shotOf(at);
   makeTiles();
@@ -215,7 +222,6 @@ function show() {
     if (named.has(scene.index)) scene.name = named.get(scene.index).text;
     else if (name) Object.assign(scene, { name, named_by });
   }
-  groupStarts = groups.map((group) => group.start_shot);
   showList();
   mark();
   showPanels();
@@ -225,6 +231,7 @@ function show() {
 
 if (data.images) document.documentElement.style.setProperty("--aspect", `${data.images.width} / ${data.images.height}`);
 else list.classList.add("plain");
+for (const id of ["grouping", "list-tools", "player", "timeline"]) byId(id).hidden = false;
 show();
 setUpList();
 setUpPanels();

@@ -55,7 +55,6 @@ function expectedF1(probabilities, ends) {
 
 /** The best expected F1 of all choices, and the least probability of a cut that is chosen for it. */
 function bestExpectedF1(probabilities) {
-  if (!probabilities.length) return [1, 0.5];
   const none = probabilities.reduce((product, p) => product * (1 - p), 1);
   const total = sum(probabilities);
   let [hits, best] = [0, 0];

@@ -34,8 +34,7 @@ function showReview() {
   const { probabilities, window } = review(scores, answers);
   const [first, stop] = window ?? [0, 0];
   const ends = new Set(state.ends);
-  const guesses = endFrames.slice(first, Math.max(stop - 1, 0)).map((frame) => ends.has(frame));
-  reviewing = { state, first, isOver: !window, marks: [...guesses] };
+  reviewing = { state, first, marks: endFrames.slice(first, Math.max(stop - 1, 0)).map((frame) => ends.has(frame)) };
 
   byId("review-title").textContent = window ? `Look ${state.looks + 1}` : "Every boundary is decided: nothing is left to look at";
   byId("review-made").textContent = `${count(state.looks, "look")} made · ${state.pins.length.toLocaleString("en")} of ${last.toLocaleString("en")} boundaries decided`;
@@ -70,7 +69,7 @@ function reviewTile(shot, i, probability) {
     return element;
   }
   const isEnd = reviewing.marks[i - 1];
-  const isDecided = pinned.has(endFrames[shot.index - 1]);
+  const isDecided = isPinned(shot.index - 1);
   boundary.firstElementChild.textContent = i;
   boundary.lastElementChild.textContent = isDecided ? "decided" : `${(100 * probability).toFixed(0)} %`;
   boundary.classList.toggle("guess", isEnd && !isDecided);
@@ -102,8 +101,8 @@ function toggleMark(i) {
 
 /** Pin the boundaries of this look as they are marked. */
 function confirmLook() {
-  const { first, isOver, marks } = reviewing;
-  if (isOver) return;
+  const { first, marks } = reviewing;
+  if (!marks.length) return;
   const decided = marks.map((isEnd, i) => [endFrames[first + i], isEnd]);
   const pins = withPins(state.pins, decided);
   const looks = state.looks + 1;
@@ -111,29 +110,12 @@ function confirmLook() {
   const groups = followsThreshold() ? groupsBy(next) : null;
   if (groups) change({ ...next, ...groups }, `look ${looks}`);
   else {
-    const refused = new Set(decided.filter(([, isEnd]) => !isEnd).map(([frame]) => frame));
-    const confirmed = decided.filter(([, isEnd]) => isEnd).map(([frame]) => frame);
-    const ends = increasing(new Set([...state.ends.filter((frame) => !refused.has(frame)), ...confirmed]));
-    const outside = state.outside.filter((frame) => !refused.has(frame));
-    change({ ...state, ends, outside, pins, looks, by: "hand" }, `look ${looks}`);
+    const answers = new Map(decided);
+    const notRefused = (frame) => answers.get(frame) !== false;
+    const ends = increasing(new Set([...state.ends, ...answers.keys()])).filter(notRefused);
+    change({ ...state, ends, outside: state.outside.filter(notRefused), pins, looks, by: "hand" }, `look ${looks}`);
   }
 }
-
-const REVIEW_KEYS = {
-  Enter: confirmLook,
-  Escape: endReview,
-  r: endReview,
-  " ": play,
-  k: play,
-  j: () => shuttle(-1),
-  l: () => shuttle(1),
-  ",": () => stepFrame(-1),
-  ".": () => stepFrame(1),
-  ArrowLeft: () => select(selected - 1, { scrolls: false }),
-  ArrowRight: () => select(selected + 1, { scrolls: false }),
-  "?": () => byId("help").showModal(),
-};
-for (let i = 1; i < SHOTS_PER_LOOK; i += 1) REVIEW_KEYS[i] = () => toggleMark(i);
 
 function setUpReview() {
   byId("start-review").addEventListener("click", startReview);

@@ -84,13 +84,21 @@ function roundHalfEven(value) {
   return floor % 2 ? floor + 1 : floor;
 }
 
+const two = (number) => String(number).padStart(2, "0");
+
 /** HH:MM:SS.mmm */
 function timecode(seconds) {
   const milliseconds = roundHalfEven(seconds * 1000);
-  const two = (number) => String(number).padStart(2, "0");
   const whole = Math.floor(milliseconds / 1000);
   const [hours, minutes] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60];
   return `${two(hours)}:${two(minutes)}:${two(whole % 60)}.${String(milliseconds % 1000).padStart(3, "0")}`;
+}
+
+/** M:SS or H:MM:SS, rounded down. */
+function clock(seconds) {
+  const whole = Math.floor(seconds + 1e-6);
+  const minutes = Math.floor(whole / 60);
+  return minutes < 60 ? `${minutes}:${two(whole % 60)}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(whole % 60)}`;
 }
 
 /** Text on one line, as in pipelines/outputs/names.py. */

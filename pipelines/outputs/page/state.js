@@ -44,12 +44,9 @@ let shots = [];
 let scores = [];
 let shotEnds = [];
 let endFrames = [];
-// By frame, whether a person decided that a scene ends there.
-let pinned = new Map();
 let last = 0;
 // All shots: the scenes, and the groups of shots outside scenes.
 let groups = [];
-let groupStarts = [];
 let scenes = [];
 let named = new Map();
 let selected = 0;
@@ -62,21 +59,17 @@ const seconds = (value) => {
   const whole = Math.round(value);
   return value < 59.95 ? `${value.toFixed(1)} s` : `${Math.floor(whole / 60)} min ${whole % 60} s`;
 };
-const clock = (value) => {
-  const whole = Math.floor(value + 1e-6);
-  const two = (n) => String(n).padStart(2, "0");
-  const minutes = Math.floor(whole / 60);
-  return minutes < 60 ? `${minutes}:${two(whole % 60)}` : `${Math.floor(minutes / 60)}:${two(minutes % 60)}:${two(whole % 60)}`;
-};
 const textOf = (lines) => lines.map((line) => line.text).join(" ");
 const titleOf = (group) => (group.outside ? "In no scene" : group.name || `Scene ${group.index + 1}`);
-const groupOf = (shot) => groups[countUpTo(groupStarts, shot) - 1];
+const groupOf = (shot) => groups.find((group) => group.end_shot > shot);
 const nextTo = (group, by) => groups[groups.indexOf(group) + by];
 const shotAt = (time) => Math.min(countUpTo(shotEnds, time), last);
 const shotOf = (frame) => Math.min(countUpTo(endFrames, frame), last);
 const frameLength = (shot) => (shot.end - shot.start) / (shot.end_frame - shot.start_frame);
+/** Whether a person decided on the boundary after a shot; false for -1. */
+const isPinned = (shot) => shots[shot]?.pinned !== undefined;
 /** Whether a shot's score is too close to the threshold to be certain, and nobody decided. */
-const uncertain = (shot) => shot < last && !pinned.has(endFrames[shot]) && Math.abs(scores[shot] - state.threshold) <= MARGIN + 1e-9;
+const uncertain = (shot) => shot < last && !isPinned(shot) && Math.abs(scores[shot] - state.threshold) <= MARGIN + 1e-9;
 
 let fading = 0;
 function tell(text) {
@@ -203,10 +196,10 @@ function moveStart(group, shot, slides = false) {
   return true;
 }
 
-/** The frames between a group and its neighbors, and between its shots. */
-const boundariesOf = (group) => endFrames.slice(Math.max(group.start_shot - 1, 0), Math.min(group.end_shot, last));
+/** The shots at whose ends a group meets its neighbors, and its shots each other. */
+const boundariesOf = (group) => shots.slice(Math.max(group.start_shot - 1, 0), Math.min(group.end_shot, last));
 /** Whether a person decided on every boundary of a scene. */
-const isReviewed = (scene) => boundariesOf(scene).every((frame) => pinned.has(frame));
+const isReviewed = (scene) => boundariesOf(scene).every((shot) => isPinned(shot.index));
 
 /** Mark a scene as reviewed, which pins its boundaries as they are; or remove the mark, and what no other mark needs. */
 function toggleReviewed(scene) {
@@ -214,15 +207,15 @@ function toggleReviewed(scene) {
     tell("Only scenes are reviewed; S makes these shots a scene.");
     return;
   }
-  const frames = boundariesOf(scene);
+  const boundaries = boundariesOf(scene);
   if (isReviewed(scene)) {
     const others = new Set(scenes.filter((other) => other !== scene && isReviewed(other)).flatMap(boundariesOf));
-    const own = frames.filter((frame) => !others.has(frame));
-    const removed = new Set(own.length ? own : frames);
+    const own = boundaries.filter((shot) => !others.has(shot));
+    const removed = new Set((own.length ? own : boundaries).map((shot) => shot.end_frame));
     change({ ...state, pins: state.pins.filter(([frame]) => !removed.has(frame)) }, `scene ${scene.index + 1} not reviewed`);
   } else {
     const ends = new Set(state.ends);
-    change({ ...state, pins: withPins(state.pins, frames.map((frame) => [frame, ends.has(frame)])) }, `scene ${scene.index + 1} reviewed`);
+    change({ ...state, pins: withPins(state.pins, boundaries.map(({ end_frame }) => [end_frame, ends.has(end_frame)])) }, `scene ${scene.index + 1} reviewed`);
   }
 }
 

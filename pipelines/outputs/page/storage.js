@@ -7,7 +7,6 @@ const ENTRIES = `bassl ${data.id}`;
 let ownKey = "";
 let ownText = null;
 let after = {};
-let keeps = true;
 
 /** Take the key of this tab before a reload, or a new one. */
 function takeKey(isNew = false) {
@@ -35,11 +34,10 @@ function keep() {
       localStorage.setItem(ownKey, text);
       ownText = text;
     }
-    keeps = true;
+    byId("storage-full").hidden = true;
   } catch {
-    keeps = false;
+    byId("storage-full").hidden = false;
   }
-  byId("storage-full").hidden = keeps;
 }
 
 /** The changes in an entry; null if they do not fit the file: other pages may write there, too. */
@@ -56,7 +54,7 @@ function changesIn(text) {
       && outside.every((frame) => starts.has(frame)) && outside.length < ends.length
       && cuts.every(([frame, time]) => Number.isInteger(frame) && typeof time === "number") && pieces.length === data.file.shots.length + cuts.length
       && pieces.every((shot) => shot.end > shot.start)
-      && increases(pins.map(([frame]) => frame)) && pins.every(([frame, isEnd]) => edges.has(frame) && typeof isEnd === "boolean")
+      && increases(pins.map(([frame]) => frame))
       && names.every(({ text, start_frame, end_frame }) => typeof text === "string" && end_frame > start_frame);
     if (!fits || !["file", "threshold", "hand"].includes(entry.by)) return null;
     const changes = {
@@ -87,9 +85,9 @@ const isSame = (changes, others) => Object.keys(changes).every((name) => JSON.st
 
 /** Changes of other windows that no window has taken over or refused, newest first. */
 function othersChanges() {
-  const all = entries();
-  const refusals = [after, ...all.filter((entry) => entry.key !== ownKey).map((entry) => entry.after)];
-  return all.filter((entry) => entry.key !== ownKey && !refusals.some((times) => times[entry.key] >= entry.at));
+  const others = entries().filter((entry) => entry.key !== ownKey);
+  const refusals = [after, ...others.map((entry) => entry.after)];
+  return others.filter((entry) => !refusals.some((times) => times[entry.key] >= entry.at));
 }
 
 /** Show the changes in an entry; undo returns to the state before. */
@@ -167,6 +165,6 @@ function setUpStorage() {
   document.addEventListener("visibilitychange", () => { if (document.hidden) leave(); });
   addEventListener("beforeunload", (event) => {
     applyName();
-    if (state !== saved && !keeps) event.preventDefault();
+    if (state !== saved && !byId("storage-full").hidden) event.preventDefault();
   });
 }

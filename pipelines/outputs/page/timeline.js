@@ -69,7 +69,7 @@ function drawNow() {
   const until = view.from + view.span;
   const here = groupOf(selected);
   const first = shotAt(view.from);
-  const end = Math.min(shotAt(until), last);
+  const end = shotAt(until);
 
   const doubt = [Math.min(state.threshold + MARGIN, 1), Math.max(state.threshold - MARGIN, 0)].map(heightOf);
   svg.append(drawn("rect", { class: "doubt-zone", x: 0, y: doubt[0], width, height: doubt[1] - doubt[0] }));
@@ -153,27 +153,16 @@ function drawNow() {
   byId("zoom-out").disabled = byId("zoom-fit").disabled = view.span >= duration * 0.9999;
 }
 
-/** The names of the kinds of segments that a shot has a part in. */
-function kindsIn(shot) {
-  const { start, end } = shots[shot];
-  return segments.filter((segment) => segment.start < end && segment.end > start).map(({ kind }) => data.segment_names[kind]);
-}
-
-function showReadout(shot) {
-  const { start, score } = shots[shot];
-  const scene = groupOf(shot);
-  const kinds = [...new Set(kindsIn(shot))].join(", ");
-  const parts = [titleOf(scene), `shot ${shot + 1}`, timecode(start), `score ${score.toFixed(3)}`, ...(kinds ? [kinds] : [])];
-  const strong = document.createElement("b");
-  strong.textContent = parts[0];
-  const others = parts.slice(1).map((text) => {
-    const part = document.createElement("span");
-    part.textContent = text;
-    return part;
+function showReadout() {
+  const { start, end, score } = shots[selected];
+  const title = titleOf(groupOf(selected));
+  const own = segments.filter((segment) => segment.start < end && segment.end > start);
+  const kinds = [...new Set(own.map(({ kind }) => data.segment_names[kind]))].join(", ");
+  [title, `shot ${selected + 1}`, timecode(start), `score ${score.toFixed(3)}`, kinds].forEach((text, i) => {
+    byId("readout").children[i].textContent = text;
   });
-  byId("readout").replaceChildren(strong, ...others);
-  track.setAttribute("aria-valuenow", shot + 1);
-  track.setAttribute("aria-valuetext", `Shot ${shot + 1}, ${titleOf(scene)}, ${timecode(start)}, score ${score.toFixed(2)}${kinds && `, ${kinds}`}`);
+  track.setAttribute("aria-valuenow", selected + 1);
+  track.setAttribute("aria-valuetext", `Shot ${selected + 1}, ${title}, ${timecode(start)}, score ${score.toFixed(2)}${kinds && `, ${kinds}`}`);
 }
 
 /** The group of shots that begins within ``reach`` pixels of x. */
@@ -195,7 +184,6 @@ function measureTop() {
 }
 
 function setUpTimeline() {
-  byId("timeline").hidden = false;
   const peek = byId("peek");
   const [peekImage, peekText] = peek.children;
   const xOf = (event) => ((event.clientX - track.getBoundingClientRect().left) / track.clientWidth) * width;
@@ -289,7 +277,7 @@ function setUpTimeline() {
   byId("zoom-out").addEventListener("click", () => zoom(2));
   byId("zoom-fit").addEventListener("click", () => look(beginning, duration));
   new ResizeObserver(() => {
-    if (!printing()) width = Math.max(track.clientWidth, 200);
+    if (!paper.matches) width = Math.max(track.clientWidth, 200);
     measureRoom();
     measureTop();
     draw();

@@ -11,11 +11,11 @@ let speed = 0;
 /** Whether the list scrolls with the video: until the user scrolls it. */
 let follows = true;
 
-function note(text, offers) {
+/** Show the video; or a note why it cannot be played, and a way to open it. */
+function note(text) {
   byId("video-note").textContent = text;
-  byId("video-note").hidden = !text;
-  byId("video-pick").hidden = !offers;
-  byId("transport").hidden = offers;
+  byId("video-note").hidden = byId("video-pick").hidden = !text;
+  video.hidden = byId("transport").hidden = text !== "";
 }
 
 /** The frame at a time. Timestamps are rounded, so a time may be slightly before its frame. */
@@ -127,7 +127,6 @@ function showPlaying(time) {
 }
 
 function setUpVideo() {
-  byId("player").hidden = false;
   if (exact) {
     const shown = (now, { mediaTime }) => {
       showPlaying(mediaTime - origin);
@@ -138,13 +137,11 @@ function setUpVideo() {
   video.addEventListener("pause", () => { speed = Math.min(speed, 0); });
   for (const kind of ["wheel", "touchmove"]) list.addEventListener(kind, () => { follows = false; }, { passive: true });
   video.addEventListener("loadedmetadata", () => {
-    video.hidden = false;
-    note("", false);
+    note("");
     if (video.currentTime < beginning) seek(shots[selected].start_frame);
   });
   video.addEventListener("error", () => {
-    video.hidden = true;
-    note(`${data.video.name} was not found, or this browser cannot play its format.`, true);
+    note(`${data.video.name} was not found, or this browser cannot play its format.`);
   });
   byId("video-file").addEventListener("change", (event) => {
     const [opened] = event.target.files;
@@ -158,8 +155,5 @@ function setUpVideo() {
   // Most videos begin with black.
   if (data.images) video.poster = imageOf(shots[shotAt(beginning + duration / 3)]);
   if (data.video.source !== null) video.src = data.video.source;
-  else {
-    video.hidden = true;
-    note(`${data.video.name} was not found when this page was made.`, true);
-  }
+  else note(`${data.video.name} was not found when this page was made.`);
 }
