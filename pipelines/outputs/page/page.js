@@ -71,13 +71,9 @@ function setUpPanels() {
     const off = elsewhere.length ? ` ${elsewhere.length} of ${count(on.length + elsewhere.length, "true end")} have no shot end within ${tolerance} s.` : "";
     byId("truth-source").textContent = `Truth: ${source}.${off}`;
   }
-  byId("undo").addEventListener("click", undo);
-  byId("redo").addEventListener("click", redo);
-  byId("save").addEventListener("click", save);
   for (const [name, [extension, type, content]] of Object.entries(EXPORTS)) {
     byId(name)?.addEventListener("click", () => exportAs(extension, content(), type));
   }
-  byId("keys").addEventListener("click", COMMON_KEYS["?"]);
   byId("theme").addEventListener("click", () => {
     const { style } = document.documentElement;
     const dark = style.colorScheme ? style.colorScheme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
@@ -148,6 +144,14 @@ const KEYS = {
   "-": () => zoom(2),
   0: () => look(beginning, duration),
 };
+
+/** Buttons of the page that do the same as keys. */
+const BUTTONS = {
+  undo, redo, save, cut: cutHere, keys: KEYS["?"], "frame-back": KEYS[","], "frame-on": KEYS["."],
+  "start-review": startReview, "review-confirm": confirmLook, "review-end": endReview,
+  "zoom-in": KEYS["+"], "zoom-out": KEYS["-"], "zoom-fit": KEYS[0],
+};
+for (const [id, action] of Object.entries(BUTTONS)) byId(id).addEventListener("click", () => action());
 
 // Space controls the video even if a click focused a button. :focus-visible cannot tell: a key press sets it.
 let tabbed = false;
@@ -243,4 +247,4 @@ const isReloaded = ["reload", "back_forward"].includes(performance.getEntriesByT
 const frame = isReloaded ? selectedBefore() : null;
 if (frame !== null) select(shotOf(frame));
 else if (scenes[linked - 1]) select(scenes[linked - 1].start_shot);
-setUpReview();
+if (location.hash === "#review") startReview();

@@ -116,10 +116,3 @@ function confirmLook() {
     change({ ...state, ends, outside: state.outside.filter(notRefused), pins, looks, by: "hand" }, `look ${looks}`);
   }
 }
-
-function setUpReview() {
-  byId("start-review").addEventListener("click", startReview);
-  byId("review-confirm").addEventListener("click", confirmLook);
-  byId("review-end").addEventListener("click", endReview);
-  if (location.hash === "#review") startReview();
-}

@@ -273,9 +273,6 @@ function setUpTimeline() {
     peek.style.left = `${Math.min(Math.max(left, 8), box.width - peek.offsetWidth - 8)}px`;
   }
 
-  byId("zoom-in").addEventListener("click", () => zoom(0.5));
-  byId("zoom-out").addEventListener("click", () => zoom(2));
-  byId("zoom-fit").addEventListener("click", () => look(beginning, duration));
   new ResizeObserver(() => {
     if (!paper.matches) width = Math.max(track.clientWidth, 200);
     measureRoom();

@@ -149,9 +149,6 @@ function setUpVideo() {
     video.hidden = false;
     video.src = URL.createObjectURL(opened);
   });
-  byId("frame-back").addEventListener("click", () => stepFrame(-1));
-  byId("frame-on").addEventListener("click", () => stepFrame(1));
-  byId("cut").addEventListener("click", cutHere);
   // Most videos begin with black.
   if (data.images) video.poster = imageOf(shots[shotAt(beginning + duration / 3)]);
   if (data.video.source !== null) video.src = data.video.source;
