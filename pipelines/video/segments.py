@@ -28,6 +28,7 @@ _SHORTEST = 0.5  # seconds of black or color bars
 # White or gray, yellow, cyan, green, magenta, red and blue; at the edges of the frame there may be more bars.
 _BARS = np.array([[1, 1, 1], [1, 1, 0], [0, 1, 1], [0, 1, 0], [1, 0, 1], [1, 0, 0], [0, 0, 1]], bool)
 _LAYOUTS = ((0.0, 1 / 7), (0.0, 1 / 8), (1 / 8, 3 / 28))  # left edge of the first bar, and the width of each
+_BAR_CENTERS = np.array([[left + width * (bar + 0.5) for bar in range(7)] for left, width in _LAYOUTS])
 _OFF, _ON = 75, 120  # a channel of a bar is below the first, or above the second
 
 _ROWS, _ROWS_SEEN, _COLUMNS = 60, 45, 13  # cells; the rows above subtitles
@@ -53,13 +54,13 @@ class Look(NamedTuple):
 
 def plain_kinds(images: RGBImage) -> NDArray[np.uint8]:
     """Which of small images (N, H, W, 3) uint8 RGB are black or color bars, as indices of the kinds above, (N,)."""
-    brightest, darkest = (reduce(images.reshape(len(images), -1), 1) for reduce in (np.max, np.min))
-    kinds = ((brightest <= _BLACK) & (brightest - darkest <= _BLACK_RANGE)).astype(np.uint8)
-    row = images[:, images.shape[1] // 3]
-    for left, width in _LAYOUTS:
-        bars = row[:, ((left + width * (np.arange(7) + 0.5)) * row.shape[1]).astype(int)]
-        kinds[np.where(_BARS, bars > _ON, bars < _OFF).all((1, 2))] = 2
-    return np.asarray(kinds)
+    kinds, row = np.zeros(len(images), np.uint8), images[:, images.shape[1] // 3]
+    for index in np.flatnonzero(row.max((1, 2)) <= _BLACK):  # few are black in one row
+        brightest, darkest = images[index].max(), images[index].min()
+        kinds[index] = brightest <= _BLACK and brightest - darkest <= _BLACK_RANGE
+    bars = row[:, (_BAR_CENTERS * row.shape[1]).astype(int)]  # (N, layouts, 7, 3)
+    kinds[np.any(np.where(_BARS, bars > _ON, bars < _OFF).all((2, 3)), axis=1)] = 2
+    return kinds
 
 
 class TextSearch:
