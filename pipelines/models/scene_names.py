@@ -47,9 +47,9 @@ def with_automatic_names(scenes: S) -> S:
 
 
 def _terms(text: str) -> Iterator[str]:
-    """Words; in scripts without spaces between words, pairs of characters."""
+    """Words of three letters and more; in scripts without spaces between words, pairs of characters."""
     for word in _WORD.findall(text):
         if _UNSPACED.search(word):
             yield from map("".join, pairwise(word))
-        else:
+        elif len(word) > 2:
             yield word
