@@ -81,12 +81,13 @@ class TextSearch:
         cv2.threshold(edges, _EDGE, 255, cv2.THRESH_BINARY, edges)
         cells = cv2.resize(edges, (_COLUMNS, _ROWS_SEEN), interpolation=cv2.INTER_AREA)  # fast: sizes are multiples
         plain = cells <= _PLAIN
-        text, background = float((cells >= _TEXT).mean()), float(plain.mean())
+        text, background = (np.count_nonzero(cell) / cells.size for cell in (cells >= _TEXT, plain))
         samples = luma[high // 2 : height : high, wide // 2 : width : wide].copy()  # one pixel of each cell
-        change = 0.0 if self._last_samples is None else cv2.absdiff(samples, self._last_samples)[plain]
-        self._last_samples = samples
+        before, self._last_samples = self._last_samples, samples
         kind = "blank" if background >= _BLANK else "other"
-        if text >= _LEAST_TEXT and text >= _MOSTLY_TEXT * (1 - background) and np.median(change) <= _SLOW:
+        if text >= max(_LEAST_TEXT, _MOSTLY_TEXT * (1 - background)) and (
+            before is None or np.median(cv2.absdiff(samples, before)[plain]) <= _SLOW
+        ):
             kind = "text"
         self.looks.append(Look(frame, kind))
 
