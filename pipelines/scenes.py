@@ -142,6 +142,11 @@ class Segment:
     start: float
     end: float
 
+    @property
+    def is_credits(self) -> bool:
+        """Whether it is opening or end credits."""
+        return self.kind in ("opening_credits", "end_credits")
+
 
 SEGMENTS = {
     "black": "black",
@@ -296,7 +301,7 @@ def without_short(scenes: Sequence[Scene], least: float) -> tuple[Scene, ...]:
 
 def in_credits(shots: Iterable[Shot], segments: Iterable[Segment]) -> list[bool]:
     """Of each shot, whether its middle lies in opening or end credits."""
-    credits = [(segment.start, segment.end) for segment in segments if segment.kind.endswith("credits")]
+    credits = [(segment.start, segment.end) for segment in segments if segment.is_credits]
     return [any(start <= (shot.start + shot.end) / 2 < end for start, end in credits) for shot in shots]
 
 

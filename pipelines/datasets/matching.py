@@ -127,7 +127,7 @@ def in_seconds(frames: NDArray[np.int64] | None, seconds: Numbers | None, clock:
 
 
 def close_last_scene(scenes: Numbers, end: float) -> Numbers:
-    """Scenes (M, 2) of a source with an open end, the last of which ends with the video, in seconds."""
+    """Scenes (M, 2) in seconds, the last one up to the end of the video, for a source that has no end of it."""
     scenes = scenes.copy()
     scenes[-1, 1] = max(scenes[-1, 1], end)
     return scenes

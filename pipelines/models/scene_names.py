@@ -40,7 +40,7 @@ def with_automatic_names(scenes: S) -> S:
             scene = replace(scene, name=name, named_by=name and "words")
             for part in scenes.segments:
                 overlap = min(part.end, scene.end) - max(part.start, scene.start)
-                if part.kind.endswith("credits") and overlap >= _CREDITS * (scene.end - scene.start):
+                if part.is_credits and overlap >= _CREDITS * (scene.end - scene.start):
                     scene = replace(scene, name=SEGMENTS[part.kind].capitalize(), named_by="credits")
         named.append(scene)
     return replace(scenes, scenes=tuple(named))

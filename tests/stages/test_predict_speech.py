@@ -40,6 +40,11 @@ def silent(video: Path, tmp_path: Path) -> Path:
     return Path(shutil.copy(video, tmp_path / "silent.mp4"))
 
 
+@pytest.fixture
+def settings(model: Path) -> PredictSettings:
+    return with_options(PredictSettings, model=model, device="cpu", speech=True)
+
+
 def test_speech_is_added_to_the_logits_of_the_scores_and_changes_nothing_else(spoken: Path, model: Path) -> None:
     images, both = (predict(spoken, model=model, device="cpu", speech=speech) for speech in (False, True))
     scores, changed = (np.array([shot.score for shot in result.shots]) for result in (images, both))
@@ -73,9 +78,8 @@ def test_the_command_uses_embedded_subtitles_and_warns_if_there_are_none(
 
 
 def test_a_result_with_speech_is_kept_until_the_named_subtitles_or_the_option_change(
-    spoken: Path, model: Path, tmp_path: Path
+    spoken: Path, settings: PredictSettings, tmp_path: Path
 ) -> None:
-    settings = with_options(PredictSettings, model=model, device="cpu", speech=True)
     file, words = tmp_path / "spoken.scenes.json", tmp_path / "other.srt"
     first = predict_file(spoken, file, settings)
     assert "is kept, as nothing changed" in predict_file(spoken, file, settings).notes[0]
@@ -90,9 +94,8 @@ def test_a_result_with_speech_is_kept_until_the_named_subtitles_or_the_option_ch
 
 
 def test_other_subtitles_do_not_replace_corrected_scenes_whose_scores_depend_on_them(
-    spoken: Path, model: Path, tmp_path: Path
+    spoken: Path, settings: PredictSettings, tmp_path: Path
 ) -> None:
-    settings = with_options(PredictSettings, model=model, device="cpu", speech=True)
     file, words = tmp_path / "spoken.scenes.json", tmp_path / "other.srt"
     result = predict_file(spoken, file, settings)
     replace(result, scenes=(replace(result.scenes[0], name="Home"), *result.scenes[1:])).save(file)

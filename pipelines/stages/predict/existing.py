@@ -54,7 +54,7 @@ def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Exis
     record, corrected = model.record(), is_corrected(before)
     lines, named = before.lines, settings.reading.subtitles
     subtitles = named or (None if before.settings.get("subtitles") else subtitles_beside(task.video))
-    if subtitles is not None and now is not None:
+    if subtitles is not None and now is not None and not replaces.overwrite:
         from pipelines.video.reader import lines_from  # start-up time: PyAV
 
         try:
