@@ -8,7 +8,7 @@ from pipelines.errors import (
     StoreError as StoreError,
     VideoError as VideoError,
 )
-from pipelines.models.encoder_options import EncoderOptions as EncoderOptions
+from pipelines.models.encoders.options import EncoderOptions as EncoderOptions
 from pipelines.options import with_options as with_options
 from pipelines.pretext.settings import PretextSettings as PretextSettings
 from pipelines.progress import (

@@ -29,9 +29,9 @@ from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.datasets.synthetic import SyntheticVideoSettings, plan_video, render_keyframes
 from pipelines.evaluation.bootstrap import flatten, measure
 from pipelines.evaluation.metrics import VideoScores, average_precision
-from pipelines.models.encoders import load_encoder
+from pipelines.models.encoder_loading import load_encoder
+from pipelines.models.encoders.shot_encoder import KEYFRAMES, encode_groups
 from pipelines.models.opening import open_model
-from pipelines.models.shot_encoder import KEYFRAMES, encode_groups
 from recipes.default_model.fitting import DRAWS, Logits, prepare
 from recipes.default_model.study import BASELINES, SIDES, learn_and_test
 from recipes.default_model.videos import read_videos

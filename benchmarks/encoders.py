@@ -39,11 +39,11 @@ from pipelines.datasets.synthetic import SyntheticVideo, SyntheticVideoSettings,
 from pipelines.evaluation.bootstrap import compare, measure
 from pipelines.evaluation.metrics import VideoScores
 from pipelines.files import write_atomically
-from pipelines.models.cut_evidence import similarity_band, unit_features
-from pipelines.models.encoders import load_encoder
+from pipelines.models.encoder_loading import load_encoder
+from pipelines.models.encoders.shot_encoder import KEYFRAMES, ShotEncoder, shot_colour
+from pipelines.models.encoders.torch_encoders import TorchEncoder
+from pipelines.models.networks.cut_evidence import similarity_band, unit_features
 from pipelines.models.opening import open_model
-from pipelines.models.shot_encoder import KEYFRAMES, ShotEncoder, shot_colour
-from pipelines.models.torch_encoders import TorchEncoder
 from pipelines.options import with_options
 from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
@@ -192,7 +192,7 @@ def prepared(shots: Images, how: Pass) -> list[list[NDArray[np.uint8]]]:
     """Keyframes at the size of a pass's input."""
 
     def one(image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        much = max(image.shape[:2]) > 2 * max(how.height, how.width)  # as `pipelines.models.encoders` has it
+        much = max(image.shape[:2]) > 2 * max(how.height, how.width)  # as `pipelines.models.encoder_loading` has it
         size = cv2.resize(image, (how.width, how.height), interpolation=cv2.INTER_AREA if much else cv2.INTER_LINEAR)
         return np.ascontiguousarray(size[:, ::-1]) if how.mirrored else np.asarray(size)
 

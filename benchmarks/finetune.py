@@ -25,8 +25,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from pipelines.models.networks import CRNSettings
-from pipelines.models.torch_networks import build_network
+from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks.torch_networks import build_network
 from pipelines.stages.finetune.data import LabelledVideos, batches, weighted_cross_entropy, window_epoch
 from pipelines.stores.features import features_of, write_features
 from pipelines.stores.index import IndexedVideo, joined, read_index, save_index, window_rows

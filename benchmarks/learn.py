@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from pipelines.evaluation.metrics import average_precision
 from pipelines.models.calibration import Calibration
-from pipelines.models.relational import LinearModel, relational_logits
+from pipelines.models.networks.relational import LinearModel, relational_logits
 from pipelines.outputs.tables import TextTable, markdown, percent
 from pipelines.training.relational_fit import LabelledTokens, learn_own_model
 from recipes.default_model.fitting import Form, blind_logits, calibrate, cross_validate, fit, whole_form

@@ -37,8 +37,8 @@ for shot in VideoReader(Path(sys.argv[1]), ReaderSettings()):
 
 LOAD = """
 from pipelines.models.opening import open_model
-from pipelines.models.encoders import load_encoder
-from pipelines.models.shot_encoder import encode_groups
+from pipelines.models.encoder_loading import load_encoder
+from pipelines.models.encoders.shot_encoder import encode_groups
 model = open_model(None).boundary_model()
 encoder = load_encoder()
 """

@@ -29,9 +29,16 @@ from measure import features_line, save
 from numpy.typing import NDArray
 
 from pipelines.models.calibration import apply_calibration
-from pipelines.models.relational import relational_logits
-from pipelines.models.review import Prior, best_expected_f1, cut_probabilities, expected_f1, fit_platt, next_window
-from pipelines.models.scene_ends import logit
+from pipelines.models.networks.relational import relational_logits
+from pipelines.models.scenes.review import (
+    Prior,
+    best_expected_f1,
+    cut_probabilities,
+    expected_f1,
+    fit_platt,
+    next_window,
+)
+from pipelines.models.scenes.scene_ends import logit
 from pipelines.outputs.tables import TextTable, markdown, percent
 from recipes.default_model.fitting import FOLDS, Form, blind_logits, calibrate, cross_validate, fit, folds, whole_form
 from recipes.default_model.videos import read_videos
@@ -93,7 +100,7 @@ def by_entropy(video: Scored, answers: Answers, fitted: bool) -> State:
 
 
 def reviewed(video: Scored, answers: Answers, shots: int = WINDOW, fitted: bool = True, gain: bool = True) -> State:
-    """As `pipelines.models.review.review`; before the first look the scores alone decide."""
+    """As `pipelines.models.scenes.review.review`; before the first look the scores alone decide."""
     platt = fit_platt(video.log_odds, answers if fitted else {}, video.prior)
     p = cut_probabilities(video.log_odds, answers, platt)
     least = best_expected_f1(p)[1]

@@ -20,11 +20,11 @@ from numpy.typing import NDArray
 from sklearn.metrics import adjusted_rand_score
 
 from pipelines.datasets.synthetic import SyntheticVideoSettings, plan_video, render_keyframes
-from pipelines.models.encoder_options import DEFAULT_ENCODER
-from pipelines.models.encoders import load_encoder
+from pipelines.models.encoder_loading import load_encoder
+from pipelines.models.encoders.options import DEFAULT_ENCODER
+from pipelines.models.encoders.shot_encoder import KEYFRAMES, encode_groups
 from pipelines.models.opening import open_model
-from pipelines.models.places import shot_settings
-from pipelines.models.shot_encoder import KEYFRAMES, encode_groups
+from pipelines.models.scenes.places import shot_settings
 from pipelines.outputs.tables import TextTable, markdown
 
 FIRST_SEED, VIDEOS, SCENES = 200, 25, 24

@@ -23,8 +23,8 @@ import numpy as np
 import torch
 
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
-from pipelines.models.networks import CRNSettings
-from pipelines.models.torch_networks import build_network
+from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks.torch_networks import build_network
 from pipelines.pretext.settings import PretextSettings
 from pipelines.stages.finetune.data import LabelledVideos, batches, window_epoch
 from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows

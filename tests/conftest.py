@@ -12,8 +12,8 @@ from hypothesis import settings
 from pipelines.datasets.synthetic import SyntheticVideo, SyntheticVideoSettings, write_video
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
-from pipelines.models.networks import RelationalSettings
-from pipelines.models.relational_network import RelationalNetwork
+from pipelines.models.networks.kinds import RelationalSettings
+from pipelines.models.networks.relational_network import RelationalNetwork
 from tests import videos
 from tests.command import Bassl, running
 from tests.dask_cluster import Cluster

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipelines.baselines.segmentation import Features, Floats, Segmentation, Times, centre, check_features, segmentation
-from pipelines.models.cut_evidence import BlockSums, cut_costs, similarity_band
+from pipelines.models.networks.cut_evidence import BlockSums, cut_costs, similarity_band
 
 _NEGLIGIBLE = 1e-18  # weights below this change no sum: a shot's weight with itself is 1
 

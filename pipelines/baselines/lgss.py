@@ -24,9 +24,9 @@ from pipelines.baselines.segmentation import (
     segmentation,
     unit_rows,
 )
-from pipelines.models.ms_lstm import MSLSTM
-from pipelines.models.networks import MSLSTMSettings
-from pipelines.models.torch_networks import one_thread, sequence_starts, sequence_windows
+from pipelines.models.networks.kinds import MSLSTMSettings
+from pipelines.models.networks.ms_lstm import MSLSTM
+from pipelines.models.networks.torch_networks import one_thread, sequence_starts, sequence_windows
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSe
        the scene, and F_t is sigma(similarity to the most similar of them), because shots of a dialogue recur.
        The scenes become super shots, and this is repeated.
 
-    Choices made here: the first two steps are the network of `pipelines.models.ms_lstm`. Features come from frozen
-    encoders, minus the video's mean and of unit length, instead of from networks that are trained jointly. Modalities
+    Choices made here: the first two steps are the network of `pipelines.models.networks.ms_lstm`. Features come from
+    frozen encoders, minus the video's mean and of unit length, instead of from networks that are trained jointly. Modalities
     have equal weights. Super shots are compared by their mean features (the paper refines these in its supplement),
     with the same similarity as in all systems here: the cosine about the video's mean, with negative values set to 0,
     averaged over modalities. A single super shot counts as similar to none: F_s 0, F_t sigma(0). The paper begins with

@@ -25,7 +25,7 @@ from pipelines.baselines.segmentation import (
     unit_rows,
 )
 from pipelines.baselines.spectral import spectral_embedding
-from pipelines.models.torch_networks import one_thread
+from pipelines.models.networks.torch_networks import one_thread
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ class ShotFeatures:
     # belong to no shot)
     shots: NDArray[np.int64]
     scene_end: NDArray[np.uint8]  # (N,) uint8, 1 at the last shot of a scene
-    # (N, H) float32 hue histograms, each of sum 1 (`pipelines.models.shot_encoder`); None if the file has none
+    # (N, H) float32 hue histograms, each of sum 1 (`pipelines.models.encoders.shot_encoder`); None if the file has none
     colour: NDArray[np.float32] | None = None
     frame_rate: float | None = None  # frames per second; None if unknown
 

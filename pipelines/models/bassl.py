@@ -15,10 +15,10 @@ from torch import Tensor
 
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
-from pipelines.models.crn import ContextualRelationNetwork, TransformerBoundary
-from pipelines.models.encoder_options import INPUT_SIZE
-from pipelines.models.networks import CRNSettings
-from pipelines.models.torch_networks import tensors_of
+from pipelines.models.encoders.options import INPUT_SIZE
+from pipelines.models.networks.crn import ContextualRelationNetwork, TransformerBoundary
+from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.networks.torch_networks import tensors_of
 
 KIND = "bassl"
 PARTS = ("encoder", "crn", "heads")

@@ -13,8 +13,14 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError
 from pipelines.models.calibration import Calibration, apply_calibration
 from pipelines.models.checkpoints import numbers_of, part_of, read_arrays, save_model, settings_fit
-from pipelines.models.networks import NETWORKS, Shape
-from pipelines.models.relational import LinearModel, check_evidence, linear_model, relational_logits, shot_tokens
+from pipelines.models.networks.kinds import NETWORKS, Shape
+from pipelines.models.networks.relational import (
+    LinearModel,
+    check_evidence,
+    linear_model,
+    relational_logits,
+    shot_tokens,
+)
 
 if TYPE_CHECKING:  # optional dependency: torch
     from torch import Tensor
@@ -27,7 +33,7 @@ Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 class BoundaryModel:
     """A network that scores the shots of a video, and what it was trained on."""
 
-    crn: str  # the kind of network, see `pipelines.models.networks`
+    crn: str  # the kind of network, see `pipelines.models.networks.kinds`
     network: Any  # a torch module in evaluation mode, or a linear model
     shape: Shape
     calibration: Calibration = field(default_factory=Calibration)  # how a logit becomes a score
@@ -70,7 +76,7 @@ class BoundaryModel:
         if self.crn == "relational":
             tokens = shot_tokens(features.astype(np.float32, copy=False), durations, colour)
             return relational_logits(self.network, tokens)
-        from pipelines.models.torch_networks import LOGITS  # optional dependency: torch
+        from pipelines.models.networks.torch_networks import LOGITS  # optional dependency: torch
 
         return LOGITS[NETWORKS[self.crn].reads](self.network, self.shape, features)
 
@@ -80,7 +86,7 @@ class BoundaryModel:
         Args:
             features: (N, D_e) encodings of the shots of one whole video, in order, N >= 1.
             durations: (N,) lengths of the shots in seconds. Only `relational` uses them, and the colour.
-            colour: (N, H) hue histograms of the shots (`pipelines.models.shot_encoder`); None if unknown.
+            colour: (N, H) hue histograms of the shots (`pipelines.models.encoders.shot_encoder`); None if unknown.
         Returns: (N,) scores between 0 and 1; 0.5 is the operating point.
         Raises ValueError: shapes do not fit each other or the model.
         """
@@ -143,7 +149,7 @@ def load_boundary_model(path: Path) -> BoundaryModel:
             network = None if shape.width else linear_model(shape, weights)
         encoder_weights: Mapping[str, Tensor] = {}
         if network is None or encoder:
-            from pipelines.models import torch_networks  # optional dependency: torch
+            from pipelines.models.networks import torch_networks  # optional dependency: torch
 
             network = network or torch_networks.network_of_arrays(crn, shape, weights)
             encoder_weights = torch_networks.tensors_of(encoder)

@@ -20,7 +20,7 @@ from pipelines.models.checkpoints import read_model_header
 if TYPE_CHECKING:  # optional dependency: torch
     from pipelines.models.bassl import BasslWeights
     from pipelines.models.boundary import BoundaryModel
-    from pipelines.models.crn import ContextualRelationNetwork
+    from pipelines.models.networks.crn import ContextualRelationNetwork
 
 BUILT_IN = Path(__file__).parent / "data" / "relational.safetensors"  # the model in the package
 DEFAULT = "default"  # its name in place of a path, unless there is a file of that name
@@ -137,7 +137,7 @@ class OpenedModel:
         name = self.weights.settings.encoder
         if name is None or not self.weights.encoder:
             return name, None
-        from pipelines.models.torch_encoders import encoder_in_file  # optional dependency: torch
+        from pipelines.models.encoders.torch_encoders import encoder_in_file  # optional dependency: torch
 
         encoder = encoder_in_file(self.file, name, self.weights.encoder, "cpu", size=self.weights.input_size)
         return encoder.id, encoder.size

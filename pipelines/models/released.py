@@ -34,8 +34,8 @@ from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 from pipelines.errors import BasslError, StoreError, first_line, printable
 from pipelines.files import os_reason, write_atomically
 from pipelines.models.bassl import BOUNDARY_HEAD, BasslSettings, BasslWeights, crn_shapes
-from pipelines.models.image_networks import import_torchvision
-from pipelines.models.networks import CRNSettings
+from pipelines.models.encoders.image_networks import import_torchvision
+from pipelines.models.networks.kinds import CRNSettings
 
 RELEASED_HEADS = 8  # Attention heads of a released CRN. Not determined by the weights (paper, appendix A).
 RESNET50_WIDTH = 2048

@@ -71,7 +71,7 @@ def names_and_pins(scenes: SceneData) -> set[object]:
 def is_corrected(scenes: SceneData, lasting: Collection[object] = ()) -> bool:
     """Whether there are names or pins other than ``lasting``, or scenes that do not follow from scores and pins, as
     after an edit of the file."""
-    from pipelines.models.scene_ends import choose_scenes  # start-up time: NumPy
+    from pipelines.models.scenes.scene_ends import choose_scenes  # start-up time: NumPy
 
     if scenes.settings.get("edited_by_hand") is True:
         return True

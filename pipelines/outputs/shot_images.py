@@ -42,8 +42,8 @@ def encodings_from_video(
     # Start-up time: OpenCV, ONNX Runtime.
     import numpy as np
 
-    from pipelines.models.encoders import load_encoder
-    from pipelines.models.shot_encoder import encode_groups
+    from pipelines.models.encoder_loading import load_encoder
+    from pipelines.models.encoders.shot_encoder import encode_groups
 
     encoder = load_encoder()
     warnings: list[str] = []

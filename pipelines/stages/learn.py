@@ -12,8 +12,8 @@ import numpy as np
 from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_output, paths_of
 from pipelines.models.boundary import save_boundary_model
+from pipelines.models.networks.relational import shot_tokens
 from pipelines.models.opening import OpenedModel, open_model
-from pipelines.models.relational import shot_tokens
 from pipelines.options import with_options
 from pipelines.outputs.corrections import is_corrected
 from pipelines.outputs.opening import open_scenes

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from pipelines.datasets.scene_files import read_scene_list
 from pipelines.errors import BasslError, CorrectedError, name_input
 from pipelines.files import check_inputs_kept, check_writable, output_path, paths_of, real
-from pipelines.models.scene_ends import with_grouping
+from pipelines.models.scenes.scene_ends import with_grouping
 from pipelines.options import with_options
 from pipelines.outputs.corrections import check_replaceable, names_and_pins
 from pipelines.outputs.exports import is_scenes_json

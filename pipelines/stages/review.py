@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pipelines.errors import BasslError, count
-from pipelines.models.review import WINDOW, expected_f1, review as review_state
-from pipelines.models.scene_ends import with_scenes
+from pipelines.models.scenes.review import WINDOW, expected_f1, review as review_state
+from pipelines.models.scenes.scene_ends import with_scenes
 from pipelines.options import with_options
 from pipelines.outputs.opening import open_scenes
 from pipelines.outputs.page import shows

@@ -5,7 +5,7 @@ Layout of a file (schema ``bassl.features``, version 1), for a video of N shots:
 =============  =================  =============================================================================
 ``features``   (N, D_e) float     float16 or float32, contiguous in the file
 ``colour``     (N, 180) float32   hue histogram of each shot's middle keyframe, sum 1
-                                  (:mod:`pipelines.models.shot_encoder`); absent if unknown
+                                  (:mod:`pipelines.models.encoders.shot_encoder`); absent if unknown
 ``encoder``    attribute          id of the encoder
 ``video_id``   attribute          id of the video, which may differ from the name of the file
 ``crc32``      attribute          checksum of ``features``
@@ -244,7 +244,7 @@ def is_store(path: Path) -> bool:
 def find_features(index: Index, encoder: str, folder: Path, used: Sequence[int] | None = None) -> tuple[Path, ...]:
     """The feature stores of an index, for :func:`features_of`; empty if there is none for an encoder.
 
-    ``encoder`` is an id, or several joined by `JOINED` (see `pipelines.models.encoders.encoder_for`). A store
+    ``encoder`` is an id, or several joined by `JOINED` (see `pipelines.models.encoder_loading.encoder_for`). A store
     that the index names comes before ``<folder>/<encoder id>/``, which is taken only if it has all ``used`` videos
     (None: all of the index), encoded from the same shots and keyframes. Raises StoreError for a damaged file, and if
     two stores have the same video of the index.

@@ -16,9 +16,9 @@ from numpy.typing import NDArray
 
 from pipelines.evaluation.metrics import average_precision
 from pipelines.models.calibration import Calibration, best_f1_threshold
-from pipelines.models.cut_evidence import token_width
-from pipelines.models.networks import RelationalSettings
-from pipelines.models.relational import LinearModel, relational_logits
+from pipelines.models.networks.cut_evidence import token_width
+from pipelines.models.networks.kinds import RelationalSettings
+from pipelines.models.networks.relational import LinearModel, relational_logits
 
 Logits = list[NDArray[np.float64]]
 """One (N,) array per video."""

@@ -7,9 +7,9 @@ from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.bootstrap import evaluate, measure
 from pipelines.evaluation.metrics import VideoScores, reliability
 from pipelines.models.calibration import apply_calibration
-from pipelines.models.cut_evidence import COLOUR_WEIGHTS, LONGEST_SCENE, PACE_SECONDS, token_width
-from pipelines.models.relational import SUPPRESSION_WEIGHT
-from pipelines.models.shot_encoder import HUES
+from pipelines.models.encoders.shot_encoder import HUES
+from pipelines.models.networks.cut_evidence import COLOUR_WEIGHTS, LONGEST_SCENE, PACE_SECONDS, token_width
+from pipelines.models.networks.relational import SUPPRESSION_WEIGHT
 from pipelines.outputs.tables import percent
 from recipes.default_model.fitting import DRAWS, PARTS, PENALTIES
 from recipes.default_model.study import BASELINES, Study, Test, by_set, recursive_cuts, video_scores

@@ -16,7 +16,7 @@ from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.metrics import average_precision
 from pipelines.files import write_atomically
 from pipelines.models.calibration import Calibration, fit_calibration
-from pipelines.models.relational import LinearModel, relational_logits, shot_tokens
+from pipelines.models.networks.relational import LinearModel, relational_logits, shot_tokens
 from pipelines.training.relational_fit import LabelledTokens, fit_linear_models
 from pipelines.training.relational_videos import LabelledVideo
 from recipes.default_model.perturbations import PERTURBATIONS, Perturbation

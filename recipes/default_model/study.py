@@ -11,7 +11,14 @@ from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.evaluation.bootstrap import evaluate
 from pipelines.evaluation.metrics import VideoScores
 from pipelines.models.calibration import Calibration, apply_calibration
-from pipelines.models.cut_evidence import REACH, BlockSums, side_means, similarity_band, unit_features, z_scores
+from pipelines.models.networks.cut_evidence import (
+    REACH,
+    BlockSums,
+    side_means,
+    similarity_band,
+    unit_features,
+    z_scores,
+)
 from recipes.default_model.fitting import (
     FOLDS,
     UNCHANGED,

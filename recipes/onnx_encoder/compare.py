@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from pipelines.baselines.segmentation import unit_rows
 from pipelines.datasets.synthetic import SyntheticVideoSettings, plan_video, render_keyframes
-from pipelines.models.onnx_encoder import OnnxEncoder, open_onnx_encoder
-from pipelines.models.shot_encoder import KEYFRAMES
+from pipelines.models.encoders.onnx_encoder import OnnxEncoder, open_onnx_encoder
+from pipelines.models.encoders.shot_encoder import KEYFRAMES
 from recipes.onnx_encoder.network import float_features, layers_of, published_weights
 
 Shots = NDArray[np.uint8]

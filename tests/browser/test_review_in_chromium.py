@@ -17,7 +17,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from pipelines.datasets.scene_files import read_scene_list
 from pipelines.datasets.synthetic import SyntheticVideo
-from pipelines.models.review import review as python_review
+from pipelines.models.scenes.review import review as python_review
 from pipelines.scenes import group_shots
 from pipelines.stages.regroup import regroup
 from pipelines.stages.scene_list import SceneList

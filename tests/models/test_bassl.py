@@ -9,7 +9,7 @@ from torch import Tensor
 
 from pipelines.models.bassl import KIND, PARTS, BasslSettings, BasslWeights, load_bassl_model, save_bassl_model
 from pipelines.models.checkpoints import save_model
-from pipelines.models.networks import CRNSettings
+from pipelines.models.networks.kinds import CRNSettings
 from tests.released_layout import crn_forward, crn_tensors
 from tests.small_stores import refusal
 

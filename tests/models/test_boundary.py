@@ -12,14 +12,14 @@ import torch
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.models import relational_network, torch_networks
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import KIND, BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.checkpoints import read_arrays, save_model
-from pipelines.models.networks import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings, Shape
+from pipelines.models.networks import relational_network, torch_networks
+from pipelines.models.networks.kinds import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings, Shape
+from pipelines.models.networks.torch_networks import build_network
 from pipelines.models.opening import open_model
-from pipelines.models.torch_networks import build_network
 from tests.released_layout import crn_tensors
 from tests.small_stores import damaged, refusal
 

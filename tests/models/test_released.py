@@ -23,7 +23,7 @@ from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.bassl import BasslSettings, BasslWeights, load_bassl_model, save_bassl_model
-from pipelines.models.networks import CRNSettings
+from pipelines.models.networks.kinds import CRNSettings
 from pipelines.models.released import read_released, write_released
 from tests.released_layout import crn_forward, head_tensors, released_state, save
 from tests.small_stores import refusal

@@ -12,7 +12,7 @@ import torchvision
 
 from pipelines.errors import StoreError
 from pipelines.models.bassl import load_bassl_model, save_bassl_model
-from pipelines.models.encoders import load_encoder
+from pipelines.models.encoder_loading import load_encoder
 from pipelines.models.released import read_torchvision_resnet
 from tests.small_stores import refusal
 

@@ -10,7 +10,7 @@ import timm
 import torch
 from onnx import numpy_helper
 
-from pipelines.models.onnx_encoder import BUILT_IN, open_onnx_encoder
+from pipelines.models.encoders.onnx_encoder import BUILT_IN, open_onnx_encoder
 from recipes.onnx_encoder.compare import agreement, encoded_features, generated_shots, original_features
 from recipes.onnx_encoder.graph import integer_model
 from recipes.onnx_encoder.network import SIZE, Layer, float_features, layers_of, published_weights

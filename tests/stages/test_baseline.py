@@ -15,7 +15,7 @@ from pipelines.baselines.graph_cut import GraphCutSettings, graph_cut
 from pipelines.baselines.systems import SYSTEMS
 from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import average_precision
-from pipelines.models.encoders import load_encoder
+from pipelines.models.encoder_loading import load_encoder
 from pipelines.options import with_options
 from pipelines.stages.baseline import BaselineSettings, baseline
 from pipelines.stages.finetune import FinetuneSettings, finetune

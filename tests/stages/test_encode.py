@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pipelines.errors import BasslError, SomeFailedError
-from pipelines.models import torch_encoders
-from pipelines.models.shot_encoder import ShotEncoder, hue_histogram
+from pipelines.models.encoders import torch_encoders
+from pipelines.models.encoders.shot_encoder import ShotEncoder, hue_histogram
 from pipelines.options import with_options
 from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import EncodeSettings, encode_shots, encoding

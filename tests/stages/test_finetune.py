@@ -18,11 +18,11 @@ from sklearn.metrics import average_precision_score, f1_score
 from pipelines.errors import BasslError
 from pipelines.models.bassl import load_bassl_model
 from pipelines.models.calibration import Calibration, apply_calibration
-from pipelines.models.encoders import load_encoder
-from pipelines.models.networks import NETWORKS, MSLSTMSettings
+from pipelines.models.encoder_loading import load_encoder
+from pipelines.models.encoders.torch_encoders import torch_encoder
+from pipelines.models.networks.kinds import NETWORKS, MSLSTMSettings
+from pipelines.models.networks.torch_networks import one_thread
 from pipelines.models.opening import open_model
-from pipelines.models.torch_encoders import torch_encoder
-from pipelines.models.torch_networks import one_thread
 from pipelines.options import with_options
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress

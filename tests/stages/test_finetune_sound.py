@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import average_precision
 from pipelines.models.boundary import load_boundary_model, save_boundary_model
+from pipelines.models.networks.torch_networks import one_thread
 from pipelines.models.sound import silent, with_sound
-from pipelines.models.torch_networks import one_thread
 from pipelines.options import with_options
 from pipelines.stages.build_index import build_index
 from pipelines.stages.extract_keyframes import extract_keyframes

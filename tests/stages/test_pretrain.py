@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError
 from pipelines.evaluation.representation import knn_precision
 from pipelines.models.bassl import load_bassl_model
-from pipelines.models.image_networks import trainable_encoder
+from pipelines.models.encoders.image_networks import trainable_encoder
 from pipelines.options import with_options
 from pipelines.pretext.objective import PretextLoss, PretextObjective
 from pipelines.pretext.sampling import draw_noise

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from pipelines.errors import BasslError
-from pipelines.models.crn import ContextualRelationNetwork
-from pipelines.models.image_networks import trainable_encoder
-from pipelines.models.networks import CRNSettings
+from pipelines.models.encoders.image_networks import trainable_encoder
+from pipelines.models.networks.crn import ContextualRelationNetwork
+from pipelines.models.networks.kinds import CRNSettings
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings

@@ -26,8 +26,9 @@ from pipelines.datasets import synthetic
 from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
 from pipelines.errors import BasslError
 from pipelines.evaluation import paper_tables
-from pipelines.models import encoders, torch_encoders
-from pipelines.models.torch_networks import one_thread
+from pipelines.models import encoder_loading as encoders
+from pipelines.models.encoders import torch_encoders
+from pipelines.models.networks.torch_networks import one_thread
 from pipelines.options import with_options
 from pipelines.stages.baseline import baseline
 from pipelines.stages.reproduce import (

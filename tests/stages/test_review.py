@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bassl import BasslError, SceneList, load_scenes
-from pipelines.models.review import review
+from pipelines.models.scenes.review import review
 from pipelines.outputs.corrections import is_corrected
 from pipelines.scenes import SceneData
 from tests import pages

@@ -13,16 +13,17 @@ from pipelines.errors import BasslError
 from pipelines.evaluation.bootstrap import METRICS, Measure
 from pipelines.evaluation.metrics import average_precision, coverage_overflow, video_miou
 from pipelines.evaluation.representation import knn_precision, scene_ids
-from pipelines.models import boundary, torch_encoders
+from pipelines.models import boundary
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
-from pipelines.models.crn import TransformerBoundary
-from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
-from pipelines.models.networks import MLPSettings
+from pipelines.models.encoders import torch_encoders
+from pipelines.models.encoders.image_networks import TrainableEncoder, trainable_encoder
+from pipelines.models.encoders.shot_encoder import PREPARATIONS, Preparation
+from pipelines.models.encoders.torch_encoders import torch_encoder
+from pipelines.models.networks.crn import TransformerBoundary
+from pipelines.models.networks.kinds import MLPSettings
+from pipelines.models.networks.torch_networks import build_network
 from pipelines.models.opening import open_model
-from pipelines.models.shot_encoder import PREPARATIONS, Preparation
-from pipelines.models.torch_encoders import torch_encoder
-from pipelines.models.torch_networks import build_network
 from pipelines.options import with_options
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import encode_shots

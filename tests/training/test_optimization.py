@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from pipelines.models.crn import ContextualRelationNetwork
-from pipelines.models.image_networks import trainable_encoder
-from pipelines.models.networks import CRNSettings
+from pipelines.models.encoders.image_networks import trainable_encoder
+from pipelines.models.networks.crn import ContextualRelationNetwork
+from pipelines.models.networks.kinds import CRNSettings
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.settings import PretextSettings, Variant
 from pipelines.stages.pretrain.model import PretrainModel

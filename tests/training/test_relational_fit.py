@@ -10,9 +10,9 @@ from scipy.optimize import minimize
 from sklearn.metrics import average_precision_score, f1_score
 
 from pipelines.models.calibration import Calibration, best_f1_threshold
-from pipelines.models.cut_evidence import token_width
-from pipelines.models.networks import RelationalSettings
-from pipelines.models.relational import LinearModel, relational_logits
+from pipelines.models.networks.cut_evidence import token_width
+from pipelines.models.networks.kinds import RelationalSettings
+from pipelines.models.networks.relational import LinearModel, relational_logits
 from pipelines.training.relational_fit import (
     STRENGTHS,
     LabelledTokens,

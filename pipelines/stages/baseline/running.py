@@ -15,7 +15,7 @@ from pipelines.baselines.systems import SYSTEMS, Baseline
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import VideoScores, video_scores
-from pipelines.models.encoders import encoder_for
+from pipelines.models.encoder_loading import encoder_for
 from pipelines.progress import ReportProgress
 from pipelines.settings import ScoredData
 from pipelines.stages.baseline import BaselineSettings

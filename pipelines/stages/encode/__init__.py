@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipelines.errors import explain_missing_extra
-from pipelines.models.encoder_options import EncoderOptions
+from pipelines.models.encoders.options import EncoderOptions
 from pipelines.options import Settings, check_at_least, nested, with_options
 from pipelines.progress import ReportProgress
 from pipelines.settings import ONLY_TRAINING, Compute, Indexed, Parallel, RunSettings

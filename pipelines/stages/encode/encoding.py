@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, SomeFailedError, StoreError
 from pipelines.files import check_writable
-from pipelines.models.encoder_options import absolute_encoder
-from pipelines.models.encoders import load_encoder
-from pipelines.models.shot_encoder import ShotEncoder, encode_groups
+from pipelines.models.encoder_loading import load_encoder
+from pipelines.models.encoders.options import absolute_encoder
+from pipelines.models.encoders.shot_encoder import ShotEncoder, encode_groups
 from pipelines.processes import cores
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
 from pipelines.stages.encode import EncodeSettings

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, StoreError, count
-from pipelines.models.encoders import encoder_for
+from pipelines.models.encoder_loading import encoder_for
 from pipelines.stores.features import find_features, having, is_store
 from pipelines.stores.index import JOINED, Index
 

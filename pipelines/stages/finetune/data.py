@@ -22,10 +22,10 @@ from torch import Tensor
 
 from pipelines.errors import BasslError
 from pipelines.models.boundary import BoundaryModel
-from pipelines.models.networks import NETWORKS, MSLSTMSettings, Shape
-from pipelines.models.relational import relational_logits, shot_tokens
-from pipelines.models.relational_network import pad_tokens, windows
-from pipelines.models.torch_networks import sequence_windows
+from pipelines.models.networks.kinds import NETWORKS, MSLSTMSettings, Shape
+from pipelines.models.networks.relational import relational_logits, shot_tokens
+from pipelines.models.networks.relational_network import pad_tokens, windows
+from pipelines.models.networks.torch_networks import sequence_windows
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stores.features import ShotRows
 from pipelines.stores.index import Index, window_rows
@@ -215,7 +215,7 @@ EPOCHS: Mapping[str, Callable[[LabelledVideos, Sequence[int], Shape, torch.dtype
     "sequences": sequence_epoch,
     "tokens": token_epoch,
 }
-"""By what a network reads, see `pipelines.models.networks`."""
+"""By what a network reads, see `pipelines.models.networks.kinds`."""
 
 
 # --- batches ----------------------------------------------------------------------------------------------------------

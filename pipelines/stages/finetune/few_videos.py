@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from pipelines.errors import BasslError, count
-from pipelines.models.encoders import encoder_for
+from pipelines.models.encoder_loading import encoder_for
 from pipelines.models.opening import open_model
 from pipelines.settings import Compute, Indexed, RunSettings
 from pipelines.stages.encode import EncodeSettings, encode_shots

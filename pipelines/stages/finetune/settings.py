@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from pipelines.models.networks import CRN
+from pipelines.models.networks.kinds import CRN
 from pipelines.options import Settings, check_at_least, nested, rare
 from pipelines.settings import Compute, RunSettings, TrainingData
 from pipelines.training.settings import LARGEST_RATE

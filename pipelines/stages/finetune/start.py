@@ -14,12 +14,12 @@ from torch import Tensor, nn
 from pipelines.errors import BasslError
 from pipelines.files import is_file
 from pipelines.models.bassl import KIND, BasslWeights
-from pipelines.models.crn import TransformerBoundary
-from pipelines.models.encoder_options import is_published, named_encoder
-from pipelines.models.encoders import encoder_for, encoder_of_id
-from pipelines.models.networks import CRNSettings, Shape, make_shape
+from pipelines.models.encoder_loading import encoder_for, encoder_of_id
+from pipelines.models.encoders.options import is_published, named_encoder
+from pipelines.models.encoders.shot_encoder import KEYFRAMES, Preparation
+from pipelines.models.networks.crn import TransformerBoundary
+from pipelines.models.networks.kinds import CRNSettings, Shape, make_shape
 from pipelines.models.opening import MODEL, model_file, open_model
-from pipelines.models.shot_encoder import KEYFRAMES, Preparation
 from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
 from pipelines.settings import Compute, Indexed, RunSettings
 from pipelines.stages.encode import EncodeSettings, encode_shots

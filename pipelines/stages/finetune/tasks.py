@@ -20,10 +20,10 @@ from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import Calibration
-from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
-from pipelines.models.networks import NETWORKS, MSLSTMSettings
-from pipelines.models.torch_encoders import torch_encoder
-from pipelines.models.torch_networks import build_network
+from pipelines.models.encoders.image_networks import TrainableEncoder, trainable_encoder
+from pipelines.models.encoders.torch_encoders import torch_encoder
+from pipelines.models.networks.kinds import NETWORKS, MSLSTMSettings
+from pipelines.models.networks.torch_networks import build_network
 from pipelines.stages.finetune.data import (
     EPOCHS,
     Epoch,

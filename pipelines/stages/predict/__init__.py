@@ -16,7 +16,7 @@ from typing import Any
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, real
-from pipelines.models.encoder_options import absolute_encoder
+from pipelines.models.encoders.options import absolute_encoder
 from pipelines.options import with_options
 from pipelines.outputs.exports import check_extension, save
 from pipelines.outputs.results import beside, result_name

@@ -10,7 +10,7 @@ from pathlib import Path
 from pipelines.datasets.parsing import read_json
 from pipelines.errors import DatasetError
 from pipelines.files import real, write_atomically
-from pipelines.models.scene_names import with_automatic_names
+from pipelines.models.scenes.scene_names import with_automatic_names
 from pipelines.outputs.corrections import is_corrected, read_prediction
 from pipelines.outputs.results import note_on_views
 from pipelines.progress import Status
@@ -73,7 +73,7 @@ def existing_scenes(model: SceneModel, task: VideoTask[PredictSettings]) -> Exis
     )
     if replaces.discard_corrections if corrected else is_stale:
         return None
-    from pipelines.models.scene_ends import with_grouping  # start-up time: NumPy
+    from pipelines.models.scenes.scene_ends import with_grouping  # start-up time: NumPy
 
     was = Grouping().resolved() | {name: before.settings[name] for name in GROUPING if name in before.settings}
     is_other = any(value not in (None, was[name]) for name, value in vars(settings.grouping).items())

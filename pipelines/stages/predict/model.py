@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pipelines import __version__, processes
 from pipelines.errors import explain_missing_extra
-from pipelines.models.encoder_options import EncoderOptions
+from pipelines.models.encoders.options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.options import with_options
 from pipelines.outputs.describing import described
@@ -82,7 +82,7 @@ class SceneModel:
         # The video is read in a process of its own, from now on, while this one imports and loads what it needs.
         with unchanged(video), VideoProcess(video, how, partial(report, "reading")) as reading:
             from pipelines.models.calibration import Calibration  # start-up time: NumPy
-            from pipelines.models.scene_ends import with_grouping  # start-up time: NumPy
+            from pipelines.models.scenes.scene_ends import with_grouping  # start-up time: NumPy
             from pipelines.models.speech import with_speech  # start-up time: NumPy
             from pipelines.outputs.notebook import thumbnail  # start-up time: OpenCV
 

@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.boundary import BoundaryModel
-from pipelines.models.encoder_options import DEFAULT_ENCODER, named_encoder
-from pipelines.models.encoders import encoder_of_model, load_encoder
+from pipelines.models.encoder_loading import encoder_of_model, load_encoder
+from pipelines.models.encoders.options import DEFAULT_ENCODER, named_encoder
+from pipelines.models.encoders.shot_encoder import KEYFRAMES, ShotEncoder, encode_groups
 from pipelines.models.opening import OpenedModel
-from pipelines.models.places import shot_settings
-from pipelines.models.shot_encoder import KEYFRAMES, ShotEncoder, encode_groups
+from pipelines.models.scenes.places import shot_settings
 from pipelines.progress import ReportProgress
 from pipelines.scenes import Shot, in_credits
 from pipelines.stages.predict.settings import PredictSettings

@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from pipelines.models.encoder_options import EncoderOptions, check_encoder
+from pipelines.models.encoders.options import EncoderOptions, check_encoder
 from pipelines.options import Settings, nested
 from pipelines.settings import Compute, Grouping, Reading
 

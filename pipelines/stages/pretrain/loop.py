@@ -17,9 +17,9 @@ from torch import Tensor
 
 from pipelines.errors import BasslError
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
-from pipelines.models.crn import ContextualRelationNetwork
-from pipelines.models.image_networks import TrainableEncoder, trainable_encoder
-from pipelines.models.networks import CRNSettings
+from pipelines.models.encoders.image_networks import TrainableEncoder, trainable_encoder
+from pipelines.models.networks.crn import ContextualRelationNetwork
+from pipelines.models.networks.kinds import CRNSettings
 from pipelines.models.opening import MODEL, open_model
 from pipelines.pretext.gather import mean_over_processes
 from pipelines.pretext.objective import PretextLoss, PretextObjective

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError
-from pipelines.models.crn import ContextualRelationNetwork
+from pipelines.models.networks.crn import ContextualRelationNetwork
 from pipelines.pretext.objective import PretextLoss, PretextObjective
 from pipelines.stages.pretrain.data import PretextWindows, Views
 from pipelines.stages.pretrain.settings import PretrainSettings

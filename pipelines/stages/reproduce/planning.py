@@ -11,8 +11,8 @@ from typing import Any, Literal
 
 from pipelines.baselines.systems import SYSTEMS
 from pipelines.errors import BasslError, count
-from pipelines.models.encoder_options import DEFAULT_ENCODER
-from pipelines.models.encoders import load_encoder
+from pipelines.models.encoder_loading import load_encoder
+from pipelines.models.encoders.options import DEFAULT_ENCODER
 from pipelines.stages.reproduce.data import FRAME_RATE, MOVIENET, OTHER_SETS, PLACES365, Data, movienet_data
 from pipelines.stages.reproduce.rows import ACROSS, BASSL, ROWS, Pretraining, RowSpec, SystemSpec
 from pipelines.stages.reproduce.settings import TABLES, ReproduceSettings

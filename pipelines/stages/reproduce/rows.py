@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pipelines.models.networks import CRN
+from pipelines.models.networks.kinds import CRN
 
 _AP = {"AP": "ap"}
 _FOUR = {**_AP, "mIoU": "miou", "AUC-ROC": "auc", "F1": "f1"}

@@ -16,7 +16,7 @@ import torch
 from pipelines.errors import BasslError, count
 from pipelines.evaluation.paper_tables import TABLES, Number
 from pipelines.files import write_atomically
-from pipelines.models.encoder_options import DEFAULT_ENCODER
+from pipelines.models.encoders.options import DEFAULT_ENCODER
 from pipelines.outputs.tables import NOTHING, TextTable, latex, markdown, percent_with_deviation
 from pipelines.stages.reproduce import steps
 from pipelines.stages.reproduce.data import find_data

@@ -13,7 +13,7 @@ from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import VideoScores, video_scores
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.boundary import BoundaryModel
-from pipelines.models.encoders import encoder_for
+from pipelines.models.encoder_loading import encoder_for
 from pipelines.models.opening import open_model
 from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
 from pipelines.progress import ReportProgress

@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pipelines.models import ms_lstm
-from pipelines.models.ms_lstm import MSLSTM
-from pipelines.models.networks import MSLSTMSettings
+from pipelines.models.networks import ms_lstm
+from pipelines.models.networks.kinds import MSLSTMSettings
+from pipelines.models.networks.ms_lstm import MSLSTM
 
 SMALL = MSLSTMSettings(neighbors=3, input_width=7, width=5, sequence=4)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 @dataclass(frozen=True)
 class CRNSettings:
-    """The paper's Transformer, `pipelines.models.crn`."""
+    """The paper's Transformer, `pipelines.models.networks.crn`."""
 
     neighbors: int = 8  # K: shots on either side of the center; a window has S = 2K+1 (paper, section 4.1)
     input_width: int = 2048  # D_e: width of the shot encodings; 2048 for a ResNet-50 (section 4.1)
@@ -40,7 +40,7 @@ class CRNSettings:
 
 @dataclass(frozen=True)
 class MLPSettings:
-    """The MLP, `pipelines.models.crn`."""
+    """The MLP, `pipelines.models.networks.crn`."""
 
     neighbors: int = 8  # K: shots on either side of the center (the paper, section 4.1)
     input_width: int = 2048  # D_e: width of the shot encodings
@@ -60,7 +60,7 @@ class MLPSettings:
 
 @dataclass(frozen=True)
 class MSLSTMSettings:
-    """The MS-LSTM, `pipelines.models.ms_lstm`."""
+    """The MS-LSTM, `pipelines.models.networks.ms_lstm`."""
 
     neighbors: int = 2  # K: shots on either side of a cut (the release: four shots in all)
     input_width: int = 2048  # D_e: width of the shot encodings
@@ -78,7 +78,7 @@ class MSLSTMSettings:
 
 @dataclass(frozen=True)
 class RelationalSettings:
-    """The network on similarities of shots, `pipelines.models.relational`."""
+    """The network on similarities of shots, `pipelines.models.networks.relational`."""
 
     width: int = 0  # width of the network beside the linear model; 0: none
     layers: int = 2  # layers over a whole window, after one for each cut alone
@@ -121,10 +121,12 @@ class NetworkKind:
 
 
 NETWORKS: Mapping[str, NetworkKind] = {
-    "transformer": NetworkKind(CRNSettings, "pipelines.models.crn:TransformerBoundary", "windows"),
-    "mlp": NetworkKind(MLPSettings, "pipelines.models.crn:WindowMLP", "windows"),
-    "ms-lstm": NetworkKind(MSLSTMSettings, "pipelines.models.ms_lstm:MSLSTM", "sequences"),
-    "relational": NetworkKind(RelationalSettings, "pipelines.models.relational_network:RelationalNetwork", "tokens"),
+    "transformer": NetworkKind(CRNSettings, "pipelines.models.networks.crn:TransformerBoundary", "windows"),
+    "mlp": NetworkKind(MLPSettings, "pipelines.models.networks.crn:WindowMLP", "windows"),
+    "ms-lstm": NetworkKind(MSLSTMSettings, "pipelines.models.networks.ms_lstm:MSLSTM", "sequences"),
+    "relational": NetworkKind(
+        RelationalSettings, "pipelines.models.networks.relational_network:RelationalNetwork", "tokens"
+    ),
 }
 """By the name of the option ``--crn``."""
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from pipelines.errors import BasslError, count
-from pipelines.models.scene_names import with_automatic_names
+from pipelines.models.scenes.scene_names import with_automatic_names
 from pipelines.scenes import Scene, SceneData, Shot, group_shots, lettered, without_short
 
 S = TypeVar("S", bound=SceneData)

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.boundary import BoundaryModel
-from pipelines.models.encoder_options import (
+from pipelines.models.encoders.onnx_encoder import BUILT_IN, open_onnx_encoder
+from pipelines.models.encoders.options import (
     DEFAULT_ENCODER,
     INPUT_SIZE,
     EncoderOptions,
@@ -15,9 +16,8 @@ from pipelines.models.encoder_options import (
     is_published,
     named_encoder,
 )
-from pipelines.models.onnx_encoder import BUILT_IN, open_onnx_encoder
+from pipelines.models.encoders.shot_encoder import KEYFRAMES, PREPARATIONS, Preparation, ShotEncoder
 from pipelines.models.opening import open_model
-from pipelines.models.shot_encoder import KEYFRAMES, PREPARATIONS, Preparation, ShotEncoder
 
 if TYPE_CHECKING:  # start-up time: h5py, which `bassl predict` does without
     from pipelines.stores.index import Index
@@ -51,7 +51,7 @@ def load_encoder(
         )
     if is_onnx or source == DEFAULT_ENCODER:
         return open_onnx_encoder(Path(source) if is_onnx else BUILT_IN, keyframes, how or "squeeze", options)
-    from pipelines.models import torch_encoders  # optional dependency: torch
+    from pipelines.models.encoders import torch_encoders  # optional dependency: torch
 
     if is_published(source):
         how = how or "squeeze"
@@ -85,7 +85,7 @@ def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: i
             f"{file}: was trained on {model.keyframes} keyframes per shot and cannot read shots of {keyframes}; "
             f"extract keyframes with `keyframes={model.keyframes}`, or train it again"
         )
-    from pipelines.models.torch_encoders import encoder_in_file  # optional dependency: torch
+    from pipelines.models.encoders.torch_encoders import encoder_in_file  # optional dependency: torch
 
     name, size = model.encoder_name or "", model.input_size or INPUT_SIZE
     for how in PREPARATIONS:  # the id is a digest that depends on the preparation

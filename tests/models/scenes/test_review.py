@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit, logit
 
-from pipelines.models.review import (
+from pipelines.models.scenes.review import (
     Platt,
     Prior,
     best_expected_f1,

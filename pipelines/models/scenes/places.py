@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipelines.models.cut_evidence import joined_features
+from pipelines.models.networks.cut_evidence import joined_features
 
 COLOUR_WEIGHT = 1.0  # of the hue histogram beside content of unit length
 SHOTS_PER_PART = 12  # on average, at most: a model with low scores still divides a video

@@ -22,7 +22,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pipelines.models.networks import CRNSettings, MLPSettings
+from pipelines.models.networks.kinds import CRNSettings, MLPSettings
 
 NORM_EPS = 1e-12  # of every LayerNorm, as in BERT
 INITIAL_DEVIATION = 0.02  # standard deviation of BERT's initial weights, for a head of fine-tuning

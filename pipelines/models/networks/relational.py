@@ -1,10 +1,10 @@
 """The built-in model and its kind: scene ends from similarities of shots instead of their features.
 
-The input is not the features but the evidence of `pipelines.models.cut_evidence` at each cut: similarities of the
-content and colour of shots, and their lengths, at many scales up to the whole video. The built-in model is linear in
+The input is not the features but the evidence of `pipelines.models.networks.cut_evidence` at each cut: similarities of
+the content and colour of shots, and their lengths, at many scales up to the whole video. The built-in model is linear in
 this evidence: on the available labels, nothing larger was better. With more labels, a small network can be trained
-beside it (`pipelines.models.relational_network`), which starts at zero and also sees the K cuts on either side. Nothing
-depends on the encoder's dimension or axes, so one trained model serves any shot encoder.
+beside it (`pipelines.models.networks.relational_network`), which starts at zero and also sees the K cuts on either
+side. Nothing depends on the encoder's dimension or axes, so one trained model serves any shot encoder.
 
 The cut of a shot is the one after it; the last shot of a video has none. The linear model needs NumPy only.
 """
@@ -21,11 +21,11 @@ from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
 from pipelines.models.calibration import Calibration, apply_calibration
-from pipelines.models.cut_evidence import cut_evidence, token_width
-from pipelines.models.networks import RelationalSettings
+from pipelines.models.networks.cut_evidence import cut_evidence, token_width
+from pipelines.models.networks.kinds import RelationalSettings
 
 if TYPE_CHECKING:  # optional dependency: torch
-    from pipelines.models.relational_network import RelationalNetwork
+    from pipelines.models.networks.relational_network import RelationalNetwork
 
 SUPPRESSION_REACH = 2  # cuts on either side of a cut that it competes with
 # Largest reduction of a logit by a neighboring cut. It prevents scenes of one shot: one in sixteen labeled scenes.
@@ -42,7 +42,8 @@ def shot_tokens(
     Args:
         features: (N, D), any D.
         durations: (N,) in seconds. A zero (a last frame without a length) counts as the shortest in the video.
-        colour: (N, H) hue histograms (`pipelines.models.shot_encoder`); None, or rows of zeros only, if unknown.
+        colour: (N, H) hue histograms (`pipelines.models.encoders.shot_encoder`); None, or rows of zeros only, if
+            unknown.
     Returns: (N, F).
     Raises ValueError: shapes do not fit, there is no shot, or a value is not finite or a duration is negative.
     """

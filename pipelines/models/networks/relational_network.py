@@ -1,4 +1,4 @@
-"""The relational CRN with a small network beside its linear model; see `pipelines.models.relational`."""
+"""The relational CRN with a small network beside its linear model; see `pipelines.models.networks.relational`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from pipelines.models.cut_evidence import token_width
-from pipelines.models.networks import RelationalSettings
+from pipelines.models.networks.cut_evidence import token_width
+from pipelines.models.networks.kinds import RelationalSettings
 
 BATCH = 512  # windows that are scored at a time: bounds memory, changes nothing else
 

@@ -5,7 +5,7 @@ therefore used only to compute the similarity of every two shots that are at mos
 computed from these similarities and the lengths of the shots: the normalised cut of the shot graph at the cut (at
 several scales of time), the contrast between similarity on the same side and across, recurrence of shots after the cut,
 the number of links between shots that it severs, and the posterior of a scene end over all segmentations of the video,
-for several models of a scene (`pipelines.models.scene_posteriors`).
+for several models of a scene (`pipelines.models.networks.scene_posteriors`).
 
 Shots are compared by their content features joined with the square root of their colour histogram, at several weights
 of colour; each kind of evidence is averaged over these weights. There are two similarities for each: the cosine after
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.models.scene_posteriors import (
+from pipelines.models.networks.scene_posteriors import (
     association,
     common_mean,
     posterior_log_odds,
@@ -78,7 +78,7 @@ def cut_evidence(
 ) -> tuple[tuple[str, ...], NDArray[np.float32]]:
     """The evidence at each cut of one video.
 
-    The arguments are as for `pipelines.models.relational.shot_tokens`, which checks them.
+    The arguments are as for `pipelines.models.networks.relational.shot_tokens`, which checks them.
 
     Returns: Names of F kinds of evidence, and (N - 1, F): row i is about the cut between shots i and i + 1. Every
         number is finite and, for real videos, of the order of one.
@@ -320,8 +320,8 @@ def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
 
 
 def _scene_worths(unit: NDArray[np.float32], band: Floats, lengths: Floats) -> dict[str, Floats]:
-    """The worth of each range of shots as a scene, (LONGEST_SCENE, N) each (`pipelines.models.scene_posteriors`), from
-    `unit_features` (N, D), their similarities (N, LONGEST_SCENE + 1), and lengths (N,) of mean 1."""
+    """The worth of each range of shots as a scene, (LONGEST_SCENE, N) each
+    (`pipelines.models.networks.scene_posteriors`), from `unit_features` (N, D), their similarities (N, LONGEST_SCENE + 1), and lengths (N,) of mean 1."""
     worths: dict[str, Floats] = {}
     parts = principal_parts(unit, AXES)
     graphs = ShotGraphs(band, lengths)

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, first_line
 from pipelines.files import os_errors
-from pipelines.models.encoder_options import EncoderOptions
-from pipelines.models.shot_encoder import (
+from pipelines.models.encoders.options import EncoderOptions
+from pipelines.models.encoders.shot_encoder import (
     KEYFRAMES,
     Colour,
     Preparation,
@@ -36,7 +36,7 @@ os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 import onnxruntime
 
-BUILT_IN = Path(__file__).with_name("data") / "efficientnet_lite0.onnx"
+BUILT_IN = Path(__file__).parents[1] / "data" / "efficientnet_lite0.onnx"
 """The default encoder, EfficientNet-Lite0 with ImageNet weights, made by ``recipes/onnx_encoder``."""
 
 _FLOATS = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
@@ -70,7 +70,8 @@ class OnnxEncoder(ShotEncoder):
 def open_onnx_encoder(
     path: Path, keyframes: int = KEYFRAMES, how: Preparation = "squeeze", options: EncoderOptions = EncoderOptions()
 ) -> OnnxEncoder:
-    """The network in an ONNX file as a shot encoder; arguments as for :func:`pipelines.models.encoders.load_encoder`.
+    """The network in an ONNX file as a shot encoder; arguments as for
+    :func:`pipelines.models.encoder_loading.load_encoder`.
 
     It has one input, ``(B, 3, H, W)`` float or ``(B, H, W, 3)`` uint8, and one output with features, ``(B, D_e)``, or a
     grid ``(B, D_e, H', W')``, which is averaged. Its metadata may contain ``name``, and ``mean``, ``std``, ``size`` and

@@ -16,12 +16,12 @@ from PIL import Image
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.models import torch_encoders as module
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
-from pipelines.models.encoder_options import absolute_encoder, named_encoder
-from pipelines.models.encoders import encoder_of_id, load_encoder
-from pipelines.models.image_networks import import_torchvision, trainable_encoder
-from pipelines.models.shot_encoder import (
+from pipelines.models.encoder_loading import encoder_of_id, load_encoder
+from pipelines.models.encoders import torch_encoders as module
+from pipelines.models.encoders.image_networks import import_torchvision, trainable_encoder
+from pipelines.models.encoders.options import absolute_encoder, named_encoder
+from pipelines.models.encoders.shot_encoder import (
     HUES,
     PREPARATIONS,
     ShotEncoder,
@@ -30,7 +30,7 @@ from pipelines.models.shot_encoder import (
     preparation,
     shot_colour,
 )
-from pipelines.models.torch_encoders import TorchEncoder, choose_device, torch_encoder, torch_encoder_id
+from pipelines.models.encoders.torch_encoders import TorchEncoder, choose_device, torch_encoder, torch_encoder_id
 from pipelines.video.resizing import resize_to_square
 from tests.small_stores import refusal
 

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 from pipelines.models.boundary import BoundaryModel, load_boundary_model, save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.checkpoints import read_arrays, save_model
-from pipelines.models.cut_evidence import cut_evidence, token_width
-from pipelines.models.networks import RelationalSettings
+from pipelines.models.networks.cut_evidence import cut_evidence, token_width
+from pipelines.models.networks.kinds import RelationalSettings
+from pipelines.models.networks.relational import SUPPRESSION_WEIGHT, relational_logits, shot_tokens, suppress_neighbours
+from pipelines.models.networks.relational_network import RelationalNetwork, pad_tokens, windows
 from pipelines.models.opening import BUILT_IN, open_model
-from pipelines.models.relational import SUPPRESSION_WEIGHT, relational_logits, shot_tokens, suppress_neighbours
-from pipelines.models.relational_network import RelationalNetwork, pad_tokens, windows
 from tests.small_stores import refusal
 
 SMALL = RelationalSettings(width=8, neighbors=3)

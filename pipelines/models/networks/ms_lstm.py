@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pipelines.models.networks import MSLSTMSettings
+from pipelines.models.networks.kinds import MSLSTMSettings
 
 HIDDEN = 100  # width of the layer between the LSTM and the logits (the release)
 _CHUNK = 64  # cuts whose C x D_e filtered values are in memory at a time

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import multivariate_normal
 
-from pipelines.models.scene_posteriors import (
+from pipelines.models.networks.scene_posteriors import (
     ODDS_LIMIT,
     association,
     common_mean,

@@ -10,7 +10,7 @@ from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.models.scene_ends import choose_scene_ends, choose_scenes, length_warnings
+from pipelines.models.scenes.scene_ends import choose_scene_ends, choose_scenes, length_warnings
 from pipelines.scenes import Shot, group_shots
 
 Numbers = NDArray[np.float64]

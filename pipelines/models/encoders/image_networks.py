@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from pipelines.errors import BasslError, first_line
-from pipelines.models.encoder_options import RESNETS
-from pipelines.models.shot_encoder import Colour
+from pipelines.models.encoders.options import RESNETS
+from pipelines.models.encoders.shot_encoder import Colour
 
 IMAGENET: tuple[Colour, Colour] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and standard deviation of red, green and blue of ImageNet, on the scale of 0 to 1."""

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pipelines.models.cut_evidence import (
+from pipelines.models.networks.cut_evidence import (
     COLOUR_WEIGHTS,
     LONGEST_SCENE,
     REACH,

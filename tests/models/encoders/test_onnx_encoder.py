@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 
 from pipelines.errors import BasslError
-from pipelines.models.encoder_options import EncoderOptions
-from pipelines.models.onnx_encoder import open_onnx_encoder
+from pipelines.models.encoders.onnx_encoder import open_onnx_encoder
+from pipelines.models.encoders.options import EncoderOptions
 from tests.onnx_networks import write_network
 
 PLAIN = EncoderOptions(encoder_mean=(0.0, 0.0, 0.0), encoder_std=(1 / 255,) * 3)
@@ -242,7 +242,7 @@ def test_weights_in_another_file_are_refused_because_the_id_would_not_cover_them
 def test_the_documented_export_of_a_network_of_timm_gives_its_features(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = (Path(__file__).parents[2] / "docs" / "encoders.md").read_text()
+    text = (Path(__file__).parents[3] / "docs" / "encoders.md").read_text()
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
     code = code.replace("pretrained=True", "pretrained=False").replace("vit_small_patch14_dinov2.lvd142m", "test_vit")
     monkeypatch.chdir(tmp_path)

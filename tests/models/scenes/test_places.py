@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.cluster import AgglomerativeClustering
 
-from pipelines.models.places import MOST_PARTS, _clusters, shot_settings
+from pipelines.models.scenes.places import MOST_PARTS, _clusters, shot_settings
 
 Floats = NDArray[np.float64]
 

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.models.networks import NETWORKS, Shape
+from pipelines.models.networks.kinds import NETWORKS, Shape
 from pipelines.stores.index import window_rows
 
 Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
@@ -85,7 +85,7 @@ LOGITS: Mapping[str, Callable[[nn.Module, Any, Numbers], NDArray[np.float64]]] =
     "windows": window_logits,
     "sequences": sequence_logits,
 }
-"""How a video becomes logits, by `NetworkKind.reads`; for tokens see `pipelines.models.relational`."""
+"""How a video becomes logits, by `NetworkKind.reads`; for tokens see `pipelines.models.networks.relational`."""
 
 
 def sequence_starts(shots: int, length: int, first: int = 0) -> NDArray[np.int64]:

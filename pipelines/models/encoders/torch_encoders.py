@@ -14,10 +14,17 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError, first_line
-from pipelines.models.encoder_options import INPUT_SIZE
-from pipelines.models.image_networks import trainable_encoder
-from pipelines.models.shot_encoder import KEYFRAMES, Preparation, ShotEncoder, encoder_id, preparation, scale_colour
-from pipelines.models.torch_networks import one_thread
+from pipelines.models.encoders.image_networks import trainable_encoder
+from pipelines.models.encoders.options import INPUT_SIZE
+from pipelines.models.encoders.shot_encoder import (
+    KEYFRAMES,
+    Preparation,
+    ShotEncoder,
+    encoder_id,
+    preparation,
+    scale_colour,
+)
+from pipelines.models.networks.torch_networks import one_thread
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -42,7 +49,7 @@ class TorchEncoder(ShotEncoder):
 
 
 def torch_encoder_id(name: str, weights: Mapping[str, Tensor], preprocessing: Mapping[str, Any]) -> str:
-    """The id of an encoder by its state dict; see `pipelines.models.shot_encoder.encoder_id`."""
+    """The id of an encoder by its state dict; see `pipelines.models.encoders.shot_encoder.encoder_id`."""
 
     def parts() -> Iterator[bytes]:
         for key in sorted(weights):
@@ -64,7 +71,7 @@ def torch_encoder(
 ) -> TorchEncoder:
     """A shot encoder by the name of its network, ``resnet18`` to ``resnet152`` or ``timm:NAME``, with its weights, or
     ImageNet weights, downloaded once. `size` is the side of its input; None: the size that its published weights were
-    trained with. Other arguments are as for :func:`pipelines.models.encoders.load_encoder`.
+    trained with. Other arguments are as for :func:`pipelines.models.encoder_loading.load_encoder`.
 
     Raises BasslError for an unknown name or device, or weights that cannot be downloaded, ValueError for weights that
     do not fit the network.

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from pipelines.models.scene_ends import logit
+from pipelines.models.scenes.scene_ends import logit
 
 Floats = NDArray[np.float64]
 
