@@ -59,7 +59,8 @@ def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSe
        The scenes become super shots, and this is repeated.
 
     Choices made here: the first two steps are the network of `pipelines.models.networks.ms_lstm`. Features come from
-    frozen encoders, minus the video's mean and of unit length, instead of from networks that are trained jointly. Modalities
+    frozen encoders, minus the video's mean and of unit length, instead of from networks that are trained jointly.
+    Modalities
     have equal weights. Super shots are compared by their mean features (the paper refines these in its supplement),
     with the same similarity as in all systems here: the cosine about the video's mean, with negative values set to 0,
     averaged over modalities. A single super shot counts as similar to none: F_s 0, F_t sigma(0). The paper begins with

@@ -2,8 +2,8 @@
 
 An encoder has an id, its name and a digest of all that its features depend on: the weights, the preparation of images
 and the number of keyframes. Features are stored under that id, so that features of another encoder are never used in
-their place. `pipelines.models.encoders.onnx_encoder` (without torch) and `pipelines.models.encoders.torch_encoders` run the
-networks.
+their place. `pipelines.models.encoders.onnx_encoder` (without torch) and `pipelines.models.encoders.torch_encoders`
+run the networks.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The built-in model and its kind: scene ends from similarities of shots instead of their features.
 
 The input is not the features but the evidence of `pipelines.models.networks.cut_evidence` at each cut: similarities of
-the content and colour of shots, and their lengths, at many scales up to the whole video. The built-in model is linear in
-this evidence: on the available labels, nothing larger was better. With more labels, a small network can be trained
+the content and colour of shots, and their lengths, at many scales up to the whole video. The built-in model is linear
+in this evidence: on the available labels, nothing larger was better. With more labels, a small network can be trained
 beside it (`pipelines.models.networks.relational_network`), which starts at zero and also sees the K cuts on either
 side. Nothing depends on the encoder's dimension or axes, so one trained model serves any shot encoder.
 

@@ -2,7 +2,8 @@
 a server.
 
 Images, style and script are embedded, and the content security policy forbids the network; only the video is a separate
-file. ``scene_ends.js`` groups shots as :mod:`pipelines.models.scenes.scene_ends` does, ``exports.js`` writes the same files
+file. ``scene_ends.js`` groups shots as :mod:`pipelines.models.scenes.scene_ends` does, ``exports.js`` writes the same
+files
 as :mod:`pipelines.outputs.exports`; the other scripts share the page's state (``state.js``) and are joined in order.
 """
 
