@@ -14,7 +14,7 @@ from bassl_cli import console
 from bassl_cli.interrupts import is_interrupt, raise_on_sigint
 from bassl_cli.typer_internals import show_all_options
 from pipelines.errors import BasslError
-from pipelines.options import Option, Time, kind_of, options_of, settings_from
+from pipelines.options import Option, Time, options_of, parse_kind, settings_from
 
 Videos = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or glob patterns.", show_default=False)]
 
@@ -62,7 +62,7 @@ def _parameter(
     """The argument or option of a command for a field of its settings. ``words`` are the long and short form of an
     option; an argument is required, unless it is a path with a default."""
     kind: Any = str if option.many or option.kind is Time else option.kind
-    default = option.shown
+    default = ",".join(map(str, option.default)) if option.many and option.default is not None else option.default
     if several:
         kind, default = list[option.kind], None  # type: ignore[name-defined]
     text, _, default_text = option.help.partition("Default: ")
@@ -77,7 +77,7 @@ def _parameter(
         metavar = _METAVARS.get(option.name, _TYPES.get(option.kind, "") + ",..." * (option.many and not several))
     shown = default is not None or default_text.rstrip(".") or False
     flags = typer.Option(
-        *words.split(), show_default=shown, rich_help_panel=panel, hidden=option.rare, help=text, metavar=metavar
+        *words.split(), show_default=shown, rich_help_panel=panel, hidden=option.advanced, help=text, metavar=metavar
     )
     return _keyword(option.name, Annotated[kind, flags], default)
 
@@ -131,8 +131,8 @@ def with_settings(
                     kinds[option.name] = (option.kind, option.many or several, option.choices)
             else:
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-                kinds[parameter.name] = kind_of(get_args(hint)[0])
-        kinds["quiet"] = kind_of(bool)
+                kinds[parameter.name] = parse_kind(get_args(hint)[0])
+        kinds["quiet"] = parse_kind(bool)
         parameters.append(_keyword("quiet", console.Quiet, False))
         parameters.append(_keyword("debug", console.Debug, False))
         parameters.append(_keyword("help_all", HelpAll, False))

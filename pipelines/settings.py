@@ -9,10 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from annotated_doc import Doc
 
 from pipelines.files import STDIO
-from pipelines.options import Seconds, Settings, check_at_least, rare
+from pipelines.options import Seconds, Settings, advanced, check_at_least
 
 DETECTOR_NAMES = ("transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
 """The detectors of :func:`pipelines.video.detectors.make_detector`."""
@@ -25,30 +27,43 @@ LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model 
 class Reading(Settings):
     """How a video is cut into shots, and what is read of it."""
 
-    detector: str | None = None
-    """Shot detector: transitions (cuts, dissolves, fades and wipes); adaptive (cuts), content, histogram, hash and
-    threshold, all PySceneDetect's; transnetv2, a network that reads 60 to 120 frames per second on two cores. Default:
-    transitions."""
-    detector_threshold: float | None = None
-    """Threshold of the shot detector, in its own unit; a lower one gives more shots. Default: the detector's own."""
-    min_shot: Seconds | None = None
-    """Shortest shot that a detector finds, in seconds or as a timecode. Default: 0.6; with transnetv2 any."""
-    shots: Path | None = None
-    """A file of shots or cuts to use instead of a detector, in frames, seconds or timecodes."""
-    subtitles: Path | None = None
-    """A file of subtitles (SRT, WebVTT, ASS), for the text of scenes. Default: the file beside the video, such as
-    movie.srt or movie.en.srt, or else the video's own text track."""
-    silence: bool = False
-    """Also find silence: a second or more below -60 dB in the first sound track, which is decoded for it."""
-    speech: bool = rare(False)
-    """Also use when people speak, by the times of subtitles: scores rise in pauses and where dialogue begins or ends,
-    and fall inside utterances. What this gains was measured in a simulation only."""
-    start: Seconds | None = None
-    """Start of the part of the video to read, in seconds or as a timecode. Default: the beginning."""
-    end: Seconds | None = None
-    """End of the part. Default: the end."""
-    duration: Seconds | None = None
-    """Length of the part, instead of its end."""
+    detector: Annotated[
+        str | None,
+        Doc("""Shot detector: transitions (cuts, dissolves, fades and wipes); adaptive (cuts), content, histogram,
+        hash and threshold, all PySceneDetect's; transnetv2, a network that reads 60 to 120 frames per second on
+        two cores. Default: transitions."""),
+    ] = None
+    detector_threshold: Annotated[
+        float | None,
+        Doc("""Threshold of the shot detector, in its own unit; a lower one gives more shots. Default: the
+        detector's own."""),
+    ] = None
+    min_shot: Annotated[
+        Seconds | None,
+        Doc("Shortest shot that a detector finds, in seconds or as a timecode. Default: 0.6; with transnetv2 any."),
+    ] = None
+    shots: Annotated[
+        Path | None, Doc("A file of shots or cuts to use instead of a detector, in frames, seconds or timecodes.")
+    ] = None
+    subtitles: Annotated[
+        Path | None,
+        Doc("""A file of subtitles (SRT, WebVTT, ASS), for the text of scenes. Default: the file beside the video,
+        such as movie.srt or movie.en.srt, or else the video's own text track."""),
+    ] = None
+    silence: Annotated[
+        bool, Doc("Also find silence: a second or more below -60 dB in the first sound track, which is decoded for it.")
+    ] = False
+    speech: Annotated[
+        bool,
+        Doc("""Also use when people speak, by the times of subtitles: scores rise in pauses and where dialogue
+        begins or ends, and fall inside utterances. What this gains was measured in a simulation only."""),
+    ] = advanced(False)
+    start: Annotated[
+        Seconds | None,
+        Doc("Start of the part of the video to read, in seconds or as a timecode. Default: the beginning."),
+    ] = None
+    end: Annotated[Seconds | None, Doc("End of the part. Default: the end.")] = None
+    duration: Annotated[Seconds | None, Doc("Length of the part, instead of its end.")] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -78,16 +93,19 @@ class Reading(Settings):
 class Grouping(Settings):
     """Which scenes the scores of a video's shots make."""
 
-    threshold: float | None = None
-    """A shot with at least this score ends a scene; a lower one gives more scenes. Default: 0.5."""
-    min_scene: Seconds | None = None
-    """Shortest scene, in seconds or as a timecode (HH:MM:SS). Default: 0."""
-    max_scene: Seconds | None = None
-    """Longest scene, in seconds or as a timecode; only a scene of one shot may be longer. Default: 0, any length."""
-    drop_short: bool | None = None
-    """Leave out shorter scenes, instead of joining them to others."""
-    scenes: int | None = None
-    """Number of scenes: the most probable ones, whatever the threshold."""
+    threshold: Annotated[
+        float | None, Doc("A shot with at least this score ends a scene; a lower one gives more scenes. Default: 0.5.")
+    ] = None
+    min_scene: Annotated[Seconds | None, Doc("Shortest scene, in seconds or as a timecode (HH:MM:SS). Default: 0.")] = (
+        None
+    )
+    max_scene: Annotated[
+        Seconds | None,
+        Doc("""Longest scene, in seconds or as a timecode; only a scene of one shot may be longer. Default: 0, any
+        length."""),
+    ] = None
+    drop_short: Annotated[bool | None, Doc("Leave out shorter scenes, instead of joining them to others.")] = None
+    scenes: Annotated[int | None, Doc("Number of scenes: the most probable ones, whatever the threshold.")] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,36 +133,33 @@ VIDEO_OPTIONS = (*(one.name for one in fields(Reading)), *GROUPING)
 class OutputSettings(Settings):
     """Where a result is written."""
 
-    output: Path | None = None
-    """File to write, - for stdout; or a folder, for several inputs too."""
-    overwrite: bool = False
-    """Replace existing results."""
+    output: Annotated[Path | None, Doc("File to write, - for stdout; or a folder, for several inputs too.")] = None
+    overwrite: Annotated[bool, Doc("Replace existing results.")] = False
 
 
 @dataclass(frozen=True)
 class ScenesOutput(OutputSettings):
     """Where scenes are written, and what they may replace."""
 
-    overwrite: bool = False
-    """Replace existing results, also scenes of another video; scenes that were corrected by hand stay."""
-    discard_corrections: bool = False
-    """Replace also scenes that were corrected by hand."""
+    overwrite: Annotated[
+        bool, Doc("Replace existing results, also scenes of another video; scenes that were corrected by hand stay.")
+    ] = False
+    discard_corrections: Annotated[bool, Doc("Replace also scenes that were corrected by hand.")] = False
 
 
 @dataclass(frozen=True)
 class RunSettings(OutputSettings):
     """Where a stage keeps its result, and how it starts."""
 
-    output: Path = Path("runs")
-    resume: bool = False
-    """Continue the run in the output folder; start one if there is none."""
-    seed: int = 0
-    """Seed of the random draws; with several training runs, the first one's."""
-    log_steps: int = rare(10)
-    """Steps from one row of the log to the next."""
-    logger: Logger = rare("tensorboard")
-    """Where the curves of the log go too: tensorboard, files in the output folder; or wandb, Weights & Biases, if its
-    package is installed."""
+    output: Annotated[Path, Doc("File or folder to write.")] = Path("runs")
+    resume: Annotated[bool, Doc("Continue the run in the output folder; start one if there is none.")] = False
+    seed: Annotated[int, Doc("Seed of the random draws; with several training runs, the first one's.")] = 0
+    log_steps: Annotated[int, Doc("Steps from one row of the log to the next.")] = advanced(10)
+    logger: Annotated[
+        Logger,
+        Doc("""Where the curves of the log go too: tensorboard, files in the output folder; or wandb, Weights &
+        Biases, if its package is installed."""),
+    ] = advanced("tensorboard")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -166,10 +181,10 @@ ONLY_TRAINING = ("resume", "seed", "log_steps", "logger")
 class Parallel(Settings):
     """How several videos are processed at a time."""
 
-    jobs: int | None = None
-    """Videos at a time. Default: as many as cores and memory allow."""
-    dask: str | None = None
-    """Address of a Dask scheduler whose workers process the videos; they must see the same files."""
+    jobs: Annotated[int | None, Doc("Videos at a time. Default: as many as cores and memory allow.")] = None
+    dask: Annotated[
+        str | None, Doc("Address of a Dask scheduler whose workers process the videos; they must see the same files.")
+    ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -180,19 +195,27 @@ class Parallel(Settings):
 class Matching(Settings):
     """How true scenes are read, and matched with shots and predictions."""
 
-    truth: Path | None = None
-    """True scenes, in any format that `bassl score` reads; or a folder with the file of this video among others."""
-    tolerance: Seconds = 1.0
-    """Greatest distance, in seconds, of a true scene end from the end of its shot, if the shots differ."""
-    within: Seconds = 3.0
-    """Greatest distance, in seconds, of a true and a predicted boundary that count as one."""
-    frame_rate: float | None = None
-    """Frames per second of videos and label files that contain frame numbers only."""
-    annotator: int = 0
-    """Number of the BBC annotator whose labels are read."""
-    doubtful: Literal["end", "ignore"] = "end"
-    """MovieNet's label -1: 'end' counts as a scene end, as in the paper's release; 'ignore' leaves it out of training
-    and of all metrics but mIoU, coverage and overflow."""
+    truth: Annotated[
+        Path | None,
+        Doc("""True scenes, in any format that `bassl score` reads; or a folder with the file of this video among
+        others."""),
+    ] = None
+    tolerance: Annotated[
+        Seconds,
+        Doc("Greatest distance, in seconds, of a true scene end from the end of its shot, if the shots differ."),
+    ] = 1.0
+    within: Annotated[
+        Seconds, Doc("Greatest distance, in seconds, of a true and a predicted boundary that count as one.")
+    ] = 3.0
+    frame_rate: Annotated[
+        float | None, Doc("Frames per second of videos and label files that contain frame numbers only.")
+    ] = None
+    annotator: Annotated[int, Doc("Number of the BBC annotator whose labels are read.")] = 0
+    doubtful: Annotated[
+        Literal["end", "ignore"],
+        Doc("""MovieNet's label -1: 'end' counts as a scene end, as in the paper's release; 'ignore' leaves it out
+        of training and of all metrics but mIoU, coverage and overflow."""),
+    ] = "end"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -205,10 +228,8 @@ class Matching(Settings):
 class Resampling(Settings):
     """Confidence intervals by bootstrap over videos."""
 
-    resamples: int = 1000
-    """Draws of videos for the confidence intervals; 0 for none."""
-    seed: int = 0
-    """Seed of the draws."""
+    resamples: Annotated[int, Doc("Draws of videos for the confidence intervals; 0 for none.")] = 1000
+    seed: Annotated[int, Doc("Seed of the draws.")] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -221,12 +242,13 @@ class Resampling(Settings):
 class Compute(Settings):
     """What runs where in this process."""
 
-    device: str = "auto"
-    """Where PyTorch runs: auto, cpu, cuda or a numbered GPU such as cuda:1; ONNX encoders run on the CPU."""
-    workers: int | None = None
-    """Threads or processes that read keyframes, for each process of a job."""
-    precision: Precision = rare("auto")
-    """Precision of training; auto is bf16 on a GPU (fp16 if it has no bf16) and float32 on a CPU."""
+    device: Annotated[
+        str, Doc("Where PyTorch runs: auto, cpu, cuda or a numbered GPU such as cuda:1; ONNX encoders run on the CPU.")
+    ] = "auto"
+    workers: Annotated[int | None, Doc("Threads or processes that read keyframes, for each process of a job.")] = None
+    precision: Annotated[
+        Precision, Doc("Precision of training; auto is bf16 on a GPU (fp16 if it has no bf16) and float32 on a CPU.")
+    ] = advanced("auto")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -239,36 +261,43 @@ class Compute(Settings):
 class Indexed(Settings):
     """Videos of an index."""
 
-    index: Path = Path("data/index.h5")
-    """Index of the videos: their shots, keyframes, labels and splits."""
+    index: Annotated[Path, Doc("Index of the videos: their shots, keyframes, labels and splits.")] = Path(
+        "data/index.h5"
+    )
 
 
 @dataclass(frozen=True)
 class TrainingData(Indexed):
     """Features of an index to learn from."""
 
-    features: tuple[Path, ...] = ()
-    """Feature store, or several of one encoder, with all videos of the index. Default: the index's own, or computed
-    ones."""
-    splits: tuple[str, ...] = ()
-    """Splits of the index to learn from, such as train,val. Default: all videos."""
+    features: Annotated[
+        tuple[Path, ...],
+        Doc("""Feature store, or several of one encoder, with all videos of the index. Default: the index's own, or
+        computed ones."""),
+    ] = ()
+    splits: Annotated[
+        tuple[str, ...], Doc("Splits of the index to learn from, such as train,val. Default: all videos.")
+    ] = ()
 
 
 @dataclass(frozen=True)
 class ScoredData(Indexed):
     """Features of an index for a model to read."""
 
-    features: Path = Path("data/features")
-    """Feature store of the model's encoder, or a folder with that store."""
+    features: Annotated[Path, Doc("Feature store of the model's encoder, or a folder with that store.")] = Path(
+        "data/features"
+    )
 
 
 @dataclass(frozen=True)
 class Listed(Settings):
     """What a ``scenes.json`` lists."""
 
-    video: Path | None = None
-    """The video. Default: at the path in the ``scenes.json``, from its folder or absolute."""
-    shots: bool = False
-    """Take the shots instead of the scenes."""
-    skip_credits: bool = False
-    """Leave out opening and end credits: shots whose middle lies in them, at the beginning and end of a scene."""
+    video: Annotated[
+        Path | None, Doc("The video. Default: at the path in the ``scenes.json``, from its folder or absolute.")
+    ] = None
+    shots: Annotated[bool, Doc("Take the shots instead of the scenes.")] = False
+    skip_credits: Annotated[
+        bool,
+        Doc("Leave out opening and end credits: shots whose middle lies in them, at the beginning and end of a scene."),
+    ] = False

@@ -23,7 +23,6 @@ import bassl
 from bassl_cli import app
 from pipelines import settings as shared_settings
 from pipelines.datasets.synthetic import SyntheticVideoSettings, truth_path, write_video
-from pipelines.options import field_texts
 
 HOME = Path(__file__).parents[1]
 README, API = HOME / "README.md", HOME / "docs" / "api.md"
@@ -79,19 +78,20 @@ def _function(name: str, thing: Any) -> str:
 
 def _class(name: str, thing: Any) -> str:
     node, described = _source(thing), is_dataclass(thing)
-    texts = field_texts(thing) if described else {}
-    fields = [one for one in node.body if isinstance(one, ast.AnnAssign)]
+    fields = [(one, after) for one, after in pairwise([*node.body, None]) if isinstance(one, ast.AnnAssign)]
     lines = inspect.getsource(thing).splitlines()
     base = thing.__base__.__name__
     parts = [f"### `{name}({base})`" if base in vars(bassl)["__all__"] else f"### `{name}`", _text(thing)]
     if described and fields:
         rows = ["| field | type | default | |", "| --- | --- | --- | --- |"]
-        for one in fields:
+        for one, after in fields:
             assert isinstance(one.target, ast.Name)
-            comment = lines[one.lineno - 1].partition("  # ")[2]
-            says = (texts.get(one.target.id) or comment).replace("|", "\\|")
-            shown = (ast.unparse(one.annotation).replace("|", "\\|"), _default(one.value, thing, one.target.id))
-            rows.append(f"| `{one.target.id}` | `{shown[0]}` | {shown[1]} | {says} |")
+            annotation, text = _annotation(one.annotation)
+            if isinstance(after, ast.Expr):
+                text = inspect.cleandoc(ast.literal_eval(after.value)).partition("\n\n")[0]
+            text = " ".join(text.replace("`", "").split()) or lines[one.lineno - 1].partition("  # ")[2]
+            cells = (f"`{one.target.id}`", f"`{annotation}`", _default(one.value, thing, one.target.id), text)
+            rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
         parts.append("\n".join(rows))
     for method in node.body:
         if not isinstance(method, ast.FunctionDef) or (method.name[0] == "_" and method.name != "__init__"):
@@ -106,10 +106,18 @@ def _class(name: str, thing: Any) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
+def _annotation(annotation: ast.expr) -> tuple[str, str]:
+    """Return the type of a field, and its documentation if its annotation has one."""
+    match annotation:
+        case ast.Subscript(ast.Name("Annotated"), ast.Tuple([kind, ast.Call(ast.Name("Doc"), [text])])):
+            return ast.unparse(kind), ast.literal_eval(text)
+    return ast.unparse(annotation), ""
+
+
 def _default(value: ast.expr | None, thing: Any, name: str) -> str:
     if value is None:
         return "required"
-    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in ("rare", "nested"):
+    if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in ("advanced", "nested"):
         value = value.args[0]
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "field":
         given = {one.arg: one.value for one in value.keywords}

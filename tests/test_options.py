@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pytest
 import typer
+from annotated_doc import Doc
 
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError
-from pipelines.options import NO_OPTION, Option, Settings, nested, options_of, rare, settings_from, with_options
+from pipelines.options import NO_OPTION, Option, Settings, advanced, nested, options_of, settings_from, with_options
 from pipelines.settings import Grouping
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.training.settings import AugmentationSettings
@@ -21,33 +22,30 @@ from pipelines.training.settings import AugmentationSettings
 
 @dataclass(frozen=True)
 class Inner:
-    sides: tuple[float, float] = (1.0, 2.0)
-    """Two ``sides``."""
+    sides: Annotated[tuple[float, float], Doc("Two `sides`.")] = (1.0, 2.0)
     hidden: int = field(default=3, metadata=NO_OPTION)
 
 
 @dataclass(frozen=True)
 class Outer(Settings):
-    folder: Path = Path("here")
-    """Where it is,
-    on two lines.
-
-    A second paragraph is for programmers.
-    """
+    folder: Annotated[
+        Path,
+        Doc("""Where it is,
+        on two lines."""),
+    ] = Path("here")
     files: tuple[Path, ...] = ()
-    seed: int | None = None
-    """A number. Default: drawn."""
+    seed: Annotated[int | None, Doc("A number. Default: drawn.")] = None
     how: Literal["fast", "well"] = "fast"
     inner: Inner = nested(Inner())
 
 
 def test_an_option_takes_name_type_default_and_help_from_its_field() -> None:
     assert options_of(Outer) == [
-        Option("folder", "", Path, False, Path("here"), "Where it is, on two lines.", ()),
-        Option("files", "", Path, True, (), "", ()),
-        Option("seed", "", int, False, None, "A number. Default: drawn.", ()),
-        Option("how", "", str, False, "fast", "", ("fast", "well")),
-        Option("sides", "inner", float, True, (1.0, 2.0), "Two sides.", ()),
+        Option("folder", "", Path, False, (), Path("here"), "Where it is, on two lines."),
+        Option("files", "", Path, True, (), (), ""),
+        Option("seed", "", int, False, (), None, "A number. Default: drawn."),
+        Option("how", "", str, False, ("fast", "well"), "fast", ""),
+        Option("sides", "inner", float, True, (), (1.0, 2.0), "Two sides."),
     ]
 
 
@@ -56,7 +54,7 @@ def test_settings_can_be_made_from_texts_and_values() -> None:
     given = {"folder": "there", "files": "a, b", "seed": "7", "how": "well", "sides": "3,4"}
     assert settings_from(Outer, given) == wanted
     assert settings_from(Outer, {**given, "seed": 7, "sides": [3.0, 4.0]}) == wanted
-    with pytest.raises(ValueError, match="`sides`: '3,x' is not float"):
+    with pytest.raises(ValueError, match="`sides`: '3,x' is not a number"):
         settings_from(Outer, {"sides": "3,x"})
     assert Outer("there", ["a", Path("b")]) == Outer(Path("there"), (Path("a"), Path("b")))  # type: ignore[arg-type]
     assert Outer(files="a").files == (Path("a"),)  # type: ignore[arg-type]
@@ -65,13 +63,13 @@ def test_settings_can_be_made_from_texts_and_values() -> None:
 @pytest.mark.parametrize(
     ("settings", "name", "value", "words"),
     [
-        (PredictSettings, "threshold", "0.4", ": "),
-        (PredictSettings, "scenes", 2.5, ": "),
+        (PredictSettings, "threshold", "0.4", " must be a number, not the text '0.4'"),
+        (PredictSettings, "scenes", 2.5, " must be a whole number, not 2.5"),
         (PredictSettings, "min_scene", "long", ": "),
-        (PredictSettings, "drop_short", "no", ": "),
-        (PredictSettings, "shots", 3, ": "),
+        (PredictSettings, "drop_short", "no", " must be true or false"),
+        (PredictSettings, "shots", 3, " must be a path, not 3"),
         (PredictSettings, "model", "", ": "),
-        (PredictSettings, "start", [1.0], ": "),
+        (PredictSettings, "start", [1.0], " must be seconds or a timecode"),
         *((AugmentationSettings, name, "frame", " must be one of .*, not 'frame'") for name in
           ("jitter_gate", "jitter_per", "sigma_per")),
     ],
@@ -102,7 +100,7 @@ def test_a_command_is_called_with_the_settings_of_its_options(capsys: pytest.Cap
     app(["well", "-o", "there", "--files", "a", "--files", "b", "--sides", "3,4"], standalone_mode=False)
     app(["fast"], standalone_mode=False)
     assert called == [Outer(Path("there"), (Path("a"), Path("b")), None, "well", Inner((3.0, 4.0))), Outer()]
-    with pytest.raises(BasslError, match="`sides`: '3,x' is not float"):
+    with pytest.raises(BasslError, match="`sides`: '3,x' is not a number"):
         app(["fast", "--sides", "3,x"], standalone_mode=False)
     app(["--help"], standalone_mode=False)
     shown = capsys.readouterr().out
@@ -114,19 +112,18 @@ def test_a_command_is_called_with_the_settings_of_its_options(capsys: pytest.Cap
 @dataclass(frozen=True)
 class Tuned:
     steps: int = 1
-    momentum: float = rare(0.9)
-    inner: Inner = nested(Inner(), rare=True)
+    momentum: float = advanced(0.9)
+    inner: Inner = nested(Inner(), advanced=True)
 
 
-def test_rare_options_are_marked_and_have_their_defaults() -> None:
-    assert [option.name for option in options_of(Tuned) if option.rare] == ["momentum", "sides"]
+def test_advanced_options_are_marked_and_have_their_defaults() -> None:
+    assert [option.name for option in options_of(Tuned) if option.advanced] == ["momentum", "sides"]
     assert Tuned().momentum == 0.9
 
 
 @dataclass(frozen=True)
 class Common:
-    seed: int | None = None
-    """Seed of the draws. Default: 0."""
+    seed: Annotated[int | None, Doc("Seed of the draws. Default: 0.")] = None
     resume: bool = False
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
+
+from annotated_doc import Doc
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
@@ -25,13 +27,11 @@ if TYPE_CHECKING:
 class Files:
     """What is read and written."""
 
-    file: Path
-    """A released checkpoint (.ckpt); with --export a model that was pre-trained here."""
+    file: Annotated[Path, Doc("A released checkpoint (.ckpt); with --export a model that was pre-trained here.")]
     run: OutputSettings = nested(
         OutputSettings(), defaults={"output": "runs/NAME/model.safetensors; with --export FILE.ckpt"}
     )
-    export: bool = False
-    """Write a pre-trained model in the layout of the paper's release instead."""
+    export: Annotated[bool, Doc("Write a pre-trained model in the layout of the paper's release instead.")] = False
 
 
 @with_settings(arguments={"file"})

@@ -5,6 +5,9 @@ from __future__ import annotations
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
+
+from annotated_doc import Doc
 
 from bassl_cli import console
 from bassl_cli.options import Videos, with_settings
@@ -30,17 +33,21 @@ class Files:
         ScenesOutput(),
         defaults={"output": "VIDEO.scenes.json, or no file with --json; for several videos the folder scenes"},
     )
-    to: tuple[str, ...] = ()
-    """Also export the scenes in this format, or several, as bassl export does, beside the output; or the format of
-    --output."""
-    storyboard: Path | None = None
-    """Draw the scenes with their keyframes; for several videos a folder."""
+    to: Annotated[
+        tuple[str, ...],
+        Doc("""Also export the scenes in this format, or several, as bassl export does, beside the output; or the
+        format of --output."""),
+    ] = ()
+    storyboard: Annotated[Path | None, Doc("Draw the scenes with their keyframes; for several videos a folder.")] = None
     parallel: Parallel = nested(Parallel())
-    report: bool = False
-    """Also make a page of the scenes, as bassl report; for several videos also an index.html."""
-    json_lines: bool = False
-    """Print one line of JSON for each video on stdout as soon as it is done, for one video as for several: the file is
-    in a folder."""
+    report: Annotated[
+        bool, Doc("Also make a page of the scenes, as bassl report; for several videos also an index.html.")
+    ] = False
+    json_lines: Annotated[
+        bool,
+        Doc("""Print one line of JSON for each video on stdout as soon as it is done, for one video as for several:
+        the file is in a folder."""),
+    ] = False
 
     def __post_init__(self) -> None:
         if self.to:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from annotated_doc import Doc
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
@@ -50,11 +51,14 @@ Compared = Annotated[
 class Files:
     """What else is read and written."""
 
-    truths: tuple[Path, ...] = ()
-    """Instead of TRUTH, given twice or more: labels of one annotator each. Shows the scores against each, their mean,
-    and the scores of the annotators against each other."""
-    plot: Path | None = None
-    """Draw the precision-recall curve and a reliability diagram, as .png, .svg or .pdf."""
+    truths: Annotated[
+        tuple[Path, ...],
+        Doc("""Instead of TRUTH, given twice or more: labels of one annotator each. Shows the scores against each,
+        their mean, and the scores of the annotators against each other."""),
+    ] = ()
+    plot: Annotated[
+        Path | None, Doc("Draw the precision-recall curve and a reliability diagram, as .png, .svg or .pdf.")
+    ] = None
 
 
 @with_settings(flags={"truths": "--truth"}, metavars={"plot": "FILE"}, repeated=("truths",))

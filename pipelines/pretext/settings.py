@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Annotated, Literal, get_args
 
-from pipelines.options import Settings, rare
+from annotated_doc import Doc
+
+from pipelines.options import Settings, advanced
 
 Method = Literal["bassl", "simclr-instance", "simclr-temporal", "simclr-nn", "bassl+simclr-nn"]
 Task = Literal["ssm", "cgm", "pp", "msm"]
@@ -19,31 +21,37 @@ Variant = Literal["release", "paper"]
 class PretextSettings(Settings):
     """Settings that determine the pre-training loss. Raises ValueError: one line, for a value that is not allowed."""
 
-    method: Method = "bassl"
-    """BaSSL, one of the shot-level methods it is compared with (table 2, M3 to M5), or both (M8)."""
-    tasks: tuple[Task, ...] = ("ssm", "cgm", "pp", "msm")
-    """Any of the four tasks (section 3.4; table 3, P1 to P15). The shot-level methods have none."""
-    alpha_ssm: float = rare(1.0)
-    """Weight of shot-scene matching, alpha 1 (section 3.4)."""
-    alpha_cgm: float = rare(1.0)
-    """Weight of contextual group matching, alpha 2 (section 3.4)."""
-    alpha_pp: float = rare(1.0)
-    """Weight of pseudo-boundary prediction, alpha 3 (section 3.4)."""
-    alpha_msm: float = rare(1.0)
-    """Weight of masked shot modelling, alpha 4 (section 3.4)."""
-    pseudo_boundary: PseudoBoundary = "dtw"
-    """How a window is divided: dtw (release; section 3.3), mean (the equation of section 3.3), random, fixed or
-    synthesized (table 4a); dtw-tslearn is dtw by tslearn, window by window, as in the paper's listing."""
-    alignment: Alignment = rare("head")
-    """What is compared to divide it: outputs of the SSM head (release) or the shots' encodings (section 3.3)."""
-    variant: Variant = rare("release")
-    """Losses and SSM head as released, or as in the equations of section 3.4."""
-    temperature: float = rare(0.1)
-    """tau of every contrastive loss (appendix A)."""
-    masking_rate: float = rare(0.15)
-    """Share of shots that MSM masks, each on its own (section 3.4); at least one per window is masked (release)."""
-    head_dim: int = rare(128)
-    """Dimension of the contrastive space (release)."""
+    method: Annotated[
+        Method, Doc("BaSSL, one of the shot-level methods it is compared with (table 2, M3 to M5), or both (M8).")
+    ] = "bassl"
+    tasks: Annotated[
+        tuple[Task, ...],
+        Doc("Any of the four tasks (section 3.4; table 3, P1 to P15). The shot-level methods have none."),
+    ] = ("ssm", "cgm", "pp", "msm")
+    alpha_ssm: Annotated[float, Doc("Weight of shot-scene matching, alpha 1 (section 3.4).")] = advanced(1.0)
+    alpha_cgm: Annotated[float, Doc("Weight of contextual group matching, alpha 2 (section 3.4).")] = advanced(1.0)
+    alpha_pp: Annotated[float, Doc("Weight of pseudo-boundary prediction, alpha 3 (section 3.4).")] = advanced(1.0)
+    alpha_msm: Annotated[float, Doc("Weight of masked shot modelling, alpha 4 (section 3.4).")] = advanced(1.0)
+    pseudo_boundary: Annotated[
+        PseudoBoundary,
+        Doc("""How a window is divided: dtw (release; section 3.3), mean (the equation of section 3.3), random,
+        fixed or synthesized (table 4a); dtw-tslearn is dtw by tslearn, window by window, as in the paper's
+        listing."""),
+    ] = "dtw"
+    alignment: Annotated[
+        Alignment,
+        Doc("What is compared to divide it: outputs of the SSM head (release) or the shots' encodings (section 3.3)."),
+    ] = advanced("head")
+    variant: Annotated[Variant, Doc("Losses and SSM head as released, or as in the equations of section 3.4.")] = (
+        advanced("release")
+    )
+    temperature: Annotated[float, Doc("tau of every contrastive loss (appendix A).")] = advanced(0.1)
+    masking_rate: Annotated[
+        float,
+        Doc("""Share of shots that MSM masks, each on its own (section 3.4); at least one per window is masked
+        (release)."""),
+    ] = advanced(0.15)
+    head_dim: Annotated[int, Doc("Dimension of the contrastive space (release).")] = advanced(128)
 
     def __post_init__(self) -> None:
         super().__post_init__()

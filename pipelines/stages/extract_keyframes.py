@@ -10,7 +10,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_doc import Doc
 
 from pipelines.errors import StoreError, VideoError
 from pipelines.files import check_writable, is_file, os_errors
@@ -28,17 +30,18 @@ from pipelines.video_jobs import VideoTask, run
 class ExtractSettings(Settings):
     """How videos are cut into shots and what is kept of each shot."""
 
-    run: RunSettings = nested(RunSettings(Path("data/keyframes")), without=ONLY_TRAINING)
-    """Folder of the keyframe stores, one for each video."""
+    run: Annotated[RunSettings, Doc("Folder of the keyframe stores, one for each video.")] = nested(
+        RunSettings(Path("data/keyframes")), without=ONLY_TRAINING
+    )
     parallel: Parallel = nested(Parallel(), defaults={"jobs": "one for each core"})
-    reading: Reading = nested(Reading(detector="transitions"), without=("shots", "subtitles", "silence", "speech"))
-    """How each video is read."""
-    keyframes: int = 3
-    """Keyframes for each shot, N_k (appendix A)."""
-    lines: int = 240
-    """Height of a keyframe in pixels (MovieNet's 240P); smaller videos are not enlarged."""
-    quality: int = 90
-    """JPEG quality of the keyframes, 1 to 100."""
+    reading: Annotated[Reading, Doc("How each video is read.")] = nested(
+        Reading(detector="transitions"), without=("shots", "subtitles", "silence", "speech")
+    )
+    keyframes: Annotated[int, Doc("Keyframes for each shot, N_k (appendix A).")] = 3
+    lines: Annotated[int, Doc("Height of a keyframe in pixels (MovieNet's 240P); smaller videos are not enlarged.")] = (
+        240
+    )
+    quality: Annotated[int, Doc("JPEG quality of the keyframes, 1 to 100.")] = 90
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,7 +6,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_doc import Doc
 
 from pipelines.errors import BasslError
 from pipelines.options import Seconds, Settings, check_at_least, nested
@@ -30,18 +32,20 @@ from pipelines.settings import (
 class ExportSettings(Settings):
     """Which format, and where the file is written."""
 
-    to: tuple[str, ...] = ()
-    """Name of the format, or several. Default: by the extension of --output."""
-    csv_separator: Literal[",", ";", "tab"] = ","
-    """Separator of CSV. With ; decimals have commas, as in a German Excel."""
-    vectors: bool = False
-    """With jsonl: add the mean encoding of each scene's shots, for search by similarity. The video is read again."""
-    run: OutputSettings = nested(
+    to: Annotated[tuple[str, ...], Doc("Name of the format, or several. Default: by the extension of --output.")] = ()
+    csv_separator: Annotated[
+        Literal[",", ";", "tab"], Doc("Separator of CSV. With ; decimals have commas, as in a German Excel.")
+    ] = ","
+    vectors: Annotated[
+        bool,
+        Doc("""With jsonl: add the mean encoding of each scene's shots, for search by similarity. The video is read
+        again."""),
+    ] = False
+    run: Annotated[OutputSettings, Doc("A file, or a folder.")] = nested(
         OutputSettings(),
         without=("overwrite",),
         defaults={"output": "beside the input, with the extension of the format"},
     )
-    """A file, or a folder."""
     listed: Listed = nested(Listed(), without=("skip_credits",))
 
     def __post_init__(self) -> None:
@@ -58,34 +62,33 @@ class RegroupSettings(Settings):
     """Which scenes, and where they are written."""
 
     run: ScenesOutput = nested(ScenesOutput(), defaults={"output": "in place of the input"})
-    grouping: Grouping = nested(
+    grouping: Annotated[Grouping, Doc("Which scenes the scores make.")] = nested(
         Grouping(), defaults=dict.fromkeys(("threshold", "min_scene", "max_scene", "drop_short"), "as in the file")
     )
-    """Which scenes the scores make."""
 
 
 @dataclass(frozen=True)
 class ReportSettings(Settings):
     """Content and path of a page."""
 
-    run: OutputSettings = nested(
+    run: Annotated[OutputSettings, Doc("The page; for several files a folder.")] = nested(
         OutputSettings(), without=("overwrite",), defaults={"output": "SCENES.html beside the input"}
     )
-    """The page; for several files a folder."""
     listed: Listed = nested(Listed(), without=("shots", "skip_credits"))
     matching: Matching = nested(Matching(), without=("within", "annotator", "doubtful"))
-    keyframes: Path = Path("data/keyframes")
-    """Folder of keyframe stores, from which images are taken if it has the video; else they are read from the video."""
+    keyframes: Annotated[
+        Path,
+        Doc("""Folder of keyframe stores, from which images are taken if it has the video; else they are read from
+        the video."""),
+    ] = Path("data/keyframes")
 
 
 @dataclass(frozen=True)
 class LearnSettings(Settings):
     """Where a model of one's own is written."""
 
-    output: Path = Path("my.safetensors")
-    """Model file to write."""
-    overwrite: bool = False
-    """Replace an existing model file."""
+    output: Annotated[Path, Doc("Model file to write.")] = Path("my.safetensors")
+    overwrite: Annotated[bool, Doc("Replace an existing model file.")] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -115,19 +118,25 @@ _CLIP_NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "START_TIME", "END_TI
 class SplitSettings(Settings):
     """How a video is cut."""
 
-    run: OutputSettings = nested(OutputSettings(), defaults={"output": "VIDEO-scenes in the current folder"})
-    """Folder of the files."""
+    run: Annotated[OutputSettings, Doc("Folder of the files.")] = nested(
+        OutputSettings(), defaults={"output": "VIDEO-scenes in the current folder"}
+    )
     listed: Listed = nested(Listed(), without=("shots",))
-    exact: bool = False
-    """Cut to the frame by encoding again (H.264 and AAC), instead of copying from the key frame before each cut."""
-    crf: int | None = None
-    """With exact: quality, 0 (lossless) to 51. Default: 18."""
-    preset: Preset | None = None
-    """With exact: speed of libx264. Default: fast."""
-    expand: Seconds = 0.0
-    """Time to add before and after each scene, as handles for an editor, in seconds or as a timecode."""
-    filename: str = "$VIDEO_NAME-scene-$SCENE_NUMBER"
-    """Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $START_TIME and $END_TIME."""
+    exact: Annotated[
+        bool,
+        Doc("""Cut to the frame by encoding again (H.264 and AAC), instead of copying from the key frame before
+        each cut."""),
+    ] = False
+    crf: Annotated[int | None, Doc("With exact: quality, 0 (lossless) to 51. Default: 18.")] = None
+    preset: Annotated[Preset | None, Doc("With exact: speed of libx264. Default: fast.")] = None
+    expand: Annotated[
+        Seconds, Doc("Time to add before and after each scene, as handles for an editor, in seconds or as a timecode.")
+    ] = 0.0
+    filename: Annotated[
+        str,
+        Doc("""Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $START_TIME and
+        $END_TIME."""),
+    ] = "$VIDEO_NAME-scene-$SCENE_NUMBER"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -167,26 +176,26 @@ _SPRITE_WIDTH = 160
 class ImageSettings(Settings):
     """Which images, and where they are written."""
 
-    run: OutputSettings = nested(OutputSettings(), defaults={"output": "VIDEO-images in the current folder"})
-    """Folder of the images."""
+    run: Annotated[OutputSettings, Doc("Folder of the images.")] = nested(
+        OutputSettings(), defaults={"output": "VIDEO-images in the current folder"}
+    )
     listed: Listed = nested(Listed())
-    images: int = 3
-    """Images of each scene."""
-    sprite: bool = False
-    """Save all in one image (each 160 pixels wide, without --width or --height), and a WebVTT file with their
-    times and places, for the thumbnails that video players show above the timeline."""
-    format: Literal["jpg", "png", "webp"] = "jpg"
-    """Format of the images."""
-    quality: int = 90
-    """Quality of JPEG and WebP, 1 to 100."""
-    width: int | None = None
-    """Width in pixels. Default: the video's, or what fits the height."""
-    height: int | None = None
-    """Height in pixels. Default: the video's, or what fits the width."""
-    filename: str | None = None
-    """Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $SHOT_NUMBER, $IMAGE_NUMBER and
-    $TIMECODE. Default: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER, or with shot and $SHOT_NUMBER; of a sprite
-    $VIDEO_NAME-thumbnails."""
+    images: Annotated[int, Doc("Images of each scene.")] = 3
+    sprite: Annotated[
+        bool,
+        Doc("""Save all in one image (each 160 pixels wide, without --width or --height), and a WebVTT file with
+        their times and places, for the thumbnails that video players show above the timeline."""),
+    ] = False
+    format: Annotated[Literal["jpg", "png", "webp"], Doc("Format of the images.")] = "jpg"
+    quality: Annotated[int, Doc("Quality of JPEG and WebP, 1 to 100.")] = 90
+    width: Annotated[int | None, Doc("Width in pixels. Default: the video's, or what fits the height.")] = None
+    height: Annotated[int | None, Doc("Height in pixels. Default: the video's, or what fits the width.")] = None
+    filename: Annotated[
+        str | None,
+        Doc("""Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $SHOT_NUMBER,
+        $IMAGE_NUMBER and $TIMECODE. Default: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER, or with shot and
+        $SHOT_NUMBER; of a sprite $VIDEO_NAME-thumbnails."""),
+    ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -227,6 +236,7 @@ class SoundSettings(Settings):
     """Which videos' sound, and where the features go."""
 
     data: Indexed = nested(Indexed())
-    run: RunSettings = nested(RunSettings(Path("data/sound")), without=ONLY_TRAINING)
-    """Folder of the sound features, one file for each video."""
+    run: Annotated[RunSettings, Doc("Folder of the sound features, one file for each video.")] = nested(
+        RunSettings(Path("data/sound")), without=ONLY_TRAINING
+    )
     parallel: Parallel = nested(Parallel(), without=("dask",), defaults={"jobs": "one for each core"})

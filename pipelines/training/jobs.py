@@ -8,7 +8,9 @@ import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
+
+from annotated_doc import Doc
 
 from pipelines.errors import BasslError
 
@@ -30,16 +32,14 @@ LAUNCHED = "BASSL_LAUNCHED"
 class Machines:
     """GPUs, processes and machines of a job that trains or encodes."""
 
-    gpus: int | None = None
-    """GPUs to use, over all machines, one process each; 0 uses the CPU. Default: one, if there is one."""
-    processes: int = 1
-    """Processes on the CPU, with --gpus 0."""
-    nodes: int = 1
-    """Machines."""
-    node_rank: int | None = None
-    """Rank of this machine, from 0."""
-    rdzv_endpoint: str | None = None
-    """Address of the first machine, where all of them meet."""
+    gpus: Annotated[
+        int | None,
+        Doc("GPUs to use, over all machines, one process each; 0 uses the CPU. Default: one, if there is one."),
+    ] = None
+    processes: Annotated[int, Doc("Processes on the CPU, with --gpus 0.")] = 1
+    nodes: Annotated[int, Doc("Machines.")] = 1
+    node_rank: Annotated[int | None, Doc("Rank of this machine, from 0.")] = None
+    rdzv_endpoint: Annotated[str | None, Doc("Address of the first machine, where all of them meet.")] = None
 
     def __post_init__(self) -> None:
         if min(self.processes, self.nodes) < 1 or (self.gpus or 0) < 0:

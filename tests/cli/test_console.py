@@ -127,7 +127,7 @@ def test_help_lists_every_command_with_the_first_line_of_its_own_help() -> None:
         ("a.mp4: use `overwrite=True`, or name another `output`", "a.mp4: use --overwrite, or name another --output"),
         ("give its `frame_rate=25`", "give its --frame-rate 25"),
         ("run `bassl finetune` with `init=runs/a b`", "run `bassl finetune` with --init runs/a b"),
-        ("`min_scene`: 'x' is not float", "--min-scene: 'x' is not float"),
+        ("`min_scene`: 'x' is not a number", "--min-scene: 'x' is not a number"),
     ],
 )
 def test_settings_that_a_message_names_are_shown_as_options(

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from annotated_doc import Doc
 
 from pipelines.errors import BasslError
 from pipelines.options import Settings
@@ -53,12 +56,16 @@ class EncoderOptions(Settings):
     """How images are given to the network of ``--encoder FILE.onnx``; each field overrides the file's metadata of the
     same name without ``encoder_``, a JSON value."""
 
-    encoder_mean: tuple[float, ...] | None = None
-    """Mean of red, green and blue that an ONNX encoder was trained with, on the scale of 0 to 1. Default: that in
-    the file's metadata."""
-    encoder_std: tuple[float, ...] | None = None
-    """Standard deviation of red, green and blue, on the scale of 0 to 1. Default: that in the file's metadata."""
-    encoder_size: int | None = None
-    """Side of its square input in pixels. Default: as in the file."""
-    encoder_output: str | None = None
-    """Which of its outputs to read. Default: that in the file's metadata, or the only one."""
+    encoder_mean: Annotated[
+        tuple[float, ...] | None,
+        Doc("""Mean of red, green and blue that an ONNX encoder was trained with, on the scale of 0 to 1. Default:
+        that in the file's metadata."""),
+    ] = None
+    encoder_std: Annotated[
+        tuple[float, ...] | None,
+        Doc("Standard deviation of red, green and blue, on the scale of 0 to 1. Default: that in the file's metadata."),
+    ] = None
+    encoder_size: Annotated[int | None, Doc("Side of its square input in pixels. Default: as in the file.")] = None
+    encoder_output: Annotated[
+        str | None, Doc("Which of its outputs to read. Default: that in the file's metadata, or the only one.")
+    ] = None

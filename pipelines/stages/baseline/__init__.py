@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_doc import Doc
 
 from pipelines.errors import explain_missing_extra
 from pipelines.options import Settings, check_at_least, nested, with_options
@@ -17,19 +19,22 @@ from pipelines.stages.score import ScoreResult
 class BaselineSettings(Settings):
     """Which system, on which videos."""
 
-    system: str = "graph-cut"
-    """graph-cut, scsa, dp, story-graph, grouping, siamese, lgss, lgss-movienet (lgss in its release's sizes, for about
-    two hundred videos) or fixed-length."""
-    data: TrainingData = nested(TrainingData(splits=("train", "val")))
-    """Index with labels. Settings are chosen, and networks trained, on its splits."""
-    extra: tuple[Path, ...] = ()
-    """Stores of more feature sets (sound, place, cast), for the systems that take several: grouping and lgss."""
+    system: Annotated[
+        str,
+        Doc("""graph-cut, scsa, dp, story-graph, grouping, siamese, lgss, lgss-movienet (lgss in its release's
+        sizes, for about two hundred videos) or fixed-length."""),
+    ] = "graph-cut"
+    data: Annotated[
+        TrainingData, Doc("Index with labels. Settings are chosen, and networks trained, on its splits.")
+    ] = nested(TrainingData(splits=("train", "val")))
+    extra: Annotated[
+        tuple[Path, ...],
+        Doc("Stores of more feature sets (sound, place, cast), for the systems that take several: grouping and lgss."),
+    ] = ()
     matching: Matching = nested(Matching(), without=("truth", "tolerance", "within", "annotator", "doubtful"))
-    split: str = "test"
-    """Split to score."""
+    split: Annotated[str, Doc("Split to score.")] = "test"
     resampling: Resampling = nested(Resampling(0), without=("seed",))
-    seeds: int = 5
-    """Training runs of siamese and lgss, each with another seed."""
+    seeds: Annotated[int, Doc("Training runs of siamese and lgss, each with another seed.")] = 5
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from annotated_doc import Doc
 
 from pipelines.files import paths_of
 from pipelines.options import Settings, nested, with_options
@@ -20,21 +22,33 @@ if TYPE_CHECKING:  # start-up time: numpy and h5py
 class IndexSettings(Settings):
     """What goes into an index and how."""
 
-    run: RunSettings = nested(RunSettings(Path("data/index.h5")), without=("resume", "log_steps", "logger"))
-    """The index; seed of the draw of splits. Overwriting replaces the feature stores of its .npz files too."""
-    labels: tuple[Path, ...] = ()
-    """Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV or chapters."""
-    split: str | tuple[float, ...] | Path | None = None
-    """Draw splits by video: 0.6,0.2,0.2 are the shares of train, val and test; or a JSON file with the video ids of
-    each split. Default: the splits of the sources."""
-    matching: Matching = nested(Matching(), without=("truth", "within"))
-    """How labels are read and matched with the shots."""
-    feature_folder: Path = Path("data/features")
-    """Folder for the features of .npz sources: one feature store per source folder."""
-    pack: Path | None = None
-    """Folder for keyframe stores that folders of JPEG files are packed into. Default: JPEG files are read in place."""
-    only_complete: bool = False
-    """Leave out videos without keyframes or features, or with damaged or contradictory files."""
+    run: Annotated[
+        RunSettings,
+        Doc("The index; seed of the draw of splits. Overwriting replaces the feature stores of its .npz files too."),
+    ] = nested(RunSettings(Path("data/index.h5")), without=("resume", "log_steps", "logger"))
+    labels: Annotated[
+        tuple[Path, ...],
+        Doc("Label files for the videos of the sources: MovieNet, BBC, OVSD, scenes.json, CSV or chapters."),
+    ] = ()
+    split: Annotated[
+        str | tuple[float, ...] | Path | None,
+        Doc("""Draw splits by video: 0.6,0.2,0.2 are the shares of train, val and test; or a JSON file with the
+        video ids of each split. Default: the splits of the sources."""),
+    ] = None
+    matching: Annotated[Matching, Doc("How labels are read and matched with the shots.")] = nested(
+        Matching(), without=("truth", "within")
+    )
+    feature_folder: Annotated[
+        Path, Doc("Folder for the features of .npz sources: one feature store per source folder.")
+    ] = Path("data/features")
+    pack: Annotated[
+        Path | None,
+        Doc("""Folder for keyframe stores that folders of JPEG files are packed into. Default: JPEG files are read
+        in place."""),
+    ] = None
+    only_complete: Annotated[
+        bool, Doc("Leave out videos without keyframes or features, or with damaged or contradictory files.")
+    ] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

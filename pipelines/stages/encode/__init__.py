@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_doc import Doc
 
 from pipelines.errors import explain_missing_extra
 from pipelines.models.encoders.options import EncoderOptions
@@ -30,24 +32,29 @@ if TYPE_CHECKING:  # start-up time: torch
 class EncodeSettings(Settings):
     """Which shots are encoded, and by which encoder."""
 
-    data: Indexed = nested(Indexed())
-    """Videos; they need keyframes."""
-    encoder: str | Path = "efficientnet_lite0"
-    """Shot encoder: efficientnet_lite0, an ONNX file of an image network, resnet18 to resnet152 or timm:NAME (ImageNet
-    weights), or the path of a pre-trained run or model file."""
-    run: RunSettings = nested(RunSettings(Path("data/features")), without=ONLY_TRAINING)
-    """Folder of the feature stores, a folder for each encoder."""
+    data: Annotated[Indexed, Doc("Videos; they need keyframes.")] = nested(Indexed())
+    encoder: Annotated[
+        str | Path,
+        Doc("""Shot encoder: efficientnet_lite0, an ONNX file of an image network, resnet18 to resnet152 or
+        timm:NAME (ImageNet weights), or the path of a pre-trained run or model file."""),
+    ] = "efficientnet_lite0"
+    run: Annotated[RunSettings, Doc("Folder of the feature stores, a folder for each encoder.")] = nested(
+        RunSettings(Path("data/features")), without=ONLY_TRAINING
+    )
     parallel: Parallel = nested(Parallel(), without=("jobs",))
-    labelled: bool = False
-    """Only videos with labels: all that fine-tuning, scoring and baselines read."""
+    labelled: Annotated[bool, Doc("Only videos with labels: all that fine-tuning, scoring and baselines read.")] = False
     compute: Compute = nested(
         Compute(), without=("precision",), defaults={"workers": "the cores are shared out; one with Dask"}
     )
-    preparation: Literal["centre", "squeeze"] | None = None
-    """How a keyframe becomes the encoder's square input: centre, shorter side to 8/7 of it and the centre cut out, or
-    squeeze, the whole frame. Default: centre for a pre-trained or imported encoder (release), else squeeze."""
-    encoder_options: EncoderOptions = nested(EncoderOptions(), rare=True)
-    """For an ONNX file, what its metadata do not say."""
+    preparation: Annotated[
+        Literal["centre", "squeeze"] | None,
+        Doc("""How a keyframe becomes the encoder's square input: centre, shorter side to 8/7 of it and the centre
+        cut out, or squeeze, the whole frame. Default: centre for a pre-trained or imported encoder (release), else
+        squeeze."""),
+    ] = None
+    encoder_options: Annotated[EncoderOptions, Doc("For an ONNX file, what its metadata do not say.")] = nested(
+        EncoderOptions(), advanced=True
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()

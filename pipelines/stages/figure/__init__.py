@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_doc import Doc
 
 from pipelines.errors import BasslError, count, explain_missing_extra
 from pipelines.files import check_output, is_file, paths_of
@@ -22,8 +24,9 @@ METHODS: tuple[PseudoBoundary, ...] = ("dtw", "mean", "dtw-tslearn")
 class Legend(Settings):
     """How models or runs are called in a figure."""
 
-    labels: tuple[str, ...] = ()
-    """Names of the models or runs, in their order; repeat it. Default: names of their files."""
+    labels: Annotated[
+        tuple[str, ...], Doc("Names of the models or runs, in their order; repeat it. Default: names of their files.")
+    ] = ()
 
 
 @dataclass(frozen=True)
@@ -32,14 +35,12 @@ class SimilaritySettings(Settings):
 
     data: ScoredData = nested(ScoredData())
     legend: Legend = nested(Legend())
-    video: str | None = None
-    """Id of the video. Default: the only one of the index."""
-    first: int = 0
-    """Number of the first shot, counted from 0."""
-    shots: int = 16
-    """How many shots (appendix: 16)."""
-    own_scale: bool = False
-    """A colour scale for each matrix; else all share one, and colours can be compared."""
+    video: Annotated[str | None, Doc("Id of the video. Default: the only one of the index.")] = None
+    first: Annotated[int, Doc("Number of the first shot, counted from 0.")] = 0
+    shots: Annotated[int, Doc("How many shots (appendix: 16).")] = 16
+    own_scale: Annotated[
+        bool, Doc("A colour scale for each matrix; else all share one, and colours can be compared.")
+    ] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -51,14 +52,15 @@ class PseudoBoundarySettings(Settings):
     """Which windows, and how they are divided."""
 
     data: ScoredData = nested(ScoredData())
-    windows: int = 4
-    """Number of windows to sample, of those with a true scene end in them, if none are named."""
-    seed: int = 0
-    """Seed of the sampling."""
-    neighbours: int = 8
-    """K, shots on each side of the centre (section 4.1)."""
-    method: PseudoBoundary = "dtw"
-    """dtw (release; section 3.3), mean (the equation of section 3.3) or dtw-tslearn (the paper's listing)."""
+    windows: Annotated[
+        int, Doc("Number of windows to sample, of those with a true scene end in them, if none are named.")
+    ] = 4
+    seed: Annotated[int, Doc("Seed of the sampling.")] = 0
+    neighbours: Annotated[int, Doc("K, shots on each side of the centre (section 4.1).")] = 8
+    method: Annotated[
+        PseudoBoundary,
+        Doc("dtw (release; section 3.3), mean (the equation of section 3.3) or dtw-tslearn (the paper's listing)."),
+    ] = "dtw"
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
+
+from annotated_doc import Doc
 
 from pipelines.models.networks.kinds import CRN
-from pipelines.options import Settings, check_at_least, nested, rare
+from pipelines.options import Settings, advanced, check_at_least, nested
 from pipelines.settings import Compute, RunSettings, TrainingData
 from pipelines.training.settings import LARGEST_RATE
 
@@ -39,64 +41,79 @@ RELATIONAL = Hyperparameters(epochs=20, batch=128, rate=2e-3, weight_decay=1.0, 
 class FinetuneSettings(Settings):
     """Everything that decides a fine-tuning run. Values are the paper's (appendix A) unless stated otherwise."""
 
-    data: TrainingData = nested(TrainingData(splits=("train",)))
-    """Index with labels; all labelled videos if no video has a split."""
-    sound: Path | None = None
-    """Store of sound (bassl extract-sound) to learn from too: transformer, mlp and ms-lstm. The model then reads the
-    sound of videos that it scores; a video without sound counts as silent."""
-    run: RunSettings = nested(RunSettings(Path("runs/finetune")))
-    """Folder of the models, the result, the logs and the state to resume from."""
-    init: str = "last"
-    """Pre-trained model to start from: last (the newest pre-trained run beside the output folder), a run folder, a
-    model file (an imported checkpoint too), or none."""
-    transfer: Literal["encoder", "encoder+crn"] | None = None
-    """What to transfer from it: encoder (the paper's M6) or encoder+crn (M7). Default: all that fits."""
-    encoder: str | None = None
-    """Shot encoder if there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Default: the
-    encoder of the index's features, or efficientnet_lite0."""
-    preparation: Literal["centre", "squeeze"] | None = rare(None)
-    """How a keyframe becomes the input of the encoder: centre or squeeze, see bassl encode. Default: centre for a
-    pre-trained one (release), squeeze for others."""
-    feature_folder: Path = rare(Path("data/features"))
-    """Folder of the feature stores that are computed here, one for each encoder."""
+    data: Annotated[TrainingData, Doc("Index with labels; all labelled videos if no video has a split.")] = nested(
+        TrainingData(splits=("train",))
+    )
+    sound: Annotated[
+        Path | None,
+        Doc("""Store of sound (bassl extract-sound) to learn from too: transformer, mlp and ms-lstm. The model then
+        reads the sound of videos that it scores; a video without sound counts as silent."""),
+    ] = None
+    run: Annotated[RunSettings, Doc("Folder of the models, the result, the logs and the state to resume from.")] = (
+        nested(RunSettings(Path("runs/finetune")))
+    )
+    init: Annotated[
+        str,
+        Doc("""Pre-trained model to start from: last (the newest pre-trained run beside the output folder), a run
+        folder, a model file (an imported checkpoint too), or none."""),
+    ] = "last"
+    transfer: Annotated[
+        Literal["encoder", "encoder+crn"] | None,
+        Doc("What to transfer from it: encoder (the paper's M6) or encoder+crn (M7). Default: all that fits."),
+    ] = None
+    encoder: Annotated[
+        str | None,
+        Doc("""Shot encoder if there is no pre-trained one: efficientnet_lite0, resnet50, timm:NAME. Default: the
+        encoder of the index's features, or efficientnet_lite0."""),
+    ] = None
+    preparation: Annotated[
+        Literal["centre", "squeeze"] | None,
+        Doc("""How a keyframe becomes the input of the encoder: centre or squeeze, see bassl encode. Default:
+        centre for a pre-trained one (release), squeeze for others."""),
+    ] = advanced(None)
+    feature_folder: Annotated[
+        Path, Doc("Folder of the feature stores that are computed here, one for each encoder.")
+    ] = advanced(Path("data/features"))
     compute: Compute = nested(Compute(workers=4))
-    crn: CRN = "transformer"
-    """Network that reads the shots' features in their context."""
-    validate_split: str = rare("val")
-    """Split to choose the epoch on, and to calibrate on."""
-    test_split: str = rare("test")
-    """Split to test on, once, at the end."""
-    select: Literal["val", "test", "last"] | None = None
-    """What the epoch is chosen on: val; last takes the last one, as the release does; test, which gives an
-    optimistic result and follows no published protocol. Default: last for an index of MovieNet, else val."""
-    loss: Literal["balanced", "plain"] = rare("balanced")
-    """Cross-entropy: balanced, the positives and negatives of a batch weighted to equal total weight (release), or
-    plain (paper)."""
-    seeds: int = 5
-    """Training runs, each with another seed (section 4.1); mean and standard deviation are reported."""
-    epochs: int | None = None
-    """Passes over all labelled shots. Default: 20."""
-    batch: int | None = None
-    """Examples in a step, over all processes. Default: 1024; relational 128."""
-    rate: float | None = None
-    """Highest learning rate. Default: 2.5e-6 x batch / 256 for a transferred CRN, ten times that for a new one;
-    relational 2e-3."""
-    neighbours: int | None = None
-    """K, shots on each side of the centre. Default: 8; ms-lstm 2; relational 4; or the K of a transferred CRN."""
-    width: int | None = rare(None)
-    """Width of a new network. Default: transformer 768; mlp 4096; ms-lstm 512; relational 0, a linear model."""
-    layers: int = rare(2)
-    """Layers of a new transformer, or of a relational network with a width."""
-    heads: int = rare(8)
-    """Attention heads of a new transformer."""
-    dropout: float | None = rare(None)
-    """Dropout in training. Default: transformer 0.1; mlp 0.5; relational 0.5."""
-    sequence: int = rare(10)
-    """T, consecutive shots that the ms-lstm reads."""
-    end_to_end: bool = False
-    """Also train the shot encoder, from keyframes (transformer and mlp)."""
-    size: int = rare(224)
-    """Side of the keyframes that the encoder reads, with end-to-end."""
+    crn: Annotated[CRN, Doc("Network that reads the shots' features in their context.")] = "transformer"
+    validate_split: Annotated[str, Doc("Split to choose the epoch on, and to calibrate on.")] = advanced("val")
+    test_split: Annotated[str, Doc("Split to test on, once, at the end.")] = advanced("test")
+    select: Annotated[
+        Literal["val", "test", "last"] | None,
+        Doc("""What the epoch is chosen on: val; last takes the last one, as the release does; test, which gives an
+        optimistic result and follows no published protocol. Default: last for an index of MovieNet, else val."""),
+    ] = None
+    loss: Annotated[
+        Literal["balanced", "plain"],
+        Doc("""Cross-entropy: balanced, the positives and negatives of a batch weighted to equal total weight
+        (release), or plain (paper)."""),
+    ] = advanced("balanced")
+    seeds: Annotated[
+        int, Doc("Training runs, each with another seed (section 4.1); mean and standard deviation are reported.")
+    ] = 5
+    epochs: Annotated[int | None, Doc("Passes over all labelled shots. Default: 20.")] = None
+    batch: Annotated[int | None, Doc("Examples in a step, over all processes. Default: 1024; relational 128.")] = None
+    rate: Annotated[
+        float | None,
+        Doc("""Highest learning rate. Default: 2.5e-6 x batch / 256 for a transferred CRN, ten times that for a new
+        one; relational 2e-3."""),
+    ] = None
+    neighbours: Annotated[
+        int | None,
+        Doc("K, shots on each side of the centre. Default: 8; ms-lstm 2; relational 4; or the K of a transferred CRN."),
+    ] = None
+    width: Annotated[
+        int | None,
+        Doc("Width of a new network. Default: transformer 768; mlp 4096; ms-lstm 512; relational 0, a linear model."),
+    ] = advanced(None)
+    layers: Annotated[int, Doc("Layers of a new transformer, or of a relational network with a width.")] = advanced(2)
+    heads: Annotated[int, Doc("Attention heads of a new transformer.")] = advanced(8)
+    dropout: Annotated[float | None, Doc("Dropout in training. Default: transformer 0.1; mlp 0.5; relational 0.5.")] = (
+        advanced(None)
+    )
+    sequence: Annotated[int, Doc("T, consecutive shots that the ms-lstm reads.")] = advanced(10)
+    end_to_end: Annotated[bool, Doc("Also train the shot encoder, from keyframes (transformer and mlp).")] = False
+    size: Annotated[int, Doc("Side of the keyframes that the encoder reads, with end-to-end.")] = advanced(224)
 
     def __post_init__(self) -> None:
         super().__post_init__()

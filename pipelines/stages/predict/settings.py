@@ -7,6 +7,9 @@ import shlex
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
+
+from annotated_doc import Doc
 
 from pipelines.models.encoders.options import EncoderOptions, check_encoder
 from pipelines.options import Settings, nested
@@ -17,21 +20,25 @@ from pipelines.settings import Compute, Grouping, Reading
 class PredictSettings(Settings):
     """Everything that determines which scenes are found."""
 
-    reading: Reading = nested(Reading(), defaults={"detector": "the model's own, or transitions"})
-    """How the video is read. The model's own detector is the one that its keyframes were made with."""
-    encoder: str | None = None
-    """Shot encoder: efficientnet_lite0; an ONNX file of an image network; resnet50 or timm:NAME, which download
-    weights; or a pre-trained run. Default: the model's own, or efficientnet_lite0."""
-    model: Path | None = None
-    """A fine-tuned run or model file. Default: the built-in model."""
-    grouping: Grouping = nested(Grouping())
-    """Which scenes the scores make."""
-    describe: str | None = None
-    """A program that names scenes: it is run for each scene without a name by hand, with JSON on stdin (the path of an
-    image with keyframes, and what is said), and prints the name. No shell is used."""
+    reading: Annotated[
+        Reading, Doc("How the video is read. The model's own detector is the one that its keyframes were made with.")
+    ] = nested(Reading(), defaults={"detector": "the model's own, or transitions"})
+    encoder: Annotated[
+        str | None,
+        Doc("""Shot encoder: efficientnet_lite0; an ONNX file of an image network; resnet50 or timm:NAME, which
+        download weights; or a pre-trained run. Default: the model's own, or efficientnet_lite0."""),
+    ] = None
+    model: Annotated[Path | None, Doc("A fine-tuned run or model file. Default: the built-in model.")] = None
+    grouping: Annotated[Grouping, Doc("Which scenes the scores make.")] = nested(Grouping())
+    describe: Annotated[
+        str | None,
+        Doc("""A program that names scenes: it is run for each scene without a name by hand, with JSON on stdin
+        (the path of an image with keyframes, and what is said), and prints the name. No shell is used."""),
+    ] = None
     compute: Compute = nested(Compute(), without=("workers", "precision"))
-    encoder_options: EncoderOptions = nested(EncoderOptions(), rare=True)
-    """For an ONNX file, what its metadata do not say."""
+    encoder_options: Annotated[EncoderOptions, Doc("For an ONNX file, what its metadata do not say.")] = nested(
+        EncoderOptions(), advanced=True
+    )
 
     @property
     def files(self) -> tuple[Path | None, ...]:

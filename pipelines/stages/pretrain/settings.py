@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
-from pipelines.options import Settings, check_at_least, nested, rare
+from annotated_doc import Doc
+
+from pipelines.options import Settings, advanced, check_at_least, nested
 from pipelines.pretext.settings import PretextSettings, Variant
 from pipelines.settings import Compute, RunSettings, TrainingData
 from pipelines.training.settings import LARGEST_RATE, AugmentationSettings
@@ -15,63 +18,68 @@ from pipelines.training.settings import LARGEST_RATE, AugmentationSettings
 class PretrainSettings(Settings):
     """Everything that decides a pre-training run. Values are the paper's (appendix A) unless stated otherwise."""
 
-    data: TrainingData = nested(TrainingData(), defaults={"features": "none, it learns from keyframes"})
-    """Videos to learn from; their labels are used for validation only. With features, the CRN and the heads are trained
-    on a frozen encoder."""
+    data: Annotated[
+        TrainingData,
+        Doc("""Videos to learn from; their labels are used for validation only. With features, the CRN and the
+        heads are trained on a frozen encoder."""),
+    ] = nested(TrainingData(), defaults={"features": "none, it learns from keyframes"})
     compute: Compute = nested(Compute(workers=4))
-    run: RunSettings = nested(RunSettings(Path("runs/pretrain")))
-    """Folder of the model, the state to resume from and the logs."""
-    pretext: PretextSettings = nested(PretextSettings())
-    """Method, tasks, pseudo-boundaries, temperature, masking rate."""
-    augmentation: AugmentationSettings = nested(AugmentationSettings(), rare=True)
-    """Augmentation of keyframes; its mean and deviation are those that the encoder expects."""
-    neighbours: int = 8
-    """K, shots on each side of the centre (section 4.1)."""
-    epochs: int = 10
-    """Passes over all shots (table 4c: 40 for the best result)."""
-    batch: int = 256
-    """Windows in a step, over all processes."""
-    micro_batch: int | None = rare(None)
-    """Windows that a process encodes at a time; 0 is all. Default: as many as fit into the free memory. All windows of
-    the batch stay each other's negatives; batch normalization sees only these."""
-    encoder: str = "resnet50"
-    """Shot encoder to train: resnet18 to resnet152 or timm:NAME (section 4.1: resnet50)."""
-    init: str | None = None
-    """Initial weights: imagenet, or a model of an earlier run (its encoder and its CRN). Default: random ones."""
-    freeze_encoder: bool = rare(False)
-    """Do not train the encoder."""
-    base_rate: float = 0.3
-    """Learning rate at a batch of 256; it is scaled by batch / 256 (release)."""
-    momentum: float = rare(0.9)
-    """Momentum of LARS."""
-    weight_decay: float = rare(1e-6)
-    """Weight decay of LARS."""
-    trust: float = rare(0.001)
-    """Trust coefficient of LARS."""
-    lars_exclude: Variant = rare("release")
-    """Parameters that LARS neither adapts nor decays: release, those with bn or bias in their name, so that LayerNorm
-    weights and the BN weights of a ResNet's shortcuts are adapted; paper, all biases and norms (appendix A)."""
-    warm_up: float = rare(0.1)
-    """Share of the steps over which the learning rate rises."""
-    width: int = rare(768)
-    """Width of the CRN, H."""
-    layers: int = rare(2)
-    """Layers of the CRN, L."""
-    heads: int = rare(8)
-    """Attention heads of the CRN, A."""
-    dropout: float = rare(0.1)
-    """Dropout in the CRN."""
-    compile: bool = rare(False)
-    """Compile the encoder and the CRN with torch.compile: minutes at the start, for faster steps."""
-    decoded_size: int = rare(256)
-    """Side of the square that keyframes are resized to before augmentation."""
-    save_minutes: float = rare(15.0)
-    """Minutes from one saved state to the next within an epoch, at the next row of the log; 0 for none. The state is
-    also saved after each epoch and at a signal."""
-    validate_split: str = rare("val")
-    """Labelled videos to validate on; all labelled ones if this split has none."""
-    validate_epochs: int = rare(1)
-    """Epochs from one validation to the next; 0 for none."""
+    run: Annotated[RunSettings, Doc("Folder of the model, the state to resume from and the logs.")] = nested(
+        RunSettings(Path("runs/pretrain"))
+    )
+    pretext: Annotated[PretextSettings, Doc("Method, tasks, pseudo-boundaries, temperature, masking rate.")] = nested(
+        PretextSettings()
+    )
+    augmentation: Annotated[
+        AugmentationSettings,
+        Doc("Augmentation of keyframes; its mean and deviation are those that the encoder expects."),
+    ] = nested(AugmentationSettings(), advanced=True)
+    neighbours: Annotated[int, Doc("K, shots on each side of the centre (section 4.1).")] = 8
+    epochs: Annotated[int, Doc("Passes over all shots (table 4c: 40 for the best result).")] = 10
+    batch: Annotated[int, Doc("Windows in a step, over all processes.")] = 256
+    micro_batch: Annotated[
+        int | None,
+        Doc("""Windows that a process encodes at a time; 0 is all. Default: as many as fit into the free memory.
+        All windows of the batch stay each other's negatives; batch normalization sees only these."""),
+    ] = advanced(None)
+    encoder: Annotated[
+        str, Doc("Shot encoder to train: resnet18 to resnet152 or timm:NAME (section 4.1: resnet50).")
+    ] = "resnet50"
+    init: Annotated[
+        str | None,
+        Doc("Initial weights: imagenet, or a model of an earlier run (its encoder and its CRN). Default: random ones."),
+    ] = None
+    freeze_encoder: Annotated[bool, Doc("Do not train the encoder.")] = advanced(False)
+    base_rate: Annotated[float, Doc("Learning rate at a batch of 256; it is scaled by batch / 256 (release).")] = 0.3
+    momentum: Annotated[float, Doc("Momentum of LARS.")] = advanced(0.9)
+    weight_decay: Annotated[float, Doc("Weight decay of LARS.")] = advanced(1e-6)
+    trust: Annotated[float, Doc("Trust coefficient of LARS.")] = advanced(0.001)
+    lars_exclude: Annotated[
+        Variant,
+        Doc("""Parameters that LARS neither adapts nor decays: release, those with bn or bias in their name, so
+        that LayerNorm weights and the BN weights of a ResNet's shortcuts are adapted; paper, all biases and norms
+        (appendix A)."""),
+    ] = advanced("release")
+    warm_up: Annotated[float, Doc("Share of the steps over which the learning rate rises.")] = advanced(0.1)
+    width: Annotated[int, Doc("Width of the CRN, H.")] = advanced(768)
+    layers: Annotated[int, Doc("Layers of the CRN, L.")] = advanced(2)
+    heads: Annotated[int, Doc("Attention heads of the CRN, A.")] = advanced(8)
+    dropout: Annotated[float, Doc("Dropout in the CRN.")] = advanced(0.1)
+    compile: Annotated[
+        bool, Doc("Compile the encoder and the CRN with torch.compile: minutes at the start, for faster steps.")
+    ] = advanced(False)
+    decoded_size: Annotated[int, Doc("Side of the square that keyframes are resized to before augmentation.")] = (
+        advanced(256)
+    )
+    save_minutes: Annotated[
+        float,
+        Doc("""Minutes from one saved state to the next within an epoch, at the next row of the log; 0 for none.
+        The state is also saved after each epoch and at a signal."""),
+    ] = advanced(15.0)
+    validate_split: Annotated[str, Doc("Labelled videos to validate on; all labelled ones if this split has none.")] = (
+        advanced("val")
+    )
+    validate_epochs: Annotated[int, Doc("Epochs from one validation to the next; 0 for none.")] = advanced(1)
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -6,7 +6,9 @@ import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
+
+from annotated_doc import Doc
 
 from pipelines.options import Settings, check_at_least, nested
 from pipelines.training.jobs import Machines
@@ -29,24 +31,27 @@ RowProgress = Callable[[str, str, float, float | None], None]
 class ReproduceSettings(Settings):
     """Which table, on which data."""
 
-    table: str = "table1"
-    """One of table1, table2, table3, table4, nmi, bbc-ovsd."""
-    data: Path | None = None
-    """MovieNet's folder, a folder of labelled features, or of videos with their labels beside them. Default:
-    data/movienet if it exists, else generated videos."""
-    rows: tuple[str, ...] = ()
-    """Rows to run, by name or pattern, separated by commas. Default: all."""
-    machines: Machines = nested(Machines())
-    """For pre-training, fine-tuning and encoding; several machines run the same command, in a folder that they
-    share."""
-    epochs: int | None = None
-    """Epochs of pre-training where the paper has ten; rows with another number are scaled in proportion."""
-    seeds: int = 5
-    """Fine-tuning runs for each number (section 4.1)."""
-    output: Path = Path("runs/reproduce")
-    """Folder of the tables and of all files that they are computed from."""
-    overwrite: bool = False
-    """Run finished steps again."""
+    table: Annotated[str, Doc("One of table1, table2, table3, table4, nmi, bbc-ovsd.")] = "table1"
+    data: Annotated[
+        Path | None,
+        Doc("""MovieNet's folder, a folder of labelled features, or of videos with their labels beside them.
+        Default: data/movienet if it exists, else generated videos."""),
+    ] = None
+    rows: Annotated[tuple[str, ...], Doc("Rows to run, by name or pattern, separated by commas. Default: all.")] = ()
+    machines: Annotated[
+        Machines,
+        Doc("""For pre-training, fine-tuning and encoding; several machines run the same command, in a folder that
+        they share."""),
+    ] = nested(Machines())
+    epochs: Annotated[
+        int | None,
+        Doc("Epochs of pre-training where the paper has ten; rows with another number are scaled in proportion."),
+    ] = None
+    seeds: Annotated[int, Doc("Fine-tuning runs for each number (section 4.1).")] = 5
+    output: Annotated[Path, Doc("Folder of the tables and of all files that they are computed from.")] = Path(
+        "runs/reproduce"
+    )
+    overwrite: Annotated[bool, Doc("Run finished steps again.")] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from annotated_doc import Doc
 
 from pipelines.errors import BasslError, explain_missing_extra
 from pipelines.options import Settings, nested, with_options
@@ -27,12 +29,14 @@ class ScoreSettings(Settings):
     both. The setting for doubtful labels is for the truth; an index has its own.
     """
 
-    data: ScoredData = nested(ScoredData())
-    """Index of the videos that a model is scored on. Features that are missing are computed into the folder."""
-    split: str = "test"
-    """Videos of this split; ``all`` takes every labelled video."""
-    sound: Path = Path("data/sound")
-    """Folder of sound (bassl extract-sound), for a model that was fine-tuned with sound."""
+    data: Annotated[
+        ScoredData,
+        Doc("Index of the videos that a model is scored on. Features that are missing are computed into the folder."),
+    ] = nested(ScoredData())
+    split: Annotated[str, Doc("Videos of this split; ``all`` takes every labelled video.")] = "test"
+    sound: Annotated[
+        Path, Doc("Folder of sound (bassl extract-sound), for a model that was fine-tuned with sound.")
+    ] = Path("data/sound")
     grouping: Grouping = nested(
         Grouping(),
         without=("min_scene", "max_scene", "drop_short", "scenes"),
@@ -40,9 +44,11 @@ class ScoreSettings(Settings):
     )
     matching: Matching = nested(Matching(), without=("truth",))
     resampling: Resampling = nested(Resampling(1000))
-    representation: bool = False
-    """Also measure how well features group by scene: kNN precision and NMI (appendix). For a feature store, or a
-    pre-trained run without a head that scores videos, only this is measured."""
+    representation: Annotated[
+        bool,
+        Doc("""Also measure how well features group by scene: kNN precision and NMI (appendix). For a feature
+        store, or a pre-trained run without a head that scores videos, only this is measured."""),
+    ] = False
     compute: Compute = nested(Compute(), without=("workers", "precision"))
 
     @property
