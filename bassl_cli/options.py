@@ -20,10 +20,10 @@ Videos = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or
 
 
 def named_results(sources: list[Path]) -> list[Path]:
-    """The results that arguments name, see :func:`pipelines.outputs.results.results_of`."""
-    from pipelines.outputs.results import results_of  # start-up time: other commands do not need the formats
+    """The results that arguments name, see :func:`pipelines.outputs.results.expand_results`."""
+    from pipelines.outputs.results import expand_results  # start-up time: other commands do not need the formats
 
-    return results_of(sources)
+    return expand_results(sources)
 
 
 RESULTS_HELP = (

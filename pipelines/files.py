@@ -274,7 +274,7 @@ def _stdin() -> bytes:
     return sys.stdin.buffer.read(MOST_BYTES + 1)
 
 
-def paths_of(paths: Path | str | Iterable[Path | str]) -> list[Path]:
+def as_paths(paths: Path | str | Iterable[Path | str]) -> list[Path]:
     """One path or several as a list; a string is one path. Raises BasslError for an empty text, which would mean the
     working folder, and all videos below it."""
     several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)

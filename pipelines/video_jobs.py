@@ -38,7 +38,7 @@ class VideoTask(Generic[S]):
     storyboard: Path | None = None
     page: Path | None = None
     replaces: ScenesOutput = field(default_factory=ScenesOutput)  # what existing files it may replace
-    cores: int = 1  # to use for this video; `run` divides the machine's
+    cores: int = 1  # to use for this video; `run_video_tasks` divides the machine's
 
     def result(self, status: Status = "done", **fields: Any) -> VideoResult:
         """The result of the video, with these counts and warnings."""
@@ -70,7 +70,7 @@ VideoWork = Callable[[VideoTask[Any], ReportVideo], VideoResult]
 that it raises is the error of this video."""
 
 
-def run(
+def run_video_tasks(
     tasks: Sequence[VideoTask[S]],
     work: VideoWork,
     *,
@@ -118,7 +118,7 @@ def run(
     elif jobs is not None:
         running = _in_children(waiting, work, jobs, report)
     else:
-        running = _here(waiting, work, report)
+        running = _run_in_process(waiting, work, report)
     with closing(running):  # an interrupt ends the children
         for result in running:
             finish(result)
@@ -128,7 +128,7 @@ def run(
 Results = Generator[VideoResult, None, None]
 
 
-def _here(tasks: Sequence[VideoTask[S]], work: VideoWork, report: ReportVideo) -> Results:
+def _run_in_process(tasks: Sequence[VideoTask[S]], work: VideoWork, report: ReportVideo) -> Results:
     for task in tasks:
         try:
             yield work(task, report)
@@ -157,15 +157,15 @@ def _in_children(tasks: Sequence[VideoTask[S]], work: VideoWork, jobs: int, repo
             if isinstance(message, VideoProgress):
                 report(message)
             else:
-                _end(*running.pop(output))
+                _stop(*running.pop(output))
                 assert isinstance(message, VideoResult)
                 yield message
     finally:
         for entry in running.values():
-            _end(*entry)
+            _stop(*entry)
 
 
-def _end(task: VideoTask[S], child: Child, thread: Thread) -> None:
+def _stop(task: VideoTask[S], child: Child, thread: Thread) -> None:
     child.process.kill()
     thread.join()
     child.kill()

@@ -6,7 +6,7 @@ import pytest
 
 from pipelines.errors import BasslError
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
-from pipelines.video_jobs import VideoTask, run
+from pipelines.video_jobs import VideoTask, run_video_tasks
 
 Task = VideoTask[None]
 NAMES = ("slow", "kept", "damaged", "refused", "fast")
@@ -36,7 +36,7 @@ def test_results_are_in_order_and_reported_once_wherever_the_videos_are_processe
 ) -> None:
     tasks = [Task(Path(f"{name}.mp4"), name, tmp_path / f"{name}.h5", None) for name in NAMES]
     states: list[VideoProgress] = []
-    results = run(tasks, measure, existing=existing, jobs=jobs, progress=states.append)
+    results = run_video_tasks(tasks, measure, existing=existing, jobs=jobs, progress=states.append)
     assert results == [
         tasks[0].result(frames=999, warnings=("dark",)),
         tasks[1].result("kept", frames=7),
@@ -51,5 +51,5 @@ def test_results_are_in_order_and_reported_once_wherever_the_videos_are_processe
 
 def test_a_bug_in_a_child_process_fails_one_video_in_one_line(tmp_path: Path) -> None:
     task = Task(Path("a.mp4"), "a", tmp_path / "a.h5", None)
-    (result,) = run([task], stumble, jobs=1)
+    (result,) = run_video_tasks([task], stumble, jobs=1)
     assert result.error.startswith("a.mp4: cannot be read (unexpected ZeroDivisionError in test_video_jobs.py, line ")

@@ -73,7 +73,7 @@ def existing_result(source: Path) -> Path:
     return file
 
 
-def results_of(sources: Sequence[Path]) -> list[Path]:
+def expand_results(sources: Sequence[Path]) -> list[Path]:
     """The videos and ``scenes.json`` files that arguments of a command name, each result once.
 
     A folder is its results, else the results in its folder ``scenes``, else its videos. Without an argument it is the

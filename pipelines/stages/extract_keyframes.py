@@ -23,7 +23,7 @@ from pipelines.scenes import VideoFacts
 from pipelines.settings import DETECTOR_NAMES, ONLY_TRAINING, Parallel, Reading, RunSettings
 from pipelines.video.inputs import READ_TWICE, digest, find_videos, fingerprint, has_content, unchanged, video_ids
 from pipelines.video.shots import ReaderSettings
-from pipelines.video_jobs import VideoTask, run
+from pipelines.video_jobs import VideoTask, run_video_tasks
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def extract_keyframes(
     ]
     if tasks:
         check_writable(tasks[0].output)
-    return run(
+    return run_video_tasks(
         tasks,
         _extract,
         existing=_existing_result,

@@ -19,7 +19,7 @@ from pipelines.stores.features import feature_file, is_current, shots_checksum, 
 from pipelines.stores.index import Index, read_index
 from pipelines.video.inputs import READ_TWICE, find_videos, unchanged, video_ids
 from pipelines.video.sound import SOUND, shot_sounds
-from pipelines.video_jobs import VideoTask, run
+from pipelines.video_jobs import VideoTask, run_video_tasks
 
 
 def extract_sound(
@@ -44,7 +44,7 @@ def extract_sound(
         for video, name in zip(videos, video_ids(videos), strict=True)
     ]
     check_writable(settings.run.output / "video.h5")
-    return run(
+    return run_video_tasks(
         tasks,
         _extract,
         existing=partial(_existing_result, index),

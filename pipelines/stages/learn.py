@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.errors import BasslError
-from pipelines.files import STDIO, check_output, paths_of
+from pipelines.files import STDIO, as_paths, check_output
 from pipelines.models.boundary import save_boundary_model
 from pipelines.models.networks.relational import shot_tokens
 from pipelines.models.opening import OpenedModel, open_model
@@ -27,7 +27,7 @@ from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.settings import LearnResult, LearnSettings
 from pipelines.training.relational_fit import LabelledTokens, learn_own_model
 from pipelines.video.inputs import fingerprint
-from pipelines.video_jobs import VideoTask, run
+from pipelines.video_jobs import VideoTask, run_video_tasks
 
 
 def learn(
@@ -52,7 +52,7 @@ def learn(
         print(result.measured)
         bassl.predict("d.mp4", model="my.safetensors")
     """
-    settings, paths = with_options(settings, **options), list(dict.fromkeys(paths_of(sources)))
+    settings, paths = with_options(settings, **options), list(dict.fromkeys(as_paths(sources)))
     output = settings.output
     if not paths:
         raise BasslError("no videos to learn from; name videos or scenes.json files")
@@ -70,7 +70,7 @@ def learn(
         return result
 
     tasks = [VideoTask(path, path.name, path, settings) for path in paths]
-    results = run(tasks, read, progress=progress)
+    results = run_video_tasks(tasks, read, progress=progress)
     if not videos:
         raise BasslError(results[0].error if len(results) == 1 else f"no video to learn from: {results[0].error}")
     labeled = list(videos.values())

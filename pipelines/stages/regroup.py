@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from pipelines.datasets.scene_files import read_scene_list
 from pipelines.errors import BasslError, CorrectedError, name_input
-from pipelines.files import check_inputs_kept, check_writable, output_path, paths_of, real
+from pipelines.files import as_paths, check_inputs_kept, check_writable, output_path, real
 from pipelines.models.scenes.scene_ends import with_grouping
 from pipelines.options import with_options
 from pipelines.outputs.corrections import check_replaceable, names_and_pins
@@ -20,7 +20,7 @@ from pipelines.progress import ReportVideo, VideoResult
 from pipelines.scenes import DROP_SHORT_ALONE, SceneData, shot_ranges
 from pipelines.settings import GROUPING, Grouping
 from pipelines.stages.settings import RegroupSettings
-from pipelines.video_jobs import VideoTask, run
+from pipelines.video_jobs import VideoTask, run_video_tasks
 
 S = TypeVar("S", bound=SceneData)
 
@@ -59,7 +59,7 @@ def regroup_videos(
     """As :func:`regroup`, for several: in place, or into the folder ``output``. Returns one result per source, in their
     order: the result of one that failed has the reason, and one is kept if scenes in the output were corrected by hand.
     Raises BasslError, one line, for two that would have the same output, or a folder that cannot be written."""
-    settings, paths = with_options(settings, **options), paths_of(sources)
+    settings, paths = with_options(settings, **options), as_paths(sources)
     make_output_folder(paths, settings.run.output)
     tasks = []
     for source in paths:
@@ -68,7 +68,7 @@ def regroup_videos(
         tasks.append(VideoTask(source, name, output_path(settings.run.output, result), settings))
     for output in {task.output.parent: task.output for task in tasks}.values():
         check_writable(output)
-    return run(tasks, _regroup, progress=progress)
+    return run_video_tasks(tasks, _regroup, progress=progress)
 
 
 def _regroup(task: VideoTask[RegroupSettings], report: ReportVideo) -> VideoResult:

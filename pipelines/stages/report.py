@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.files import STDIO, check_output, check_writable, output_path, paths_of, relative
+from pipelines.files import STDIO, as_paths, check_output, check_writable, output_path, relative
 from pipelines.options import with_options
 from pipelines.outputs.opening import OpenedScenes, open_scenes
 from pipelines.outputs.page import TrueEnds, save_index, save_page
@@ -26,7 +26,7 @@ from pipelines.stages.score import score
 from pipelines.stages.settings import ReportSettings
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.decoding import check_same_video
-from pipelines.video_jobs import VideoTask, run
+from pipelines.video_jobs import VideoTask, run_video_tasks
 
 
 def report(
@@ -62,7 +62,7 @@ def report_videos(
     all: to the folder ``output``, or each page beside its file, and the index to the folder that contains all files.
     Returns one result per source, in their order; the result of one that failed has the reason. Raises BasslError, one
     line, for two files that would have the same page, or an index that cannot be written."""
-    settings, paths = with_options(settings, **options), paths_of(sources)
+    settings, paths = with_options(settings, **options), as_paths(sources)
     check_one_video(paths, settings.listed.video)
     make_output_folder(paths, settings.run.output)
     index = index_path(paths, settings)
@@ -74,7 +74,7 @@ def report_videos(
             both = f"{task.video} and {other}"
             raise BasslError(f"{task.output}: would be the page of {both}; name another `output` folder, or rename one")
     check_writable(index)
-    results = run(tasks, _report_one, progress=progress)
+    results = run_video_tasks(tasks, _report_one, progress=progress)
     if written := [result.output for result in results if result.status == "done"]:
         save_index(index, written)
     return results

@@ -15,7 +15,7 @@ from pathlib import Path, PureWindowsPath
 from stat import S_ISREG
 
 from pipelines.errors import BasslWarning, VideoError
-from pipelines.files import is_file, os_errors, os_reason, paths_of, safe_name
+from pipelines.files import as_paths, is_file, os_errors, os_reason, safe_name
 from pipelines.scenes import VideoFacts
 
 # Suffixes searched for in folders. A file named explicitly may have any suffix.
@@ -44,7 +44,7 @@ def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
             nothing, or a folder without videos.
     """
     videos: dict[Path, Path] = {}
-    for path in paths_of(inputs):
+    for path in as_paths(inputs):
         with os_errors(path, kind=VideoError):
             for video in _videos_of(path):
                 videos.setdefault(video.resolve(), video)

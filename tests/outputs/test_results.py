@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.errors import BasslError
-from pipelines.outputs.results import beside, existing_result, find_result, make_output_folder, results_of
+from pipelines.outputs.results import beside, existing_result, expand_results, find_result, make_output_folder
 
 
 def put(*files: str) -> None:
@@ -76,7 +76,7 @@ def test_a_result_has_the_id_of_its_video_as_its_name() -> None:
 )  # fmt: skip
 def test_arguments_name_results(files: list[str], sources: list[str], results: list[str]) -> None:
     put(*files)
-    assert results_of([Path(source) for source in sources]) == [Path(result) for result in results]
+    assert expand_results([Path(source) for source in sources]) == [Path(result) for result in results]
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_arguments_name_results(files: list[str], sources: list[str], results: l
 def test_without_one_result_a_line_says_what_to_name_or_run(files: list[str], sources: list[str], line: str) -> None:
     put(*files)
     with pytest.raises(BasslError, match=rf"^{line}$"):
-        results_of([Path(source) for source in sources])
+        expand_results([Path(source) for source in sources])
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from annotated_doc import Doc
 
-from pipelines.files import paths_of
+from pipelines.files import as_paths
 from pipelines.options import Settings, nested, with_options
 from pipelines.settings import Matching, RunSettings
 
@@ -107,7 +107,7 @@ def build_index(
     settings = with_options(settings, **options)
     from pipelines.stages.build_index import building  # start-up time: numpy and h5py
 
-    return building.build(paths_of(sources), settings)
+    return building.build(as_paths(sources), settings)
 
 
 def describe_index(path: Path | str) -> IndexReport:

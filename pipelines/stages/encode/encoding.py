@@ -24,7 +24,7 @@ from pipelines.stages.encode import EncodeSettings
 from pipelines.stores.features import feature_file, is_current, shots_checksum, write_features
 from pipelines.stores.index import Index, read_index
 from pipelines.training.jobs import Peer, broadcast_from_rank0, gather
-from pipelines.video_jobs import VideoTask, run
+from pipelines.video_jobs import VideoTask, run_video_tasks
 
 
 def encode(
@@ -77,7 +77,7 @@ def encode(
     for video in own:
         name = index.video_ids[video]
         tasks.append(VideoTask(index.keyframe_sources[video] or index.path, name, feature_file(store, name), settings))
-    results = run(tasks, work, dask=settings.parallel.dask, progress=show)
+    results = run_video_tasks(tasks, work, dask=settings.parallel.dask, progress=show)
     failed += [result.error for result in results if result.status == "failed"]
     failed = list(dict.fromkeys(line for lines in gather(process, failed) for line in lines))  # waits for all
     if failed:

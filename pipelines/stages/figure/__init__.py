@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from annotated_doc import Doc
 
 from pipelines.errors import BasslError, count, explain_missing_extra
-from pipelines.files import check_output, is_file, paths_of
+from pipelines.files import as_paths, check_output, is_file
 from pipelines.options import Settings, check_at_least, nested, with_options
 from pipelines.outputs import plots
 from pipelines.pretext.settings import PseudoBoundary
@@ -100,7 +100,7 @@ def draw_similarity(
     Raises BasslError for a video or shots that are not in the index, a model or store that cannot be read or lacks this
     video, or an output that cannot be written."""
     settings = with_options(settings, **options)
-    inputs, output = paths_of(models), Path(output)
+    inputs, output = as_paths(models), Path(output)
     names = _names(inputs, settings.legend, output, settings.data.index, settings.data.features)
     from pipelines.stages.figure.similarity import similarity  # start-up time: torch, matplotlib
 
@@ -140,7 +140,7 @@ def draw_boundaries(
     "Predicted scene boundaries"): scores, threshold and scene ends over time, one lane per model; their shots may
     differ. Raises BasslError for a file or a truth that cannot be read, or an output that cannot be written."""
     settings = with_options(settings, **options)
-    inputs, output = paths_of(files), Path(output)
+    inputs, output = as_paths(files), Path(output)
     names = _names(inputs, settings.legend, output, settings.matching.truth)
     from pipelines.stages.figure.boundaries import boundaries  # start-up time: matplotlib
 
@@ -156,7 +156,7 @@ def draw_curves(
     quantity. The seeds of a fine-tuned run are one line, their mean, with a band from minimum to maximum. Raises
     BasslError for a folder without a log, an empty or damaged log, or an output that cannot be written."""
     settings = with_options(settings, **options)
-    inputs, output = paths_of(runs), Path(output)
+    inputs, output = as_paths(runs), Path(output)
     names = _names(inputs, settings, output)
     from pipelines.stages.figure.curves import curves  # start-up time: matplotlib
 

@@ -30,7 +30,7 @@ from pipelines.stages.predict.videos import existing_result, predict_in_child, p
 from pipelines.stages.scene_list import SceneList
 from pipelines.video.inputs import find_videos, safe_id, video_ids
 from pipelines.video.shots import KeyframedShot
-from pipelines.video_jobs import VideoTask, run
+from pipelines.video_jobs import VideoTask, run_video_tasks
 
 __all__ = ["PredictSettings", "load_model", "predict", "predict_file", "predict_videos"]
 
@@ -202,7 +202,7 @@ def predict_videos(
             from pipelines.outputs.bars import shown_videos  # start-up time: rich
 
             progress = bars.enter_context(shown_videos(len(videos)))
-        results = run(
+        results = run_video_tasks(
             tasks,
             predict_in_child if in_children else partial(predict_video, model),
             existing=partial(existing_result, model),
