@@ -1,11 +1,11 @@
-"""Matching of annotated scene ends to shot ends: labels of other shot lists or time lines on the shots detected here.
+"""Matching of annotated scene ends to shot ends, in seconds.
 
-Each annotated scene end is assigned to the nearest shot end within a tolerance, at most one per shot and in order.
-Scene ends without a shot end are reported.
+Each scene end is assigned to the nearest shot end within a tolerance, at most one per shot and in order. Scene ends
+without a shot end are reported.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,18 +17,16 @@ from pipelines.errors import DatasetError
 _MOST_PAIRS = 2**25  # of scene ends and shots that are matched at once: half a gigabyte
 
 Numbers = NDArray[np.float64]
-Clock = Callable[[Numbers], Numbers]  # converts frame numbers of any shape to seconds
 
 
 @dataclass(frozen=True)
 class MatchReport:
-    """Quality of a matching of scene ends to shot ends. Times and distances are in the unit of the matching."""
+    """Quality of a matching of scene ends to shot ends, in seconds."""
 
     scene_ends: int  # number of scene ends, without those at the end of the video
     matched: int  # number of them that have a shot
     unmatched: tuple[float, ...]  # positions of the others
-    # number of further ones at the end of the last shot: the end of the video is not a scene end to predict
-    at_video_end: int
+    at_video_end: int  # number of further ones at the end of the video, which is not a scene end to predict
     mean_distance: float  # mean distance between a matched scene end and the end of its shot; 0 if there is none
     max_distance: float  # largest such distance
     outside: int = 0  # number of further ones before the first shot or after the last, if these are a part of a video
@@ -39,7 +37,7 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
     equally near shots the earlier is taken.
 
     Args:
-        shot_ends: (N,), strictly increasing.
+        shot_ends: (N,), strictly increasing; may be empty.
         scene_ends: (M,), in order and in the same unit; or (M, 2), the earliest and latest position of each end, for
             ends inside a gap. A shot end inside the gap is at distance 0.
         tolerance: largest distance, same unit; may be infinite.
@@ -49,8 +47,8 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
     ends, spans = np.asarray(shot_ends, dtype=np.float64), np.asarray(scene_ends, dtype=np.float64)
     if spans.ndim == 1:
         spans = np.column_stack([spans, spans])
-    if ends.ndim != 1 or not len(ends) or not np.isfinite(ends).all() or (np.diff(ends) <= 0).any():
-        raise ValueError("shot_ends must be (N,) finite numbers in strictly increasing order, N >= 1")
+    if ends.ndim != 1 or not np.isfinite(ends).all() or (np.diff(ends) <= 0).any():
+        raise ValueError("shot_ends must be (N,) finite numbers in strictly increasing order")
     if spans.ndim != 2 or spans.shape[1] != 2 or not np.isfinite(spans).all():
         raise ValueError("scene_ends must be (M,) or (M, 2) finite numbers")
     if (spans[:, 1] < spans[:, 0]).any() or (np.diff(spans, axis=0) < 0).any():
@@ -70,106 +68,125 @@ def assign_scene_ends(shot_ends: ArrayLike, scene_ends: ArrayLike, tolerance: fl
     return assigned
 
 
-def report_of(ends: Numbers, spans: Numbers, assigned: NDArray[np.int64], at_video_end: int) -> MatchReport:
-    """The report of a matching of scene ends (M, 2) with the shot ends (N,) of `assign_scene_ends`."""
-    matched = assigned >= 0
-    distances = _distances(ends[assigned[matched]], spans[matched])
-    return MatchReport(
-        scene_ends=len(spans),
+@dataclass(frozen=True)
+class TimedScenes:
+    """A source in seconds: N shots, M scenes, or both."""
+
+    source: Path
+    shots: Numbers | None  # (N, 2)
+    labels: NDArray[np.int8] | None  # (N,) of the shots
+    scores: Numbers | None  # (N,) of the shots
+    scenes: Numbers | None  # (M, 2)
+    length: float  # end of the last shot, or else of the last scene
+
+    def scene_ends(self) -> tuple[Numbers, NDArray[np.int8]]:
+        """Return (L, 2) the earliest and latest time of each scene end, which differ if a gap follows, and its label
+        (L,), from the scenes or, without them, the labeled shots."""
+        ranges = self.shots if self.scenes is None else self.scenes
+        assert ranges is not None
+        spans = np.column_stack([ranges[:, 1], np.append(ranges[1:, 0], ranges[-1, 1])])
+        if self.scenes is not None:
+            return spans, np.full(len(spans), SCENE_END, np.int8)
+        assert self.labels is not None
+        last_shots = np.flatnonzero(self.labels != INSIDE)
+        return spans[last_shots], self.labels[last_shots]
+
+
+def in_seconds(source: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None = None) -> TimedScenes:
+    """Return a source with its own times or, without them, its frames as seconds: by the first of the two sources with
+    both, which may have a variable frame rate, else by the frame rate of the source, of the other, or of the caller.
+
+    A last scene without an end ends with the other source. Raises DatasetError: there is no frame rate.
+    """
+
+    def clock(frames: Numbers) -> Numbers:
+        for one in (source, other):
+            for known, times in ((one.shots, one.shots_seconds), (one.scenes_frames, one.scenes_seconds)):
+                if known is not None and times is not None:
+                    positions, seconds = known.ravel().astype(np.float64), times.ravel()
+                    mean = (seconds[-1] - seconds[0]) / (positions[-1] - positions[0])
+                    # Outside the ranges np.interp would clip every frame to their edge; extrapolate instead.
+                    outside = np.minimum(frames - positions[0], 0) + np.maximum(frames - positions[-1], 0)
+                    return np.asarray(np.interp(frames, positions, seconds) + mean * outside)
+        rate = source.frame_rate or other.frame_rate or frame_rate
+        if rate is None:
+            raise fault(source.source, "has frames but no frame rate; give it with `frame_rate`")
+        return frames / rate
+
+    def convert(frames: NDArray[np.int64] | None, seconds: Numbers | None) -> Numbers | None:
+        return clock(frames.astype(np.float64)) if seconds is None and frames is not None else seconds
+
+    shots = convert(source.shots, source.shots_seconds)
+    scenes = convert(source.scenes_frames, source.scenes_seconds)
+    if source.open_end and scenes is not None:
+        scenes = scenes.copy()
+        scenes[-1, 1] = max(scenes[-1, 1], in_seconds(replace(other, open_end=False), source, frame_rate).length)
+    last = scenes if shots is None else shots
+    assert last is not None
+    return TimedScenes(source.source, shots, source.scene_end, source.scores, scenes, length=float(last[-1, 1]))
+
+
+def match_scene_ends(
+    spans: Numbers, labels: NDArray[np.int8], shots: Numbers, tolerance: float, *, with_last_shot: bool = False
+) -> tuple[NDArray[np.int64], NDArray[np.int8], MatchReport]:
+    """Assign scene ends (M, 2) with labels (M,) to shots (N, 2), all in seconds.
+
+    The end of the last shot is the end of the video. `with_last_shot`: scene ends may be assigned to it; they are
+    counted in the report and not labeled.
+    Returns: (M,) index of the shot or -1, (N,) labels of the shots, and the report.
+    """
+    shot_ends = shots[:, 1] if with_last_shot else shots[:-1, 1]
+    assigned = assign_scene_ends(shot_ends, spans, tolerance)
+    is_inner = assigned < len(shots) - 1
+    matched = is_inner & (assigned >= 0)
+    shot_labels = np.full(len(shots), INSIDE, np.int8)
+    shot_labels[assigned[matched]] = labels[matched]
+    distances = _distances(shot_ends[assigned[matched]], spans[matched])
+    report = MatchReport(
+        scene_ends=int(is_inner.sum()),
         matched=int(matched.sum()),
-        unmatched=tuple(spans[~matched, 0].tolist()),
-        at_video_end=at_video_end,
+        unmatched=tuple(spans[assigned < 0, 0].tolist()),
+        at_video_end=int((~is_inner).sum()),
         mean_distance=float(distances.mean()) if len(distances) else 0.0,
         max_distance=float(distances.max(initial=0.0)),
     )
+    return assigned, shot_labels, report
 
 
 def match_annotation(
     annotation: VideoAnnotation, shots: NDArray[np.int64], shots_seconds: Numbers, tolerance: float = 1.0
 ) -> tuple[NDArray[np.int8], MatchReport]:
-    """Label shots from an annotation of the video, on the time line in seconds.
+    """Label the shots of a video from an annotation of it, whose frames must refer to the same file.
 
-    Uses the first of these that the annotation has: scenes in seconds, scenes in frames, labeled shots in seconds,
-    labeled shots in frames. Frames are converted by the times of `shots`, also with a variable frame rate; the
-    annotation's frames must refer to the same file. If there is a gap after a scene or shot of the annotation, its
-    end may be anywhere in the gap. Labels keep their value: a doubtful end stays doubtful.
+    Uses the annotation's scenes or, without them, its labeled shots. If there is a gap after a scene or shot, its end
+    may be anywhere in the gap. Labels keep their value: a doubtful end stays doubtful.
 
     Two kinds of ends are counted in the report but not labeled: the end of the video, which is assigned to the last
     shot, whose label is 0 by convention; and ends outside the shots, if these are a part of the video.
 
     `shots`, `shots_seconds`: (N, 2) ranges of the shots to label, in frames and in seconds. `tolerance`: in seconds.
-    Returns: (N,) int8 labels and the report, in seconds.
+    Returns: (N,) int8 labels and the report.
     Raises DatasetError: the source has no scenes and no labeled shots.
     """
-    clock = frame_clock(shots, shots_seconds)
-    scenes = in_seconds(annotation.scenes_frames, annotation.scenes_seconds, clock)
-    if annotation.open_end and scenes is not None:
-        scenes = close_last_scene(scenes, float(shots_seconds[-1, 1]))
-    if scenes is None and (annotation.shots is None or annotation.scene_end is None):
+    has_labels = annotation.shots is not None and annotation.scene_end is not None
+    if annotation.scenes_frames is None and annotation.scenes_seconds is None and not has_labels:
         raise fault(annotation.source, f"has no scenes of {annotation.video_id} to match with shots")
-    labelled_shots = in_seconds(annotation.shots, annotation.shots_seconds, clock)
-    spans, labels = labelled_ends(scenes, labelled_shots, annotation.scene_end)
-    ends = shots_seconds[:, 1]
-    inside = (spans[:, 1] > shots_seconds[0, 0]) & (spans[:, 0] <= ends[-1] + tolerance)
-    spans, labels = spans[inside], labels[inside]
-    assigned = assign_scene_ends(ends, spans, tolerance)
-    label = np.zeros(len(ends), dtype=np.int8)
-    label[assigned[assigned >= 0]] = labels[assigned >= 0]
-    label[-1] = INSIDE
-    inner = assigned < len(ends) - 1
-    report = report_of(ends, spans[inner], assigned[inner], at_video_end=int((~inner).sum()))
-    return label, replace(report, outside=int((~inside).sum()))
-
-
-def in_seconds(frames: NDArray[np.int64] | None, seconds: Numbers | None, clock: Clock) -> Numbers | None:
-    """The ranges of a source in seconds, if it has them, else its frame ranges by the clock; None if it has neither."""
-    return clock(frames.astype(np.float64)) if seconds is None and frames is not None else seconds
-
-
-def close_last_scene(scenes: Numbers, end: float) -> Numbers:
-    """Scenes (M, 2) in seconds, the last one up to the end of the video, for a source that has no end of it."""
-    scenes = scenes.copy()
-    scenes[-1, 1] = max(scenes[-1, 1], end)
-    return scenes
-
-
-def labelled_ends(
-    scenes: Numbers | None, shots: Numbers | None, labels: NDArray[np.int8] | None
-) -> tuple[Numbers, NDArray[np.int8]]:
-    """Times of the ends of scenes (M, 2) or, without scenes, of the scene ends among labeled shots (N, 2), in order.
-
-    Returns: (L, 2) the earliest and latest time of each end, which differ if there is a gap, and the label (L,).
-    """
-    ranges = shots if scenes is None else scenes
-    assert ranges is not None
-    spans = np.column_stack([ranges[:, 1], np.append(ranges[1:, 0], ranges[-1, 1])])
-    if scenes is not None:
-        return spans, np.full(len(spans), SCENE_END, np.int8)
-    assert labels is not None
-    last_shots = np.flatnonzero(labels != INSIDE)
-    return spans[last_shots], labels[last_shots]
-
-
-def frame_clock(shots: NDArray[np.int64], shots_seconds: Numbers) -> Clock:
-    """Conversion of frames to seconds, from shots (N, 2) with both; also for a variable frame rate."""
-    positions, seconds = shots.ravel().astype(np.float64), shots_seconds.ravel()
-    rate = (seconds[-1] - seconds[0]) / (positions[-1] - positions[0])
-
-    def clock(frames: Numbers) -> Numbers:
-        # Outside the shots, np.interp would clip every frame to the video's edge; extrapolate instead.
-        outside = np.minimum(frames - positions[0], 0) + np.maximum(frames - positions[-1], 0)
-        return np.asarray(np.interp(frames, positions, seconds) + rate * outside)
-
-    return clock
+    video = VideoAnnotation(annotation.video_id, annotation.source, shots, shots_seconds)
+    spans, labels = in_seconds(annotation, video).scene_ends()
+    inside = (spans[:, 1] > shots_seconds[0, 0]) & (spans[:, 0] <= shots_seconds[-1, 1] + tolerance)
+    _, shot_labels, report = match_scene_ends(
+        spans[inside], labels[inside], shots_seconds, tolerance, with_last_shot=True
+    )
+    return shot_labels, replace(report, outside=int((~inside).sum()))
 
 
 def _distances(ends: Numbers, spans: Numbers) -> Numbers:
-    """Distance of each end to its span (..., 2); 0 inside."""
+    """Return the distance of each end to its span (..., 2); 0 inside."""
     return np.asarray(np.maximum(np.maximum(spans[..., 0] - ends, ends - spans[..., 1]), 0))
 
 
 def _assign_run(ends: Numbers, spans: Numbers, tolerance: float) -> NDArray[np.int64]:
-    """`assign_scene_ends` by dynamic programming over (scene ends so far, shots so far)."""
+    """Solve `assign_scene_ends` by dynamic programming over (scene ends so far, shots so far)."""
     assigned = np.full(len(spans), -1, dtype=np.int64)
     if not len(ends):
         return assigned

@@ -10,25 +10,14 @@ If only a part of the video was read, both lists are cut to it first. The border
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, replace
-from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.datasets.annotations import DOUBTFUL, INSIDE, NOT_PINNED, SCENE_END, VideoAnnotation
-from pipelines.datasets.matching import (
-    Clock,
-    MatchReport,
-    assign_scene_ends,
-    close_last_scene,
-    frame_clock,
-    in_seconds,
-    labelled_ends,
-    report_of,
-)
+from pipelines.datasets.matching import MatchReport, Numbers, TimedScenes, in_seconds, match_scene_ends
 from pipelines.datasets.parsing import fault
 from pipelines.datasets.scene_files import TIME_ROUNDING
 from pipelines.evaluation.metrics import VideoScores
@@ -36,8 +25,7 @@ from pipelines.scenes import timecode
 
 _MOST_PAIRS = 2**24  # of scenes that are compared, each with each: 128 MB a table
 
-How = Literal["same shots", "shots of the prediction", "shots of the truth", "true scenes as shots"]
-Numbers = NDArray[np.float64]
+Basis = Literal["same shots", "shots of the prediction", "shots of the truth", "true scenes as shots"]
 
 
 @dataclass(frozen=True)
@@ -45,7 +33,7 @@ class Alignment:
     """A video that can be scored, and how its shots were chosen."""
 
     video: VideoScores  # labels, scores and decisions on one list of shots
-    how: How  # where the shots come from
+    basis: Basis  # where the shots come from
     # how the true scene ends were matched to them, in seconds; None if the shots are the truth's own
     truth: MatchReport | None = None
     prediction: MatchReport | None = None  # the same for the predicted scene ends
@@ -59,6 +47,7 @@ def align(
     truth: VideoAnnotation,
     tolerance: float,
     threshold: float | None = None,
+    *,
     frame_rate: float | None = None,
     doubtful: Literal["end", "ignore"] = "end",
 ) -> Alignment:
@@ -78,199 +67,145 @@ def align(
         cannot be converted to seconds, there is a threshold but the prediction has no scores, or there are too many.
     """
     if threshold is not None:
-        if prediction.scores is None:
-            raise fault(prediction.source, "has no scores to apply a threshold to; leave out `threshold`")
-        above = (prediction.scores >= threshold).astype(np.int8)
-        if prediction.pins is not None:
-            above = np.where(prediction.pins == NOT_PINNED, above, prediction.pins)
-        above[-1] = INSIDE
-        prediction = replace(prediction, scene_end=above, scenes_frames=None, scenes_seconds=None)
-    counts = []
-    for source in (truth, prediction):
-        scenes = source.scenes_frames if source.scenes_seconds is None else source.scenes_seconds
-        if scenes is None:
-            name = source.video_id
-            if source.scene_end is None:
-                raise fault(source.source, f"has no scenes of {name} to compare with")
-            if source.shots is None:
-                raise fault(source.source, f"labels the shots of {name}, but no shot list says where they are; add it")
-            scenes = np.flatnonzero(source.scene_end)
-        counts.append(len(scenes))
-    if counts[0] * counts[1] > _MOST_PAIRS:
-        raise fault(prediction.source, f"{counts[1]:,} scenes are too many to compare with {counts[0]:,}")
+        prediction = _with_threshold(prediction, threshold)
+    true_count, predicted_count = _number_of_scenes(truth), _number_of_scenes(prediction)
+    if true_count * predicted_count > _MOST_PAIRS:
+        raise fault(prediction.source, f"{predicted_count:,} scenes are too many to compare with {true_count:,}")
     video = _on_same_shots(prediction, truth, frame_rate, doubtful)
     if video is not None and not (prediction.part or truth.part):
         return Alignment(video, "same shots")
-    predicted, true = _in_seconds(prediction, truth, frame_rate), _in_seconds(truth, prediction, frame_rate)
+    predicted, true = in_seconds(prediction, truth, frame_rate), in_seconds(truth, prediction, frame_rate)
+    part = _common_part(prediction, predicted, truth, true)
     if video is not None:
-        return Alignment(video, "same shots", part=_common_part(predicted, true))
-    true = _closed(true, predicted.length)
-    predicted = _closed(predicted, true.length)
+        return Alignment(video, "same shots", part=part)
     lengths = predicted.length, true.length
-    part = _common_part(predicted, true)
     if part is not None:
         predicted, true = _cut_to(part, predicted), _cut_to(part, true)
 
-    scores = None
-    if predicted.shots is not None and predicted.labels is not None:
-        how: How = "shots of the prediction"
-        matching = _match(true, predicted.shots, tolerance, part)
-        labels, decisions = matching.labels, matching.carry(predicted.labels, INSIDE)
-        if predicted.scores is not None:  # the lowest score at ends without a predicted shot end
-            scores = matching.carry(predicted.scores, 0.0)
-    else:
-        if true.shots is not None and true.labels is not None:
-            how, shots, shot_labels = "shots of the truth", true.shots, true.labels
-        else:
-            assert true.scenes is not None
-            how, shots = "true scenes as shots", true.scenes
-            shot_labels = np.append(np.full(len(shots) - 1, SCENE_END, np.int8), np.int8(INSIDE))
-        matching = _match(predicted, shots, tolerance, part)
-        labels, decisions = matching.carry(shot_labels, INSIDE), matching.labels
+    # The list that the shots come from, and the list whose scene ends are assigned to them.
+    by_prediction = predicted.shots is not None and predicted.labels is not None
+    basis: Basis = "shots of the prediction" if by_prediction else "shots of the truth"
+    base, other = (predicted, true) if by_prediction else (true, predicted)
+    if base.shots is None or base.labels is None:
+        assert base.scenes is not None
+        basis, scene_labels = "true scenes as shots", np.full(len(base.scenes), SCENE_END, np.int8)
+        scene_labels[-1] = INSIDE
+        base = replace(base, shots=base.scenes, labels=scene_labels)
+    assert base.shots is not None
+    assert base.labels is not None
+    spans, span_labels = other.scene_ends()
+    is_inner = _is_inner(spans, base.shots, other.length, tolerance, part)
+    spans, span_labels = spans[is_inner], span_labels[is_inner]
+    assigned, shot_labels, report = match_scene_ends(spans, span_labels, base.shots, tolerance)
+    report = replace(report, at_video_end=int((~is_inner).sum()))
+    shots, origin = cut_shots(base.shots, spans[assigned < 0, 0])
 
+    def carry(values: NDArray[Any], new: float) -> NDArray[Any]:  # from the shots before cutting
+        return np.where(origin < 0, new, values[origin])
+
+    own, matched = carry(base.labels, INSIDE), carry(shot_labels, INSIDE)
+    matched[np.searchsorted(shots[:, 1], spans[assigned < 0, 0])] = span_labels[assigned < 0]
+    labels, decisions = (matched, own) if by_prediction else (own, matched)
     is_known = (labels != DOUBTFUL) | (doubtful == "end")
-    true_ends = predicted_ends = truth_report = prediction_report = None
-    if how == "shots of the prediction":
-        truth_report = matching.report
-        true_ends = matching.ends[(matching.end_labels != DOUBTFUL) | (doubtful == "end")]
-    else:
-        prediction_report = matching.report
-        ignored = matching.shots[(decisions != INSIDE) & ~is_known, 1]
-        apart = np.abs(matching.ends.mean(axis=1)[:, None] - ignored).min(axis=1, initial=np.inf)
-        predicted_ends = matching.ends[apart > tolerance]  # without the ends matched to ignored ones
+    if by_prediction:
+        counted = (span_labels != DOUBTFUL) | (doubtful == "end")
+    else:  # without the predicted ends that are matched to ignored true ends
+        ignored = shots[(decisions != INSIDE) & ~is_known, 1]
+        counted = np.abs(spans.mean(axis=1)[:, None] - ignored).min(axis=1, initial=np.inf) > tolerance
     video = VideoScores(
         labels=(labels != INSIDE).astype(np.uint8),
-        scores=np.full(len(matching.shots), np.nan) if scores is None else scores,
-        shots=matching.shots,
-        seconds=matching.shots,
+        # an end without a predicted shot end has the lowest score
+        scores=np.full(len(shots), np.nan)
+        if predicted.scores is None or not by_prediction
+        else carry(predicted.scores, 0.0),
+        shots=shots,
+        seconds=shots,
         known=is_known if doubtful == "ignore" else None,
         predicted=decisions != INSIDE,
-        true_ends=true_ends,
-        predicted_ends=predicted_ends,
-        pieces=how == "true scenes as shots",
+        true_ends=spans[counted] if by_prediction else None,
+        predicted_ends=None if by_prediction else spans[counted],
+        pieces=basis == "true scenes as shots",
         video=truth.video_id,
     )
-    return Alignment(video, how, truth_report, prediction_report, lengths if part is None else None, part)
+    truth_report, prediction_report = (report, None) if by_prediction else (None, report)
+    return Alignment(video, basis, truth_report, prediction_report, lengths if part is None else None, part)
 
 
-@dataclass(frozen=True)
-class _SceneTimes:
-    """A source in seconds: N shots, M scenes, or both."""
-
-    annotation: VideoAnnotation
-    shots: Numbers | None  # (N, 2)
-    labels: NDArray[np.int8] | None  # (N,) of the shots
-    scores: Numbers | None  # (N,)
-    scenes: Numbers | None  # (M, 2)
-    length: float  # end of the last shot, or else of the last scene
+def _with_threshold(prediction: VideoAnnotation, threshold: float) -> VideoAnnotation:
+    if prediction.scores is None:
+        raise fault(prediction.source, "has no scores to apply a threshold to; leave out `threshold`")
+    scene_end = (prediction.scores >= threshold).astype(np.int8)
+    if prediction.pins is not None:
+        scene_end = np.where(prediction.pins == NOT_PINNED, scene_end, prediction.pins)
+    scene_end[-1] = INSIDE
+    return replace(prediction, scene_end=scene_end, scenes_frames=None, scenes_seconds=None)
 
 
-def _in_seconds(source: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None) -> _SceneTimes:
-    clock = _clock(source, other, frame_rate)
-    shots = in_seconds(source.shots, source.shots_seconds, clock)
-    scenes = in_seconds(source.scenes_frames, source.scenes_seconds, clock)
-    last = scenes if shots is None else shots
-    assert last is not None
-    return _SceneTimes(source, shots, source.scene_end, source.scores, scenes, length=float(last[-1, 1]))
+def _number_of_scenes(source: VideoAnnotation) -> int:
+    scenes = source.scenes_frames if source.scenes_seconds is None else source.scenes_seconds
+    if scenes is not None:
+        return len(scenes)
+    name = source.video_id
+    if source.scene_end is None:
+        raise fault(source.source, f"has no scenes of {name} to compare with")
+    if source.shots is None:
+        raise fault(source.source, f"labels the shots of {name}, but no shot list says where they are; add it")
+    return int(np.count_nonzero(source.scene_end))
 
 
-def _closed(source: _SceneTimes, other_length: float) -> _SceneTimes:
-    """Let the last scene end with the video if the source does not say where it ends."""
-    if not source.annotation.open_end or source.scenes is None:
-        return source
-    scenes = close_last_scene(source.scenes, other_length)
-    return replace(source, scenes=scenes, length=float(scenes[-1, 1]))
-
-
-def _common_part(prediction: _SceneTimes, truth: _SceneTimes) -> tuple[float, float] | None:
-    """The part of the video that both cover, in seconds; None if both cover all of it."""
-    shots = [source.shots for source in (prediction, truth) if source.annotation.part and source.shots is not None]
+def _common_part(
+    prediction: VideoAnnotation, predicted: TimedScenes, truth: VideoAnnotation, true: TimedScenes
+) -> tuple[float, float] | None:
+    """Return the part of the video that both cover, in seconds, or None if both cover all of it."""
+    both = (prediction, predicted), (truth, true)
+    shots = [timed.shots for source, timed in both if source.part and timed.shots is not None]
     if not shots:
         return None
     start, end = max(float(part[0, 0]) for part in shots), min(float(part[-1, 1]) for part in shots)
     if end <= start:
-        raise fault(prediction.annotation.source, f"has no part of the video in common with {truth.annotation.source}")
+        raise fault(prediction.source, f"has no part of the video in common with {truth.source}")
     return start, end
 
 
-def _cut_to(part: tuple[float, float], source: _SceneTimes) -> _SceneTimes:
-    """A source within a part of the video: what lies across a border ends there."""
+def _cut_to(part: tuple[float, float], timed: TimedScenes) -> TimedScenes:
+    """Cut a source to a part of the video: what crosses a border ends there."""
 
     def inside(ranges: Numbers) -> NDArray[np.bool_]:
         kept: NDArray[np.bool_] = (ranges[:, 1] > part[0] + TIME_ROUNDING) & (ranges[:, 0] < part[1] - TIME_ROUNDING)
         if not kept.any():
-            raise fault(source.annotation.source, f"has no scenes between {timecode(part[0])} and {timecode(part[1])}")
+            raise fault(timed.source, f"has no scenes between {timecode(part[0])} and {timecode(part[1])}")
         return kept
 
-    if source.scenes is not None:
-        source = replace(source, scenes=np.clip(source.scenes[inside(source.scenes)], *part))
-    if source.shots is None or source.labels is None:
-        return source
-    kept = inside(source.shots)
-    labels = source.labels[kept]
+    if timed.scenes is not None:
+        timed = replace(timed, scenes=np.clip(timed.scenes[inside(timed.scenes)], *part))
+    if timed.shots is None or timed.labels is None:
+        return timed
+    kept = inside(timed.shots)
+    labels = timed.labels[kept]
     labels[-1] = INSIDE
-    scores = None if source.scores is None else source.scores[kept]
-    return replace(source, shots=np.clip(source.shots[kept], *part), labels=labels, scores=scores)
+    scores = None if timed.scores is None else timed.scores[kept]
+    return replace(timed, shots=np.clip(timed.shots[kept], *part), labels=labels, scores=scores)
 
 
-@dataclass(frozen=True)
-class _Matching:
-    """Scene ends on shots, which are split at each end that no shot end is near."""
+def cut_shots(shots: Numbers, places: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
+    """Split shots so that one ends at each place.
 
-    shots: Numbers  # (N, 2)
-    origin: NDArray[np.int64]  # (N,) index of the shot before splitting that ends here, -1 for new ends
-    labels: NDArray[np.int8]  # (N,) label of the scene end at each shot's end
-    ends: Numbers  # (M, 2) earliest and latest time of each scene end, without the end of the video
-    end_labels: NDArray[np.int8]  # (M,)
-    report: MatchReport
-
-    def carry(self, values: NDArray[Any], new: float) -> NDArray[Any]:
-        """Values of the shots before splitting, for the shots after it."""
-        return np.where(self.origin < 0, new, values[self.origin])
-
-
-def _match(source: _SceneTimes, shots: Numbers, tolerance: float, part: tuple[float, float] | None) -> _Matching:
-    """Assign the scene ends of a source to shots (N, 2) of the other source."""
-    ends, labels = labelled_ends(source.scenes, source.shots, source.labels)
-    inner = _inner(ends, shots, source.length, tolerance, part)
-    at_video_end = int((~inner).sum())
-    ends, labels = ends[inner], labels[inner]
-    shot_ends = shots[:-1, 1]
-    assigned = assign_scene_ends(shot_ends, ends, tolerance) if len(shot_ends) else np.full(len(ends), -1)
-    is_matched = assigned >= 0
-    report = report_of(shot_ends, ends, assigned, at_video_end)
-    matched_labels = np.full(len(shots), INSIDE, np.int8)
-    matched_labels[assigned[is_matched]] = labels[is_matched]
-    cut, origin = cut_shots(shots, ends[~is_matched, 0])
-    cut_labels = np.where(origin < 0, INSIDE, matched_labels[origin]).astype(np.int8)
-    for time, label in zip(ends[~is_matched, 0], labels[~is_matched], strict=True):
-        cut_labels[cut[:, 1] == time] = label
-    return _Matching(cut, origin, cut_labels, ends, labels, report)
-
-
-def cut_shots(seconds: Numbers, places: Numbers) -> tuple[Numbers, NDArray[np.int64]]:
-    """Split shots so that one ends at each of the given times.
-
-    A time inside a shot splits it; a time between or after shots adds a shot that fills the gap before it; a time at
-    the end of a shot changes nothing. From shots (N, 2) and times (U,), returns the shots (N + cuts, 2) and the index
+    A place inside a shot splits it; between or after shots it adds a shot that fills the gap before it; at the end of a
+    shot it changes nothing. From shots (N, 2) and places (U,) in seconds, returns the shots (N + cuts, 2) and the index
     of the shot that ends with each, -1 for new ones.
     """
-    shots = [(float(start), float(end), i) for i, (start, end) in enumerate(seconds)]
-    for place in np.unique(places).tolist():
-        after = bisect_left(shots, place, key=itemgetter(1))
-        before = shots[after - 1][1] if after else 0.0
-        if after == len(shots) or place <= shots[after][0]:
-            shots.insert(after, (before, place, -1))
-        elif place < shots[after][1]:
-            start, end, origin = shots[after]
-            shots[after : after + 1] = [(start, place, -1), (place, end, origin)]
-    return np.array([shot[:2] for shot in shots]), np.array([shot[2] for shot in shots], np.int64)
+    ends = np.union1d(shots[:, 1], places)
+    after = np.searchsorted(shots[:, 1], ends).clip(max=len(shots) - 1)  # the shot that ends there or next
+    start, end = shots[after].T
+    before = np.append(0.0, ends[:-1])
+    starts = np.where((start < ends) & (ends <= end), np.maximum(start, before), before)
+    return np.column_stack([starts, ends]), np.where(ends == end, after, -1)
 
 
-def _inner(
+def _is_inner(
     spans: Numbers, shots: Numbers, length: float, tolerance: float, part: tuple[float, float] | None
 ) -> NDArray[np.bool_]:
-    """Which scene ends (M, 2) are not the end of the video, nor a border of its part, which are not scene ends to find.
+    """Return (M,) whether scene ends (M, 2) are to find: the end of the video and the borders of a part are not.
 
     The end of the video is an end at the end of the shots (N, 2), or the last one of a list of scenes of this length,
     unless the video continues and a shot ends there, too. Where a list ends elsewhere, it is also an end within the
@@ -296,7 +231,7 @@ def _inner(
 def _on_same_shots(
     prediction: VideoAnnotation, truth: VideoAnnotation, frame_rate: float | None, doubtful: str
 ) -> VideoScores | None:
-    """The video of two sources with equal, labelled shots; None for others."""
+    """Return the video of two sources with equal, labeled shots, or None."""
     if prediction.shots is None or truth.shots is None or prediction.scene_end is None or truth.scene_end is None:
         return None
     if not np.array_equal(prediction.shots, truth.shots):
@@ -314,19 +249,3 @@ def _on_same_shots(
         predicted=prediction.scene_end != INSIDE,
         video=truth.video_id,
     )
-
-
-def _clock(one: VideoAnnotation, other: VideoAnnotation, frame_rate: float | None) -> Clock:
-    """The conversion of a source's frames to seconds."""
-    for source in (one, other):
-        for frames, seconds in ((source.shots, source.shots_seconds), (source.scenes_frames, source.scenes_seconds)):
-            if frames is not None and seconds is not None:
-                return frame_clock(frames, seconds)
-    rate = one.frame_rate or other.frame_rate or frame_rate
-
-    def clock(frames: Numbers) -> Numbers:
-        if rate is None:
-            raise fault(one.source, "has frames but no frame rate; give it with `frame_rate`")
-        return frames / rate
-
-    return clock

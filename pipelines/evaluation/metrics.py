@@ -209,7 +209,7 @@ def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> B
     marks = np.asarray(predicted, np.float64)
     marks = np.unique(marks.mean(axis=1) if marks.ndim == 2 else marks)
     spans = np.asarray(true, np.float64)
-    matched = int((assign_scene_ends(marks, spans, tolerance) >= 0).sum()) if len(marks) else 0
+    matched = int((assign_scene_ends(marks, spans, tolerance) >= 0).sum())
     return BoundaryMatch(matched, len(spans), len(marks))
 
 

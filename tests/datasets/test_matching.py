@@ -99,7 +99,6 @@ def test_the_match_report_is_defined_without_a_match() -> None:
 @pytest.mark.parametrize(
     ("ends", "scenes", "tolerance"),
     [
-        ([], [1], 1),
         ([2, 1], [1], 1),
         ([1, 1], [1], 1),
         ([1, math.nan], [1], 1),

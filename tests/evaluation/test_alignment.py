@@ -44,7 +44,7 @@ GUESS = predicted(shots(0, 10, 20, 30, 40, 50), [1, 3], [0.1, 0.9, 0.2, 0.6, 0.3
 def test_lists_with_the_same_shots_are_compared_shot_by_shot() -> None:
     truth = replace(GUESS, source=THERE, scene_end=np.array([0, 1, 1, 0, 0], np.int8), scores=None)
     result = align(GUESS, truth, tolerance=0.0)
-    assert (result.how, result.truth, result.prediction) == ("same shots", None, None)
+    assert (result.basis, result.truth, result.prediction) == ("same shots", None, None)
     video = result.video
     assert video.labels.tolist() == [0, 1, 1, 0, 0]
     assert video.decided(0.5).tolist() == [False, True, False, True, False]
@@ -63,7 +63,7 @@ def test_a_scene_end_just_before_the_end_of_both_lists_is_counted() -> None:
 
 def test_true_scene_ends_are_assigned_to_the_shots_of_the_prediction() -> None:
     result = align(GUESS, listed(0, 20.4, 39.5, 50), tolerance=1.0)
-    assert result.how == "shots of the prediction"
+    assert result.basis == "shots of the prediction"
     assert result.video.labels.tolist() == [0, 1, 0, 1, 0]
     assert (result.truth.scene_ends, result.truth.matched, result.truth.at_video_end) == (2, 2, 1)
     assert result.truth.mean_distance == pytest.approx(0.45)
@@ -86,7 +86,7 @@ def test_a_true_end_without_a_shot_end_is_a_miss() -> None:
 def test_a_predicted_end_without_a_shot_end_is_a_false_alarm() -> None:
     truth = replace(GUESS, source=THERE, scores=None)
     result = align(listed(0, 20.5, 33, 50, source=HERE), truth, tolerance=1.0)
-    assert result.how == "shots of the truth"
+    assert result.basis == "shots of the truth"
     video = result.video
     assert video.labels.tolist() == [0, 1, 0, 0, 1, 0]
     assert video.decided(0.5).tolist() == [False, True, False, True, False, False]
@@ -99,7 +99,7 @@ def test_a_predicted_end_without_a_shot_end_is_a_false_alarm() -> None:
 
 def test_two_lists_without_shots_can_be_compared() -> None:
     result = align(listed(0, 10.2, 30, 50, source=HERE), listed(0, 10, 20, 50), tolerance=0.5)
-    assert result.how == "true scenes as shots"
+    assert result.basis == "true scenes as shots"
     assert result.video.labels.tolist() == [1, 1, 0, 0]
     assert result.video.decided(0.5).tolist() == [True, False, True, False]
     values = measure([result.video])
@@ -165,7 +165,7 @@ def as_shots(*cuts: float) -> VideoAnnotation:
 def test_for_a_part_of_a_video_only_scene_ends_within_it_count(truth_of: Callable[..., VideoAnnotation]) -> None:
     result = align(PART, truth_of(*WHOLE), tolerance=1.0)
     video = result.video
-    assert (result.how, result.part) == ("shots of the prediction", (105.0, 145.0))
+    assert (result.basis, result.part) == ("shots of the prediction", (105.0, 145.0))
     assert video.seconds.tolist() == PART.shots_seconds.tolist()
     assert video.labels.tolist() == [0, 1, 1, 0, 0]
     assert video.decided(0.5).tolist() == [False, True, False, True, False]
@@ -207,7 +207,7 @@ def test_with_a_truth_of_a_part_only_that_part_of_the_prediction_is_scored() -> 
 
 def test_a_part_scored_shot_by_shot_is_reported_as_a_part() -> None:
     result = align(PART, replace(PART, source=THERE, scores=None), tolerance=1.0)
-    assert (result.how, result.part) == ("same shots", (105.0, 145.0))
+    assert (result.basis, result.part) == ("same shots", (105.0, 145.0))
 
 
 def test_parts_without_overlap_are_refused() -> None:
@@ -252,7 +252,7 @@ def test_times_of_equal_shots_come_from_a_source_or_a_frame_rate() -> None:
         align(guess, replace(truth, shots_seconds=GUESS.shots_seconds, frame_rate=1.0), 0.0),
         align(replace(guess, shots_seconds=GUESS.shots_seconds, frame_rate=1.0), truth, 0.0),
     ):
-        assert result.how == "same shots"
+        assert result.basis == "same shots"
         assert np.array_equal(result.video.seconds, GUESS.shots_seconds)  # type: ignore[arg-type]
 
 
@@ -295,7 +295,7 @@ def test_an_ignored_doubtful_end_is_neither_a_miss_nor_a_hit(how: str, predicted
         guess = listed(0, *predicted_ends, 50, source=HERE)
     result = align(guess, DOUBTED, tolerance=1.0, doubtful="ignore")
     values = measure([result.video])
-    assert result.how == how
+    assert result.basis == how
     names = ("precision", "recall", "boundary_precision", "boundary_recall", "recall_at_3s")
     assert {name: values[name].pooled for name in names} == dict.fromkeys(names, 1.0)
 

@@ -41,7 +41,12 @@ def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreRes
     for guess, true in pairs:
         try:
             alignments[true.video_id] = align(
-                guess, true, matching.tolerance, settings.grouping.threshold, matching.frame_rate, matching.doubtful
+                guess,
+                true,
+                matching.tolerance,
+                settings.grouping.threshold,
+                frame_rate=matching.frame_rate,
+                doubtful=matching.doubtful,
             )
         except BasslError as error:
             if not subject.is_dir():
@@ -112,7 +117,7 @@ def _list_notes(alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
     notes = []
     kinds: dict[str, list[Alignment]] = {}
     for one in alignments.values():
-        kinds.setdefault(one.how, []).append(one)
+        kinds.setdefault(one.basis, []).append(one)
     for how, some in kinds.items():
         videos = f"{count(len(some), 'video')}: "
         if how == "same shots":

@@ -207,7 +207,7 @@ def _matching(one: Alignment) -> dict[str, Any]:
     truth, prediction = (
         report and {**asdict(report), "unmatched": list(report.unmatched)} for report in (one.truth, one.prediction)
     )
-    return {"shots": one.how, "part": one.part, "truth": truth, "prediction": prediction}
+    return {"shots": one.basis, "part": one.part, "truth": truth, "prediction": prediction}
 
 
 def _number(value: float) -> float | None:
