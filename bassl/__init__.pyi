@@ -73,7 +73,7 @@ from pipelines.stages.import_checkpoint import (
     export_checkpoint as export_checkpoint,
     import_checkpoint as import_checkpoint,
 )
-from pipelines.stages.learn import learn as learn
+from pipelines.stages.learn import LearnResult as LearnResult, learn as learn
 from pipelines.stages.list_models import ListedModel as ListedModel, list_models as list_models
 from pipelines.stages.predict import (
     PredictSettings as PredictSettings,
@@ -107,17 +107,15 @@ from pipelines.stages.score import (
     score as score,
 )
 from pipelines.stages.settings import (
-    Clip as Clip,
     ExportSettings as ExportSettings,
     ImageSettings as ImageSettings,
-    LearnResult as LearnResult,
     LearnSettings as LearnSettings,
     RegroupSettings as RegroupSettings,
     ReportSettings as ReportSettings,
     SoundSettings as SoundSettings,
     SplitSettings as SplitSettings,
 )
-from pipelines.stages.split import split as split
+from pipelines.stages.split import Clip as Clip, split as split
 from pipelines.training.jobs import Machines as Machines
 from pipelines.training.settings import AugmentationSettings as AugmentationSettings
 from pipelines.video.shots import KeyframedShot as KeyframedShot

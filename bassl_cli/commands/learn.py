@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from bassl_cli import console
 from bassl_cli.options import Results, with_settings
 from pipelines.outputs.tables import percent
-from pipelines.stages.settings import LearnResult, LearnSettings
+from pipelines.stages.settings import LearnSettings
+
+if TYPE_CHECKING:  # start-up time: NumPy
+    from pipelines.stages.learn import LearnResult
 
 
 @with_settings()

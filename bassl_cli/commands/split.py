@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -14,7 +14,10 @@ from pipelines.errors import BasslError
 from pipelines.options import with_options
 from pipelines.outputs.results import is_video
 from pipelines.scenes import timecode
-from pipelines.stages.settings import Clip, SplitSettings
+from pipelines.stages.settings import SplitSettings
+
+if TYPE_CHECKING:  # start-up time: NumPy, PyAV
+    from pipelines.stages.split import Clip
 
 
 def _sources(sources: list[Path]) -> list[Path]:

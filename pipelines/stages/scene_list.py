@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # start-up time: NumPy, PyAV; pandas is an optional dependenc
     from pipelines.stages.export import ExportResult
     from pipelines.stages.review import Look
     from pipelines.stages.save_images import SavedImage
-    from pipelines.stages.settings import Clip
+    from pipelines.stages.split import Clip
 
 
 @dataclass(frozen=True, repr=False)

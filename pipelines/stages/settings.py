@@ -3,7 +3,6 @@ them, and the stages import NumPy, PyAV and Jinja."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
@@ -14,7 +13,6 @@ from pipelines.errors import BasslError
 from pipelines.options import Seconds, Settings, check_at_least, nested
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.names import check_template
-from pipelines.progress import VideoResult
 from pipelines.settings import (
     ONLY_TRAINING,
     Grouping,
@@ -96,20 +94,6 @@ class LearnSettings(Settings):
             raise ValueError(f"{self.output}: the name of a model file ends in .safetensors")
 
 
-@dataclass(frozen=True)
-class LearnResult:
-    """A model that learned from one's own videos."""
-
-    output: Path
-    videos: tuple[VideoResult, ...]  # in the order of the sources; those that failed have the reason
-    scene_ends: int  # in the videos that it learned from
-    strength: float | None  # number of scene ends that the built-in weights count as; None: they stay as they are
-    adapted: bool  # whether it finds another number of scene ends than the built-in model
-    # between 0 and 1, on each video left out in turn: `ap`, the mean over videos, and `f1`, over the shots of all
-    # videos; `ap_before` and `f1_before` of the built-in model; empty for one video
-    measured: Mapping[str, float]
-
-
 Preset = Literal["ultrafast", "superfast", "veryfast", "faster", "fast", "medium", "slow", "slower", "veryslow"]
 _CLIP_NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "START_TIME", "END_TIME")
 
@@ -146,20 +130,6 @@ class SplitSettings(Settings):
         if self.crf is not None and not 0 <= self.crf <= 51:
             raise ValueError(f"the crf must lie between 0 and 51, not {self.crf}")
         check_template(self.filename, _CLIP_NAMES)
-
-
-@dataclass(frozen=True)
-class Clip:
-    """One scene as a separate video. Times are in seconds of the whole video: ``start`` and ``end`` are the scene's,
-    with its handles; the clip begins ``early`` seconds before and ends ``late`` seconds after them, both 0 in an exact
-    cut."""
-
-    scene: int
-    path: Path
-    start: float
-    end: float
-    early: float
-    late: float
 
 
 _IMAGE_NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")

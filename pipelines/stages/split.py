@@ -6,7 +6,7 @@ FFmpeg's libraries do the work, through PyAV; no FFmpeg program is needed.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,26 @@ from pipelines.outputs.names import file_names, name_of, padded_number
 from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData, without_credits
-from pipelines.stages.settings import Clip, SplitSettings
+from pipelines.stages.settings import SplitSettings
 from pipelines.video.cutting.copying import copy_scenes, copy_with_chapters
 from pipelines.video.cutting.encoding import encode_scenes
 from pipelines.video.cutting.muxing import suffix_for
 from pipelines.video.decoding import declared_length
 from pipelines.video.inputs import unchanged
+
+
+@dataclass(frozen=True)
+class Clip:
+    """One scene as a separate video. Times are in seconds of the whole video: ``start`` and ``end`` are the scene's,
+    with its handles; the clip begins ``early`` seconds before and ends ``late`` seconds after them, both 0 in an exact
+    cut."""
+
+    scene: int
+    path: Path
+    start: float
+    end: float
+    early: float
+    late: float
 
 
 def split(
