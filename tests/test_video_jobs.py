@@ -1,10 +1,14 @@
 """Many videos: the same results in order, in this process and in children; what fails, fails alone."""
 
+import os
+import signal
 from pathlib import Path
+from time import sleep
 
 import pytest
 
 from pipelines.errors import BasslError
+from pipelines.files import atomic_file
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
@@ -22,6 +26,20 @@ def measure(task: Task, report: ReportVideo) -> VideoResult:
 
 def stumble(task: Task, report: ReportVideo) -> VideoResult:
     raise ZeroDivisionError("a bug")
+
+
+def write_and_wait(task: Task, report: ReportVideo) -> VideoResult:
+    with atomic_file(task.output) as partial:
+        partial.write_bytes(b"half")
+        report(VideoProgress(task.video_id))
+        sleep(600)
+    return task.result()
+
+
+def write_and_crash(task: Task, report: ReportVideo) -> VideoResult:
+    with atomic_file(task.output):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return task.result()
 
 
 def existing(task: Task) -> VideoResult | None:
@@ -53,3 +71,18 @@ def test_a_bug_in_a_child_process_fails_one_video_in_one_line(tmp_path: Path) ->
     task = Task(Path("a.mp4"), "a", tmp_path / "a.h5", None)
     (result,) = run_video_tasks([task], stumble, jobs=1)
     assert result.error.startswith("a.mp4: cannot be read (unexpected ZeroDivisionError in test_video_jobs.py, line ")
+
+
+def test_a_child_that_is_stopped_or_crashes_leaves_no_partial_file(tmp_path: Path) -> None:
+    task = Task(Path("a.mp4"), "a", tmp_path / "a.h5", None)
+
+    def interrupt(state: VideoProgress) -> None:
+        assert len(list(tmp_path.iterdir())) == 2, "the partial file and its lock"
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_video_tasks([task], write_and_wait, jobs=1, progress=interrupt)
+    assert list(tmp_path.iterdir()) == []
+    (result,) = run_video_tasks([task], write_and_crash, jobs=1)
+    assert result.error == "a.mp4: the process that read it died (signal 9)"
+    assert list(tmp_path.iterdir()) == []

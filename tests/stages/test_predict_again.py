@@ -218,6 +218,18 @@ def test_a_video_that_was_changed_at_its_path_is_read_again_and_another_video_is
     assert run(other, overwrite=True).status == "done"
 
 
+def test_a_video_that_was_changed_within_its_time_stamp_is_read_again(
+    video: Path, settings: PredictSettings, tmp_path: Path, reads: list[str]
+) -> None:
+    copy, output = Path(shutil.copy(video, tmp_path)), tmp_path / "video.scenes.json"
+    predict_file(copy, output, settings)
+    times = copy.stat().st_atime_ns, copy.stat().st_mtime_ns
+    copy.write_bytes(copy.read_bytes() + b"\0")
+    os.utime(copy, ns=times)  # only the fingerprint differs
+    assert predict_file(copy, output, settings).notes == ()
+    assert reads == ["predict"] * 2
+
+
 def test_a_video_changed_where_the_fingerprint_does_not_look_is_read_again_and_one_with_another_time_is_kept(
     settings: PredictSettings, tmp_path: Path, reads: list[str]
 ) -> None:
