@@ -15,14 +15,10 @@ def main() -> None:
     exit_on_sigint()  # Ctrl-C during the imports below
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115  # None if it was closed before
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
-    from pipelines.files import is_file
-    from pipelines.processes import collect_garbage_less, end_ahead, start_ahead
+    from pipelines.processes import collect_garbage_less
     from pipelines.training.jobs import is_worker
-    from pipelines.video import READ_VIDEO
 
     collect_garbage_less()
-    if sys.argv[1:2] == ["predict"] and any(is_file(Path(argument)) for argument in sys.argv[2:]):
-        start_ahead(READ_VIDEO)  # the decoding process imports its libraries while this one imports Typer
     from bassl_cli.app import main as run  # start-up time: Typer
 
     code: object = 0
@@ -31,7 +27,6 @@ def main() -> None:
     except SystemExit as ending:
         code = ending.code
     finally:
-        end_ahead()
         if "torch" not in sys.modules:  # Triton, part of torch, would report uncollected objects as leaks
             gc.freeze()  # saves time: no garbage collection of all imported modules at exit
     if is_worker():

@@ -103,21 +103,6 @@ Work = Callable[[Any, Send], None]
 """What a child runs: a function at the top level of a module, called with the task and a function that sends messages.
 """
 
-# Processes that were started before their task is known, by the name of their work.
-_ahead: dict[str, subprocess.Popen[bytes]] = {}
-
-
-def start_ahead(work: str) -> None:
-    """Start the process of the next :class:`Child` for ``work``, which then imports what it needs before its task is
-    known. If it never gets a task, it ends with this process or at :func:`end_ahead`."""
-    _ahead[work] = _start(work)
-
-
-def end_ahead() -> None:
-    """End the processes that were started ahead and never used."""
-    while _ahead:
-        _end(_ahead.popitem()[1])
-
 
 def start_module(name: str, arguments: Sequence[str], stdout: IO[str]) -> subprocess.Popen[str]:
     """Start ``python -m NAME ARGUMENTS`` with its stderr in a pipe. However this process ends, the child gets SIGTERM
@@ -127,11 +112,6 @@ def start_module(name: str, arguments: Sequence[str], stdout: IO[str]) -> subpro
         "runpy.run_module(sys.argv.pop(1), run_name='__main__', alter_sys=True)"
     )
     return _run_python([code, name, *arguments], {}, stdout=stdout, stderr=subprocess.PIPE, text=True, errors="replace")
-
-
-def _start(work: str) -> subprocess.Popen[bytes]:
-    code = f"import pipelines.processes as c; c.serve({work!r}, {[*map(str, sys.path)]!r})"
-    return _run_python([code], _ENVIRONMENT, stdout=subprocess.PIPE)
 
 
 def _run_python(code: Sequence[str], environment: Mapping[str, str], **options: Any) -> subprocess.Popen[Any]:
@@ -147,15 +127,6 @@ def _run_python(code: Sequence[str], environment: Mapping[str, str], **options: 
         creationflags=getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0),
         **options,
     )
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    process.wait()
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            with suppress(OSError):  # unwritten data is not needed any more
-                pipe.close()
 
 
 class _MessageUnpickler(pickle.Unpickler):
@@ -178,7 +149,8 @@ class Child:
     def __init__(self, work: Work | str, task: Any) -> None:
         """Run ``work(task, send)`` in a child process; ``work`` may be ``module:function``, not imported here."""
         name = work if isinstance(work, str) else f"{work.__module__}:{work.__name__}"
-        self.process = _ahead.pop(name) if name in _ahead else _start(name)
+        code = f"import pipelines.processes as c; c.serve({name!r}, {[*map(str, sys.path)]!r})"
+        self.process = _run_python([code], _ENVIRONMENT, stdout=subprocess.PIPE)
         assert self.process.stdin is not None
         assert self.process.stdout is not None
         self._pipe = self.process.stdout.fileno()
@@ -220,7 +192,12 @@ class Child:
 
     def kill(self) -> None:
         """Kill the process if it still runs, and close its pipes."""
-        _end(self.process)
+        self.process.kill()
+        self.process.wait()
+        for pipe in (self.process.stdin, self.process.stdout):
+            if pipe is not None:
+                with suppress(OSError):  # unwritten data is not needed any more
+                    pipe.close()
 
 
 def serve(name: str, path: list[str]) -> None:
@@ -247,7 +224,7 @@ def serve(name: str, path: list[str]) -> None:
         work: Work = getattr(import_module(module), function)
         try:
             task = pickle.load(sys.stdin.buffer)
-        except EOFError:  # the parent has ended, or has no task
+        except EOFError:  # the parent has ended
             return
         end_with_parent()
         work(task, send)

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from pipelines import errors, processes
-from pipelines.processes import Child, Send, end_ahead, free_memory, start_ahead
+from pipelines import errors
+from pipelines.processes import Child, Send, free_memory
 from tests.running import alive, soon
 
 # --- work of children ------------------------------------------------------------------------------------------------
@@ -106,41 +106,6 @@ def test_a_child_process_gets_its_task_and_sends_messages_with_raw_bytes() -> No
     assert messages(child) == [("first", task, b""), ("second", 2, b"abcde")]
     assert child.how_it_ended() == "exit code 0"
     child.kill()
-
-
-def test_a_process_started_in_advance_gets_only_the_first_task() -> None:
-    start_ahead(f"{__name__}:answer")
-    (ahead,) = processes._ahead.values()
-    first, second = Child(answer, {"n": 1}), Child(answer, {"n": 2})
-    assert first.process is ahead
-    assert second.process is not ahead
-    for n, child in enumerate((first, second), 1):
-        assert messages(child)[0] == ("first", {"n": n}, b"")
-        child.kill()
-
-
-def test_a_process_started_in_advance_for_other_work_is_not_used_and_can_be_ended() -> None:
-    start_ahead(f"{__name__}:wait_for_ever")
-    (ahead,) = processes._ahead.values()
-    child = Child(answer, {})
-    assert child.process is not ahead
-    child.kill()
-    assert ahead.poll() is None
-    end_ahead()
-    assert ahead.returncode == -signal.SIGKILL
-    assert not processes._ahead
-
-
-def test_a_process_started_in_advance_ends_silently_with_its_parent() -> None:
-    program = (
-        "import pipelines.processes as p\n"
-        "p.start_ahead('tests.test_processes:answer'); print(p._ahead.popitem()[1].pid, flush=True)"
-    )
-    parent = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, check=True, cwd=Path(__file__).parents[1]
-    )
-    assert soon(lambda: not alive(int(parent.stdout)))
-    assert parent.stderr == b""
 
 
 @pytest.mark.parametrize("shown", ["default", "always::ResourceWarning"])

@@ -16,7 +16,7 @@ from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_
 from pipelines.options import nested
 from pipelines.outputs.exports import FORMATS, check_extension, export as write_export, is_scenes_json
 from pipelines.outputs.results import FOLDER, beside, result_path
-from pipelines.processes import end_ahead, limit_threads_and_memory
+from pipelines.processes import limit_threads_and_memory
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import DROP_SHORT_ALONE
 from pipelines.settings import Parallel, ScenesOutput
@@ -79,7 +79,6 @@ def predict(
             raise BasslError("--dask is for several videos; leave it out for one")
         _predict_one(videos[0], files, settings, as_json, by_setting=group_by == "setting")
     else:
-        end_ahead()
         _predict_all(videos, files, settings, as_json)
 
 

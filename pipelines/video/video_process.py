@@ -17,8 +17,10 @@ from typing import Any
 from pipelines.errors import BasslError, UnexpectedError, VideoError
 from pipelines.processes import Child
 from pipelines.scenes import Line, Segment, VideoFacts
-from pipelines.video import READ_VIDEO
 from pipelines.video.shots import KeyframedShot, ReaderSettings
+
+# The function that the child runs, by name: the parent need not import the decoder.
+_READ_VIDEO = "pipelines.video.reader:send_video"
 
 # Maximum number of messages in the queue: about 40 MB of keyframes.
 _WAITING_MESSAGES = 48
@@ -45,7 +47,7 @@ class VideoProcess:
     ) -> None:
         self._path = path
         self._progress = progress or (lambda done, total: None)
-        self._child = Child(READ_VIDEO, (path, settings))
+        self._child = Child(_READ_VIDEO, (path, settings))
         self._messages: Queue[_Message] = Queue(_WAITING_MESSAGES)
         self._closing = False
         self._receiver = Thread(target=self._receive, daemon=True)

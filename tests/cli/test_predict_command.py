@@ -19,7 +19,6 @@ from rich.console import Console
 import pipelines
 from bassl_cli import console
 from pipelines.progress import VideoResult
-from pipelines.video import READ_VIDEO
 from tests import videos
 from tests.command import Bassl, bassl_process
 from tests.running import ENVIRONMENT, HOME, linux, posix
@@ -498,22 +497,6 @@ def test_help_shows_options_with_their_defaults(
     shown = bassl(command, "--help").out
     for default in defaults.split("|"):
         assert f"{default[0]}default: {default[1:]}" in shown
-
-
-def test_only_the_video_reading_process_is_started_in_advance(video: Path, tmp_path: Path) -> None:
-    code = (
-        "import sys, pipelines.processes as p; from bassl_cli.__main__ import main\n"
-        "started, start = [], p._start; p._start = lambda work: started.append(work) or start(work)\n"
-        "try: main()\n"
-        "finally: print(started, p._ahead, file=sys.stderr)"
-    )
-
-    def run(*arguments: object) -> str:
-        command = [sys.executable, "-c", code, "predict", *map(str, arguments)]
-        return subprocess.run(command, cwd=HOME, capture_output=True, text=True, timeout=60).stderr
-
-    assert run(video, "--output", tmp_path / "a.json", "--quiet") == f"[{READ_VIDEO!r}] {{}}\n"
-    assert run("--help") == "[] {}\n"
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
