@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -9,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.stages.reproduce import ReproduceSettings, measuring, planning, reproduce
+from pipelines.training.jobs import Machines
 from tests.command import Bassl
-from tests.running import posix
+from tests.running import ENVIRONMENT, posix
 
 
 def test_a_plan_prints_commands_and_disk_space_and_runs_nothing(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -19,10 +23,34 @@ def test_a_plan_prints_commands_and_disk_space_and_runs_nothing(bassl: Bassl, mo
     assert run.code == 0
     lines = run.out.splitlines()
     assert sum(line.startswith("bassl pretrain ") for line in lines) == 1
-    assert sum(line.startswith("bassl finetune ") for line in lines) == 1
-    # What goes to a pipe is not cut for a terminal's width.
-    assert "keyframes 106 4,800,000 of about 22 KB" in [" ".join(line.split()) for line in lines]
+    assert sum("bassl finetune " in line for line in lines) == 1
+    assert "# keyframes 106 4,800,000 of about 22 KB" in [" ".join(line.split()) for line in lines]
     assert not list(Path().iterdir())
+
+
+@posix
+def test_a_plan_pasted_into_a_shell_measures_its_rows(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
+    video = {"scenes": 4, "shots_per_scene": [2, 3], "shot_seconds": [0.4, 0.6], "width": 64, "height": 48}
+    monkeypatch.setattr(planning, "GENERATED", video)
+    monkeypatch.setattr(planning, "VIDEOS", 3)
+    monkeypatch.setattr(planning, "image_encoder", lambda: "efficientnet_lite0")  # needs no download
+    plan = bassl("reproduce", "table1", "--plan", "--rows", "DP", "--gpus", "0").out
+    programs = Path("programs")
+    programs.mkdir()
+    for name, arguments in (("bassl", "-m bassl_cli"), ("python", "")):
+        (programs / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {arguments} "$@"\n')
+        (programs / name).chmod(0o755)
+    path = os.pathsep.join((str(programs.resolve()), os.environ["PATH"]))
+    subprocess.run(["sh", "-e"], input=plan, env={**ENVIRONMENT, "PATH": path}, text=True, check=True, timeout=300)
+
+    def run_again(*_: object) -> str:
+        raise AssertionError("everything is measured")
+
+    monkeypatch.setattr(measuring, "run_command", run_again)
+    (table,) = reproduce(ReproduceSettings("table1", rows=("DP",), machines=Machines(gpus=0))).tables
+    (cells,) = (row.cells for row in table.rows if row.label == "DP")
+    assert set(cells) == {"AP", "mIoU", "AUC-ROC", "F1"}
+    assert all(cell.values for cell in cells.values())
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from pipelines.stages.reproduce.settings import Measured, RowResult, TableResult
+from pipelines.stages.reproduce import Measured, RowResult, TableResult
 from recipes.measured_tables import PAGE, lines_of, with_rows
 
 COLUMNS = {

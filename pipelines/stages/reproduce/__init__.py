@@ -1,21 +1,138 @@
 """The paper's tables, measured: every system on one data set, with the paper's numbers beside the measured ones.
 
-A row of a table is a system (:mod:`.rows`), measured by steps (:mod:`.planning`). A step is one command line, run as a
-process, and its numbers are kept in one file (:mod:`.steps`). A row is computed from the kept numbers of its steps
-(:mod:`.tables`), so an interrupted table continues, and changed settings are measured again.
+A row of a table (:mod:`.rows`) is a list of command lines (:mod:`.planning`). Each runs as a process, and its numbers
+are kept in a file; a table is computed from these files (:mod:`.measuring`), so an interrupted one continues. This
+module has the settings and results, and imports nothing heavy.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from annotated_doc import Doc
 
 from pipelines.errors import check_installed
-from pipelines.stages.reproduce.settings import ReproduceResult, ReproduceSettings, RowProgress, StageOptions
+from pipelines.options import Settings, check_at_least, nested
+from pipelines.training.jobs import Machines
 
 if TYPE_CHECKING:  # start-up time: PyAV, SciPy
     from pipelines.stages.reproduce.planning import PlannedRow
 
-__all__ = ["ReproduceResult", "ReproduceSettings", "StageOptions", "plan", "reproduce"]
+TABLES: Mapping[str, tuple[str, ...]] = {
+    "table1": ("table1",),  # comparison with other algorithms
+    "table2": ("table2",),  # pre-training, by network
+    "table3": ("table3",),  # pretext tasks
+    "table4": ("table4a", "table4b", "table4c"),  # ablations
+    "nmi": ("table8", "table9"),  # quality of clusters
+    "bbc-ovsd": ("table7",),  # other data sets
+}
+"""By name, the tables of the paper that it contains."""
+
+RowProgress = Callable[[str, str, float, float | None], None]
+"""Called with the row, the running command, and its amount done and in all (None: unknown)."""
+
+
+@dataclass(frozen=True)
+class ReproduceSettings(Settings):
+    """Which table, on which data."""
+
+    table: Annotated[str, Doc("One of table1, table2, table3, table4, nmi, bbc-ovsd.")] = "table1"
+    data: Annotated[
+        Path | None,
+        Doc("""MovieNet's folder, a folder of labelled features, or of videos with their labels beside them.
+        Default: data/movienet if it exists, else generated videos."""),
+    ] = None
+    rows: Annotated[tuple[str, ...], Doc("Rows to run, by name or pattern, separated by commas. Default: all.")] = ()
+    machines: Annotated[
+        Machines,
+        Doc("For pre-training, fine-tuning and encoding. For several machines, --plan prints the lines to run there."),
+    ] = nested(Machines())
+    epochs: Annotated[
+        int | None,
+        Doc("Epochs of pre-training where the paper has ten; rows with another number are scaled in proportion."),
+    ] = None
+    seeds: Annotated[int, Doc("Fine-tuning runs for each number (section 4.1).")] = 5
+    output: Annotated[Path, Doc("Folder of the tables and of all files that they are computed from.")] = Path(
+        "runs/reproduce"
+    )
+    overwrite: Annotated[bool, Doc("Run finished commands again.")] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.table not in TABLES:
+            raise ValueError(f"unknown table {self.table!r}; choose from {', '.join(TABLES)}")
+        check_at_least(self, 1, "seeds", "epochs")
+
+
+@dataclass(frozen=True)
+class StageOptions:
+    """Options of the stages on one kind of data, if they differ from the paper's."""
+
+    pretrain: Mapping[str, Any] = field(default_factory=dict)  # of `bassl pretrain`
+    long_pretrain: Mapping[str, Any] = field(default_factory=dict)  # more of them, for rows with over 20 epochs
+    finetune: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of `bassl finetune`, by `--crn`
+    network: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # more of them, for a network from scratch
+    baselines: Mapping[str, str] = field(default_factory=dict)  # by system, the one that replaces it
+    preparation: Literal["centre", "squeeze"] = "squeeze"  # of keyframes for the encoder with ImageNet weights
+    epochs: int = 10  # of pre-training where the paper has ten; a row with another number is scaled in proportion
+
+
+@dataclass(frozen=True)
+class Measured:
+    """A metric from 0 to 1 for each seed, or the reason why there is none."""
+
+    values: tuple[float, ...] = ()
+    absent: str = ""
+
+    @property
+    def mean(self) -> float | None:
+        """Return the mean over seeds, or None."""
+        return statistics.fmean(self.values) if self.values else None
+
+    @property
+    def deviation(self) -> float | None:
+        """Return the sample standard deviation, or None for one seed."""
+        return statistics.stdev(self.values) if len(self.values) > 1 else None
+
+
+@dataclass(frozen=True)
+class RowResult:
+    """A row of a table."""
+
+    label: str
+    cells: Mapping[str, Measured] = field(default_factory=dict)  # by column; empty for a row without numbers
+    commands: tuple[str, ...] = ()  # shell lines, in order
+    note: str = ""  # how it differs from the paper's row
+    error: str = ""  # why it failed
+    finished: str = ""  # ISO date and time of the last result
+
+
+@dataclass(frozen=True)
+class TableResult:
+    """A table of the paper, for one way to train and test."""
+
+    name: str  # in `pipelines.evaluation.paper_tables`
+    protocol: str  # the way, in words; empty if there is only one
+    columns: tuple[str, ...]  # the paper's columns, then ours
+    rows: tuple[RowResult, ...]
+
+
+@dataclass(frozen=True)
+class ReproduceResult:
+    """The measured tables."""
+
+    tables: tuple[TableResult, ...]
+    data: str  # the data that they were measured on, in words
+    comparable: bool  # whether the paper's numbers were measured on the same data
+    settings: ReproduceSettings
+    options: StageOptions
+    failed: tuple[str, ...]  # a line for each row that failed
+    stopped: bool = False  # whether a signal ended the run; another run continues
+    files: tuple[Path, ...] = ()  # files that were written
 
 
 def reproduce(
@@ -25,22 +142,22 @@ def reproduce(
 ) -> ReproduceResult:
     """Measure a table of the paper, and write it.
 
-    In the output folder, ``<table>/<data>/`` gets ``table.md``, ``table.tex``, ``table.json`` and ``commands.sh``; the
-    steps' outputs and numbers go to ``work/<data>/``, for all tables. A row that failed is named in ``failed`` and does
-    not stop the others. ``options`` replace the stages' options for this kind of data. Raises BasslError for unusable
-    data, unknown rows, or MovieNet without a GPU.
+    In the output folder, ``<table>/<data>/`` gets ``table.md``, ``table.tex``, ``table.json`` and ``commands.sh``; what
+    the commands write and print goes to ``work/<data>/``, for all tables. A row that failed is named in ``failed`` and
+    does not stop the others. ``options`` replace the stages' options for this kind of data. Raises BasslError for
+    unusable data, unknown rows, several machines, or MovieNet without a GPU.
     """
     check_installed("torch", "reproduce")
-    from pipelines.stages.reproduce.tables import measure_tables  # start-up time: PyAV, SciPy
+    from pipelines.stages.reproduce.measuring import measure_tables  # start-up time: PyAV, SciPy
 
     return measure_tables(settings, progress, options)
 
 
 def plan(settings: ReproduceSettings = ReproduceSettings(), options: StageOptions | None = None) -> list[PlannedRow]:
-    """The rows to run with their steps; nothing is run. Raises BasslError for unusable data or unknown rows."""
+    """Return the rows to run with their command lines; nothing is run. Raises BasslError for unusable data or unknown
+    rows."""
     check_installed("torch", "reproduce")
-    from pipelines.stages.reproduce.data import find_data  # start-up time: PyAV, SciPy
-    from pipelines.stages.reproduce.planning import planned_rows  # start-up time: PyAV, SciPy
+    from pipelines.stages.reproduce.planning import find_data, planned_rows  # start-up time: PyAV, SciPy
 
-    ways = find_data(settings.data, settings.output / "work", options)
-    return [row for row in planned_rows(settings, ways, download=False) if row.wanted]
+    rows = planned_rows(settings, find_data(settings.data, settings.output / "work", options))
+    return [row for row in rows if row.wanted]

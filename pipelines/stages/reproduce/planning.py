@@ -1,27 +1,283 @@
-"""Which rows of a table are run, the steps that measure them, and the disk space that they need."""
+"""Command lines that measure the rows of a table, for each way to train and test on the data.
+
+The name of an output contains a digest of the command that makes it, and so of everything that determines it: other
+settings or data have another output, and an existing output was made by the same command, whoever ran it.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import hashlib
+import json
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pipelines.baselines.systems import SYSTEMS
-from pipelines.errors import BasslError, count
+from pipelines.datasets.movienet import is_movienet, read_movienet_splits, videos_with_keyframes
+from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feature_files
+from pipelines.errors import BasslError, DatasetError, count
 from pipelines.models.encoder_loading import load_encoder
 from pipelines.models.encoders.options import DEFAULT_ENCODER
-from pipelines.stages.reproduce.data import FRAME_RATE, MOVIENET, OTHER_SETS, PLACES365, Data, movienet_data
-from pipelines.stages.reproduce.rows import ACROSS, BASSL, ROWS, Pretraining, RowSpec, SystemSpec
-from pipelines.stages.reproduce.settings import TABLES, ReproduceSettings
-from pipelines.stages.reproduce.steps import Step, in_order, writing
+from pipelines.stages.reproduce import TABLES, ReproduceSettings, StageOptions
+from pipelines.stages.reproduce.rows import ACROSS, PRETRAINING, ROWS, RowSpec, SystemSpec, trains_shots_only
+from pipelines.training.jobs import Machines
+from pipelines.video.inputs import find_videos, video_ids
+from pipelines.video.sound import has_sound
 
+MOVIENET = Path("data/movienet")
+PLACES365 = Path("data/places365/model.safetensors")
+OTHER_SETS: Mapping[str, Path] = {"BBC": Path("data/bbc/index.h5"), "OVSD": Path("data/ovsd/index.h5")}
+"""Indices of the sets that a model from MovieNet is tested on (data/README.md)."""
 PAPER_ENCODER = "resnet50"
 """The encoder with ImageNet weights in the paper (section 4.1)."""
+FRAME_RATE = 25.0
+"""Frames per second of feature files, which do not contain it."""
 LONG = 20
 """Epochs beyond which pre-training takes `StageOptions.long_pretrain`."""
+VIDEOS = 12
+GENERATED: Mapping[str, Any] = {
+    "scenes": 14,
+    "shots_per_scene": [4, 9],
+    "shot_seconds": [0.4, 0.8],
+    "width": 160,
+    "height": 90,
+}
+"""Options of the generated videos: a minute each, long enough for scenes that differ, small enough for two cores."""
+
+_NETWORKS = ("transformer", "mlp", "ms-lstm")  # the paper's; the defaults of the relational one suit small sets
+_SMALL = {"width": 64, "heads": 4}
+_TINY = {"encoder": "timm:test_resnet", "size": 32, "kernel_size": 3, "decoded_size": 36, "workers": 1}
+OPTIONS: Mapping[str, StageOptions] = {
+    # All encoders see the centre of a keyframe, as in the paper's release.
+    "movienet": StageOptions(baselines={"lgss": "lgss-movienet"}, preparation="centre"),
+    # Two or three dozen videos: with the paper's batch sizes and rates the epochs end before the loss falls. These were
+    # chosen by the losses of pre-training.
+    "features": StageOptions(
+        pretrain={"batch": 16, "base_rate": 24.0, **_SMALL},
+        # Forty epochs spend thousands of steps near the peak rate, and at the rate of ten epochs the loss rises again.
+        long_pretrain={"base_rate": 6.0},
+        finetune={crn: {"epochs": 10, "batch": 128, "rate": 5e-4} for crn in _NETWORKS},
+        network={"transformer": _SMALL, "mlp": {"width": 128}, "ms-lstm": {"width": 32, "rate": 1e-3}},
+    ),
+    "videos": StageOptions(
+        pretrain={"encoder": "resnet18", "size": 112, "decoded_size": 128, "batch": 64, "base_rate": 3.0, **_SMALL},
+        finetune={crn: {"epochs": 10, "batch": 128, "rate": 5e-4} for crn in _NETWORKS},
+        network={"transformer": _SMALL, "mlp": {"width": 128}, "ms-lstm": {"width": 32}},
+    ),
+    "generated": StageOptions(
+        pretrain={**_TINY, "batch": 32, "base_rate": 6.0, "neighbours": 4, **_SMALL},
+        finetune={crn: {"epochs": 20, "batch": 32, "rate": 3e-3} for crn in _NETWORKS},
+        network={
+            "transformer": {"neighbours": 4, **_SMALL},
+            "mlp": {"neighbours": 4, "width": 128},
+            # With fewer epochs some seeds stay at a loss of ln 2: the LSTM's input has unit length and varies little.
+            "ms-lstm": {"width": 32, "epochs": 60},
+        },
+    ),
+}
+"""By the kind of data."""
+
+
+# --- lines ------------------------------------------------------------------------------------------------------------
+
+_AGAIN = {"build-index": ["--overwrite"], "pretrain": ["--resume"], "finetune": ["--resume"]}
+"""Options with which a line can be run again and again."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """One command line."""
+
+    words: tuple[str, ...]  # as on one machine; a word that ends in /* stands for what the folder contains
+    output: Path | None = None  # file or folder that it writes
+    result: Path | None = None  # file for what it prints
+
+    @property
+    def command(self) -> str:
+        """Return its command of bassl, make-video or write-split."""
+        return {"bassl": self.words[1], "python": "make-video"}.get(self.words[0], "write-split")
+
+    def words_on(self, machines: Machines) -> list[str]:
+        """Return the words, with the options of the machines if it trains or encodes."""
+        return [*self.words, *(machines.options if self.command in ("pretrain", "finetune", "encode") else [])]
+
+    def text(self, machines: Machines = Machines()) -> str:
+        """Return the line for a shell."""
+        words = self.words_on(machines)
+        text = " ".join(f"{shlex.quote(word[:-2])}/*" if word.endswith("/*") else shlex.quote(word) for word in words)
+        if self.result is None:
+            return text
+        return f"mkdir -p {shlex.quote(str(self.result.parent))} && {text} > {shlex.quote(str(self.result))}"
+
+
+def line(
+    start: str,
+    *subjects: object,
+    output: Path | None = None,
+    results: Path | None = None,
+    source: str = "",
+    **options: Any,
+) -> Line:
+    """Return the line of a command with its subjects and options. A digest of these, and of ``source`` for data that no
+    line has written, is added to the name of the output, and names the file in ``results`` for what it prints."""
+    words = [*start.split(), *map(str, subjects)]
+    for name, value in options.items():
+        words.append(f"--{name.replace('_', '-')}")
+        if isinstance(value, list):
+            words += map(str, value)
+        elif value is not True:
+            words.append(",".join(map(str, value)) if isinstance(value, tuple) else str(value))
+    digest = _digest(words, source)
+    if output is not None:
+        output = output.with_name(f"{output.stem}-{digest[:8]}{output.suffix}")
+        words += ["--output", str(output)]
+    words += _AGAIN.get(words[1], [])
+    if results is None:
+        return Line(tuple(words), output)
+    return Line((*words, "--json"), output, results / f"{words[1]}-{digest}.json")
+
+
+def _digest(*content: object) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:20]
+
+
+# --- data -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Data:
+    """The data of a table, and one way to train and test on it."""
+
+    kind: str  # in `OPTIONS`
+    home: Path  # folder of everything computed from the data
+    title: str  # of the data, for the heading of a table
+    tested_on: str  # name of the data set
+    index: tuple[Line, ...]  # lines that build its index, which the last one writes
+    unlabelled: tuple[Line, ...]  # lines that build the index for pre-training: all videos, whatever their split
+    direction: str = ""  # what is trained and tested on, in words, if there are two ways
+    stores: Mapping[str, Path] = field(default_factory=dict)  # by data set its features, for data that is features
+    sound: tuple[Line, ...] = ()  # line that makes a store of sound features, if all videos have sound
+    options: StageOptions = field(default_factory=StageOptions)
+    comparable: bool = False  # whether the paper's numbers were measured on it
+
+
+def find_data(folder: Path | None, work: Path, options: StageOptions | None = None) -> list[Data]:
+    """Return the data in a folder, once for each way to train and test on it. The folder is MovieNet's, or contains
+    ``.npz`` features (in two subfolders: two data sets), or videos with their labels beside them. Default: MovieNet if
+    it exists, else generated videos. ``work`` is for everything computed from it; ``options`` replace `OPTIONS`. Raises
+    BasslError for any other folder, or too few videos."""
+    if folder is None and not is_movienet(MOVIENET):
+        home = work / "generated"
+        movies = home / f"movies-{_digest(GENERATED)[:8]}"
+        paths = [movies / f"video{seed:02}.mp4" for seed in range(VIDEOS)]
+        makes = [
+            line("python -m pipelines.datasets.synthetic", path, **GENERATED, seed=i) for i, path in enumerate(paths)
+        ]
+        makes = [replace(make, output=path) for make, path in zip(makes, paths, strict=True)]
+        ways = [_videos("generated", f"{VIDEOS} generated videos", home, movies, [path.stem for path in paths], makes)]
+    elif not (folder := folder or MOVIENET).is_dir():
+        raise DatasetError(f"{folder}: no such folder; name one with videos and labels, features, or MovieNet")
+    elif is_movienet(folder):
+        ways = [_movienet(folder, work / "movienet")]
+    elif next(shot_feature_files(folder), None) is not None:
+        ways = _features(folder, work / folder.resolve().name)
+    else:
+        videos = find_videos([folder])
+        beside = {file for video in videos for file in video.parent.iterdir() if file.is_file()}
+        home, source = work / folder.resolve().name, _file_digest(folder, beside)
+        data = _videos("videos", f"videos in {folder}", home, folder, video_ids(videos), [], source)
+        if all(map(has_sound, videos)):
+            sound = line("bassl extract-sound", folder, index=data.index[-1].output, output=home / "sound")
+            data = replace(data, sound=(sound,))
+        ways = [data]
+    return [replace(data, options=OPTIONS[data.kind] if options is None else options) for data in ways]
+
+
+def _videos(
+    kind: str, title: str, home: Path, folder: Path, names: Sequence[str], makes: Sequence[Line], source: str = ""
+) -> Data:
+    keyframes = line("bassl extract-keyframes", folder, output=home / "keyframes", source=source)
+    split = _split_line(home, _splits(names, folder))
+    build = line("bassl build-index", keyframes.output, labels=folder, split=split.result, output=home / "index.h5")
+    index = (*makes, keyframes, split, build)
+    return Data(kind, home, title, home.name, index, index)
+
+
+def _movienet(folder: Path, home: Path) -> Data:
+    present = videos_with_keyframes(folder)
+    # Not all five million files: the labels, and the names of the videos.
+    source = _file_digest(folder, [*folder.glob("anno/*"), *folder.glob("scene318/*/*")], *sorted(present))
+    index = (line("bassl build-index", folder, only_complete=True, output=home / "index.h5", source=source),)
+    title, labelled = "MovieNet, test split of MovieNet-SSeg", read_movienet_splits(folder).keys()
+    if not (complete := bool(labelled) and labelled <= present):
+        title = f"MovieNet with keyframes of {len(labelled & present)} of {len(labelled)} labelled videos"
+    return Data("movienet", home, title, "movienet", index, index, comparable=complete)
+
+
+def _features(folder: Path, home: Path) -> list[Data]:
+    videos = read_shot_feature_folder(folder)
+    sets: dict[str, list[str]] = {}
+    for video in videos:
+        sets.setdefault(video.video_id.split("/")[0], []).append(video.video_id)
+    if len(sets) > 2:
+        raise DatasetError(f"{folder}: contains {len(sets)} sets of features; give one, or two to test across")
+    sources = {name: folder / name if (folder / name).is_dir() else folder for name in sets}
+    counts = " and ".join(f"{name} ({count(len(ids), 'video')})" for name, ids in sets.items())
+    source = _file_digest(folder, shot_feature_files(folder))
+    output, width = home / f"features-{source[:8]}", videos[0].features.shape[1]
+    stores = {name: output / f"{path.resolve().name}-{width}d" for name, path in sources.items()}
+    build = functools.partial(line, "bassl build-index", *sources.values(), feature_folder=output, source=source)
+    every = (build(output=home / "all.h5"),)
+    if len(sets) == 1:
+        ((target, ids),) = sets.items()
+        splits = [(target, "split", "", _splits(ids, folder))]
+    else:
+        splits = []
+        for trained, target in (tuple(sets), tuple(sets)[::-1]):
+            ids = sets[trained]
+            training = [video for i, video in enumerate(ids) if i % 4 != 3]
+            direction = f"trained on {trained}, tested on {target}"
+            content = {"train": training, "val": ids[3::4], "test": sets[target]}
+            splits.append((target, f"{trained}-to-{target}", direction, content))
+    ways = []
+    for target, name, direction, content in splits:
+        split = _split_line(home, content)
+        index = (split, build(split=split.result, output=home / f"{name}.h5"))
+        ways.append(
+            Data("features", home, f"features of {counts} in {folder}", target, index, every, direction, stores)
+        )
+    return ways
+
+
+def _splits(names: Sequence[str], source: Path) -> dict[str, list[str]]:
+    """Return of every six videos three for training, one for validation and two for testing; of three, one each."""
+    if len(names) < 3:
+        raise BasslError(
+            f"{source}: contains {count(len(names), 'video')}, but three are needed: to train, validate and test"
+        )
+    order = ("train", "train", "train", "val", "test", "test") if len(names) >= 6 else ("train", "val", "test")
+    return {
+        split: [name for i, name in enumerate(names) if order[i % len(order)] == split]
+        for split in dict.fromkeys(order)
+    }
+
+
+def _split_line(home: Path, splits: Mapping[str, Sequence[str]]) -> Line:
+    content = json.dumps(splits)
+    return Line(("printf", "%s\\n", content), result=home / f"split-{_digest(content)[:8]}.json")
+
+
+def _file_digest(folder: Path, files: Iterable[Path], *names: str) -> str:
+    facts = [(path.relative_to(folder).as_posix(), path.stat()) for path in sorted(files)]
+    return _digest(names, [(name, stat.st_size, stat.st_mtime_ns) for name, stat in facts])
+
+
+# --- rows -------------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -32,26 +288,32 @@ class PlannedRow:
     protocol: str  # the way to train and test, in words; empty if there is only one
     row: RowSpec
     wanted: bool  # whether to run it
-    finals: Mapping[str, Step | str]  # by column the step that measures its number, or why it cannot be measured
+    finals: Mapping[str, tuple[Line, ...] | str]  # by column the lines, the last measures; or why there are none
 
     @property
-    def steps(self) -> list[Step]:
-        """All steps, in order; empty if the row cannot be measured."""
-        return in_order([final for final in self.finals.values() if isinstance(final, Step)])
+    def lines(self) -> list[Line]:
+        """Return all lines in order, each once; an empty list if the row cannot be measured."""
+        measured = (final for final in self.finals.values() if not isinstance(final, str))
+        return list(dict.fromkeys(line for final in measured for line in final))
 
     @property
-    def absent(self) -> str:
-        """Why the row cannot be measured; empty if it can be."""
-        return "" if self.steps else ", ".join(dict.fromkeys(map(str, self.finals.values())))
+    def label(self) -> str:
+        """Return the row's label, with the reason if it cannot be measured."""
+        absent = dict.fromkeys(map(str, self.finals.values()))
+        return self.row.label if self.lines else f"{self.row.label} ({', '.join(absent)})"
+
+    def text(self, machines: Machines = Machines()) -> tuple[str, ...]:
+        """Return its shell lines."""
+        return tuple(line.text(machines) for line in self.lines)
 
 
-def planned_rows(settings: ReproduceSettings, ways: Sequence[Data], download: bool = True) -> list[PlannedRow]:
-    """All rows of a table, for each way to train and test. Without ``download`` no weights are downloaded to find out
-    which are available. Raises BasslError for unknown rows, or data that the table cannot be measured on."""
+def planned_rows(settings: ReproduceSettings, ways: Sequence[Data], encoder: str | None = None) -> list[PlannedRow]:
+    """Return all rows of a table, for each way to train and test. ``encoder`` has ImageNet weights; default:
+    `image_encoder`. Raises BasslError for unknown rows, or data that the table cannot be measured on."""
     names = TABLES[settings.table]
     labels = list(dict.fromkeys(row.label for name in names for row in ROWS[name]))
     for pattern in settings.rows:
-        if not any(_matches(label, pattern) for label in labels):
+        if not any(_matches(label, [pattern]) for label in labels):
             raise BasslError(f"{settings.table} has no row {pattern!r}; choose from {', '.join(labels)}")
     if names == (ACROSS,) and ways[0].kind != "movienet" and len(ways) < 2:
         raise BasslError(
@@ -61,172 +323,178 @@ def planned_rows(settings: ReproduceSettings, ways: Sequence[Data], download: bo
     planned = []
     for name in names:
         for data in ways:
-            planner = Planner(data, settings, download)
-            rows = ROWS[name]
+            planner, rows = Planner(data, settings, encoder), ROWS[name]
             if name == ACROSS and data.kind != "movienet":  # its rows are the sets that are tested on, here one set
-                own = [row for row in rows if row.label.lower() == data.tested_on.lower()]
-                rows = tuple(own) or (replace(rows[0], label=data.tested_on),)
+                same = [row for row in rows if row.label.lower() == data.tested_on.lower()]
+                rows = tuple(same) or (replace(rows[0], label=data.tested_on),)
             for row in rows:
-                wanted = not settings.rows or any(_matches(row.label, pattern) for pattern in settings.rows)
-                finals = {column: planner.final_step(row, *cell) for column, cell in row.cells.items()}
+                finals = {column: planner.lines_of(row, *cell) for column, cell in row.cells.items()}
+                wanted = not settings.rows or _matches(row.label, settings.rows)
                 planned.append(PlannedRow(name, data.direction, row, wanted, finals))
     return planned
 
 
-def _matches(label: str, pattern: str) -> bool:
-    return fnmatchcase(label.lower(), pattern.lower())
+def _matches(label: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(label.lower(), pattern.lower()) for pattern in patterns)
 
 
 @dataclass(frozen=True)
 class Planner:
-    """Makes the steps for one way to train and test."""
+    """Makes the lines for one way to train and test."""
 
     data: Data
     settings: ReproduceSettings
-    download: bool
+    encoder: str | None  # with ImageNet weights
 
-    def final_step(self, row: RowSpec, system: SystemSpec, metric: str) -> Step | str:
-        """The step that measures a number, with all that it needs; or why it cannot be measured."""
-        data = self.data
+    def lines_of(self, row: RowSpec, system: SystemSpec, metric: str) -> tuple[Line, ...] | str:
+        """Return the lines for a number, the last of which measures it; or why it cannot be measured."""
+        data, run = self.data, system.encoder if system.encoder in PRETRAINING else None
         nmi = metric.startswith("nmi")  # of an encoder, which fine-tuning does not change
-        if data.stores and _needs_videos(system, nmi):
+        trains_encoder = run and (nmi or trains_shots_only(run) or (system.finetuned and not system.transfers_crn))
+        if data.stores and (trains_encoder or system.encoder == "Places365"):
             return "needs videos"
         if system.baseline is not None:
             return self._baseline(system.baseline)
-        if nmi and data.stores:
-            return self._score(data.stores[data.tested_on], data.index, representation=True)
         if nmi or not system.finetuned:
-            how = {"representation": True} if nmi else {}
-            if system.pretraining is None:
-                return self._score((features := self._image_features()).output, features, **how)
-            pretrained = self._pretraining(system.pretraining)
-            if data.stores:
-                return self._score(pretrained.output, data.index, pretrained, **how)
-            encoded = self._encode(pretrained.output, pretrained)  # on all GPUs; `bassl score` would take one
-            return self._score(pretrained.output, encoded, **how)
+            return self._untuned(run, nmi)
         if system.encoder == "Places365" and not PLACES365.exists():
             return "weights not there (data/README.md)"
-        tuned = self._finetuning(system)
+        lines = self._finetuning(system, run)
         if data.kind != "movienet" or row not in ROWS[ACROSS]:
-            return tuned
+            return lines
         other = OTHER_SETS[row.label]
         if not other.exists():
             return f"{row.label} not there (data/README.md)"
-        return replace(self._score(tuned.output, tuned, index=other, split="all"), source=_changed(other))
+        return (*lines, self._score(lines[-1].output, source=_file_digest(Path(), [other]), index=other, split="all"))
 
-    def _score(self, subject: Path | None, *needs: Step, **options: Any) -> Step:
-        data = self.data
-        scoring: dict[str, Any] = {"index": data.index.output, "features": data.feature_folder, "resamples": 0}
-        if data.stores:
-            scoring["frame_rate"] = FRAME_RATE
-        return Step("score", scoring | options, (str(subject),), needs=needs)
-
-    def _pretraining(self, pretraining: Pretraining) -> Step:
-        data = self.data
-        if pretraining.options == {"neighbours": 8} and "neighbours" not in data.options.pretrain:
-            pretraining = BASSL  # K = 8 is the default: the same run as in the other tables
-        epochs = max(1, round(pretraining.epochs / 10 * (self.settings.epochs or data.options.epochs)))
-        options: dict[str, Any] = {"index": data.unlabelled.output}
-        if data.stores:
-            options["features"] = tuple(data.stores.values())
-        of_long = data.options.long_pretrain if pretraining.epochs > LONG else {}
-        options |= {**data.options.pretrain, **of_long, **pretraining.options, "epochs": epochs}
-        step = Step("pretrain", options, needs=(data.unlabelled,))
-        return writing(step, data.home / "pretrain" / pretraining.name)
-
-    def _finetuning(self, system: SystemSpec) -> Step:
-        data, needs, source = self.data, [self.data.index], ""
-        options: dict[str, Any] = {"index": data.index.output, "crn": system.crn, "seeds": self.settings.seeds}
-        options["select"] = "last"  # the release's epoch
-        options |= {"features": tuple(data.stores.values())} if data.stores else {"feature_folder": data.feature_folder}
-        if system.pretraining is not None:
-            needs.append(self._pretraining(system.pretraining))
-            transfer = "encoder+crn" if system.transfers_crn else "encoder"
-            options |= {"init": needs[-1].output, "transfer": transfer}
-        elif system.encoder == "Places365":
-            options |= {"init": PLACES365, "transfer": "encoder"}
-            source = _changed(PLACES365)
-        else:
-            options["init"] = "none"
-            if not data.stores:
-                preparation = data.options.preparation
-                options |= {"encoder": image_encoder(preparation, self.download)[0], "preparation": preparation}
-        options |= data.options.finetune.get(system.crn, {})
-        if not system.transfers_crn:
-            options |= data.options.network.get(system.crn, {})
-        step = Step("finetune", options, needs=tuple(needs), source=source)
-        return writing(step, data.home / data.tested_on / system.name)
-
-    def _baseline(self, name: str) -> Step:
-        data, needs = self.data, [self.data.index]
-        options: dict[str, Any] = {"index": data.index.output}
+    def _baseline(self, name: str) -> tuple[Line, ...]:
+        data, needs = self.data, self.data.index
+        options: dict[str, Any] = {"index": needs[-1].output}
         if data.stores:
             options |= {"features": tuple(data.stores.values()), "frame_rate": FRAME_RATE}
         else:
-            needs = [self._image_features()]
-            options["features"] = (needs[0].output,)
-            if SYSTEMS[name].several and data.sound is not None:
-                options["extra"] = (data.sound.output,)
-                needs.append(data.sound)
+            needs = (*needs, self._encode_images())
+            options["features"] = f"{self._image_folder}/*"
+            if SYSTEMS[name].several and data.sound:
+                needs = (*needs, *data.sound)
+                options["extra"] = data.sound[-1].output
         if SYSTEMS[name].trainer:
             options["seeds"] = self.settings.seeds
-        return Step("baseline", options, (data.options.baselines.get(name, name),), needs=tuple(needs))
+        return (
+            *needs,
+            line("bassl baseline", data.options.baselines.get(name, name), results=self._results, **options),
+        )
 
-    def _image_features(self) -> Step:
-        preparation, folder = self.data.options.preparation, self.data.feature_folder
-        name, identity = image_encoder(preparation, self.download)
-        return replace(self._encode(name, preparation=preparation), output=folder / identity)
-
-    def _encode(self, encoder: str | Path | None, *needs: Step, **options: Any) -> Step:
+    def _untuned(self, run: str | None, nmi: bool) -> tuple[Line, ...]:
+        """Return the lines that score a pre-trained run, or the features of an encoder, as they are."""
         data = self.data
-        options = {"encoder": encoder, **options, "output": data.feature_folder}
-        if data.kind == "movienet":  # in other data all videos have labels
+        representation: dict[str, Any] = {"representation": True} if nmi else {}
+        if run is not None:
+            lines = (*data.index, *self._pretraining(run))
+            model = lines[-1].output
+            if not data.stores:  # on all GPUs; `bassl score` would take one
+                lines = (*lines, self._encode(model, data.home / "features"))
+            return (*lines, self._score(model, **representation))
+        if data.stores:
+            return (*data.index, self._score(data.stores[data.tested_on], **representation))
+        return (*data.index, self._encode_images(), self._score(f"{self._image_folder}/*", **representation))
+
+    def _score(self, subject: object, source: str = "", **options: Any) -> Line:
+        stores = [*self.data.stores.values()]
+        features = stores[0].parent if stores else self.data.home / "features"
+        scoring: dict[str, Any] = {"index": self.data.index[-1].output, "features": features, "resamples": 0}
+        if stores:
+            scoring["frame_rate"] = FRAME_RATE
+        return line("bassl score", subject, results=self._results, source=source, **scoring | options)
+
+    def _pretraining(self, run: str) -> tuple[Line, ...]:
+        data = self.data
+        if run == "bassl-k8" and "neighbours" not in data.options.pretrain:
+            run = "bassl-10"  # K = 8 is the default: the same run as in the other tables
+        options: dict[str, Any] = {"index": data.unlabelled[-1].output}
+        if data.stores:
+            options["features"] = tuple(data.stores.values())
+        epochs = PRETRAINING[run].get("epochs", 10)
+        options |= {
+            **data.options.pretrain,
+            **(data.options.long_pretrain if epochs > LONG else {}),
+            **PRETRAINING[run],
+        }
+        options["epochs"] = max(1, round(epochs / 10 * (self.settings.epochs or data.options.epochs)))
+        return (*data.unlabelled, line("bassl pretrain", output=data.home / "pretrain" / run, **options))
+
+    def _finetuning(self, system: SystemSpec, run: str | None) -> tuple[Line, ...]:
+        data, needs, features, source = self.data, self.data.index, self.data.home / "features", ""
+        options: dict[str, Any] = {"index": needs[-1].output, "crn": system.crn, "seeds": self.settings.seeds}
+        options["select"] = "last"  # the release's epoch
+        if run is not None:
+            needs = (*needs, *self._pretraining(run))
+            options |= {"init": needs[-1].output, "transfer": "encoder+crn" if system.transfers_crn else "encoder"}
+        elif system.encoder == "Places365":
+            source = _file_digest(Path(), [PLACES365])
+            options |= {"init": PLACES365, "transfer": "encoder"}
+        else:
+            options["init"] = "none"
+            if not data.stores:
+                features = self._image_folder
+                options |= {"encoder": self._image_encoder, "preparation": data.options.preparation}
+        options |= {"features": tuple(data.stores.values())} if data.stores else {"feature_folder": features}
+        options |= data.options.finetune.get(system.crn, {})
+        if not system.transfers_crn:
+            options |= data.options.network.get(system.crn, {})
+        name = f"{system.encoder.lower()}{'' if system.transfers_crn else '-encoder'}-{system.crn}"
+        output = data.home / data.tested_on / name
+        return (*needs, line("bassl finetune", output=output, results=self._results, source=source, **options))
+
+    def _encode_images(self) -> Line:
+        return self._encode(self._image_encoder, self._image_folder, preparation=self.data.options.preparation)
+
+    def _encode(self, encoder: object, output: Path, **options: Any) -> Line:
+        if self.data.kind == "movienet":  # in other data all videos have labels
             options["labelled"] = True
-        return Step("encode", options, (str(data.index.output),), needs=(data.index, *needs))
+        index = self.data.index[-1].output
+        return Line((*line("bassl encode", index, encoder=encoder, **options).words, "--output", str(output)), output)
 
+    @property
+    def _results(self) -> Path:
+        return self.data.home / "results"
 
-def _changed(path: Path) -> str:
-    return str(path.stat().st_mtime_ns)
+    @property
+    def _image_encoder(self) -> str:
+        return self.encoder or image_encoder()
 
-
-def _needs_videos(system: SystemSpec, nmi: bool) -> bool:
-    """Whether a number compares encoders, so that it cannot be measured on features."""
-    if system.pretraining is None:
-        return system.encoder == "Places365"
-    return nmi or system.pretraining.shots_only or (system.finetuned and not system.transfers_crn)
+    @property
+    def _image_folder(self) -> Path:
+        """Return the folder that contains one store, the features with ImageNet weights."""
+        return self.data.home / f"features-{self._image_encoder}-{self.data.options.preparation}"
 
 
 @functools.cache
-def image_encoder(preparation: Literal["centre", "squeeze"], download: bool = True) -> tuple[str, str]:
-    """Name and id of the encoder with ImageNet weights: the paper's, or the built-in one if these are unavailable."""
-    if not download:
-        return PAPER_ENCODER, f"{PAPER_ENCODER}-ID"
+def image_encoder() -> str:
+    """Return the encoder with ImageNet weights: the paper's, or the built-in one if these cannot be downloaded."""
     try:
-        return PAPER_ENCODER, load_encoder(PAPER_ENCODER, "cpu", how=preparation).id
+        load_encoder(PAPER_ENCODER, "cpu")
     except BasslError:
-        return DEFAULT_ENCODER, load_encoder(DEFAULT_ENCODER, "cpu", how=preparation).id
+        return DEFAULT_ENCODER
+    return PAPER_ENCODER
 
 
 def disk_space(settings: ReproduceSettings) -> list[tuple[str, float, str]]:
-    """Disk space of MovieNet at full size and of the outputs of the rows to run: what, gigabytes, and the estimate.
-    Steps that several rows share are counted once."""
-    data = movienet_data(MOVIENET, settings.output / "work" / "movienet")
-    rows = planned_rows(settings, [data], download=False)
-    steps = in_order([step for row in rows if row.wanted for step in row.steps])
-    runs = {str(step.output) for step in steps if step.command == "pretrain"}
-    tuned = [step.options for step in steps if step.command == "finetune"]
-    encoders = {str(options.get("encoder") or options["init"]) for options in tuned}
-    encoders |= {str(step.options["encoder"]) for step in steps if step.command == "encode"}
-    encoders |= runs & {step.subjects[0] for step in steps if step.command == "score"}
-    images, shots, labelled, seeds = 4_800_000, 1_600_000, 500_000, settings.seeds
+    """Estimate the disk space of MovieNet at full size and of the outputs of the rows to run: what, gigabytes, and how
+    it is estimated. Lines that several rows share are counted once."""
+    rows = planned_rows(settings, [_movienet(MOVIENET, settings.output / "work" / "movienet")], PAPER_ENCODER)
+    lines = {line for row in rows if row.wanted for line in row.lines}
+    runs, networks = (sum(line.command == name for line in lines) for name in ("pretrain", "finetune"))
+    names = {word for line in lines for option, word in pairwise(line.words) if option in ("--encoder", "--init")}
+    encoders, images, shots, labelled, seeds = len(names - {"none"}), 4_800_000, 1_600_000, 500_000, settings.seeds
     encoder, crn = 4 * 23.5e6 / 1e9, 4 * 15.8e6 / 1e9  # weights of ResNet-50, and of the paper's transformer
-    run = 3 * (encoder + crn)  # the model, and a state with weights, momentum and heads
+    state = 3 * (encoder + crn)  # the model, and a state with weights, momentum and heads
     model = crn * (seeds + 3) + encoder * seeds
     # A keyframe of 240 lines at quality 90 in Big Buck Bunny; other videos differ by half and more.
     return [
         ("keyframes", images * 22e3 / 1e9, f"{images:,} of about 22 KB"),
         ("index", shots * 65 / 1e9, f"{shots:,} shots"),
-        ("features", len(encoders) * labelled * 2048 * 4 / 1e9, f"{len(encoders)} encoders x {labelled:,} x 2048"),
-        ("pre-trained runs", len(runs) * run, f"{count(len(runs), 'run')} with their states"),
-        ("fine-tuned runs", len(tuned) * model, f"{count(len(tuned), 'network')} x {count(seeds, 'seed')}"),
+        ("features", encoders * labelled * 2048 * 4 / 1e9, f"{encoders} encoders x {labelled:,} x 2048"),
+        ("pre-trained runs", runs * state, f"{count(runs, 'run')} with their states"),
+        ("fine-tuned runs", networks * model, f"{count(networks, 'network')} x {count(seeds, 'seed')}"),
     ]
