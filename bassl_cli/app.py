@@ -20,7 +20,7 @@ import typer
 import pipelines
 from bassl_cli import config, console
 from bassl_cli.interrupts import raise_outside_imports
-from bassl_cli.typer_internals import LazyGroup, command_of
+from bassl_cli.typer_internals import FriendlyCommand, FriendlyGroup
 from pipelines.errors import BasslError, explain_missing_extra, show_warnings
 from pipelines.files import os_reason
 
@@ -59,21 +59,25 @@ COMMANDS = {
 NAMES = tuple(name for commands in COMMANDS.values() for name in commands)
 
 
-class _Commands(LazyGroup):
+class _Commands(FriendlyGroup):
     """All commands by name and summary. A command is imported only when it is called, because importing all is slow.
     The configuration file sets the defaults of its options."""
 
-    def load(self, name: str, rest: list[str], config_file: Path | None, completing: bool) -> Any:
-        if name not in NAMES:
+    def resolve_command(self, context: Any, arguments: list[str]) -> Any:
+        name = arguments[0]
+        if name in NAMES:
+            command = self.commands[name] = load(name)
+            path = context.params.get("config")  # text or a path, depending on Typer's version
+            # A shell that asks what could follow gets no errors of the file.
+            file = None if context.resilient_parsing else config.read(path and Path(path))
+            if file is not None and (defaults := config.command_defaults(*file, self.commands, name)):
+                context.default_map = {name: defaults}
+                command.epilog = f"Defaults from {file[0]}"
+                if "--debug" in arguments:
+                    console.note(f"defaults from {file[0]}")
+        else:
             _refuse_path(name)
-            return None
-        command = load(name)
-        file = None if completing else config.read(config_file)
-        if file is not None and config.apply(*file, {**self.commands, name: command}, name):
-            command.epilog = f"Defaults from {file[0]}"
-            if "--debug" in rest:
-                console.note(f"defaults from {file[0]}")
-        return command
+        return super().resolve_command(context, arguments)
 
 
 def _refuse_path(word: str) -> None:
@@ -90,7 +94,11 @@ def _refuse_path(word: str) -> None:
 def load(name: str) -> Any:
     """Import a command, or a group of commands, by name."""
     word = name.replace("-", "_")
-    return command_of(name, getattr(import_module(f"bassl_cli.commands.{word}"), word))
+    command = getattr(import_module(f"bassl_cli.commands.{word}"), word)
+    if not isinstance(command, typer.Typer):
+        function, command = command, typer.Typer(add_completion=False)
+        command.command(name, cls=FriendlyCommand)(function)
+    return typer.main.get_command(command)
 
 
 def _show_version(wanted: bool) -> None:

@@ -5,41 +5,31 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from bassl_cli.typer_internals import options_by_flag, set_default
 from pipelines.errors import BasslError
 from pipelines.files import os_reason
-from pipelines.options import Time
 from pipelines.training.jobs import is_worker
 
 NAME = "bassl.toml"
 _READ = "BASSL_CONFIG"
 """Environment variable for the processes of a job: path and text of the file that its first process read."""
-_VALUES: dict[type, tuple[Any, str]] = {
-    bool: (bool, "true or false"),
-    int: (int, "a whole number"),
-    float: (int | float, "a number"),
-    str: (str, "text"),
-    Path: (str, "a path, as text"),
-    Time: (int | float | str, "seconds or a timecode"),
-}
-"""By the type of an option, the types of its values in the file, and their name."""
 
 
 def read(file: Path | None) -> tuple[Path, str] | None:
-    """Path and text of the file, or if it is None of the nearest one in the working folder and the folders above it;
-    None if there is none. Raises BasslError for a file that cannot be read."""
+    """Return path and text of the file, or of the nearest one in the working folder and the folders above it, or None.
+    Raises BasslError for a file that cannot be read."""
     if is_worker() and _READ in os.environ:
         name, _, text = os.environ[_READ].partition("\n")
         return (Path(name), text) if name else None
     try:
-        here = Path.cwd()
+        folder = Path.cwd()
     except FileNotFoundError as error:
         raise BasslError("the working folder does not exist any more; change to another") from error
-    path = file or next((path for folder in (here, *here.parents) if (path := folder / NAME).is_file()), None)
+    path = file or next((path for each in (folder, *folder.parents) if (path := each / NAME).is_file()), None)
     try:
         text = path.read_text(encoding="utf-8") if path else ""
     except OSError as error:
@@ -52,57 +42,63 @@ def read(file: Path | None) -> tuple[Path, str] | None:
     return (path, text) if path else None
 
 
-def apply(path: Path, text: str, commands: Mapping[str, Any], name: str) -> bool:
-    """Set the defaults of a command's options from the file; return whether the file has a table for the command. For
-    other commands only the name of the table is checked. Raises BasslError, one line with file and key, for a file
-    that is not TOML, for unknown keys and for values that do not fit."""
+def command_defaults(path: Path, text: str, commands: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the defaults of a command's options from the file. For other commands only the name of the table is
+    checked. Raises BasslError, one line with file and key, for a file that is not TOML, for unknown keys and for values
+    that do not fit."""
     try:
         tables = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise BasslError(f"{path}: not TOML: {error}") from error
     for key, table in tables.items():
         if key not in commands or not isinstance(table, dict):
-            raise BasslError(f"{path}: {key}: no table of a command, such as [predict]{_suggestion(key, commands)}")
-    _apply(path, name, tables.get(name, {}), commands[name])
-    return name in tables
+            raise BasslError(f"{path}: {key}: no table of a command, such as [predict]{_suggest(key, commands)}")
+    return _table_defaults(path, name, tables.get(name, {}), commands[name])
 
 
-def _apply(path: Path, name: str, table: Mapping[str, Any], command: Any) -> None:
-    within = getattr(command, "commands", None)
-    options = within or options_by_flag(command)
+def _table_defaults(path: Path, name: str, table: Mapping[str, Any], command: Any) -> dict[str, Any]:
+    defaults: dict[str, Any] = {}
+    subcommands = getattr(command, "commands", None)
+    options = subcommands or {
+        flag.removeprefix("--"): parameter
+        for parameter in command.params
+        for flag in parameter.opts
+        if flag.startswith("--") and parameter.name in command.callback.options
+    }
     for key, value in table.items():
         word = key.replace("_", "-")
-        if word not in options or isinstance(value, dict) != bool(within):
-            kind = "command" if within else "option"
-            raise BasslError(f"{path}: [{name}] {key}: no such {kind}{_suggestion(word, options)}")
-        if within:
-            _apply(path, f"{name}.{word}", value, within[word])
+        if word not in options or isinstance(value, dict) != bool(subcommands):
+            kind = "command" if subcommands else "option"
+            raise BasslError(f"{path}: [{name}] {key}: no such {kind}{_suggest(word, options)}")
+        if subcommands:
+            defaults[word] = _table_defaults(path, f"{name}.{word}", value, options[word])
             continue
-        option = options[word]
-        kind, many, choices = command.callback.kinds[option.name]
-        together = option.nargs > 1  # such as --compare A B
-        values = value if many and isinstance(value, list) else [value]
-        if together and len(values) != option.nargs:
-            raise BasslError(f"{path}: [{name}] {key}: must be a list of {option.nargs}")
-        types, words = _VALUES[kind]
-        for item in values:
-            if not isinstance(item, types) or isinstance(item, bool) != (kind is bool) or (kind, item) == (Path, ""):
-                raise BasslError(f"{path}: [{name}] {key}: must be {'a list, each ' * many}{words}, not {item!r}")
-            if choices and item not in choices:
-                raise BasslError(f"{path}: [{name}] {key}: must be one of {', '.join(choices)}, not {item!r}")
-        if kind in (str, Path):
-            values = [_resolve(path.absolute().parent, item, kind) for item in values]
-        set_default(option, values, many, word)
+        parameter = options[word]
+        option = replace(command.callback.options[parameter.name], name=key)
+        try:
+            option.coerce(value)
+        except ValueError as error:
+            message = str(error).replace("`", "")  # which mark options of the command line
+            raise BasslError(f"{path}: [{name}] {message}") from error
+        values = value if isinstance(value, list) else [value]
+        if parameter.nargs > 1 and len(values) != parameter.nargs:  # such as --compare A B
+            raise BasslError(f"{path}: [{name}] {key} must be a list of {parameter.nargs}")
+        if option.kind in (str, Path):
+            values = [_resolve(path.parent, item, option.kind) if isinstance(item, str) else item for item in values]
+        is_list = parameter.multiple or parameter.nargs > 1
+        is_value = option.kind in (bool, int, float) and not option.many
+        defaults[parameter.name] = values if is_list else values[0] if is_value else ",".join(map(str, values))
+    return defaults
 
 
 def _resolve(folder: Path, text: str, kind: type) -> str:
-    """A relative path, resolved against the folder of the file. Text that may also be a name, such as an encoder's, is
-    a path if it has a separator or an extension and exists."""
+    """Resolve a relative path against the folder of the file. Text that may also be a name, such as an encoder's, is a
+    path if it has a separator or an extension and exists."""
     path = folder / text
-    named = kind is str and not (("/" in text or path.suffix) and path.exists())
-    return text if named or text in ("-", "default") else str(path)
+    is_name = kind is str and not (("/" in text or path.suffix) and path.exists())
+    return text if is_name or text in ("-", "default") else str(path)
 
 
-def _suggestion(word: str, known: Iterable[str]) -> str:
-    close = get_close_matches(word, known, 1)
+def _suggest(word: str, names: Iterable[str]) -> str:
+    close = get_close_matches(word, names, 1)
     return f"; did you mean {close[0]}?" if close else ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
@@ -14,7 +15,8 @@ from bassl_cli import console
 from bassl_cli.interrupts import is_interrupt, raise_on_sigint
 from bassl_cli.typer_internals import show_all_options
 from pipelines.errors import BasslError
-from pipelines.options import Option, Time, options_of, parse_kind, settings_from
+from pipelines.files import EMPTY_NAME, make_folder
+from pipelines.options import Option, Time, option_of, options_of, with_options
 
 Videos = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or glob patterns.", show_default=False)]
 
@@ -36,50 +38,65 @@ Results = Annotated[
         metavar="[VIDEO|SCENES.JSON|FOLDER]...", help=RESULTS_HELP, show_default=False, callback=named_results
     ),
 ]
-_SHORT = {"output": "-o", "threshold": "-t", "jobs": "-j", "workers": "-j"}
-"""The short form of an option, by the name of its field, in every command."""
-_METAVARS = {
+_SPELLINGS = {
     "dask": "SCHEDULER",
     "device": "DEVICE",
     "frame_rate": "FPS",
     "index": "FILE",
+    "jobs": "-j",
+    "output": "-o",
     "rdzv_endpoint": "HOST:PORT",
+    "threshold": "-t",
     "tolerance": "SECONDS",
     "within": "SECONDS",
+    "workers": "-j",
 }
-"""The placeholder of the value in ``--help``, by the name of the field, in every command. Default: `_TYPES`."""
+"""By the name of a field, what ``--help`` shows in every command beside ``--FIELD``: a short form, a placeholder."""
 _TYPES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH", Time: "TIME"}
-
 
 HelpAll = Annotated[
     bool, typer.Option("--help-all", callback=show_all_options, is_eager=True, help="Also show rarely used options.")
 ]
 
 
+def _parse_path(text: str) -> Path:
+    """Return a path. Raises BasslError for an empty one, which an unset variable of a shell gives."""
+    if not text:
+        raise BasslError(EMPTY_NAME)
+    return Path(text)
+
+
 def _parameter(
-    option: Option, *, is_argument: bool, words: str, metavar: str | None, panel: str | None, several: bool
+    option: Option, words: list[str], *, is_argument: bool, is_list: bool, panel: str | None
 ) -> inspect.Parameter:
-    """The argument or option of a command for a field of its settings. ``words`` are the long and short form of an
-    option; an argument is required, unless it is a path with a default."""
-    kind: Any = str if option.many or option.kind is Time else option.kind
-    default = ",".join(map(str, option.default)) if option.many and option.default is not None else option.default
-    if several:
-        kind, default = list[option.kind], None  # type: ignore[name-defined]
-    text, _, default_text = option.help.partition("Default: ")
-    text = (text + f" One of {', '.join(option.choices)}." * bool(option.choices)).strip()
+    """Return the argument or option of a command for a field of its settings, with ``words`` as in `with_settings`; an
+    argument is required, unless it is a path with a default. Paths, times and lists with commas are texts until the
+    settings are made."""
+    kind: Any = str if option.many or option.kind in (Path, Time) else option.kind
+    default = option.default
+    if kind is str and default is not None:
+        default = ",".join(map(str, default)) if option.many else str(default)
+    if is_list:
+        kind, default = list[str], None
+    text = option.help + f" One of {', '.join(option.choices)}." * bool(option.choices)
+    metavar = next((word for word in reversed(words) if not word.startswith("-")), None)
     if is_argument:
-        needed = option.kind is not Path or default is None
-        argument = typer.Argument(show_default=not needed, help=text, metavar=metavar)
-        return _keyword(option.name, Annotated[kind, argument], inspect.Parameter.empty if needed else default)
-    if default is None or default == "":
-        kind, default = kind | None, None
+        is_required = option.kind is not Path or default is None
+        argument = typer.Argument(show_default=not is_required, help=text, metavar=metavar)
+        return _keyword(option.name, Annotated[kind, argument], inspect.Parameter.empty if is_required else default)
     if metavar is None and option.kind is not bool:
-        metavar = _METAVARS.get(option.name, _TYPES.get(option.kind, "") + ",..." * (option.many and not several))
-    shown = default is not None or default_text.rstrip(".") or False
-    flags = typer.Option(
-        *words.split(), show_default=shown, rich_help_panel=panel, hidden=option.advanced, help=text, metavar=metavar
+        metavar = _TYPES[option.kind] + ",..." * (option.many and not is_list)
+    flags = [word for word in words if word.startswith("-")]
+    info = typer.Option(
+        *[option.flag] * (not any(flag.startswith("--") for flag in flags)),
+        *flags,
+        show_default=default not in (None, "") or option.default_text or False,
+        rich_help_panel=panel,
+        hidden=option.advanced,
+        help=text,
+        metavar=metavar,
     )
-    return _keyword(option.name, Annotated[kind, flags], default)
+    return _keyword(option.name, Annotated[kind | None, info], None if default == "" else default)
 
 
 def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
@@ -88,20 +105,18 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
 
 def with_settings(
     *,
-    flags: Mapping[str, str] = {},
-    metavars: Mapping[str, str] = {},
+    spellings: Mapping[str, str] = {},
     arguments: Collection[str] = (),
     repeated: Collection[str] = (),
     panels: Mapping[str, str] = {},
     notes: str = "",
 ) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """Replace each parameter of a command that is a settings dataclass by its options, and add ``--quiet``,
-    ``--debug`` and ``--help-all``. For a default of None, ``--help`` shows what the docstring of the field says after
-    "Default:". The command raises BasslError for values that the settings refuse.
+    ``--debug`` and ``--help-all``. For a default of None, ``--help`` shows what the documentation of the field has
+    after "Default:". The command raises BasslError for values that the settings refuse.
 
     Args:
-        flags: by field, options that are not ``--FIELD``, such as ``--output -o``.
-        metavars: by field, placeholders of values in ``--help``.
+        spellings: by field, its flags if they are not ``--FIELD``, and its placeholder, such as ``-n N``.
         arguments: fields that are arguments and not options, required unless they are paths with a default.
         repeated: fields with several values by repeating the option, not with commas.
         panels: headings in ``--help``, by the name of a parameter, or of a field that is itself a settings dataclass.
@@ -111,38 +126,35 @@ def with_settings(
     def decorate(command: Callable[..., None]) -> Callable[..., None]:
         parameters: list[inspect.Parameter] = []
         settings: dict[str, Any] = {}
-        kinds: dict[str, Any] = {}
+        options = {"quiet": Option("quiet", bool)}  # of the configuration file
         for parameter in inspect.signature(command, eval_str=True).parameters.values():
             hint: Any = parameter.annotation
-            if inspect.isclass(hint) and is_dataclass(hint):
-                settings[parameter.name] = hint
-                for option in options_of(hint):
-                    several = option.name in repeated
-                    parameters.append(
-                        _parameter(
-                            option,
-                            is_argument=option.name in arguments,
-                            words=flags.get(option.name, f"{option.flag} {_SHORT.get(option.name, '')}"),
-                            metavar=metavars.get(option.name),
-                            panel=panels.get(option.group or parameter.name),
-                            several=several,
-                        )
-                    )
-                    kinds[option.name] = (option.kind, option.many or several, option.choices)
-            else:
+            if not is_dataclass(hint):
                 parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-                kinds[parameter.name] = parse_kind(get_args(hint)[0])
-        kinds["quiet"] = parse_kind(bool)
+                options[parameter.name] = option_of(parameter.name, hint)
+                if options[parameter.name].kind is Path:
+                    get_args(hint)[1].parser = _parse_path
+                continue
+            settings[parameter.name] = hint
+            for option in options_of(hint):
+                words = f"{_SPELLINGS.get(option.name, '')} {spellings.get(option.name, '')}".split()
+                is_argument, is_list = option.name in arguments, option.name in repeated
+                panel = panels.get(option.group or parameter.name)
+                parameters.append(_parameter(option, words, is_argument=is_argument, is_list=is_list, panel=panel))
+                options[option.name] = option
         parameters.append(_keyword("quiet", console.Quiet, False))
         parameters.append(_keyword("debug", console.Debug, False))
         parameters.append(_keyword("help_all", HelpAll, False))
 
         def run(quiet: bool, debug: bool, help_all: bool, **values: Any) -> None:
+            if str(values.get("output")).endswith(("/", os.sep)):  # which a Path does not keep
+                make_folder(Path(values["output"]))
             groups: dict[str, Any] = {}
             for name, kind in settings.items():
-                own = {option.name: values.pop(option.name) for option in options_of(kind)}
+                texts = {option: values.pop(option.name) for option in options_of(kind)}
                 try:
-                    groups[name] = settings_from(kind, {key: value for key, value in own.items() if value is not None})
+                    changes = {option.name: option.parse(text) for option, text in texts.items() if text is not None}
+                    groups[name] = with_options(kind, **changes)
                 except ValueError as error:
                     raise BasslError(str(error)) from error
             console.quiet = quiet
@@ -161,7 +173,7 @@ def with_settings(
         folded = [" ".join(paragraph.split()) for paragraph in paragraphs]  # Typer keeps line breaks
         run.__doc__ = "\n\n".join([*folded, notes]).strip()
         run.__name__ = command.__name__
-        run.kinds = kinds  # type: ignore[attr-defined]  # for the configuration file
+        run.options = options  # type: ignore[attr-defined]
         run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         return run

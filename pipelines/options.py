@@ -1,4 +1,4 @@
-"""Command-line options described by a settings dataclass: its fields give names, types, defaults and help texts."""
+"""Options described by settings dataclasses: fields give names, types and defaults, their annotations help texts."""
 
 from __future__ import annotations
 
@@ -26,15 +26,12 @@ NO_OPTION: Mapping[str, bool] = {"option": False}
 
 
 class Time(float):
-    """Seconds, from a number or a text: seconds or a timecode, see :func:`pipelines.scenes.parse_time`."""
-
-    def __new__(cls, value: float | str) -> Time:
-        return super().__new__(cls, parse_time(value) if isinstance(value, str) else value)
+    """Type of an option that is a time, see `Seconds`."""
 
 
 Seconds = Annotated[float, Time]
-"""The type of a field that is a time: seconds, or a text with seconds or a timecode."""
-KIND_NAMES: Mapping[type, str] = {
+"""The type of a field that is a time: seconds, or a text that :func:`pipelines.scenes.parse_time` reads."""
+_KIND_NAMES: Mapping[type, str] = {
     bool: "true or false",
     int: "a whole number",
     float: "a number",
@@ -42,7 +39,73 @@ KIND_NAMES: Mapping[type, str] = {
     Path: "a path",
     Time: "seconds or a timecode",
 }
-"""By the type of an option's value, what messages call it."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """One option."""
+
+    name: str  # of the field
+    kind: type  # bool, int, float, str, Path or Time: of the value, or of each value; the first type of a union
+    many: bool = False  # whether the value is a tuple, on the command line with commas
+    choices: tuple[str, ...] = ()  # the values of a Literal
+    optional: bool = False  # whether the value may be None
+    default: Any = None
+    help: str = ""  # the documentation of the field, up to "Default: "
+    default_text: str = ""  # the documentation after that
+    advanced: bool = False  # whether only ``--help-all`` shows it
+    group: str = ""  # name of the field of the outer dataclass that has this one; empty for fields of the outer one
+
+    @property
+    def flag(self) -> str:
+        """Return the option as written on the command line."""
+        return "--" + self.name.replace("_", "-")
+
+    def parse(self, text: Any) -> Any:
+        """Return the values of a text with commas; anything else is a value already. Raises ValueError."""
+        if not self.many or not isinstance(text, str):
+            return text
+        words = [word.strip() for word in text.split(",") if word.strip()] or [text] * (self.kind is Path)
+        try:
+            return [self.kind(word) for word in words] if self.kind in (int, float) else words
+        except ValueError as error:
+            raise ValueError(f"`{self.name}`: {text!r} is not {_KIND_NAMES[self.kind]}") from error
+
+    def coerce(self, value: Any) -> Any:
+        """Return the value as the type of the field. Raises ValueError for a value of another type, or that a Literal
+        does not list."""
+        if value is None and self.optional:
+            return None
+        if self.choices and value not in self.choices:
+            raise ValueError(f"{self.name} must be one of {', '.join(self.choices)}, not {value!r}")
+        if not self.many:
+            return self._coerce_one(value)
+        return tuple(map(self._coerce_one, value if _is_several(value) else (value,)))
+
+    def _coerce_one(self, value: Any) -> Any:
+        if self.kind is Path and value == "":
+            raise ValueError(f"`{self.name}`: {EMPTY_NAME}")
+        if self.kind is Time and isinstance(value, str):
+            try:
+                return parse_time(value)
+            except ValueError as error:
+                raise ValueError(f"`{self.name}`: {value!r} {error}") from error
+        if self.kind is bool and value in (False, True):
+            return bool(value)
+        if self.kind is int and isinstance(value, SupportsIndex) and not isinstance(value, bool):
+            return operator.index(value)
+        if self.kind in (float, Time) and isinstance(value, SupportsFloat) and not isinstance(value, bool):
+            return value if isinstance(value, int) else float(value)
+        if self.kind is Path and isinstance(value, str | os.PathLike):
+            return Path(value)
+        if self.kind is str and not isinstance(value, SupportsFloat):  # also another type of a union, such as a path
+            return value
+        words = f"the text {value!r}" if isinstance(value, str) else repr(value)
+        raise ValueError(f"{self.name} must be {_KIND_NAMES[self.kind]}, not {words}")
+
+
+def _is_several(value: Any) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str)
 
 
 @dataclass(frozen=True)
@@ -54,48 +117,17 @@ class Settings:
     """
 
     def __post_init__(self) -> None:
-        kinds: Any = type(self)
+        kind: Any = type(self)
+        options = _own_options(kind)
         for field in fields(self):
-            name, (hint, _), value = field.name, _field_types(kinds)[field.name], getattr(self, field.name)
-            if is_dataclass(hint):
-                if not isinstance(value, typing.cast("type", hint)):
-                    raise ValueError(f"{name}: {value!r} is not {typing.cast('type', hint).__name__}")
-                for option in field.metadata.get("without", ()):
-                    if getattr(value, option) != getattr(field.default, option):
-                        raise ValueError(f"{option} is not an option of {type(self).__name__}")
-                continue
-            if value is None and type(None) in typing.get_args(hint):
-                continue
-            kind, many, choices = parse_kind(hint)
-            if choices and value not in choices:
-                raise ValueError(f"{name} must be one of {', '.join(choices)}, not {value!r}")
-            if many:
-                values = value if isinstance(value, Iterable) and not isinstance(value, str) else (value,)
-                object.__setattr__(self, name, tuple(_coerce(kind, item, name) for item in values))
-            else:
-                object.__setattr__(self, name, _coerce(kind, value, name))
-
-
-def _coerce(kind: type, value: Any, name: str) -> Any:
-    """Return the value as this type. Raises ValueError, with the name of the field, for a value of another type."""
-    if kind is Time and isinstance(value, str):
-        try:
-            return float(Time(value))
-        except ValueError as error:
-            raise ValueError(f"{name}: {value!r} {error}") from error
-    if kind is Path and value == "":
-        raise ValueError(f"{name}: {EMPTY_NAME}")
-    if kind is Path and isinstance(value, str | os.PathLike):
-        return Path(value)
-    if kind is bool and value in (False, True):
-        return bool(value)
-    if kind is int and isinstance(value, SupportsIndex):
-        return operator.index(value)
-    if kind in (float, Time) and isinstance(value, SupportsFloat):
-        return value if isinstance(value, int) else float(value)
-    if kind is str or isinstance(value, kind):
-        return value
-    raise ValueError(f"{name} must be {KIND_NAMES[kind]}, not {'the text ' * isinstance(value, str)}{value!r}")
+            value = getattr(self, field.name)
+            if field.name in options:
+                object.__setattr__(self, field.name, options[field.name].coerce(value))
+            elif not isinstance(value, type(field.default)):
+                raise ValueError(f"{field.name}: {value!r} is not {type(field.default).__name__}")
+            for name in field.metadata.get("without", ()):
+                if getattr(value, name) != getattr(field.default, name):
+                    raise ValueError(f"{name} is not an option of {kind.__name__}")
 
 
 def check_at_least(settings: Any, least: float, *names: str) -> None:
@@ -123,53 +155,55 @@ def nested(default: V, *, without: Collection[str] = (), defaults: Mapping[str, 
     return dataclasses.field(default=default, metadata={"without": without, "defaults": defaults, "advanced": advanced})
 
 
-@dataclass(frozen=True)
-class Option:
-    """One option."""
-
-    name: str  # of the field
-    group: str  # name of the field of the outer dataclass that has this one; empty for fields of the outer one
-    # bool, int, float, str, Path or Time: the type of the value, or of each value of a tuple; the first type of a union
-    kind: type
-    many: bool  # whether the value is a tuple, on the command line with commas
-    choices: tuple[str, ...]  # the values of a Literal
-    default: Any  # or None
-    help: str  # the documentation of the field
-    advanced: bool = False  # whether only ``--help-all`` shows it
-
-    @property
-    def flag(self) -> str:
-        """Return the option as written on the command line."""
-        return "--" + self.name.replace("_", "-")
-
-    def parse(self, text: Any) -> Any:
-        """Return the value of a text; anything but text is a value already. Raises ValueError for text of another
-        type."""
-        if not isinstance(text, str):
-            return tuple(text) if self.many else text
-        try:
-            if self.many:
-                return tuple(self.kind(word.strip()) for word in text.split(",") if word.strip())
-            return self.kind(text)
-        except ValueError as error:
-            problem = f"{text!r} {error}" if self.kind is Time else f"{text!r} is not {KIND_NAMES[self.kind]}"
-            raise ValueError(f"`{self.name}`: {problem}") from error
+def option_of(name: str, hint: Any, default: Any = None, advanced: bool = False) -> Option:
+    """Return the option of an annotation. Raises TypeError for a type that no option can have."""
+    many, optional, choices, text = False, False, (), ""
+    while origin := typing.get_origin(hint):
+        inner = typing.get_args(hint)
+        text = next((each.documentation for each in inner if isinstance(each, Doc)), text)
+        if origin in (types.UnionType, typing.Union):
+            optional, hint = type(None) in inner, next(each for each in inner if each is not type(None))
+        elif origin is typing.Literal:
+            choices, hint = () if many else inner, str
+        else:
+            many = many or origin in (tuple, list)
+            hint = Time if Time in inner else inner[0]
+    if hint not in _KIND_NAMES:
+        raise TypeError(f"{hint} cannot be an option")
+    help_text, _, default_text = " ".join(text.replace("`", "").split()).partition("Default: ")
+    return Option(name, hint, many, choices, optional, default, help_text.strip(), default_text.rstrip("."), advanced)
 
 
-def options_of(settings: Any, group: str = "", default: Any = None, nesting: Mapping[str, Any] = {}) -> list[Option]:
-    """Return the options of a settings dataclass and of those nested in it, in order; the other arguments are name,
-    default and metadata of the nesting field. Raises TypeError for a field of a type that no option can have."""
-    options: list[Option] = []
+@cache
+def _own_options(settings: Any) -> dict[str, Option]:
+    """Return an option for each field of a dataclass that is not itself settings."""
+    hints = typing.get_type_hints(settings, include_extras=True)
+    return {
+        field.name: option_of(
+            field.name,
+            hints[field.name],
+            None if field.default is MISSING else field.default,
+            field.metadata.get("advanced", False),
+        )
+        for field in fields(settings)
+        if not is_dataclass(field.default)
+    }
+
+
+def options_of(settings: Any) -> list[Option]:
+    """Return the options of a settings dataclass and of those nested in it, in order. Raises TypeError for a field of a
+    type that no option can have."""
+    own, options = _own_options(settings), []
     for field in fields(settings):
-        name, (hint, text) = field.name, _field_types(settings)[field.name]
-        if is_dataclass(hint):
-            options += options_of(hint, name, field.default, field.metadata)
-        elif field.metadata.get("option", True) and name not in nesting.get("without", ()):
-            value = getattr(default, name) if group else None if field.default is MISSING else field.default
-            if name in nesting.get("defaults", {}):
-                text = f"{text.partition('Default: ')[0].strip()} Default: {nesting['defaults'][name]}."
-            is_advanced = nesting.get("advanced", False) or field.metadata.get("advanced", False)
-            options.append(Option(name, group, *parse_kind(hint), value, text, is_advanced))
+        if field.name in own:
+            options += [own[field.name]] * field.metadata.get("option", True)
+            continue
+        for option in options_of(type(field.default)):
+            if option.name not in field.metadata.get("without", ()):
+                values: dict[str, Any] = {"default": getattr(field.default, option.name), "group": field.name}
+                values["default_text"] = field.metadata.get("defaults", {}).get(option.name, option.default_text)
+                values["advanced"] = option.advanced or field.metadata.get("advanced", False)
+                options.append(replace(option, **values))
     return options
 
 
@@ -182,51 +216,13 @@ def with_options(settings: Any, /, **options: Any) -> Any:
     ``settings`` are changed in a copy; a class stands for its defaults. Raises TypeError, one line, for a name that is
     neither, and ValueError for a value that the settings refuse."""
     kind = settings if isinstance(settings, type) else type(settings)
-    groups = {option.name: option.group for option in options_of(kind)}
-    defaults: dict[str, Any] = {field.name: field.default for field in fields(kind)}
+    groups = {field.name: "" for field in fields(kind)} | {option.name: option.group for option in options_of(kind)}
     changes: dict[str, Any] = {}
-    nested_changes: dict[str, dict[str, Any]] = {}
     for name, value in options.items():
-        if name not in groups and name not in defaults:
+        if name not in groups:
             raise TypeError(f"{kind.__name__} has no option {name!r}")
-        if group := groups.get(name):
-            nested_changes.setdefault(group, {})[name] = value
+        if group := groups[name]:
+            changes[group] = replace(changes.get(group, getattr(settings, group)), **{name: value})
         else:
             changes[name] = value
-    for group, values in nested_changes.items():
-        changes[group] = replace(defaults[group] if kind is settings else getattr(settings, group), **values)
     return kind(**changes) if kind is settings else replace(settings, **changes)
-
-
-def settings_from(settings: type[S], texts: Mapping[str, Any]) -> S:
-    """Return settings with the values of options, by name, as texts or values; defaults elsewhere. Raises ValueError
-    for a value that does not fit."""
-    values = {option.name: option.parse(texts[option.name]) for option in options_of(settings) if option.name in texts}
-    return with_options(settings, **values)
-
-
-def parse_kind(hint: Any) -> tuple[type, bool, tuple[str, ...]]:
-    """Return the type of an option's value, whether it has several, and what a Literal lists. Raises TypeError."""
-    origin, inner = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (types.UnionType, typing.Union):
-        return parse_kind(next(each for each in inner if each is not type(None)))
-    if origin is Annotated:
-        return (Time, False, ()) if Time in inner else parse_kind(inner[0])
-    if origin in (tuple, list):
-        return parse_kind(inner[0])[0], True, ()
-    if origin is typing.Literal:
-        return str, False, inner
-    if hint not in (bool, int, float, str, Path):
-        raise TypeError(f"{hint} cannot be an option")
-    return hint, False, ()
-
-
-@cache
-def _field_types(settings: Any) -> dict[str, tuple[Any, str]]:
-    """Return the type and the documentation of each field; the documentation on one line, without backquotes."""
-    described = {}
-    for name, hint in typing.get_type_hints(settings, include_extras=True).items():
-        texts = [each.documentation for each in getattr(hint, "__metadata__", ()) if isinstance(each, Doc)]
-        bare = hint.__origin__ if texts and Time not in hint.__metadata__ else hint
-        described[name] = (bare, " ".join("".join(texts).replace("`", "").split()))
-    return described

@@ -63,6 +63,9 @@ def test_messages_name_settings_and_not_options_of_the_command_line() -> None:
             continue
         nodes = list(ast.walk(ast.parse(module.read_text(encoding="utf-8"))))
         docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+        docstrings |= {
+            id(node.args[0]) for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == "Doc"
+        }
         for node in nodes:
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
                 has_option = re.search(r"--[a-z]| -o\b", node.value) and not other_programs.search(node.value)

@@ -14,14 +14,14 @@ from annotated_doc import Doc
 
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError
-from pipelines.options import NO_OPTION, Option, Settings, advanced, nested, options_of, settings_from, with_options
+from pipelines.options import NO_OPTION, Option, Settings, advanced, nested, options_of, with_options
 from pipelines.settings import Grouping
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.training.settings import AugmentationSettings
 
 
 @dataclass(frozen=True)
-class Inner:
+class Inner(Settings):
     sides: Annotated[tuple[float, float], Doc("Two `sides`.")] = (1.0, 2.0)
     hidden: int = field(default=3, metadata=NO_OPTION)
 
@@ -41,21 +41,20 @@ class Outer(Settings):
 
 def test_an_option_takes_name_type_default_and_help_from_its_field() -> None:
     assert options_of(Outer) == [
-        Option("folder", "", Path, False, (), Path("here"), "Where it is, on two lines."),
-        Option("files", "", Path, True, (), (), ""),
-        Option("seed", "", int, False, (), None, "A number. Default: drawn."),
-        Option("how", "", str, False, ("fast", "well"), "fast", ""),
-        Option("sides", "inner", float, True, (), (1.0, 2.0), "Two sides."),
+        Option("folder", Path, default=Path("here"), help="Where it is, on two lines."),
+        Option("files", Path, many=True, default=()),
+        Option("seed", int, optional=True, help="A number.", default_text="drawn"),
+        Option("how", str, choices=("fast", "well"), default="fast"),
+        Option("sides", float, many=True, default=(1.0, 2.0), help="Two sides.", group="inner"),
     ]
 
 
-def test_settings_can_be_made_from_texts_and_values() -> None:
-    wanted = Outer(Path("there"), (Path("a"), Path("b")), 7, "well", Inner((3.0, 4.0)))
-    given = {"folder": "there", "files": "a, b", "seed": "7", "how": "well", "sides": "3,4"}
-    assert settings_from(Outer, given) == wanted
-    assert settings_from(Outer, {**given, "seed": 7, "sides": [3.0, 4.0]}) == wanted
+def test_values_of_a_tuple_are_text_with_commas_or_a_list_or_one_value() -> None:
+    files, sides = options_of(Outer)[1], options_of(Outer)[4]
+    assert files.parse("a, b") == ["a", "b"]
+    assert sides.parse("3,4") == [3.0, 4.0]
     with pytest.raises(ValueError, match="`sides`: '3,x' is not a number"):
-        settings_from(Outer, {"sides": "3,x"})
+        sides.parse("3,x")
     assert Outer("there", ["a", Path("b")]) == Outer(Path("there"), (Path("a"), Path("b")))  # type: ignore[arg-type]
     assert Outer(files="a").files == (Path("a"),)  # type: ignore[arg-type]
 
@@ -68,7 +67,8 @@ def test_settings_can_be_made_from_texts_and_values() -> None:
         (PredictSettings, "min_scene", "long", ": "),
         (PredictSettings, "drop_short", "no", " must be true or false"),
         (PredictSettings, "shots", 3, " must be a path, not 3"),
-        (PredictSettings, "model", "", ": "),
+        (PredictSettings, "shots", "", ": "),
+        (PredictSettings, "threshold", True, " must be a number, not True"),
         (PredictSettings, "start", [1.0], " must be seconds or a timecode"),
         *((AugmentationSettings, name, "frame", " must be one of .*, not 'frame'") for name in
           ("jitter_gate", "jitter_per", "sigma_per")),
@@ -77,7 +77,7 @@ def test_settings_can_be_made_from_texts_and_values() -> None:
 def test_a_value_of_another_type_or_that_is_not_listed_is_a_value_error(
     settings: type, name: str, value: object, words: str
 ) -> None:
-    with pytest.raises(ValueError, match=f"^{name}{words}"):
+    with pytest.raises(ValueError, match=f"^`?{name}`?{words}"):
         with_options(settings, **{name: value})
 
 
@@ -90,7 +90,9 @@ def test_numbers_of_numpy_become_plain_ones_that_a_scenes_json_can_hold() -> Non
 def test_a_command_is_called_with_the_settings_of_its_options(capsys: pytest.CaptureFixture[str]) -> None:
     called: list[Outer] = []
 
-    @with_settings(flags={"folder": "--output -o"}, arguments=("how",), repeated=("files",), panels={"inner": "Inner"})
+    @with_settings(
+        spellings={"folder": "--output -o"}, arguments=["how"], repeated=["files"], panels={"inner": "Inner"}
+    )
     def command(settings: Outer) -> None:
         """Do it."""
         called.append(settings)
@@ -110,7 +112,7 @@ def test_a_command_is_called_with_the_settings_of_its_options(capsys: pytest.Cap
 
 
 @dataclass(frozen=True)
-class Tuned:
+class Tuned(Settings):
     steps: int = 1
     momentum: float = advanced(0.9)
     inner: Inner = nested(Inner(), advanced=True)
@@ -122,7 +124,7 @@ def test_advanced_options_are_marked_and_have_their_defaults() -> None:
 
 
 @dataclass(frozen=True)
-class Common:
+class Common(Settings):
     seed: Annotated[int | None, Doc("Seed of the draws. Default: 0.")] = None
     resume: bool = False
 
@@ -134,13 +136,13 @@ class Stage(Settings):
 
 
 @dataclass(frozen=True)
-class OtherStage:
+class OtherStage(Settings):
     common: Common = nested(Common(), defaults={"seed": "drawn"})
 
 
 def test_nesting_gives_the_defaults_of_shared_options_and_leaves_some_out() -> None:
     assert [(option.name, option.default) for option in options_of(Stage)] == [("seed", 3), ("tuned", 2)]
-    assert options_of(OtherStage)[0].help == "Seed of the draws. Default: drawn."
+    assert options_of(OtherStage)[0].default_text == "drawn"
     with pytest.raises(ValueError, match=r"^resume is not an option of Stage$"):
         Stage(Common(resume=True))
 
@@ -149,7 +151,6 @@ def test_options_are_set_by_name_wherever_they_are_nested() -> None:
     assert with_options(Stage, tuned=5) == Stage(tuned=5)
     changed = with_options(Stage(Common(4), tuned=5), seed=7)
     assert changed == Stage(Common(7), tuned=5)
-    assert settings_from(Stage, {"seed": "7", "tuned": 5}) == changed
     for name in ("sed", "resume"):
         with pytest.raises(TypeError, match=rf"^Stage has no option '{name}'$"):
             with_options(Stage, **{name: True})

@@ -16,7 +16,7 @@ from pipelines.stages.extract_keyframes import ExtractSettings
 _KEYFRAMES = ExtractSettings().run.output
 
 
-@with_settings(metavars={"split": "SHARES|FILE", "feature_folder": "FOLDER", "pack": "FOLDER"}, repeated=("labels",))
+@with_settings(spellings={"split": "SHARES|FILE", "feature_folder": "FOLDER", "pack": "FOLDER"}, repeated=("labels",))
 def build_index(
     settings: IndexSettings,
     sources: Annotated[

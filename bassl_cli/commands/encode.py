@@ -13,7 +13,7 @@ from pipelines.stages.encode import EncodeSettings, encode_shots
 from pipelines.training.jobs import SOME_FAILED, Machines, is_worker
 
 
-@with_settings(arguments={"index"}, panels={"machines": "Machines"})
+@with_settings(spellings={"index": "INDEX"}, arguments={"index"}, panels={"machines": "Machines"})
 def encode(settings: EncodeSettings, machines: Machines) -> None:
     """Compute the features of all shots of an index once, one file per video and encoder.
 

@@ -16,7 +16,7 @@ from pipelines.stages.settings import ExportSettings
 
 
 @with_settings(
-    metavars={"to": "FORMAT,..."},
+    spellings={"to": "FORMAT,..."},
     notes="Formats:\n\n" + "\n".join(f"{name}: {known.purpose}" for name, known in FORMATS.items()),
 )
 def export(settings: ExportSettings, sources: Results = []) -> None:

@@ -9,7 +9,7 @@ import typer
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
-from bassl_cli.typer_internals import PlainGroup
+from bassl_cli.typer_internals import FriendlyCommand, FriendlyGroup
 from pipelines.stages.figure import (
     BoundarySettings,
     FigureResult,
@@ -22,7 +22,7 @@ from pipelines.stages.figure import (
     draw_similarity,
 )
 
-figure = typer.Typer(cls=PlainGroup, no_args_is_help=True, add_completion=False)
+figure = typer.Typer(cls=FriendlyGroup, no_args_is_help=True, add_completion=False)
 Output = Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="Figure to write: .png, .svg or .pdf.")]
 
 
@@ -34,8 +34,8 @@ def options() -> None:
     """
 
 
-@figure.command("similarity")
-@with_settings(flags={"labels": "--label"}, metavars={"video": "ID"}, repeated=("labels",))
+@figure.command("similarity", cls=FriendlyCommand)
+@with_settings(spellings={"labels": "--label", "video": "ID"}, repeated=("labels",))
 def similarity(
     models: Annotated[
         list[Path],
@@ -57,7 +57,7 @@ def similarity(
     _show(draw_similarity(models, output, settings))
 
 
-@figure.command("pseudo-boundaries")
+@figure.command("pseudo-boundaries", cls=FriendlyCommand)
 @with_settings()
 def pseudo_boundaries(
     settings: PseudoBoundarySettings,
@@ -76,8 +76,8 @@ def pseudo_boundaries(
     _show(draw_pseudo_boundaries(centres or [], output, settings))
 
 
-@figure.command("boundaries")
-@with_settings(flags={"labels": "--label"}, repeated=("labels",))
+@figure.command("boundaries", cls=FriendlyCommand)
+@with_settings(spellings={"labels": "--label"}, repeated=("labels",))
 def boundaries(
     files: Annotated[
         list[Path],
@@ -93,8 +93,8 @@ def boundaries(
     _show(draw_boundaries(files, output, settings))
 
 
-@figure.command("curves")
-@with_settings(flags={"labels": "--label"}, repeated=("labels",))
+@figure.command("curves", cls=FriendlyCommand)
+@with_settings(spellings={"labels": "--label"}, repeated=("labels",))
 def curves(
     runs: Annotated[
         list[Path], typer.Argument(metavar="RUN", help="Folders of pretrain or finetune.", show_default=False)

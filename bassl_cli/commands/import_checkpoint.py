@@ -10,7 +10,7 @@ from annotated_doc import Doc
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
-from pipelines.options import nested
+from pipelines.options import Settings, nested
 from pipelines.settings import OutputSettings
 from pipelines.stages.import_checkpoint import (
     checkpoint_path,
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Files:
+class Files(Settings):
     """What is read and written."""
 
     file: Annotated[Path, Doc("A released checkpoint (.ckpt); with --export a model that was pre-trained here.")]

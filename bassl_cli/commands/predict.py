@@ -13,7 +13,7 @@ from bassl_cli import console
 from bassl_cli.options import Videos, with_settings
 from pipelines.errors import BasslError, name_input
 from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_output, output_path
-from pipelines.options import nested
+from pipelines.options import Settings, nested
 from pipelines.outputs.exports import FORMATS, check_extension, export as write_export, is_scenes_json
 from pipelines.outputs.results import FOLDER, beside, result_path
 from pipelines.processes import limit_threads_and_memory
@@ -26,7 +26,7 @@ from pipelines.video.inputs import find_videos
 
 
 @dataclass(frozen=True)
-class Files:
+class Files(Settings):
     """What is written, and how many videos are processed at a time."""
 
     run: ScenesOutput = nested(
@@ -50,11 +50,12 @@ class Files:
     ] = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.to:
             ExportSettings(self.to)  # refuses an unknown format
 
 
-@with_settings(metavars={"storyboard": "FILE.png", "to": "FORMAT,...", "shots": "FILE", "model": "RUN"})
+@with_settings(spellings={"storyboard": "FILE.png", "to": "FORMAT,...", "shots": "FILE", "model": "RUN"})
 def predict(
     videos: Videos,
     files: Files,

@@ -9,7 +9,7 @@ from pipelines.outputs.results import find_result
 from pipelines.stages.settings import RegroupSettings
 
 
-@with_settings(flags={"drop_short": "--drop-short/--no-drop-short"})
+@with_settings(spellings={"drop_short": "--drop-short/--no-drop-short"})
 def regroup(
     settings: RegroupSettings,
     sources: Results = [],

@@ -7,7 +7,7 @@ from bassl_cli.options import Results, with_settings
 from pipelines.stages.settings import ReportSettings
 
 
-@with_settings(metavars={"keyframes": "FOLDER"})
+@with_settings(spellings={"keyframes": "FOLDER"})
 def report(settings: ReportSettings, sources: Results = []) -> None:
     """Make a page of a video's scenes, to view, correct and save them and to try thresholds.
 

@@ -12,7 +12,7 @@ from pipelines.stages.reproduce import ReproduceSettings, plan as plan_rows, rep
 from pipelines.training.jobs import stopped_code
 
 
-@with_settings(metavars={"data": "FOLDER"}, arguments=("table",), panels={"machines": "Machines"})
+@with_settings(spellings={"data": "FOLDER"}, arguments=("table",), panels={"machines": "Machines"})
 def reproduce(
     settings: ReproduceSettings,
     plan: Annotated[

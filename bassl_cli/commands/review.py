@@ -10,7 +10,7 @@ from pipelines.errors import BasslError
 from pipelines.stages.settings import ReportSettings
 
 
-@with_settings(metavars={"keyframes": "FOLDER"})
+@with_settings(spellings={"keyframes": "FOLDER"})
 def review(settings: ReportSettings, sources: Results = []) -> None:
     """Review a video's scenes in the browser, where answers are worth most.
 

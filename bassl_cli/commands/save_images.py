@@ -12,8 +12,7 @@ from pipelines.stages.settings import ImageSettings
 
 
 @with_settings(
-    flags={"images": "--images -n", "filename": "--filename -f"},
-    metavars={"output": "FOLDER", "images": "N", "filename": "TEMPLATE", "width": "PIXELS", "height": "PIXELS"},
+    spellings={"output": "FOLDER", "images": "-n N", "filename": "-f TEMPLATE", "width": "PIXELS", "height": "PIXELS"},
 )
 def save_images(settings: ImageSettings, sources: Results = [], as_json: console.Json = False) -> None:
     """Save images of the scenes of a video, or of its shots.

@@ -13,6 +13,7 @@ from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError, check_installed
 from pipelines.files import check_inputs_kept, check_writable
+from pipelines.options import Settings
 from pipelines.outputs.plots import check_plot
 from pipelines.outputs.results import existing_result
 from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, compare as score_two, score as score_one
@@ -48,7 +49,7 @@ Compared = Annotated[
 
 
 @dataclass(frozen=True)
-class Files:
+class Files(Settings):
     """What else is read and written."""
 
     truths: Annotated[
@@ -61,7 +62,7 @@ class Files:
     ] = None
 
 
-@with_settings(flags={"truths": "--truth"}, metavars={"plot": "FILE"}, repeated=("truths",))
+@with_settings(spellings={"truths": "--truth", "plot": "FILE"}, repeated=("truths",))
 def score(
     settings: ScoreSettings,
     files: Files,

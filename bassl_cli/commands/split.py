@@ -29,7 +29,7 @@ def _are_pair(sources: Sequence[Path]) -> bool:
     return [is_video(source) and not source.is_dir() for source in sources] == [True, False]
 
 
-@with_settings(flags={"filename": "--filename -f"}, metavars={"output": "FOLDER", "filename": "TEMPLATE"})
+@with_settings(spellings={"output": "FOLDER", "filename": "-f TEMPLATE"})
 def split(
     settings: SplitSettings,
     sources: Annotated[

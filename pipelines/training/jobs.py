@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar
 from annotated_doc import Doc
 
 from pipelines.errors import BasslError
+from pipelines.options import Settings
 
 STOPPED = 128 + signal.SIGTERM
 """Exit code of a run that was asked to stop, as a shell shows it for a process that SIGTERM ended."""
@@ -29,7 +30,7 @@ LAUNCHED = "BASSL_LAUNCHED"
 
 
 @dataclass(frozen=True)
-class Machines:
+class Machines(Settings):
     """GPUs, processes and machines of a job that trains or encodes."""
 
     gpus: Annotated[
@@ -42,6 +43,7 @@ class Machines:
     rdzv_endpoint: Annotated[str | None, Doc("Address of the first machine, where all of them meet.")] = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if min(self.processes, self.nodes) < 1 or (self.gpus or 0) < 0:
             raise ValueError("`processes` and `nodes` must be at least 1, and `gpus` not negative")
         if self.processes > 1 and self.gpus != 0:
