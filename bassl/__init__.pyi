@@ -40,13 +40,13 @@ from pipelines.settings import (
     ScoredData as ScoredData,
     TrainingData as TrainingData,
 )
-from pipelines.stages.baseline import BaselineSettings as BaselineSettings, baseline as baseline
+from pipelines.stages.baseline import baseline as baseline
 from pipelines.stages.build_index import (
     IndexReport as IndexReport,
     IndexSettings as IndexSettings,
     build_index as build_index,
 )
-from pipelines.stages.encode import EncodeSettings as EncodeSettings, encode_shots as encode_shots
+from pipelines.stages.encode import encode_shots as encode_shots
 from pipelines.stages.export import ExportResult as ExportResult, export as export
 from pipelines.stages.extract_keyframes import (
     ExtractSettings as ExtractSettings,
@@ -107,6 +107,8 @@ from pipelines.stages.score import (
     score as score,
 )
 from pipelines.stages.settings import (
+    BaselineSettings as BaselineSettings,
+    EncodeSettings as EncodeSettings,
     ExportSettings as ExportSettings,
     ImageSettings as ImageSettings,
     LearnSettings as LearnSettings,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.files import check_output
-from pipelines.stages.baseline import BaselineSettings, baseline as stage
+from pipelines.stages.settings import BaselineSettings
 
 
 @with_settings(arguments=("system",))
@@ -17,6 +17,7 @@ def baseline(settings: BaselineSettings, table: console.Table = None, as_json: c
 
     Example: bassl baseline graph-cut --index data/index.h5
     """
+    from pipelines.stages.baseline import baseline as stage  # start-up time: numpy
     from pipelines.stages.score.tables import check_table, save_table, table_of  # start-up time: numpy
 
     if table is not None:

@@ -9,7 +9,7 @@ from bassl_cli.options import with_settings
 from bassl_cli.training import job
 from pipelines.errors import BasslError, SomeFailedError
 from pipelines.options import with_options
-from pipelines.stages.encode import EncodeSettings, encode_shots
+from pipelines.stages.settings import EncodeSettings
 from pipelines.training.jobs import SOME_FAILED, Machines, is_worker
 
 
@@ -24,6 +24,8 @@ def encode(settings: EncodeSettings, machines: Machines) -> None:
     """
     if settings.parallel.dask and machines != Machines():
         raise BasslError("--dask encodes on the workers of the cluster; leave --gpus and --processes out")
+    from pipelines.stages.encode import encode_shots  # start-up time: NumPy, OpenCV
+
     settings = with_options(settings, device=machines.device or settings.compute.device)
     with job(machines, "encode", "run it again to continue") as shows, console.stage_progress() as progress:
         try:

@@ -10,19 +10,23 @@ from typing import Annotated, Literal
 from annotated_doc import Doc
 
 from pipelines.errors import BasslError
+from pipelines.models.encoders.options import EncoderOptions
 from pipelines.options import Seconds, Settings, check_at_least, nested
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.names import check_template
 from pipelines.settings import (
     ONLY_TRAINING,
+    Compute,
     Grouping,
     Indexed,
     Listed,
     Matching,
     OutputSettings,
     Parallel,
+    Resampling,
     RunSettings,
     ScenesOutput,
+    TrainingData,
 )
 
 
@@ -210,3 +214,62 @@ class SoundSettings(Settings):
         RunSettings(Path("data/sound")), without=ONLY_TRAINING
     )
     parallel: Parallel = nested(Parallel(), without=("dask",), defaults={"jobs": "one for each core"})
+
+
+@dataclass(frozen=True)
+class EncodeSettings(Settings):
+    """Which shots are encoded, and by which encoder."""
+
+    data: Annotated[Indexed, Doc("Videos; they need keyframes.")] = nested(Indexed())
+    encoder: Annotated[
+        str | Path,
+        Doc("""Shot encoder: efficientnet_lite0, an ONNX file of an image network, resnet18 to resnet152 or
+        timm:NAME (ImageNet weights), or the path of a pre-trained run or model file."""),
+    ] = "efficientnet_lite0"
+    run: Annotated[RunSettings, Doc("Folder of the feature stores, a folder for each encoder.")] = nested(
+        RunSettings(Path("data/features")), without=ONLY_TRAINING
+    )
+    parallel: Parallel = nested(Parallel(), without=("jobs",))
+    labelled: Annotated[bool, Doc("Only videos with labels: all that fine-tuning, scoring and baselines read.")] = False
+    compute: Compute = nested(
+        Compute(), without=("precision",), defaults={"workers": "the cores are shared out; one with Dask"}
+    )
+    preparation: Annotated[
+        Literal["centre", "squeeze"] | None,
+        Doc("""How a keyframe becomes the encoder's square input: centre, shorter side to 8/7 of it and the centre
+        cut out, or squeeze, the whole frame. Default: centre for a pre-trained or imported encoder (release), else
+        squeeze."""),
+    ] = None
+    encoder_options: Annotated[EncoderOptions, Doc("For an ONNX file, what its metadata do not say.")] = nested(
+        EncoderOptions(), advanced=True
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(self.compute, 1, "workers")
+
+
+@dataclass(frozen=True)
+class BaselineSettings(Settings):
+    """Which system, on which videos."""
+
+    system: Annotated[
+        str,
+        Doc("""graph-cut, scsa, dp, story-graph, grouping, siamese, lgss, lgss-movienet (lgss in its release's
+        sizes, for about two hundred videos) or fixed-length."""),
+    ] = "graph-cut"
+    data: Annotated[
+        TrainingData, Doc("Index with labels. Settings are chosen, and networks trained, on its splits.")
+    ] = nested(TrainingData(splits=("train", "val")))
+    extra: Annotated[
+        tuple[Path, ...],
+        Doc("Stores of more feature sets (sound, place, cast), for the systems that take several: grouping and lgss."),
+    ] = ()
+    matching: Matching = nested(Matching(), without=("truth", "tolerance", "within", "annotator", "doubtful"))
+    split: Annotated[str, Doc("Split to score.")] = "test"
+    resampling: Resampling = nested(Resampling(0), without=("seed",))
+    seeds: Annotated[int, Doc("Training runs of siamese and lgss, each with another seed.")] = 5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(self, 1, "seeds")

@@ -17,8 +17,9 @@ from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import average_precision
 from pipelines.models.encoder_loading import load_encoder
 from pipelines.options import with_options
-from pipelines.stages.baseline import BaselineSettings, baseline
+from pipelines.stages.baseline import baseline
 from pipelines.stages.finetune import FinetuneSettings, finetune
+from pipelines.stages.settings import BaselineSettings
 from pipelines.stores.index import NO_LABEL, read_index
 from tests.command import Bassl
 from tests.labelled_videos import write_labelled_videos, write_relabelled

@@ -21,10 +21,12 @@ from pipelines.errors import BasslError, SomeFailedError
 from pipelines.models.encoders import torch_encoders
 from pipelines.models.encoders.shot_encoder import ShotEncoder, hue_histogram
 from pipelines.options import with_options
+from pipelines.stages import encode as encoding
 from pipelines.stages.build_index import build_index
-from pipelines.stages.encode import EncodeSettings, encode_shots, encoding
+from pipelines.stages.encode import encode_shots
 from pipelines.stages.extract_keyframes import extract_keyframes
 from pipelines.stages.import_checkpoint import import_checkpoint
+from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import (
     feature_file,
     features_of,

@@ -8,10 +8,11 @@ from pipelines.errors import BasslError, count
 from pipelines.models.encoder_loading import encoder_for
 from pipelines.models.opening import open_model
 from pipelines.settings import Compute, Indexed, RunSettings
-from pipelines.stages.encode import EncodeSettings, encode_shots
+from pipelines.stages.encode import encode_shots
 from pipelines.stages.finetune.data import labelled_shots
 from pipelines.stages.finetune.learner import measure_videos
 from pipelines.stages.finetune.settings import FinetuneSettings
+from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import features_of, find_features
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process

@@ -22,8 +22,9 @@ from pipelines.models.networks.kinds import CRNSettings, Shape, make_shape
 from pipelines.models.opening import MODEL, model_file, open_model
 from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
 from pipelines.settings import Compute, Indexed, RunSettings
-from pipelines.stages.encode import EncodeSettings, encode_shots
+from pipelines.stages.encode import encode_shots
 from pipelines.stages.finetune.settings import FinetuneSettings
+from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import ShotRows, features_of, find_features, keyframe_facts
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process

@@ -49,7 +49,7 @@ class ReproduceSettings(Settings):
     rows: Annotated[tuple[str, ...], Doc("Rows to run, by name or pattern, separated by commas. Default: all.")] = ()
     machines: Annotated[
         Machines,
-        Doc("For pre-training, fine-tuning and encoding. For several machines, --plan prints the lines to run there."),
+        Doc("For pre-training, fine-tuning and encoding. On several machines, run the lines of the plan."),
     ] = nested(Machines())
     epochs: Annotated[
         int | None,

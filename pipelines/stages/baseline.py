@@ -1,4 +1,5 @@
-"""Running a baseline: choose its settings on labelled videos, then find the scenes of others."""
+"""The systems that the paper compares with (Table 1), run and scored on the videos of an index: settings are chosen on
+labeled videos, then the scenes of others are found."""
 
 from __future__ import annotations
 
@@ -12,16 +13,16 @@ from numpy.typing import NDArray
 
 from pipelines.baselines.segmentation import Labelled
 from pipelines.baselines.systems import SYSTEMS, Baseline
-from pipelines.errors import BasslError, count
+from pipelines.errors import BasslError, count, explain_missing_extra
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import VideoScores, video_scores
 from pipelines.models.encoder_loading import encoder_for
+from pipelines.options import with_options
 from pipelines.progress import ReportProgress
 from pipelines.settings import ScoredData
-from pipelines.stages.baseline import BaselineSettings
-from pipelines.stages.encode import EncodeSettings
 from pipelines.stages.score import ScoreResult, ScoreSettings
 from pipelines.stages.score.result import seed_spreads
+from pipelines.stages.settings import BaselineSettings, EncodeSettings
 from pipelines.stores.features import ShotRows, features_of, find_features
 from pipelines.stores.index import Index, read_index
 
@@ -34,8 +35,19 @@ class BaselineVideo:
     truth: VideoScores  # with times in seconds, the label 0 at the video's last shot, and any scores
 
 
-def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreResult:
-    """Find and score scenes, see :func:`pipelines.stages.baseline.baseline`."""
+@explain_missing_extra()
+def baseline(
+    settings: BaselineSettings = BaselineSettings(), progress: ReportProgress | None = None, **options: Any
+) -> ScoreResult:
+    """Find the scenes of the videos of a split with one of the systems, and score them, as `stages.score.score` does.
+
+    Settings that a system's paper leaves open (`candidates` in `pipelines.baselines.systems`) take the values with the
+    greatest sum of AP, F1 and mIoU on the training splits, or their defaults if these have no labelled videos. A system
+    with a network needs labelled videos to learn from; its result has mean and deviation over ``seeds``, and otherwise
+    shows the first seed. Raises BasslError for an unknown system, or videos without labels, features or times.
+    """
+    settings = with_options(settings, **options)
+    report = progress or (lambda stage, done, total: None)
     if settings.system not in SYSTEMS:
         raise BasslError(f"unknown system {settings.system!r}; choose from {', '.join(SYSTEMS)}")
     system = SYSTEMS[settings.system]
@@ -62,19 +74,19 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
     if not training:
         notes = ("no labelled videos to choose settings by: defaults",)
     elif system.candidates:
-        best = choose(system, training, lambda done, total: progress("choosing settings", done, total))
+        best = choose(system, training, lambda done, total: report("choosing settings", done, total))
         values = ", ".join(f"{name} {value}" for name, value in best.items())
         notes = (f"settings chosen on {count(len(training), 'video')}: {values}",)
 
     runs = 1 if not system.trainer else settings.seeds
     scored: list[tuple[VideoScores, ...]] = []
-    progress("finding scenes", 0, runs * len(videos))
+    report("finding scenes", 0, runs * len(videos))
     for seed in range(runs):
         fitted = replace(_trained(system, training, seed), **best)
         scores = []
         for i, video in enumerate(videos, start=seed * len(videos) + 1):
             scores.append(_scored(system, video, fitted))
-            progress("finding scenes", i, runs * len(videos))
+            report("finding scenes", i, runs * len(videos))
         scored.append(tuple(scores))
     data, matching, resampling = ScoredData(settings.data.index), settings.matching, settings.resampling
     of_seeds = {seed: measure(scores, resamples=0) for seed, scores in enumerate(scored)} if runs > 1 else {}
@@ -92,30 +104,30 @@ def run_baseline(settings: BaselineSettings, progress: ReportProgress) -> ScoreR
 def choose(
     system: Baseline, videos: Sequence[BaselineVideo], progress: Callable[[int, int], None] = lambda done, total: None
 ) -> dict[str, Any]:
-    """The candidates of a system's settings with the best scores on labelled videos (at least one; two for a system
-    with a network), by name. With a network, each half of the videos is scored by a network trained on the other half.
+    """Return the candidate settings of a system, by name, with the best scores on labelled videos (at least one; two
+    with a network). With a network, each half of the videos is scored by a network trained on the other half.
     ``progress`` gets the number of videos whose scenes were found, and in all, over the candidates."""
     halves = videos[::2], videos[1::2]
-    parts = [(videos, videos)] if not system.trainer else [halves, halves[::-1]]
+    folds = [(videos, videos)] if not system.trainer else [halves, halves[::-1]]
     combinations = product(*system.candidates.values())
-    tried = [dict(zip(system.candidates, values, strict=True)) for values in combinations]
-    sums, done, total = [0.0] * len(tried), 0, len(tried) * len(videos)
+    candidates = [dict(zip(system.candidates, values, strict=True)) for values in combinations]
+    sums, done, total = [0.0] * len(candidates), 0, len(candidates) * len(videos)
     progress(done, total)
-    for training, judged in parts:
+    for training, test in folds:
         settings = _trained(system, training, 0)
-        for i, values in enumerate(tried):
+        for i, values in enumerate(candidates):
             fitted, scores = replace(settings, **values), []
-            for video in judged:
+            for video in test:
                 scores.append(_scored(system, video, fitted))
                 done += 1
                 progress(done, total)
             measures = measure(scores, resamples=0)
             sums[i] += sum(measures[name].value or 0.0 for name in ("ap", "f1", "miou"))
-    return tried[max(range(len(tried)), key=lambda i: sums[i])]
+    return candidates[max(range(len(candidates)), key=lambda i: sums[i])]
 
 
 def _scored(system: Baseline, video: BaselineVideo, settings: Any) -> VideoScores:
-    """The scenes of a video by a system, from all feature sets, or from the first if it takes one."""
+    """Return the scenes of a video by a system, from all feature sets, or from the first if it takes one."""
     features = video.features if system.several and len(video.features) > 1 else video.features[0]
     assert video.truth.seconds is not None
     scenes = system.segment(features, video.truth.seconds, settings)
@@ -130,7 +142,7 @@ def _trained(system: Baseline, videos: Sequence[BaselineVideo], seed: int) -> An
 
 
 def _feature_sets(settings: BaselineSettings, index: Index) -> list[ShotRows]:
-    """(T, D_m) each. Raises BasslError if neither the index nor `bassl encode` has a store."""
+    """Return the feature sets, (T, D_m) each. Raises BasslError if neither the index nor `bassl encode` has a store."""
     used = index.videos_of((settings.split, *settings.data.splits), labelled=True)
     stores = settings.data.features
     if not stores:

@@ -1,50 +1,95 @@
-"""Encoding the shots of an index: its videos shared among processes, or among the workers of a Dask cluster."""
+"""Features of all shots of an index by one frozen encoder, computed once and stored under the encoder's id.
+
+:func:`encode_shots` runs in this process, as one of several if torchrun's environment says so; each encodes its share
+of the videos (``bassl encode --gpus 8``), or the workers of a Dask cluster do.
+
+A feature depends on the keyframes and on the encoder, not on what is encoded with it: on one kind of processor a store
+is the same, byte for byte, whatever the number of processes and however often it was interrupted.
+"""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
-from pipelines.errors import BasslError, SomeFailedError, StoreError
+from pipelines.errors import BasslError, SomeFailedError, StoreError, explain_missing_extra
 from pipelines.files import check_writable
 from pipelines.models.encoder_loading import load_encoder
 from pipelines.models.encoders.options import absolute_encoder
 from pipelines.models.encoders.shot_encoder import ShotEncoder, encode_groups
+from pipelines.options import with_options
 from pipelines.processes import cores
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
-from pipelines.stages.encode import EncodeSettings
+from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import feature_file, is_current, shots_checksum, write_features
 from pipelines.stores.index import Index, read_index
-from pipelines.training.jobs import Peer, broadcast_from_rank0, gather
+from pipelines.training.jobs import Peer, broadcast_from_rank0, gather, in_group
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
+if TYPE_CHECKING:  # optional dependency: torch
+    from pipelines.training.distributed import Process
 
-def encode(
-    settings: EncodeSettings, device: str, report: ReportProgress, process: Peer, used: Sequence[int] | None
+
+@explain_missing_extra("this encoder, or a job of several processes,")
+def encode_shots(
+    settings: EncodeSettings = EncodeSettings(),
+    progress: ReportProgress | None = None,
+    process: Process | None = None,
+    videos: Sequence[int] | None = None,
+    **options: Any,
 ) -> Path:
-    """Make a feature store; see :func:`pipelines.stages.encode.encode_shots`. ``device`` is where this process
-    encodes; ``report`` is called in the first one only."""
+    """Make the feature store of an index and an encoder: a folder with one file per video, ``<output>/<encoder id>/``.
+    A file that exists is kept if it has the features of the video's shots in the index.
+
+    Args:
+        progress: called with the shots encoded and in all, of the videos that this process encodes, after each group of
+            shots; in the first process only.
+        process: this one, if it has joined its process group already.
+        videos: numbers in the index of those to encode; None: as the settings say.
+
+    Raises:
+        SomeFailedError: videos whose keyframes are damaged or missing, or whose files in the store are damaged or of
+            another encoder; the store has all others.
+        BasslError: one line, for an index without keyframes, an encoder that cannot be loaded, a store that cannot be
+            written, or a Dask cluster that does not answer.
+    """
+    settings = with_options(settings, **options)
+    report = progress or (lambda doing, done, total: None)
+    device = "cpu" if settings.parallel.dask else settings.compute.device  # with Dask only the encoder's id is needed
+    if process is None and not in_group():
+        return _encode_share(settings, device, report, Peer(0, 1), videos)
+    from pipelines.training.distributed import process_group  # optional dependency: torch
+
+    with nullcontext(process) if process else process_group(device) as joined:
+        return _encode_share(settings, str(joined.device), report, joined, videos)
+
+
+def _encode_share(
+    settings: EncodeSettings, device: str, report: ReportProgress, process: Peer, videos: Sequence[int] | None
+) -> Path:
+    """Encode this process's share of the videos, and wait for all processes; ``report`` is called in the first only."""
     index = read_index(settings.data.index)
-    used = index.videos_of(labelled=settings.labelled) if used is None else used
-    if not used:
+    videos = index.videos_of(labelled=settings.labelled) if videos is None else videos
+    if not videos:
         raise StoreError(f"{settings.data.index}: has no labelled videos; leave `labelled` out")
-    index.check_keyframes(used)
+    index.check_keyframes(videos)
     encoder = _open_encoder(settings, index, device)
     store = settings.run.output / encoder.id
 
     def list_missing() -> tuple[list[int], list[str]]:
-        """The videos without features of their shots in the store, and why files of others cannot be used."""
+        """Return the videos without features of their shots in the store, and why files of others cannot be used."""
         missing, failed = list[int](), list[str]()
         check_writable(store / "video.h5")
-        for video in used:
+        for video in videos:
             path = feature_file(store, index.video_ids[video])
             try:
                 if settings.run.overwrite or not is_current(path, encoder.id, shots_checksum(index, video)):
@@ -57,10 +102,10 @@ def encode(
     missing, failed = broadcast_from_rank0(process, list_missing)
     # Long videos first, in turns: no process waits for another for longer than a video takes.
     shots = np.diff(index.first_row).tolist()
-    own = sorted(missing, key=lambda video: -shots[video])[process.rank :: process.world_size]
-    total, before = sum(shots[video] for video in own), 0
+    share = sorted(missing, key=lambda video: -shots[video])[process.rank :: process.world_size]
+    total, before = sum(shots[video] for video in share), 0
 
-    def show(state: VideoProgress) -> None:
+    def show_progress(state: VideoProgress) -> None:
         nonlocal before
         if state.result is not None:
             before += shots[index.video_ids.index(state.video_id)]
@@ -69,20 +114,20 @@ def encode(
 
     if settings.parallel.dask:
         settings = replace(settings, encoder=absolute_encoder(settings.encoder))
-        work = partial(_encode_on_worker, encoder.id)
+        encode_video = partial(_encode_on_worker, encoder.id)
     else:
         threads = settings.compute.workers or cores() // process.world_size or 1
-        work = partial(_encode_video, index, encoder, threads)
+        encode_video = partial(_encode_video, index, encoder, threads)
     tasks = []
-    for video in own:
+    for video in share:
         name = index.video_ids[video]
         tasks.append(VideoTask(index.keyframe_sources[video] or index.path, name, feature_file(store, name), settings))
-    results = run_video_tasks(tasks, work, dask=settings.parallel.dask, progress=show)
+    results = run_video_tasks(tasks, encode_video, dask=settings.parallel.dask, progress=show_progress)
     failed += [result.error for result in results if result.status == "failed"]
     failed = list(dict.fromkeys(line for lines in gather(process, failed) for line in lines))  # waits for all
     if failed:
         lacks = "lacks, or has earlier features of," if settings.run.overwrite else "lacks"
-        what = f"{store}: {lacks} {len(failed)} of {len(used)} videos; repair them and run again, or delete what "
+        what = f"{store}: {lacks} {len(failed)} of {len(videos)} videos; repair them and run again, or delete what "
         what += "is damaged and leave them out by `bassl build-index` with `only_complete=True`"
         raise SomeFailedError(what, tuple(failed))
     return store
