@@ -11,6 +11,10 @@ ReportProgress = Callable[[str, float, float | None], None]
 """Called with what is being done, how much of it is done, and the total (None: unknown)."""
 
 
+def no_progress(stage: str, done: float, total: float | None) -> None:
+    """Do nothing, as the `ReportProgress` of a caller that wants no reports."""
+
+
 Status = Literal["done", "regrouped", "kept", "failed"]
 """How the work on a video ended. Regrouped: the scenes follow from stored scores; kept: the output existed."""
 

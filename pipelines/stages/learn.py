@@ -21,7 +21,7 @@ from pipelines.outputs.shot_images import read_shots
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.settings import Reading
-from pipelines.stages.predict.model import reader_settings
+from pipelines.stages.predict.model import model_reader_settings
 from pipelines.stages.predict.scoring import LoadedModel, load
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.settings import LearnSettings
@@ -123,7 +123,7 @@ def _read(
         report(VideoProgress(task.video_id, done, total))
 
     warnings: list[str] = []
-    reading = read_shots(scenes, video, reader_settings(opened, Reading()), tell, warnings)
+    reading = read_shots(scenes, video, model_reader_settings(opened, Reading()), tell, warnings)
     shots, content, colour = loaded.encoded_shots(reading, max(1, cores() // 2), lambda shot: None)
     labels = np.zeros(len(shots), np.uint8)
     # A scene that was dropped as too short ends at the next one.

@@ -267,7 +267,7 @@ def test_the_same_video_again_says_what_was_done_with_its_result(bassl: Bassl, v
     predict = ("predict", video, "--model", model, "-o", "scenes.json")
     assert bassl(*predict).err.splitlines() == ["reading video.mp4", "3 scenes, 4 shots; wrote scenes.json"]
     assert bassl(*predict, "--to", "edl").err.splitlines() == [
-        "note: scenes.json: is kept, as nothing changed; --overwrite reads the video again",
+        "note: scenes.json: unchanged; kept (--overwrite reads the video again)",
         "3 scenes, 4 shots; in scenes.json, scenes.edl",
     ]
     assert bassl(*predict, "--scenes", "2", "--json").err.splitlines() == []

@@ -37,7 +37,7 @@ from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes
 from pipelines.stages.predict import predict_file, predict_videos, scoring
-from pipelines.stages.predict.model import reader_settings as how_videos_are_read
+from pipelines.stages.predict.model import model_reader_settings
 from pipelines.stores.features import features_of, keyframe_facts
 from pipelines.stores.index import Index, read_index
 from pipelines.video.shots import KeyframedShot, ReaderSettings
@@ -343,16 +343,16 @@ def trained_on(pictures: object, keyframes: object = 4) -> OpenedModel:
 def test_a_video_is_read_with_the_keyframe_settings_of_the_model_unless_overridden() -> None:
     made = {"lines": 120, "detector": "content", "detector_threshold": 20.0, "min_shot": 0.2, "quality": 50}
     own = ReaderSettings("content", 20.0, 0.2, keyframes=4, lines=120)
-    assert how_videos_are_read(trained_on(made), Reading()) == own
-    assert how_videos_are_read(trained_on(made), Reading(min_shot=0.5)) == replace(own, min_shot=0.5)
+    assert model_reader_settings(trained_on(made), Reading()) == own
+    assert model_reader_settings(trained_on(made), Reading(min_shot=0.5)) == replace(own, min_shot=0.5)
     stricter = Reading("content", 31.0)
-    assert how_videos_are_read(trained_on(made), stricter) == replace(own, detector_threshold=31.0)
+    assert model_reader_settings(trained_on(made), stricter) == replace(own, detector_threshold=31.0)
     # Options of one detector mean nothing to another.
     other = ReaderSettings("adaptive", keyframes=4, lines=120)
-    assert how_videos_are_read(trained_on(made), Reading("adaptive")) == other
+    assert model_reader_settings(trained_on(made), Reading("adaptive")) == other
     part = Reading(start=2.0, duration=3.0)
-    assert how_videos_are_read(trained_on(made), part) == replace(own, start=2.0, end=5.0)
-    assert how_videos_are_read(trained_on({}, None), Reading()) == ReaderSettings()
+    assert model_reader_settings(trained_on(made), part) == replace(own, start=2.0, end=5.0)
+    assert model_reader_settings(trained_on({}, None), Reading()) == ReaderSettings()
 
 
 @pytest.mark.parametrize(
@@ -360,7 +360,7 @@ def test_a_video_is_read_with_the_keyframe_settings_of_the_model_unless_overridd
 )
 def test_a_model_without_recorded_keyframe_settings_is_refused(pictures: object, keyframes: object) -> None:
     with pytest.raises(StoreError, match=r"model\.safetensors: does not say how its keyframes were made"):
-        how_videos_are_read(trained_on(pictures, keyframes), Reading())
+        model_reader_settings(trained_on(pictures, keyframes), Reading())
 
 
 @pytest.mark.parametrize("missing", ["quality", "lines"])

@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from pipelines.outputs import shot_images
 from pipelines.outputs.page import shows
 from pipelines.progress import VideoResult
 from pipelines.stages.predict import model as scene_model, predict_file, predict_videos
+from pipelines.stages.predict.reuse import choose_action
 from pipelines.video.shots import ReaderSettings
 from pipelines.video.video_process import VideoProcess
 from tests import videos
@@ -62,6 +64,34 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return made
 
 
+# What is there and asked, as in `choose_action`; the first row that fits decides, and a dash fits both.
+ACTIONS = """
+corrected  discard  scores  grouping  text   action
+yes        yes      -       -         -      read
+yes        no       other   -         -      refuse
+yes        no       same    other     -      refuse
+yes        no       same    same      other  regroup
+yes        no       same    same      same   keep
+no         -        other   -         -      read
+no         -        same    other     -      regroup
+no         -        same    same      other  regroup
+no         -        same    same      same   keep
+"""
+
+
+def test_what_happens_to_an_existing_result_is_a_table() -> None:
+    rows = [line.split() for line in ACTIONS.strip().splitlines()[1:]]
+    table = []
+    for values in product((False, True), repeat=5):
+        names = ("is_corrected", "may_discard", "other_scores", "other_grouping", "other_text")
+        words = [("no", "yes")[values[i]] if i < 2 else ("same", "other")[values[i]] for i in range(5)]
+        fitting = [row for row in rows if all(cell in ("-", word) for cell, word in zip(row, words, strict=False))]
+        assert len(fitting) == 1, words
+        table.append((*words, fitting[0][-1], choose_action(**dict(zip(names, values, strict=True)))))
+    print(ACTIONS, *("  ".join(f"{cell:8}" for cell in row) for row in table), sep="\n")
+    assert [row[-1] for row in table] == [row[-2] for row in table]
+
+
 Again = Callable[..., tuple[SceneList, str]]
 
 
@@ -92,7 +122,7 @@ def test_an_unchanged_request_keeps_the_file_and_does_not_read_the_video(
     scenes, note = again(device="auto")  # which decides no score
     assert (reads, file.read_bytes(), file.stat().st_mtime_ns) == ([], before, changed)
     assert scenes == SceneList(**vars(read_scene_list(file)))
-    assert note == f"{file}: is kept, as nothing changed; `overwrite=True` reads the video again"
+    assert note == f"{file}: unchanged; kept (`overwrite=True` reads the video again)"
 
 
 @pytest.mark.parametrize(
@@ -165,7 +195,7 @@ def test_a_subtitle_file_that_appears_or_changes_beside_the_video_comes_into_an_
         assert scenes.lines[1].text in text
         assert scenes.lines == read_scene_list(file).lines
         assert f"the subtitles of {beside}" in note
-    assert "nothing changed" in again()[1]
+    assert "unchanged; kept" in again()[1]
     beside.write_text("damaged")
     assert again()[0].lines == scenes.lines
     assert reads == []
@@ -177,7 +207,7 @@ def test_a_result_with_the_subtitles_beside_its_video_is_kept(again: Again, read
     assert len(scenes.lines) == 2
     kept, note = again()
     assert kept.lines == scenes.lines
-    assert "nothing changed" in note
+    assert "unchanged; kept" in note
     assert reads == ["predict"]
 
 
@@ -347,7 +377,7 @@ def test_corrected_scenes_are_kept_by_the_same_request_and_replaced_if_correctio
     again(discard_corrections=True)
     assert reads == ["predict"], "a correction may have changed shots and scores"
     assert read_scene_list(file).scenes == read_scene_list(predicted).scenes
-    assert again()[1].startswith(f"{file}: is kept, as nothing changed")
+    assert again()[1].startswith(f"{file}: unchanged; kept")
 
 
 def test_corrected_scenes_of_another_video_are_replaced_only_if_both_may_be(

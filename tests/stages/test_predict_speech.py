@@ -82,7 +82,7 @@ def test_a_result_with_speech_is_kept_until_the_named_subtitles_or_the_option_ch
 ) -> None:
     file, words = tmp_path / "spoken.scenes.json", tmp_path / "other.srt"
     first = predict_file(spoken, file, settings)
-    assert "is kept, as nothing changed" in predict_file(spoken, file, settings).notes[0]
+    assert "unchanged; kept" in predict_file(spoken, file, settings).notes[0]
     words.write_text(subtitles(*TALK))
     assert predict_file(spoken, file, settings, subtitles=words).shots == first.shots
     words.write_text(subtitles((9.0, 20.0)))

@@ -18,15 +18,17 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, real
 from pipelines.models.encoders.options import absolute_encoder
 from pipelines.options import with_options
+from pipelines.outputs.corrections import check_replaceable
+from pipelines.outputs.describing import described
 from pipelines.outputs.exports import check_extension, save
 from pipelines.outputs.results import beside, result_name
+from pipelines.outputs.shot_images import images_from_video
 from pipelines.processes import cores, free_memory
-from pipelines.progress import ReportProgress, ReportVideo, VideoResult
+from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult, no_progress
 from pipelines.settings import ScenesOutput
-from pipelines.stages.predict.existing import existing_scenes
 from pipelines.stages.predict.model import SceneModel
+from pipelines.stages.predict.reuse import ReusePlan, plan_reuse, save_reused
 from pipelines.stages.predict.settings import PredictSettings
-from pipelines.stages.predict.videos import existing_result, predict_in_child, predict_to_files, predict_video
 from pipelines.stages.scene_list import SceneList
 from pipelines.video.inputs import find_videos, safe_id, video_ids
 from pipelines.video.shots import KeyframedShot
@@ -131,11 +133,11 @@ def predict_file(
         check_extension(scenes)
     model, replaces = SceneModel(settings), ScenesOutput(None, overwrite, discard_corrections)
     task = VideoTask(video, safe_id(video.stem), scenes or STDIO, settings, board, html, replaces)
-    existing = existing_scenes(model, task)
-    if existing is not None and existing.refused:
-        raise StoreError(existing.scenes.notes[0])
-    result = predict_to_files(model, task, existing, progress)
-    if scenes is not None and existing is None:
+    plan = plan_reuse(model, task)
+    if plan is not None and plan.action == "refuse":
+        raise StoreError(plan.scenes.notes[0])
+    result = predict_to_files(model, task, plan, progress)
+    if scenes is not None and plan is None:
         save(result, scenes)
     return result
 
@@ -205,7 +207,7 @@ def predict_videos(
         results = run_video_tasks(
             tasks,
             predict_in_child if in_children else partial(predict_video, model),
-            existing=partial(existing_result, model),
+            existing=partial(reused_result, model),
             jobs=jobs if in_children else None,
             dask=dask,
             progress=progress or None,
@@ -216,3 +218,69 @@ def predict_videos(
 
         save_index(output / "index.html", shown)
     return results
+
+
+def predict_to_files(
+    model: SceneModel,
+    task: VideoTask[PredictSettings],
+    plan: ReusePlan | None,
+    progress: ReportProgress | None = None,
+) -> SceneList:
+    """Find the scenes of a video, by a plan if there is an existing result, and write its storyboard and page, if they
+    have a path. The caller writes new scenes last, because they mark the video as done; existing ones that changed are
+    written here."""
+    images: list[bytes] = []
+    if plan is not None:
+        if plan.needs_images:
+            images, _ = images_from_video(plan.scenes, task.video, partial(progress or no_progress, "reading"))
+            if task.settings.describe is not None and plan.action != "refuse":
+                plan = replace(plan, scenes=described(plan.scenes, images, task.settings.describe))
+        scenes = save_reused(plan, task)
+    else:
+
+        def keep_image(shot: KeyframedShot) -> None:
+            from pipelines.outputs.page.thumbnails import encode_thumbnail  # start-up time: Pillow
+
+            images.append(encode_thumbnail(shot.keyframes[len(shot.keyframes) // 2]))
+
+        on_shot = keep_image if task.storyboard or task.page else None
+        scenes = model.predict(task.video, progress=progress, on_shot=on_shot, thumbnails=False)
+        check_replaceable(task.output, task.video, scenes.video.fingerprint, task.replaces)  # corrected meanwhile?
+        scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
+    if images and task.storyboard is not None:
+        from pipelines.outputs.storyboard import save_storyboard  # start-up time: Pillow
+
+        save_storyboard(task.storyboard, scenes, images)
+    if images and task.page is not None:  # it plays the video, and saves corrected scenes under the result's name
+        from pipelines.outputs.page import save_page  # start-up time: Jinja
+
+        save_page(task.page, scenes, images, task.video, save_as=beside(task.output, ".json").name)
+    return scenes
+
+
+def predict_in_child(task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
+    """Find the scenes of one of several videos, in a child process on this machine or on a worker of a cluster."""
+    return predict_video(SceneModel(task.settings, task.cores), task, report)
+
+
+def predict_video(model: SceneModel, task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
+    """Find the scenes of one of several videos with a loaded model."""
+
+    def count_seconds(stage: str, done: float, total: float | None) -> None:
+        if stage == "reading":
+            report(VideoProgress(task.video_id, done, total))
+
+    plan = plan_reuse(model, task)
+    scenes = predict_to_files(model, task, plan, count_seconds)
+    if plan is None:
+        save(scenes, task.output)
+        return task.result_of(scenes)
+    return task.result_of(scenes, status=plan.status, corrected=plan.is_corrected)
+
+
+def reused_result(model: SceneModel, task: VideoTask[PredictSettings]) -> VideoResult | None:
+    """Return the result of a video that need not be read; errors as for `plan_reuse`."""
+    plan = plan_reuse(model, task)
+    if plan is None or plan.needs_images:
+        return None
+    return task.result_of(save_reused(plan, task), status=plan.status, corrected=plan.is_corrected)

@@ -14,7 +14,7 @@ from pipelines.models.encoders.options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.options import with_options
 from pipelines.outputs.describing import described
-from pipelines.progress import ReportProgress
+from pipelines.progress import ReportProgress, no_progress
 from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
@@ -66,7 +66,7 @@ class SceneModel:
 
             with shown_stage(video.name) as bar:
                 return self.predict(video, progress=bar, on_shot=on_shot, thumbnails=thumbnails, **options)
-        report = progress or (lambda stage, done, total: None)
+        report = progress or no_progress
         images: list[bytes] = []
 
         def keep_thumbnail(shot: KeyframedShot) -> None:
@@ -75,12 +75,15 @@ class SceneModel:
             if on_shot is not None:
                 on_shot(shot)
 
-        subtitles = settings.reading.subtitles or True
-        how = replace(reader_settings(self._opened, settings.reading), threads=self._cores, subtitles=subtitles)
-        how = replace(how, silence=settings.reading.silence)
+        reader_settings = replace(
+            model_reader_settings(self._opened, settings.reading),
+            threads=self._cores,
+            subtitles=settings.reading.subtitles or True,
+            silence=settings.reading.silence,
+        )
         report("reading", 0.0, None)
         # The video is read in a process of its own, from now on, while this one imports and loads what it needs.
-        with unchanged(video), VideoProcess(video, how, partial(report, "reading")) as reading:
+        with unchanged(video), VideoProcess(video, reader_settings, partial(report, "reading")) as reading:
             from pipelines.models.calibration import Calibration  # start-up time: NumPy
             from pipelines.models.scenes.scene_ends import with_grouping  # start-up time: NumPy
             from pipelines.models.speech import with_speech  # start-up time: NumPy
@@ -95,17 +98,17 @@ class SceneModel:
             before, shots = shots, with_speech(shots, reading.lines)
             if shots == before:
                 warnings.append(f"{video}: `speech=True` changed no score: there are no subtitles, or too few lines")
-        own = settings.grouping
-        if own.threshold is None and own.scenes is None and self._loaded.model.calibration == Calibration():
+        grouping = settings.grouping
+        if grouping.threshold is None and grouping.scenes is None and self._loaded.model.calibration == Calibration():
             warnings.append(
                 f"{self._opened.file}: its scores are not calibrated: 0.5 may give no scene end, or far too many; set "
                 "`threshold` or `scenes`, or train with videos to validate on"
             )
         facts = replace(reading.facts, path=str(video), id=safe_id(video.stem), **identity)
         values = facts, self.record(settings), shots, (), reading.lines, reading.segments
-        scenes = with_grouping(SceneList(*values, thumbnails=tuple(images) if thumbnails else ()), own.resolved())
-        told = (*reading.warnings, *warnings, *scenes.warnings)
-        scenes = replace(scenes, video=replace(facts, path=str(video.absolute())), warnings=told)
+        scenes = with_grouping(SceneList(*values, thumbnails=tuple(images) if thumbnails else ()), grouping.resolved())
+        all_warnings = (*reading.warnings, *warnings, *scenes.warnings)
+        scenes = replace(scenes, video=replace(facts, path=str(video.absolute())), warnings=all_warnings)
         if settings.describe is not None:
             report("describing", 0.0, None)
             scenes = described(scenes, images, settings.describe)
@@ -123,7 +126,7 @@ class SceneModel:
         return {
             "bassl": __version__,
             **{name: str(value) if isinstance(value, Path) else value for name, value in values.items()},
-            "detector": None if reading["shots"] else reader_settings(self._opened, settings.reading).detector,
+            "detector": None if reading["shots"] else model_reader_settings(self._opened, settings.reading).detector,
             "encoder": encoder.name,
             "encoder_id": encoder.id,
             "model_id": self._opened.digest,
@@ -139,14 +142,18 @@ class SceneModel:
         return load(self._opened, self.settings)
 
 
-def reader_settings(opened: OpenedModel, reading: Reading) -> ReaderSettings:
+def model_reader_settings(opened: OpenedModel, reading: Reading) -> ReaderSettings:
     """How videos are read: like the keyframes that the model was trained on, unless the settings differ. Raises
     StoreError, one line, for a header without these facts."""
     facts = opened.keyframe_facts
     start, end = reading.part
     detector = reading.detector or facts.get("detector") or DETECTOR_NAMES[0]
-    own = ReaderSettings(detector, reading.detector_threshold, reading.min_shot, reading.shots, start=start, end=end)
+    requested = ReaderSettings(
+        detector, reading.detector_threshold, reading.min_shot, reading.shots, start=start, end=end
+    )
     values: dict[str, Any] = {name: facts.get(name) for name in ("lines", "keyframes")}
-    if detector == facts.get("detector"):  # options of the model's own detector
-        values |= {name: facts.get(name) for name in ("detector_threshold", "min_shot") if getattr(own, name) is None}
-    return replace(own, **{name: value for name, value in values.items() if value is not None})
+    if detector == facts.get("detector"):  # options of the model's requested detector
+        values |= {
+            name: facts.get(name) for name in ("detector_threshold", "min_shot") if getattr(requested, name) is None
+        }
+    return replace(requested, **{name: value for name, value in values.items() if value is not None})

@@ -1,0 +1,205 @@
+"""Reuse of existing results: each is kept, regrouped from its scores, or made again from the video."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pipelines.datasets.parsing import read_json
+from pipelines.errors import DatasetError
+from pipelines.files import real, write_atomically
+from pipelines.models.scenes.scene_names import with_automatic_names
+from pipelines.outputs.corrections import is_corrected, read_prediction
+from pipelines.outputs.results import note_on_views
+from pipelines.progress import Status
+from pipelines.scenes import Line, SceneData, VideoFacts
+from pipelines.settings import GROUPING, Grouping, Reading
+from pipelines.stages.predict.model import SceneModel
+from pipelines.stages.predict.settings import PredictSettings
+from pipelines.stages.scene_list import SceneList
+from pipelines.video.inputs import fingerprint, has_content, modified, subtitles_beside, video_at
+from pipelines.video_jobs import VideoTask
+
+# If one of these differs, the video is read again. A result records the end of the part that was read, not its length.
+SCORE_INPUTS = {"encoder_id", "model_id", *(one.name for one in fields(Reading))} - {"duration", "subtitles"}
+
+Action = Literal["keep", "regroup", "read", "refuse"]
+"""What is done about an existing result: nothing; other scenes, lines or names from its scores; new scores from the
+video; or nothing, although something else is asked for."""
+
+
+def choose_action(
+    *, is_corrected: bool, may_discard: bool, other_scores: bool, other_grouping: bool, other_text: bool
+) -> Action:
+    """Choose what to do with an existing result of a video.
+
+    Args:
+        is_corrected: scenes were corrected by hand.
+        may_discard: corrections may be lost.
+        other_scores: the video or what determines scores may differ, or it is to be read again.
+        other_grouping: other scenes are asked for.
+        other_text: there are other subtitles, or names to ask a program for.
+    """
+    if is_corrected and may_discard:
+        return "read"
+    if is_corrected and (other_scores or other_grouping):
+        return "refuse"
+    if other_scores:
+        return "read"
+    return "regroup" if other_grouping or other_text else "keep"
+
+
+@dataclass(frozen=True)
+class ReusePlan:
+    """An existing result of a video, and the scenes that follow from it."""
+
+    action: Literal["keep", "regroup", "refuse"]
+    scenes: SceneList  # with a note on what changed
+    stored_video: VideoFacts  # ``scenes.video`` has the present path
+    is_corrected: bool  # by hand, so that only subtitles and names are added
+    needs_images: bool  # of the shots, for a storyboard, a page, or a program that names scenes
+
+    @property
+    def status(self) -> Status:
+        """Return the status of the video's result."""
+        return "regrouped" if self.action == "regroup" else "kept"
+
+
+def plan_reuse(model: SceneModel, task: VideoTask[PredictSettings]) -> ReusePlan | None:
+    """Plan how to make the scenes that a task asks for from an existing result; None if the video is to be read.
+
+    Raises BasslError if the file is not to be replaced, see `read_prediction`, or the shots do not allow the grouping.
+    """
+    if not task.output.exists():
+        return None
+    settings, current = task.settings, fingerprint(task.video)
+    stored = read_prediction(task.output, task.video, current, task.replaces)
+    if stored is None:
+        return None
+    has_corrections = is_corrected(stored)
+    lines, subtitles = _subtitles(task, stored, current)
+    stored_grouping = Grouping().resolved()
+    stored_grouping |= {name: stored.settings[name] for name in GROUPING if name in stored.settings}
+    if has_corrections:  # only options that are set ask for others
+        grouping = stored_grouping | {
+            name: value for name, value in vars(settings.grouping).items() if value is not None
+        }
+    else:
+        grouping = settings.grouping.resolved()
+    is_stale = _may_have_other_scores(model, task, stored, current, lines)
+    action = choose_action(
+        is_corrected=has_corrections,
+        may_discard=task.replaces.discard_corrections,
+        other_scores=is_stale,
+        other_grouping=grouping != stored_grouping,
+        other_text=lines != stored.lines or (settings.describe is not None and _has_unnamed_scenes(stored)),
+    )
+    if action == "read":
+        return None
+    scenes, changes, needs_names = SceneList(**vars(stored)), list[str](), False
+    if action == "regroup":
+        changes = [
+            f"{name} {grouping[name]}, was {value}"
+            for name, value in stored_grouping.items()
+            if grouping[name] != value
+        ]
+        if lines != stored.lines:
+            subtitle_option = settings.reading.subtitles and str(settings.reading.subtitles)
+            scenes = replace(scenes, lines=lines, settings={**scenes.settings, "subtitles": subtitle_option})
+            scenes = with_automatic_names(scenes)
+            changes.append(f"the subtitles of {subtitles}")
+        if grouping != stored_grouping:
+            from pipelines.models.scenes.scene_ends import with_grouping  # start-up time: NumPy
+
+            scenes = with_grouping(scenes, grouping)
+        needs_names = settings.describe is not None and _has_unnamed_scenes(scenes)
+        if needs_names:
+            changes.append(f"names by {settings.describe}")
+    needs_images = needs_names or (task.storyboard is not None and (bool(changes) or not task.storyboard.exists()))
+    if task.page is not None:
+        from pipelines.outputs.page import shows  # start-up time: Jinja, Pillow
+
+        needs_images = needs_images or not shows(task.page, scenes)
+    video = _present_video(stored.video, task.video, current, is_stale)
+    note = f"{task.output}: {_note(action, has_corrections, changes, needs_images)}"
+    scenes = replace(scenes, video=video, notes=(note,))
+    return ReusePlan(action, scenes, stored.video, has_corrections, needs_images)
+
+
+def _has_unnamed_scenes(scenes: SceneData) -> bool:
+    return any(scene.lacks_name for scene in scenes.scenes)
+
+
+def _subtitles(
+    task: VideoTask[PredictSettings], stored: SceneData, current: str | None
+) -> tuple[tuple[Line, ...], Path | None]:
+    """Read the lines of a result again, from the subtitles that are named, or else beside the video; and their file.
+    Raises DatasetError for named subtitles that cannot be read; others leave the lines as they are."""
+    named = task.settings.reading.subtitles
+    path = named or (None if stored.settings.get("subtitles") else subtitles_beside(task.video))
+    if path is None or current is None or task.replaces.overwrite:
+        return stored.lines, path
+    from pipelines.video.reader import lines_from  # start-up time: PyAV
+
+    try:
+        return lines_from(path, task.video, stored.shots[0].start, stored.shots[-1].end), path
+    except DatasetError:
+        if named:
+            raise
+        return stored.lines, path
+
+
+def _may_have_other_scores(
+    model: SceneModel, task: VideoTask[PredictSettings], stored: SceneData, current: str | None, lines: Any
+) -> bool:
+    """Return whether scores made now may differ from the stored ones."""
+    record, video = model.record(), stored.video
+    return (
+        task.replaces.overwrite
+        or record["shots"] is not None  # a list of shots may change
+        or current is None  # and a pipe
+        or video.fingerprint not in (None, current)
+        or any((stored.settings.get(name) or None) != (record[name] or None) for name in SCORE_INPUTS)
+        or (task.settings.reading.speech and lines != stored.lines)
+        or not has_content(task.video, video.modified, video.sha256)
+    )
+
+
+def _present_video(stored: VideoFacts, video: Path, current: str | None, is_stale: bool) -> VideoFacts:
+    """Return the facts with the video's present path, and its time so that its content is compared once."""
+    facts = stored
+    if facts.fingerprint == current and video_at(Path(facts.path), facts) is None:
+        facts = replace(facts, path=str(video.absolute()))  # it was moved; other commands look there
+    if facts.modified is not None and not is_stale and real(Path(facts.path)) == real(video):
+        facts = replace(facts, modified=modified(video))
+    return facts
+
+
+def _note(action: Action, is_corrected: bool, changes: list[str], reads_video: bool) -> str:
+    if is_corrected:
+        exception = f", except for {' and '.join(changes)}" if changes else ""
+        remedy = "; `discard_corrections=True` replaces it" if action == "refuse" else ""
+        return f"was corrected by hand and is left as it is{exception}{remedy}"
+    if not changes:
+        return "unchanged; kept (`overwrite=True` reads the video again)"
+    without_reading = "" if reads_video else ", without reading the video"
+    return f"regrouped from its scores{without_reading} ({'; '.join(changes)})"
+
+
+def save_reused(plan: ReusePlan, task: VideoTask[PredictSettings]) -> SceneList:
+    """Write scenes that changed, or else where the video is now; removes a storyboard of other scenes. Returns the
+    scenes, with a note on a page and storyboard beside the result that stay old."""
+    scenes = plan.scenes
+    if plan.action == "regroup":
+        if task.storyboard is not None:
+            task.storyboard.unlink(missing_ok=True)
+        scenes.save(task.output)
+        return replace(scenes, notes=scenes.notes + note_on_views(task.output, (task.storyboard, task.page)))
+    if scenes.video != plan.stored_video and os.access(task.output, os.W_OK):  # it may be write-protected by hand
+        content = read_json(task.output)  # the rest of the file stays as it is
+        content["video"] |= scenes.to_dict(task.output.parent)["video"]
+        write_atomically(task.output, json.dumps(content, indent=1).encode() + b"\n")
+    return scenes
