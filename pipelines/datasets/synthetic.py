@@ -15,18 +15,17 @@ Drawing is in `synthetic_art`; positions are in meters, x to the right and y up 
 import argparse
 import math
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import av
 import cv2
 import numpy as np
-from av.video.stream import VideoStream
 from numpy.random import Generator
 
 from pipelines import __version__
@@ -34,9 +33,9 @@ from pipelines.datasets.synthetic_art import (
     LIGHTS,
     PROPS,
     Actor,
+    Canvas,
     Image,
     LitSet,
-    View,
     draw_figure,
     insert_backdrop,
     set_backdrop,
@@ -57,14 +56,11 @@ class SyntheticVideoSettings:
     shots_per_scene: tuple[int, int] = (4, 12)  # minimum and maximum number of shots in a scene
     # Shortest and longest shot, in seconds; short shots are more frequent. A shot has 4 frames or more.
     shot_seconds: tuple[float, float] = (1.5, 6.0)
-    frame_rate: float = 24.0  # Frames per second, 1 to 240. 23.976 and the like become exact n/1001 fractions.
+    frame_rate: float = 24.0  # frames per second, 1 to 240
     width: int = 640  # width of the frame in pixels, even, 16 to 4096
     height: int = 360  # height of the frame in pixels, even, 16 to 4096
-    # Number of scene changes that are dissolves (all, if there are fewer). All other shot changes are hard cuts.
+    # Number of scene changes that are dissolves of a second (all, if there are fewer). All other shot changes are cuts.
     dissolves: int = 2
-    # Length of a dissolve, at most two thirds of the shorter shot. The cut is in its middle.
-    dissolve_seconds: float = 1.0
-    grain: float = 1.2  # standard deviation of the video grain in steps of luma, 0 to 20
 
 
 @dataclass(frozen=True)
@@ -92,29 +88,26 @@ class SyntheticVideo:
     shots: tuple[SyntheticShot, ...]
     sets: tuple[int, ...]  # of every scene; equal numbers are the same place
     lights: tuple[str, ...]  # of every scene
-    casts: tuple[tuple[int, ...], ...]  # of every scene
     dissolves: tuple[tuple[int, int], ...]  # half-open frame ranges in which two shots are mixed
 
     @property
     def frame_rate(self) -> Fraction:
-        """Exact frames per second."""
-        rate = self.settings.frame_rate
-        ntsc = Fraction(1000 * round(rate), 1001)
-        return ntsc if abs(ntsc - rate) < 0.003 else Fraction(rate).limit_denominator(1000)
+        """Return the exact number of frames per second."""
+        return Fraction(self.settings.frame_rate).limit_denominator(1000)
 
     @property
     def frames(self) -> int:
-        """Number of frames."""
+        """Return the number of frames."""
         return self.shots[-1].end_frame
 
     @property
     def shot_ranges(self) -> tuple[tuple[int, int], ...]:
-        """Half-open frame range of every shot."""
+        """Return the half-open frame range of every shot."""
         return tuple((shot.start_frame, shot.end_frame) for shot in self.shots)
 
     @property
     def scene_of_shot(self) -> tuple[int, ...]:
-        """Scene index of every shot."""
+        """Return the scene index of every shot."""
         return tuple(shot.scene for shot in self.shots)
 
 
@@ -145,7 +138,7 @@ def plan_video(settings: SyntheticVideoSettings) -> SyntheticVideo:
             staged = _stage(rng, kind, which, casts[-1], cameras, over_shoulder)
             shots.append(SyntheticShot(start, end, scene, kind, which, *staged))
     lights = tuple(str(rng.choice(tuple(LIGHTS))) for _ in sets)
-    return SyntheticVideo(settings, tuple(shots), sets, lights, tuple(casts), _place_dissolves(rng, settings, shots))
+    return SyntheticVideo(settings, tuple(shots), sets, lights, _place_dissolves(rng, settings, shots))
 
 
 def _check(s: SyntheticVideoSettings) -> None:
@@ -162,8 +155,6 @@ def _check(s: SyntheticVideoSettings) -> None:
         "width": (16 <= s.width <= 4096 and s.width % 2 == 0, "even, 16 to 4096"),
         "height": (16 <= s.height <= 4096 and s.height % 2 == 0, "even, 16 to 4096"),
         "dissolves": (s.dissolves >= 0, "0 or more"),
-        "dissolve_seconds": (0 < s.dissolve_seconds < math.inf, "above 0"),
-        "grain": (0 <= s.grain <= 20, "0 to 20"),
     }
     for name, (is_valid, need) in valid.items():
         if not is_valid:
@@ -171,21 +162,21 @@ def _check(s: SyntheticVideoSettings) -> None:
 
 
 def _order_of_sets(rng: Generator, scenes: int) -> tuple[int, ...]:
-    """Set of every scene: about a third of the scenes reuse an earlier set, never the set of the scene before."""
+    """Return the set of every scene: about a third reuse an earlier set, never the set of the scene before."""
     sets = min(scenes, max(2, round(0.65 * scenes)))
     order: list[int] = []
-    shown = 0
+    used = 0
     for scene in range(scenes):
-        earlier = [place for place in range(shown) if place != order[-1]]
-        must_show = sets - shown == scenes - scene
-        fresh = shown < sets and (must_show or not earlier or rng.random() < 0.65)
-        order.append(shown if fresh else int(rng.choice(earlier)))
-        shown += fresh
+        earlier = [place for place in range(used) if place != order[-1]]
+        must_add = sets - used == scenes - scene
+        fresh = used < sets and (must_add or not earlier or rng.random() < 0.65)
+        order.append(used if fresh else int(rng.choice(earlier)))
+        used += fresh
     return tuple(order)
 
 
 def _storyboard(rng: Generator, count: int, people: int) -> list[tuple[str, int]]:
-    """`count` shots (kind and which speaker, prop or detail); consecutive ones differ."""
+    """Return `count` shots (kind and which speaker, prop or detail); consecutive ones differ."""
     board = [("wide", 0)] if rng.random() < 0.75 else [("insert", int(rng.integers(len(PROPS))))]
     while len(board) < count:
         kind = str(rng.choice(("talk", "two", "insert", "wide", "detail"), p=(0.5, 0.14, 0.16, 0.1, 0.1)))
@@ -202,7 +193,7 @@ def _storyboard(rng: Generator, count: int, people: int) -> list[tuple[str, int]
 
 
 def _set_up_cameras(rng: Generator) -> dict[tuple[str, int], Camera]:
-    """The scene's camera positions; each speaker has another side of the set behind them."""
+    """Return the scene's camera positions; each speaker has another side of the set behind them."""
     one, other = rng.permutation((2.4, 13.6))
     jitter, tight = rng.uniform(-0.5, 0.5, 6), rng.uniform(0.75, 1.0)
     places = zip((one, other, 8.0), jitter, strict=False)
@@ -222,7 +213,7 @@ def _stage(
     cameras: dict[tuple[str, int], Camera],
     over_shoulder: bool,
 ) -> tuple[tuple[Camera, Camera], tuple[Actor, ...]]:
-    """The cameras and actors of one shot."""
+    """Return the cameras and actors of one shot."""
     x, y, height = cameras[kind, which]
     actors: list[Actor] = []
     if kind == "wide":
@@ -247,13 +238,13 @@ def _stage(
 def _place_dissolves(
     rng: Generator, s: SyntheticVideoSettings, shots: list[SyntheticShot]
 ) -> tuple[tuple[int, int], ...]:
-    """Half-open frame ranges around some of the scene changes."""
+    """Return half-open frame ranges around some of the scene changes."""
     changes = [pair for pair in pairwise(shots) if pair[0].scene != pair[1].scene]
     ranges = []
     for i in sorted(rng.permutation(len(changes))[: s.dissolves]):
         before, after = changes[i]
         shorter = min(shot.end_frame - shot.start_frame for shot in (before, after))
-        half = max(1, min(round(s.dissolve_seconds * s.frame_rate / 2), shorter // 3))
+        half = max(1, min(round(s.frame_rate / 2), shorter // 3))  # at most two thirds of the shorter shot
         ranges.append((after.start_frame - half, after.start_frame + half))
     return tuple(ranges)
 
@@ -262,8 +253,8 @@ def _place_dissolves(
 
 
 @lru_cache(maxsize=2)
-def _backdrop(place: LitSet, shot: SyntheticShot) -> View:
-    """The background of a shot's actors, more out of focus the nearer the camera is."""
+def _backdrop(place: LitSet, shot: SyntheticShot) -> Canvas:
+    """Return the background of a shot's actors, more out of focus the nearer the camera is."""
     if shot.kind == "insert":
         return insert_backdrop(place, shot.which)
     view, height = set_backdrop(place), shot.cameras[0][2]
@@ -273,14 +264,14 @@ def _backdrop(place: LitSet, shot: SyntheticShot) -> View:
 
 @lru_cache(maxsize=2)
 def _background(place: LitSet, shot: SyntheticShot, camera: Camera, width: int) -> Image:
-    """The part of the backdrop that a camera sees; cached because most cameras do not move."""
+    """Return the part of the backdrop that a camera sees; cached because most cameras do not move."""
     view, (x, y, height) = _backdrop(place, shot), camera
     zoom = height / place.height * view.scale  # backdrop pixels per frame pixel
     left = (x - view.left) * view.scale - zoom * width / 2
     top = (view.top - y) * view.scale - zoom * place.height / 2
-    window, how = np.array(((zoom, 0, left), (0, zoom, top))), cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    window, flags = np.array(((zoom, 0, left), (0, zoom, top))), cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
     size = width, place.height
-    return np.asarray(cv2.warpAffine(view.image, window, size, flags=how, borderMode=cv2.BORDER_REFLECT))
+    return np.asarray(cv2.warpAffine(view.image, window, size, flags=flags, borderMode=cv2.BORDER_REFLECT))
 
 
 def _draw_shot(video: SyntheticVideo, index: int, frame: int) -> Image:
@@ -290,7 +281,7 @@ def _draw_shot(video: SyntheticVideo, index: int, frame: int) -> Image:
     x, y, height = (a + (b - a) * along for a, b in zip(*shot.cameras, strict=True))
     place, scale = LitSet(s.seed, video.sets[shot.scene], video.lights[shot.scene], s.height), s.height / height
     image = _background(place, shot, (x, y, height), s.width).copy()
-    camera = View(image, scale, x - s.width / 2 / scale, y + height / 2, *LIGHTS[place.light])
+    camera = Canvas(image, scale, x - s.width / 2 / scale, y + height / 2, *LIGHTS[place.light])
     for actor in shot.actors:
         view = camera
         if actor.near:  # 1.5 times as large, around the same position, and lower
@@ -302,9 +293,9 @@ def _draw_shot(video: SyntheticVideo, index: int, frame: int) -> Image:
 
 @lru_cache(maxsize=2)
 def _grain(settings: SyntheticVideoSettings) -> Image:
-    """Eight tiles of video grain around 128."""
+    """Return eight tiles of video grain around 128."""
     rng = np.random.default_rng([settings.seed, 5])
-    return rng.normal(128.5, settings.grain, (8, settings.height, settings.width)).clip(0, 255).astype(np.uint8)
+    return rng.normal(128.5, 1.2, (8, settings.height, settings.width)).clip(0, 255).astype(np.uint8)
 
 
 def _draw_frame(video: SyntheticVideo, index: int, frame: int) -> Image:
@@ -336,25 +327,21 @@ def render_keyframes(video: SyntheticVideo, per_shot: int = 3) -> Image:
 
 # --- files ----------------------------------------------------------------------------------------------------------
 
-_CONTAINERS = {".mp4": "mp4", ".mkv": "matroska", ".mov": "mov", ".avi": "avi"}  # FFmpeg's names of formats
 
-
-def write_video(
-    path: str | Path, settings: SyntheticVideoSettings, progress: Callable[[int, int], None] | None = None
-) -> SyntheticVideo:
+def write_video(path: str | Path, settings: SyntheticVideoSettings) -> SyntheticVideo:
     """Draw and encode a video, and write its true scenes beside it (video.mp4 and video.scenes.json).
 
-    Both files appear only when both are complete. `progress` is called with the frames done and the frames in all.
-    Raises BasslError: a setting is out of range, or the path cannot be written or has an unsupported suffix.
+    Both files appear only when both are complete. Raises BasslError: a setting is out of range, or the path cannot be
+    written or does not end in .mp4.
     """
     video, path = plan_video(settings), Path(path)
-    if path.suffix not in _CONTAINERS:
-        raise BasslError(f"{path}: a video's name ends in {', '.join(_CONTAINERS)}")
+    if path.suffix != ".mp4":
+        raise BasslError(f"{path}: a video's name ends in .mp4")
     check_writable(path)
     check_writable(truth_path(path))
     try:
         with atomic_file(path) as partial:
-            _encode(partial, _CONTAINERS[path.suffix], video, progress)
+            _encode(partial, video)
             _truth(video, path).save(truth_path(path))
     except av.FFmpegError as error:
         raise BasslError(f"{path}: cannot be written ({first_line(error)})") from error
@@ -362,19 +349,13 @@ def write_video(
 
 
 def truth_path(video: Path) -> Path:
-    """Path of the true scenes of a video."""
+    """Return the path of the true scenes of a video."""
     return video.with_suffix(".scenes.json")
 
 
-def _encode(
-    path: Path, container_format: str, video: SyntheticVideo, progress: Callable[[int, int], None] | None
-) -> None:
-    codec, options = "libx264", {"preset": "ultrafast", "crf": "25"}
-    if codec not in av.codecs_available:
-        codec, options = "mpeg4", {"qscale": "4"}
-    with av.open(str(path), "w", format=container_format) as container:
-        stream = container.add_stream(codec, rate=video.frame_rate, options=options)
-        assert isinstance(stream, VideoStream)
+def _encode(path: Path, video: SyntheticVideo) -> None:
+    with av.open(str(path), "w", format="mp4") as container:
+        stream = container.add_stream("libx264", video.frame_rate, options={"preset": "ultrafast", "crf": "25"})
         stream.width, stream.height, stream.pix_fmt = video.settings.width, video.settings.height, "yuv420p"
         stream.codec_context.thread_count = 1  # the number of threads changes x264's output
         for index, shot in enumerate(video.shots):
@@ -382,13 +363,11 @@ def _encode(
                 encoded = av.VideoFrame.from_ndarray(_draw_frame(video, index, frame), format="yuv420p")
                 encoded.pts, encoded.time_base = frame, 1 / video.frame_rate
                 container.mux(stream.encode(encoded))
-                if progress is not None:
-                    progress(frame + 1, video.frames)
         container.mux(stream.encode())
 
 
 def _truth(video: SyntheticVideo, path: Path) -> SceneData:
-    """The true scenes of the video, with scores of 1 and 0, and with its sets as settings."""
+    """Return the true scenes of the video, with scores of 1 and 0, and with its sets as settings."""
     s, rate = video.settings, video.frame_rate
     shots = []
     for i, (shot, following) in enumerate(zip(video.shots, (*video.scene_of_shot[1:], None), strict=True)):
@@ -403,17 +382,12 @@ def _truth(video: SyntheticVideo, path: Path) -> SceneData:
     )
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        self.exit(2, f"error: {message}\n")
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
-    """`python -m pipelines.datasets.synthetic OUT.mp4 [--seed N ...]`; returns the exit code."""
-    parser = _Parser(prog="python -m pipelines.datasets.synthetic", description="Make a video with known scenes.")
+    """Run `python -m pipelines.datasets.synthetic OUT.mp4 [--seed N ...]`, and return the exit code."""
+    parser = argparse.ArgumentParser(prog="python -m pipelines.datasets.synthetic", description="Make a video.")
     parser.add_argument("out", type=Path, help="video to write; its scenes go beside it, to NAME.scenes.json")
     for field in fields(SyntheticVideoSettings):
-        option, default, text = "--" + field.name.replace("_", "-"), field.default, f"default: {field.default}"
+        option, default, text = "--" + field.name.replace("_", "-"), field.default, "default: %(default)s"
         if isinstance(default, tuple):
             kind = type(default[0])
             parser.add_argument(option, nargs=2, type=kind, default=default, metavar=("MIN", "MAX"), help=text)

@@ -48,8 +48,8 @@ def decode(path: Path) -> NDArray[np.float32]:
         return np.stack([frame.to_ndarray(format="gray") for frame in container.decode(video=0)]).astype(np.float32)
 
 
-def colours(keyframes: NDArray[np.uint8]) -> NDArray[np.float64]:
-    """Root of the coarse colour histogram of every shot; rows have length one."""
+def colors(keyframes: NDArray[np.uint8]) -> NDArray[np.float64]:
+    """Root of the coarse color histogram of every shot; rows have length one."""
     bins = (keyframes // 64).reshape(len(keyframes), -1, 3) @ (16, 4, 1)
     return np.sqrt([np.bincount(row, minlength=64) / len(row) for row in bins])
 
@@ -152,16 +152,16 @@ def test_a_dissolve_mixes_two_scenes_around_the_cut(
 def test_shots_of_one_scene_are_more_alike_than_shots_of_different_sets() -> None:
     for seed in range(4):
         video = plan_video(SyntheticVideoSettings(seed=seed, width=96, height=54))
-        likeness = colours(render_keyframes(video))
+        likeness = colors(render_keyframes(video))
         likeness = likeness @ likeness.T
         scenes = np.array(video.scene_of_shot)
         sets = np.array(video.sets)[scenes]
         same_scene = (scenes[:, None] == scenes) & ~np.eye(len(scenes), dtype=bool)
         assert likeness[same_scene].mean() > likeness[sets[:, None] != sets].mean() + 0.1
         # And yet a change of shot alone does not tell: many cuts inside scenes change more than some between them.
-        neighbours = np.diagonal(likeness, 1)
+        neighbors = np.diagonal(likeness, 1)
         changes = scenes[1:] != scenes[:-1]
-        assert neighbours[~changes].min() < np.median(neighbours[changes])
+        assert neighbors[~changes].min() < np.median(neighbors[changes])
 
 
 def test_shot_and_reverse_shot_alternate() -> None:
@@ -184,12 +184,10 @@ def test_sets_and_characters_recur_in_later_scenes() -> None:
         assert all(place != following for place, following in pairwise(video.sets))
         assert 6 <= len(set(video.sets)) < len(video.sets)
         places: dict[int, set[int]] = {}
-        for place, cast in zip(video.sets, video.casts, strict=True):
-            for character in cast:
-                places.setdefault(character, set()).add(place)
-        assert sum(len(where) > 1 for where in places.values()) >= 2
         for shot in video.shots:
-            assert {actor.character for actor in shot.actors} <= set(video.casts[shot.scene])
+            for actor in shot.actors:
+                places.setdefault(actor.character, set()).add(video.sets[shot.scene])
+        assert sum(len(sets) > 1 for sets in places.values()) >= 2
         assert {"wide", "close", "insert"} <= {shot.kind for shot in video.shots}
 
 
@@ -213,35 +211,18 @@ def test_keyframes_are_frames_of_the_video(medium: tuple[Path, SyntheticVideo]) 
 
 
 @pytest.mark.parametrize(
-    ("name", "changes"),
+    "changes",
     [
-        *((f"video{suffix}", {}) for suffix in (".mkv", ".mov", ".avi")),
-        *(("video.mp4", {"width": w, "height": h, "dissolves": 9}) for w, h in ((16, 16), (200, 40), (54, 96))),
-        ("video.mp4", {"scenes": 1, "shots_per_scene": (1, 1)}),
+        *({"width": w, "height": h, "dissolves": 9} for w, h in ((16, 16), (200, 40), (54, 96))),
+        {"scenes": 1, "shots_per_scene": (1, 1)},
     ],
 )
-def test_any_container_and_size_and_a_single_shot_can_be_written(
-    tmp_path: Path, name: str, changes: dict[str, Any]
-) -> None:
+def test_any_size_and_a_single_shot_can_be_written(tmp_path: Path, changes: dict[str, Any]) -> None:
     settings = replace(TINY, **changes)
-    video = write_video(tmp_path / name, settings)
-    assert decode(tmp_path / name).shape == (video.frames, settings.height, settings.width)
+    video = write_video(tmp_path / "video.mp4", settings)
+    assert decode(tmp_path / "video.mp4").shape == (video.frames, settings.height, settings.width)
     assert len(video.dissolves) == min(settings.dissolves, settings.scenes - 1)
     assert len(json.loads((tmp_path / "video.scenes.json").read_text())["scenes"]) == settings.scenes
-
-
-def test_fractional_frame_rates_are_exact(tmp_path: Path) -> None:
-    video = write_video(tmp_path / "video.mp4", replace(TINY, scenes=1, frame_rate=23.976))
-    assert (video.frame_rate.numerator, video.frame_rate.denominator) == (24000, 1001)
-    with av.open(str(tmp_path / "video.mp4")) as container:
-        times = [frame.time for frame in container.decode(video=0)]
-    assert times == pytest.approx([float(i / video.frame_rate) for i in range(video.frames)], abs=1e-4)
-
-
-def test_progress_counts_frames(tmp_path: Path) -> None:
-    seen: list[tuple[int, int]] = []
-    video = write_video(tmp_path / "video.mp4", TINY, lambda done, total: seen.append((done, total)))
-    assert seen == [(i + 1, video.frames) for i in range(video.frames)]
 
 
 @pytest.mark.parametrize(
@@ -259,8 +240,6 @@ def test_progress_counts_frames(tmp_path: Path) -> None:
         {"width": 65},
         {"height": 8},
         {"dissolves": -1},
-        {"dissolve_seconds": 0.0},
-        {"grain": -1.0},
     ],
 )
 def test_impossible_settings_are_refused_by_name(tmp_path: Path, changes: dict[str, object]) -> None:
@@ -272,30 +251,24 @@ def test_impossible_settings_are_refused_by_name(tmp_path: Path, changes: dict[s
 def test_unwritable_paths_are_refused(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     (tmp_path / "folder.mp4").mkdir()
-    for path in (tmp_path / "file" / "video.mp4", tmp_path / "folder.mp4", tmp_path / "video.txt", tmp_path / "video"):
+    for path in (tmp_path / "file" / "video.mp4", tmp_path / "folder.mp4", tmp_path / "video.mkv", tmp_path / "video"):
         refusal(lambda path=path: write_video(path, TINY), path, error=BasslError)
     assert {path.name for path in tmp_path.iterdir()} == {"file", "folder.mp4"}
 
 
-def test_an_interrupted_video_leaves_no_files_and_keeps_existing_ones(tmp_path: Path) -> None:
+def test_an_interrupted_video_leaves_no_files_and_keeps_existing_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "video.mp4").write_text("an earlier video")
 
-    def interrupt(done: int, total: int) -> None:
-        if done == total // 2:
-            raise KeyboardInterrupt
+    def interrupt(video: SyntheticVideo, path: Path) -> None:
+        raise KeyboardInterrupt
 
+    monkeypatch.setattr(synthetic, "_truth", interrupt)  # after the frames
     with pytest.raises(KeyboardInterrupt):
-        write_video(tmp_path / "video.mp4", TINY, interrupt)
+        write_video(tmp_path / "video.mp4", TINY)
     assert [path.name for path in tmp_path.iterdir()] == ["video.mp4"]
     assert (tmp_path / "video.mp4").read_text() == "an earlier video"
-
-
-def test_without_libx264_the_video_is_mpeg4(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(synthetic.av, "codecs_available", set())
-    video = write_video(tmp_path / "video.mp4", TINY)
-    assert len(decode(tmp_path / "video.mp4")) == video.frames
-    with av.open(str(tmp_path / "video.mp4")) as container:
-        assert container.streams.video[0].codec_context.name == "mpeg4"
 
 
 def test_the_generator_runs_as_a_program(tmp_path: Path) -> None:
@@ -312,5 +285,5 @@ def test_the_generator_runs_as_a_program(tmp_path: Path) -> None:
     assert written == (tmp_path / "same.mp4").read_bytes()
     for wrong in (("--scenes", "0"), ("--scenes", "many"), ("--shot-seconds", "2")):
         failed = run(*wrong)
-        assert (failed.returncode, failed.stdout, failed.stderr.count("\n")) == (2, "", 1)
-        assert wrong[0].removeprefix("--").replace("-", "_") in failed.stderr.replace("-", "_")
+        assert (failed.returncode, failed.stdout) == (2, "")
+        assert wrong[0].removeprefix("--").replace("-", "_") in failed.stderr.splitlines()[-1].replace("-", "_")
