@@ -1,6 +1,7 @@
 """Shots, scenes, and their file ``scenes.json``.
 
-The format is described in docs/formats.md and by ``pipelines/scenes.schema.json``.
+The format is described in docs/formats.md; `pipelines.datasets.scenes_json` reads it and makes its JSON Schema,
+``pipelines/scenes.schema.json``, both from the fields of the classes here.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 from pipelines.errors import BasslError
 from pipelines.files import relative, write_atomically
@@ -22,6 +23,7 @@ SCHEMA = "bassl.scenes"
 SCHEMA_VERSION = 1
 
 MOST_SHOTS = 100_000  # of one video, and of its scenes; a longer list is damaged
+MAX_POSITION = 2**31 - 1  # largest valid frame number, count or time in seconds; more means damage
 
 NO_VIDEO = "the video was not found, or was changed since; name it with `video`"
 """Text of a warning, after the path of a ``scenes.json``."""
@@ -30,122 +32,122 @@ DROP_SHORT_ALONE = "`drop_short` leaves out scenes that are shorter than `min_sc
 
 
 @dataclass(frozen=True)
-class VideoFacts:
-    """Facts of a video, measured by decoding it; None if a file does not have them."""
+class Spec:
+    """Meaning and limits of a field of ``scenes.json``: its reader and its JSON Schema are made from them."""
 
-    path: str
-    width: int  # pixels as shown, after the rotation that phones write
-    height: int
-    duration: float  # seconds; if a part of the video was read, its end
-    frames: int  # decoded frames; if a part of the video was read, up to its end
-    frame_rate: float  # nominal, in frames per second; times never come from it
-    id: str | None = None  # in stores and labels
-    fingerprint: str | None = None  # see `pipelines.video.inputs.fingerprint`
-    base_rate: float | None = None  # the slowest rate whose frames include all of a variable rate; None if constant
-    modified: float | None = None  # when the file was written last, in seconds since 1970
-    sha256: str | None = None  # of the file, if all of it was read
-    start_timecode: str | None = None  # of the first frame
-    timecode_rate: int | None = None  # labels per second of this timecode, if the file has a timecode track
-    sound_tracks: int | None = None
-    sound_channels: int | None = None  # of all tracks
-    sound_rate: int | None = None  # of the first track, in Hz
+    text: str  # description in the schema
+    least: float = 0  # smallest number
+    most: float = MAX_POSITION  # largest number
+    above: bool = False  # whether a number must be more than ``least``
+    words: tuple[str, ...] = ()  # the texts that are possible; no text is empty
+    pattern: str | None = None  # of a text that is written for people and not read
+
+
+_LEAST = -MAX_POSITION
+FirstFrame = Annotated[int, Spec("First frame.")]
+FrameAfter = Annotated[int, Spec("First frame after it.", least=1)]
+Seconds = Annotated[float, Spec("Seconds.")]
+Probability = Annotated[float, Spec("Probability that a scene ends with this shot.", most=1)]
+Timecode = Annotated[str, Spec("HH:MM:SS.mmm", pattern=r"^\d{2,}:[0-5]\d:[0-5]\d\.\d{3}$")]
 
 
 @dataclass(frozen=True)
-class Transition:
-    """How a shot ends: ``kind`` is ``cut``, ``dissolve``, ``fade`` or ``wipe``.
+class VideoFacts:
+    """Facts of a video, measured by decoding it; None if a file does not have them."""
 
-    Its half-open range, in frames and seconds, contains the frames that belong to both shots or to neither; it is empty
-    for a cut. The shot ends in its middle.
-    """
-
-    kind: str
-    start_frame: int
-    end_frame: int
-    start: float
-    end: float
+    path: Annotated[str, Spec("Absolute path of the video; in older files as it was given.")]
+    width: Annotated[int, Spec("Pixels as shown, after the rotation that phones write.", least=1)]
+    height: Annotated[int, Spec("Pixels as shown.", least=1)]
+    duration: Annotated[float, Spec("Seconds that were decoded; if a part of the video was read, its end.")]
+    frames: Annotated[int, Spec("Decoded frames; if a part of the video was read, up to its end.", least=1)]
+    frame_rate: Annotated[float, Spec("Nominal frames per second; times never come from it.", above=True)]
+    id: Annotated[str | None, Spec("Id of the video in keyframe stores, indices and labels.")] = None
+    # see `pipelines.video.inputs.fingerprint`
+    fingerprint: Annotated[str | None, Spec("Size of the file in bytes, and a digest of 16 parts of it.")] = None
+    base_rate: Annotated[float | None, Spec("Slowest rate with all frames of a variable rate.", above=True)] = None
+    modified: Annotated[float | None, Spec("When the file was last written, seconds since 1970.", least=_LEAST)] = None
+    sha256: Annotated[str | None, Spec("SHA-256 of the file, if all of it was read.")] = None
+    start_timecode: Annotated[str | None, Spec("SMPTE timecode of the first frame.")] = None
+    timecode_rate: Annotated[int | None, Spec("Labels per second of the timecode track.", least=1, most=255)] = None
+    sound_tracks: Annotated[int | None, Spec("Number of sound tracks.", most=512)] = None
+    sound_channels: Annotated[int | None, Spec("Channels of all sound tracks.", most=512)] = None
+    sound_rate: Annotated[int | None, Spec("Samples per second of the first sound track.")] = None
 
 
 TRANSITIONS = ("cut", "dissolve", "fade", "wipe")
 
 
 @dataclass(frozen=True)
-class Shot:
-    """One shot: half-open ranges in frames and seconds; ``score`` is the probability that a scene ends with it.
+class Transition:
+    """How a shot ends.
 
-    ``transition`` is how it ends; None at the end of the video, and if the shot detector does not report it. ``pinned``
-    is what a person said: True if a scene ends with this shot, False if none does; no setting changes this.
-    ``setting`` is the number of the place where it is, see :func:`lettered`; None if unknown.
+    Its half-open range, in frames and seconds, contains the frames that belong to both shots or to neither; it is empty
+    for a cut. The shot ends in its middle.
     """
 
-    index: int
-    start_frame: int
-    end_frame: int
-    start: float
-    end: float
-    score: float
-    transition: Transition | None = None
-    pinned: bool | None = None
-    setting: int | None = None
+    kind: Annotated[str, Spec("How the shot ends.", words=TRANSITIONS)]
+    start_frame: Annotated[int, Spec("First frame that belongs to both shots or to neither.")]
+    end_frame: Annotated[int, Spec("First frame after these; the same for a cut.")]
+    start: Seconds
+    end: Seconds
 
 
 @dataclass(frozen=True)
-class Scene:
-    """One scene: half-open ranges in shots, frames and seconds.
+class Shot:
+    """One shot: half-open ranges in frames and seconds."""
 
-    ``confidence`` (0 to 1) is the lower score of its two borders, the shot before it and its own last shot; pinned ends
-    and the video's beginning and end are certain. ``name`` is given by people, such as on the page of ``bassl report``,
-    or automatic: then ``named_by`` is one of :data:`NAMED_BY`.
-    ``setting`` is the letter of its place if other scenes are there too, else None.
-    """
-
-    index: int
-    start_shot: int
-    end_shot: int
-    start_frame: int
-    end_frame: int
-    start: float
-    end: float
-    start_timecode: str
-    end_timecode: str
-    confidence: float
-    name: str | None = None
-    named_by: str | None = None
-    setting: str | None = None
-
-    @property
-    def lacks_name(self) -> bool:
-        """Whether it has no name by people or by a program: other names are made again."""
-        return self.name is None or self.named_by in ("words", "credits")
+    index: Annotated[int, Spec("Number of the shot, from 0.")]
+    start_frame: FirstFrame
+    end_frame: FrameAfter
+    start: Seconds
+    end: Seconds
+    score: Probability
+    # None at the end of the video, or if the shot detector does not report it
+    transition: Annotated[Transition | None, Spec("How it ends; missing if unknown, or the video ends.")] = None
+    # what a person said; no setting changes it
+    pinned: Annotated[bool | None, Spec("By a person: true if a scene ends with this shot, false if none does.")] = None
+    # see `lettered`
+    setting: Annotated[
+        int | None, Spec("Number of the place where it is; missing if unknown.", most=MOST_SHOTS - 1)
+    ] = None
 
 
 NAMED_BY = ("words", "credits", "program")
 
 
 @dataclass(frozen=True)
-class Line:
-    """What is said: one subtitle, in seconds, as text on one line."""
+class Scene:
+    """One scene: half-open ranges in shots, frames and seconds."""
 
-    start: float
-    end: float
-    text: str
+    index: Annotated[int, Spec("Number of the scene, from 0.")]
+    start_shot: Annotated[int, Spec("First shot.")]
+    end_shot: Annotated[int, Spec("First shot after it.", least=1)]
+    start_frame: FirstFrame
+    end_frame: FrameAfter
+    start: Seconds
+    end: Seconds
+    start_timecode: Timecode
+    end_timecode: Timecode
+    # a pinned end, and the video's beginning and end, are certain: 1
+    confidence: Annotated[float, Spec("Lower score of its two borders; 1 if both are certain.", most=1)]
+    name: Annotated[str | None, Spec("Its name, by people or automatic.")] = None
+    named_by: Annotated[str | None, Spec("Source of a name that is not by people.", words=NAMED_BY)] = None
+    # the letter of its place if other scenes are there too
+    setting: Annotated[str | None, Spec("Letter of the place of most of its time.", pattern="^[A-Z]+$")] = None
+
+    @property
+    def lacks_name(self) -> bool:
+        """Return whether it has no name by people or by a program: other names are made again."""
+        return self.name is None or self.named_by in ("words", "credits")
 
 
 @dataclass(frozen=True)
-class Segment:
-    """A part of the video of one of the kinds of :data:`SEGMENTS`: half-open ranges in frames and seconds. Segments of
-    different kinds may overlap."""
+class Line:
+    """What is said: one subtitle."""
 
-    kind: str
-    start_frame: int
-    end_frame: int
-    start: float
-    end: float
-
-    @property
-    def is_credits(self) -> bool:
-        """Whether it is opening or end credits."""
-        return self.kind in ("opening_credits", "end_credits")
+    start: Seconds
+    end: Seconds
+    text: Annotated[str, Spec("Without markup, on one line.")]
 
 
 SEGMENTS = {
@@ -156,6 +158,23 @@ SEGMENTS = {
     "end_credits": "end credits",
 }
 """Kinds of segments, with their names for people."""
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of the video of one kind: half-open ranges in frames and seconds. Segments of different kinds may
+    overlap."""
+
+    kind: Annotated[str, Spec("Kind of the segment.", words=tuple(SEGMENTS))]
+    start_frame: FirstFrame
+    end_frame: FrameAfter
+    start: Seconds
+    end: Seconds
+
+    @property
+    def is_credits(self) -> bool:
+        """Return whether it is opening or end credits."""
+        return self.kind in ("opening_credits", "end_credits")
 
 
 @dataclass(frozen=True)
@@ -172,12 +191,12 @@ class SceneData:
     notes: tuple[str, ...] = field(default=(), compare=False)  # one line each, how a file was made; not part of it
 
     def lines_of(self, scene: Scene | Shot) -> tuple[Line, ...]:
-        """The subtitles that begin in a scene or shot."""
+        """Return the subtitles that begin in a scene or shot."""
         first, stop = (bisect_left(self.lines, time, key=lambda line: line.start) for time in (scene.start, scene.end))
         return self.lines[first:stop]
 
     def to_dict(self, folder: Path | None = None) -> dict[str, Any]:
-        """The content of ``scenes.json``, version 1; with ``folder`` also the path of the video relative to it."""
+        """Return the content of ``scenes.json``, version 1; with ``folder`` also the video's path relative to it."""
         content: dict[str, Any] = {
             "schema": SCHEMA,
             "version": SCHEMA_VERSION,
@@ -208,22 +227,23 @@ class SceneData:
 
 
 def entry(item: VideoFacts | Shot | Scene) -> dict[str, Any]:
-    """A video, shot or scene as in ``scenes.json``: without optional fields that are None, such as a name."""
+    """Return a video, shot or scene as in ``scenes.json``: without optional fields that are None, such as a name."""
     optional = {field.name for field in fields(item) if field.default is None}
     return {key: value for key, value in asdict(item).items() if value is not None or key not in optional}
 
 
 def timecode(seconds: float) -> str:
-    """``HH:MM:SS.mmm``."""
+    """Return seconds as ``HH:MM:SS.mmm``."""
     milliseconds = round(seconds * 1000)
     minutes, milliseconds = divmod(milliseconds, 60_000)
     return f"{minutes // 60:02d}:{minutes % 60:02d}:{milliseconds // 1000:02d}.{milliseconds % 1000:03d}"
 
 
 def parse_time(text: str, frame_rate: float | None = None) -> float:
-    """Seconds of a number, also ``10s``, or of a timecode ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm`` or ``HH:MM:SS:FF``.
-    ``frame_rate``, in frames per second, is for a timecode that ends in a frame number (non-drop-frame). Raises
-    ValueError; the message continues a sentence that begins with the text, such as "is neither seconds nor ..."."""
+    """Return the seconds of a number, also ``10s``, or of a timecode: ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm`` or
+    ``HH:MM:SS:FF``. ``frame_rate``, in frames per second, is for a timecode that ends in a frame number
+    (non-drop-frame). Raises ValueError; the message continues a sentence that begins with the text, such as "is neither
+    seconds nor ..."."""
     if re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?s?", text):
         return float(text.rstrip("s"))
     if match := re.fullmatch(r"(?:([0-9]{1,4}):)?([0-5]?[0-9]):([0-5]?[0-9](?:[.,][0-9]{1,9})?)", text):
@@ -241,8 +261,8 @@ def parse_time(text: str, frame_rate: float | None = None) -> float:
 
 
 def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]:
-    """Scenes from all shots of a video; ``ends`` are the indices of the shots that end scenes, in order, the last shot
-    included."""
+    """Return scenes from all shots of a video; ``ends`` are the indices of the shots that end scenes, in order, with
+    the last shot."""
     scenes = []
     for index, (before, end) in enumerate(pairwise([-1, *ends])):
         borders = [shots[i] for i in (before, end) if 0 <= i < len(shots) - 1]
@@ -265,8 +285,8 @@ def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]
 
 
 def lettered(scenes: Sequence[Scene], shots: Sequence[Shot]) -> tuple[Scene, ...]:
-    """The scenes with the letters of their settings. A scene has the setting of most of its time, the one with the
-    lowest number if several are equal; it has a letter only if another scene has the same setting."""
+    """Return the scenes with the letters of their settings. A scene has the setting of most of its time, the one with
+    the lowest number if several are equal; it has a letter only if another scene has the same setting."""
     numbers = []
     for scene in scenes:
         seconds: dict[int, float] = {}
@@ -287,12 +307,12 @@ def letter(number: int) -> str:
 
 
 def shot_ranges(scenes: Sequence[Scene]) -> list[tuple[int, int]]:
-    """The half-open ranges of shots that scenes are."""
+    """Return the half-open ranges of shots of scenes."""
     return [(scene.start_shot, scene.end_shot) for scene in scenes]
 
 
 def without_short(scenes: Sequence[Scene], least: float) -> tuple[Scene, ...]:
-    """The scenes of at least ``least`` seconds, renumbered. Raises BasslError if there are none."""
+    """Return the scenes of at least ``least`` seconds, renumbered. Raises BasslError if there are none."""
     kept = [scene for scene in scenes if scene.end - scene.start >= least - 1e-9]
     if not kept:
         raise BasslError(f"no scene has {least:g} seconds or more; leave out `drop_short`, or use a lower `min_scene`")
@@ -300,7 +320,7 @@ def without_short(scenes: Sequence[Scene], least: float) -> tuple[Scene, ...]:
 
 
 def in_credits(shots: Iterable[Shot], segments: Iterable[Segment]) -> list[bool]:
-    """Of each shot, whether its middle lies in opening or end credits."""
+    """Return for each shot whether its middle lies in opening or end credits."""
     credits = [(segment.start, segment.end) for segment in segments if segment.is_credits]
     return [any(start <= (shot.start + shot.end) / 2 < end for start, end in credits) for shot in shots]
 
@@ -309,8 +329,8 @@ S = TypeVar("S", bound=SceneData)
 
 
 def without_credits(scenes: S) -> S:
-    """Scenes without the shots at their beginning and end whose middle lies in opening or end credits; scenes of only
-    such shots are left out. Indices stay. Raises BasslError if no scene is left."""
+    """Return scenes without the shots at their beginning and end whose middle lies in opening or end credits. Scenes of
+    only such shots are left out. Indices stay. Raises BasslError if no scene is left."""
     is_left_out = in_credits(scenes.shots, scenes.segments)
     kept = []
     for scene in scenes.scenes:

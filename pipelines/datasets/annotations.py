@@ -13,8 +13,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.parsing import MAX_POSITION, fault, parse_int, quote, text_lines
-from pipelines.scenes import MOST_SHOTS
+from pipelines.datasets.parsing import fault, parse_int, quote, text_lines
+from pipelines.scenes import MAX_POSITION, MOST_SHOTS
 from pipelines.video.inputs import safe_id
 
 SCENE_END = 1  # label of a shot that is the last of its scene

@@ -12,10 +12,10 @@ from typing import Any, TypeVar
 
 from pipelines.errors import DatasetError, printable
 from pipelines.files import MOST_BYTES, os_errors, read_regular
+from pipelines.scenes import MAX_POSITION
 
 T = TypeVar("T")
 
-MAX_POSITION = 2**31 - 1  # largest valid frame number, count or time in seconds; more means damage
 MAX_LINE_BYTES = 2**16  # maximum length of a line in files that are read line by line
 
 
@@ -133,8 +133,10 @@ def member(value: Any, key: str, what: str, path: Path, line: int | None = None)
 
 
 def checked(kind: type[T], value: Any, what: str, path: Path, line: int | None = None) -> T:
-    """A JSON value as `kind`: int, float, bool, str or list. `what` it should be is for the message. Raises
-    DatasetError: another type, or a number beyond `MAX_POSITION`."""
+    """Return a JSON value as `kind`: int, float, bool, str or list. An integer may be written as 5.0. `what` it should
+    be is for the message. Raises DatasetError: another type, or a number beyond `MAX_POSITION`."""
+    if kind is int and isinstance(value, float) and value.is_integer():
+        value = int(value)
     valid = isinstance(value, int | float if kind is float else kind) and isinstance(value, bool) == (kind is bool)
     if not valid or (isinstance(value, int | float) and not abs(value) <= MAX_POSITION):
         raise fault(path, f"{_describe(value)} is not {what}", line)

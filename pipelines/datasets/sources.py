@@ -7,14 +7,21 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.datasets.annotations import VideoAnnotation
-from pipelines.datasets.chapters import is_chapters, read_chapters
 from pipelines.datasets.frame_lists import is_bbc, is_ovsd, read_bbc, read_ovsd, read_scene_file
 from pipelines.datasets.movienet import is_movienet, read_movienet
 from pipelines.datasets.parsing import fault, listed_names
-from pipelines.datasets.scene_files import is_scene_files, read_scenes_csv, read_scenes_json
+from pipelines.datasets.scene_tables import is_chapters, read_chapters, read_scenes_csv
+from pipelines.datasets.scenes_json import read_scenes_json
 from pipelines.datasets.shot_features import read_shot_features, shot_feature_files
 from pipelines.errors import DatasetError
 from pipelines.files import real
+
+_ENDINGS = (".json", ".csv", ".chapters.xml", ".ffmetadata", ".ffmeta")
+
+
+def is_scene_files(path: Path) -> bool:
+    """Return whether this is a list of scenes, by its ending."""
+    return path.name.lower().endswith(_ENDINGS) and path.is_file()
 
 
 def read_scenes_of_video(path: Path, frame_rate: float | None = None) -> VideoAnnotation:

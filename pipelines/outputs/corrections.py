@@ -22,7 +22,7 @@ def read_prediction(path: Path, video: Path, fingerprint: str | None, replaces: 
     """
     if path == STDIO or not is_scenes_json(path) or not path.exists():
         return None
-    from pipelines.datasets.scene_files import read_scene_list  # start-up time: NumPy
+    from pipelines.datasets.scenes_json import read_scene_list  # start-up time: NumPy
 
     remedy = "name another file, or replace it with `overwrite=True`"
     try:

@@ -9,7 +9,7 @@ from pathlib import Path
 from shlex import quote
 from string import Template
 
-from pipelines.datasets.scene_files import read_scene_list, with_video
+from pipelines.datasets.scenes_json import read_scene_list, with_video
 from pipelines.errors import BasslError, DatasetError
 from pipelines.outputs.results import check_one_video, existing_result, find_result, is_video, result_name
 from pipelines.scenes import NO_VIDEO, SceneData

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
-from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError, CorrectedError, name_input
 from pipelines.files import as_paths, check_inputs_kept, check_writable, output_path, real
 from pipelines.models.scenes.scene_ends import with_grouping

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser
 
-from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
 from pipelines.scenes import SceneData
 from recipes import documentation

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.outputs.corrections import is_corrected
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.page import save_page

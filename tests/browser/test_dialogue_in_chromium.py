@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page
 
-from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.models.scenes.scene_names import with_automatic_names
 from pipelines.scenes import Line, SceneData, without_short
 from tests import pages

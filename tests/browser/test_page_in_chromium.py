@@ -13,7 +13,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page
 
-from pipelines.datasets.scene_files import read_scene_list, read_scenes_json
+from pipelines.datasets.scenes_json import read_scene_list, read_scenes_json
 from pipelines.models.scenes.scene_ends import choose_scene_ends
 from pipelines.outputs.exports import export
 from pipelines.outputs.page import TrueEnds, save_page

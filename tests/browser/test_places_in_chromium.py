@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from playwright.sync_api import Browser
 
-from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.scenes import SceneData, group_shots, lettered
 from tests import pages
 from tests.browser.opening import opened_page, press, saved

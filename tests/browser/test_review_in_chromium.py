@@ -15,7 +15,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect
 
-from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.synthetic import SyntheticVideo
 from pipelines.models.scenes.review import review as python_review
 from pipelines.scenes import group_shots

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from playwright.sync_api import Browser
 
-from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.scenes import SceneData, Segment
 from tests import pages
 from tests.browser.opening import opened_page, saved

@@ -11,7 +11,7 @@ import jsonschema
 import opentimelineio
 import pytest
 
-from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.outputs.exports import FORMATS
 from pipelines.stages.regroup import regroup
 from pipelines.stores.keyframes import read_keyframes

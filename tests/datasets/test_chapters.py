@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.datasets.chapters import read_chapters
+from pipelines.datasets.scene_tables import read_chapters
 from pipelines.datasets.sources import read_annotations, read_scenes_of_folder, read_scenes_of_video
 from pipelines.errors import DatasetError
 from pipelines.outputs.exports import export

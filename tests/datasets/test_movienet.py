@@ -185,7 +185,7 @@ def listed(**change: object) -> str:
         (LIST_FILE, listed(num_shot=True), "line 3: true is not the num_shot of the line"),
         (LIST_FILE, listed(boundary_label=3), "line 3: 3 is not a label"),
         (LIST_FILE, listed(boundary_label=None), "line 1: has labels of only some shots"),
-        (LIST_FILE, listed(boundary_label=0.0), "line 3: 0.0 is not the boundary_label of the line"),
+        (LIST_FILE, listed(boundary_label=0.5), "line 3: 0.5 is not the boundary_label of the line"),
         (LIST_FILE, listed(video_id=["x"]), "line 3: a list is not the video_id of the line"),
         (LIST_FILE, listed()[:-9], "line 3: is not JSON"),
         (LIST_FILE, listed().replace('"num_shot": 3', '"num_shot": 7'), f"has 3 of the 7 shots of '{VIDEO}'"),

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.datasets.scene_files import read_scene_list, read_scenes_csv
+from pipelines.datasets.scene_tables import read_scenes_csv
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.shot_features import read_shot_features
 from pipelines.errors import BasslError
 from pipelines.models.checkpoints import read_arrays

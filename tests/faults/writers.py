@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.files import files_together
 from pipelines.models.checkpoints import read_arrays, save_model
 from pipelines.stores.features import open_features, write_features

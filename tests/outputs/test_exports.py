@@ -20,7 +20,8 @@ import av
 import pytest
 from hypothesis import given, settings
 
-from pipelines.datasets.scene_files import read_scene_list, read_scenes_csv
+from pipelines.datasets.scene_tables import read_scenes_csv
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError, VideoError
 from pipelines.outputs.exports import FORMATS, check_extension, export, format_of, save
 from pipelines.outputs.exports.lists import table

@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from bassl import PredictSettings, SceneList, predict
-from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.options import with_options
 from pipelines.outputs import describing
 from pipelines.stages.predict import predict_file, predict_videos

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
 from pipelines.errors import BasslError
 from pipelines.models.opening import open_model

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.options import with_options
 from pipelines.scenes import SceneData, Segment, Transition

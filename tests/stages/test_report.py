@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError
 from pipelines.options import with_options
 from pipelines.scenes import SceneData

@@ -16,7 +16,7 @@ from matplotlib.patches import Patch
 from numpy.typing import NDArray
 
 from pipelines.datasets.matching import assign_scene_ends
-from pipelines.datasets.scene_files import read_scene_list
+from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import count
 from pipelines.evaluation.metrics import boundary_match
 from pipelines.outputs.plots import BLUE, SKY, VERMILLION, WIDTH, plot_style, shorten

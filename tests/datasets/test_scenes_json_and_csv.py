@@ -11,8 +11,9 @@ from scenedetect import FrameTimecode
 from scenedetect.output import write_scene_list
 
 from pipelines.datasets.annotations import VideoAnnotation
-from pipelines.datasets.scene_files import is_scene_files, read_scenes_csv, read_scenes_json
-from pipelines.datasets.sources import read_annotations
+from pipelines.datasets.scene_tables import read_scenes_csv
+from pipelines.datasets.scenes_json import read_scenes_json
+from pipelines.datasets.sources import is_scene_files, read_annotations
 from pipelines.errors import DatasetError
 from tests.datasets.annotation_files import scenes_json
 from tests.small_stores import refusal
@@ -66,21 +67,21 @@ def changed(keys: list[Any], value: Any) -> dict[str, Any]:
         (["version"], True, "true is not the version of the file"),
         (["video"], [], "the video is not an object"),
         (["video", "path"], None, "null is not the path of the video"),
-        (["video", "path"], "", "'' is not usable as the id of a video"),
+        (["video", "path"], "", "the path of the video is empty"),
         (["video", "path"], "a\0b.mp4", "is not the path of a video"),
         (["video", "path"], "\ud800.mp4", "is not the path of a video"),
         (["video", "id"], "a\0b", "is not usable as the id of a video"),
-        (["video", "frame_rate"], 0, "0.0 is not a number of frames per second"),
+        (["video", "frame_rate"], 0, "the frame_rate of the video is 0.0, not above 0"),
         (["shots"], {}, "an object is not the shots of the file"),
         (["shots"], [], "lists no shots"),
         (["scenes"], [], "lists no scenes"),
         (["shots", 1], 5, "shot 1 is not an object"),
         (["shots", 1, "start_frame"], ..., "shot 1 has no 'start_frame'"),
         (["shots", 1, "start_frame"], 40, "shot 1, from 40 to 100, starts before the end of shot 0 at 50"),
-        (["shots", 1, "start_frame"], 50.0, "50.0 is not the start_frame of shot 1"),
+        (["shots", 1, "start_frame"], 50.5, "50.5 is not the start_frame of shot 1"),
         (["shots", 1, "start_frame"], "50", "'50' is not the start_frame"),
         (["shots", 1, "end_frame"], 10**30, "is too large a number"),
-        (["shots", 0, "start_frame"], -1, "shot 0, from -1 to 50, starts before the video"),
+        (["shots", 0, "start_frame"], -1, "the start_frame of shot 0 is -1, not 0 or more"),
         (["shots", 1, "end"], 1.0, "shot 1, from 2.0 to 1.0, is empty"),
         (["shots", 1, "index"], 2, "shot 1 has the index 2"),
         (["shots", 1, "score"], 1.5, "the score of shot 1 is 1.5, not between 0 and 1"),

@@ -1,0 +1,322 @@
+"""Reader of `scenes.json` and its JSON Schema, both made from the fields of the classes in `pipelines.scenes`.
+
+    python -m pipelines.datasets.scenes_json > pipelines/scenes.schema.json
+
+The schema describes what is written. The reader also accepts unknown fields, missing timecodes and missing settings.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path, PureWindowsPath
+from types import NoneType
+from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pipelines.datasets.annotations import (
+    INSIDE,
+    NOT_PINNED,
+    SCENE_END,
+    VideoAnnotation,
+    check_ranges,
+    labels_from_ends,
+)
+from pipelines.datasets.parsing import at, fault, member, quote, read_json
+from pipelines.errors import VideoError
+from pipelines.files import is_file
+from pipelines.scenes import (
+    MAX_POSITION,
+    MOST_SHOTS,
+    SCHEMA,
+    SCHEMA_VERSION,
+    Line,
+    Scene,
+    SceneData,
+    Segment,
+    Shot,
+    Spec,
+    VideoFacts,
+    lettered,
+    shot_ranges,
+    timecode,
+)
+from pipelines.video.inputs import fingerprint, video_at
+
+T = TypeVar("T")
+
+TIME_ROUNDING = 0.002  # maximum difference in seconds between equal times in a scenes.json, due to rounding
+
+_PINS = {None: NOT_PINNED, True: SCENE_END, False: INSIDE}
+_TYPES = {str: "string", int: "integer", float: "number", bool: "boolean"}
+
+
+@dataclass(frozen=True)
+class _Field:
+    type: Any  # str, int, float, bool or a class of `pipelines.scenes`
+    spec: Spec
+    is_optional: bool
+
+
+@cache
+def _fields(kind: Callable[..., Any]) -> dict[str, _Field]:
+    """Return the fields of a class, by name."""
+    fields = {}
+    for name, annotated in get_type_hints(kind, include_extras=True).items():
+        assert get_origin(annotated) is Annotated, name
+        hint, spec = get_args(annotated)
+        fields[name] = _Field((get_args(hint) or [hint])[0], spec, NoneType in get_args(hint))
+    return fields
+
+
+def json_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a scenes.json."""
+    lines = {"type": "array", "description": "By their start.", "items": _object_schema(Line)}
+    video, scene = _object_schema(VideoFacts), _object_schema(Scene)
+    relative_path = {"type": "string", "description": "Path of the video from the folder of this file."}
+    video["properties"]["relative_path"] = relative_path
+    scene["properties"]["lines"] = {"$ref": "#/$defs/lines", "description": "Subtitles that begin in it."}
+    properties: dict[str, Any] = {
+        "schema": {"const": SCHEMA},
+        "version": {"const": SCHEMA_VERSION},
+        "video": video,
+        "settings": {"type": "object", "description": "What made this result, the version of the program included."},
+        "shots": _list_schema(Shot, "In order, without gaps."),
+        "scenes": _list_schema(scene, "In order; they cover the shots, unless the settings have drop_short."),
+        "lines": {"$ref": "#/$defs/lines", "description": "Subtitles that begin in no scene."},
+        "segments": {
+            "type": "array",
+            "description": "Black, credits and the like, by their start; segments of different kinds may overlap.",
+            "items": _object_schema(Segment),
+        },
+    }
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$id": f"{SCHEMA}.v{SCHEMA_VERSION}",
+        "title": "Scenes of a video",
+        "description": "Written by bassl. Ranges are half-open: [start, end). Times are seconds from the first frame, "
+        "from presentation timestamps.",
+        "type": "object",
+        "properties": properties,
+        "required": [name for name in properties if name not in ("lines", "segments")],
+        "additionalProperties": False,
+        "$defs": {"lines": lines},
+    }
+
+
+def _object_schema(kind: type) -> dict[str, Any]:
+    fields = _fields(kind)
+    return {
+        "type": "object",
+        "properties": {name: _field_schema(field) for name, field in fields.items()},
+        "required": [name for name, field in fields.items() if not field.is_optional],
+        "additionalProperties": False,
+    }
+
+
+def _list_schema(items: type | dict[str, Any], text: str) -> dict[str, Any]:
+    items = items if isinstance(items, dict) else _object_schema(items)
+    return {"type": "array", "minItems": 1, "maxItems": MOST_SHOTS, "description": text, "items": items}
+
+
+def _field_schema(field: _Field) -> dict[str, Any]:
+    spec = field.spec
+    if field.type not in _TYPES:
+        return {"description": spec.text} | _object_schema(field.type)
+    schema: dict[str, Any] = {"type": _TYPES[field.type], "description": spec.text}
+    if field.type in (int, float):
+        schema |= {"exclusiveMinimum" if spec.above else "minimum": spec.least, "maximum": spec.most}
+    elif spec.words:
+        schema["enum"] = list(spec.words)
+    elif spec.pattern:
+        schema["pattern"] = spec.pattern
+    elif field.type is str:
+        schema["minLength"] = 1
+    return schema
+
+
+def read_scenes_json(path: Path) -> VideoAnnotation:
+    """Read a `scenes.json`, version 1, as labels: shots in frames and seconds, their labels, scores and pins.
+
+    The id is the video's own, or else the stem of the video's file name. Raises DatasetError, see `read_scene_list`.
+    """
+    return _annotation(_scene_data(read_json(path), path), path)
+
+
+def read_scene_list(path: Path | str) -> SceneData:
+    """Read a ``scenes.json``, version 1. The path of its video is the file with its fingerprint, searched for at its
+    relative and absolute path; if there is none, the path in the file.
+
+    Raises DatasetError if it is not a scenes.json, of another version, or inconsistent."""
+    path = Path(path)
+    content = read_json(path)
+    scenes = _scene_data(content, path)
+    _annotation(scenes, path)  # checks that shots and scenes fit together
+    relative = at(str, {"relative_path": "", **content["video"]}, "relative_path", "the video", path)
+    return replace(scenes, video=replace(scenes.video, path=_video_path(path, scenes.video, relative)))
+
+
+def with_video(scenes: SceneData, video: Path | None) -> SceneData:
+    """Return the scenes with the path and fingerprint of ``video``, or unchanged if it is None. Facts about the
+    content of another file are left out. Raises VideoError if there is no such file."""
+    if video is None:
+        return scenes
+    if not is_file(video):
+        raise VideoError(f"{video}: no such file")
+    now, facts = fingerprint(video), scenes.video
+    if facts.fingerprint != now:
+        facts = replace(facts, fingerprint=now, modified=None, sha256=None)
+    return replace(scenes, video=replace(facts, path=str(video.absolute())))
+
+
+def _video_path(file: Path, video: VideoFacts, relative: str) -> str:
+    """Return the path of the video: from the folder of ``file`` first, so that both can be moved together."""
+    stored, beside = Path(video.path), file.parent / PureWindowsPath(video.path).name
+    for path in (file.parent / relative, stored, file.parent / stored, beside):
+        if video_at(path, video):
+            return str(path.parent.resolve() / path.name)
+    return video.path
+
+
+def _scene_data(content: Any, path: Path) -> SceneData:
+    """Return the content of a scenes.json, with the video's path as in the file. Checks each field alone."""
+    schema = content.get("schema") if isinstance(content, dict) else None
+    if schema != SCHEMA:
+        raise fault(path, f"is not a scenes.json: its 'schema' is not '{SCHEMA}'")
+    version = at(int, content, "version", "the file", path)
+    if version != SCHEMA_VERSION:
+        raise fault(path, f"is a scenes.json of version {version}; this bassl reads version {SCHEMA_VERSION}")
+    settings = content.get("settings", {})
+    if not isinstance(settings, dict):
+        raise fault(path, "its settings are not an object")
+    video = _record(VideoFacts, member(content, "video", "the file", path), "the video", path)
+    shots, scenes = (at(list, content, key, "the file", path) for key in ("shots", "scenes"))
+    shots = [_record(Shot, entry, f"shot {i}", path) for i, entry in enumerate(shots)]
+    entries, scenes = scenes, [_scene(entry, f"scene {m}", path) for m, entry in enumerate(scenes)]
+    owners = [(content, "the file"), *((entry, f"scene {m}") for m, entry in enumerate(entries))]
+    lines = [line for entry, owner in owners for line in _lines(entry, owner, path)]
+    lines.sort(key=lambda line: line.start)
+    segments = _optional_list(content, "segments", "the file", path)
+    segments = [_segment(entry, f"segment {i}", path) for i, entry in enumerate(segments)]
+    return SceneData(video, settings, tuple(shots), lettered(scenes, shots), tuple(lines), tuple(segments))
+
+
+def _record(kind: Callable[..., T], entry: Any, owner: str, path: Path) -> T:
+    """Return a dataclass from an object called ``owner`` in messages."""
+    values: dict[str, Any] = {}
+    for name, field in _fields(kind).items():
+        if field.is_optional and (field.spec.pattern or name not in entry):
+            continue
+        if field.spec.pattern:  # it follows from other fields
+            values[name] = ""
+        elif field.type in _TYPES:
+            values[name] = at(field.type, entry, name, owner, path)
+            if problem := _problem(values[name], field):
+                raise fault(path, f"the {name} of {owner} is {problem}")
+        else:
+            values[name] = _record(field.type, entry[name], f"the {name} of {owner}", path)
+    return kind(**values)
+
+
+def _problem(value: Any, field: _Field) -> str:
+    """Return why a value is not within the limits of its field, or an empty text."""
+    spec = field.spec
+    if field.type is str:
+        if spec.words and value not in spec.words:
+            return f"{quote(value)}, not one of {', '.join(spec.words)}"
+        return "" if value else f"empty{'; leave it out' if field.is_optional else ''}"
+    if field.type is bool or (spec.least <= value <= spec.most and not (spec.above and value == spec.least)):
+        return ""
+    limit = f"above {spec.least:g}" if spec.above else f"{spec.least:g} or more"
+    return f"{value}, not {limit if spec.most == MAX_POSITION else f'between {spec.least:g} and {spec.most:g}'}"
+
+
+def _scene(entry: Any, owner: str, path: Path) -> Scene:
+    scene = _record(Scene, entry, owner, path)
+    if scene.named_by and scene.name is None:
+        raise fault(path, f"the named_by of {owner} is {quote(scene.named_by)}, but it is without a name")
+    return replace(scene, start_timecode=timecode(scene.start), end_timecode=timecode(scene.end))
+
+
+def _segment(entry: Any, owner: str, path: Path) -> Segment:
+    segment = _record(Segment, entry, owner, path)
+    if segment.end_frame <= segment.start_frame or segment.end <= segment.start:
+        raise fault(path, f"{owner} is empty, or ends before it begins")
+    return segment
+
+
+def _lines(entry: dict[str, Any], owner: str, path: Path) -> list[Line]:
+    lines = [_record(Line, line, f"a line of {owner}", path) for line in _optional_list(entry, "lines", owner, path)]
+    for line in lines:
+        if line.end < line.start:
+            raise fault(path, f"a line of {owner} ends at {line.end}, but it begins at {line.start}")
+    return lines
+
+
+def _optional_list(entry: dict[str, Any], key: str, owner: str, path: Path) -> list[Any]:
+    return at(list, entry, key, owner, path) if key in entry else []
+
+
+def _annotation(scenes: SceneData, path: Path) -> VideoAnnotation:
+    """Return the labels of scenes. Raises DatasetError: shots and scenes must be contiguous from frame 0 to the end of
+    the video, and scenes begin and end with their shots. With the setting ``start`` shots may begin later, with
+    ``drop_short`` scenes may have gaps."""
+    video, shots = scenes.video, scenes.shots
+    if re.search(r"[\0\ud800-\udc7f\udd00-\udfff]", video.path):  # `os.fsencode` refuses these surrogates
+        raise fault(path, f"{quote(video.path)} is not the path of a video")
+    start, end, gaps = (scenes.settings.get(name) for name in ("start", "end", "drop_short"))
+    shot_frames, shot_times = _frames_and_times(shots, "shot", path)
+    if (shot_frames[0, 0] != 0 and not start) or shot_frames[-1, 1] != video.frames:
+        frames = f"frame {shot_frames[0, 0]} to {shot_frames[-1, 1]}"
+        raise fault(path, f"its shots go from {frames}, the video to {video.frames}")
+    scene_frames, scene_times = _frames_and_times(scenes.scenes, "scene", path, bool(gaps))
+    firsts, ends = np.array(shot_ranges(scenes.scenes)).T
+    apart = firsts[0] != 0 or ends[-1] != len(shots) or (firsts[1:] != ends[:-1]).any()
+    outside = firsts[0] < 0 or ends[-1] > len(shots) or (firsts[1:] < ends[:-1]).any()
+    if (outside if gaps else apart) or (ends <= firsts).any():
+        raise fault(path, f"its scenes do not follow one another from shot 0 to the end of its {len(shots)} shots")
+    for of_scenes, of_shots in ((scene_frames, shot_frames), (scene_times, shot_times)):
+        should_be = np.column_stack([of_shots[firsts, 0], of_shots[ends - 1, 1]])
+        wrong = np.flatnonzero((np.abs(of_scenes - should_be) > TIME_ROUNDING).any(axis=1))
+        if len(wrong):
+            (start, end), m = of_scenes[wrong[0]], wrong[0]
+            raise fault(path, f"scene {m}, {start} to {end}, is not where its shots {firsts[m]} to {ends[m] - 1} are")
+    return VideoAnnotation(
+        PureWindowsPath(video.path).stem if video.id is None else video.id,
+        path,
+        shots=shot_frames,
+        shots_seconds=shot_times,
+        # a scene that was dropped as too short ends at the next scene
+        scene_end=labels_from_ends(sorted({*ends - 1, *firsts[firsts > 0] - 1, len(shots) - 1}), len(shots)),
+        frame_rate=video.frame_rate,
+        scores=np.array([shot.score for shot in shots]),
+        pins=np.array([_PINS[shot.pinned] for shot in shots], np.int8),
+        part=bool(start or end),
+    )
+
+
+def _frames_and_times(
+    items: Sequence[Shot] | Sequence[Scene], unit: str, path: Path, gaps_allowed: bool = False
+) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+    """Check and return the frame ranges and times of shots or scenes."""
+    for i, index in enumerate(item.index for item in items):
+        if index != i:
+            raise fault(path, f"{unit} {i} has the index {index}")
+    frames = np.array([(item.start_frame, item.end_frame) for item in items], np.int64).reshape(-1, 2)
+    times = np.array([(item.start, item.end) for item in items], np.float64).reshape(-1, 2)
+    for ranges in (frames, times):
+        check_ranges(ranges, unit, path)
+        gaps = np.flatnonzero(ranges[1:, 0] - ranges[:-1, 1] > TIME_ROUNDING)
+        if len(gaps) and not gaps_allowed:
+            i = gaps[0] + 1
+            raise fault(path, f"{unit} {i} starts at {ranges[i, 0]}, but {unit} {i - 1} ends at {ranges[i - 1, 1]}")
+    return frames, times
+
+
+if __name__ == "__main__":
+    print(json.dumps(json_schema(), indent=2))
