@@ -199,8 +199,8 @@ def main() -> None:
         message = str(error)
         if isinstance(error, OSError):  # such as a name that is too long
             message = f"{error.filename}: {os_reason(error)}" if error.filename else os_reason(error)
-        console.complain(message)
+        console.print_error(message)
         sys.exit(2)
     except KeyboardInterrupt:
-        console.complain("interrupted")
+        console.print_error("interrupted")
         sys.exit(130)

@@ -27,9 +27,9 @@ out = Console(emoji=False, highlight=False)
 err = Console(stderr=True, emoji=False, highlight=False)
 
 _DEBUG = "BASSL_DEBUG"
-_UNBROKEN = 10_000
+NO_WRAP_WIDTH = 10_000
 """Width of a table in a file or a pipe, in columns: no cell is wrapped or cut."""
-_NAMED = 20
+MAX_NAMES = 20
 """Most results that a line names."""
 _UNITS = {"scoring": "video", "encoding": "shot", "saving": "image"}
 """What a stage counts, by what it is doing."""
@@ -62,7 +62,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on 
 Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an error.")]
 
 
-def complain(*messages: str) -> None:
+def print_error(*messages: str) -> None:
     """Lines about what went wrong."""
     _print("bassl: ", messages, "red")
 
@@ -101,16 +101,16 @@ def suggest_next(command: str, *results: Path) -> None:
         results = (folders.pop(),)
     if out.is_terminal and err.is_terminal and len(results) <= 3:
         then, purpose = NEXT[command]
-        say(f"next: {then.format(shlex.join(map(str, results)))}".rstrip() + f"  ({purpose})")
+        print_info(f"next: {then.format(shlex.join(map(str, results)))}".rstrip() + f"  ({purpose})")
 
 
-def shown(path: Path) -> str:
+def display_path(path: Path) -> str:
     """A path as it is shown: without ``..``, as it would be below a working folder."""
     plain = os.path.normpath(path)
     return os.path.abspath(path) if plain.startswith(os.pardir) else plain  # noqa: PTH100  # keeps links
 
 
-def say(message: str) -> None:
+def print_info(message: str) -> None:
     """One line about what was done."""
     if not quiet:
         _print("", (message,))
@@ -136,7 +136,7 @@ def print_json(content: object, indent: int | None = 1) -> None:
 
 
 def _as_plain(result: object) -> object:
-    """A path as text, a result as its fields, and options in the messages of a video as `say` shows them."""
+    """A path as text, a result as its fields, and options in the messages of a video as `print_info` shows them."""
     if isinstance(result, Path):
         return str(result)
     values = dict(vars(result))
@@ -156,12 +156,12 @@ def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
         except BasslError as error:
             if len(files) == 1:
                 raise
-            complain(name_input(error, file))
+            print_error(name_input(error, file))
             failed += 1
     return failed
 
 
-def conclude(results: Sequence[VideoResult], written: str, named: bool = False) -> None:
+def print_summary(results: Sequence[VideoResult], written: str, named: bool = False) -> None:
     """Show the warnings, a line for each video that failed, and one that counts all and says where the output is. If a
     table has ``named`` the videos, more than three that failed for one reason have one line. Raises typer.Exit with 1
     if a video failed."""
@@ -172,20 +172,20 @@ def conclude(results: Sequence[VideoResult], written: str, named: bool = False) 
         reason = error.partition(": ")[2] if named and not quiet else ""  # without the path of the video
         reasons.setdefault(reason or error, []).append(error)
     for first, *more in reasons.values():
-        complain(*((first, *more) if len(more) < 3 else (f"{first} (the same for {len(more)} more)",)))
+        print_error(*((first, *more) if len(more) < 3 else (f"{first} (the same for {len(more)} more)",)))
     left = [str(result.output) for result in results if result.corrected]
     if left:
-        names = ", ".join(left[:_NAMED]) + f" and {len(left) - _NAMED} more" * (len(left) > _NAMED)
+        names = ", ".join(left[:MAX_NAMES]) + f" and {len(left) - MAX_NAMES} more" * (len(left) > MAX_NAMES)
         note(f"corrected by hand and left as they are: {names}; `discard_corrections=True` replaces them")
     number = Counter(result.status for result in results)
     regrouped = f"{number['regrouped']} regrouped from their scores, " * ("regrouped" in number)
-    say(f"{number['done']} done, {regrouped}{number['kept']} kept, {number['failed']} failed; {written}")
+    print_info(f"{number['done']} done, {regrouped}{number['kept']} kept, {number['failed']} failed; {written}")
     if failed:
         raise typer.Exit(1)
 
 
 def show_videos(results: Sequence[VideoResult], counted: Sequence[str], written: str, as_json: bool) -> None:
-    """Show the results of videos: a table with the fields in ``counted``, or JSON, and what `conclude` shows."""
+    """Show the results of videos: a table with the fields in ``counted``, or JSON, and what `print_summary` shows."""
     if as_json:
         print_json(results)
     else:
@@ -195,7 +195,7 @@ def show_videos(results: Sequence[VideoResult], counted: Sequence[str], written:
             cells = ("" for _ in facts) if result.status == "failed" else facts
             rows.append((result.video_id, result.status, *cells))
         show_table(("video", "status", "length", *counted), rows)
-    conclude(results, written, named=True)
+    print_summary(results, written, named=True)
 
 
 def show_table(
@@ -205,7 +205,7 @@ def show_table(
     aligned left, the others right."""
     if quiet:
         return
-    target = out if out.is_terminal else Console(emoji=False, highlight=False, width=_UNBROKEN)
+    target = out if out.is_terminal else Console(emoji=False, highlight=False, width=NO_WRAP_WIDTH)
     grid = Grid(box=None, pad_edge=False, header_style="bold", show_header=any(header))
     for i, name in enumerate(header):
         grid.add_column(Text(name), justify="left" if i in text else "right", overflow="fold")
@@ -228,13 +228,13 @@ def stage_progress(video: str = "") -> AbstractContextManager[ReportProgress]:
         if video and before:
             return
         if video:
-            say(f"reading {printable(video, 120)}")
+            print_info(f"reading {printable(video, 120)}")
         elif doing != before:
-            say(f"{doing} {count(int(total or 0), _UNITS[doing])}" if doing in _UNITS else doing)
+            print_info(f"{doing} {count(int(total or 0), _UNITS[doing])}" if doing in _UNITS else doing)
         elif time.monotonic() < since + 60:
             return
         else:
-            say(f"{doing}: {done:,.0f} of {total or 0:,.0f}")
+            print_info(f"{doing}: {done:,.0f} of {total or 0:,.0f}")
         before, since = doing, time.monotonic()
 
     return nullcontext(line) if quiet or not err.is_interactive else stage_bar(err, video)
@@ -245,7 +245,7 @@ def videos_progress(videos: int) -> AbstractContextManager[ReportVideo]:
 
     def line(state: VideoProgress) -> None:
         if state.result is not None:
-            say(f"{state.video_id}: {state.result.status}")
+            print_info(f"{state.video_id}: {state.result.status}")
 
     return nullcontext(line) if quiet or not err.is_interactive else video_bars(err, videos)
 
@@ -272,9 +272,9 @@ def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
         elif state.note:
             note(state.note)
         elif state.validation:
-            say(values(state))
+            print_info(values(state))
         elif state.ends_epoch:
-            say(f"{values(state)}  {speed(state)}")
+            print_info(f"{values(state)}  {speed(state)}")
 
     if quiet or not err.is_interactive:
         yield line

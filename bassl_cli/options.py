@@ -164,7 +164,7 @@ def with_settings(
             except BaseException as error:
                 if not is_interrupt(error):
                     raise
-                console.complain("interrupted")  # Typer would exit without a message
+                console.print_error("interrupted")  # Typer would exit without a message
                 raise typer.Exit(130) from None
             finally:
                 console.quiet = False

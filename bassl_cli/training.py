@@ -36,7 +36,7 @@ def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
         if machines.world_size > 1:
             code = launching.launch(machines, sys.argv[1:])
             if code in (STOPPED, 130):
-                console.complain(f"stopped; {advice}")
+                console.print_error(f"stopped; {advice}")
             raise typer.Exit(code)
     with nullcontext() if console.debugging() else launching.errors_to_launcher():
         yield shows
@@ -52,7 +52,7 @@ def train(stage: Callable[[Any, Callable[[TrainingProgress], None]], R], setting
     if result.stopped:
         if is_worker():
             raise typer.Exit(STOPPED)
-        console.complain(f"stopped after step {result.step} of {result.steps}; continue with --resume")
+        console.print_error(f"stopped after step {result.step} of {result.steps}; continue with --resume")
         raise typer.Exit(stopped_code())
     return result if shows else None
 

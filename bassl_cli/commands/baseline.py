@@ -32,4 +32,4 @@ def baseline(settings: BaselineSettings, table: console.Table = None, as_json: c
     if table is not None:
         save_table(table, result)
     console.note(*result.notes)
-    console.say(f"{settings.system}: {console.count(len(result.videos), 'video')}")
+    console.print_info(f"{settings.system}: {console.count(len(result.videos), 'video')}")

@@ -51,7 +51,7 @@ def build_index(
     else:
         _show(report)
         if not show:
-            console.say(f"wrote {console.shown(settings.run.output)}")
+            console.print_info(f"wrote {console.display_path(settings.run.output)}")
             console.suggest_next("build-index", settings.run.output)
 
 
@@ -67,4 +67,4 @@ def _show(report: IndexReport) -> None:
     if matches:
         matched, ends = sum(match.matched for match in matches), sum(match.scene_ends for match in matches)
         mean = sum(match.mean_distance * match.matched for match in matches) / max(1, matched)
-        console.say(f"labels: {matched} of {ends} scene ends matched, {mean:.2f} s away on average")
+        console.print_info(f"labels: {matched} of {ends} scene ends matched, {mean:.2f} s away on average")

@@ -32,7 +32,7 @@ def encode(settings: EncodeSettings, machines: Machines) -> None:
             store = encode_shots(settings, progress)
         except SomeFailedError as error:
             if shows:
-                console.complain(*error.failed, error.what)
+                console.print_error(*error.failed, error.what)
                 raise typer.Exit(SOME_FAILED if is_worker() else 1) from None
             return
     if shows:

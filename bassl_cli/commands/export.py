@@ -36,7 +36,7 @@ def export(settings: ExportSettings, sources: Results = []) -> None:
             result = stage(source, settings, progress)
         console.warn(*result.warnings)
         counted = console.count(result.listed, "shot" if settings.listed.shots else "scene")
-        console.say(f"{counted}; wrote {', '.join(map(console.shown, result.paths))}")
+        console.print_info(f"{counted}; wrote {', '.join(map(console.display_path, result.paths))}")
 
     if console.try_each(sources, export_one):
         raise typer.Exit(1)

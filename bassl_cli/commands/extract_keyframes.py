@@ -19,6 +19,6 @@ def extract_keyframes(videos: Videos, settings: ExtractSettings, as_json: consol
     videos = find_videos(videos)
     with console.videos_progress(len(videos)) as progress:
         results = stage(videos, settings, progress)
-    console.show_videos(results, ("frames", "shots"), f"stores in {console.shown(settings.run.output)}", as_json)
+    console.show_videos(results, ("frames", "shots"), f"stores in {console.display_path(settings.run.output)}", as_json)
     if not as_json:
         console.suggest_next("extract-keyframes", settings.run.output)

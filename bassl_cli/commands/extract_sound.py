@@ -23,4 +23,6 @@ def extract_sound(videos: Videos, settings: SoundSettings) -> None:
     with console.videos_progress(len(videos)) as progress:
         results = stage(videos, settings, progress)
     wrote = any(result.status == "done" for result in results)
-    console.conclude(results, f"wrote {console.shown(settings.run.output)}" if wrote else "nothing to write")
+    console.print_summary(
+        results, f"wrote {console.display_path(settings.run.output)}" if wrote else "nothing to write"
+    )

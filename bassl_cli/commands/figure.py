@@ -111,4 +111,4 @@ def curves(
 
 def _show(result: FigureResult) -> None:
     console.warn(*result.warnings)
-    console.say(f"wrote {console.shown(result.path)}")
+    console.print_info(f"wrote {console.display_path(result.path)}")

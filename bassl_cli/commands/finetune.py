@@ -39,7 +39,9 @@ def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Js
     if result.mean:
         cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in _METRICS]
         console.show_table(tuple(_METRICS.values()), [cells], text=(), title=_title(settings, result))
-    console.say(f"wrote {console.shown(result.model)} and {console.shown(result.report)}; {curves_of(settings.run)}")
+    console.print_info(
+        f"wrote {console.display_path(result.model)} and {console.display_path(result.report)}; {curves_of(settings.run)}"
+    )
     console.suggest_next("finetune", settings.run.output)
 
 

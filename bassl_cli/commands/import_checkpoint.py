@@ -49,7 +49,7 @@ def import_checkpoint(files: Files, as_json: console.Json = False) -> None:
     else:
         rows = [(name, "none" if value is None else str(value)) for name, value in _summary(weights).items()]
         console.show_table(("", ""), rows, text=(0, 1))
-    console.say(f"wrote {console.shown(output)}")
+    console.print_info(f"wrote {console.display_path(output)}")
 
 
 def _summary(weights: BasslWeights) -> dict[str, str | int | None]:

@@ -29,8 +29,8 @@ def learn(settings: LearnSettings, sources: Results = [], as_json: console.Json 
         console.print_json(result)
     else:
         for line in _lines(result):
-            console.say(line)
-    console.conclude(result.videos, f"wrote {console.shown(result.output)}")
+            console.print_info(line)
+    console.print_summary(result.videos, f"wrote {console.display_path(result.output)}")
     if not as_json:
         console.suggest_next("learn", result.output)
 

@@ -31,7 +31,7 @@ def models(
         rows = [_row(model) for model in listed if model.stage != "damaged"]
         console.show_table(("model", "what it is", "scores in %"), rows, text=(0, 1, 2))
     damaged = [model.error for model in listed if model.stage == "damaged"]
-    console.complain(*damaged)
+    console.print_error(*damaged)
     if damaged:
         raise typer.Exit(1)
 

@@ -125,7 +125,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
         files_of_result = [path for path in (output, *exports.values(), storyboard, page) if path is not None]
         counts = f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}"
         verb = "in" if result.notes else "wrote"
-        console.say(f"{counts}; {verb} {', '.join(map(console.shown, files_of_result))}")
+        console.print_info(f"{counts}; {verb} {', '.join(map(console.display_path, files_of_result))}")
         if output is not None:
             console.suggest_next("report" if page else "predict", video if output == usual else output)
 
@@ -162,11 +162,11 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
             progress=export_and_show,
         )
     has_index = files.report and any(result.status != "failed" for result in results)
-    written = f"scenes in {console.shown(output)}"
-    written += f", {console.shown(output / 'index.html')} shows all pages" * has_index
+    written = f"scenes in {console.display_path(output)}"
+    written += f", {console.display_path(output / 'index.html')} shows all pages" * has_index
     results = [exported[result.output] for result in results]
     if files.json_lines:
-        console.conclude(results, written)
+        console.print_summary(results, written)
     else:
         console.show_videos(results, ("shots", "scenes"), written, as_json)
     if not (as_json or files.json_lines):

@@ -21,5 +21,5 @@ def pretrain(settings: PretrainSettings, machines: Machines) -> None:
     result = train(stage, settings, machines)
     if result is not None:
         steps = console.count(result.step, "step")
-        console.say(f"{steps}; wrote {console.shown(result.model)}; {curves_of(settings.run)}")
+        console.print_info(f"{steps}; wrote {console.display_path(result.model)}; {curves_of(settings.run)}")
         console.suggest_next("pretrain", settings.run.output)

@@ -30,7 +30,9 @@ def regroup(
         notes = [note for result in results for note in result.notes]
         if notes:
             console.note(notes[0] + f" (and {len(notes) - 1} more)" * (len(notes) > 1))
-        written = f"scenes in {console.shown(settings.run.output)}" if settings.run.output else "written in place"
+        written = (
+            f"scenes in {console.display_path(settings.run.output)}" if settings.run.output else "written in place"
+        )
         console.show_videos(results, ("shots", "scenes"), written, as_json)
         if not as_json:
             console.suggest_next("regroup", *([settings.run.output] if settings.run.output else sources))
@@ -45,5 +47,5 @@ def regroup(
         console.print_json(result.to_dict())
     else:
         console.show_scenes(result, group_by == "setting")
-        console.say(f"{console.count(len(result.scenes), 'scene')}; wrote {console.shown(output)}")
+        console.print_info(f"{console.count(len(result.scenes), 'scene')}; wrote {console.display_path(output)}")
         console.suggest_next("regroup", source if settings.run.output is None else output)

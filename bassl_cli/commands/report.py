@@ -21,9 +21,9 @@ def report(settings: ReportSettings, sources: Results = []) -> None:
         with console.videos_progress(len(sources)) as progress:
             results = report_videos(sources, settings, progress)
         wrote = any(result.status == "done" for result in results)
-        index = console.shown(index_path(sources, settings))
+        index = console.display_path(index_path(sources, settings))
         written = f"{index} shows all pages" if wrote else "no page was made"
-        console.conclude(results, written)
+        console.print_summary(results, written)
         console.suggest_next("report", *sources)
         return
     (source,) = sources
@@ -32,5 +32,5 @@ def report(settings: ReportSettings, sources: Results = []) -> None:
     console.warn(*result.warnings)
     console.note(*result.notes)
     counts = f"{console.count(result.scenes, 'scene')}, {console.count(result.shots, 'shot')}"
-    console.say(f"{counts}; wrote {console.shown(result.output)}")
+    console.print_info(f"{counts}; wrote {console.display_path(result.output)}")
     console.suggest_next("report", source)

@@ -38,10 +38,10 @@ def reproduce(
         console.note(f"no MovieNet: measured on {result.data}; the paper's column is not comparable with it")
     for table in result.tables:
         console.show_table(*text_table(table), title=heading(result, table))
-    console.complain(*result.failed)
-    console.say(f"wrote {', '.join(map(console.shown, result.files))}")
+    console.print_error(*result.failed)
+    console.print_info(f"wrote {', '.join(map(console.display_path, result.files))}")
     if result.stopped:
-        console.complain("stopped; run it again to continue")
+        console.print_error("stopped; run it again to continue")
         raise typer.Exit(stopped_code())
     if result.failed:
         raise typer.Exit(1)

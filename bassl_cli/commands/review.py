@@ -32,8 +32,8 @@ def review(settings: ReportSettings, sources: Results = []) -> None:
         typer.echo(result.url)
     if result.written:
         console.note(*result.written.notes)
-    page = f"{'wrote ' if result.written else ''}{console.shown(result.page)}"
+    page = f"{'wrote ' if result.written else ''}{console.display_path(result.page)}"
     is_open = "opening it in the browser; if the review does not start there, press R"
     is_not = "no browser was found, so open the address in one"
-    console.say(f"{page}; {is_open if result.opened else is_not}")
+    console.print_info(f"{page}; {is_open if result.opened else is_not}")
     console.suggest_next("review", source)

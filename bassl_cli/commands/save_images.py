@@ -32,7 +32,9 @@ def save_images(settings: ImageSettings, sources: Results = [], as_json: console
             images = stage(source, settings, progress)
         saved.extend(images)
         whose = f"{source}: " * (len(sources) > 1)
-        console.say(f"{whose}{console.count(len(images), 'image')}; wrote {console.shown(images[0].path.parent)}")
+        console.print_info(
+            f"{whose}{console.count(len(images), 'image')}; wrote {console.display_path(images[0].path.parent)}"
+        )
 
     failed = console.try_each(sources, save)
     if as_json:

@@ -108,7 +108,7 @@ def score(
                 result = score_annotators(subject, [*([truth] if truth else []), *truths], settings)
             else:
                 result = score_one(subject, truth, settings, progress)
-    console.complain(*result.problems)
+    console.print_error(*result.problems)
     if table is not None:
         tables.save_table(table, result)
     if as_json:
@@ -120,9 +120,9 @@ def score(
     if plot is not None:  # last, because there may be nothing to draw
         _draw(plot, result)
     if not as_json:
-        written = ", ".join(console.shown(path) for path in (table, plot) if path is not None)
+        written = ", ".join(console.display_path(path) for path in (table, plot) if path is not None)
         if written:
-            console.say(f"wrote {written}")
+            console.print_info(f"wrote {written}")
     if result.problems:
         raise typer.Exit(1)
 
@@ -146,7 +146,7 @@ def _summarise(result: ScoreResult | Comparison | AnnotatorScores) -> None:
     if isinstance(result, AnnotatorScores) or not one.videos:
         return
     cut = "" if one.threshold is None else f"; a score of {one.threshold:g} ends a scene"
-    console.say(
+    console.print_info(
         f"{console.count(len(one.videos), 'video')}, {console.count(one.shots, 'shot')}, "
         f"{console.count(one.scene_ends, 'true scene end')}{cut}"
     )

@@ -76,14 +76,14 @@ def split(
                 clips = stage(opened.scenes, settings, progress)
         if chapters:
             rows.append({"chapters": copy})
-            summary = f"{console.count(len(opened.scenes.scenes), 'chapter')}; wrote {console.shown(copy)}"
+            summary = f"{console.count(len(opened.scenes.scenes), 'chapter')}; wrote {console.display_path(copy)}"
         else:
             rows.extend(clips)
             if not as_json:
                 _show(clips, settings.exact, title=prefix.removesuffix(": "))
             _warn_of_early(clips)
-            summary = f"{console.count(len(clips), 'clip')}; wrote {console.shown(clips[0].path.parent)}"
-        console.say(prefix + summary)
+            summary = f"{console.count(len(clips), 'clip')}; wrote {console.display_path(clips[0].path.parent)}"
+        console.print_info(prefix + summary)
 
     failed = console.try_each(sources, split_one)
     if as_json:

@@ -98,13 +98,13 @@ def test_videos_that_failed_for_one_reason_have_one_line_if_a_table_names_them(
         assert [line.split()[0] for line in out.splitlines()[1:]] == ([] if quiet else list("abcdef"))
     errors = [f"{what} failed" for what in ("decoding", "scoring", "drawing", "writing")]  # these name no path
     with pytest.raises(typer.Exit):
-        console.conclude([replace(videos[0], error=error) for error in errors], "", True)
+        console.print_summary([replace(videos[0], error=error) for error in errors], "", True)
     assert capsys.readouterr().err.splitlines() == [f"bassl: {error}" for error in errors]
 
 
 def test_a_warning_about_the_model_of_many_videos_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
     warnings = ("m: not calibrated", "a: short")
-    console.conclude([VideoResult(n, Path(n), Path(n), "done", warnings=warnings) for n in "ab"], "")
+    console.print_summary([VideoResult(n, Path(n), Path(n), "done", warnings=warnings) for n in "ab"], "")
     assert capsys.readouterr().err.splitlines()[:-1] == [f"warning: {line}" for line in warnings]
 
 
@@ -133,7 +133,7 @@ def test_help_lists_every_command_with_the_first_line_of_its_own_help() -> None:
 def test_settings_that_a_message_names_are_shown_as_options(
     message: str, shown: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    console.complain(message)
+    console.print_error(message)
     assert capsys.readouterr().err == f"bassl: {shown}\n"
 
 
@@ -186,8 +186,8 @@ def test_the_bar_of_several_videos_counts_those_that_are_done(monkeypatch: pytes
 def test_paths_are_shown_without_steps_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path / "here")
-    assert console.shown(Path("a/../b/c.json")) == "b/c.json"
-    assert console.shown(Path("../c.json")) == str(tmp_path / "c.json")
+    assert console.display_path(Path("a/../b/c.json")) == "b/c.json"
+    assert console.display_path(Path("../c.json")) == str(tmp_path / "c.json")
 
 
 def test_an_error_of_one_of_several_files_names_the_file(capsys: pytest.CaptureFixture[str]) -> None:

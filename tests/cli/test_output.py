@@ -149,7 +149,7 @@ def interrupted_in_torch(*arguments: object) -> None:
 
 
 def stopped(*arguments: object) -> None:
-    console.complain(RESUME)
+    console.print_error(RESUME)
     raise typer.Exit(130)
 
 
