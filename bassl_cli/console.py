@@ -111,9 +111,14 @@ def display_path(path: Path) -> str:
 
 
 def print_info(message: str) -> None:
-    """One line about what was done."""
+    """Print one line about what was done."""
     if not quiet:
         _print("", (message,))
+
+
+def print_written(result: str, *paths: Path, verb: str = "wrote") -> None:
+    """Print one line: what was done, and the files that it is in."""
+    print_info(f"{result}; {verb} {', '.join(map(display_path, paths))}")
 
 
 def _print(beginning: str, messages: Iterable[str], style: str | None = None) -> None:

@@ -40,7 +40,8 @@ def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Js
         cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in _METRICS]
         console.show_table(tuple(_METRICS.values()), [cells], text=(), title=_title(settings, result))
     console.print_info(
-        f"wrote {console.display_path(result.model)} and {console.display_path(result.report)}; {curves_of(settings.run)}"
+        f"wrote {console.display_path(result.model)} and {console.display_path(result.report)}; "
+        + curves_of(settings.run)
     )
     console.suggest_next("finetune", settings.run.output)
 
