@@ -24,39 +24,48 @@ from bassl_cli.typer_internals import FriendlyCommand, FriendlyGroup
 from pipelines.errors import BasslError, explain_missing_extra, show_warnings
 from pipelines.files import os_reason
 
-# By heading of `bassl --help`, each command with the first line of its help: listed here so that help imports none.
-# A command is a function, or a Typer of subcommands, in the module of the same name.
+# By heading of `bassl --help`, each command with its module in commands/ and the first line of its help: listed here so
+# that help imports none. A command is a function, or a Typer of subcommands.
 COMMANDS = {
     "Find scenes": {
-        "predict": "Find the scenes of a video, or of each of several.",
-        "models": "List the built-in model and those under runs/: what each was trained on, and its scores.",
+        "predict": ("predict", "Find the scenes of a video, or of each of several."),
+        "models": (
+            "models",
+            "List the built-in model and the models under runs/, with training data and scores.",
+        ),
     },
     "Correct and export": {
-        "report": "Make a page of a video's scenes, to view, correct and save them and to try thresholds.",
-        "review": "Review a video's scenes in the browser, where answers are worth most.",
-        "regroup": "Find other scenes from the same scores, without reading the video again.",
-        "learn": "Learn from videos whose scenes were corrected, and write a model for predict.",
-        "export": "Convert scenes for an editing tool, a player, a table or a labelling tool.",
-        "split": "Cut a video into its scenes.",
-        "save-images": "Save images of the scenes of a video, or of its shots.",
+        "report": ("results", "Make a page of a video's scenes, to view, correct and save them and to try thresholds."),
+        "review": ("results", "Review a video's scenes in the browser, at the cuts the model is least sure of."),
+        "regroup": ("results", "Find other scenes from the same scores, without reading the video again."),
+        "learn": ("results", "Learn from videos whose scenes were corrected, and write a model for predict."),
+        "export": ("results", "Convert scenes for an editing tool, a player, a table or a labeling tool."),
+        "split": ("results", "Cut a video into its scenes."),
+        "save-images": ("results", "Save images of the scenes of a video, or of its shots."),
     },
     "Train": {
-        "extract-keyframes": "Detect the shots of videos and store the keyframes of each shot.",
-        "build-index": "Index all shots of all videos for training.",
-        "encode": "Compute the features of all shots of an index once, one file per video and encoder.",
-        "extract-sound": "Store features of the sound of each shot: mean and standard deviation of log-mel energies.",
-        "pretrain": "Pre-train a model on videos without labels.",
-        "finetune": "Train a model to find scene ends, from labelled videos.",
-        "import-checkpoint": "Read a checkpoint of the paper's authors, pre-trained or fine-tuned; or a ResNet-50.",
+        "extract-keyframes": ("data", "Detect the shots of videos and store the keyframes of each shot."),
+        "build-index": ("data", "Index all shots of all videos for training."),
+        "encode": ("encode", "Compute the features of all shots of an index once, one file per video and encoder."),
+        "extract-sound": (
+            "data",
+            "Store sound features of each shot: mean and standard deviation of log-mel energies.",
+        ),
+        "pretrain": ("train", "Pre-train a model on videos without labels."),
+        "finetune": ("train", "Train a model to find scene ends, from labeled videos."),
+        "import-checkpoint": (
+            "models",
+            "Convert a checkpoint of the paper's authors, or a ResNet-50, to a model.",
+        ),
     },
     "Evaluate": {
-        "score": "Measure how well scenes are found.",
-        "baseline": "Find and score scenes with one of the systems of the paper's Table 1.",
-        "figure": "Draw the figures of the paper from your own videos, models and runs.",
+        "score": ("score", "Measure how well scenes are found."),
+        "baseline": ("baseline", "Find and score scenes with one of the systems of the paper's Table 1."),
+        "figure": ("figure", "Draw the figures of the paper from your own videos, models and runs."),
     },
-    "Reproduce": {"reproduce": "Measure a table of the paper: every system, on one data set."},
+    "Reproduce": {"reproduce": ("reproduce", "Measure a table of the paper: every system, on one data set.")},
 }
-NAMES = tuple(name for commands in COMMANDS.values() for name in commands)
+MODULES = {name: module for commands in COMMANDS.values() for name, (module, _) in commands.items()}
 
 
 class _Commands(FriendlyGroup):
@@ -65,7 +74,7 @@ class _Commands(FriendlyGroup):
 
     def resolve_command(self, context: Any, arguments: list[str]) -> Any:
         name = arguments[0]
-        if name in NAMES:
+        if name in MODULES:
             command = self.commands[name] = load(name)
             path = context.params.get("config")  # text or a path, depending on Typer's version
             # A shell that asks what could follow gets no errors of the file.
@@ -93,8 +102,7 @@ def _refuse_path(word: str) -> None:
 
 def load(name: str) -> Any:
     """Import a command, or a group of commands, by name."""
-    word = name.replace("-", "_")
-    command = getattr(import_module(f"bassl_cli.commands.{word}"), word)
+    command = getattr(import_module(f"bassl_cli.commands.{MODULES[name]}"), name.replace("-", "_"))
     if not isinstance(command, typer.Typer):
         function, command = command, typer.Typer(add_completion=False)
         command.command(name, cls=FriendlyCommand)(function)
@@ -118,7 +126,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for _heading, _commands in COMMANDS.items():
-    for _name, _summary in _commands.items():
+    for _name, (_, _summary) in _commands.items():
         app.command(_name, help=_summary, rich_help_panel=_heading)(lambda: None)
 
 

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 from rich.console import Console
@@ -54,10 +54,6 @@ Table = Annotated[
     typer.Option("--table", metavar="FILE", help="Write the numbers as .md, .tex, .csv or .json.", show_default=False),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Show nothing but warnings and errors.")]
-GroupBy = Annotated[
-    Literal["setting"] | None,
-    typer.Option("--group-by", metavar="setting", hidden=True, help="Order the table of scenes by their settings."),
-]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON on stdout instead of a table.")]
 Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an error.")]
 
@@ -297,15 +293,13 @@ def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
         yield show
 
 
-def show_scenes(result: SceneData, by_setting: bool = False) -> None:
-    """A table of scenes on stdout, with their settings and names if they have any; ``by_setting``: ordered by them."""
-    rows, scenes = [], result.scenes
-    if by_setting:
-        scenes = tuple(sorted(scenes, key=lambda scene: (not scene.setting, len(scene.setting or ""), scene.setting)))
-    optional = [field for field in ("setting", "name") if any(getattr(scene, field) for scene in scenes)]
-    for scene in scenes:
+def show_scenes(result: SceneData) -> None:
+    """Show a table of scenes on stdout, with their names if they have any."""
+    rows = []
+    has_names = any(scene.name for scene in result.scenes)
+    for scene in result.scenes:
         facts = (f"{scene.end - scene.start:.1f} s", str(scene.end_shot - scene.start_shot), f"{scene.confidence:.2f}")
         times = (scene.start_timecode, scene.end_timecode)
-        rows.append((str(scene.index + 1), *times, *facts, *(getattr(scene, field) or "" for field in optional)))
-    header = ("scene", "start", "end", "length", "shots", "confidence", *optional)
-    show_table(header, rows, text=[i for i, name in enumerate(header) if name == "name"])
+        rows.append((str(scene.index + 1), *times, *facts, *([scene.name or ""] * has_names)))
+    header = ("scene", "start", "end", "length", "shots", "confidence", *(["name"] * has_names))
+    show_table(header, rows, text=[6])

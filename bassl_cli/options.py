@@ -20,24 +20,6 @@ from pipelines.options import Option, Time, option_of, options_of, with_options
 
 Videos = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or glob patterns.", show_default=False)]
 
-
-def named_results(sources: list[Path]) -> list[Path]:
-    """The results that arguments name, see :func:`pipelines.outputs.results.expand_results`."""
-    from pipelines.outputs.results import expand_results  # start-up time: other commands do not need the formats
-
-    return expand_results(sources)
-
-
-RESULTS_HELP = (
-    "Videos with a result of predict, scenes.json files, or folders of these. Default: the only scenes.json in the "
-    "working folder."
-)
-Results = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="[VIDEO|SCENES.JSON|FOLDER]...", help=RESULTS_HELP, show_default=False, callback=named_results
-    ),
-]
 _SPELLINGS = {
     "dask": "SCHEDULER",
     "device": "DEVICE",

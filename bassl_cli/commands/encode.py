@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 from bassl_cli import console
+from bassl_cli.commands.train import job
 from bassl_cli.options import with_settings
-from bassl_cli.training import job
 from pipelines.errors import BasslError, SomeFailedError
 from pipelines.options import with_options
 from pipelines.stages.settings import EncodeSettings

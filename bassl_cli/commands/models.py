@@ -1,16 +1,30 @@
-"""``bassl models``: which models there are, what each was trained on, and its scores."""
+"""Commands about models: which there are, and converting the checkpoints of the paper's authors."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+from annotated_doc import Doc
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
+from pipelines.options import Settings, nested
 from pipelines.outputs.tables import percent_with_deviation
+from pipelines.settings import OutputSettings
+from pipelines.stages.import_checkpoint import (
+    checkpoint_path,
+    export_checkpoint,
+    import_checkpoint as convert,
+    model_path,
+)
 from pipelines.stages.list_models import ListedModel, list_models
+
+if TYPE_CHECKING:
+    from pipelines.models.bassl import BasslWeights
+
 
 # Metrics in the table; the JSON has all.
 _SHOWN = {"ap": "AP", "f1": "F1", "miou": "mIoU", "knn@1": "kNN@1", "ap_pp": "AP of PP"}
@@ -20,7 +34,7 @@ _SHOWN = {"ap": "AP", "f1": "F1", "miou": "mIoU", "knn@1": "kNN@1", "ap_pp": "AP
 def models(
     runs: Annotated[Path, typer.Argument(help="Folder of runs.")] = Path("runs"), as_json: console.Json = False
 ) -> None:
-    """List the built-in model and those under runs/: what each was trained on, and its scores.
+    """List the built-in model and the models under runs/, with training data and scores.
 
     Example: bassl models
     """
@@ -46,3 +60,44 @@ def _row(model: ListedModel) -> tuple[str, str, str]:
         if metric in model.scores
     ]
     return name, "\n".join(filter(None, what)), f"{', '.join(scores)}\n{model.scored_on}" if scores else ""
+
+
+@dataclass(frozen=True)
+class Files(Settings):
+    """What is read and written."""
+
+    file: Annotated[Path, Doc("A released checkpoint (.ckpt); with --export a model that was pre-trained here.")]
+    run: OutputSettings = nested(
+        OutputSettings(), defaults={"output": "runs/NAME/model.safetensors; with --export FILE.ckpt"}
+    )
+    export: Annotated[bool, Doc("Write a pre-trained model in the layout of the paper's release instead.")] = False
+
+
+@with_settings(arguments={"file"})
+def import_checkpoint(files: Files, as_json: console.Json = False) -> None:
+    """Convert a checkpoint of the paper's authors, or a ResNet-50, to a model.
+
+    No code in the checkpoint is run; one whose reading would run code is refused.
+
+    Example: bassl import-checkpoint bassl.ckpt -o runs/released/model.safetensors
+    """
+    output = files.run.output or (checkpoint_path if files.export else model_path)(files.file)
+    weights = (export_checkpoint if files.export else convert)(files.file, output, overwrite=files.run.overwrite)
+    if as_json:
+        console.print_json(_summary(weights))
+    else:
+        rows = [(name, "none" if value is None else str(value)) for name, value in _summary(weights).items()]
+        console.show_table(("", ""), rows, text=(0, 1))
+    console.print_info(f"wrote {console.display_path(output)}")
+
+
+def _summary(weights: BasslWeights) -> dict[str, str | int | None]:
+    crn = weights.settings.crn
+    tensors = [tensor for part in (weights.encoder, weights.crn, weights.heads) for tensor in part.values()]
+    return {
+        "stage": "fine-tuned" if weights.finetuned else "pre-trained",
+        "encoder": weights.settings.encoder,
+        "neighbors": None if crn is None else crn.neighbors,
+        "heads": " ".join(name.removeprefix("head_") for name in weights.head_names),
+        "numbers": sum(tensor.numel() for tensor in tensors),
+    }

@@ -60,7 +60,6 @@ def predict(
     videos: Videos,
     files: Files,
     settings: PredictSettings,
-    group_by: console.GroupBy = None,
     as_json: console.Json = False,
 ) -> None:
     """Find the scenes of a video, or of each of several.
@@ -78,12 +77,12 @@ def predict(
     if len(videos) == 1 and not videos[0].is_dir() and not is_pattern and not files.json_lines:
         if files.parallel.dask is not None:
             raise BasslError("--dask is for several videos; leave it out for one")
-        _predict_one(videos[0], files, settings, as_json, by_setting=group_by == "setting")
+        _predict_one(videos[0], files, settings, as_json)
     else:
         _predict_all(videos, files, settings, as_json)
 
 
-def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: bool, by_setting: bool) -> None:
+def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: bool) -> None:
     output, storyboard, usual = files.run.output, files.storyboard, result_path(video)
     piped = output == STDIO
     if piped:
@@ -120,7 +119,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
         console.print_json(result.to_dict())
     else:
         if not piped:
-            console.show_scenes(result, by_setting)
+            console.show_scenes(result)
         console.note(*result.notes)
         files_of_result = [path for path in (output, *exports.values(), storyboard, page) if path is not None]
         counts = f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}"

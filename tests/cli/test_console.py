@@ -110,15 +110,14 @@ def test_a_warning_about_the_model_of_many_videos_is_shown_once(capsys: pytest.C
 
 def test_help_lists_every_command_with_the_first_line_of_its_own_help() -> None:
     for commands in app.COMMANDS.values():
-        for name, summary in commands.items():
-            word = name.replace("-", "_")
-            command = getattr(import_module(f"bassl_cli.commands.{word}"), word)
+        for name, (module, summary) in commands.items():
+            command = getattr(import_module(f"bassl_cli.commands.{module}"), name.replace("-", "_"))
             if isinstance(command, typer.Typer):
                 assert command.registered_callback is not None
                 command = command.registered_callback.callback
             assert str(command.__doc__).strip().splitlines()[0] == summary
     modules = {path.stem for path in Path(app.__file__).parent.joinpath("commands").glob("*.py")}
-    assert modules - {"__init__"} == {name.replace("-", "_") for name in app.NAMES}
+    assert modules - {"__init__"} == set(app.MODULES.values())
 
 
 @pytest.mark.parametrize(
@@ -173,7 +172,7 @@ def test_the_last_line_in_a_terminal_says_what_one_would_do_next(monkeypatch: py
 
 def test_every_next_command_exists_and_follows_one_that_exists() -> None:
     for command, (then, _) in console.NEXT.items():
-        assert {command, then.split()[1]} <= set(app.NAMES)
+        assert {command, then.split()[1]} <= set(app.MODULES)
 
 
 def test_the_bar_of_several_videos_counts_those_that_are_done(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from bassl_cli import app
 from tests.command import Bassl
 from tests.running import ENVIRONMENT
 
-COMMANDS = {name: app.load(name) for name in app.NAMES if name != "figure"} | {
+COMMANDS = {name: app.load(name) for name in app.MODULES if name != "figure"} | {
     f"figure {name}": command for name, command in app.load("figure").commands.items()
 }
 

@@ -56,7 +56,7 @@ def test_the_browser_opens_the_page_in_review_mode_and_a_page_that_is_there_is_k
 def test_without_a_display_the_address_is_printed(place: Path) -> None:
     run = bassl_process("review -o page.html", place, NO_DISPLAY)
     assert (run.code, run.out) == (0, f"{(place / 'page.html').as_uri()}#review\n")
-    assert run.err.splitlines()[-1] == "wrote page.html; no browser was found, so open the address in one"
+    assert run.err.splitlines()[-1] == "wrote page.html; no browser found; open this address yourself"
 
 
 def test_one_video_is_reviewed_at_a_time(bassl: Bassl, place: Path) -> None:

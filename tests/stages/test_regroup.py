@@ -69,21 +69,6 @@ def test_letters_of_settings_follow_the_scenes(file: Path) -> None:
     assert read_scene_list(file).shots == shots
 
 
-def test_the_table_has_letters_and_puts_scenes_of_one_setting_together(file: Path, bassl: Bassl) -> None:
-    assert bassl("regroup", file, "--threshold", "0.5").out.splitlines()[0].split()[-1] == "confidence"
-    listed = read_scene_list(file)
-    shots = tuple(replace(shot, setting=n) for shot, n in zip(listed.shots, (0, 1, 1, 0, 0, 1), strict=True))
-    replace(listed, shots=shots).save(file)
-
-    def rows(*options: str) -> list[list[str]]:
-        header, *lines = bassl("regroup", file, "--threshold", "0.5", *options).out.splitlines()
-        assert header.split()[-1] == "setting"
-        return [[line.split()[0], line.split()[-1]] for line in lines]
-
-    assert rows() == [["1", "A"], ["2", "B"], ["3", "A"], ["4", "B"]]
-    assert rows("--group-by", "setting") == [["1", "A"], ["3", "A"], ["2", "B"], ["4", "B"]]
-
-
 def test_segments_stay_as_they_are(file: Path) -> None:
     segments = (Segment("end_credits", 100, 150, 4.0, 6.0),)
     replace(read_scene_list(file), segments=segments).save(file)

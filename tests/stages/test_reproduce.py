@@ -679,7 +679,7 @@ def test_planned_options_exist_in_the_command_line(
 ) -> None:
     """The options of every command of every row are those that the command has."""
     monkeypatch.chdir(tmp_path)
-    commands = {command: app.load(command) for command in app.NAMES}
+    commands = {command: app.load(command) for command in app.MODULES}
     for data in (None, sets):
         if name == "bbc-ovsd" and data is None:
             continue

@@ -1,4 +1,4 @@
-"""``bassl build-index``: one index from sources of shots, keyframes and labels."""
+"""Commands that make the data to train on: keyframes, sound and the index of all shots."""
 
 from __future__ import annotations
 
@@ -8,10 +8,49 @@ from typing import Annotated
 import typer
 
 from bassl_cli import console
-from bassl_cli.options import with_settings
+from bassl_cli.options import Videos, with_settings
 from pipelines.errors import BasslError
 from pipelines.stages.build_index import IndexReport, IndexSettings, build_index as stage, describe_index
-from pipelines.stages.extract_keyframes import ExtractSettings
+from pipelines.stages.extract_keyframes import ExtractSettings, extract_keyframes as extract
+from pipelines.stages.settings import SoundSettings
+from pipelines.video.inputs import find_videos
+
+
+@with_settings()
+def extract_keyframes(videos: Videos, settings: ExtractSettings, as_json: console.Json = False) -> None:
+    """Detect the shots of videos and store the keyframes of each shot.
+
+    Finished videos are kept, so a stopped run continues.
+
+    Example: bassl extract-keyframes movies/
+    """
+    videos = find_videos(videos)
+    with console.videos_progress(len(videos)) as progress:
+        results = extract(videos, settings, progress)
+    console.show_videos(results, ("frames", "shots"), f"stores in {console.display_path(settings.run.output)}", as_json)
+    if not as_json:
+        console.suggest_next("extract-keyframes", settings.run.output)
+
+
+@with_settings()
+def extract_sound(videos: Videos, settings: SoundSettings) -> None:
+    """Store sound features of each shot: mean and standard deviation of log-mel energies.
+
+    For bassl finetune --sound data/sound, and for the systems that take several kinds of features: bassl baseline lgss
+    --extra data/sound
+
+    Example: bassl extract-sound movies/
+    """
+    from pipelines.stages.extract_sound import extract_sound as extract  # start-up time: NumPy, PyAV
+
+    videos = find_videos(videos)
+    with console.videos_progress(len(videos)) as progress:
+        results = extract(videos, settings, progress)
+    wrote = any(result.status == "done" for result in results)
+    console.print_summary(
+        results, f"wrote {console.display_path(settings.run.output)}" if wrote else "nothing to write"
+    )
+
 
 _KEYFRAMES = ExtractSettings().run.output
 
@@ -49,13 +88,13 @@ def build_index(
     if as_json:
         console.print_json({**vars(report), "index": report.index.path})
     else:
-        _show(report)
+        _show_index(report)
         if not show:
             console.print_info(f"wrote {console.display_path(settings.run.output)}")
             console.suggest_next("build-index", settings.run.output)
 
 
-def _show(report: IndexReport) -> None:
+def _show_index(report: IndexReport) -> None:
     rows = []
     for split in report.splits:
         hours = "" if split.hours is None else f"{split.hours:.1f}"

@@ -1,0 +1,325 @@
+"""Commands that take a video's result: to look at it, correct it, learn from it, cut it and take it to other tools."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from bassl_cli import console
+from bassl_cli.options import with_settings
+from pipelines.errors import BasslError
+from pipelines.files import STDIO, output_path
+from pipelines.options import with_options
+from pipelines.outputs.exports import FORMATS
+from pipelines.outputs.results import check_one_video, expand_results, find_result, is_video, make_output_folder
+from pipelines.outputs.tables import percent
+from pipelines.scenes import timecode
+from pipelines.stages.settings import (
+    ExportSettings,
+    ImageSettings,
+    LearnSettings,
+    RegroupSettings,
+    ReportSettings,
+    SplitSettings,
+)
+
+# Stages are imported by the command that runs: they load NumPy, PyAV or Jinja.
+if TYPE_CHECKING:
+    from pipelines.stages.learn import LearnResult
+    from pipelines.stages.split import Clip
+
+
+RESULTS_HELP = (
+    "Videos with a result of predict, scenes.json files, or folders of these. Default: the only scenes.json in the "
+    "working folder."
+)
+Results = Annotated[
+    list[Path],
+    typer.Argument(
+        metavar="[VIDEO|SCENES.JSON|FOLDER]...", help=RESULTS_HELP, show_default=False, callback=expand_results
+    ),
+]
+
+
+@with_settings(spellings={"keyframes": "FOLDER"})
+def report(settings: ReportSettings, sources: Results = []) -> None:
+    """Make a page of a video's scenes, to view, correct and save them and to try thresholds.
+
+    One HTML file for any browser, without a network. Several videos have a page each, and index.html shows them all.
+
+    Examples: bassl report movie.mp4 --truth truth.csv, bassl report videos/
+    """
+    from pipelines.stages.report import index_path, report as stage, report_videos
+
+    if len(sources) > 1:
+        with console.videos_progress(len(sources)) as progress:
+            results = report_videos(sources, settings, progress)
+        wrote = any(result.status == "done" for result in results)
+        index = console.display_path(index_path(sources, settings))
+        written = f"{index} shows all pages" if wrote else "no page was made"
+        console.print_summary(results, written)
+        console.suggest_next("report", *sources)
+        return
+    (source,) = sources
+    with console.stage_progress(source.name) as progress:
+        result = stage(source, settings, progress)
+    console.warn(*result.warnings)
+    console.note(*result.notes)
+    counts = f"{console.count(result.scenes, 'scene')}, {console.count(result.shots, 'shot')}"
+    console.print_written(counts, result.output)
+    console.suggest_next("report", source)
+
+
+@with_settings(spellings={"keyframes": "FOLDER"})
+def review(settings: ReportSettings, sources: Results = []) -> None:
+    """Review a video's scenes in the browser, at the cuts the model is least sure of.
+
+    Makes the page as bassl report does, if it is not there or shows other scenes, opens it in review mode and prints
+    its address. The page shows eight shots at a time; what you confirm holds for all settings.
+
+    Examples: bassl review movie.mp4
+    """
+    from pipelines.stages.review import review as stage
+
+    if len(sources) > 1:
+        raise BasslError(f"one video is reviewed at a time; name one, such as {sources[0]}")
+    (source,) = sources
+    with console.stage_progress(source.name) as progress:
+        result = stage(source, settings, progress)
+    if result.written:
+        console.warn(*result.written.warnings)
+    if not (result.opened and console.quiet):  # a browser that starts may still not show it
+        typer.echo(result.url)
+    if result.written:
+        console.note(*result.written.notes)
+    page = f"{'wrote ' if result.written else ''}{console.display_path(result.page)}"
+    if result.opened:
+        console.print_info(f"{page}; opening it in the browser; if the review does not start there, press R")
+    else:
+        console.print_info(f"{page}; no browser found; open this address yourself")
+    console.suggest_next("review", source)
+
+
+@with_settings(spellings={"drop_short": "--drop-short/--no-drop-short"})
+def regroup(settings: RegroupSettings, sources: Results = [], as_json: console.Json = False) -> None:
+    """Find other scenes from the same scores, without reading the video again.
+
+    The scenes.json is changed in place, unless -o names another file. Scenes that were corrected by hand stay.
+
+    Examples: bassl regroup movie.mp4 --threshold 0.4, bassl regroup scenes/ --min-scene 10
+    """
+    from pipelines.stages.regroup import regroup as stage, regroup_videos
+
+    if len(sources) > 1:
+        with console.videos_progress(len(sources)) as progress:
+            results = regroup_videos(sources, settings, progress)
+        notes = [note for result in results for note in result.notes]
+        if notes:
+            console.note(notes[0] + f" (and {len(notes) - 1} more)" * (len(notes) > 1))
+        output = settings.run.output
+        written = f"scenes in {console.display_path(output)}" if output else "written in place"
+        console.show_videos(results, ("shots", "scenes"), written, as_json)
+        if not as_json:
+            console.suggest_next("regroup", *([output] if output else sources))
+        return
+    (source,) = sources
+    result, path = stage(source, settings), output_path(settings.run.output, find_result(source))
+    console.warn(*result.warnings)
+    if path == STDIO:
+        return
+    console.note(*result.notes)
+    if as_json:
+        console.print_json(result.to_dict())
+    else:
+        console.show_scenes(result)
+        console.print_written(console.count(len(result.scenes), "scene"), path)
+        console.suggest_next("regroup", source if settings.run.output is None else path)
+
+
+@with_settings()
+def learn(settings: LearnSettings, sources: Results = [], as_json: console.Json = False) -> None:
+    """Learn from videos whose scenes were corrected, and write a model for predict.
+
+    Correct all scenes of three videos or more of one kind, such as episodes of a series; all of them count as right.
+
+    Examples: bassl learn videos/, then bassl predict new.mp4 --model my.safetensors
+    """
+    from pipelines.stages.learn import learn as stage
+
+    with console.videos_progress(len(sources)) as progress:
+        result = stage(sources, settings, progress)
+    if as_json:
+        console.print_json(result)
+    else:
+        for line in _learned_lines(result):
+            console.print_info(line)
+    console.print_summary(result.videos, f"wrote {console.display_path(result.output)}")
+    if not as_json:
+        console.suggest_next("learn", result.output)
+
+
+def _learned_lines(result: LearnResult) -> list[str]:
+    """Return what was learned, and how well, on videos left out in turn."""
+    learned = sum(video.status != "failed" for video in result.videos)
+    source = f"{console.count(learned, 'video')} with {console.count(result.scene_ends, 'scene end')}"
+    if not result.measured:
+        return [f"{source}: the threshold of the built-in model is adjusted; its weights need more videos"]
+    ap, f1, ap_before, f1_before = (percent(result.measured[name]) for name in ("ap", "f1", "ap_before", "f1_before"))
+    if result.strength is not None:
+        first = f"learned from {source}"
+    elif result.adapted:
+        first = f"{source}: no better than the built-in weights, which are kept; only the threshold is adjusted"
+    else:
+        first = f"{source}: no better than the built-in model, which is written unchanged"
+    return [
+        first,
+        f"on videos left out in turn, built-in and own model: AP {ap_before} and {ap}, F1 {f1_before} and {f1}",
+    ]
+
+
+@with_settings(
+    spellings={"to": "FORMAT,..."},
+    notes="Formats:\n\n" + "\n".join(f"{name}: {known.purpose}" for name, known in FORMATS.items()),
+)
+def export(settings: ExportSettings, sources: Results = []) -> None:
+    """Convert scenes for an editing tool, a player, a table or a labeling tool.
+
+    Examples: bassl export movie.mp4 --to edl,youtube, bassl export videos/ --to csv -o tables/
+    """
+    from pipelines.stages.export import export as stage
+
+    check_one_video(sources, settings.listed.video)
+    if len(sources) > 1 and not settings.to:
+        raise BasslError("several results are exported with --to FORMAT; -o names a folder")
+    make_output_folder(sources, settings.run.output)
+
+    def export_one(source: Path) -> None:
+        with console.stage_progress(source.name) if settings.vectors else nullcontext() as progress:
+            result = stage(source, settings, progress)
+        console.warn(*result.warnings)
+        console.print_written(console.count(result.listed, "shot" if settings.listed.shots else "scene"), *result.paths)
+
+    if console.try_each(sources, export_one):
+        raise typer.Exit(1)
+
+
+def _sources(sources: list[Path]) -> list[Path]:
+    """Return results as for other commands, but keep a video and its ``scenes.json`` as they are."""
+    return sources if _are_pair(sources) else expand_results(sources)
+
+
+def _are_pair(sources: Sequence[Path]) -> bool:
+    return [is_video(source) and not source.is_dir() for source in sources] == [True, False]
+
+
+@with_settings(spellings={"output": "FOLDER", "filename": "-f TEMPLATE"})
+def split(
+    settings: SplitSettings,
+    sources: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="[VIDEO|SCENES.JSON|FOLDER]...",
+            help=f"{RESULTS_HELP} A video and a scenes.json: the scenes of that video.",
+            show_default=False,
+            callback=_sources,
+        ),
+    ] = [],
+    chapters: Annotated[
+        bool, typer.Option("--chapters", help="Do not cut: write a copy of the video with its scenes as chapters.")
+    ] = False,
+    as_json: console.Json = False,
+) -> None:
+    """Cut a video into its scenes.
+
+    Without --exact nothing is encoded: each clip begins with the key frame before its scene.
+
+    Examples: bassl split movie.mp4 --exact, bassl split videos/ -o clips/
+    """
+    from pipelines.outputs.opening import check_several, open_scenes
+    from pipelines.stages.split import split as stage, write_chapters
+
+    clip_options = {"--exact": settings.exact, "--expand": settings.expand > 0}
+    clip_options["--skip-credits"] = settings.listed.skip_credits
+    clip_options["--filename"] = settings.filename != SplitSettings.filename
+    if chapters and any(clip_options.values()):
+        flags = " and ".join(flag for flag, is_set in clip_options.items() if is_set)
+        raise BasslError(f"--chapters copies the video in one piece; leave {flags} out")
+    if _are_pair(sources):
+        settings, sources = with_options(settings, video=sources[0]), sources[1:]
+    check_several(sources, settings.filename, settings.run, settings.listed.video)
+    rows: list[object] = []
+
+    def split_one(source: Path) -> None:
+        opened = open_scenes(source, settings.listed.video)
+        prefix = f"{source}: " if len(sources) > 1 else ""
+        with console.stage_progress(opened.existing_video().name) as progress:
+            if chapters:
+                copy = write_chapters(opened.scenes, settings, progress)
+            else:
+                clips = stage(opened.scenes, settings, progress)
+        if chapters:
+            rows.append({"chapters": copy})
+            console.print_written(prefix + console.count(len(opened.scenes.scenes), "chapter"), copy)
+        else:
+            rows.extend(clips)
+            if not as_json:
+                _show_clips(clips, settings.exact, title=prefix.removesuffix(": "))
+            _warn_of_early(clips)
+            console.print_written(prefix + console.count(len(clips), "clip"), clips[0].path.parent)
+
+    failed = console.try_each(sources, split_one)
+    if as_json:
+        console.print_json(rows[0] if chapters and len(sources) == 1 else rows)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _show_clips(clips: Sequence[Clip], exact: bool, title: str) -> None:
+    rows = []
+    for clip in clips:
+        differences = () if exact else (f"{clip.early:.3f} s", f"{clip.late:.3f} s")
+        rows.append((str(clip.scene + 1), timecode(clip.start), timecode(clip.end), *differences))
+    header = ("scene", "start", "end", *(() if exact else ("early", "late")))
+    console.show_table(header, rows, text=(), title=title)
+
+
+def _warn_of_early(clips: Sequence[Clip]) -> None:
+    if early := [clip.early for clip in clips if clip.early > 0]:
+        console.warn(
+            f"cuts are at key frames: {console.count(len(early), 'scene')} of {len(clips)} begin early, by "
+            f"{sum(early) / len(early):.2f} s on average and {max(early):.2f} s at most; --exact cuts to the frame"
+        )
+
+
+@with_settings(
+    spellings={"output": "FOLDER", "images": "-n N", "filename": "-f TEMPLATE", "width": "PIXELS", "height": "PIXELS"},
+)
+def save_images(settings: ImageSettings, sources: Results = [], as_json: console.Json = False) -> None:
+    """Save images of the scenes of a video, or of its shots.
+
+    Images are taken away from cuts and dissolves, by seeking if the format of the video allows it.
+
+    Examples: bassl save-images movie.mp4 -n 1 --width 640, bassl save-images videos/ -o images/
+    """
+    from pipelines.outputs.opening import check_several
+    from pipelines.stages.save_images import SavedImage, save_images as stage
+
+    check_several(sources, settings.template, settings.run, settings.listed.video)
+    saved: list[SavedImage] = []
+
+    def save(source: Path) -> None:
+        with console.stage_progress() as progress:
+            images = stage(source, settings, progress)
+        saved.extend(images)
+        prefix = f"{source}: " * (len(sources) > 1)
+        console.print_written(prefix + console.count(len(images), "image"), images[0].path.parent)
+
+    failed = console.try_each(sources, save)
+    if as_json:
+        console.print_json(saved)
+    if failed:
+        raise typer.Exit(1)

@@ -1,0 +1,128 @@
+"""Commands that train, and the jobs that they run as: in this process, or with torchrun in several that run the same
+command."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any, TypeVar
+
+import typer
+
+from bassl_cli import console
+from bassl_cli.options import with_settings
+from pipelines.options import with_options
+from pipelines.outputs.tables import percent_with_deviation
+from pipelines.progress import TrainingProgress
+from pipelines.settings import RunSettings
+from pipelines.stages.finetune import FinetuneResult, FinetuneSettings, finetune as run_finetuning
+from pipelines.stages.pretrain import PretrainSettings, pretrain as run_pretraining
+from pipelines.training.jobs import STOPPED, Machines, is_worker, stopped_code
+
+R = TypeVar("R")
+
+
+@contextmanager
+def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
+    """Run the block in each process of a job, started by this one if there are several; gives whether this process
+    shows the result. Raises BasslError for GPUs that this machine does not have, or a process that died; typer.Exit in
+    the process that started the others, with their exit code, after ``advice`` if they were stopped."""
+    shows = os.environ.get("RANK", "0") == "0"
+    if not (is_worker() or machines.gpus or machines.world_size > 1):
+        yield shows
+        return
+    from pipelines.training import launching  # optional dependency: torch
+
+    if not is_worker():
+        launching.check_gpus(machines, f"bassl {command}")
+        if machines.world_size > 1:
+            code = launching.launch(machines, sys.argv[1:])
+            if code in (STOPPED, 130):
+                console.print_error(f"stopped; {advice}")
+            raise typer.Exit(code)
+    with nullcontext() if console.debugging() else launching.errors_to_launcher():
+        yield shows
+
+
+def train(stage: Callable[[Any, Callable[[TrainingProgress], None]], R], settings: Any, machines: Machines) -> R | None:
+    """Run the public function of a training stage, named as its command, on the machines; its result in the process
+    that is to show it, None in the others. Raises what `job` and the stage raise; typer.Exit if it was stopped."""
+    settings = with_options(settings, device=machines.device or settings.compute.device)
+    advice = f"continue with --resume --output {settings.run.output}"
+    with job(machines, stage.__name__, advice) as shows, console.training_progress() as progress:
+        result: Any = stage(settings, progress)
+    if result.stopped:
+        if is_worker():
+            raise typer.Exit(STOPPED)
+        console.print_error(f"stopped after step {result.step} of {result.steps}; continue with --resume")
+        raise typer.Exit(stopped_code())
+    return result if shows else None
+
+
+def curves_of(run: RunSettings) -> str:
+    """Where the curves of a run are."""
+    if run.logger == "wandb":
+        return f"curves: group {run.output.resolve().name} of the project bassl on Weights & Biases"
+    return f"curves: tensorboard --logdir {shlex.quote(str(run.output / 'tensorboard'))}"
+
+
+@with_settings(panels={"pretext": "Pretext tasks", "augmentation": "Augmentation of keyframes", "machines": "Machines"})
+def pretrain(settings: PretrainSettings, machines: Machines) -> None:
+    """Pre-train a model on videos without labels.
+
+    Learns from the keyframes of the videos in an index, or, with --features, from the features of a frozen encoder,
+    which runs on a CPU. Defaults are the paper's.
+
+    Example: bassl pretrain --gpus 16 --nodes 2 --node-rank 0 --rdzv-endpoint HOST:29500 --epochs 40
+    """
+    result = train(run_pretraining, settings, machines)
+    if result is not None:
+        steps = console.count(result.step, "step")
+        console.print_info(f"{steps}; wrote {console.display_path(result.model)}; {curves_of(settings.run)}")
+        console.suggest_next("pretrain", settings.run.output)
+
+
+_METRICS = {
+    "ap": "AP",
+    "auc": "AUC",
+    "f1": "F1",
+    "miou": "mIoU",
+    "f1_calibrated": "F1 calibrated",
+    "miou_calibrated": "mIoU calibrated",
+}
+
+
+@with_settings(panels={"machines": "Machines"})
+def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Json = False) -> None:
+    """Train a model to find scene ends, from labeled videos.
+
+    Starts from a pre-trained model, freezes its shot encoder, and trains a network over the features of shots, with
+    several seeds. Shows mean and standard deviation of the metrics on the test split; result.json has all of them.
+    Defaults are the paper's.
+
+    Example: bassl finetune --init runs/pretrain --crn transformer --transfer encoder+crn
+    """
+    result = train(run_finetuning, settings, machines)
+    if as_json and result is not None:
+        console.print_json(json.loads(result.report.read_text("utf-8")))
+    if result is None or as_json:
+        return
+    if result.mean:
+        cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in _METRICS]
+        console.show_table(tuple(_METRICS.values()), [cells], text=(), title=_title(settings, result))
+    console.print_info(
+        f"wrote {console.display_path(result.model)} and {console.display_path(result.report)}; "
+        + curves_of(settings.run)
+    )
+    console.suggest_next("finetune", settings.run.output)
+
+
+def _title(settings: FinetuneSettings, result: FinetuneResult) -> str:
+    on = settings.test_split if result.tested_on == "test" else settings.validate_split
+    chosen = {"val": f"epoch chosen on {settings.validate_split}", "test": "epoch chosen on the test split itself"}
+    how = chosen.get(result.selected_on, result.selected_on)
+    return f"{settings.crn} on {on}, {console.count(result.seeds, 'seed')}, {how}, in percent"
