@@ -46,7 +46,7 @@ COMMANDS = {
     "Train": {
         "extract-keyframes": ("data", "Detect the shots of videos and store the keyframes of each shot."),
         "build-index": ("data", "Index all shots of all videos for training."),
-        "encode": ("encode", "Compute the features of all shots of an index once, one file per video and encoder."),
+        "encode": ("train", "Compute the features of all shots of an index once, one file per video and encoder."),
         "extract-sound": (
             "data",
             "Store sound features of each shot: mean and standard deviation of log-mel energies.",
@@ -60,7 +60,7 @@ COMMANDS = {
     },
     "Evaluate": {
         "score": ("score", "Measure how well scenes are found."),
-        "baseline": ("baseline", "Find and score scenes with one of the systems of the paper's Table 1."),
+        "baseline": ("score", "Find and score scenes with one of the systems of the paper's Table 1."),
         "figure": ("figure", "Draw the figures of the paper from your own videos, models and runs."),
     },
     "Reproduce": {"reproduce": ("reproduce", "Measure a table of the paper: every system, on one data set.")},

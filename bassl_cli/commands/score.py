@@ -1,4 +1,4 @@
-"""``bassl score``: metrics of a model, or of lists of scenes."""
+"""Commands that score: a model, lists of scenes, or a system that the paper compares with."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from annotated_doc import Doc
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError, check_installed
-from pipelines.files import check_inputs_kept, check_writable
+from pipelines.files import check_inputs_kept, check_output, check_writable
 from pipelines.options import Settings
 from pipelines.outputs.plots import check_plot
 from pipelines.outputs.results import existing_result
 from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, compare as score_two, score as score_one
 from pipelines.stages.score.result import AnnotatorScores
+from pipelines.stages.settings import BaselineSettings
 from pipelines.video.inputs import VIDEO_ENDINGS
 
 Subject = Annotated[
@@ -150,3 +151,30 @@ def _summarise(result: ScoreResult | Comparison | AnnotatorScores) -> None:
         f"{console.count(len(one.videos), 'video')}, {console.count(one.shots, 'shot')}, "
         f"{console.count(one.scene_ends, 'true scene end')}{cut}"
     )
+
+
+@with_settings(arguments=("system",))
+def baseline(settings: BaselineSettings, table: console.Table = None, as_json: console.Json = False) -> None:
+    """Find and score scenes with one of the systems of the paper's Table 1.
+
+    Settings that the paper of a system leaves open are chosen on the training splits, never on the videos that are
+    scored.
+
+    Example: bassl baseline graph-cut --index data/index.h5
+    """
+    from pipelines.stages.baseline import baseline as stage  # start-up time: numpy
+    from pipelines.stages.score.tables import check_table, save_table, table_of  # start-up time: numpy
+
+    if table is not None:
+        check_table(table)
+        check_output(table, (settings.data.index, *settings.data.features, *settings.extra))
+    with console.stage_progress() as progress:
+        result = stage(settings, progress)
+    if as_json:
+        console.print_json(result.to_dict())
+    else:
+        console.show_table(*table_of(result))
+    if table is not None:
+        save_table(table, result)
+    console.note(*result.notes)
+    console.print_info(f"{settings.system}: {console.count(len(result.videos), 'video')}")

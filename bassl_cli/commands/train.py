@@ -1,5 +1,4 @@
-"""Commands that train, and the jobs that they run as: in this process, or with torchrun in several that run the same
-command."""
+"""Commands that train or encode, and the jobs that they run as: this process, or several that torchrun starts."""
 
 from __future__ import annotations
 
@@ -15,13 +14,15 @@ import typer
 
 from bassl_cli import console
 from bassl_cli.options import with_settings
+from pipelines.errors import BasslError, SomeFailedError
 from pipelines.options import with_options
 from pipelines.outputs.tables import percent_with_deviation
 from pipelines.progress import TrainingProgress
 from pipelines.settings import RunSettings
 from pipelines.stages.finetune import FinetuneResult, FinetuneSettings, finetune as run_finetuning
 from pipelines.stages.pretrain import PretrainSettings, pretrain as run_pretraining
-from pipelines.training.jobs import STOPPED, Machines, is_worker, stopped_code
+from pipelines.stages.settings import EncodeSettings
+from pipelines.training.jobs import SOME_FAILED, STOPPED, Machines, is_worker, stopped_code
 
 R = TypeVar("R")
 
@@ -68,6 +69,33 @@ def curves_of(run: RunSettings) -> str:
     if run.logger == "wandb":
         return f"curves: group {run.output.resolve().name} of the project bassl on Weights & Biases"
     return f"curves: tensorboard --logdir {shlex.quote(str(run.output / 'tensorboard'))}"
+
+
+@with_settings(spellings={"index": "INDEX"}, arguments={"index"}, panels={"machines": "Machines"})
+def encode(settings: EncodeSettings, machines: Machines) -> None:
+    """Compute the features of all shots of an index once, one file per video and encoder.
+
+    Existing files are kept, so a stopped run continues where it was, and videos that are new in the index are added.
+    Videos with damaged keyframes are listed at the end; all others are encoded.
+
+    Example: bassl encode --encoder runs/pretrain --gpus 4
+    """
+    if settings.parallel.dask and machines != Machines():
+        raise BasslError("--dask encodes on the workers of the cluster; leave --gpus and --processes out")
+    from pipelines.stages.encode import encode_shots  # start-up time: NumPy, OpenCV
+
+    settings = with_options(settings, device=machines.device or settings.compute.device)
+    with job(machines, "encode", "run it again to continue") as shows, console.stage_progress() as progress:
+        try:
+            store = encode_shots(settings, progress)
+        except SomeFailedError as error:
+            if shows:
+                console.print_error(*error.failed, error.what)
+                raise typer.Exit(SOME_FAILED if is_worker() else 1) from None
+            return
+    if shows:
+        typer.echo(store)
+        console.suggest_next("encode")
 
 
 @with_settings(panels={"pretext": "Pretext tasks", "augmentation": "Augmentation of keyframes", "machines": "Machines"})
