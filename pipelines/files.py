@@ -36,10 +36,10 @@ EMPTY_NAME = "the name of a file or folder is empty; for the working folder writ
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """A temporary file to write, flushed to disk and renamed to ``path`` when the block ends without an error, else
-    removed; also those that killed processes left. Missing folders are created. Raises BasslError for an OSError in the
-    block, such as a full disk, and if ``path`` cannot be written."""
-    _check_place(path)
+    """Yield a temporary file to write, which is flushed to disk and renamed to ``path`` when the block ends without an
+    error, else removed; also those that killed processes left. Missing folders are created. Raises BasslError for an
+    OSError in the block, such as a full disk, and if ``path`` cannot be written."""
+    _check_target(path)
     remove_partials(path)
     with os_errors(path, "cannot be written"), _partial(path, lambda new: new.touch(exist_ok=False)) as partial:
         yield partial
@@ -49,7 +49,8 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def files_together(folder: Path, name: str) -> Iterator[Path]:
-    """A temporary folder, whose files are moved to ``folder``, which must exist, when the block ends without an error.
+    """Yield a temporary folder, whose files are moved to ``folder``, which must exist, when the block ends without an
+    error.
 
     If a process is killed while it moves them, the next call with this ``name`` of a writer moves the rest. Files of a
     process that was killed before that are removed. Raises BasslError for an OSError in the block, such as a full disk.
@@ -71,13 +72,13 @@ def files_together(folder: Path, name: str) -> Iterator[Path]:
 def new_files(
     folder: Path, names: Iterable[str], read: Iterable[Path | None], overwrite: bool
 ) -> Iterator[tuple[list[Path], list[Path]]]:
-    """The paths of files to write in a folder, and temporary ones to write instead; all are renamed when the block ends
-    without an error. Raises BasslError as :func:`files_together`, and for a file that is among ``read``, or exists
-    without ``overwrite``."""
+    """Yield the paths of files to write in a folder, and temporary ones to write instead; all are renamed when the
+    block ends without an error. Raises BasslError as :func:`files_together`, and for a file that is among ``read``, or
+    exists without ``overwrite``."""
     targets = [folder / name for name in names]
     check_inputs_kept(targets, read)
     for target in targets:
-        _check_place(target)
+        _check_target(target)
         if target.exists() and not overwrite:
             raise BasslError(f"{target}: already exists; name another folder with `output`, or use `overwrite=True`")
     with files_together(folder, "bassl-files") as temporary:
@@ -104,7 +105,7 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def output_path(output: Path | None, usual: Path) -> Path:
-    """Where a file is written: at ``output``, in ``output`` if that is a folder, or at the usual path if it is None."""
+    """Return where to write a file: at ``output``, in it if it is a folder, or at the usual path if it is None."""
     if output is None:
         return usual
     return output / usual.name if os.path.isdir(output) else output  # noqa: PTH112  # a name may be too long
@@ -126,7 +127,7 @@ def check_names_folder(path: Path) -> None:
 
 
 def safe_name(text: str) -> str:
-    """A text as the name of a file before its extension, for every system, Windows too: characters that it refuses and
+    """Return a text as a file name without extension, for every system, Windows too: characters that it refuses and
     names of its devices are changed; control characters, escape sequences, bidirectional marks and lone surrogates (as
     Python decodes file names that are not UTF-8) are removed."""
     text = re.sub(r"\s", " ", _ESCAPE_SEQUENCE.sub("", text))
@@ -135,7 +136,7 @@ def safe_name(text: str) -> str:
 
 
 def _hidden(path: Path) -> str:
-    """The beginning of names of temporary files of ``path``, cut because file systems allow 255 bytes."""
+    """Return the beginning of the names of temporary files, cut because file systems allow 255 bytes."""
     return "." + os.fsdecode(os.fsencode(path.name)[:230])
 
 
@@ -150,7 +151,7 @@ def remove_partials(path: Path) -> None:
 
 @contextmanager
 def _partial(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """A temporary file or folder of ``path``, removed at the end of the block. Beside it is a lock file, locked
+    """Yield a temporary file or folder of ``path``, removed at the end of the block. Beside it is a lock file, locked
     before it is made and until it is removed."""
     with ExitStack() as lock:
         for tries_left in reversed(range(10)):
@@ -210,7 +211,7 @@ def locked(path: Path) -> Iterator[bool]:
 def check_writable(path: Path) -> None:
     """Check that a file can be written at ``path``, before hours of work: creates its folder, and for a moment a small
     file beside it. Raises BasslError, as for a folder without permission, a read-only file system or a full disk."""
-    _check_place(path)
+    _check_target(path)
     remove_partials(path)
     with os_errors(path, "cannot be written"), _partial(path, lambda new: new.touch(exist_ok=False)) as partial:
         partial.write_bytes(bytes(4096))  # an empty file can be created on a full disk
@@ -225,7 +226,7 @@ def check_output(path: Path, read: Iterable[Path | None], overwrite: bool = True
         raise BasslError(f"{path}: already exists; name another file with `output`, or use `overwrite=True`")
 
 
-def _check_place(path: Path) -> None:
+def _check_target(path: Path) -> None:
     """Create the folder of ``path``. Raises BasslError if that fails, or if ``path`` is a folder or device."""
     with os_errors(path, "its folder cannot be made"):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -235,7 +236,7 @@ def _check_place(path: Path) -> None:
 
 
 def check_inputs_kept(written: Iterable[Path | None], read: Iterable[Path | None]) -> None:
-    """Raises BasslError if a file that a command writes is one that it reads, or in a folder that it reads."""
+    """Check that a command writes no file that it reads, nor one in a folder that it reads. Raises BasslError."""
     inputs = {real(path) for path in read if path is not None}
     files = {_identity(path) for path in inputs if is_file(path)}
     for path in written:
@@ -248,13 +249,13 @@ def check_inputs_kept(written: Iterable[Path | None], read: Iterable[Path | None
 
 
 def _identity(path: Path) -> tuple[int, int]:
-    """The device and number of a file, which all its links share."""
+    """Return the device and number of a file, which all its links share."""
     status = path.stat()
     return status.st_dev, status.st_ino
 
 
 def read_regular(path: Path) -> bytes:
-    """The content of a regular file of at most ``MOST_BYTES``; others, such as pipes, may never end. The path ``-`` is
+    """Read a regular file of at most ``MOST_BYTES``; others, such as pipes, may never end. The path ``-`` is
     stdin, whose content is kept for further calls. Raises DatasetError for another kind of file or a larger one, and
     OSError if it cannot be read."""
     if path == STDIO:
@@ -275,8 +276,8 @@ def _stdin() -> bytes:
 
 
 def as_paths(paths: Path | str | Iterable[Path | str]) -> list[Path]:
-    """One path or several as a list; a string is one path. Raises BasslError for an empty text, which would mean the
-    working folder, and all videos below it."""
+    """Return one path or several as a list; a string is one path. Raises BasslError for an empty text, which would mean
+    the working folder, and all videos below it."""
     several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if "" in several:
         raise BasslError(EMPTY_NAME)
@@ -284,17 +285,17 @@ def as_paths(paths: Path | str | Iterable[Path | str]) -> list[Path]:
 
 
 def is_file(path: Path) -> bool:
-    """Whether there is such a file; False for invalid names, for which `Path.is_file` raises."""
+    """Return whether there is such a file; False for invalid names, for which `Path.is_file` raises."""
     return os.path.isfile(path)  # noqa: PTH113
 
 
 def real(path: Path) -> Path:
-    """The path without links; also for a loop of links, for which `Path.resolve` of Python 3.11 raises."""
+    """Return the path without links; also for a loop of links, for which `Path.resolve` of Python 3.11 raises."""
     return Path(os.path.realpath(path))
 
 
 def relative(path: Path, folder: Path) -> Path:
-    """A path as seen from a folder, both without links; the path itself if it is on another drive of Windows."""
+    """Return a path as seen from a folder, both without links; the path itself if it is on another drive of Windows."""
     try:
         return Path(os.path.relpath(path, folder))
     except ValueError:
@@ -303,7 +304,7 @@ def relative(path: Path, folder: Path) -> Path:
 
 @contextmanager
 def os_errors(path: Path, what: str = "cannot be read", kind: type[BasslError] = BasslError) -> Iterator[None]:
-    """A block whose errors of the operating system become BasslErrors, such as ``PATH: cannot be read (reason)``."""
+    """Turn errors of the operating system in a block into BasslErrors, such as ``PATH: cannot be read (reason)``."""
     try:
         yield
     except OSError as error:
@@ -311,6 +312,6 @@ def os_errors(path: Path, what: str = "cannot be read", kind: type[BasslError] =
 
 
 def os_reason(error: OSError) -> str:
-    """The reason of an error of the operating system, for a one-line message."""
+    """Return the reason of an operating system error, for a one-line message."""
     is_system = error.errno in errno.errorcode  # libraries have their own numbers
     return (os.strerror(error.errno or 0) if is_system else first_line(error)).lower()

@@ -43,13 +43,13 @@ _ENVIRONMENT = {
 
 
 def cores() -> int:
-    """Number of processor cores that this process may use."""
+    """Return the number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def free_memory(root: Path = Path("/")) -> int | None:
-    """Bytes of memory that programs can still take, on this machine and within the limits of its containers (cgroups);
-    without `/proc`, all of the machine's memory; None if the system does not tell."""
+    """Return the bytes of memory that programs can still take, on this machine and within the limits of its containers
+    (cgroups); without `/proc`, the whole memory; or None if the system does not tell."""
     sizes: list[int] = []
     with suppress(OSError, ValueError):
         available = dict(line.split(":") for line in (root / "proc/meminfo").read_text().splitlines())["MemAvailable"]
@@ -66,9 +66,9 @@ def free_memory(root: Path = Path("/")) -> int | None:
                 names = "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"
             else:
                 continue
-            own = top / path.strip("/")
+            group_folder = top / path.strip("/")
             # In a container, the path may be the host's: then only the top, the container's own group, is there.
-            for group in (folder for folder in (own, *own.parents) if folder.is_relative_to(top)):
+            for group in (folder for folder in (group_folder, *group_folder.parents) if folder.is_relative_to(top)):
                 with suppress(OSError, ValueError, KeyError):  # not there, or without a limit
                     limit, used = (int((group / name).read_text()) for name in names[:2])
                     cached = dict(line.split() for line in (group / "memory.stat").read_text().splitlines())
@@ -94,7 +94,7 @@ def collect_garbage_less() -> None:
 
 
 class Send(Protocol):
-    """Sends a message from the child: its kind, any content that can be pickled, and raw bytes."""
+    """Function that sends a message from the child: its kind, any content that can be pickled, and raw bytes."""
 
     def __call__(self, kind: str, content: Any = None, payload: Iterable[memoryview] = ()) -> None: ...
 
@@ -130,21 +130,21 @@ def _run_python(code: Sequence[str], environment: Mapping[str, str], **options: 
 
 
 class _MessageUnpickler(pickle.Unpickler):
-    """Reads messages of a child, which may have decoded a hostile file: only plain data and our own dataclasses and
+    """Reader of messages of a child, which may have decoded a hostile file: only plain data and our own dataclasses and
     errors, so that none can run code."""
 
     def find_class(self, module: str, name: str) -> Any:
         kind = super().find_class(module, name)
-        is_own = module.startswith("pipelines.") and isinstance(kind, type)
+        is_ours = module.startswith("pipelines.") and isinstance(kind, type)
         if kind in (Path, PosixPath, WindowsPath, Fraction) or (
-            is_own and (is_dataclass(kind) or issubclass(kind, BasslError))
+            is_ours and (is_dataclass(kind) or issubclass(kind, BasslError))
         ):
             return kind
         raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a message")
 
 
 class Child:
-    """A running child process; ``process`` has its pid and exit code."""
+    """Running child process; ``process`` has its pid and exit code."""
 
     def __init__(self, work: Work | str, task: Any) -> None:
         """Run ``work(task, send)`` in a child process; ``work`` may be ``module:function``, not imported here."""
@@ -159,7 +159,7 @@ class Child:
             self.process.stdin.flush()
 
     def receive(self) -> tuple[str, Any, bytes] | None:
-        """The next message as (kind, content, raw bytes); None when the child has ended, normally or not. Raises a
+        """Return the next message as (kind, content, raw bytes), or None when the child has ended. Raises a
         BasslError that was raised in the child, and UnexpectedError for any other exception there."""
         lengths = self._read(_LENGTHS.size)
         if lengths is None:
@@ -201,13 +201,13 @@ class Child:
 
 
 def serve(name: str, path: list[str]) -> None:
-    """Entry point of the child: read the task, run it, and send its exception, of a bug in one line. ``path`` is the
-    parent's ``sys.path``, which a program may have changed."""
+    """Serve as entry point of the child: read the task, run it, and send its exception, of a bug in one line. ``path``
+    is the parent's ``sys.path``, which a program may have changed."""
     # Output that libraries print must not mix with the messages: stdout becomes stderr.
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     collect_garbage_less()
-    sys.path += [place for place in path if place and place not in sys.path]
+    sys.path += [folder for folder in path if folder and folder not in sys.path]
 
     def send(kind: str, content: Any = None, payload: Iterable[memoryview] = ()) -> None:
         message, parts = pickle.dumps((kind, content)), list(payload)
@@ -231,15 +231,15 @@ def serve(name: str, path: list[str]) -> None:
     except BasslError as error:
         send("error", error)
     except Exception as error:
-        at = traceback.extract_tb(error.__traceback__)[-1]
-        text = f"unexpected {type(error).__name__} in {Path(at.filename).name}, line {at.lineno}: {first_line(error)}"
-        send("error", UnexpectedError(text))
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        bug = f"unexpected {type(error).__name__} in {Path(place.filename).name}, line {place.lineno}"
+        send("error", UnexpectedError(f"{bug}: {first_line(error)}"))
     finally:
         channel.close()
 
 
 def end_with_parent(number: int = getattr(signal, "SIGKILL", signal.SIGTERM)) -> None:
-    """From now on, end this process by a signal when the parent closes the pipe to stdin or ends."""
+    """End this process by a signal, from now on, when the parent closes the pipe to stdin or ends."""
     # Stdin becomes empty: on Windows, while one thread waits for a pipe, imports that ask what stdin is would wait too.
     pipe, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)

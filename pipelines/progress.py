@@ -21,7 +21,7 @@ Status = Literal["done", "regrouped", "kept", "failed"]
 
 @dataclass(frozen=True)
 class VideoResult:
-    """The result of one video in a stage that takes several. Numbers that the stage does not count are 0."""
+    """Result of one video in a stage that takes several. Numbers that the stage does not count are 0."""
 
     video_id: str
     video: Path  # the input
@@ -75,5 +75,5 @@ class TrainingProgress:
 
     @property
     def ends_epoch(self) -> bool:
-        """Whether this is the last step of an epoch."""
+        """Return whether this is the last step of an epoch."""
         return self.step % max(1, self.steps // (self.epochs * self.seeds)) == 0

@@ -29,7 +29,7 @@ TIMEOUT = 10
 
 @dataclass(frozen=True)
 class VideoTask(Generic[S]):
-    """One video, the files to make of it, and the settings of the stage, a dataclass."""
+    """Video, the files to make of it, and the settings of the stage, a dataclass."""
 
     video: Path
     video_id: str
@@ -41,22 +41,23 @@ class VideoTask(Generic[S]):
     cores: int = 1  # to use for this video; `run_video_tasks` divides the machine's
 
     def result(self, status: Status = "done", **fields: Any) -> VideoResult:
-        """The result of the video, with these counts and warnings."""
+        """Return the result of the video, with these counts and warnings."""
         return VideoResult(self.video_id, self.video, self.output, status, **fields)
 
     def result_of(self, scenes: SceneData, **fields: Any) -> VideoResult:
-        """The result of a video with these scenes, with their warnings and notes unless ``fields`` have others."""
-        own: dict[str, Any] = {"warnings": scenes.warnings, "notes": scenes.notes}
-        own |= {"frames": scenes.video.frames, "duration": scenes.video.duration}
-        return self.result(scenes=len(scenes.scenes), shots=len(scenes.shots), **{**own, **fields})
+        """Return the result of a video with these scenes, with their warnings and notes unless ``fields`` have
+        others."""
+        facts: dict[str, Any] = {"warnings": scenes.warnings, "notes": scenes.notes}
+        facts |= {"frames": scenes.video.frames, "duration": scenes.video.duration}
+        return self.result(scenes=len(scenes.scenes), shots=len(scenes.shots), **{**facts, **fields})
 
     def failed(self, error: BasslError | str) -> VideoResult:
-        """The result of a video that failed, with an error that names it."""
+        """Return the result of a video that failed, with an error that names it."""
         return self.result("failed", error=name_input(error, self.video, *self.files))
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """All files to write."""
+        """Return all files to write."""
         return tuple(path for path in (self.storyboard, self.page, self.output) if path is not None)
 
     def remove_partials(self) -> None:
@@ -188,13 +189,13 @@ def _receive(task: VideoTask[S], child: Child, messages: SimpleQueue[tuple[Path,
 
 
 def run_task(message: tuple[VideoWork, VideoTask[Any]], send: Send) -> None:
-    """Run by the child processes."""
+    """Run a task; called in the child processes."""
     work, task = message
     send("result", work(task, partial(send, "progress")))
 
 
 def _on_dask(tasks: Sequence[VideoTask[S]], work: VideoWork, address: str) -> Results:
-    """Videos of a lost worker go to another; a video that kills several workers has failed."""
+    """Process videos on a cluster: videos of a lost worker go to another; one that kills several workers has failed."""
     from asyncio import CancelledError as Cancelled  # start-up time
 
     with explain_missing_extra("`dask`"):
@@ -230,7 +231,7 @@ def _run_on_worker(task: VideoTask[S], work: VideoWork) -> VideoResult:
 
 
 def _make_paths_absolute(value: Any) -> Any:
-    """A task or settings with absolute paths: a worker of a cluster has another working directory."""
+    """Return a task or settings with absolute paths: a worker of a cluster has another working directory."""
     changed = {
         name: part.absolute() if isinstance(part, Path) else _make_paths_absolute(part)
         for name, part in vars(value).items()

@@ -24,7 +24,7 @@ from pipelines.stages.settings import ExportSettings
 
 @dataclass(frozen=True)
 class ExportResult:
-    """The files that were written, how many scenes, or shots, they list, and lines on what may be wrong with them."""
+    """Files that were written, the number of scenes or shots in them, and lines on what may be wrong with them."""
 
     paths: tuple[Path, ...]
     listed: int
@@ -62,12 +62,12 @@ def export(
     paths = tuple(output_path(output, beside(opened.result, FORMATS[name].extension)) for name in names)
     check_inputs_kept(paths, (opened.file, settings.listed.video))
     warnings: tuple[str, ...] = ()
-    own: dict[str, dict[str, Any]] = {"csv": {"separator": separator}}
+    format_options: dict[str, dict[str, Any]] = {"csv": {"separator": separator}}
     if "jsonl" in names:
         fields, warnings = _search_fields(opened, settings, progress or (lambda doing, done, total: None))
-        own["jsonl"] = {"fields": fields}
+        format_options["jsonl"] = {"fields": fields}
     for name, path in zip(names, paths, strict=True):
-        warnings += write_export(opened.scenes, path, name, settings.listed.shots, **own.get(name, {}))
+        warnings += write_export(opened.scenes, path, name, settings.listed.shots, **format_options.get(name, {}))
         if FORMATS[name].media and opened.video is None:
             warnings += (f"{opened.scenes.video.path}: {NO_VIDEO}; {path} refers to it all the same",)
     # Formats may warn of the same.
@@ -77,9 +77,9 @@ def export(
 def _search_fields(
     opened: OpenedScenes, settings: ExportSettings, report: ReportProgress
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """What JSON Lines add for search to each scene, or shot, and warnings about the video: a ``keyframe``, which is the
-    path of the middle image by `save-images`, if there is one that is newer than the ``scenes.json``; and with
-    ``vectors`` a ``vector``, the mean encoding of its shots by the built-in encoder."""
+    """Return the search fields of JSON Lines for each scene or shot, and warnings about the video: a ``keyframe``,
+    which is the path of the middle image by `save-images`, if there is one that is newer than the ``scenes.json``; and
+    with ``vectors`` a ``vector``, the mean encoding of its shots by the built-in encoder."""
     scenes, shots, video_id = opened.scenes, settings.listed.shots, opened.video_id
     items = listed(scenes, shots)
     fields: list[dict[str, Any]] = [{} for _ in items]

@@ -48,10 +48,10 @@ def export_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
 
 
 def model_path(checkpoint: Path) -> Path:
-    """The default path of the model of a checkpoint."""
+    """Return the default path of a checkpoint's model."""
     return Path("runs") / checkpoint.stem / MODEL
 
 
 def checkpoint_path(model: Path) -> Path:
-    """The default path of the checkpoint of a model's file or run folder."""
+    """Return the default path of the checkpoint for a model file or run folder."""
     return model.with_suffix(".ckpt") if model.name else model / "model.ckpt"  # the folders . and / have no name

@@ -1,4 +1,4 @@
-"""A model of one's own, from videos whose scenes were corrected by hand: the built-in model, pulled towards them."""
+"""Models adapted to a user's videos: the built-in model, pulled towards scenes that were corrected by hand."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from pipelines.video_jobs import VideoTask, run_video_tasks
 
 @dataclass(frozen=True)
 class LearnResult:
-    """A model that learned from one's own videos."""
+    """Model that learned from a user's videos."""
 
     output: Path
     videos: tuple[VideoResult, ...]  # in the order of the sources; those that failed have the reason
@@ -74,11 +74,11 @@ def learn(
     opened = open_model()
     loaded = load(opened, PredictSettings())
     videos: dict[Path, LabelledTokens] = {}
-    known: dict[str | None, Path] = {}  # by the fingerprint of the video
+    sources_by_fingerprint: dict[str | None, Path] = {}
 
     def read(task: VideoTask[LearnSettings], report: ReportVideo) -> VideoResult:
         result, identity, labeled = _read(opened, loaded, task, report)
-        if (other := known.setdefault(identity, task.video)) != task.video:
+        if (other := sources_by_fingerprint.setdefault(identity, task.video)) != task.video:
             raise BasslError(f"{task.video}: has the scenes of the same video as {other}; leave one of them out")
         videos[task.video] = labeled
         return result
@@ -88,25 +88,25 @@ def learn(
     if not videos:
         raise BasslError(results[0].error if len(results) == 1 else f"no video to learn from: {results[0].error}")
     labeled = list(videos.values())
-    own = learn_own_model(labeled, loaded.model.network, loaded.model.calibration)
+    adapted = learn_own_model(labeled, loaded.model.network, loaded.model.calibration)
     scene_ends = sum(int(video.scene_end.sum()) for video in labeled)
     shots = sum(len(video.scene_end) for video in labeled)
     facts = {
         "stage": "learn",
         "learned_from": {"videos": len(videos), "shots": shots, "scene_ends": scene_ends},
         "started_from": opened.digest,
-        "strength": own.strength,
-        "measured": own.measured,
+        "strength": adapted.strength,
+        "measured": adapted.measured,
     }
-    model = replace(loaded.model, network=own.network, calibration=own.calibration, training=facts)
+    model = replace(loaded.model, network=adapted.network, calibration=adapted.calibration, training=facts)
     save_boundary_model(output, model)
-    return LearnResult(output, tuple(results), scene_ends, own.strength, own.adapted, own.measured)
+    return LearnResult(output, tuple(results), scene_ends, adapted.strength, adapted.adapted, adapted.measured)
 
 
 def _read(
     opened: OpenedModel, loaded: LoadedModel, task: VideoTask[LearnSettings], report: ReportVideo
 ) -> tuple[VideoResult, str | None, LabelledTokens]:
-    """The evidence and labels of a video, and its fingerprint."""
+    """Read the evidence and labels of a video, and its fingerprint."""
     if task.video == STDIO:
         raise BasslError("-: learning reads scenes from files, not from stdin")
     source = open_scenes(task.video)
@@ -119,11 +119,11 @@ def _read(
     if len(scenes.scenes) < 2:
         raise BasslError(f"{source.file}: has one scene; learning needs videos with several")
 
-    def tell(done: float, total: float | None) -> None:
+    def report_seconds(done: float, total: float | None) -> None:
         report(VideoProgress(task.video_id, done, total))
 
     warnings: list[str] = []
-    reading = read_shots(scenes, video, model_reader_settings(opened, Reading()), tell, warnings)
+    reading = read_shots(scenes, video, model_reader_settings(opened, Reading()), report_seconds, warnings)
     shots, content, colour = loaded.encoded_shots(reading, max(1, cores() // 2), lambda shot: None)
     labels = np.zeros(len(shots), np.uint8)
     # A scene that was dropped as too short ends at the next one.

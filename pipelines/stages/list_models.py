@@ -20,7 +20,7 @@ from pipelines.training.run_folder import LOG, RESULT, VALIDATION, read_log
 
 @dataclass(frozen=True)
 class ListedModel:
-    """A model, or a file that should be one."""
+    """Model, or a file that should be one."""
 
     path: Path  # run folder or file, for ``bassl predict --model`` or ``bassl finetune --init``
     stage: Literal["built-in", "pre-trained", "fine-tuned", "learned", "imported", "unfinished", "damaged"]
@@ -36,8 +36,8 @@ class ListedModel:
 
 
 def list_models(runs: Path | str = "runs") -> list[ListedModel]:
-    """The built-in model, then those in a folder of runs, which need not exist, and its subfolders, in the order of
-    their paths. Raises BasslError if it is not a folder or cannot be read."""
+    """List the built-in model, then models in a folder of runs, which need not exist, and its subfolders, sorted by
+    path. Raises BasslError if it is not a folder or cannot be read."""
     runs = Path(runs)
     if runs.exists() and not runs.is_dir():
         raise BasslError(f"{runs}: is a file; name the folder of the runs")
@@ -47,7 +47,7 @@ def list_models(runs: Path | str = "runs") -> list[ListedModel]:
 
 
 def _candidates(runs: Path) -> Iterable[Path]:
-    """Folders with a model or the state of a run, and model files that are in no such folder."""
+    """Return folders with a model or the state of a run, and model files that are in no such folder."""
     folders = {path.parent for name in (MODEL, STATE) for path in runs.rglob(name)}
     files = {path for path in runs.rglob("*.safetensors") if path.parent not in folders}
     return {path for path in folders | files if not any(part.startswith(".") for part in path.relative_to(runs).parts)}
@@ -86,8 +86,8 @@ def _run(path: Path) -> ListedModel:
     if opened.kind == "boundary":
         return _fine_tuned(path, opened.header)
     if opened.kind == "bassl":
-        return _of_the_paper(path, opened.file, opened.header)
-    raise StoreError(f"{opened.file}: holds a model of kind '{opened.kind}', which this bassl does not know")
+        return _pretrained(path, opened.file, opened.header)
+    raise StoreError(f"{opened.file}: contains a model of unknown kind '{opened.kind}'; update bassl")
 
 
 def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
@@ -126,7 +126,7 @@ def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
 
 
 def _learned(path: Path, crn: str, training: Mapping[str, Any]) -> ListedModel:
-    """A model of one's own that `bassl learn` wrote."""
+    """Describe a model that `bassl learn` wrote."""
     source, measured = training["learned_from"], training["measured"]
     return ListedModel(
         path,
@@ -140,8 +140,8 @@ def _learned(path: Path, crn: str, training: Mapping[str, Any]) -> ListedModel:
     )
 
 
-def _of_the_paper(path: Path, file: Path, settings: Mapping[str, Any]) -> ListedModel:
-    """A pre-trained model, or an imported checkpoint of the paper's authors."""
+def _pretrained(path: Path, file: Path, settings: Mapping[str, Any]) -> ListedModel:
+    """Describe a pre-trained model, or an imported checkpoint of the paper's authors."""
     training, encoder = settings["training"], settings["encoder"] or ""
     if training.get("stage") != "pretrain":
         crn = "transformer" if settings["crn"] else "no CRN"

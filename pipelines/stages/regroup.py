@@ -26,8 +26,8 @@ S = TypeVar("S", bound=SceneData)
 
 
 def regrouped(scenes: S, grouping: Grouping) -> S:
-    """The scenes that the same scores make with these options, others as before, but for the number of scenes. Raises
-    BasslError as `with_grouping`, and for settings of ``scenes`` that are not valid."""
+    """Return the scenes that the same scores make with these options; other options stay, except the number of scenes.
+    Raises BasslError as `with_grouping`, and for settings of ``scenes`` that are not valid."""
     before = {name: scenes.settings[name] for name in GROUPING if name in scenes.settings and name != "scenes"}
     try:
         values = grouping.resolved(before)
@@ -56,9 +56,10 @@ def regroup_videos(
     progress: ReportVideo | None = None,
     **options: Any,
 ) -> list[VideoResult]:
-    """As :func:`regroup`, for several: in place, or into the folder ``output``. Returns one result per source, in their
-    order: the result of one that failed has the reason, and one is kept if scenes in the output were corrected by hand.
-    Raises BasslError, one line, for two that would have the same output, or a folder that cannot be written."""
+    """Regroup several files as :func:`regroup` does: in place, or into the folder ``output``. Returns one result per
+    source, in their order: the result of one that failed has the reason, and one is kept if scenes in the output were
+    corrected by hand. Raises BasslError, one line, for two that would have the same output, or a folder that cannot be
+    written."""
     settings, paths = with_options(settings, **options), as_paths(sources)
     make_output_folder(paths, settings.run.output)
     tasks = []

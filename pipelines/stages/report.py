@@ -47,7 +47,7 @@ def report(
 
 
 def page_task(source: Path, settings: ReportSettings) -> VideoTask[ReportSettings]:
-    """The page to write for a ``scenes.json``, or a video with a result."""
+    """Return the task of writing the page of a ``scenes.json``, or a video with a result."""
     page = output_path(settings.run.output, beside(find_result(source), ".html"))
     return VideoTask(source, source.name, page, settings)
 
@@ -81,7 +81,7 @@ def report_videos(
 
 
 def index_path(sources: Sequence[Path], settings: ReportSettings) -> Path:
-    """Path of the page that shows the pages of several results."""
+    """Return the path of the page that shows the pages of several results."""
     if settings.run.output is not None:
         return settings.run.output / "index.html"
     try:
@@ -92,10 +92,10 @@ def index_path(sources: Sequence[Path], settings: ReportSettings) -> Path:
 
 
 def _report_one(task: VideoTask[ReportSettings], report: ReportVideo) -> VideoResult:
-    def tell(doing: str, done: float, total: float | None) -> None:
+    def report_seconds(doing: str, done: float, total: float | None) -> None:
         report(VideoProgress(task.video_id, done, total))
 
-    return write_page(task, open_scenes(task.video), tell)
+    return write_page(task, open_scenes(task.video), report_seconds)
 
 
 def write_page(
@@ -121,7 +121,7 @@ def write_page(
 
 
 def _truth(opened: OpenedScenes, matching: Matching) -> tuple[TrueEnds, tuple[str, ...]]:
-    """The true scene ends on the shots of some scenes, placed as `bassl score` places them."""
+    """Return the true scene ends on the shots of some scenes, placed as `bassl score` places them."""
     scenes, file, truth = opened.scenes, opened.file, matching.truth
     assert truth is not None
     with TemporaryDirectory() as folder:
@@ -133,23 +133,26 @@ def _truth(opened: OpenedScenes, matching: Matching) -> tuple[TrueEnds, tuple[st
     video = alignment.video
     assert video.seconds is not None  # a scenes.json has them
     # A true end that is far from the ends of all shots splits a shot in the alignment, but not on the page.
-    own = {shot.end: shot.index for shot in scenes.shots}
+    shot_ending_at = {shot.end: shot.index for shot in scenes.shots}
     ends = video.seconds[video.labels == 1, 1].tolist()
-    on_shots, elsewhere = [own[end] for end in ends if end in own], [end for end in ends if end not in own]
+    on_shots, elsewhere = (
+        [shot_ending_at[end] for end in ends if end in shot_ending_at],
+        [end for end in ends if end not in shot_ending_at],
+    )
     source = f"{truth.name}, {name}" if truth.is_dir() else truth.name
     return TrueEnds(tuple(on_shots), tuple(elsewhere), matching.tolerance, source), scored.notes
 
 
 def _stored_images(opened: OpenedScenes, stores: Path) -> list[bytes]:
-    """The middle keyframe of each shot from the video's store; [] if there is no store with these shots."""
-    path, listed = stores / f"{opened.video_id}.h5", opened.scenes
+    """Return the middle keyframe of each shot from the video's store; [] if there is no store with these shots."""
+    path, scenes = stores / f"{opened.video_id}.h5", opened.scenes
     if not path.is_file():
         return []
     try:
         store = read_keyframes(path)
-        own = [[shot.start_frame, shot.end_frame] for shot in listed.shots]
+        frames = [[shot.start_frame, shot.end_frame] for shot in scenes.shots]
         # Another video may have the same name.
-        if store.video.frames != listed.video.frames or not np.array_equal(store.frames, own):
+        if store.video.frames != scenes.video.frames or not np.array_equal(store.frames, frames):
             return []
         return read_keyframe_jpegs(store, store.keyframes.shape[1] // 2)
     except StoreError as error:

@@ -30,7 +30,7 @@ S = TypeVar("S", bound=SceneData)
 
 @dataclass(frozen=True)
 class Look:
-    """Shots for a person to look at next: the window whose answers are expected to raise F1 most."""
+    """Range of shots for a person to look at next: the window whose answers are expected to raise F1 most."""
 
     start_shot: int
     end_shot: int
@@ -43,7 +43,7 @@ class Look:
 
 @dataclass(frozen=True)
 class ReviewResult:
-    """The page of a review."""
+    """Page of a review."""
 
     page: Path
     url: str
@@ -79,7 +79,8 @@ def review(
 
 
 def next_look(scenes: SceneData, shots: int = WINDOW) -> Look | None:
-    """The shots to look at next, at most so many; None if all cuts are pinned. Raises BasslError for less than two."""
+    """Return the next look, of at most so many shots, or None if all cuts are pinned. Raises BasslError for less than
+    two shots."""
     if shots < 2:
         raise BasslError(f"a look shows two shots or more, not {shots}")
     state = review_state([shot.score for shot in scenes.shots], _answers(scenes), shots)
@@ -92,7 +93,7 @@ def next_look(scenes: SceneData, shots: int = WINDOW) -> Look | None:
 
 
 def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int]) -> S:
-    """The scenes after a person's answers, which no setting changes any more.
+    """Return the scenes after a person's answers, which no setting changes any more.
 
     The threshold moves to the one with the best expected F1, given all pins. Scenes of a fixed number, or corrected by
     hand beyond pins, change only at the answers.
@@ -139,7 +140,7 @@ def _answers(scenes: SceneData) -> dict[int, bool]:
 
 
 def _group_starts(scenes: SceneData) -> dict[int, bool]:
-    """The first shots of scenes, and of shots between them that are in no scene; with whether it is a scene."""
+    """Return the first shot of each scene, and of each group of shots in no scene, with whether it is a scene."""
     starts, stop = {}, 0
     for scene in scenes.scenes:
         if scene.start_shot > stop:

@@ -21,14 +21,14 @@ from pipelines.stages.settings import LONGEST, ImageSettings
 from pipelines.video.inputs import unchanged
 from pipelines.video.reader import StillReader
 
-# Distance from a cut, in seconds, beyond which frames have none of its compression artefacts.
+# Distance from a cut, in seconds, beyond which frames have none of its compression artifacts.
 _MARGIN = 0.2
 _SPRITE_COLUMNS = 10
 
 
 @dataclass(frozen=True)
 class SavedImage:
-    """One image: of the scene and shot numbered from 0 in ``scenes.json``, at ``time`` in seconds. ``path`` may be a
+    """Saved image of the scene and shot numbered from 0 in ``scenes.json``, at ``time`` in seconds. ``path`` may be a
     sprite, which contains all."""
 
     path: Path
@@ -38,13 +38,13 @@ class SavedImage:
 
 
 class _Still(NamedTuple):
-    """An image to save."""
+    """Image to save."""
 
     scene: Scene
     shot: Shot
     image: int  # its number in the scene or shot
     time: float
-    shown: tuple[float, float]  # the part of the video that it represents, in seconds
+    span: tuple[float, float]  # the part of the video that it represents, in seconds
 
 
 def save_images(
@@ -77,7 +77,7 @@ def save_images(
         images = reader.images([still.time + half for still in stills], settings.size)
         saved: list[SavedImage] = []
         boxes: list[tuple[int, int, int, int]] = []  # on a sprite
-        for still, (at, image) in zip(stills, images, strict=True):
+        for still, (time, image) in zip(stills, images, strict=True):
             frame = Image.fromarray(image)
             if settings.sprite:
                 if not saved:
@@ -88,18 +88,18 @@ def save_images(
             else:
                 frame.save(partials[len(saved)], quality=settings.quality)
             path = targets[0 if settings.sprite else len(saved)]
-            saved.append(SavedImage(path, still.scene.index, still.shot.index, at))
+            saved.append(SavedImage(path, still.scene.index, still.shot.index, time))
             if progress is not None:
                 progress("saving", len(saved), len(stills))
         if settings.sprite:
             sheet.save(partials[0], quality=settings.quality)
-            text = thumbnails_vtt(names[0], [still.shown for still in stills], boxes)
+            text = thumbnails_vtt(names[0], [still.span for still in stills], boxes)
             partials[1].write_bytes(text.encode())
     return tuple(saved)
 
 
 def _names(scenes: SceneData, settings: ImageSettings, name: str, stills: Sequence[_Still]) -> list[str]:
-    """The names of the files: of each image, or of a sprite and its WebVTT file."""
+    """Return the file names: one for each image, or the sprite and its WebVTT file."""
     if settings.sprite:
         (sprite,) = file_names(settings.template, [{"VIDEO_NAME": name}], "", "")
         return [f"{sprite}.{settings.format}", f"{sprite}.vtt"]
@@ -119,7 +119,7 @@ def _names(scenes: SceneData, settings: ImageSettings, name: str, stills: Sequen
 
 
 def _sheet(path: Path, settings: ImageSettings, images: int, width: int, height: int) -> Image.Image:
-    """An empty sprite for images of a size, in rows. Raises BasslError for a size that its format cannot have."""
+    """Make an empty sprite for images of a size, in rows. Raises BasslError for a size that its format cannot have."""
     columns = min(images, _SPRITE_COLUMNS)
     size = columns * width, -(-images // columns) * height
     if max(size) > (most := LONGEST[settings.format]):
@@ -132,7 +132,7 @@ def _sheet(path: Path, settings: ImageSettings, images: int, width: int, height:
 
 
 def _stills(scenes: SceneData, settings: ImageSettings) -> Iterator[_Still]:
-    """The images, in order of time."""
+    """Yield the images to save, in order of time."""
     for scene in scenes.scenes:
         shots = scenes.shots[scene.start_shot : scene.end_shot]
         for group in [(shot,) for shot in shots] if settings.listed.shots else [shots]:
@@ -146,7 +146,7 @@ def _stills(scenes: SceneData, settings: ImageSettings) -> Iterator[_Still]:
 
 
 def _clear_frames(scenes: SceneData, shot: Shot) -> range:
-    """The frames of a shot that are not in a transition nor next to a cut."""
+    """Return the frames of a shot that are not in a transition nor next to a cut."""
     before = scenes.shots[shot.index - 1].transition if shot.index else None
     start = shot.start_frame if before is None else max(before.end_frame, shot.start_frame)
     end = shot.end_frame if shot.transition is None else min(shot.transition.start_frame, shot.end_frame)

@@ -1,4 +1,4 @@
-"""A video's scenes for programs: the data, with methods that call the stages."""
+"""Scenes of a video for programs: the data, with methods that call the stages."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # start-up time: NumPy, PyAV; pandas is an optional dependenc
 
 @dataclass(frozen=True, repr=False)
 class SceneList(SceneData):
-    """The scenes of a video, with its shots, settings and facts.
+    """Scenes of a video, with its shots, settings and facts.
 
     A sequence of scenes: ``len(result)``, ``result[0]``, ``for scene in result``. A notebook shows them as a table. The
     methods do what the commands do, with the same options, by name; and raise the same errors.
@@ -64,8 +64,8 @@ class SceneList(SceneData):
         return scene_table(self, self.thumbnails)
 
     def to_dataframe(self, *, shots: bool = False) -> pd.DataFrame:
-        """A row for each scene, or shot, with its fields and ``duration`` in seconds; the index is its number, from 0.
-        Raises BasslError if pandas is not installed."""
+        """Return a data frame with a row for each scene, or shot: its fields and ``duration`` in seconds; the index is
+        its number, from 0. Raises BasslError if pandas is not installed."""
         with explain_missing_extra("to_dataframe"):
             import pandas as pd  # optional dependency
 
@@ -75,24 +75,24 @@ class SceneList(SceneData):
         return pd.DataFrame(rows).set_index("index")
 
     def regroup(self, **options: Any) -> SceneList:
-        """Other scenes from the same scores, with other options of `Grouping`, such as ``threshold``; options that are
-        not named stay as they are, except for ``scenes``. Nothing is written."""
+        """Return other scenes from the same scores, with other options of `Grouping`, such as ``threshold``; options
+        that are not named stay as they are, except for ``scenes``. Nothing is written."""
         from pipelines.stages.regroup import regrouped  # start-up time: NumPy
 
         return regrouped(self, with_options(Grouping, **options))
 
     def next_look(self, shots: int = 8) -> Look | None:
-        """The shots for a person to look at next, with the expected F1 of the scenes now; None if all cuts are
-        pinned. A look shows so many shots; two looks of four need fewer answers than one of eight, and are worth
+        """Return the shots for a person to look at next, with the expected F1 of the scenes now, or None if all cuts
+        are pinned. A look shows so many shots; two looks of four need fewer answers than one of eight, and are worth
         slightly more (docs/review.md)."""
         from pipelines.stages.review import next_look  # start-up time: NumPy
 
         return next_look(self, shots)
 
     def pin(self, ends: Iterable[int] = (), joined: Iterable[int] = ()) -> SceneList:
-        """The scenes after a person's answers: a scene ends with each of the shots ``ends``, none with ``joined``, by
-        index. No other option changes these any more, and the threshold moves to the one with the best expected F1;
-        scenes of a fixed number, or corrected by hand, change only at the answers. Nothing is written.
+        """Return the scenes after a person's answers: a scene ends with each of the shots ``ends``, none with
+        ``joined``, by index. No other option changes these any more, and the threshold moves to the one with the best
+        expected F1; scenes of a fixed number, or corrected by hand, change only at the answers. Nothing is written.
 
         Example::
 

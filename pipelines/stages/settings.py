@@ -184,14 +184,14 @@ class ImageSettings(Settings):
 
     @property
     def template(self) -> str:
-        """The name of each file."""
+        """Return the template for the name of each file."""
         if self.sprite:
             return self.filename or "$VIDEO_NAME-thumbnails"
         unit = "shot-$SHOT_NUMBER" if self.listed.shots else "scene-$SCENE_NUMBER"
         return self.filename or f"$VIDEO_NAME-{unit}-$IMAGE_NUMBER"
 
     def size(self, width: int, height: int) -> tuple[int, int]:
-        """(width, height) of the images of a video of this size. Raises BasslError if it is too large for the
+        """Return (width, height) of the images of a video of this size. Raises BasslError if it is too large for the
         format."""
         columns, rows = self.width, self.height
         if columns is None and rows is None:

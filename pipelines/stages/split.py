@@ -26,7 +26,7 @@ from pipelines.video.inputs import unchanged
 
 @dataclass(frozen=True)
 class Clip:
-    """One scene as a separate video. Times are in seconds of the whole video: ``start`` and ``end`` are the scene's,
+    """Scene as a separate video. Times are in seconds of the whole video: ``start`` and ``end`` are the scene's,
     with its handles; the clip begins ``early`` seconds before and ends ``late`` seconds after them, both 0 in an exact
     cut."""
 

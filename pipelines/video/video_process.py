@@ -29,7 +29,7 @@ _Message = tuple[str, Any, bytes] | BasslError | None
 
 
 class VideoProcess:
-    """A :class:`pipelines.video.reader.VideoReader` in a child process; iterate over it for the shots.
+    """Child process with a :class:`pipelines.video.reader.VideoReader`; iterate over it for the shots.
 
     The process starts when this is constructed. Use it as a context manager, which always ends the process.
 
@@ -81,8 +81,8 @@ class VideoProcess:
                 case "end":
                     self.facts, self.warnings, self.lines, self.segments = content
                     return
-        how = self._child.how_it_ended()
-        raise VideoError(f"{self._path}: the process that read it died ({how}); the file may be damaged")
+        ending = self._child.how_it_ended()
+        raise VideoError(f"{self._path}: the process that read it died ({ending}); the file may be damaged")
 
     def _receive(self) -> None:
         # Empties the pipe while the caller is busy (importing torch), so that the child does not wait.

@@ -40,7 +40,7 @@ __all__ = ["PredictSettings", "load_model", "predict", "predict_file", "predict_
 def load_model(
     model: Path | str | None = None, *, encoder: str | Path | None = None, device: str = "auto"
 ) -> SceneModel:
-    """A model that predicts many videos without loading anything again.
+    """Load a model that predicts many videos without loading anything again.
 
     ``model``: a run folder, a model file or a checkpoint of the paper's release; None is the built-in model.
     ``encoder``: shot encoder, for a model that reads any; None is the model's own. ``device``: where it runs: auto,
@@ -126,7 +126,7 @@ def predict_file(
     check_inputs_kept(written, (video, *settings.files))
     for path, other in combinations(written, 2):
         if real(path) == real(other):
-            raise BasslError(f"{path}: is named for two of the files to write; name another one")
+            raise BasslError(f"{path}: is used for two outputs; name another file")
     if board is not None and board.suffix.lower() != ".png":
         raise BasslError(f"{board}: a storyboard is a PNG; name a file that ends in .png")
     if scenes is not None:

@@ -1,4 +1,4 @@
-"""A model that predicts the scenes of videos: loaded once, used for any number of them."""
+"""Models that predict the scenes of videos: loaded once, used for any number of videos."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # start-up time: OpenCV, and torch for most models
 
 
 class SceneModel:
-    """A model with the encoder that it reads, for any number of videos; use one from one thread at a time.
+    """Model with its encoder, for any number of videos; use one from one thread at a time.
 
     ``settings`` name the model, and are the defaults of `predict`; ``cores`` is the number of processor cores for a
     video (None: all). Weights are loaded by `load`, or else while the first video is read. Raises StoreError, one line,
@@ -115,7 +115,7 @@ class SceneModel:
         return scenes
 
     def record(self, settings: PredictSettings | None = None) -> dict[str, Any]:
-        """Everything that a result depends on, as plain JSON values; default settings: the model's."""
+        """Return everything that a result depends on, as plain JSON values. Default settings: the model's."""
         settings = settings or self.settings
         encoder = self._loaded.encoder
         reading = vars(settings.reading) | dict(zip(("start", "end"), settings.reading.part, strict=True))
@@ -143,7 +143,7 @@ class SceneModel:
 
 
 def model_reader_settings(opened: OpenedModel, reading: Reading) -> ReaderSettings:
-    """How videos are read: like the keyframes that the model was trained on, unless the settings differ. Raises
+    """Return how to read videos: like the keyframes that the model was trained on, unless settings differ. Raises
     StoreError, one line, for a header without these facts."""
     facts = opened.keyframe_facts
     start, end = reading.part
@@ -152,7 +152,7 @@ def model_reader_settings(opened: OpenedModel, reading: Reading) -> ReaderSettin
         detector, reading.detector_threshold, reading.min_shot, reading.shots, start=start, end=end
     )
     values: dict[str, Any] = {name: facts.get(name) for name in ("lines", "keyframes")}
-    if detector == facts.get("detector"):  # options of the model's requested detector
+    if detector == facts.get("detector"):  # options of the model's own detector
         values |= {
             name: facts.get(name) for name in ("detector_threshold", "min_shot") if getattr(requested, name) is None
         }

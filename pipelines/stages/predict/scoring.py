@@ -28,7 +28,7 @@ from pipelines.video.video_process import VideoProcess
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """A model with the encoder that it reads, and the JPEG quality of the keyframes that it learned from."""
+    """Model with its encoder, and the JPEG quality of the keyframes that it learned from."""
 
     model: BoundaryModel
     encoder: ShotEncoder
@@ -42,7 +42,7 @@ class LoadedModel:
         on_shot: Callable[[KeyframedShot], None],
         report: ReportProgress,
     ) -> tuple[tuple[Shot, ...], list[str]]:
-        """Encode the shots of a video as they are read, and score them; also warnings about its sound."""
+        """Encode the shots of a video as they are read, and score them; return also warnings about its sound."""
         shots, images, colour = self.encoded_shots(reading, threads, on_shot)
         report("scoring", 0.0, None)  # the process that reads ends meanwhile
         content, warnings = images, list[str]()
@@ -61,7 +61,7 @@ class LoadedModel:
     def encoded_shots(
         self, reading: Iterable[KeyframedShot], threads: int, on_shot: Callable[[KeyframedShot], None]
     ) -> tuple[list[Shot], NDArray[np.float32], NDArray[np.float32]]:
-        """Encode shots as they are read, in several threads, or in one on a GPU: the shots without scores, their
+        """Encode shots as they are read, in several threads, or in one on a GPU. Return the shots without scores, their
         features (N, D_e) and their hue histograms (N, HUES)."""
         shots: list[Shot] = []
         features: list[NDArray[np.float32]] = []
@@ -79,7 +79,7 @@ class LoadedModel:
         return shots, np.concatenate(features), np.concatenate(colour)
 
     def _keyframes(self, shots: Sequence[KeyframedShot]) -> Iterator[Sequence[NDArray[np.uint8]]]:
-        """The keyframes of shots, through the JPEG that the model's own stores keep of each."""
+        """Yield the keyframes of shots, through the JPEG that the model's own stores keep of each."""
         for shot in shots:
             if self.quality is None:
                 yield shot.keyframes

@@ -36,13 +36,13 @@ class PredictSettings(Settings):
         (the path of an image with keyframes, and what is said), and prints the name. No shell is used."""),
     ] = None
     compute: Compute = nested(Compute(), without=("workers", "precision"))
-    encoder_options: Annotated[EncoderOptions, Doc("For an ONNX file, what its metadata do not say.")] = nested(
+    encoder_options: Annotated[EncoderOptions, Doc("Values missing from the ONNX metadata.")] = nested(
         EncoderOptions(), advanced=True
     )
 
     @property
     def files(self) -> tuple[Path | None, ...]:
-        """The files that are read besides videos."""
+        """Return the files that are read besides videos."""
         return self.reading.shots, self.reading.subtitles, self.model
 
     def __post_init__(self) -> None:
