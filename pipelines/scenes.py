@@ -302,7 +302,7 @@ def lettered(scenes: Sequence[Scene], shots: Sequence[Shot]) -> tuple[Scene, ...
 
 
 def letter(number: int) -> str:
-    """A, B, ... Z, AA, AB, ... for 0, 1, ..."""
+    """Return A, B, ... Z, AA, AB, ... for 0, 1, ..."""
     return (letter(number // 26 - 1) if number >= 26 else "") + chr(ord("A") + number % 26)
 
 

@@ -78,7 +78,7 @@ class VideoAnnotation:
 
     @property
     def number_of_shots(self) -> int | None:
-        """N; None if the source labels only the time line."""
+        """Return N, or None if the source labels only the time line."""
         if self.keyframes is not None:
             return self.keyframes.shots
         per_shot = self.scene_end if self.shots is None else self.shots
@@ -86,7 +86,7 @@ class VideoAnnotation:
 
 
 def by_id(annotations: Iterable[VideoAnnotation]) -> list[VideoAnnotation]:
-    """The records sorted by video id. Raises DatasetError: two records have the same id."""
+    """Return the records sorted by video id. Raises DatasetError: two records have the same id."""
     ordered = sorted(annotations, key=lambda annotation: annotation.video_id)
     for first, second in pairwise(ordered):
         if first.video_id == second.video_id:
@@ -121,7 +121,8 @@ def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | N
 
 
 def labels_from_ends(last_shots: Iterable[int], number_of_shots: int) -> NDArray[np.int8]:
-    """Labels (N,) int8 of shots, from the indices of the last shot of each scene; the video's last shot stays 0."""
+    """Return labels (N,) int8 of shots from the indices of the last shot of each scene; the video's last shot stays
+    0."""
     scene_end = np.zeros(number_of_shots, dtype=np.int8)
     scene_end[list(last_shots)] = SCENE_END
     scene_end[-1] = INSIDE

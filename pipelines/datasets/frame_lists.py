@@ -20,7 +20,7 @@ from pathlib import Path
 
 from pipelines.datasets.annotations import VideoAnnotation, by_id, labels_from_ends, read_inclusive_ranges
 from pipelines.datasets.matching import assign_scene_ends
-from pipelines.datasets.parsing import fault, listed_files, parse_int, read_text
+from pipelines.datasets.parsing import fault, list_files, parse_int, read_text
 from pipelines.files import real
 
 BBC_FRAME_RATE = 25.0  # frames per second of the series as broadcast; the files do not have it
@@ -32,7 +32,8 @@ _SHOTS = "_shots.txt"
 
 
 def is_bbc(root: Path) -> bool:
-    """Whether the folder contains `annotations/shots` and `annotations/scenes/annotator_*`, or is that folder."""
+    """Return whether the folder contains `annotations/shots` and `annotations/scenes/annotator_*`, or is that
+    folder."""
     folder = _annotations(root)
     return (folder / "shots").is_dir() and any(child.is_dir() for child in folder.glob("scenes/annotator_*"))
 
@@ -46,15 +47,15 @@ def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
     """
     folder = _annotations(root)
     scene_folder = folder / "scenes" / f"annotator_{annotator}"
-    shot_files, scene_files = listed_files(folder / "shots", ".txt"), listed_files(scene_folder, ".txt")
+    shot_files, scene_files = list_files(folder / "shots", ".txt"), list_files(scene_folder, ".txt")
     if not shot_files:
         raise fault(folder / "shots", "has no shot lists (*.txt); name the folder of BBC's annotations")
     if not scene_files:
         raise fault(scene_folder, "has no lists of scenes (*.txt)")
-    for here, there in ((shot_files, scene_files), (scene_files, shot_files)):
-        if alone := sorted({*here} - {*there}):
-            other_folder = scene_folder if there is scene_files else folder / "shots"
-            raise fault(here[alone[0]], f"has no file of the same name in {other_folder}")
+    for files, others in ((shot_files, scene_files), (scene_files, shot_files)):
+        if unpaired := sorted({*files} - {*others}):
+            other_folder = scene_folder if others is scene_files else folder / "shots"
+            raise fault(files[unpaired[0]], f"has no file of the same name in {other_folder}")
     return by_id(_bbc_video(video_id, shot_files[video_id], scene_files[video_id]) for video_id in shot_files)
 
 
@@ -78,7 +79,7 @@ def _annotations(root: Path) -> Path:
 
 
 def is_ovsd(root: Path) -> bool:
-    """Whether the folder contains a file `<id>_scenes.txt`."""
+    """Return whether the folder contains a file `<id>_scenes.txt`."""
     return root.is_dir() and any(root.glob(f"[!.]*{_SCENES}"))
 
 
@@ -91,11 +92,11 @@ def read_ovsd(root: Path) -> list[VideoAnnotation]:
     missing or damaged, a shot list has no scenes, there are more scenes than shots, or scenes and shots do not begin
     and end together, because one of the files is truncated.
     """
-    scene_files, shot_files = listed_files(root, _SCENES), listed_files(root, _SHOTS)
+    scene_files, shot_files = list_files(root, _SCENES), list_files(root, _SHOTS)
     if not scene_files:
         raise fault(root, f"has no files *{_SCENES}; name the folder of OVSD's annotations")
-    if alone := sorted({*shot_files} - {*scene_files}):
-        raise fault(shot_files[alone[0]], f"has no {alone[0]}{_SCENES} beside it")
+    if unpaired := sorted({*shot_files} - {*scene_files}):
+        raise fault(shot_files[unpaired[0]], f"has no {unpaired[0]}{_SCENES} beside it")
     return by_id(_ovsd_video(video_id, path, shot_files.get(video_id)) for video_id, path in scene_files.items())
 
 
@@ -115,8 +116,8 @@ def _ovsd_video(video_id: str, scene_file: Path, shot_file: Path | None) -> Vide
 
 
 def read_scene_file(path: Path) -> VideoAnnotation | None:
-    """One video from its list of scenes in a folder of BBC or OVSD, by its path, and the list of shots that belongs to
-    it; None for another file. Raises DatasetError as `read_bbc` and `read_ovsd`."""
+    """Read one video from its list of scenes in a folder of BBC or OVSD, by its path, and the list of shots that
+    belongs to it; return None for another file. Raises DatasetError as `read_bbc` and `read_ovsd`."""
     if path.suffix == ".txt" and real(path).parent.name.startswith("annotator_"):
         return _bbc_video(path.stem, real(path).parent.parent.parent / "shots" / path.name, path)
     if path.name.endswith(_SCENES):

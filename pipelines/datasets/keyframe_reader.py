@@ -41,10 +41,10 @@ class KeyframeReader:
             os.close(handle)
 
     def read(self, rows: NDArray[np.int64], images: NDArray[np.int64]) -> list[list[bytes]]:
-        """The JPEGs of a window, S lists of n: `images` (S, n) of the N_k keyframes of `rows` (S,) of one video, which
-        are in ascending order (a clipped window repeats its first or last row). Raises StoreError if the video has no
-        keyframes or its store is missing or damaged, DatasetError for a file of a folder that is missing or not a JPEG.
-        """
+        """Read the JPEGs of a window, S lists of n: `images` (S, n) of the N_k keyframes of `rows` (S,) of one
+        video, which are in ascending order (a clipped window repeats its first or last row). Raises StoreError if
+        the video has no keyframes or its store is missing or damaged, DatasetError for a file of a folder that is
+        missing or not a JPEG."""
         index = self.index
         video = int(index.video_of(rows[:1])[0])
         path = index.keyframe_sources[video]
@@ -76,13 +76,13 @@ class KeyframeReader:
             raise StoreError(f"{self.shot(row)} has a keyframe that is {error}") from error
 
     def shot(self, row: int) -> str:
-        """The name of a row's shot for messages: its file and its number."""
+        """Return the name of a row's shot for messages: its file and its number."""
         video = int(self.index.video_of(np.array([row]))[0])
         path = self.index.keyframe_sources[video] or self.index.video_ids[video]
         return f"{path}: shot {row - self.index.span(video).start}"
 
     def _what_changed(self, video: int, path: Path) -> str:
-        """Why the keyframes of a store differ from the index, and what to do."""
+        """Return why the keyframes of a store differ from the index, and what to do."""
         expected = self.index.jpeg_crc32[self.index.span(video)]
         if np.array_equal(read_keyframes(path).jpeg_crc32, expected.ravel()):
             return "is damaged; run `bassl extract-keyframes` with `overwrite=True` on its video, or what made it"

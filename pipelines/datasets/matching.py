@@ -101,9 +101,9 @@ def in_seconds(source: VideoAnnotation, other: VideoAnnotation, frame_rate: floa
 
     def clock(frames: Numbers) -> Numbers:
         for one in (source, other):
-            for known, times in ((one.shots, one.shots_seconds), (one.scenes_frames, one.scenes_seconds)):
-                if known is not None and times is not None:
-                    positions, seconds = known.ravel().astype(np.float64), times.ravel()
+            for frame_ranges, times in ((one.shots, one.shots_seconds), (one.scenes_frames, one.scenes_seconds)):
+                if frame_ranges is not None and times is not None:
+                    positions, seconds = frame_ranges.ravel().astype(np.float64), times.ravel()
                     mean = (seconds[-1] - seconds[0]) / (positions[-1] - positions[0])
                     # Outside the ranges np.interp would clip every frame to their edge; extrapolate instead.
                     outside = np.minimum(frames - positions[0], 0) + np.maximum(frames - positions[-1], 0)

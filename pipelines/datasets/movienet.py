@@ -26,14 +26,14 @@ from pipelines.datasets.annotations import (
     read_inclusive_ranges,
 )
 from pipelines.datasets.parsing import (
-    at,
-    checked,
+    check_type,
     fault,
-    listed_files,
-    listed_names,
+    list_files,
+    list_names,
     parse_int,
     parse_json,
     quote,
+    read_field,
     read_json,
     text_lines,
 )
@@ -56,17 +56,17 @@ _LIST_FILES = {part: _LISTS / f"anno.{part}.ndjson" for part in (*SPLITS, "train
 
 
 def is_movienet(root: Path) -> bool:
-    """Whether the folder has any of MovieNet's files, at the paths in the module's docstring."""
+    """Return whether the folder has any of MovieNet's files, at the paths in the module's docstring."""
     return any(_is_there(root / part) for part in (_KEYFRAMES, _LABELS, _SHOTS, *_LIST_FILES.values()))
 
 
 def videos_with_keyframes(root: Path) -> set[str]:
-    """The videos that have a folder of keyframes."""
+    """Return the videos that have a folder of keyframes."""
     return set(_subfolders(root / _KEYFRAMES))
 
 
 def movienet_of_part(folder: Path) -> Path | None:
-    """The root folder of MovieNet, if the folder is one of its parts."""
+    """Return the root folder of MovieNet, if the folder is one of its parts."""
     folder = folder.resolve()
     parts = (_KEYFRAMES, _LABELS.parent, _LABELS, _SHOTS, _LISTS)
     roots = (folder.parents[len(part.parts) - 1] for part in parts if folder.match(str(part)))
@@ -88,12 +88,12 @@ def read_movienet(root: Path, left_out: dict[str, str] | None = None, only: str 
     """
     if not is_movienet(root):
         raise fault(root, "has neither 240P_frames nor scene318 nor anno/anno.*.ndjson; name MovieNet's folder")
-    shot_files = listed_files(root / _SHOTS, ".txt")
-    label_files = listed_files(root / _LABELS, ".txt")
+    shot_files = list_files(root / _SHOTS, ".txt")
+    label_files = list_files(root / _LABELS, ".txt")
     keyframe_folders = {name: root / _KEYFRAMES / name for name in _subfolders(root / _KEYFRAMES)}
-    listed = _read_lists(root)
+    entries = _read_lists(root)
     splits = read_movienet_splits(root)
-    labeled = [video_id for video_id, video in listed.items() if video.labeled]
+    labeled = [video_id for video_id, video in entries.items() if video.labeled]
     ids = {*shot_files, *label_files, *keyframe_folders, *labeled}
     if not ids:
         raise fault(root, "has the folders or lists of MovieNet, but no video's keyframes, shots or labels")
@@ -101,7 +101,7 @@ def read_movienet(root: Path, left_out: dict[str, str] | None = None, only: str 
     for video_id in ids if only is None else ids & {only}:
         files = shot_files.get(video_id), label_files.get(video_id), keyframe_folders.get(video_id)
         try:
-            videos.append(_video(video_id, *files, listed.get(video_id), splits.get(video_id), root))
+            videos.append(_video(video_id, *files, entries.get(video_id), splits.get(video_id), root))
         except DatasetError as error:
             if left_out is None:
                 raise
@@ -110,16 +110,16 @@ def read_movienet(root: Path, left_out: dict[str, str] | None = None, only: str 
 
 
 def read_movienet_splits(root: Path) -> dict[str, str]:
-    """The split of each video of MovieNet-SSeg, from `split318.json`; {} if it is missing. Raises DatasetError: the
-    file is damaged, or a video is listed twice."""
+    """Read the split of each video of MovieNet-SSeg from `split318.json`, {} if it is missing. Raises DatasetError:
+    the file is damaged, or a video is listed twice."""
     path = root / _SPLIT
     if not _is_there(path):
         return {}
     content = read_json(path)
     splits: dict[str, str] = {}
     for split in SPLITS:  # the file has other keys too
-        for video_id in at(list, content, split, "the file", path):
-            video_id = checked(str, video_id, f"the id of a video of {split}", path)
+        for video_id in read_field(list, content, split, "the file", path):
+            video_id = check_type(str, video_id, f"the id of a video of {split}", path)
             if video_id in splits:
                 raise fault(path, f"lists the video {quote(video_id)} in {splits[video_id]} and again in {split}")
             splits[video_id] = split
@@ -127,7 +127,7 @@ def read_movienet_splits(root: Path) -> dict[str, str]:
 
 
 @dataclass
-class _Listed:
+class _ListEntry:
     """A video in an ndjson list."""
 
     path: Path
@@ -139,7 +139,7 @@ class _Listed:
 
     @property
     def labeled(self) -> bool:
-        """Whether the list has labels of the video: of all listed shots, or of none."""
+        """Return whether the list has labels of the video: of all listed shots, or of none."""
         return None not in self.labels.values()
 
 
@@ -148,7 +148,7 @@ def _video(
     shot_file: Path | None,
     label_file: Path | None,
     keyframe_folder: Path | None,
-    listed: _Listed | None,
+    entry: _ListEntry | None,
     split: str | None,
     root: Path,
 ) -> VideoAnnotation:
@@ -159,14 +159,12 @@ def _video(
         number, counted = len(shots), shot_file
     elif keyframes is not None:
         number, counted = keyframes.shots, keyframe_folder
-    elif listed is not None:
-        number, counted = listed.shots, listed.path
+    elif entry is not None:
+        number, counted = entry.shots, entry.path
     if keyframes is not None and keyframes.shots != number:
         raise fault(keyframes.folder, f"has keyframes of {keyframes.shots} shots, but {counted} lists {number} shots")
-    if listed is not None and not number - MAX_UNLABELED <= listed.shots <= number:
-        raise fault(
-            listed.path, f"lists {listed.shots} shots of {video_id}, but {counted} has {number}", line=listed.line
-        )
+    if entry is not None and not number - MAX_UNLABELED <= entry.shots <= number:
+        raise fault(entry.path, f"lists {entry.shots} shots of {video_id}, but {counted} has {number}", line=entry.line)
 
     scene_end = None
     if label_file:
@@ -174,24 +172,25 @@ def _video(
             raise fault(label_file, f"labels shots, but {root} has neither a shot list nor keyframes of {video_id}")
         labels = _read_labels(label_file)
         scene_end = _spread(labels, number, label_file, f"{counted} has")
-        if listed is not None:
-            _compare(labels, listed, label_file)
-    elif listed is not None and listed.labeled:
-        labels = {shot: label for shot, label in listed.labels.items() if label is not None}
-        scene_end = _spread(labels, number, listed.path, f"for {video_id} {counted} has")
+        if entry is not None:
+            _compare(labels, entry, label_file)
+    elif entry is not None and entry.labeled:
+        labels = {shot: label for shot, label in entry.labels.items() if label is not None}
+        scene_end = _spread(labels, number, entry.path, f"for {video_id} {counted} has")
 
-    if listed is not None and listed.part in SPLITS and split not in (None, listed.part):
-        raise fault(listed.path, f"has {video_id} in {listed.part}, but {root / _SPLIT} in {split}; remove one of them")
-    if split is None and listed is not None and listed.part != "trainvaltest":
-        split = listed.part
-    source = next(path for path in (label_file, shot_file, keyframe_folder, listed and listed.path) if path)
+    if entry is not None and entry.part in SPLITS and split not in (None, entry.part):
+        raise fault(entry.path, f"has {video_id} in {entry.part}, but {root / _SPLIT} in {split}; remove one of them")
+    if split is None and entry is not None and entry.part != "trainvaltest":
+        split = entry.part
+    source = next(path for path in (label_file, shot_file, keyframe_folder, entry and entry.path) if path)
     return VideoAnnotation(
         video_id, source, shots, scene_end=scene_end, keyframes=keyframes, split=split, frame_rate=FRAME_RATE
     )
 
 
 def _spread(labels: dict[int, int], number: int, path: Path, whose: str) -> NDArray[np.int8]:
-    """Labels (N,) of all shots, from labels of a contiguous range that lacks few shots; `whose` is for messages."""
+    """Return labels (N,) of all shots, from labels of a contiguous range that lacks few shots; `whose` is for
+    messages."""
     if not labels:
         raise fault(path, "contains no labels")
     first, last = min(labels), max(labels)
@@ -209,12 +208,12 @@ def _spread(labels: dict[int, int], number: int, path: Path, whose: str) -> NDAr
     return scene_end
 
 
-def _compare(labels: dict[int, int], listed: _Listed, label_file: Path) -> None:
+def _compare(labels: dict[int, int], entry: _ListEntry, label_file: Path) -> None:
     """Check a list of the release against the label file; the sign of a doubtful end may differ."""
-    for shot, label in listed.labels.items():
+    for shot, label in entry.labels.items():
         if label is not None and shot in labels and abs(label) != abs(labels[shot]):
             both = f"labels shot {shot} with {label}, but {label_file} with {labels[shot]}"
-            raise fault(listed.path, f"{both}; remove one of them")
+            raise fault(entry.path, f"{both}; remove one of them")
 
 
 def _read_labels(path: Path) -> dict[int, int]:
@@ -241,12 +240,12 @@ def _label(value: int, path: Path, line: int) -> int:
 
 
 def _is_there(path: Path) -> bool:
-    """Whether the path exists, or is a broken link, which is an error and not a missing file."""
+    """Return whether the path exists, or is a broken link, which is an error and not a missing file."""
     return path.exists() or path.is_symlink()
 
 
-def _read_lists(root: Path) -> dict[str, _Listed]:
-    videos: dict[str, _Listed] = {}
+def _read_lists(root: Path) -> dict[str, _ListEntry]:
+    videos: dict[str, _ListEntry] = {}
     for part, name in _LIST_FILES.items():
         path = root / name
         if not _is_there(path):
@@ -270,20 +269,20 @@ def _read_lists(root: Path) -> dict[str, _Listed]:
     return videos
 
 
-def _read_list(path: Path, part: str) -> dict[str, _Listed]:
-    videos: dict[str, _Listed] = {}
+def _read_list(path: Path, part: str) -> dict[str, _ListEntry]:
+    videos: dict[str, _ListEntry] = {}
     for number, line in text_lines(path, _MOST_LIST_BYTES):
         entry = parse_json(line, path, number)
-        video_id = at(str, entry, "video_id", "the line", path, number)
+        video_id = read_field(str, entry, "video_id", "the line", path, number)
         if isinstance(entry.get("shot_id"), str):
             shot = parse_int(entry["shot_id"], "the number of a shot", path, number)
         else:
-            shot = at(int, entry, "shot_id", "the line", path, number)
-        shots = at(int, entry, "num_shot", "the line", path, number)
+            shot = read_field(int, entry, "shot_id", "the line", path, number)
+        shots = read_field(int, entry, "num_shot", "the line", path, number)
         label = None
         if entry.get("boundary_label") is not None:
-            label = _label(at(int, entry, "boundary_label", "the line", path, number), path, number)
-        video = videos.setdefault(video_id, _Listed(path, number, shots, shots, part))
+            label = _label(read_field(int, entry, "boundary_label", "the line", path, number), path, number)
+        video = videos.setdefault(video_id, _ListEntry(path, number, shots, shots, part))
         if shots != video.num_shot:
             raise fault(path, f"lists {shots} shots of {quote(video_id)}, but {video.num_shot} before", number)
         if not 0 <= shot <= shots:
@@ -304,16 +303,16 @@ def _read_list(path: Path, part: str) -> dict[str, _Listed]:
 
 def _subfolders(folder: Path) -> list[str]:
     # Links to folders count too, so is_dir is called for each of about a thousand names.
-    return [name for name in listed_names(folder) if (folder / name).is_dir()]
+    return [name for name in list_names(folder) if (folder / name).is_dir()]
 
 
 def keyframe_name(shot: int, image: int) -> str:
-    """The file name of a keyframe in the folder of its video."""
+    """Return the file name of a keyframe in the folder of its video."""
     return f"shot_{shot:04d}_img_{image}.jpg"
 
 
 def _read_keyframe_folder(folder: Path) -> KeyframeFolder:
-    names = [name for name in listed_names(folder) if name.endswith(".jpg")]
+    names = [name for name in list_names(folder) if name.endswith(".jpg")]
     if not names:
         raise fault(folder, "has no keyframes (shot_0000_img_0.jpg)")
     shots = images = 0
@@ -332,7 +331,7 @@ def _read_keyframe_folder(folder: Path) -> KeyframeFolder:
 
 
 def read_jpeg(path: Path) -> bytes:
-    """The bytes of a JPEG file. Raises DatasetError if it cannot be read, is not a JPEG or is truncated."""
+    """Read the bytes of a JPEG file. Raises DatasetError if it cannot be read, is not a JPEG or is truncated."""
     with os_errors(path, kind=DatasetError):
         content = path.read_bytes()
     if not content.startswith(b"\xff\xd8"):

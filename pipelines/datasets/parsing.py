@@ -20,19 +20,19 @@ MAX_LINE_BYTES = 2**16  # maximum length of a line in files that are read line b
 
 
 def fault(path: Path, what: str, line: int | None = None) -> DatasetError:
-    """A `DatasetError` about a file: one line of printable characters, others escaped."""
+    """Return a `DatasetError` about a file: one line of printable characters, others escaped."""
     message = f"{path}: {what}" if line is None else f"{path}, line {line}: {what}"
     return DatasetError(printable(message))
 
 
 def quote(text: str) -> str:
-    """The beginning of a text from a file, for a message."""
+    """Return the beginning of a text from a file, for a message."""
     return repr(text if len(text) <= 40 else text[:37] + "...")
 
 
 def text_lines(path: Path, most: int = MOST_BYTES) -> Iterator[tuple[int, str]]:
-    """The non-blank lines of a UTF-8 file of at most ``most`` bytes, stripped, with their numbers from 1, in bounded
-    memory.
+    """Read the non-blank lines of a UTF-8 file of at most ``most`` bytes, stripped, with their numbers from 1, in
+    bounded memory.
 
     A byte-order mark and Windows line ends are accepted. Raises DatasetError: the file cannot be opened, is not text,
     too large, or has a line that is too long.
@@ -52,8 +52,8 @@ def text_lines(path: Path, most: int = MOST_BYTES) -> Iterator[tuple[int, str]]:
 
 
 def read_text(path: Path) -> str:
-    """The content of a UTF-8 file without its byte-order mark; line ends are kept. Raises DatasetError: the file cannot
-    be opened, is not text or larger than `MOST_BYTES`."""
+    """Read a UTF-8 file without its byte-order mark; line ends are kept. Raises DatasetError: the file cannot be
+    opened, is not text or larger than `MOST_BYTES`."""
     with os_errors(path, kind=DatasetError):
         return _decode_text(read_regular(path), path, 1)
 
@@ -71,11 +71,11 @@ def parse_int(text: str, what: str, path: Path, line: int | None = None) -> int:
     `int` also takes `1_000` and digits of other scripts), or too large."""
     if not re.fullmatch(r"[+-]?[0-9]{1,18}", text):
         raise fault(path, f"{quote(text)} is not {what}", line)
-    return checked(int, int(text), what, path, line)
+    return check_type(int, int(text), what, path, line)
 
 
 def read_json(path: Path) -> Any:
-    """The content of a JSON file; see `read_text` and `parse_json`."""
+    """Read the content of a JSON file; see `read_text` and `parse_json`."""
     return parse_json(read_text(path), path)
 
 
@@ -121,7 +121,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def member(value: Any, key: str, what: str, path: Path, line: int | None = None) -> Any:
-    """`value[key]` of a JSON object called `what` in messages.
+    """Return `value[key]` of a JSON object called `what` in messages.
 
     Raises DatasetError: `value` is not an object, or lacks the key.
     """
@@ -132,7 +132,7 @@ def member(value: Any, key: str, what: str, path: Path, line: int | None = None)
     return value[key]
 
 
-def checked(kind: type[T], value: Any, what: str, path: Path, line: int | None = None) -> T:
+def check_type(kind: type[T], value: Any, what: str, path: Path, line: int | None = None) -> T:
     """Return a JSON value as `kind`: int, float, bool, str or list. An integer may be written as 5.0. `what` it should
     be is for the message. Raises DatasetError: another type, or a number beyond `MAX_POSITION`."""
     if kind is int and isinstance(value, float) and value.is_integer():
@@ -143,14 +143,14 @@ def checked(kind: type[T], value: Any, what: str, path: Path, line: int | None =
     return kind(value)  # type: ignore[call-arg]
 
 
-def at(kind: type[T], value: Any, key: str, of: str, path: Path, line: int | None = None) -> T:
-    """`value[key]` of a JSON object called `of` in messages, see `checked`. Raises DatasetError also if `value` is not
-    an object, or lacks the key."""
-    return checked(kind, member(value, key, of, path, line), f"the {key} of {of}", path, line)
+def read_field(kind: type[T], value: Any, key: str, of: str, path: Path, line: int | None = None) -> T:
+    """Return `value[key]` of a JSON object called `of` in messages, see `check_type`. Raises DatasetError also if
+    `value` is not an object, or lacks the key."""
+    return check_type(kind, member(value, key, of, path, line), f"the {key} of {of}", path, line)
 
 
 def _describe(value: Any) -> str:
-    """A JSON value for a message. Containers are not printed, as they can be huge or deeply nested."""
+    """Return a JSON value for a message. Containers are not printed, as they can be huge or deeply nested."""
     if isinstance(value, list):
         return "a list"
     if isinstance(value, dict):
@@ -161,16 +161,16 @@ def _describe(value: Any) -> str:
     return "a number that large" if large else json.dumps(value)
 
 
-def listed_files(folder: Path, suffix: str) -> dict[str, Path]:
-    """The files of a folder whose names end with `suffix`, by name without it; {} if there is no folder. Hidden files
-    are left out. Raises DatasetError if the folder cannot be listed."""
-    names = [name for name in listed_names(folder) if name.endswith(suffix)]
+def list_files(folder: Path, suffix: str) -> dict[str, Path]:
+    """Return the files of a folder whose names end with `suffix`, by name without it; {} if there is no folder.
+    Hidden files are left out. Raises DatasetError if the folder cannot be listed."""
+    names = [name for name in list_names(folder) if name.endswith(suffix)]
     return {name.removesuffix(suffix): folder / name for name in names}
 
 
-def listed_names(folder: Path) -> list[str]:
-    """The sorted names in a folder except hidden ones, without a stat of each; [] if there is no folder. Raises
-    DatasetError: the folder cannot be listed."""
+def list_names(folder: Path) -> list[str]:
+    """Return the sorted names in a folder except hidden ones, without a stat of each; [] if there is no folder.
+    Raises DatasetError: the folder cannot be listed."""
     with os_errors(folder, "cannot be listed", DatasetError), suppress(FileNotFoundError):
         return sorted(name for name in os.listdir(folder) if not name.startswith("."))  # noqa: PTH208
     return []

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from pipelines.datasets.annotations import VideoAnnotation, check_ranges
-from pipelines.datasets.parsing import checked, fault, parse_int, quote, read_text
+from pipelines.datasets.parsing import check_type, fault, parse_int, quote, read_text
 from pipelines.errors import VideoError
 from pipelines.scenes import MOST_SHOTS, parse_time
 from pipelines.video.containers import open_container
@@ -122,7 +122,7 @@ def _parse_seconds(text: str, frame_rate: float | None, path: Path, line: int) -
     if _DECIMAL_COMMA.match(text):
         raise fault(path, f"{quote(text)} has a decimal comma; write {quote(text.replace(',', '.'))[1:-1]}", line)
     try:
-        return checked(float, parse_time(text, frame_rate), "a time", path, line)
+        return check_type(float, parse_time(text, frame_rate), "a time", path, line)
     except ValueError as error:
         raise fault(path, f"{quote(text)} {error}", line) from error
 

@@ -27,7 +27,7 @@ from pipelines.datasets.annotations import (
     check_ranges,
     labels_from_ends,
 )
-from pipelines.datasets.parsing import at, fault, member, quote, read_json
+from pipelines.datasets.parsing import fault, member, quote, read_field, read_json
 from pipelines.errors import VideoError
 from pipelines.files import is_file
 from pipelines.scenes import (
@@ -157,7 +157,7 @@ def read_scene_list(path: Path | str) -> SceneData:
     content = read_json(path)
     scenes = _scene_data(content, path)
     _annotation(scenes, path)  # checks that shots and scenes fit together
-    relative = at(str, {"relative_path": "", **content["video"]}, "relative_path", "the video", path)
+    relative = read_field(str, {"relative_path": "", **content["video"]}, "relative_path", "the video", path)
     return replace(scenes, video=replace(scenes.video, path=_video_path(path, scenes.video, relative)))
 
 
@@ -188,14 +188,14 @@ def _scene_data(content: Any, path: Path) -> SceneData:
     schema = content.get("schema") if isinstance(content, dict) else None
     if schema != SCHEMA:
         raise fault(path, f"is not a scenes.json: its 'schema' is not '{SCHEMA}'")
-    version = at(int, content, "version", "the file", path)
+    version = read_field(int, content, "version", "the file", path)
     if version != SCHEMA_VERSION:
         raise fault(path, f"is a scenes.json of version {version}; this bassl reads version {SCHEMA_VERSION}")
     settings = content.get("settings", {})
     if not isinstance(settings, dict):
         raise fault(path, "its settings are not an object")
     video = _record(VideoFacts, member(content, "video", "the file", path), "the video", path)
-    shots, scenes = (at(list, content, key, "the file", path) for key in ("shots", "scenes"))
+    shots, scenes = (read_field(list, content, key, "the file", path) for key in ("shots", "scenes"))
     shots = [_record(Shot, entry, f"shot {i}", path) for i, entry in enumerate(shots)]
     entries, scenes = scenes, [_scene(entry, f"scene {m}", path) for m, entry in enumerate(scenes)]
     owners = [(content, "the file"), *((entry, f"scene {m}") for m, entry in enumerate(entries))]
@@ -215,7 +215,7 @@ def _record(kind: Callable[..., T], entry: Any, owner: str, path: Path) -> T:
         if field.spec.pattern:  # it follows from other fields
             values[name] = ""
         elif field.type in _TYPES:
-            values[name] = at(field.type, entry, name, owner, path)
+            values[name] = read_field(field.type, entry, name, owner, path)
             if problem := _problem(values[name], field):
                 raise fault(path, f"the {name} of {owner} is {problem}")
         else:
@@ -259,7 +259,7 @@ def _lines(entry: dict[str, Any], owner: str, path: Path) -> list[Line]:
 
 
 def _optional_list(entry: dict[str, Any], key: str, owner: str, path: Path) -> list[Any]:
-    return at(list, entry, key, owner, path) if key in entry else []
+    return read_field(list, entry, key, owner, path) if key in entry else []
 
 
 def _annotation(scenes: SceneData, path: Path) -> VideoAnnotation:
@@ -276,15 +276,15 @@ def _annotation(scenes: SceneData, path: Path) -> VideoAnnotation:
         raise fault(path, f"its shots go from {frames}, the video to {video.frames}")
     scene_frames, scene_times = _frames_and_times(scenes.scenes, "scene", path, bool(gaps))
     firsts, ends = np.array(shot_ranges(scenes.scenes)).T
-    apart = firsts[0] != 0 or ends[-1] != len(shots) or (firsts[1:] != ends[:-1]).any()
-    outside = firsts[0] < 0 or ends[-1] > len(shots) or (firsts[1:] < ends[:-1]).any()
-    if (outside if gaps else apart) or (ends <= firsts).any():
+    is_broken = firsts[0] != 0 or ends[-1] != len(shots) or (firsts[1:] != ends[:-1]).any()
+    is_outside = firsts[0] < 0 or ends[-1] > len(shots) or (firsts[1:] < ends[:-1]).any()
+    if (is_outside if gaps else is_broken) or (ends <= firsts).any():
         raise fault(path, f"its scenes do not follow one another from shot 0 to the end of its {len(shots)} shots")
-    for of_scenes, of_shots in ((scene_frames, shot_frames), (scene_times, shot_times)):
-        should_be = np.column_stack([of_shots[firsts, 0], of_shots[ends - 1, 1]])
-        wrong = np.flatnonzero((np.abs(of_scenes - should_be) > TIME_ROUNDING).any(axis=1))
+    for scene_ranges, ranges in ((scene_frames, shot_frames), (scene_times, shot_times)):
+        should_be = np.column_stack([ranges[firsts, 0], ranges[ends - 1, 1]])
+        wrong = np.flatnonzero((np.abs(scene_ranges - should_be) > TIME_ROUNDING).any(axis=1))
         if len(wrong):
-            (start, end), m = of_scenes[wrong[0]], wrong[0]
+            (start, end), m = scene_ranges[wrong[0]], wrong[0]
             raise fault(path, f"scene {m}, {start} to {end}, is not where its shots {firsts[m]} to {ends[m] - 1} are")
     return VideoAnnotation(
         PureWindowsPath(video.path).stem if video.id is None else video.id,

@@ -42,7 +42,7 @@ class ShotFeatures:
 
     @property
     def seconds(self) -> NDArray[np.float64]:
-        """Length of each shot in seconds, (N,); by `ASSUMED_FRAME_RATE` if the frame rate is unknown."""
+        """Return length of each shot in seconds, (N,); by `ASSUMED_FRAME_RATE` if the frame rate is unknown."""
         return np.asarray(np.diff(self.shots)[:, 0] / (self.frame_rate or ASSUMED_FRAME_RATE))
 
 
@@ -80,7 +80,7 @@ def read_shot_features(path: Path) -> ShotFeatures:
 
 
 def shot_feature_files(folder: Path) -> Iterator[Path]:
-    """The `.npz` files below a folder, unsorted."""
+    """Return the `.npz` files below a folder, unsorted."""
     return (path for path in files_below(folder) if path.suffix == ".npz" and path.is_file())
 
 
@@ -133,7 +133,7 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def _colour(values: NDArray[Any], N: int, path: Path) -> NDArray[np.float32]:
-    """Histograms (N, H), each scaled to sum 1."""
+    """Return histograms (N, H), each scaled to sum 1."""
     if values.ndim != 2 or len(values) != N or values.dtype.kind != "f":
         raise fault(path, f"colour must be floating point of the shape ({N}, H), not {values.dtype} {values.shape}")
     sums = values.sum(axis=1, keepdims=True, dtype=np.float64)

@@ -9,7 +9,7 @@ import numpy as np
 from pipelines.datasets.annotations import VideoAnnotation
 from pipelines.datasets.frame_lists import is_bbc, is_ovsd, read_bbc, read_ovsd, read_scene_file
 from pipelines.datasets.movienet import is_movienet, read_movienet
-from pipelines.datasets.parsing import fault, listed_names
+from pipelines.datasets.parsing import fault, list_names
 from pipelines.datasets.scene_tables import is_chapters, read_chapters, read_scenes_csv
 from pipelines.datasets.scenes_json import read_scenes_json
 from pipelines.datasets.shot_features import read_shot_features, shot_feature_files
@@ -73,7 +73,7 @@ def read_scenes_of_folder(
     if is_bbc(folder) or is_ovsd(folder):
         videos = read_bbc(folder, annotator) if is_bbc(folder) else read_ovsd(folder)
         return {video.video_id: video for video in videos}, []
-    files = [folder / name for name in listed_names(folder) if is_scene_files(folder / name)]
+    files = [folder / name for name in list_names(folder) if is_scene_files(folder / name)]
     if not files:
         files = sorted(shot_feature_files(folder))
     if not files:

@@ -66,15 +66,16 @@ class Measure:
 
     @property
     def value(self) -> float | None:
-        """The value that the paper reports: pooled, except for mIoU."""
+        """Return the value that the paper reports: pooled, except for mIoU."""
         return self.pooled if self.pooled is not None else self.videos
 
 
 def measure(
     videos: Sequence[VideoScores], threshold: float = 0.5, within: float = 3.0, resamples: int = 1000, seed: int = 0
 ) -> dict[str, Measure]:
-    """All `METRICS` with their confidence intervals, by name, in the order of `METRICS`. AP and AUC-ROC are None if a
-    video has no scores, Recall@3s and the boundary metrics if no video has times (they skip videos without times).
+    """Compute all `METRICS` with their confidence intervals, by name, in the order of `METRICS`. AP and AUC-ROC are
+    None if a video has no scores, Recall@3s and the boundary metrics if no video has times (they skip videos without
+    times).
 
     Args:
         videos: labels and predictions of each video.
@@ -90,8 +91,8 @@ def measure(
 
 
 def evaluate(videos: Sequence[VideoScores], threshold: float = 0.5) -> dict[str, float]:
-    """The paper's metrics that are defined, without intervals; ``video_...`` are means over videos. Arguments and
-    errors as for `measure`."""
+    """Compute the paper's metrics that are defined, without intervals; ``video_...`` are means over videos.
+    Arguments and errors as for `measure`."""
     measures = measure(videos, threshold, resamples=0)
     values = {name: measures[name].value for name in ("ap", "auc", "f1", "miou", "precision", "recall")}
     values |= {f"video_{name}": measures[name].videos for name in ("ap", "f1", "recall")}
@@ -106,7 +107,7 @@ def compare(
     resamples: int = 1000,
     seed: int = 0,
 ) -> dict[str, Measure]:
-    """The difference of two predictions for the same videos, first minus second, for each metric.
+    """Compute the difference of two predictions for the same videos, first minus second, for each metric.
 
     Paired bootstrap: both are measured on the same draws, so that the difficulty of videos cancels out and the interval
     of the difference is narrower than the two intervals suggest. The other arguments and errors are as for `measure`;
@@ -121,7 +122,7 @@ def compare(
 
 
 def _draws(videos: int, resamples: int, seed: int) -> NDArray[np.float64]:
-    """(1 + resamples, videos): how often each video is in each draw; the first is the set itself."""
+    """Draw (1 + resamples, videos): how often each video is in each draw; the first is the set itself."""
     if videos < 1:
         raise ValueError("nothing to measure: no video")
     if resamples < 0:
@@ -148,7 +149,7 @@ def _summary(pooled: NDArray[np.float64] | None, means: NDArray[np.float64] | No
 def _statistics(
     videos: Sequence[VideoScores], threshold: float, within: float, weights: NDArray[np.float64]
 ) -> tuple[_Values, _Values]:
-    """Pooled values and means over videos of each metric for each draw; NaN where undefined."""
+    """Compute pooled values and means over videos of each metric for each draw; NaN if undefined."""
     if not within >= 0 or np.isnan(threshold):
         raise ValueError("the threshold must be a number and the tolerance 0 or more")
     V = len(videos)
@@ -156,32 +157,34 @@ def _statistics(
     miou, coverage, overflow, shots = (np.zeros(V) for _ in range(4))
     timed = np.zeros(V, np.bool_)
     for v, video in enumerate(videos):
-        decided, counted = video.decided(threshold), video.counted()
-        y, d = video.labels[counted] == 1, decided[counted]
+        decisions, counted = video.decisions(threshold), video.is_counted
+        y, d = video.labels[counted] == 1, decisions[counted]
         counts["tp"][v], counts["taken"][v], counts["true"][v] = (y & d).sum(), d.sum(), y.sum()
-        miou[v] = video_miou(video.labels, decided, video.shots)
-        segment = coverage_overflow(video.labels, decided, np.diff(video.shots)[:, 0] if video.pieces else 1)
+        miou[v] = video_miou(video.labels, decisions, video.shots)
+        segment = coverage_overflow(video.labels, decisions, np.diff(video.shots)[:, 0] if video.pieces else 1)
         coverage[v], overflow[v], shots[v] = segment.coverage, segment.overflow, segment.shots
         match = video_boundaries(video, threshold, within)
         if match is not None and video.seconds is not None:
             timed[v] = True
             counts["pairs"][v], counts["marks"][v], counts["bounds"][v] = match.matched, match.predicted, match.true
-            counts["hits"][v], counts["ends"][v] = recall_within_counts(video.labels * counted, decided, video.seconds)
+            counts["hits"][v], counts["ends"][v] = recall_within_counts(
+                video.labels * counted, decisions, video.seconds
+            )
 
-    alone = _of_counts(counts)
+    by_video = _count_metrics(counts)
     for name in _TIMED:
-        alone[name][~timed] = np.nan
-    alone |= {"miou": miou, **_of_segments(coverage, overflow)}
-    pooled = _of_counts({name: weights @ values for name, values in counts.items()})
+        by_video[name][~timed] = np.nan
+    by_video |= {"miou": miou, **_segment_metrics(coverage, overflow)}
+    pooled = _count_metrics({name: weights @ values for name, values in counts.items()})
     if not timed.any():
         pooled = {name: values for name, values in pooled.items() if name not in _TIMED}
     total = weights @ shots
-    pooled |= _of_segments(weights @ (coverage * shots) / total, weights @ (overflow * shots) / total)
+    pooled |= _segment_metrics(weights @ (coverage * shots) / total, weights @ (overflow * shots) / total)
     if not any(np.isnan(video.scores).any() for video in videos):
         rank = _ranker(videos)
-        alone["ap"], alone["auc"] = rank(np.eye(V))
+        by_video["ap"], by_video["auc"] = rank(np.eye(V))
         pooled["ap"], pooled["auc"] = rank(weights)
-    means = {name: _mean(weights, values) for name, values in alone.items()}
+    means = {name: _mean(weights, values) for name, values in by_video.items()}
     if "ap" in pooled:
         pooled["sum"] = pooled["ap"] + means["miou"] + pooled["auc"] + pooled["f1"]
     return pooled, means
@@ -191,8 +194,8 @@ _TIMED = ("recall_at_3s", "boundary_precision", "boundary_recall", "boundary_f1"
 """The metrics that videos without times do not have."""
 
 
-def _of_counts(counts: Mapping[str, NDArray[np.float64]]) -> _Values:
-    """Metrics that follow from counts of videos or from their sums over videos."""
+def _count_metrics(counts: Mapping[str, NDArray[np.float64]]) -> _Values:
+    """Return metrics that follow from counts of videos or from their sums over videos."""
     return {
         "f1": 2 * counts["tp"] / np.maximum(1, counts["taken"] + counts["true"]),
         "precision": counts["tp"] / np.maximum(1, counts["taken"]),
@@ -204,26 +207,26 @@ def _of_counts(counts: Mapping[str, NDArray[np.float64]]) -> _Values:
     }
 
 
-def _of_segments(coverage: NDArray[np.float64], overflow: NDArray[np.float64]) -> _Values:
-    """Coverage, overflow, and the harmonic mean of C and 1 - O; 0 where O is 1 or more."""
+def _segment_metrics(coverage: NDArray[np.float64], overflow: NDArray[np.float64]) -> _Values:
+    """Return coverage, overflow, and the harmonic mean of C and 1 - O; 0 where O is 1 or more."""
     rest = np.maximum(0, 1 - overflow)
     f = 2 * coverage * rest / (coverage + rest)  # C is never 0
     return {"coverage": coverage, "overflow": overflow, "coverage_overflow_f": f}
 
 
 def _ratio(part: NDArray[np.float64], whole: NDArray[np.float64]) -> NDArray[np.float64]:
-    """part / whole, NaN if the whole is 0."""
+    """Return part / whole, NaN if the whole is 0."""
     return np.divide(part, whole, out=np.full_like(part, np.nan), where=whole > 0)
 
 
 def _mean(weights: NDArray[np.float64], values: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Weighted means of the values that are not NaN, (draws,)."""
+    """Return weighted means of the values that are not NaN, (draws,)."""
     defined = ~np.isnan(values)
     return _ratio(weights @ np.where(defined, values, 0.0), weights @ defined.astype(np.float64))
 
 
 def _ranker(videos: Sequence[VideoScores]) -> Callable[[NDArray[np.float64]], tuple[NDArray[np.float64], ...]]:
-    """A function from weights (R, V) to AP and AUC-ROC of each draw, (R,) each.
+    """Return a function from weights (R, V) to AP and AUC-ROC of each draw, (R,) each.
 
     AP = sum over thresholds of (rise in recall) x precision; recall rises only at scores of scene ends. AUC-ROC = share
     of pairs of a scene end and another shot in which the scene end scores higher, ties counting half. Both follow from
@@ -231,7 +234,7 @@ def _ranker(videos: Sequence[VideoScores]) -> Callable[[NDArray[np.float64]], tu
     """
     ends, others = [], []
     for video in videos:
-        counted = video.counted()
+        counted = video.is_counted
         scores, labels = video.scores[counted], video.labels[counted] == 1
         ends.append(np.sort(scores[labels]))
         others.append(np.sort(scores[~labels]))
@@ -245,7 +248,7 @@ def _ranker(videos: Sequence[VideoScores]) -> Callable[[NDArray[np.float64]], tu
 
     ends_from, others_from, others_above = at_least(ends), at_least(others), at_least(others, above=True)
     ends_at = ends_from - at_least(ends, above=True)
-    others_of = np.array([len(scores) for scores in others], np.float64)  # (V,)
+    other_shots = np.array([len(scores) for scores in others], np.float64)  # (V,)
 
     def rank(weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
         ap, auc = np.full((2, len(weights)), np.nan)
@@ -255,7 +258,7 @@ def _ranker(videos: Sequence[VideoScores]) -> Callable[[NDArray[np.float64]], tu
             w = weights[some].T
             rise, true = ends_at @ w, ends_from @ w  # (G, draws); counts are exact in float64
             from_here, above = others_from @ w, others_above @ w
-            positives, negatives = rise.sum(axis=0), others_of @ w
+            positives, negatives = rise.sum(axis=0), other_shots @ w
             # If no shot of the draw reaches the first thresholds, recall does not rise either.
             precision = true / np.maximum(1, true + from_here)
             ap[some] = _ratio((rise * precision).sum(axis=0), positives)
@@ -267,7 +270,7 @@ def _ranker(videos: Sequence[VideoScores]) -> Callable[[NDArray[np.float64]], tu
 
 
 def flatten(measures: Mapping[str, Measure]) -> dict[str, dict[str, float | list[float] | None]]:
-    """The measures as plain JSON values, by their keys in JSON files."""
+    """Return the measures as plain JSON values, by their keys in JSON files."""
     return {
         JSON_KEYS.get(name, name): {
             key: list(value) if isinstance(value, tuple) else value for key, value in asdict(result).items()

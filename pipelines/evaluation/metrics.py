@@ -55,18 +55,19 @@ class VideoScores:
         if self.predicted is None and np.isnan(self.scores).any():
             raise ValueError(f"{self.video or 'a video'} has scores that are NaN")
 
-    def decided(self, threshold: float) -> NDArray[np.bool_]:
-        """(N,) whether a scene end is predicted at the shot."""
+    def decisions(self, threshold: float) -> NDArray[np.bool_]:
+        """Return (N,) whether a scene end is predicted at the shot."""
         return self.scores >= threshold if self.predicted is None else self.predicted
 
-    def counted(self) -> NDArray[np.bool_]:
-        """(N,) whether metrics over shots include the shot."""
+    @property
+    def is_counted(self) -> NDArray[np.bool_]:
+        """Return (N,) whether metrics over shots include the shot."""
         return np.ones(len(self.labels), np.bool_) if self.known is None else self.known
 
 
 def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
-    """Area under the precision-recall curve, as a step function (no interpolation), as scikit-learn computes it for the
-    release. Raises ValueError if no label is 1."""
+    """Compute the area under the precision-recall curve as a step function (no interpolation), as scikit-learn does
+    for the release. Raises ValueError if no label is 1."""
     y, s = _check_arrays(labels, scores)
     if not y.any():
         raise ValueError("average precision is not defined without a positive label")
@@ -78,7 +79,7 @@ def average_precision(labels: ArrayLike, scores: ArrayLike) -> float:
 
 
 def recall_within_counts(labels: ArrayLike, predicted: ArrayLike, seconds: NDArray[np.float64]) -> tuple[int, int]:
-    """Recall@3s of one video, as counts: the true scene ends that have a predicted one near, and all true ones.
+    """Count Recall@3s of one video: the true scene ends that have a predicted one near, and all true ones.
 
     Near is less than `RECALL_SECONDS`, from end of shot to end of shot, and at most `RECALL_SHOTS` away. A predicted
     scene end may match several true ones; `boundary_match` is stricter. `seconds`, (N, 2), is the range of each shot;
@@ -90,14 +91,14 @@ def recall_within_counts(labels: ArrayLike, predicted: ArrayLike, seconds: NDArr
     if seconds.shape != (len(y), 2) or not np.isfinite(seconds).all():
         raise ValueError(f"seconds must be ({len(y)}, 2) finite numbers")
     true, predicted_ends = np.flatnonzero(y == 1), np.flatnonzero(p == 1)
-    apart = np.abs(true[:, None] - predicted_ends[None, :])
+    distance = np.abs(true[:, None] - predicted_ends[None, :])
     ends = seconds[:, 1]
-    near = (apart <= RECALL_SHOTS) & (np.abs(ends[true][:, None] - ends[predicted_ends][None, :]) < RECALL_SECONDS)
+    near = (distance <= RECALL_SHOTS) & (np.abs(ends[true][:, None] - ends[predicted_ends][None, :]) < RECALL_SECONDS)
     return int(near.any(axis=1).sum()), len(true)
 
 
 def video_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64] | NDArray[np.float64]) -> float:
-    """Mean IoU between the true and the predicted scenes of one video.
+    """Compute the mean IoU between the true and the predicted scenes of one video.
 
     A scene extends from the first frame of its first shot to the last frame of its last shot. The result is the mean of
     two averages: over true scenes of the best IoU with a predicted scene, and vice versa. As in the release, shots
@@ -122,7 +123,7 @@ def video_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64]
 
 
 def _scenes(ends: NDArray[np.bool_], shots: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
-    """Half-open ranges of the scenes that end at the marked shots, (scenes, 2)."""
+    """Return half-open ranges of the scenes that end at the marked shots, (scenes, 2)."""
     last = np.flatnonzero(ends)
     first = np.concatenate([np.zeros(1, dtype=np.int64), last[:-1] + 1])[: len(last)]
     return np.stack([shots[first, 0], shots[last, 1]], axis=1).astype(np.float64)
@@ -144,13 +145,13 @@ class CoverageOverflow:
     """Coverage and overflow of one video, or of several with their shots pooled."""
 
     coverage: float  # C, 0 to 1, higher is better
-    # O, from 0, lower is better; above 1 where predicted scenes extend beyond the neighbouring true scenes
+    # O, from 0, lower is better; above 1 where predicted scenes extend beyond the neighboring true scenes
     overflow: float
     shots: float  # number of shots, or their lengths together
 
 
 def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLike = 1) -> CoverageOverflow:
-    """Coverage and overflow of one video, counted in shots; or by their `lengths`, (N,) above 0.
+    """Compute coverage and overflow of one video, counted in shots or by their `lengths`, (N,) above 0.
 
     With true scenes t_1 ... t_n and predicted scenes s_1 ... s_m as sets of shots, and #(x) the number of shots:
 
@@ -172,8 +173,8 @@ def coverage_overflow(labels: ArrayLike, predicted: ArrayLike, lengths: ArrayLik
     size, guess_size = shared.sum(axis=1), shared.sum(axis=0)
     covered = shared.max(axis=1)  # C(t_k) #(t_k)
     outside = ((guess_size[None, :] - shared) * (shared > 0)).sum(axis=1)
-    neighbours = np.append(size[1:], 0) + np.append(0, size[:-1])
-    overflow = outside / np.where(neighbours > 0, neighbours, 1)  # a scene without neighbours has no overflow
+    neighbors = np.append(size[1:], 0) + np.append(0, size[:-1])
+    overflow = outside / np.where(neighbors > 0, neighbors, 1)  # a scene without neighbors has no overflow
     return CoverageOverflow(
         float(covered.sum() / size.sum()), float((overflow * size).sum() / size.sum()), float(size.sum())
     )
@@ -189,7 +190,7 @@ class BoundaryMatch:
 
     @property
     def f1(self) -> float:
-        """2 matched / (true + predicted); 0 if there are none."""
+        """Return 2 matched / (true + predicted), 0 if there are none."""
         return 2 * self.matched / max(1, self.true + self.predicted)
 
 
@@ -214,16 +215,18 @@ def boundary_match(true: ArrayLike, predicted: ArrayLike, tolerance: float) -> B
 
 
 def video_boundaries(video: VideoScores, threshold: float, tolerance: float) -> BoundaryMatch | None:
-    """`boundary_match` of a video; None if its times are unknown.
+    """Return `boundary_match` of a video, or None if its times are unknown.
 
     Boundaries are the ends of scenes except the end of the video, at the times of truth and prediction themselves where
     these have shots of their own.
     """
     if video.seconds is None or not np.isfinite(video.seconds).all():
         return None
-    ends, counted = video.seconds[:-1, 1], video.counted()[:-1]
+    ends, counted = video.seconds[:-1, 1], video.is_counted[:-1]
     true = ends[(video.labels[:-1] == 1) & counted] if video.true_ends is None else video.true_ends
-    predicted = ends[video.decided(threshold)[:-1] & counted] if video.predicted_ends is None else video.predicted_ends
+    predicted = (
+        ends[video.decisions(threshold)[:-1] & counted] if video.predicted_ends is None else video.predicted_ends
+    )
     return boundary_match(true, predicted, tolerance)
 
 
@@ -238,7 +241,7 @@ class Reliability:
 
     @property
     def error(self) -> float:
-        """Expected calibration error: mean over shots of |share - mean score| of their bin.
+        """Return the expected calibration error: the mean over shots of |share - mean score| of their bin.
 
         Source: Guo et al., "On Calibration of Modern Neural Networks", ICML 2017.
         """
@@ -248,14 +251,15 @@ class Reliability:
 
 
 def pooled_shots(videos: Sequence[VideoScores]) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Labels and scores of the labeled shots of all videos, (T,) each."""
-    counted = [video.counted() for video in videos]
+    """Return labels and scores of the labeled shots of all videos, (T,) each."""
+    counted = [video.is_counted for video in videos]
     labels = np.concatenate([video.labels[shots] == 1 for video, shots in zip(videos, counted, strict=True)])
     return labels, np.concatenate([video.scores[shots] for video, shots in zip(videos, counted, strict=True)])
 
 
 def reliability(videos: Sequence[VideoScores], bins: int = 10) -> Reliability:
-    """The reliability diagram over the pooled shots of videos with scores between 0 and 1, with bins of equal width."""
+    """Compute the reliability diagram over the pooled shots of videos with scores between 0 and 1, with bins of
+    equal width."""
     labels, scores = pooled_shots(videos)
     edges = np.linspace(0, 1, bins + 1)
     bin_of = np.minimum(np.searchsorted(edges, scores, "right") - 1, bins - 1)
@@ -267,8 +271,8 @@ def reliability(videos: Sequence[VideoScores], bins: int = 10) -> Reliability:
 
 
 def video_scores(index: Index, video: int, scores: NDArray[np.float64], frame_rate: float | None = None) -> VideoScores:
-    """Labels, shots and times of a video of an index, with the scores (N,) of a model, as in :class:`VideoScores`;
-    `frame_rate` (frames per second) is for an index without times."""
+    """Return labels, shots and times of a video of an index, with the scores (N,) of a model, as in
+    :class:`VideoScores`; `frame_rate` (frames per second) is for an index without times."""
     span = index.span(video)
     return VideoScores(
         labels=index.targets(np.arange(span.start, span.stop)).astype(np.uint8),

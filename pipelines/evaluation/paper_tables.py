@@ -32,7 +32,7 @@ class PaperTable:
 def _table(
     title: str, columns: tuple[str, ...], printed: Mapping[str, str], data: str = "MovieNet-SSeg, test split"
 ) -> PaperTable:
-    """A table from the printed cells of its rows: `56.26 ±0.04`, `56.26`, or `-` if the paper has no number."""
+    """Parse a table from the printed cells of its rows: `56.26 ±0.04`, `56.26`, or `-` if the paper has no number."""
     rows = {}
     for label, line in printed.items():
         cells = zip(columns, (cell.strip() for cell in line.split("|")), strict=True)
@@ -111,7 +111,7 @@ TABLES: dict[str, PaperTable] = {
         {"Random": "46.64 ±0.37", "Fixed": "49.53 ±0.32", "Synthesized": "54.61 ±0.03", "DTW (ours)": "56.26 ±0.04"},
     ),
     "table4b": _table(
-        "Number of neighbour shots K",
+        "Number of neighbor shots K",
         ("AP",),
         {"4": "55.98 ±0.10", "8": "56.26 ±0.04", "12": "56.29 ±0.03", "16": "55.31 ±0.04"},
     ),

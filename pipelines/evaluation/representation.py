@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-NEIGHBOURS = (1, 5, 10, 15, 20)  # the k of the release's validation
+NEIGHBORS = (1, 5, 10, 15, 20)  # the k of the release's validation
 SCENE_LENGTHS = (8, 16, 32)  # the N_c of the appendix
 _QUERIES = 1024  # shots whose neighbors are searched at a time: bounds memory to this times the shots of a video
 
@@ -38,7 +38,7 @@ class SceneClustering:
 
 
 def scene_ids(ends: ArrayLike, videos: ArrayLike) -> NDArray[np.int64]:
-    """The scene of each shot of all videos, (T,): ids from 0, ascending, unique across videos.
+    """Number the scenes of all videos: the scene of each shot, (T,), from 0, ascending, unique across videos.
 
     `ends`: (T,) 0 or 1, 1 if a scene ends with the shot (``Index.targets``); the last shot of a video always ends its
     scene. `videos`: (T,) the video of each shot; the shots of a video are contiguous and in order.
@@ -57,9 +57,9 @@ def scene_ids(ends: ArrayLike, videos: ArrayLike) -> NDArray[np.int64]:
 
 
 def knn_precision(
-    features: ArrayLike, scenes: ArrayLike, videos: ArrayLike, neighbours: Sequence[int] = NEIGHBOURS
+    features: ArrayLike, scenes: ArrayLike, videos: ArrayLike, neighbors: Sequence[int] = NEIGHBORS
 ) -> KnnPrecision:
-    """kNN precision: of the k most similar shots of the same video, the share that is in the same scene.
+    """Compute kNN precision: of the k most similar shots of the same video, the share that is in the same scene.
 
     For each shot, the others of its video are ranked by cosine similarity. Its precision at k is the share of the first
     k that belong to its scene. As in the release, a shot counts at k only if its scene has at least k shots, itself
@@ -72,20 +72,20 @@ def knn_precision(
         features: (T, D), finite, of any length; the similarity of a zero row is 0.
         scenes: (T,) scene id of each shot.
         videos: (T,) the video of each shot.
-        neighbours: the values of k.
+        neighbors: the values of k.
     Raises ValueError: shapes do not fit, features are not finite, or a k is below 1.
 
     Source: validation of the BaSSL release.
     """
-    if not neighbours or min(neighbours) < 1:
-        raise ValueError("neighbours must be one or more whole numbers from 1")
+    if not neighbors or min(neighbors) < 1:
+        raise ValueError("neighbors must be one or more whole numbers from 1")
     x, scene, video = _check_arrays(features, scenes, videos)
-    ks = sorted(set(neighbours))
+    ks = sorted(set(neighbors))
     sums: dict[int, list[float]] = {k: [] for k in ks}
     counts: dict[int, list[int]] = {k: [] for k in ks}
     order = np.argsort(video, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(video[order])) + 1):
-        hits, size = _neighbour_hits(x[rows], scene[rows], ks[-1])
+        hits, size = _neighbor_hits(x[rows], scene[rows], ks[-1])
         for k in ks:
             if k <= hits.shape[1] and (counted := size >= k).any():
                 sums[k].append(float(hits[counted, :k].mean(axis=1).sum()))
@@ -107,7 +107,7 @@ def scene_nmi(
     restarts: int = 10,
     seed: int = 0,
 ) -> SceneClustering:
-    """NMI of k-means clusters of shots with the scenes that they were sampled from.
+    """Compute the NMI of k-means clusters of shots with the scenes that they were sampled from.
 
     In each trial, ``sampled`` scenes are drawn from all videos without replacement, and their shots are grouped into as
     many clusters. The appendix has scenes of N_c shots; as few scenes have exactly 32, N_c consecutive shots are taken,
@@ -154,11 +154,11 @@ def scene_nmi(
     return SceneClustering(length, count, tuple(values), float(np.mean(values)))
 
 
-def _neighbour_hits(
+def _neighbor_hits(
     features: NDArray[np.float32], scene: NDArray[np.int64], depth: int
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
-    """For one video of N shots: whether the nearest, second nearest ... other shot is in the same scene,
-    (N, min(depth, N - 1)), and the size of that scene (N,)."""
+    """Return, for one video of N shots, whether the nearest, second nearest ... other shot is in the same scene, (N,
+    min(depth, N - 1)), and the size of that scene (N,)."""
     N = len(features)
     depth = min(depth, N - 1)
     _, which, sizes = np.unique(scene, return_inverse=True, return_counts=True)

@@ -178,7 +178,7 @@ def _of_parts(parts: Sequence[VideoScores]) -> list[list[str]]:
         some = [part for part in parts if len(part.labels) == length]
         shots, result = length * len(some), evaluate(some)
         true = sum(int(part.labels.sum()) for part in some)
-        found = sum(int(part.decided(0.5).sum()) for part in some)
+        found = sum(int(part.decisions(0.5).sum()) for part in some)
         metrics = (percent(result.get(name)) for name in ("ap", "precision", "recall", "f1"))
         rows.append([str(length), str(len(some)), percent(true / shots), percent(found / shots), *metrics])
     return rows

@@ -47,7 +47,7 @@ def test_lists_with_the_same_shots_are_compared_shot_by_shot() -> None:
     assert (result.basis, result.truth, result.prediction) == ("same shots", None, None)
     video = result.video
     assert video.labels.tolist() == [0, 1, 1, 0, 0]
-    assert video.decided(0.5).tolist() == [False, True, False, True, False]
+    assert video.decisions(0.5).tolist() == [False, True, False, True, False]
     assert video.scores.tolist() == [0.1, 0.9, 0.2, 0.6, 0.3]
     assert video.seconds is not None
     assert video.shots.dtype == np.int64
@@ -56,7 +56,7 @@ def test_lists_with_the_same_shots_are_compared_shot_by_shot() -> None:
 def test_a_scene_end_just_before_the_end_of_both_lists_is_counted() -> None:
     short, whole = (0, 20, 49.5, 50), (0, 20, 50)
     false_alarm = align(listed(*short, source=HERE), listed(*whole), tolerance=1.0).video
-    assert (false_alarm.labels.tolist(), false_alarm.decided(0.5).tolist()) == ([1, 0, 0], [True, True, False])
+    assert (false_alarm.labels.tolist(), false_alarm.decisions(0.5).tolist()) == ([1, 0, 0], [True, True, False])
     missed = align(GUESS, listed(*short), tolerance=1.0).video
     assert missed.labels.tolist() == [0, 1, 0, 0, 1, 0]
 
@@ -76,7 +76,7 @@ def test_a_true_end_without_a_shot_end_is_a_miss() -> None:
     video = result.video
     assert video.shots.tolist() == [[0, 10], [10, 20], [20, 25], [25, 30], [30, 40], [40, 50]]
     assert video.labels.tolist() == [0, 1, 1, 0, 1, 0]
-    assert video.decided(0.5).tolist() == [False, True, False, False, True, False]
+    assert video.decisions(0.5).tolist() == [False, True, False, False, True, False]
     assert video.scores.tolist() == [0.1, 0.9, 0.0, 0.2, 0.6, 0.3]
     assert result.truth.unmatched == (25.0,)
     values = evaluate([video])
@@ -89,7 +89,7 @@ def test_a_predicted_end_without_a_shot_end_is_a_false_alarm() -> None:
     assert result.basis == "shots of the truth"
     video = result.video
     assert video.labels.tolist() == [0, 1, 0, 0, 1, 0]
-    assert video.decided(0.5).tolist() == [False, True, False, True, False, False]
+    assert video.decisions(0.5).tolist() == [False, True, False, True, False, False]
     assert np.isnan(video.scores).all()
     assert (result.prediction.matched, result.prediction.unmatched) == (1, (33.0,))
     values = measure([video])
@@ -101,7 +101,7 @@ def test_two_lists_without_shots_can_be_compared() -> None:
     result = align(listed(0, 10.2, 30, 50, source=HERE), listed(0, 10, 20, 50), tolerance=0.5)
     assert result.basis == "true scenes as shots"
     assert result.video.labels.tolist() == [1, 1, 0, 0]
-    assert result.video.decided(0.5).tolist() == [True, False, True, False]
+    assert result.video.decisions(0.5).tolist() == [True, False, True, False]
     values = measure([result.video])
     assert values["f1"].pooled == 0.5
     assert values["coverage"].pooled == pytest.approx((10 + 10 + 20) / 50)  # in seconds: there are no shots to count
@@ -140,7 +140,7 @@ def test_a_last_scene_shorter_than_the_tolerance_is_kept() -> None:
     written = listed(0, 30, 60, 100, 102)
     for guess, truth in ((shown, written), (replace(written, source=HERE), replace(shown, source=THERE))):
         video = align(guess, truth, tolerance=3.0).video
-        assert video.labels.sum() == video.decided(0.5).sum() == 3
+        assert video.labels.sum() == video.decisions(0.5).sum() == 3
         values = measure([video])
         assert (values["f1"].pooled, values["boundary_f1"].pooled) == (1.0, 1.0)
 
@@ -168,7 +168,7 @@ def test_for_a_part_of_a_video_only_scene_ends_within_it_count(truth_of: Callabl
     assert (result.basis, result.part) == ("shots of the prediction", (105.0, 145.0))
     assert video.seconds.tolist() == PART.shots_seconds.tolist()
     assert video.labels.tolist() == [0, 1, 1, 0, 0]
-    assert video.decided(0.5).tolist() == [False, True, False, True, False]
+    assert video.decisions(0.5).tolist() == [False, True, False, True, False]
     values = measure([video], within=1.0)
     assert (values["precision"].pooled, values["recall"].pooled, values["boundary_f1"].pooled) == (0.5, 0.5, 0.5)
 
@@ -226,7 +226,7 @@ def test_scene_ends_after_the_end_of_the_prediction_are_misses() -> None:
 
 def test_a_given_threshold_replaces_the_listed_scenes() -> None:
     result = align(GUESS, listed(0, 20, 40, 50), tolerance=1.0, threshold=0.2)
-    assert result.video.decided(0.5).tolist() == [False, True, True, True, False]
+    assert result.video.decisions(0.5).tolist() == [False, True, True, True, False]
     with pytest.raises(DatasetError, match="no scores"):
         align(listed(0, 20, 50, source=HERE), listed(0, 20, 50), tolerance=1.0, threshold=0.5)
 
@@ -315,7 +315,7 @@ def test_more_scenes_than_can_be_compared_are_refused() -> None:
 def test_a_video_of_one_shot_or_one_scene_can_be_aligned() -> None:
     alone = predicted(shots(0, 10), [], [0.7])
     video = align(alone, listed(0, 10), 1.0).video
-    assert (video.labels.tolist(), video.decided(0.5).tolist()) == ([0], [False])
+    assert (video.labels.tolist(), video.decisions(0.5).tolist()) == ([0], [False])
     video = align(alone, listed(0, 4, 10), 1.0).video
     assert video.shots.tolist() == [[0, 4], [4, 10]]
     assert video.labels.tolist() == [1, 0]
@@ -344,6 +344,6 @@ def test_every_scene_end_of_both_lists_is_counted_once() -> None:
             align(replace(truth, source=HERE), replace(guess, source=THERE), 1.0).video,
         ):
             forward = video.scores[0] == video.scores[0]
-            labels, decided = int(video.labels.sum()), int(video.decided(0.5).sum())
+            labels, decided = int(video.labels.sum()), int(video.decisions(0.5).sum())
             assert (labels, decided) == ((len(true), len(ends)) if forward else (len(ends), len(true)))
             assert (np.diff(video.shots.ravel()) >= 0).all()

@@ -26,7 +26,7 @@ def drawn(some: list[VideoScores], weights: np.ndarray) -> list[VideoScores]:
 
 def plain(videos: list[VideoScores], threshold: float = 0.5) -> dict[str, float]:
     """Metrics over shots and mIoU, and ``video_...`` for means over videos, by scikit-learn."""
-    pairs = [(video.labels[video.counted()], video.scores[video.counted()]) for video in videos]
+    pairs = [(video.labels[video.is_counted], video.scores[video.is_counted]) for video in videos]
     pooled = tuple(np.concatenate(parts) for parts in zip(*pairs, strict=True))
     metrics = {
         "ap": average_precision_score,
@@ -37,7 +37,7 @@ def plain(videos: list[VideoScores], threshold: float = 0.5) -> dict[str, float]
     }
     values = {name: metric(*pooled) for name, metric in metrics.items()}
     values |= {f"video_{name}": np.mean([metric(*pair) for pair in pairs]) for name, metric in metrics.items()}
-    return values | {"miou": np.mean([video_miou(v.labels, v.decided(threshold), v.shots) for v in videos])}
+    return values | {"miou": np.mean([video_miou(v.labels, v.decisions(threshold), v.shots) for v in videos])}
 
 
 @pytest.mark.parametrize("levels", [0, 8], ids=["scores differ", "ties"])
@@ -54,7 +54,7 @@ def test_each_bootstrap_draw_equals_the_metrics_of_its_videos(levels: int) -> No
         assert means["miou"][r] == pytest.approx(expected["miou"])
         assert pooled["sum"][r] == pytest.approx(sum(expected[name] for name in ("ap", "miou", "auc", "f1")))
 
-        parts = [coverage_overflow(video.labels, video.decided(0.5)) for video in these]
+        parts = [coverage_overflow(video.labels, video.decisions(0.5)) for video in these]
         shots = sum(part.shots for part in parts)
         coverage = sum(part.coverage * part.shots for part in parts) / shots
         overflow = sum(part.overflow * part.shots for part in parts) / shots
@@ -75,7 +75,7 @@ def test_each_bootstrap_draw_equals_the_metrics_of_its_videos(levels: int) -> No
         assert means["boundary_precision"][r] == pytest.approx(np.mean([m.matched / m.predicted for m in matches]))
         assert means["boundary_recall"][r] == pytest.approx(np.mean([m.matched / m.true for m in matches]))
         assert means["boundary_f1"][r] == pytest.approx(np.mean([match.f1 for match in matches]))
-        counts = [recall_within_counts(v.labels * v.counted(), v.decided(0.5), v.seconds) for v in these]
+        counts = [recall_within_counts(v.labels * v.is_counted, v.decisions(0.5), v.seconds) for v in these]
         assert pooled["recall_at_3s"][r] == pytest.approx(np.divide(*np.sum(counts, axis=0)))
         assert means["recall_at_3s"][r] == pytest.approx(np.mean([found / true for found, true in counts]))
 

@@ -250,7 +250,7 @@ def test_a_single_predicted_scene_has_full_coverage_and_overflow() -> None:
     labels = [0, 1, 0, 1, 0, 1]
     nothing = coverage_overflow(labels, [0] * 6)
     assert nothing.coverage == 1.0
-    # The outer scenes have one neighbour of two shots and four shots outside, the middle one 4 of 4.
+    # The outer scenes have one neighbor of two shots and four shots outside, the middle one 4 of 4.
     assert nothing.overflow == pytest.approx((4 / 2 + 4 / 4 + 4 / 2) / 3)
     everything = coverage_overflow(labels, [1] * 6)
     assert (everything.coverage, everything.overflow) == (0.5, 0.0)
@@ -345,4 +345,4 @@ def test_perfectly_calibrated_scores_have_no_calibration_error() -> None:
 
 def test_shots_without_labels_are_in_no_curve() -> None:
     (video,) = videos(1)
-    assert len(pooled_shots([video])[0]) == video.counted().sum() < len(video.labels)
+    assert len(pooled_shots([video])[0]) == video.is_counted.sum() < len(video.labels)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import normalized_mutual_info_score
 
 from pipelines.evaluation import representation
-from pipelines.evaluation.representation import NEIGHBOURS, knn_precision, scene_ids, scene_nmi
+from pipelines.evaluation.representation import NEIGHBORS, knn_precision, scene_ids, scene_nmi
 
 Library = tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]
 
@@ -52,8 +52,8 @@ def looped(
 def test_knn_precision_equals_its_definition_within_each_video(seed: int) -> None:
     data = library(seed, scenes=5)
     result = knn_precision(*data)
-    assert tuple(result.pooled) == NEIGHBOURS
-    for k in NEIGHBOURS:
+    assert tuple(result.pooled) == NEIGHBORS
+    for k in NEIGHBORS:
         expected = looped(*data, k)
         everyone = [p for video in expected for p in video]
         assert result.shots[k] == len(everyone)
@@ -65,7 +65,7 @@ def test_perfect_features_reach_the_maximum_precision() -> None:
     features, scenes, videos = library(8, noise=1e-4)
     result = knn_precision(features, scenes, videos)
     size = np.bincount(scenes)[scenes]
-    for k in NEIGHBOURS:
+    for k in NEIGHBORS:
         assert result.pooled[k] == pytest.approx(np.minimum(size[size >= k] - 1, k).mean() / k)
     assert knn_precision(features[size > 20], scenes[size > 20], videos[size > 20]).pooled[20] == 1.0
 
@@ -88,7 +88,7 @@ def test_knn_precision_does_not_depend_on_vector_length_video_order_or_chunks(mo
 
 def test_shots_without_enough_neighbours_are_left_out() -> None:
     result = knn_precision(np.eye(6), [0, 0, 0, 1, 2, 2], [0, 0, 0, 1, 2, 2], (1, 3))
-    assert result.shots == {1: 5, 3: 0}  # a video of one shot has no neighbour, one of three no third
+    assert result.shots == {1: 5, 3: 0}  # a video of one shot has no neighbor, one of three no third
     assert math.isnan(result.pooled[3])
     assert math.isnan(result.by_video[3])
 
@@ -187,7 +187,7 @@ X = np.eye(4)
     [
         (lambda: knn_precision(X, [0, 0, 1], [0, 0, 0, 0]), "shape"),
         (lambda: knn_precision(np.full((2, 2), np.nan), [0, 0], [0, 0]), "finite"),
-        (lambda: knn_precision(X, [0, 0, 1, 1], [0] * 4, (0,)), "neighbours"),
+        (lambda: knn_precision(X, [0, 0, 1, 1], [0] * 4, (0,)), "neighbors"),
         (lambda: scene_nmi(X, [0, 1, 0, 1], [0] * 4, length=1), "contiguous"),
         (lambda: scene_nmi(X, [0, 0, 0, 1], [0, 0, 1, 1], length=1), "one video"),
         (lambda: scene_nmi(X, [0, 0, 1, 1], [0] * 4, length=0), "at least 1"),

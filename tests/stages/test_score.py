@@ -368,7 +368,7 @@ def test_pinned_scene_ends_hold_for_every_threshold(tmp_path: Path, threshold: f
     replace(scenes, shots=shots).save(tmp_path / "a.json")
     truth = put_csv(tmp_path / "truth.csv", 0, 20, 30, 50)
     (video,) = score(tmp_path / "a.json", truth, QUICK, threshold=threshold).videos
-    assert set(np.flatnonzero(video.decided(threshold)).tolist()) == ends
+    assert set(np.flatnonzero(video.decisions(threshold)).tolist()) == ends
 
 
 def test_a_scenes_json_against_itself_is_perfect(tmp_path: Path) -> None:

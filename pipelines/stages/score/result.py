@@ -74,12 +74,12 @@ class ScoreResult:
     @property
     def shots(self) -> int:
         """Shots that are scored."""
-        return sum(int(video.counted().sum()) for video in self.videos)
+        return sum(int(video.is_counted.sum()) for video in self.videos)
 
     @property
     def scene_ends(self) -> int:
         """True scene ends among the shots."""
-        return sum(int(video.labels[video.counted()].sum()) for video in self.videos)
+        return sum(int(video.labels[video.is_counted].sum()) for video in self.videos)
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain JSON values; metrics from 0 to 1 (Sum to 4), None where not defined."""
