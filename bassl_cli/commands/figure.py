@@ -54,16 +54,16 @@ def similarity(
 
     Example: bassl figure similarity data/features/a runs/pretrain --video tt0120338 --first 40
     """
-    _show(draw_similarity(models, output, settings))
+    _print_result(draw_similarity(models, output, settings))
 
 
 @figure.command("pseudo-boundaries", cls=FriendlyCommand)
 @with_settings()
 def pseudo_boundaries(
     settings: PseudoBoundarySettings,
-    centres: Annotated[
+    centers: Annotated[
         list[str] | None,
-        typer.Argument(metavar="VIDEO:SHOT", help="Centres of windows (default: sampled).", show_default=False),
+        typer.Argument(metavar="VIDEO:SHOT", help="Centers of windows. Default: sampled.", show_default=False),
     ] = None,
     output: Output = Path("pseudo-boundaries.png"),
 ) -> None:
@@ -73,7 +73,7 @@ def pseudo_boundaries(
 
     Example: bassl figure pseudo-boundaries tt0120338:40 tt0120338:95 --features data/features/a
     """
-    _show(draw_pseudo_boundaries(centres or [], output, settings))
+    _print_result(draw_pseudo_boundaries(centers or [], output, settings))
 
 
 @figure.command("boundaries", cls=FriendlyCommand)
@@ -90,7 +90,7 @@ def boundaries(
 
     Example: bassl figure boundaries a.json b.json --truth truth.csv -o boundaries.svg
     """
-    _show(draw_boundaries(files, output, settings))
+    _print_result(draw_boundaries(files, output, settings))
 
 
 @figure.command("curves", cls=FriendlyCommand)
@@ -106,9 +106,9 @@ def curves(
 
     Example: bassl figure curves runs/a runs/b --label "K = 8" --label "K = 12"
     """
-    _show(draw_curves(runs, output, settings))
+    _print_result(draw_curves(runs, output, settings))
 
 
-def _show(result: FigureResult) -> None:
+def _print_result(result: FigureResult) -> None:
     console.warn(*result.warnings)
     console.print_info(f"wrote {console.display_path(result.path)}")

@@ -22,7 +22,7 @@ METHODS: tuple[PseudoBoundary, ...] = ("dtw", "mean", "dtw-tslearn")
 
 @dataclass(frozen=True)
 class Legend(Settings):
-    """How models or runs are called in a figure."""
+    """Names of models or runs in a figure."""
 
     labels: Annotated[
         tuple[str, ...], Doc("Names of the models or runs, in their order; repeat it. Default: names of their files.")
@@ -39,7 +39,7 @@ class SimilaritySettings(Settings):
     first: Annotated[int, Doc("Number of the first shot, counted from 0.")] = 0
     shots: Annotated[int, Doc("How many shots (appendix: 16).")] = 16
     own_scale: Annotated[
-        bool, Doc("A colour scale for each matrix; else all share one, and colours can be compared.")
+        bool, Doc("A color scale for each matrix. Default: all share one, so that colors can be compared.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -53,10 +53,10 @@ class PseudoBoundarySettings(Settings):
 
     data: ScoredData = nested(ScoredData())
     windows: Annotated[
-        int, Doc("Number of windows to sample, of those with a true scene end in them, if none are named.")
+        int, Doc("Number of windows to sample, among those with a true scene end, if none are named.")
     ] = 4
     seed: Annotated[int, Doc("Seed of the sampling.")] = 0
-    neighbours: Annotated[int, Doc("K, shots on each side of the centre (section 4.1).")] = 8
+    neighbours: Annotated[int, Doc("K, shots on each side of the center (section 4.1).")] = 8
     method: Annotated[
         PseudoBoundary,
         Doc("dtw (release; section 3.3), mean (the equation of section 3.3) or dtw-tslearn (the paper's listing)."),
@@ -169,9 +169,9 @@ def _check_output(path: Path, inputs: Iterable[Path | None]) -> None:
 
 
 def _names(inputs: Sequence[Path], legend: Legend, output: Path, *others: Path | None) -> list[str]:
-    """The names of files or run folders in a figure: the labels, or the file names, or the paths if these are not
-    unique. Raises BasslError if there are more or fewer labels than inputs, two equal names, no inputs, or if the
-    output cannot be written or would replace an input, or one of the ``others`` that are read."""
+    """Return the names of inputs in a figure: the labels, or the file names, or the paths if these are not unique.
+    Raises BasslError if the labels do not fit the inputs, two names are equal, nothing is drawn, or the output cannot
+    be written or would replace an input or one of the ``others``."""
     _check_output(output, (*inputs, *others))
     if not inputs:
         raise BasslError("nothing to draw: name at least one input")

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, StoreError, count
 from pipelines.models.encoder_loading import encoder_for
-from pipelines.stores.features import find_features, having, is_store
+from pipelines.stores.features import features_of, find_features, having, is_store
 from pipelines.stores.index import JOINED, Index
 
 _IMAGE_WIDTH = 200  # pixels: enough for one of sixteen shots in print
 
 
 def video_number(index: Index, name: str | None) -> int:
-    """The number of a video in an index by its id; without an id, of the only video. Raises BasslError if there is no
-    such video, or no id and several videos."""
+    """Return the number of a video in an index by its id; without an id, of the only video. Raises BasslError if there
+    is no such video, or no id and several videos."""
     if name is None:
         if len(index.video_ids) > 1:
             names = ", ".join(index.video_ids[:5]) + (", ..." if len(index.video_ids) > 5 else "")
@@ -35,7 +35,7 @@ def video_number(index: Index, name: str | None) -> int:
 
 
 def scene_ends(index: Index, rows: NDArray[np.int64]) -> list[int] | None:
-    """Positions in ``rows`` of the shots that end a scene; None if none of the shots has a label."""
+    """Return the positions in ``rows`` of the shots that end a scene, or None without labels."""
     is_labeled = np.isin(rows, index.rows_of(labelled=True))
     if not is_labeled.any():
         return None
@@ -43,12 +43,12 @@ def scene_ends(index: Index, rows: NDArray[np.int64]) -> list[int] | None:
     return ends
 
 
-def store_of(index: Index, video: int, features: Path, named: str | Path | None = None) -> Path:
-    """The store with the features of a video of an index: ``features`` itself, or the store of the encoder
-    (`encoder_for`), in the index or in the folder ``features``. Raises BasslError if there is none or more than one."""
+def store_of(index: Index, video: int, features: Path, model: str | Path | None = None) -> Path:
+    """Return the store with the features of a video: ``features`` itself, or the store of the encoder (`encoder_for`),
+    in the index or in the folder ``features``. Raises BasslError if there is none or more than one."""
     if is_store(features):
         return features
-    encoder = encoder_for(index, named)
+    encoder = encoder_for(index, model)
     name = index.video_ids[video]
     parts = encoder.split(JOINED)
     stores = having([store for part in parts for store in find_features(index, part, features, [video])], name)
@@ -63,8 +63,13 @@ def store_of(index: Index, video: int, features: Path, named: str | Path | None 
     return stores[0]
 
 
+def features_in(store: Path, index: Index, video: int) -> NDArray[np.float32]:
+    """Return the features (N, D) of the shots of a video in a store."""
+    return features_of(index, [store], [video]).features[index.span(video)].astype(np.float32)
+
+
 def images_of(index: Index, rows: NDArray[np.int64]) -> list[NDArray[np.uint8]]:
-    """The middle keyframe of shots of one video, small; [] if it has none."""
+    """Return the middle keyframes of shots of one video, small; an empty list if it has none."""
     if index.keyframe_sources[int(index.video_of(rows[:1])[0])] is None or not index.keyframes:
         return []
     reader = KeyframeReader(index)
