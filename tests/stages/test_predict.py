@@ -101,31 +101,6 @@ def test_a_shot_list_is_recorded_instead_of_the_detector(video: Path, model: Pat
     assert (result.settings["shots"], result.settings["detector"]) == (str(listed), None)
 
 
-@pytest.mark.parametrize("scenes", [1, 3])
-def test_an_exact_number_of_scenes_can_be_requested(video: Path, model: Path, scenes: int) -> None:
-    result = predict(video, model=model, scenes=scenes)
-    assert len(result.scenes) == scenes
-    ends = {scene.end_shot - 1 for scene in result.scenes[:-1]}
-    others = {shot.index for shot in result.shots[:-1]} - ends
-    assert all(result.shots[a].score >= result.shots[b].score for a in ends for b in others)
-
-
-def test_threshold_and_lengths_of_scenes_regroup_the_same_scores(video: Path, model: Path, result: SceneList) -> None:
-    scores = [shot.score for shot in result.shots[:-1]]
-    low = predict(video, model=model, device="cpu", threshold=min(scores) - 1e-6)
-    assert low.shots == result.shots
-    assert len(low.scenes) == 4
-    assert len(predict(video, model=model, threshold=max(scores) + 1e-6).scenes) == 1
-    long = predict(video, model=model, threshold=min(scores) - 1e-6, min_scene=2.0)
-    assert len(long.scenes) == 2
-    assert all(scene.end - scene.start >= 2.0 for scene in long.scenes)
-    short = predict(video, model=model, threshold=max(scores) + 1e-6, max_scene=0.1)
-    assert len(short.scenes) == 4
-    assert short.warnings == (
-        f"{video}: 4 scenes (the first at 00:00:00.000) are longer than 0.1 s, because a shot is never cut",
-    )
-
-
 def test_progress_and_each_shot_are_passed_to_the_caller(video: Path, model: Path) -> None:
     told: list[tuple[str, float, float | None]] = []
     shots: list[KeyframedShot] = []

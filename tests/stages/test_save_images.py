@@ -144,14 +144,6 @@ def test_images_of_rotated_phone_video_are_upright(movie: Path, tmp_path: Path) 
     assert videos.number_of(np.rot90(image)) == 48
 
 
-def test_several_files_are_processed_and_a_bad_one_fails_alone(bassl: Bassl) -> None:
-    Path("bad.json").write_text("{}")
-    code, _, err = bassl("bad.json", "scenes.json", "-n", 1)
-    assert code == 1
-    assert "bassl: bad.json: is not a scenes.json" in err
-    assert "4 images; wrote movie-images" in err
-
-
 def test_videos_with_the_same_name_do_not_overwrite_each_others_images(bassl: Bassl, movie: Path) -> None:
     for folder, cuts in ((Path(), CUTS), (Path("b"), CUTS[:1])):
         folder.mkdir(exist_ok=True)

@@ -2,8 +2,6 @@
 
 import os
 import signal
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings
 from pipelines.video.video_process import VideoProcess
 from tests import videos
-from tests.running import ENVIRONMENT, alive
+from tests.running import alive
 
 
 @pytest.fixture
@@ -105,24 +103,3 @@ def test_a_video_that_is_not_read_to_its_end_leaves_no_process(
         next(iter(reading))
         assert alive(pid(reading))
     assert not any(alive(pid(process)) for process in (unread, waiting, reading))
-
-
-def test_files_in_the_working_folder_do_not_shadow_modules(video: Path, tmp_path: Path) -> None:
-    for name in ("av.py", "numpy.py", "json.py", "cv2.py"):
-        (tmp_path / name).write_text("raise SystemExit('the wrong module')\n")
-    (tmp_path / "pipelines").mkdir()
-    (tmp_path / "pipelines" / "__init__.py").write_text("raise SystemExit('the wrong package')\n")
-    code = (
-        "import sys; from pathlib import Path; from pipelines.video.video_process import VideoProcess\n"
-        "from pipelines.video.shots import ReaderSettings\n"
-        "with VideoProcess(Path(sys.argv[1]), ReaderSettings()) as process: print(len(list(process)))"
-    )
-    run = subprocess.run(
-        [sys.executable, "-P", "-c", code, str(video)],
-        cwd=tmp_path,
-        env=ENVIRONMENT,
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert (run.stdout, run.stderr) == ("4\n", "")
