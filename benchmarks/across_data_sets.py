@@ -32,7 +32,7 @@ from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_fol
 from pipelines.options import with_options
 from pipelines.outputs import tables
 from pipelines.outputs.tables import TextTable, percent_with_deviation
-from pipelines.stages.score.result import SeedSpread
+from pipelines.stages.score import SeedSpread
 
 RATES = (3e-4, 1e-3, 3e-3)
 NETWORKS: Mapping[str, Mapping[str, Any]] = {

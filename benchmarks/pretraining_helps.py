@@ -31,7 +31,7 @@ from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.extract_keyframes import extract_keyframes
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain
-from pipelines.stages.score.result import SeedSpread
+from pipelines.stages.score import SeedSpread
 from pipelines.training.settings import AugmentationSettings
 
 Rows = list[dict[str, Any]]

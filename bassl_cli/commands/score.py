@@ -16,8 +16,14 @@ from pipelines.files import check_inputs_kept, check_output, check_writable
 from pipelines.options import Settings
 from pipelines.outputs.plots import check_plot
 from pipelines.outputs.results import existing_result
-from pipelines.stages.score import Comparison, ScoreResult, ScoreSettings, compare as score_two, score as score_one
-from pipelines.stages.score.result import AnnotatorScores
+from pipelines.stages.score import (
+    AnnotatorScores,
+    Comparison,
+    ScoreResult,
+    ScoreSettings,
+    compare as score_two,
+    score as score_one,
+)
 from pipelines.stages.settings import BaselineSettings
 from pipelines.video.inputs import VIDEO_ENDINGS
 

@@ -20,8 +20,7 @@ from pipelines.models.encoder_loading import encoder_for
 from pipelines.options import with_options
 from pipelines.progress import ReportProgress
 from pipelines.settings import ScoredData
-from pipelines.stages.score import ScoreResult, ScoreSettings
-from pipelines.stages.score.result import seed_spreads
+from pipelines.stages.score import ScoreResult, ScoreSettings, seed_spreads
 from pipelines.stages.settings import BaselineSettings, EncodeSettings
 from pipelines.stores.features import ShotRows, features_of, find_features
 from pipelines.stores.index import Index, read_index

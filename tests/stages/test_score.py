@@ -28,9 +28,8 @@ from pipelines.options import with_options
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.finetune import FinetuneSettings, finetune
-from pipelines.stages.score import ScoreSettings, compare, score
+from pipelines.stages.score import ScoreSettings, SeedSpread, compare, score, seed_spreads
 from pipelines.stages.score.lists import score_annotators
-from pipelines.stages.score.result import SeedSpread, seed_spreads
 from tests.datasets.annotation_files import put_chapters
 from tests.datasets.movienet_files import put_keyframes, put_labels
 from tests.scored_things import (

@@ -16,8 +16,7 @@ from pipelines.evaluation.alignment import Alignment, align
 from pipelines.evaluation.bootstrap import measure
 from pipelines.options import with_options
 from pipelines.scenes import timecode
-from pipelines.stages.score import ScoreSettings
-from pipelines.stages.score.result import AnnotatorScores, ScoreResult
+from pipelines.stages.score import AnnotatorScores, ScoreResult, ScoreSettings
 
 
 def score_lists(subject: Path, truth: Path, settings: ScoreSettings) -> ScoreResult:

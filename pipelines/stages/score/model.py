@@ -19,8 +19,7 @@ from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
 from pipelines.progress import ReportProgress
 from pipelines.settings import Indexed, RunSettings
 from pipelines.stages.encode import encode_shots
-from pipelines.stages.score import ALL_SPLITS, ScoreSettings
-from pipelines.stages.score.result import Representation, ScoreResult, seed_spreads
+from pipelines.stages.score import ALL_SPLITS, Representation, ScoreResult, ScoreSettings, seed_spreads
 from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import IndexedFeatures, features_of, find_features, is_store
 from pipelines.stores.index import ASSUMED_FRAME_RATE, NO_LABEL, Index, read_index

@@ -18,7 +18,7 @@ from pipelines.outputs.tables import (
     percent,
     percent_with_deviation,
 )
-from pipelines.stages.score.result import AnnotatorScores, Comparison, ScoreResult
+from pipelines.stages.score import AnnotatorScores, Comparison, ScoreResult
 
 _INTERVAL = f"{CONFIDENCE:.0%} interval".replace("%", " %")
 
