@@ -1,20 +1,45 @@
-"""Reading scene annotations of any supported format: a file of one video, or a folder of many."""
+"""Reading scene annotations of any supported format: a file of one video, or a folder of many.
+
+Two data sets are read here, whose text files list the frames of shots and scenes.
+
+BBC Planet Earth (Baraldi, Grana and Cucchiara, "A Deep Siamese Network for Scene Detection in Broadcast Videos", ACM
+MM 2015), in its authors' files:
+
+    annotations/shots/bbc_01.txt                    `0 632`: first and last frame of each shot, inclusive
+    annotations/scenes/annotator_0/bbc_01.txt       `0,1,8,...,445`: the first shot of each scene, then the number of
+                                                    shots
+
+Open Video Scene Detection (OVSD; Rotman, Porat and Ashour, "Robust and Efficient Video Scene Detection Using Optimal
+Sequential Grouping", ISM 2016), in one folder:
+
+    02_scenes.txt       `0 3169`: first and last frame of each scene, counted from zero, inclusive
+    02_shots.txt        `0 414`: the same for each shot
+"""
 
 from __future__ import annotations
 
+import math
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.annotations import VideoAnnotation
-from pipelines.datasets.frame_lists import is_bbc, is_ovsd, read_bbc, read_ovsd, read_scene_file
+from pipelines.datasets.annotations import VideoAnnotation, by_id, labels_from_ends, read_inclusive_ranges
+from pipelines.datasets.matching import assign_scene_ends
 from pipelines.datasets.movienet import is_movienet, read_movienet
-from pipelines.datasets.parsing import fault, list_names
+from pipelines.datasets.parsing import fault, list_files, list_names, parse_int, read_text
 from pipelines.datasets.scene_tables import is_chapters, read_chapters, read_scenes_csv
 from pipelines.datasets.scenes_json import read_scenes_json
 from pipelines.datasets.shot_features import read_shot_features, shot_feature_files
 from pipelines.errors import DatasetError
 from pipelines.files import real
+
+BBC_FRAME_RATE = 25.0  # frames per second of the series as broadcast; the files do not have it
+# In frames, about two seconds: between the starts, and between the ends, of all scenes and all shots of an OVSD video.
+MAX_DIFFERENCE = 48
+
+_SCENES = "_scenes.txt"
+_SHOTS = "_shots.txt"
 
 _ENDINGS = (".json", ".csv", ".chapters.xml", ".ffmetadata", ".ffmeta")
 
@@ -111,3 +136,99 @@ def _from_features(path: Path) -> VideoAnnotation:
     scene_end = np.append(video.scene_end[:-1], 0).astype(np.int8)
     seconds = None if video.frame_rate is None else video.shots / video.frame_rate
     return VideoAnnotation(path.stem, path, video.shots, seconds, scene_end, frame_rate=video.frame_rate)
+
+
+def is_bbc(root: Path) -> bool:
+    """Return whether the folder contains `annotations/shots` and `annotations/scenes/annotator_*`, or is that
+    folder."""
+    folder = _annotations(root)
+    return (folder / "shots").is_dir() and any(child.is_dir() for child in folder.glob("scenes/annotator_*"))
+
+
+def read_bbc(root: Path, annotator: int = 0) -> list[VideoAnnotation]:
+    """Read all videos of BBC with the scenes of one annotator (0 to 4 in the full set).
+
+    A video's id is its file name without `.txt`. Frame rate: `BBC_FRAME_RATE`. Raises DatasetError: a folder or file is
+    missing or damaged, a scene begins after the last shot, or a list of scenes does not run from shot 0 to the number
+    of shots, because it or the shot list is truncated.
+    """
+    folder = _annotations(root)
+    scene_folder = folder / "scenes" / f"annotator_{annotator}"
+    shot_files, scene_files = list_files(folder / "shots", ".txt"), list_files(scene_folder, ".txt")
+    if not shot_files:
+        raise fault(folder / "shots", "has no shot lists (*.txt); name the folder of BBC's annotations")
+    if not scene_files:
+        raise fault(scene_folder, "has no lists of scenes (*.txt)")
+    for files, others in ((shot_files, scene_files), (scene_files, shot_files)):
+        if unpaired := sorted({*files} - {*others}):
+            other_folder = scene_folder if others is scene_files else folder / "shots"
+            raise fault(files[unpaired[0]], f"has no file of the same name in {other_folder}")
+    return by_id(_bbc_video(video_id, shot_files[video_id], scene_files[video_id]) for video_id in shot_files)
+
+
+def _bbc_video(video_id: str, shot_file: Path, scene_file: Path) -> VideoAnnotation:
+    shots = read_inclusive_ranges(shot_file, "shot")
+    fields = read_text(scene_file).strip().split(",")
+    firsts = [parse_int(field.strip(), "the number of a shot", scene_file) for field in fields]
+    if firsts[0] != 0:
+        raise fault(scene_file, f"begins with shot {firsts[0]}, not with shot 0")
+    for before, first in pairwise(firsts):
+        if first <= before:
+            raise fault(scene_file, f"has shot {first} after shot {before}")
+    if firsts[-1] != len(shots):
+        raise fault(scene_file, f"ends with {firsts[-1]}, but {shot_file} has {len(shots)} shots; one is cut off")
+    scene_end = labels_from_ends((first - 1 for first in firsts[1:]), len(shots))
+    return VideoAnnotation(video_id, scene_file, shots, scene_end=scene_end, frame_rate=BBC_FRAME_RATE)
+
+
+def _annotations(root: Path) -> Path:
+    return root / "annotations" if (root / "annotations").is_dir() else root
+
+
+def is_ovsd(root: Path) -> bool:
+    """Return whether the folder contains a file `<id>_scenes.txt`."""
+    return root.is_dir() and any(root.glob(f"[!.]*{_SCENES}"))
+
+
+def read_ovsd(root: Path) -> list[VideoAnnotation]:
+    """Read all videos of a folder of OVSD, with scenes as frame ranges and, if there is a shot list, labeled shots.
+
+    Scenes were annotated by eye: most ends differ from the nearest shot end, often by some frames and sometimes by many
+    seconds, and there may be gaps between scenes. A scene ends with the shot with the nearest end, one shot per scene.
+    A video's id is the name before `_scenes.txt`. The files do not have the frame rate. Raises DatasetError: a file is
+    missing or damaged, a shot list has no scenes, there are more scenes than shots, or scenes and shots do not begin
+    and end together, because one of the files is truncated.
+    """
+    scene_files, shot_files = list_files(root, _SCENES), list_files(root, _SHOTS)
+    if not scene_files:
+        raise fault(root, f"has no files *{_SCENES}; name the folder of OVSD's annotations")
+    if unpaired := sorted({*shot_files} - {*scene_files}):
+        raise fault(shot_files[unpaired[0]], f"has no {unpaired[0]}{_SCENES} beside it")
+    return by_id(_ovsd_video(video_id, path, shot_files.get(video_id)) for video_id, path in scene_files.items())
+
+
+def _ovsd_video(video_id: str, scene_file: Path, shot_file: Path | None) -> VideoAnnotation:
+    scenes = read_inclusive_ranges(scene_file, "scene")
+    if shot_file is None:
+        return VideoAnnotation(video_id, scene_file, scenes_frames=scenes)
+    shots = read_inclusive_ranges(shot_file, "shot")
+    for does, frame, other in (("begins", scenes[0, 0], shots[0, 0]), ("ends", scenes[-1, 1], shots[-1, 1])):
+        if abs(int(frame) - int(other)) > MAX_DIFFERENCE:
+            raise fault(scene_file, f"{does} at frame {frame}, but {shot_file} at {other}; one of them is cut off")
+    if len(scenes) > len(shots):
+        raise fault(scene_file, f"has {len(scenes)} scenes, but {shot_file} only {len(shots)} shots")
+    last_shots = assign_scene_ends(shots[:, 1], scenes[:, 1], tolerance=math.inf)
+    scene_end = labels_from_ends(last_shots.tolist(), len(shots))
+    return VideoAnnotation(video_id, scene_file, shots, scene_end=scene_end, scenes_frames=scenes)
+
+
+def read_scene_file(path: Path) -> VideoAnnotation | None:
+    """Read one video from its list of scenes in a folder of BBC or OVSD, by its path, and the list of shots that
+    belongs to it; return None for another file. Raises DatasetError as `read_bbc` and `read_ovsd`."""
+    if path.suffix == ".txt" and real(path).parent.name.startswith("annotator_"):
+        return _bbc_video(path.stem, real(path).parent.parent.parent / "shots" / path.name, path)
+    if path.name.endswith(_SCENES):
+        video_id = path.name.removesuffix(_SCENES)
+        shot_file = path.with_name(f"{video_id}{_SHOTS}")
+        return _ovsd_video(video_id, path, shot_file if shot_file.exists() else None)
+    return None

@@ -15,10 +15,9 @@ import numpy as np
 import pytest
 
 from pipelines.datasets.annotations import VideoAnnotation
-from pipelines.datasets.frame_lists import read_bbc, read_ovsd
 from pipelines.datasets.movienet import read_movienet
 from pipelines.datasets.parsing import read_text, text_lines
-from pipelines.datasets.sources import read_annotations
+from pipelines.datasets.sources import read_annotations, read_bbc, read_ovsd
 from pipelines.errors import DatasetError
 from pipelines.video.inputs import video_ids
 from tests.datasets.annotation_files import BBC_SHOTS, put_bbc, scenes_json

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.datasets.frame_lists import is_bbc, is_ovsd, read_bbc, read_ovsd, read_scene_file
+from pipelines.datasets.sources import is_bbc, is_ovsd, read_bbc, read_ovsd, read_scene_file
 from pipelines.errors import DatasetError
 from tests.datasets.annotation_files import BBC_SHOTS, OVSD_SHOTS, put_bbc, put_ovsd
 from tests.running import PUBLISHED
