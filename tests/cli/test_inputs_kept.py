@@ -20,6 +20,7 @@ COMMANDS = {
     "figure": "figure boundaries a.svg b.json -o a.svg",
     "report the truth": "report a.json --truth truth.html -o truth.html",
     "export": "export own.json -o video.csv --video video.csv",
+    "split": "split own.json -f video -o . --overwrite",
     "learn": "learn a.json old.safetensors -o old.safetensors --overwrite",
     "storyboard": "predict video.mp4 --storyboard video.mp4",
     "page of another video": "predict video.mp4 video.scenes.html -o . --report",
