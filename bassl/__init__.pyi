@@ -69,12 +69,13 @@ from pipelines.stages.finetune import (
     FinetuneSettings as FinetuneSettings,
     finetune as finetune,
 )
-from pipelines.stages.import_checkpoint import (
+from pipelines.stages.learn import LearnResult as LearnResult, learn as learn
+from pipelines.stages.models import (
+    ListedModel as ListedModel,
     export_checkpoint as export_checkpoint,
     import_checkpoint as import_checkpoint,
+    list_models as list_models,
 )
-from pipelines.stages.learn import LearnResult as LearnResult, learn as learn
-from pipelines.stages.list_models import ListedModel as ListedModel, list_models as list_models
 from pipelines.stages.predict import (
     PredictSettings as PredictSettings,
     load_model as load_model,

@@ -14,13 +14,14 @@ from bassl_cli.options import with_settings
 from pipelines.options import Settings, nested
 from pipelines.outputs.tables import percent_with_deviation
 from pipelines.settings import OutputSettings
-from pipelines.stages.import_checkpoint import (
+from pipelines.stages.models import (
+    ListedModel,
     checkpoint_path,
     export_checkpoint,
     import_checkpoint as convert,
+    list_models,
     model_path,
 )
-from pipelines.stages.list_models import ListedModel, list_models
 
 if TYPE_CHECKING:
     from pipelines.models.bassl import BasslWeights

@@ -24,7 +24,7 @@ from pipelines.models.networks.kinds import CRNSettings, MLPSettings
 from pipelines.models.networks.torch_networks import build_network
 from pipelines.models.opening import BUILT_IN, open_model
 from pipelines.pretext.settings import PretextSettings
-from pipelines.stages.list_models import ListedModel, list_models
+from pipelines.stages.models import ListedModel, list_models
 from tests.command import Bassl
 from tests.running import ENVIRONMENT
 from tests.small_stores import refusal
@@ -187,7 +187,7 @@ def test_unfinished_runs_imported_models_and_copies_of_the_built_in_model_are_li
     [
         ("cut short", "not a safetensors file, or truncated"),
         ("no model", "not a safetensors file, or truncated"),
-        ("another kind", "kind 'something', which this bassl does not know"),
+        ("another kind", "unknown kind 'something'; update bassl"),
         ("strange header", "its facts on training cannot be read"),
         ("strange result", "its facts on training cannot be read"),
         ("result without seeds", "its facts on training cannot be read"),
@@ -257,7 +257,7 @@ def test_models_json_lists_damaged_files_and_exits_with_code_1(bassl: Bassl, tmp
 def test_listing_models_does_not_import_torch(tmp_path: Path) -> None:
     put_pretrained(tmp_path / "x")
     code = (
-        "import sys; from pathlib import Path; from pipelines.stages.list_models import list_models\n"
+        "import sys; from pathlib import Path; from pipelines.stages.models import list_models\n"
         "print(len(list_models(Path(sys.argv[1]))), 'torch' in sys.modules)"
     )
     command = [sys.executable, "-c", code, tmp_path]

@@ -16,7 +16,7 @@ import typer
 from bassl_cli import console
 from bassl_cli.commands import models
 from pipelines.errors import BasslWarning
-from pipelines.stages.list_models import ListedModel
+from pipelines.stages.models import ListedModel
 from tests.command import Bassl, bassl_process
 from tests.outputs.exporting import scene_list
 from tests.running import ENVIRONMENT, posix

@@ -25,7 +25,7 @@ from pipelines.stages import encode as encoding
 from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots
 from pipelines.stages.extract_keyframes import extract_keyframes
-from pipelines.stages.import_checkpoint import import_checkpoint
+from pipelines.stages.models import import_checkpoint
 from pipelines.stages.settings import EncodeSettings
 from pipelines.stores.features import (
     feature_file,

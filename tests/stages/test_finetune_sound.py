@@ -20,7 +20,7 @@ from pipelines.stages.build_index import build_index
 from pipelines.stages.extract_keyframes import extract_keyframes
 from pipelines.stages.extract_sound import extract_sound
 from pipelines.stages.finetune import FinetuneSettings, finetune
-from pipelines.stages.list_models import list_models
+from pipelines.stages.models import list_models
 from pipelines.stages.predict import PredictSettings
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.score import ScoreSettings, score

@@ -18,7 +18,7 @@ from pipelines.models.opening import open_model
 from pipelines.progress import VideoProgress
 from pipelines.scenes import group_shots
 from pipelines.stages.learn import learn
-from pipelines.stages.list_models import list_models
+from pipelines.stages.models import list_models
 from pipelines.stages.predict import predict
 from tests.small_stores import refusal
 

@@ -1,6 +1,7 @@
-"""List of models: the built-in one and those under ``runs/``, with their training and their scores.
+"""Models: a list of them, and checkpoints of the paper's release into model files and back.
 
-Only headers and results are read, no weights, so that listing many large models is fast.
+The list has the built-in model and models under ``runs/``, with their training and their scores. Only headers and
+results are read, no weights, so that listing many large models is fast.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from pipelines.errors import BasslError, StoreError, count
-from pipelines.files import os_errors
-from pipelines.models.opening import BUILT_IN, MODEL, STATE, open_model
+from pipelines.errors import BasslError, StoreError, count, explain_missing_extra
+from pipelines.files import check_output, os_errors
+from pipelines.models.opening import BUILT_IN, MODEL, STATE, model_file, open_model
 from pipelines.training.run_folder import LOG, RESULT, VALIDATION, read_log
+
+if TYPE_CHECKING:  # optional dependency: torch
+    from pipelines.models.bassl import BasslWeights
 
 
 @dataclass(frozen=True)
@@ -104,24 +108,23 @@ def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
         scores=_numbers(training[measured]) if measured else {},
         scored_on=measured,
     )
-    result = path / RESULT
-    if not result.exists():  # a single model file, or an unfinished run
+    if not (path / RESULT).exists():  # a single model file, or an unfinished run
         return listed
-    content = json.loads(result.read_bytes())
-    seeds, parts = content["seeds"], content["index"]
-    shots = parts["train"]
-    data = f"{count(shots['videos'], 'video')}, {count(shots['shots'], 'shot')} of {parts['path']}"
-    if content.get("init"):
-        data += f"; begun with {content['init']}"
-    epochs = sorted({len(seed["epochs"]) for seed in seeds})
+    content = json.loads((path / RESULT).read_bytes())
+    parts, means = content["index"], _numbers(content["mean"])
+    epochs = sorted({len(seed["epochs"]) for seed in content["seeds"]})
     trained = f"{epochs[0]}-{epochs[-1]} epochs" if len(epochs) > 1 else count(epochs[0], "epoch")
-    trained += f", {count(len(seeds), 'seed')}"
-    means, deviations = _numbers(content["mean"]), _numbers(content["std"])
     scored_on = content.get("summary_of") or ""
     if content.get("selected_on") == "test":
         scored_on += ", which chose the epoch"
     return replace(
-        listed, data=data, trained=trained, scores=means, deviations=deviations, scored_on=scored_on if means else ""
+        listed,
+        data=_videos_and_shots(parts["train"], parts["path"])
+        + (f"; begun with {content['init']}" if content.get("init") else ""),
+        trained=f"{trained}, {count(len(content['seeds']), 'seed')}",
+        scores=means,
+        deviations=_numbers(content["std"]),
+        scored_on=scored_on if means else "",
     )
 
 
@@ -133,7 +136,7 @@ def _learned(path: Path, crn: str, training: Mapping[str, Any]) -> ListedModel:
         "learned",
         method=crn,
         encoder="any encoder",
-        data=f"{count(source['videos'], 'video')}, {count(source['shots'], 'shot')} corrected by hand",
+        data=f"{_videos_and_shots(source)} corrected by hand",
         trained="built-in weights" if training["strength"] is None else "pulled to the built-in weights",
         scores=_numbers({name: measured[name] for name in ("ap", "f1") if measured}),
         scored_on="each video left out in turn" if measured else "",
@@ -153,8 +156,7 @@ def _pretrained(path: Path, file: Path, settings: Mapping[str, Any]) -> ListedMo
     rows = read_log(file.parent / VALIDATION)
     last = {name: value for name, value in (rows[-1] if rows else {}).items() if name not in ("step", "epoch")}
     taken = "" if not rows else f", epoch {int(rows[-1]['epoch'])} of {training['epochs']}"
-    shots = training["data"]
-    data = f"{count(shots['videos'], 'video')}, {count(shots['shots'], 'shot')} of {shots['path']}"
+    data = _videos_and_shots(training["data"], training["data"]["path"])
     if training.get("splits"):
         data += f", splits {', '.join(training['splits'])}"
     return ListedModel(
@@ -169,9 +171,57 @@ def _pretrained(path: Path, file: Path, settings: Mapping[str, Any]) -> ListedMo
     )
 
 
+def _videos_and_shots(counts: Mapping[str, Any], source: str = "") -> str:
+    text = f"{count(counts['videos'], 'video')}, {count(counts['shots'], 'shot')}"
+    return f"{text} of {source}" if source else text
+
+
 def _numbers(values: Mapping[str, Any]) -> dict[str, float]:
     return {
         name: float(value)
         for name, value in values.items()
         if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
     }
+
+
+@explain_missing_extra("import_checkpoint")
+def import_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
+    """Write the model file of a checkpoint of the paper's authors, pre-trained or fine-tuned, or of a ResNet-50 such as
+    the Places365 one; returns its weights. No code in it is run: a checkpoint that contains code is refused.
+    The default of ``output`` is ``runs/NAME/model.safetensors``. Raises BasslError for a file that is not such a
+    checkpoint, or an output that exists or cannot be written."""
+    file = Path(file)
+    output = model_path(file) if output is None else Path(output)
+    check_output(output, (file,), overwrite)
+    from pipelines.models import bassl, released  # optional dependency: torch
+
+    weights = released.read_torchvision_resnet(file) or released.read_released(file)
+    weights = replace(weights, training={"stage": "imported", "file": file.name})
+    bassl.save_bassl_model(output, weights)
+    return weights
+
+
+@explain_missing_extra("export_checkpoint")
+def export_checkpoint(file: Path | str, output: Path | str | None = None, *, overwrite: bool = False) -> BasslWeights:
+    """Write a pre-trained model, its file or run folder, in the layout of the paper's release; its weights. The
+    default of ``output`` is the name of the model with the extension ``.ckpt``. Raises BasslError for a model that does
+    not fit the layout, or an output that exists or cannot be written."""
+    file = Path(file)
+    output = checkpoint_path(file) if output is None else Path(output)
+    file = model_file(file)
+    check_output(output, (file,), overwrite)
+    from pipelines.models import bassl, released  # optional dependency: torch
+
+    weights = bassl.load_bassl_model(file)
+    released.write_released(output, weights)
+    return weights
+
+
+def model_path(checkpoint: Path) -> Path:
+    """Return the default path of a checkpoint's model."""
+    return Path("runs") / checkpoint.stem / MODEL
+
+
+def checkpoint_path(model: Path) -> Path:
+    """Return the default path of the checkpoint for a model file or run folder."""
+    return model.with_suffix(".ckpt") if model.name else model / "model.ckpt"  # the folders . and / have no name
