@@ -80,7 +80,8 @@ class Option:
             raise ValueError(f"{self.name} must be one of {', '.join(self.choices)}, not {value!r}")
         if not self.many:
             return self._coerce_one(value)
-        return tuple(map(self._coerce_one, value if _is_several(value) else (value,)))
+        is_several = isinstance(value, Iterable) and not isinstance(value, str)
+        return tuple(map(self._coerce_one, value if is_several else (value,)))
 
     def _coerce_one(self, value: Any) -> Any:
         if self.kind is Path and value == "":
@@ -102,10 +103,6 @@ class Option:
             return value
         words = f"the text {value!r}" if isinstance(value, str) else repr(value)
         raise ValueError(f"{self.name} must be {_KIND_NAMES[self.kind]}, not {words}")
-
-
-def _is_several(value: Any) -> bool:
-    return isinstance(value, Iterable) and not isinstance(value, str)
 
 
 @dataclass(frozen=True)
@@ -144,14 +141,9 @@ def advanced(default: V) -> V:
 
 
 def nested(default: V, *, without: Collection[str] = (), defaults: Mapping[str, str] = {}, advanced: bool = False) -> V:
-    """Return a field that contains settings, with this default: their options are options of the outer class.
-
-    Args:
-        default: its values are the defaults of the options.
-        without: options that the outer class does not have; it refuses other values of them.
-        defaults: by option, the default in ``--help``, instead of the one in its documentation.
-        advanced: whether only ``--help-all`` shows the options.
-    """
+    """Return a field that contains settings: their options are options of the outer class, and the values of
+    ``default`` their defaults. The outer class lacks the options in ``without``, and refuses other values for them.
+    ``defaults`` are shown in ``--help`` instead of the documentation's; ``advanced`` ones only in ``--help-all``."""
     return dataclasses.field(default=default, metadata={"without": without, "defaults": defaults, "advanced": advanced})
 
 
@@ -171,6 +163,7 @@ def option_of(name: str, hint: Any, default: Any = None, advanced: bool = False)
     if hint not in _KIND_NAMES:
         raise TypeError(f"{hint} cannot be an option")
     help_text, _, default_text = " ".join(text.replace("`", "").split()).partition("Default: ")
+    default = None if default is MISSING else default
     return Option(name, hint, many, choices, optional, default, help_text.strip(), default_text.rstrip("."), advanced)
 
 
@@ -179,12 +172,7 @@ def _own_options(settings: Any) -> dict[str, Option]:
     """Return an option for each field of a dataclass that is not itself settings."""
     hints = typing.get_type_hints(settings, include_extras=True)
     return {
-        field.name: option_of(
-            field.name,
-            hints[field.name],
-            None if field.default is MISSING else field.default,
-            field.metadata.get("advanced", False),
-        )
+        field.name: option_of(field.name, hints[field.name], field.default, field.metadata.get("advanced", False))
         for field in fields(settings)
         if not is_dataclass(field.default)
     }

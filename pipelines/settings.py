@@ -25,7 +25,7 @@ LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model 
 
 @dataclass(frozen=True)
 class Reading(Settings):
-    """How a video is cut into shots, and what is read of it."""
+    """Shot detection and the part of the video to read."""
 
     detector: Annotated[
         str | None,
@@ -35,15 +35,15 @@ class Reading(Settings):
     ] = None
     detector_threshold: Annotated[
         float | None,
-        Doc("""Threshold of the shot detector, in its own unit; a lower one gives more shots. Default: the
-        detector's own."""),
+        Doc(
+            "Threshold of the shot detector, in its own unit. Lower it to get more shots. Default: the detector's own."
+        ),
     ] = None
     min_shot: Annotated[
-        Seconds | None,
-        Doc("Shortest shot that a detector finds, in seconds or as a timecode. Default: 0.6; with transnetv2 any."),
+        Seconds | None, Doc("Shortest shot, in seconds or as a timecode. Default: 0.6; any with transnetv2.")
     ] = None
     shots: Annotated[
-        Path | None, Doc("A file of shots or cuts to use instead of a detector, in frames, seconds or timecodes.")
+        Path | None, Doc("File of shots or cuts to use instead of a detector, in frames, seconds or timecodes.")
     ] = None
     subtitles: Annotated[
         Path | None,
@@ -59,8 +59,7 @@ class Reading(Settings):
         begins or ends, and fall inside utterances. What this gains was measured in a simulation only."""),
     ] = advanced(False)
     start: Annotated[
-        Seconds | None,
-        Doc("Start of the part of the video to read, in seconds or as a timecode. Default: the beginning."),
+        Seconds | None, Doc("Start of the part to read, in seconds or as a timecode. Default: the beginning.")
     ] = None
     end: Annotated[Seconds | None, Doc("End of the part. Default: the end.")] = None
     duration: Annotated[Seconds | None, Doc("Length of the part, instead of its end.")] = None
@@ -72,39 +71,35 @@ class Reading(Settings):
         check_at_least(self, 0, "min_shot", "start", "end", "duration")
         if self.detector_threshold is not None and not 0 < self.detector_threshold < math.inf:
             raise ValueError(f"the threshold of a shot detector must be above 0, not {self.detector_threshold:g}")
-        if self.shots == STDIO:
-            raise ValueError("a list of shots is read from a file, not from stdin")
-        if self.subtitles == STDIO:
-            raise ValueError("subtitles are read from a file, not from stdin")
+        if STDIO in (self.shots, self.subtitles):
+            raise ValueError("shots and subtitles are read from files, not from stdin")
         if self.end is not None and self.duration is not None:
-            raise ValueError("give the end or the duration of the part to read, not both")
+            raise ValueError("set the end or the duration of the part to read, not both")
         start, end = self.part
         if end is not None and end <= (start or 0.0):
             raise ValueError(f"the part to read ends at {end:g} s, but it begins at {start or 0.0:g} s")
 
     @property
     def part(self) -> tuple[float | None, float | None]:
-        """Start and end of the part that is read, in seconds; None is the start or end of the video."""
+        """Return start and end of the part that is read, in seconds; None is the start or end of the video."""
         end = self.end if self.duration is None else (self.start or 0.0) + self.duration
         return self.start or None, end
 
 
 @dataclass(frozen=True)
 class Grouping(Settings):
-    """Which scenes the scores of a video's shots make."""
+    """Grouping of shots into scenes, by their scores."""
 
     threshold: Annotated[
-        float | None, Doc("A shot with at least this score ends a scene; a lower one gives more scenes. Default: 0.5.")
+        float | None, Doc("Shots scoring at least this end a scene. Lower it to get more scenes. Default: 0.5.")
     ] = None
     min_scene: Annotated[Seconds | None, Doc("Shortest scene, in seconds or as a timecode (HH:MM:SS). Default: 0.")] = (
         None
     )
     max_scene: Annotated[
-        Seconds | None,
-        Doc("""Longest scene, in seconds or as a timecode; only a scene of one shot may be longer. Default: 0, any
-        length."""),
+        Seconds | None, Doc("Longest scene; only a single shot may be longer. Default: 0, any length.")
     ] = None
-    drop_short: Annotated[bool | None, Doc("Leave out shorter scenes, instead of joining them to others.")] = None
+    drop_short: Annotated[bool | None, Doc("Leave out shorter scenes instead of joining them to others.")] = None
     scenes: Annotated[int | None, Doc("Number of scenes: the most probable ones, whatever the threshold.")] = None
 
     def __post_init__(self) -> None:
@@ -118,10 +113,10 @@ class Grouping(Settings):
             raise ValueError(f"{lengths}; change `min_scene` or `max_scene`")
 
     def resolved(self, before: Mapping[str, Any] = {}) -> dict[str, Any]:
-        """All values by name: these settings, else those in ``before``, else the defaults; ``scenes`` may be None."""
+        """Return all values by name: from these settings, else ``before``, else the defaults."""
         defaults = {"threshold": 0.5, "min_scene": 0.0, "max_scene": 0.0, "drop_short": False, "scenes": None}
-        own = {name: value for name, value in vars(self).items() if value is not None}
-        return vars(Grouping(**{**defaults, **{name: before[name] for name in defaults if name in before}, **own}))
+        stored = {name: before[name] for name in defaults if name in before}
+        return vars(Grouping(**{**defaults, **stored, **{name: x for name, x in vars(self).items() if x is not None}}))
 
 
 GROUPING = tuple(one.name for one in fields(Grouping))
@@ -131,7 +126,7 @@ VIDEO_OPTIONS = (*(one.name for one in fields(Reading)), *GROUPING)
 
 @dataclass(frozen=True)
 class OutputSettings(Settings):
-    """Where a result is written."""
+    """Output of a stage."""
 
     output: Annotated[Path | None, Doc("File to write, - for stdout; or a folder, for several inputs too.")] = None
     overwrite: Annotated[bool, Doc("Replace existing results.")] = False
@@ -139,26 +134,24 @@ class OutputSettings(Settings):
 
 @dataclass(frozen=True)
 class ScenesOutput(OutputSettings):
-    """Where scenes are written, and what they may replace."""
+    """Output of scenes, and what they may replace."""
 
-    overwrite: Annotated[
-        bool, Doc("Replace existing results, also scenes of another video; scenes that were corrected by hand stay.")
-    ] = False
-    discard_corrections: Annotated[bool, Doc("Replace also scenes that were corrected by hand.")] = False
+    overwrite: Annotated[bool, Doc("Replace existing results, even of another video, but not corrected scenes.")] = (
+        False
+    )
+    discard_corrections: Annotated[bool, Doc("Also replace scenes that were corrected by hand.")] = False
 
 
 @dataclass(frozen=True)
 class RunSettings(OutputSettings):
-    """Where a stage keeps its result, and how it starts."""
+    """Output of a stage that can be resumed, and its seed and log."""
 
     output: Annotated[Path, Doc("File or folder to write.")] = Path("runs")
     resume: Annotated[bool, Doc("Continue the run in the output folder; start one if there is none.")] = False
     seed: Annotated[int, Doc("Seed of the random draws; with several training runs, the first one's.")] = 0
     log_steps: Annotated[int, Doc("Steps from one row of the log to the next.")] = advanced(10)
     logger: Annotated[
-        Logger,
-        Doc("""Where the curves of the log go too: tensorboard, files in the output folder; or wandb, Weights &
-        Biases, if its package is installed."""),
+        Logger, Doc("Also write the curves for tensorboard (in the output folder), or wandb if it is installed.")
     ] = advanced("tensorboard")
 
     def __post_init__(self) -> None:
@@ -179,11 +172,11 @@ ONLY_TRAINING = ("resume", "seed", "log_steps", "logger")
 
 @dataclass(frozen=True)
 class Parallel(Settings):
-    """How several videos are processed at a time."""
+    """Processing of several videos at a time."""
 
     jobs: Annotated[int | None, Doc("Videos at a time. Default: as many as cores and memory allow.")] = None
     dask: Annotated[
-        str | None, Doc("Address of a Dask scheduler whose workers process the videos; they must see the same files.")
+        str | None, Doc("Address of a Dask scheduler; its workers, which see the same files, process the videos.")
     ] = None
 
     def __post_init__(self) -> None:
@@ -193,22 +186,18 @@ class Parallel(Settings):
 
 @dataclass(frozen=True)
 class Matching(Settings):
-    """How true scenes are read, and matched with shots and predictions."""
+    """Reading true scenes, and matching them with shots and predictions."""
 
     truth: Annotated[
         Path | None,
-        Doc("""True scenes, in any format that `bassl score` reads; or a folder with the file of this video among
-        others."""),
+        Doc("True scenes in a format that `bassl score` reads, or a folder with such a file for this video."),
     ] = None
     tolerance: Annotated[
-        Seconds,
-        Doc("Greatest distance, in seconds, of a true scene end from the end of its shot, if the shots differ."),
+        Seconds, Doc("Maximum distance in seconds from a true scene end to a shot end, if shots differ.")
     ] = 1.0
-    within: Annotated[
-        Seconds, Doc("Greatest distance, in seconds, of a true and a predicted boundary that count as one.")
-    ] = 3.0
+    within: Annotated[Seconds, Doc("Maximum distance in seconds between a true and a predicted boundary.")] = 3.0
     frame_rate: Annotated[
-        float | None, Doc("Frames per second of videos and label files that contain frame numbers only.")
+        float | None, Doc("Frames per second of videos and label files that have only frame numbers.")
     ] = None
     annotator: Annotated[int, Doc("Number of the BBC annotator whose labels are read.")] = 0
     doubtful: Annotated[
@@ -228,8 +217,8 @@ class Matching(Settings):
 class Resampling(Settings):
     """Confidence intervals by bootstrap over videos."""
 
-    resamples: Annotated[int, Doc("Draws of videos for the confidence intervals; 0 for none.")] = 1000
-    seed: Annotated[int, Doc("Seed of the draws.")] = 0
+    resamples: Annotated[int, Doc("Bootstrap resamples; 0 disables intervals.")] = 1000
+    seed: Annotated[int, Doc("Seed of the bootstrap.")] = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -240,15 +229,13 @@ class Resampling(Settings):
 
 @dataclass(frozen=True)
 class Compute(Settings):
-    """What runs where in this process."""
+    """Device, workers and precision."""
 
-    device: Annotated[
-        str, Doc("Where PyTorch runs: auto, cpu, cuda or a numbered GPU such as cuda:1; ONNX encoders run on the CPU.")
-    ] = "auto"
+    device: Annotated[str, Doc("Device for PyTorch: auto, cpu, cuda or cuda:1; ONNX encoders run on the CPU.")] = "auto"
     workers: Annotated[int | None, Doc("Threads or processes that read keyframes, for each process of a job.")] = None
-    precision: Annotated[
-        Precision, Doc("Precision of training; auto is bf16 on a GPU (fp16 if it has no bf16) and float32 on a CPU.")
-    ] = advanced("auto")
+    precision: Annotated[Precision, Doc("Training precision; auto is float32 on a CPU, bf16 (or fp16) on a GPU.")] = (
+        advanced("auto")
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -261,9 +248,7 @@ class Compute(Settings):
 class Indexed(Settings):
     """Videos of an index."""
 
-    index: Annotated[Path, Doc("Index of the videos: their shots, keyframes, labels and splits.")] = Path(
-        "data/index.h5"
-    )
+    index: Annotated[Path, Doc("Index of the videos: shots, keyframes, labels and splits.")] = Path("data/index.h5")
 
 
 @dataclass(frozen=True)
@@ -272,32 +257,26 @@ class TrainingData(Indexed):
 
     features: Annotated[
         tuple[Path, ...],
-        Doc("""Feature store, or several of one encoder, with all videos of the index. Default: the index's own, or
-        computed ones."""),
+        Doc("Feature stores of one encoder, with all videos. Default: the index's own, or computed ones."),
     ] = ()
-    splits: Annotated[
-        tuple[str, ...], Doc("Splits of the index to learn from, such as train,val. Default: all videos.")
-    ] = ()
+    splits: Annotated[tuple[str, ...], Doc("Splits to learn from, such as train,val. Default: all videos.")] = ()
 
 
 @dataclass(frozen=True)
 class ScoredData(Indexed):
     """Features of an index for a model to read."""
 
-    features: Annotated[Path, Doc("Feature store of the model's encoder, or a folder with that store.")] = Path(
-        "data/features"
-    )
+    features: Annotated[Path, Doc("The encoder's feature store, or the folder it is in.")] = Path("data/features")
 
 
 @dataclass(frozen=True)
 class Listed(Settings):
-    """What a ``scenes.json`` lists."""
+    """What to take from a ``scenes.json``."""
 
     video: Annotated[
-        Path | None, Doc("The video. Default: at the path in the ``scenes.json``, from its folder or absolute.")
+        Path | None, Doc("The video. Default: at the path in the scenes.json, from its folder or absolute.")
     ] = None
     shots: Annotated[bool, Doc("Take the shots instead of the scenes.")] = False
     skip_credits: Annotated[
-        bool,
-        Doc("Leave out opening and end credits: shots whose middle lies in them, at the beginning and end of a scene."),
+        bool, Doc("Leave out shots in opening and end credits, at the beginning and end of a scene.")
     ] = False

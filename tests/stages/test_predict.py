@@ -130,7 +130,7 @@ UNUSABLE: list[tuple[dict[str, Any], str]] = [
     ({"shots": "text.txt"}, "text.txt, line 1"),
     ({"shots": "folder"}, "folder: is not a file"),
     ({"shots": "beyond.txt"}, "beyond.txt.* 500.* 120 frames"),
-    ({"shots": "-"}, "a list of shots is read from a file, not from stdin"),
+    ({"shots": "-"}, "shots and subtitles are read from files, not from stdin"),
     *(({"threshold": value}, "threshold") for value in (0.0, 1.0, -3.0, float("nan"))),
     *(({"min_scene": value}, "min_scene must be at least 0") for value in (-1.0, float("inf"), float("nan"))),
     ({"max_scene": -1}, "max_scene must be at least 0"),
