@@ -89,15 +89,14 @@ from pipelines.stages.pretrain import (
     PretrainSettings as PretrainSettings,
     pretrain as pretrain,
 )
-from pipelines.stages.regroup import regroup as regroup
-from pipelines.stages.report import report as report
+from pipelines.stages.regroup import Look as Look, regroup as regroup
+from pipelines.stages.report import ReviewResult as ReviewResult, report as report, review as review
 from pipelines.stages.reproduce import (
     ReproduceResult as ReproduceResult,
     ReproduceSettings as ReproduceSettings,
     StageOptions as StageOptions,
     reproduce as reproduce,
 )
-from pipelines.stages.review import Look as Look, ReviewResult as ReviewResult, review as review
 from pipelines.stages.save_images import SavedImage as SavedImage, save_images as save_images
 from pipelines.stages.scene_list import SceneList as SceneList, load_scenes as load_scenes
 from pipelines.stages.score import (

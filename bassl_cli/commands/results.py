@@ -83,7 +83,7 @@ def review(settings: ReportSettings, sources: Results = []) -> None:
 
     Examples: bassl review movie.mp4
     """
-    from pipelines.stages.review import review as stage
+    from pipelines.stages.report import review as stage
 
     if len(sources) > 1:
         raise BasslError(f"one video is reviewed at a time; name one, such as {sources[0]}")

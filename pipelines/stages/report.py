@@ -1,10 +1,12 @@
-"""Pages of ``scenes.json`` files, to view and correct the scenes of videos."""
+"""Pages of ``scenes.json`` files, to view, review and correct the scenes of videos."""
 
 from __future__ import annotations
 
 import os
+import sys
+import webbrowser
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,7 +18,7 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, as_paths, check_output, check_writable, output_path, relative
 from pipelines.options import with_options
 from pipelines.outputs.opening import OpenedScenes, open_scenes
-from pipelines.outputs.page import TrueEnds, save_index, save_page
+from pipelines.outputs.page import TrueEnds, save_index, save_page, shows
 from pipelines.outputs.results import beside, check_one_video, find_result, make_output_folder
 from pipelines.outputs.shot_images import images_from_video
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
@@ -27,6 +29,19 @@ from pipelines.stages.settings import ReportSettings
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.decoding import check_same_video
 from pipelines.video_jobs import VideoTask, run_video_tasks
+
+
+@dataclass(frozen=True)
+class ReviewResult:
+    """Page of a review."""
+
+    page: Path
+    url: str
+    """The address of the page in review mode."""
+    opened: bool
+    """Whether a browser was started with it."""
+    written: VideoResult | None
+    """The result of `report`; None if the page was there and shows the same scenes."""
 
 
 def report(
@@ -118,6 +133,30 @@ def write_page(
         warnings = (f"{scenes.video.path}: {NO_VIDEO}; a page without images",)
     save_page(path, scenes, images, video, truth, beside(opened.result, ".json").name)
     return task.result_of(scenes, warnings=warnings, notes=notes)
+
+
+def review(
+    source: SceneData | Path | str,
+    settings: ReportSettings = ReportSettings(),
+    progress: ReportProgress | None = None,
+    **options: Any,
+) -> ReviewResult:
+    """Open the page of a video's scenes in the browser, in review mode; write it as `report` does, unless it is
+    there and shows the same scenes.
+
+    Without a display no browser is started, except one that the environment variable ``BROWSER`` names. Arguments and
+    errors as for `report`; a page with true scene ends is written in any case.
+    """
+    settings = with_options(settings, **options)
+    opened = open_scenes(source, settings.listed.video)
+    task = page_task(opened.result, settings)
+    page = task.output
+    is_current = settings.matching.truth is None and shows(page, opened.scenes)
+    written = None if is_current else write_page(task, opened, progress)
+    url = page.resolve().as_uri() + "#review"
+    has_display = sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
+    can_open = bool(has_display or os.environ.get("BROWSER"))  # else it could be a browser in the terminal
+    return ReviewResult(page, url, can_open and webbrowser.open(url), written)
 
 
 def _truth(opened: OpenedScenes, matching: Matching) -> tuple[TrueEnds, tuple[str, ...]]:

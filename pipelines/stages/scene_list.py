@@ -17,7 +17,7 @@ if TYPE_CHECKING:  # start-up time: NumPy, PyAV; pandas is an optional dependenc
     import pandas as pd
 
     from pipelines.stages.export import ExportResult
-    from pipelines.stages.review import Look
+    from pipelines.stages.regroup import Look
     from pipelines.stages.save_images import SavedImage
     from pipelines.stages.split import Clip
 
@@ -85,7 +85,7 @@ class SceneList(SceneData):
         """Return the shots for a person to look at next, with the expected F1 of the scenes now, or None if all cuts
         are pinned. A look shows so many shots; two looks of four need fewer answers than one of eight, and are worth
         slightly more (docs/review.md)."""
-        from pipelines.stages.review import next_look  # start-up time: NumPy
+        from pipelines.stages.regroup import next_look  # start-up time: NumPy
 
         return next_look(self, shots)
 
@@ -100,7 +100,7 @@ class SceneList(SceneData):
                 ends = ask(look.start_shot, look.end_shot, look.ends)
                 result = result.pin(ends, set(range(look.start_shot, look.end_shot - 1)) - set(ends))
         """
-        from pipelines.stages.review import pinned  # start-up time: NumPy
+        from pipelines.stages.regroup import pinned  # start-up time: NumPy
 
         return pinned(self, ends, joined)
 
