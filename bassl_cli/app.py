@@ -90,7 +90,7 @@ class _Commands(FriendlyGroup):
 
 
 def _refuse_path(word: str) -> None:
-    """Raises BasslError, with the command that takes it, for a path in place of a command."""
+    """Raise BasslError, with the command that takes it, for a path in place of a command."""
     from pipelines.video.inputs import VIDEO_ENDINGS  # start-up time: only for an unknown command
 
     path = Path(word)
@@ -148,7 +148,7 @@ def options(
 
 
 class _Output:
-    """A standard stream that its reader may close early; ``error`` is the first other error of writing."""
+    """Standard stream that its reader may close early; ``error`` is the first other error of writing."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -176,8 +176,8 @@ class _Output:
 
 @contextmanager
 def _streams() -> Iterator[None]:
-    """Standard output and error as :class:`_Output`, characters that their encoding lacks escaped; SIGTERM raises
-    SystemExit, so that clean-up code runs."""
+    """Make standard output and error an :class:`_Output`, and escape characters that their encoding lacks; let SIGTERM
+    raise SystemExit, so that clean-up code runs."""
     if isinstance(sys.stdout, TextIOWrapper):  # stderr is so already
         sys.stdout.reconfigure(errors="backslashreplace")
     before, output = (sys.stdout, sys.stderr), _Output(sys.stdout)

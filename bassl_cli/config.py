@@ -19,12 +19,12 @@ _READ = "BASSL_CONFIG"
 """Environment variable for the processes of a job: path and text of the file that its first process read."""
 
 
-def read(file: Path | None) -> tuple[Path, str] | None:
-    """Return path and text of the file, or of the nearest one in the working folder and the folders above it, or None.
-    Raises BasslError for a file that cannot be read."""
+def read(file: Path | None) -> tuple[Path, dict[str, Any]] | None:
+    """Return path and tables of the file, or of the nearest one in the working folder and the folders above it, or
+    None. Raises BasslError for a file that cannot be read or is not TOML."""
     if is_worker() and _READ in os.environ:
         name, _, text = os.environ[_READ].partition("\n")
-        return (Path(name), text) if name else None
+        return (Path(name), tomllib.loads(text)) if name else None
     try:
         folder = Path.cwd()
     except FileNotFoundError as error:
@@ -32,24 +32,18 @@ def read(file: Path | None) -> tuple[Path, str] | None:
     path = file or next((path for each in (folder, *folder.parents) if (path := each / NAME).is_file()), None)
     try:
         text = path.read_text(encoding="utf-8") if path else ""
+        tables = tomllib.loads(text)
     except OSError as error:
         raise BasslError(f"{path}: cannot be read ({os_reason(error)})") from error
-    except UnicodeDecodeError as error:
-        raise BasslError(f"{path}: not a text file in UTF-8") from error
-    if "\0" in text:  # which no environment variable can hold
-        raise BasslError(f"{path}: not a text file in UTF-8")
-    os.environ[_READ] = f"{path or ''}\n{text}"
-    return (path, text) if path else None
-
-
-def command_defaults(path: Path, text: str, commands: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the defaults of a command's options from the file. For other commands only the name of the table is
-    checked. Raises BasslError, one line with file and key, for a file that is not TOML, for unknown keys and for values
-    that do not fit."""
-    try:
-        tables = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
+    except ValueError as error:  # of the encoding or the syntax
         raise BasslError(f"{path}: not TOML: {error}") from error
+    os.environ[_READ] = f"{path or ''}\n{text}"
+    return (path, tables) if path else None
+
+
+def command_defaults(path: Path, tables: Mapping[str, Any], commands: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return the defaults of a command's options from the file. For other commands only the name of the table is
+    checked. Raises BasslError, one line with file and key, for unknown keys and for values that do not fit."""
     for key, table in tables.items():
         if key not in commands or not isinstance(table, dict):
             raise BasslError(f"{path}: {key}: no table of a command, such as [predict]{_suggest(key, commands)}")

@@ -30,9 +30,9 @@ _DEBUG = "BASSL_DEBUG"
 NO_WRAP_WIDTH = 10_000
 """Width of a table in a file or a pipe, in columns: no cell is wrapped or cut."""
 MAX_NAMES = 20
-"""Most results that a line names."""
+"""Maximum number of results that a line names."""
 _UNITS = {"scoring": "video", "encoding": "shot", "saving": "image"}
-"""What a stage counts, by what it is doing."""
+"""What a stage counts, by its activity."""
 
 
 quiet = False
@@ -45,7 +45,7 @@ def _set_debug(debug: bool) -> None:
 
 
 def debugging() -> bool:
-    """Whether errors are to be shown with their traceback."""
+    """Return whether errors are shown with their traceback."""
     return os.environ.get(_DEBUG) == "1"
 
 
@@ -59,17 +59,17 @@ Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show 
 
 
 def print_error(*messages: str) -> None:
-    """Lines about what went wrong."""
+    """Print what went wrong, one line a message."""
     _print("bassl: ", messages, "red")
 
 
 def warn(*messages: str) -> None:
-    """Lines about what may be wrong with the result."""
+    """Print what may be wrong with the result."""
     _print("warning: ", messages, "yellow")
 
 
 def note(*messages: str) -> None:
-    """Lines about the result that are not a problem."""
+    """Print facts about the result that are not a problem."""
     if not quiet:
         _print("note: ", messages)
 
@@ -86,12 +86,12 @@ NEXT = {
     "pretrain": ("bassl finetune --init {}", "to train it on labels"),
     "finetune": ("bassl predict VIDEO --model {}", "to find the scenes of a video"),
 }
-"""By command, what one would do next with its result, and why."""
+"""By command, what to do next with its result, and why."""
 
 
 def suggest_next(command: str, *results: Path) -> None:
-    """The last line of a command: what one would do next, in a terminal only. ``results``: what the command made; of
-    more than three the folder is named, if it is one."""
+    """Print what to do next with the results of a command, in a terminal only; of more than three results, which are
+    in one folder, the folder."""
     folders = {result.parent for result in results}
     if len(results) > 3 and len(folders) == 1:
         results = (folders.pop(),)
@@ -101,7 +101,7 @@ def suggest_next(command: str, *results: Path) -> None:
 
 
 def display_path(path: Path) -> str:
-    """A path as it is shown: without ``..``, as it would be below a working folder."""
+    """Return a path as messages show it: without ``..``, as it would be below a working folder."""
     plain = os.path.normpath(path)
     return os.path.abspath(path) if plain.startswith(os.pardir) else plain  # noqa: PTH100  # keeps links
 
@@ -118,7 +118,7 @@ def print_written(result: str, *paths: Path, verb: str = "wrote") -> None:
 
 
 def _print(beginning: str, messages: Iterable[str], style: str | None = None) -> None:
-    """Lines on stderr. Settings in them become options: `` `frame_rate=25` `` is shown as ``--frame-rate 25``."""
+    """Print lines on stderr. Settings in them become options: `` `frame_rate=25` `` is shown as ``--frame-rate 25``."""
     for message in messages:
         err.print(printable(_with_options(beginning + message)), style=style, markup=False, soft_wrap=True)
 
@@ -132,12 +132,12 @@ def _with_options(message: str) -> str:
 
 
 def print_json(content: object, indent: int | None = 1) -> None:
-    """A result as JSON on stdout, with its fields and the fields of results in it; without ``indent`` on one line."""
+    """Print a result as JSON on stdout, with the fields of all results in it; without ``indent`` on one line."""
     typer.echo(json.dumps(content, indent=indent, default=_as_plain))
 
 
 def _as_plain(result: object) -> object:
-    """A path as text, a result as its fields, and options in the messages of a video as `print_info` shows them."""
+    """Return a path as text, and a result as its fields, with options in messages as `print_info` shows them."""
     if isinstance(result, Path):
         return str(result)
     values = dict(vars(result))
@@ -162,15 +162,15 @@ def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
     return failed
 
 
-def print_summary(results: Sequence[VideoResult], written: str, named: bool = False) -> None:
+def print_summary(results: Sequence[VideoResult], written: str, has_table: bool = False) -> None:
     """Show the warnings, a line for each video that failed, and one that counts all and says where the output is. If a
-    table has ``named`` the videos, more than three that failed for one reason have one line. Raises typer.Exit with 1
+    table lists the videos, more than three that failed for one reason have one line. Raises typer.Exit with 1
     if a video failed."""
     warn(*dict.fromkeys(warning for result in results for warning in result.warnings))  # once what is about the model
     failed = [result.error for result in results if result.status == "failed"]
     reasons: dict[str, list[str]] = {}
     for error in failed:
-        reason = error.partition(": ")[2] if named and not quiet else ""  # without the path of the video
+        reason = error.partition(": ")[2] if has_table and not quiet else ""  # without the path of the video
         reasons.setdefault(reason or error, []).append(error)
     for first, *more in reasons.values():
         print_error(*((first, *more) if len(more) < 3 else (f"{first} (the same for {len(more)} more)",)))
@@ -196,7 +196,7 @@ def show_videos(results: Sequence[VideoResult], counted: Sequence[str], written:
             cells = ("" for _ in facts) if result.status == "failed" else facts
             rows.append((result.video_id, result.status, *cells))
         show_table(("video", "status", "length", *counted), rows)
-    print_summary(results, written, named=True)
+    print_summary(results, written, has_table=True)
 
 
 def show_table(
@@ -218,10 +218,8 @@ def show_table(
 
 
 def stage_progress(video: str = "") -> AbstractContextManager[ReportProgress]:
-    """A progress bar of a stage, with the time left; for a video, whose progress is in seconds, also the speed as a
-    multiple of real time. If stderr is not a terminal: a line for each step of the stage and for each minute of it, or
-    one for the video.
-    """
+    """Show a progress bar of a stage with the time left; for a video, whose progress is in seconds, also the speed as a
+    multiple of real time. If stderr is not a terminal: print a line for each step and minute, or one for the video."""
     before, since = "", 0.0
 
     def line(doing: str, done: float, total: float | None) -> None:
@@ -242,7 +240,7 @@ def stage_progress(video: str = "") -> AbstractContextManager[ReportProgress]:
 
 
 def videos_progress(videos: int) -> AbstractContextManager[ReportVideo]:
-    """A progress bar of all videos, and one for each video that is being read, with its speed and the time left."""
+    """Show a progress bar of all videos, and one for each that is being read, with its speed and the time left."""
 
     def line(state: VideoProgress) -> None:
         if state.result is not None:
@@ -253,14 +251,14 @@ def videos_progress(videos: int) -> AbstractContextManager[ReportVideo]:
 
 @contextmanager
 def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
-    """Progress of a training run: a bar over its steps, a line for the metrics of each epoch, one for each note. The
+    """Show the progress of a training run: a bar over its steps, and a line for each epoch's metrics and each note. The
     bar has the losses, the learning rate, the speed, the share of time spent waiting for data, and the time left. If
     stderr is not a terminal, there is a line per epoch instead."""
 
     def values(state: TrainingProgress) -> str:
         seed = f"seed {state.seed}/{state.seeds}  " if state.seeds > 1 else ""
-        shown = "  ".join(f"{name} {value:.3f}" for name, value in (state.validation or state.losses).items())
-        return f"{seed}epoch {state.epoch}/{state.epochs}  {shown}"
+        numbers = "  ".join(f"{name} {value:.3f}" for name, value in (state.validation or state.losses).items())
+        return f"{seed}epoch {state.epoch}/{state.epochs}  {numbers}"
 
     def speed(state: TrainingProgress) -> str:
         if 0 < state.speed < 1:
@@ -287,8 +285,8 @@ def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
             if state.note or state.validation:
                 line(state)
                 return
-            how = f"lr {state.rate:.2g}  {speed(state)}  {state.waiting:.0%} waiting"
-            progress.update(task, description=values(state), completed=state.step, total=state.steps, speed=how)
+            pace = f"lr {state.rate:.2g}  {speed(state)}  {state.waiting:.0%} waiting"
+            progress.update(task, description=values(state), completed=state.step, total=state.steps, speed=pace)
 
         yield show
 

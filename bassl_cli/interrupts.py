@@ -62,8 +62,7 @@ def _raise_soon(number: int) -> None:
 
 
 def is_interrupt(error: BaseException | None) -> bool:
-    """Whether an exception is KeyboardInterrupt, or was raised while one was handled, as torch may do if a call is
-    interrupted."""
+    """Return whether an exception is KeyboardInterrupt, or was raised while one was handled, as torch may do."""
     while error is not None:
         if isinstance(error, KeyboardInterrupt):
             return True

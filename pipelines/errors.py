@@ -25,7 +25,7 @@ class BasslError(Exception):
 
 
 class StoreError(BasslError):
-    """A file that bassl wrote (HDF5 store, model, scenes.json) is damaged, of another version, or of another kind."""
+    """File that bassl wrote (HDF5 store, model, scenes.json) is damaged, of another version, or of another kind."""
 
 
 class CorrectedError(StoreError):
@@ -33,11 +33,11 @@ class CorrectedError(StoreError):
 
 
 class VideoError(BasslError):
-    """A video that cannot be read."""
+    """Video that cannot be read."""
 
 
 class DatasetError(BasslError):
-    """A label, shot list or feature file that cannot be read or contradicts itself."""
+    """Label, shot list or feature file that cannot be read or contradicts itself."""
 
 
 class SomeFailedError(BasslError):
@@ -52,7 +52,7 @@ class SomeFailedError(BasslError):
 
 
 class BasslWarning(UserWarning):
-    """A possible fault of a file that is used anyway, in one line."""
+    """Possible fault of a file that is used anyway, in one line."""
 
 
 class UnexpectedError(BasslError):
@@ -96,8 +96,8 @@ def check_installed(module: str, what: str) -> None:
 
 
 def name_input(error: BasslError | str, path: Path, *others: Path) -> str:
-    """The text of an error of one of several inputs: with the path of the input in front, unless it begins with that or
-    with one of the ``others``, such as a file that is made of the input."""
+    """Return the text of an error, with the path of its input in front, unless it begins with that or with one of the
+    ``others``, such as a file that is made from the input."""
     text = str(error)
     signs = (":", ",", os.sep)  # such as "a.csv, line 1: ...", and a file in the folder
     beginnings = tuple(f"{name}{sign}" for name in (path, *others) for sign in signs)
@@ -105,13 +105,13 @@ def name_input(error: BasslError | str, path: Path, *others: Path) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """``1 scene``, ``12 scenes``."""
+    """Return a number with its noun, such as ``1 scene`` or ``12 scenes``."""
     return f"{number:,} {thing}{'' if number == 1 else 's'}"
 
 
 def printable(text: str, longest: int = 2000) -> str:
-    """Text on one line for a terminal: control characters, bidirectional marks and lone surrogates (as Python decodes
-    file names that are not UTF-8) are escaped, and very long text is shortened."""
+    """Return text on one line for a terminal: control characters, bidirectional marks and lone surrogates (from file
+    names that are not UTF-8) are escaped, and very long text is shortened."""
 
     def escape(character: str) -> str:
         if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in DIRECTIONS:
@@ -124,5 +124,5 @@ def printable(text: str, longest: int = 2000) -> str:
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an exception's text, or its type if it has none."""
+    """Return the first line of an exception's text, or its type."""
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -65,7 +65,7 @@ def _row(model: ListedModel) -> tuple[str, str, str]:
 
 @dataclass(frozen=True)
 class Files(Settings):
-    """What is read and written."""
+    """Files to read and write."""
 
     file: Annotated[Path, Doc("A released checkpoint (.ckpt); with --export a model that was pre-trained here.")]
     run: OutputSettings = nested(

@@ -27,7 +27,7 @@ from pipelines.video.inputs import find_videos
 
 @dataclass(frozen=True)
 class Files(Settings):
-    """What is written, and how many videos are processed at a time."""
+    """Output files, and the videos processed at a time."""
 
     run: ScenesOutput = nested(
         ScenesOutput(),
@@ -173,7 +173,7 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
 
 
 def _export(result: VideoResult, to: tuple[str, ...], read: tuple[Path | None, ...]) -> VideoResult:
-    """A video's result with the warnings of its exports, which may fail alone."""
+    """Return a video's result with the warnings of its exports, which may fail alone."""
     if result.status == "failed" or not to:
         return result
     from pipelines.stages.export import export  # start-up time: NumPy, PyAV

@@ -57,7 +57,7 @@ Compared = Annotated[
 
 @dataclass(frozen=True)
 class Files(Settings):
-    """What else is read and written."""
+    """More files to read and write."""
 
     truths: Annotated[
         tuple[Path, ...],
@@ -123,7 +123,7 @@ def score(
     else:
         console.note(*result.notes)
         console.show_table(*tables.table_of(result))
-        _summarise(result)
+        _print_counts(result)
     if plot is not None:  # last, because there may be nothing to draw
         _draw(plot, result)
     if not as_json:
@@ -135,7 +135,7 @@ def score(
 
 
 def _scenes(path: Path) -> Path:
-    """The ``scenes.json`` of a video; any other path is returned unchanged."""
+    """Return the ``scenes.json`` of a video, or any other path unchanged."""
     return existing_result(path) if path.suffix.lower() in VIDEO_ENDINGS else path
 
 
@@ -147,8 +147,8 @@ def _draw(plot: Path, result: ScoreResult | Comparison | AnnotatorScores) -> Non
     console.warn(*save_curves(plot, videos, result.parts[0].threshold))
 
 
-def _summarise(result: ScoreResult | Comparison | AnnotatorScores) -> None:
-    """How many videos, shots and scene ends were scored, and at which threshold."""
+def _print_counts(result: ScoreResult | Comparison | AnnotatorScores) -> None:
+    """Print how many videos, shots and scene ends were scored, and at which threshold."""
     one = result.parts[0]
     if isinstance(result, AnnotatorScores) or not one.videos:
         return

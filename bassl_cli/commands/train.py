@@ -29,7 +29,7 @@ R = TypeVar("R")
 
 @contextmanager
 def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
-    """Run the block in each process of a job, started by this one if there are several; gives whether this process
+    """Run the block in each process of a job, started by this one if there are several; yield whether this process
     shows the result. Raises BasslError for GPUs that this machine does not have, or a process that died; typer.Exit in
     the process that started the others, with their exit code, after ``advice`` if they were stopped."""
     shows = os.environ.get("RANK", "0") == "0"
@@ -65,7 +65,7 @@ def train(stage: Callable[[Any, Callable[[TrainingProgress], None]], R], setting
 
 
 def curves_of(run: RunSettings) -> str:
-    """Where the curves of a run are."""
+    """Return where the curves of a run are."""
     if run.logger == "wandb":
         return f"curves: group {run.output.resolve().name} of the project bassl on Weights & Biases"
     return f"curves: tensorboard --logdir {shlex.quote(str(run.output / 'tensorboard'))}"
