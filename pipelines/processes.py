@@ -18,7 +18,7 @@ import struct
 import subprocess
 import sys
 import traceback
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass
 from fractions import Fraction
@@ -29,7 +29,7 @@ from threading import Thread
 from typing import IO, Any, Protocol
 
 import pipelines.errors
-from pipelines.errors import BasslError, UnexpectedError, first_line
+from pipelines.errors import BasslError, UnexpectedError, VideoError, first_line
 
 _LENGTHS = struct.Struct("<QQ")
 
@@ -184,6 +184,16 @@ class Child:
                 return None
             data += part
         return bytes(data)
+
+    def messages_on(self, video: Path) -> Iterator[tuple[str, Any, bytes]]:
+        """Yield the messages of a child that reads a video. Raises BasslError for an error in it, and VideoError if it
+        has a bug, or ends although the caller expects more."""
+        try:
+            while (message := self.receive()) is not None:
+                yield message
+        except UnexpectedError as error:
+            raise VideoError(f"{video}: cannot be read ({error})") from error
+        raise VideoError(f"{video}: the process that read it died ({self.how_it_ended()}); the file may be damaged")
 
     def how_it_ended(self) -> str:
         """Wait for the end, and describe it: ``signal 9`` or ``exit code 1``."""

@@ -15,7 +15,7 @@ from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
-from pipelines.errors import BasslError, UnexpectedError, explain_missing_extra, first_line, name_input
+from pipelines.errors import BasslError, explain_missing_extra, first_line, name_input
 from pipelines.files import os_reason, remove_partials
 from pipelines.processes import Child, Send, cores
 from pipelines.progress import ReportVideo, Status, VideoProgress, VideoResult
@@ -176,16 +176,12 @@ def _stop(task: VideoTask[S], child: Child, thread: Thread) -> None:
 def _receive(task: VideoTask[S], child: Child, messages: SimpleQueue[tuple[Path, Any]]) -> None:
     """Pass on the messages of a child, each with the output of its task, until the result of the video."""
     try:
-        while (message := child.receive()) is not None:
-            messages.put((task.output, message[1]))
-            if isinstance(message[1], VideoResult):
+        for _, content, _ in child.messages_on(task.video):
+            messages.put((task.output, content))
+            if isinstance(content, VideoResult):
                 return
-        result = task.failed(f"{task.video}: the process that read it died ({child.how_it_ended()})")
-    except UnexpectedError as error:
-        result = task.failed(f"{task.video}: cannot be read ({error})")
     except BasslError as error:
-        result = task.failed(error)
-    messages.put((task.output, result))
+        messages.put((task.output, task.failed(error)))
 
 
 def run_task(message: tuple[VideoWork, VideoTask[Any]], send: Send) -> None:

@@ -84,5 +84,5 @@ def test_a_child_that_is_stopped_or_crashes_leaves_no_partial_file(tmp_path: Pat
         run_video_tasks([task], write_and_wait, jobs=1, progress=interrupt)
     assert list(tmp_path.iterdir()) == []
     (result,) = run_video_tasks([task], write_and_crash, jobs=1)
-    assert result.error == "a.mp4: the process that read it died (signal 9)"
+    assert result.error.startswith("a.mp4: the process that read it died (signal 9)")
     assert list(tmp_path.iterdir()) == []

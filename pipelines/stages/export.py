@@ -17,7 +17,7 @@ from pipelines.outputs.names import image_folder
 from pipelines.outputs.opening import OpenedScenes, open_scenes
 from pipelines.outputs.results import beside
 from pipelines.outputs.shot_images import encodings_from_video
-from pipelines.progress import ReportProgress
+from pipelines.progress import ReportProgress, no_progress
 from pipelines.scenes import NO_VIDEO, Scene, SceneData
 from pipelines.stages.settings import ExportSettings
 
@@ -64,7 +64,7 @@ def export(
     warnings: tuple[str, ...] = ()
     format_options: dict[str, dict[str, Any]] = {"csv": {"separator": separator}}
     if "jsonl" in names:
-        fields, warnings = _search_fields(opened, settings, progress or (lambda doing, done, total: None))
+        fields, warnings = _search_fields(opened, settings, progress or no_progress)
         format_options["jsonl"] = {"fields": fields}
     for name, path in zip(names, paths, strict=True):
         warnings += write_export(opened.scenes, path, name, settings.listed.shots, **format_options.get(name, {}))

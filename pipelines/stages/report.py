@@ -21,7 +21,7 @@ from pipelines.outputs.opening import OpenedScenes, open_scenes
 from pipelines.outputs.page import TrueEnds, save_index, save_page, shows
 from pipelines.outputs.results import beside, check_one_video, find_result, make_output_folder
 from pipelines.outputs.shot_images import images_from_video
-from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult
+from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult, no_progress
 from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.settings import Matching
 from pipelines.stages.score import score
@@ -125,7 +125,7 @@ def write_page(
     images = _stored_images(opened, settings.keyframes)
     truth, notes = (None, ()) if settings.matching.truth is None else _truth(opened, settings.matching)
     if not images and video is not None:
-        report = progress or (lambda doing, done, total: None)
+        report = progress or no_progress
         images, warnings = images_from_video(scenes, video, partial(report, "reading"))
     elif video is not None:
         check_same_video(video, scenes)

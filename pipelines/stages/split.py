@@ -14,7 +14,7 @@ from pipelines.files import new_files
 from pipelines.options import with_options
 from pipelines.outputs.names import file_names, name_of, padded_number
 from pipelines.outputs.opening import open_scenes
-from pipelines.progress import ReportProgress
+from pipelines.progress import ReportProgress, no_progress
 from pipelines.scenes import SceneData, without_credits
 from pipelines.stages.settings import SplitSettings
 from pipelines.video.cutting.copying import copy_scenes, copy_with_chapters
@@ -58,7 +58,7 @@ def split(
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
     if settings.listed.skip_credits:
         scenes = without_credits(scenes)
-    report = progress or (lambda stage, done, total: None)
+    report = progress or no_progress
     rows = [
         {
             "VIDEO_NAME": name,
@@ -115,6 +115,6 @@ def write_chapters(
         new_files(folder, names, (video, opened.file), settings.run.overwrite) as (targets, partials),
         unchanged(video),
     ):
-        report = progress or (lambda stage, done, total: None)
+        report = progress or no_progress
         copy_with_chapters(video, scenes, list(map(name_of, scenes.scenes)), partials[0], report)
     return targets[0]

@@ -14,7 +14,7 @@ from queue import Queue
 from threading import Thread
 from typing import Any
 
-from pipelines.errors import BasslError, UnexpectedError, VideoError
+from pipelines.errors import BasslError
 from pipelines.processes import Child
 from pipelines.scenes import Line, Segment, VideoFacts
 from pipelines.video.shots import KeyframedShot, ReaderSettings
@@ -25,7 +25,7 @@ _READ_VIDEO = "pipelines.video.reader:send_video"
 # Maximum number of messages in the queue: about 40 MB of keyframes.
 _WAITING_MESSAGES = 48
 
-_Message = tuple[str, Any, bytes] | BasslError | None
+_Message = tuple[str, Any, bytes] | BasslError
 
 
 class VideoProcess:
@@ -49,7 +49,6 @@ class VideoProcess:
         self._progress = progress or (lambda done, total: None)
         self._child = Child(_READ_VIDEO, (path, settings))
         self._messages: Queue[_Message] = Queue(_WAITING_MESSAGES)
-        self._closing = False
         self._receiver = Thread(target=self._receive, daemon=True)
         self._receiver.start()
 
@@ -57,7 +56,6 @@ class VideoProcess:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._closing = True
         self._child.process.kill()
         while self._receiver.is_alive():  # it may be blocked on a full queue
             while not self._messages.empty():
@@ -68,7 +66,8 @@ class VideoProcess:
     def __iter__(self) -> Iterator[KeyframedShot]:
         import numpy as np  # start-up time: the process starts first
 
-        while (message := self._messages.get()) is not None:
+        while True:
+            message = self._messages.get()
             if isinstance(message, BasslError):
                 raise message
             kind, content, pixels = message
@@ -81,19 +80,11 @@ class VideoProcess:
                 case "end":
                     self.facts, self.warnings, self.lines, self.segments = content
                     return
-        ending = self._child.how_it_ended()
-        raise VideoError(f"{self._path}: the process that read it died ({ending}); the file may be damaged")
 
     def _receive(self) -> None:
         # Empties the pipe while the caller is busy (importing torch), so that the child does not wait.
-        message: _Message
-        while not self._closing:
-            try:
-                message = self._child.receive()
-            except UnexpectedError as error:
-                message = VideoError(f"{self._path}: cannot be read ({error})")
-            except BasslError as error:
-                message = error
-            self._messages.put(message)
-            if message is None:
-                break
+        try:
+            for message in self._child.messages_on(self._path):
+                self._messages.put(message)
+        except BasslError as error:
+            self._messages.put(error)
