@@ -235,14 +235,14 @@ def text_table(table: TableResult) -> TextTable:
     for row in table.rows:
         paper = TABLES[table.name].rows.get(row.label, {})
         measured = [_measured(row, column) for column in table.columns]
-        words = {cell for cell in measured if cell != NOTHING}
-        if len(words) == 1 and not any(cell.values for cell in row.cells.values()):
+        texts = {cell for cell in measured if cell != NOTHING}
+        if len(texts) == 1 and not any(cell.values for cell in row.cells.values()):
             measured[1:] = [NOTHING] * (len(measured) - 1)  # a reason for the whole row is written once
         lines.append([row.label])
         for column, cell in zip(table.columns, measured, strict=True):
             lines[-1] += [_paper(paper.get(column)), cell]
-    keep = [i for i in range(len(lines[0])) if i % 2 == 0 or any(line[i] != NOTHING for line in lines[1:])]
-    header, *rows = (tuple(line[i] for i in keep) for line in lines)
+    columns = [i for i in range(len(lines[0])) if i % 2 == 0 or any(line[i] != NOTHING for line in lines[1:])]
+    header, *rows = (tuple(line[i] for i in columns) for line in lines)
     return TextTable(header, tuple(rows))
 
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:  # start-up time: numpy
 SCHEMA, SCHEMA_VERSION = "bassl.score", 1
 
 ALL_SPLITS = "all"
-"""Instead of a split: every labelled video."""
+"""Instead of a split: every labeled video."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class ScoreSettings(Settings):
         ScoredData,
         Doc("Index of the videos that a model is scored on. Features that are missing are computed into the folder."),
     ] = nested(ScoredData())
-    split: Annotated[str, Doc("Videos of this split; ``all`` takes every labelled video.")] = "test"
+    split: Annotated[str, Doc("Videos of this split; ``all`` takes every labeled video.")] = "test"
     sound: Annotated[
         Path, Doc("Folder of sound (bassl extract-sound), for a model that was fine-tuned with sound.")
     ] = Path("data/sound")

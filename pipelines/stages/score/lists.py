@@ -80,7 +80,7 @@ def score_annotators(subject: Path, truths: Sequence[Path], settings: ScoreSetti
 
 
 def _read(path: Path, settings: ScoreSettings) -> tuple[dict[str, VideoAnnotation], list[str]]:
-    """The scenes of a file or a folder by video, and a line for each file that cannot be read."""
+    """Return the scenes of a file or a folder by video, and a line for each file that cannot be read."""
     if path.is_dir():
         return read_scenes_of_folder(path, settings.matching.annotator, settings.matching.frame_rate)
     record = read_scenes_of_video(path, settings.matching.frame_rate)
@@ -90,8 +90,8 @@ def _read(path: Path, settings: ScoreSettings) -> tuple[dict[str, VideoAnnotatio
 def _matched_by_name(
     guesses: Mapping[str, VideoAnnotation], truths: Mapping[str, VideoAnnotation]
 ) -> tuple[list[tuple[VideoAnnotation, VideoAnnotation]], list[str]]:
-    """Pairs of predictions and truths with the same name (of the video, or else of the file), and a line for each file
-    without a counterpart."""
+    """Return pairs of predictions and truths with the same name (of the video, or else of the file), and a line for
+    each file without a counterpart."""
     pairs, lines = [], []
     left = dict(truths)
     files = {_file_name(true): video for video, true in truths.items() if video not in guesses}
@@ -107,12 +107,12 @@ def _matched_by_name(
 
 
 def _file_name(record: VideoAnnotation) -> str:
-    """The file's stem, without what `bassl predict` and PySceneDetect add to a video's name."""
+    """Return the file's stem, without what `bassl predict` and PySceneDetect add to a video's name."""
     return re.sub(r"(?i)[-_.]scenes$", "", record.source.stem)
 
 
 def _list_notes(alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
-    """How the boundaries of prediction and truth were matched, and which videos differ in length."""
+    """Explain how the boundaries of prediction and truth were matched, and which videos differ in length."""
     notes = []
     kinds: dict[str, list[Alignment]] = {}
     for one in alignments.values():

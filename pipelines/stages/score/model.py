@@ -39,8 +39,8 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         return _representation_alone(str(subject), [path], index, videos, settings, notes)
     opened = open_model(subject)
     if settings.representation and opened.pretrained_only and "head_pp.weight" not in opened.weights.heads:
-        named = opened.path if opened.has_encoder else opened.weights.settings.encoder
-        stores = _feature_stores(named, opened.path, index, videos, settings, progress)
+        encoder = opened.path if opened.has_encoder else opened.weights.settings.encoder
+        stores = _feature_stores(encoder, opened.path, index, videos, settings, progress)
         return _representation_alone(str(subject), stores, index, videos, settings, notes)
     if opened.pretrained_only:
         model = opened.pseudo_boundary_model()
@@ -87,11 +87,13 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         )
     of_seeds = {}
     for i, (seed, file) in enumerate(seeds.items()):
-        own, own_inputs = open_model(file).boundary_model(), inputs
-        if own.encoder_weights and own.encoder != inputs.encoder:  # trained end to end, and so is its encoder
-            stores = _feature_stores(own.encoder, file, index, videos, settings, progress)
-            own_inputs = features_of(index, stores, videos)
-        of_seed = score_videos(own, own_inputs, (i + 1) * len(videos))
+        seed_model, seed_inputs = open_model(file).boundary_model(), inputs
+        if (
+            seed_model.encoder_weights and seed_model.encoder != inputs.encoder
+        ):  # trained end to end, and so is its encoder
+            stores = _feature_stores(seed_model.encoder, file, index, videos, settings, progress)
+            seed_inputs = features_of(index, stores, videos)
+        of_seed = score_videos(seed_model, seed_inputs, (i + 1) * len(videos))
         of_seeds[seed] = measure(of_seed, **settings.measuring | {"resamples": 0})
     return ScoreResult(
         name=str(subject),
@@ -106,42 +108,42 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
 
 
 def _labelled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
-    """The labelled videos of a split, and a note on those without labels."""
-    wanted = [video for video, own in enumerate(index.splits) if split in (ALL_SPLITS, own)]
-    if not wanted:
-        there = ", ".join(sorted({own for own in index.splits if own})) or "none"
+    """Return the labeled videos of a split, and a note if others have no labels."""
+    videos = [video for video, name in enumerate(index.splits) if split in (ALL_SPLITS, name)]
+    if not videos:
+        splits = ", ".join(sorted(set(filter(None, index.splits)))) or "none"
         raise BasslError(
-            f"{index.path}: has no split {split!r} (it has: {there}); name one with `split`, or all videos with "
+            f"{index.path}: has no split {split!r} (it has: {splits}); name one with `split`, or all videos with "
             f"`split={ALL_SPLITS}`"
         )
-    labelled = [video for video in wanted if np.any(index.label[index.span(video)] != NO_LABEL)]
-    if not labelled:
+    labeled = [video for video in videos if np.any(index.label[index.span(video)] != NO_LABEL)]
+    if not labeled:
         raise BasslError(f"{index.path}: no video of the split {split!r} has labels to score against")
-    without = len(wanted) - len(labelled)
-    return labelled, [f"{without} of {len(wanted)} videos have no labels and are left out"] if without else []
+    without = len(videos) - len(labeled)
+    return labeled, [f"{without} of {len(videos)} videos have no labels and are left out"] if without else []
 
 
 def _feature_stores(
-    named: str | Path | None,
+    encoder: str | Path | None,
     path: Path,
     index: Index,
     videos: Sequence[int],
     settings: ScoreSettings,
     progress: ReportProgress,
 ) -> Sequence[Path]:
-    """The stores of the features that the model ``path`` reads, computed if there are none yet; ``named`` is its
-    encoder as for `encoder_for`, None for any."""
+    """Return the stores of the features that the model ``path`` reads, computed if there are none yet; ``encoder`` as
+    for `encoder_for`, None for any."""
     if is_store(settings.data.features):
         return [settings.data.features]
-    encoder = encoder_for(index, named)
-    if stores := find_features(index, encoder, settings.data.features, videos):
+    encoder_id = encoder_for(index, encoder)
+    if stores := find_features(index, encoder_id, settings.data.features, videos):
         return stores
     if not index.keyframes:
         raise BasslError(
-            f"{index.path}: has no features of {encoder}, and no keyframes to make them of; run "
+            f"{index.path}: has no features of {encoder_id}, and no keyframes to make them of; run "
             "`bassl extract-keyframes` and `bassl encode`, or name a store with `features`"
         )
-    source = EncodeSettings().encoder if named is None else path
+    source = EncodeSettings().encoder if encoder is None else path
     making = EncodeSettings(Indexed(index.path), source, RunSettings(settings.data.features), compute=settings.compute)
     return [encode_shots(making, progress, videos=videos)]
 
@@ -155,10 +157,10 @@ def _representation_alone(
 
 def _representation(index: Index, videos: Sequence[int], stored: IndexedFeatures) -> Representation:
     rows = index.rows(videos)
-    of = index.video_of(rows)
-    scenes, features = scene_ids(index.targets(rows), of), stored.features[rows]
+    video_of = index.video_of(rows)
+    scenes, features = scene_ids(index.targets(rows), video_of), stored.features[rows]
     return Representation(
         stored.encoder,
-        knn_precision(features, scenes, of),
-        tuple(scene_nmi(features, scenes, of, length) for length in SCENE_LENGTHS),
+        knn_precision(features, scenes, video_of),
+        tuple(scene_nmi(features, scenes, video_of, length) for length in SCENE_LENGTHS),
     )

@@ -1,4 +1,4 @@
-"""The metrics of a score as a table: for the terminal, Markdown, LaTeX, CSV or JSON."""
+"""Metrics of a score as a table: for the terminal, Markdown, LaTeX, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ _INTERVAL = f"{CONFIDENCE:.0%} interval".replace("%", " %")
 
 
 def table_of(result: ScoreResult | Comparison | AnnotatorScores) -> TextTable:
-    """A row for each metric that is defined: pooled over the videos and as a mean over them, with intervals, and over
-    several seeds; for a comparison both, their difference and its interval; for several annotators the prediction
+    """Return a row for each metric that is defined: pooled over the videos and as a mean over them, with intervals, and
+    over several seeds; for a comparison both, their difference and its interval; for several annotators the prediction
     against each, the mean, and the annotators against each other."""
     if isinstance(result, AnnotatorScores):
         return _annotator_table(result)
@@ -48,15 +48,15 @@ def _score_table(result: ScoreResult) -> TextTable:
             row.append(NOTHING if spread is None else percent_with_deviation(spread.mean, spread.deviation))
         rows.append(row)
     if result.representation is not None:
-        shown = result.representation
-        for k, value in shown.knn.pooled.items():
-            rows.append([f"kNN precision at {k}", percent(value), NOTHING, percent(shown.knn.by_video[k])])
-        for trials in shown.nmi:
+        representation = result.representation
+        for k, value in representation.knn.pooled.items():
+            rows.append([f"kNN precision at {k}", percent(value), NOTHING, percent(representation.knn.by_video[k])])
+        for trials in representation.nmi:
             rows.append([f"NMI, {count(trials.scenes, 'scene')} of {trials.length} shots", percent(trials.nmi)])
         rows = [row + [NOTHING] * (len(header) - len(row)) for row in rows]
     if not intervals:
-        keep = [i for i, name in enumerate(header) if name != _INTERVAL]
-        header, rows = [header[i] for i in keep], [[row[i] for i in keep] for row in rows]
+        columns = [i for i, name in enumerate(header) if name != _INTERVAL]
+        header, rows = [header[i] for i in columns], [[row[i] for i in columns] for row in rows]
     return TextTable(tuple(header), tuple(tuple(row) for row in rows))
 
 
