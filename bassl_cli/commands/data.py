@@ -100,7 +100,7 @@ def _show_index(report: IndexReport) -> None:
         hours = "" if split.hours is None else f"{split.hours:.1f}"
         counts = (f"{count:,}" for count in (split.videos, split.labelled, split.scenes, split.shots))
         rows.append((split.split, *counts, hours))
-    console.show_table(("split", "videos", "labelled", "scenes", "shots", "hours"), rows)
+    console.show_table(("split", "videos", "labeled", "scenes", "shots", "hours"), rows)
     console.note(*report.notes)
     matches = report.matches.values()
     if matches:

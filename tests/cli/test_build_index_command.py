@@ -44,7 +44,7 @@ def test_build_index_finds_the_output_of_extract_keyframes(run: Bassl) -> None:
     put_store("data/keyframes/video.h5", 1800)
     done = run()
     assert table(done) == [
-        ["split", "videos", "labelled", "scenes", "shots", "hours"],
+        ["split", "videos", "labeled", "scenes", "shots", "hours"],
         ["none", "1", "0", "0", "1,800", "1.0"],
     ]
     assert done.err.splitlines() == [
