@@ -75,12 +75,12 @@ def run_videos(videos: Sequence[Video], keyframes: int) -> dict[str, Any]:
             ShotFeatures(video.name, features, video.shots, video.ends[version], colour, video.rate)
             for video, (_, features, colour) in zip(videos, encoded, strict=True)
         ]
-        grey = [replace(one, colour=None) for one in shot_features]
+        grey = [replace(one, color=None) for one in shot_features]
         results[version] = {
             "shots": sum(len(v.features) for v in shot_features),
             "scene_ends": int(sum(v.scene_end.sum() for v in shot_features)),
             **{
-                name: ap(group, [model.score(v.features, v.seconds, v.colour) for v in group])
+                name: ap(group, [model.score(v.features, v.seconds, v.color) for v in group])
                 for name, group in (("ap", shot_features), ("ap without colour", grey))
             },
             "baselines": {

@@ -17,7 +17,7 @@ from pipelines.stores.index import ASSUMED_FRAME_RATE
 from pipelines.video.inputs import files_below
 
 ARRAYS = ("features", "shots", "scene_end")
-OPTIONAL_ARRAYS = ("colour", "frame_rate")
+OPTIONAL_ARRAYS = ("color", "colour", "frame_rate")  # older files have the other spelling
 # NumPy raises ValueError for arrays of Python objects, which need a pickle; zipfile raises RuntimeError for encrypted
 # members and unknown compression.
 _UNREADABLE = (OSError, EOFError, ValueError, KeyError, RuntimeError, MemoryError, zlib.error, zipfile.BadZipFile)
@@ -37,7 +37,7 @@ class ShotFeatures:
     shots: NDArray[np.int64]
     scene_end: NDArray[np.uint8]  # (N,) uint8, 1 at the last shot of a scene
     # (N, H) float32 hue histograms, each of sum 1 (`pipelines.models.encoders.shot_encoder`); None if the file has none
-    colour: NDArray[np.float32] | None = None
+    color: NDArray[np.float32] | None = None
     frame_rate: float | None = None  # frames per second; None if unknown
 
     @property
@@ -74,7 +74,7 @@ def read_shot_features(path: Path) -> ShotFeatures:
         features,
         shots,
         scene_end,
-        _colour(arrays["colour"], N, path) if "colour" in arrays else None,
+        next((_histograms(arrays[name], name, N, path) for name in ("color", "colour") if name in arrays), None),
         _frame_rate(arrays["frame_rate"], path) if "frame_rate" in arrays else None,
     )
 
@@ -132,13 +132,13 @@ def _read_arrays(path: Path) -> dict[str, NDArray[Any]]:
     return arrays
 
 
-def _colour(values: NDArray[Any], N: int, path: Path) -> NDArray[np.float32]:
+def _histograms(values: NDArray[Any], name: str, N: int, path: Path) -> NDArray[np.float32]:
     """Return histograms (N, H), each scaled to sum 1."""
     if values.ndim != 2 or len(values) != N or values.dtype.kind != "f":
-        raise fault(path, f"colour must be floating point of the shape ({N}, H), not {values.dtype} {values.shape}")
+        raise fault(path, f"{name} must be floating point of the shape ({N}, H), not {values.dtype} {values.shape}")
     sums = values.sum(axis=1, keepdims=True, dtype=np.float64)
     if not np.isfinite(sums).all() or (values < 0).any() or (sums <= 0).any():
-        raise fault(path, "colour must be histograms: finite, not negative, each with a sum above 0")
+        raise fault(path, f"{name} must be histograms: finite, not negative, each with a sum above 0")
     return np.asarray(values / sums, np.float32)
 
 

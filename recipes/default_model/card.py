@@ -49,7 +49,7 @@ def model_card(study: Study, number: int) -> str:
         "",
         *_table(
             ["", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "AP, mean of videos", "F1, mean of videos"],
-            [_row("all", study.validation), _row("without colour", study.colourless)],
+            [_row("all", study.validation), _row("without colour", study.colorless)],
         ),
         "",
         "The operating point was fitted on these logits, so F1 and mIoU are a little optimistic; AP and AUC do not "
@@ -167,7 +167,7 @@ def _test_row(trained_on: str, tested_on: str, test: Test) -> list[str]:
         *(cell(measures[name].pooled, measures[name].interval) for name in ("ap", "auc", "f1")),
         cell(measures["miou"].videos, measures["miou"].videos_interval),
         ", ".join(f"{penalty:g}" for penalty in sorted(set(test.penalties))),
-        percent(evaluate(test.colourless)["ap"]),
+        percent(evaluate(test.colorless)["ap"]),
     ]
 
 

@@ -51,15 +51,15 @@ Forms = Mapping[str, Form]
 def form_of(video: ShotFeatures, evidence: Path | None = None) -> Form:
     """The unchanged video with its evidence, which is read from the folder `evidence` or stored there."""
     if evidence is None:
-        return Form(video, shot_tokens(video.features, video.seconds, video.colour))
+        return Form(video, shot_tokens(video.features, video.seconds, video.color))
     digest = hashlib.sha256(_fingerprint())
     known: list[NDArray[np.floating[Any]]] = [video.features, video.seconds]
-    for array in known if video.colour is None else [*known, video.colour]:
+    for array in known if video.color is None else [*known, video.color]:
         digest.update(f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(array).tobytes())
     path = evidence / f"{digest.hexdigest()}.npy"
     if not path.exists():
         array_file = io.BytesIO()
-        np.save(array_file, shot_tokens(video.features, video.seconds, video.colour))
+        np.save(array_file, shot_tokens(video.features, video.seconds, video.color))
         write_atomically(path, array_file.getvalue())
     return Form(video, np.load(path))
 
@@ -78,7 +78,7 @@ def parts_of(video: ShotFeatures) -> Iterator[ShotFeatures]:
                 features=video.features[shots],
                 shots=video.shots[shots],
                 scene_end=ends,
-                colour=None if video.colour is None else video.colour[shots],
+                color=None if video.color is None else video.color[shots],
             )
 
 
@@ -92,7 +92,7 @@ def _fingerprint() -> bytes:
 def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.random.Generator) -> ShotFeatures:
     """A perturbed video of the same length; its shots have no gaps and a mean length of 1,000 short frames."""
     perturbed = perturbation(
-        LabelledVideo(video.features, video.seconds, video.scene_end, colour=video.colour), generator
+        LabelledVideo(video.features, video.seconds, video.scene_end, colour=video.color), generator
     )
     edges = np.cumsum(perturbed.durations) * (1000 / np.mean(perturbed.durations))
     edges = np.append(0, np.round(edges)).astype(np.int64)

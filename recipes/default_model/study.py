@@ -89,7 +89,7 @@ class Test:
     penalties: tuple[float, ...]  # chosen on the training videos, one per part of the test
     videos: list[VideoScores]  # the test videos with their scores
     parts: list[VideoScores]  # their parts, each scored as a video of its own
-    colourless: list[VideoScores]  # the test videos again, scored without colour
+    colorless: list[VideoScores]  # the test videos again, scored without color
 
 
 @dataclass(frozen=True)
@@ -102,7 +102,7 @@ class Study:
     calibration: Calibration  # fitted on these logits
     validation: Mapping[str, float]  # metrics of these logits, calibrated, on all videos
     perturbed: Mapping[str, Mapping[str, float]]  # the same metrics for each form of the held-out videos
-    colourless: Mapping[str, float]  # metrics of the same videos and models without colour
+    colorless: Mapping[str, float]  # metrics of the same videos and models without color
     across: Mapping[tuple[str, str], Test]  # by (set trained on, set tested on); empty for one set
     nested: Test  # each video, scored by a model that was fitted and chosen without its fold
     # the baselines' best reach and its metrics, by set (and "all") and baseline
@@ -138,12 +138,12 @@ def learn_and_test(
 
     others = [plain[i] for i in tested_on]
     parts = [part for form in others for part in form.parts]
-    return Test((penalty,), scores(others), scores(parts), scores([colourless(form) for form in others]))
+    return Test((penalty,), scores(others), scores(parts), scores([colorless(form) for form in others]))
 
 
-def colourless(form: Form) -> Form:
-    """The same video without colour."""
-    return form if form.video.colour is None else form_of(replace(form.video, colour=None))
+def colorless(form: Form) -> Form:
+    """The same video without color."""
+    return form if form.video.color is None else form_of(replace(form.video, color=None))
 
 
 def measure(
@@ -176,7 +176,7 @@ def measure(
     tests = [learn_and_test(draws, [i for i in range(len(videos)) if i not in part], part, number) for part in parts]
     order = np.argsort([i for part in parts for i in part])
     videos_of, without, of_parts = (
-        [one for test in tests for one in getattr(test, name)] for name in ("videos", "colourless", "parts")
+        [one for test in tests for one in getattr(test, name)] for name in ("videos", "colorless", "parts")
     )
     penalties = sum((t.penalties for t in tests), ())
     nested = Test(penalties, [videos_of[i] for i in order], of_parts, [without[i] for i in order])
@@ -200,7 +200,7 @@ def measure(
         logits=logits,
         calibration=calibration,
         validation=validated(plain),
-        colourless=validated([colourless(form) for form in plain]),
+        colorless=validated([colorless(form) for form in plain]),
         perturbed={name: validated([forms[name] for forms in first_draw]) for name in first_draw[0]},
         across=across,
         nested=nested,

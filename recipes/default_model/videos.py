@@ -1,4 +1,4 @@
-"""Reader of the labelled videos that the built-in model is trained on, with their colour."""
+"""Reader of the labelled videos that the built-in model is trained on, with their color."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -15,20 +15,20 @@ COLOUR_SUFFIX = "-hue"
 def read_videos(folder: Path) -> list[ShotFeatures]:
     """Read a folder of labelled features, with one subfolder per set.
 
-    The colour of the videos of a set `NAME` is in their files (`colour`), or in a folder `NAME-hue` beside it: files of
+    The color of the videos of a set `NAME` is in their files (`color`), or in a folder `NAME-hue` beside it: files of
     the same names whose `features` are the histograms.
 
-    Raises DatasetError: a file cannot be read, or colour has no video or other shots than its video.
+    Raises DatasetError: a file cannot be read, or color has no video or other shots than its video.
     """
     everything = {video.video_id: video for video in read_shot_feature_folder(folder)}
-    colours = {name: video for name, video in everything.items() if name.partition("/")[0].endswith(COLOUR_SUFFIX)}
-    videos = {name: video for name, video in everything.items() if name not in colours}
-    for name, colour in colours.items():
+    colors = {name: video for name, video in everything.items() if name.partition("/")[0].endswith(COLOUR_SUFFIX)}
+    videos = {name: video for name, video in everything.items() if name not in colors}
+    for name, color in colors.items():
         own = name.replace(f"{COLOUR_SUFFIX}/", "/", 1)
-        if own not in videos or not np.array_equal(videos[own].shots, colour.shots):
-            raise DatasetError(f"{folder}: colour {name} has other shots than {own}, or no such video; leave it out")
-        sums = colour.features.sum(axis=1, keepdims=True)
-        if (colour.features < 0).any() or (sums <= 0).any():
-            raise DatasetError(f"{folder}: colour {name} has rows that are not histograms; compute them again")
-        videos[own] = replace(videos[own], colour=colour.features / sums)
+        if own not in videos or not np.array_equal(videos[own].shots, color.shots):
+            raise DatasetError(f"{folder}: color {name} has other shots than {own}, or no such video; leave it out")
+        sums = color.features.sum(axis=1, keepdims=True)
+        if (color.features < 0).any() or (sums <= 0).any():
+            raise DatasetError(f"{folder}: color {name} has rows that are not histograms; compute them again")
+        videos[own] = replace(videos[own], color=color.features / sums)
     return list(videos.values())

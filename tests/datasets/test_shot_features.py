@@ -34,14 +34,15 @@ def test_a_valid_feature_file_is_read_unchanged(tmp_path: Path) -> None:
     np.testing.assert_array_equal(video.seconds, np.array([10, 15, 1]) / ASSUMED_FRAME_RATE)
 
 
-def test_colour_and_frame_rate_are_read_where_a_file_has_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["color", "colour"])
+def test_color_and_frame_rate_are_read_if_a_file_has_them(tmp_path: Path, name: str) -> None:
     plain = read_shot_features(put_npz(tmp_path, "plain"))
-    assert plain.colour is None
+    assert plain.color is None
     assert plain.frame_rate is None
     np.testing.assert_allclose(plain.seconds, np.array([10, 15, 1]) / 25)
     counts = np.array([[1, 3], [2, 2], [0, 8]], np.float16)
-    video = read_shot_features(put_npz(tmp_path, colour=counts, frame_rate=np.array(50)))
-    np.testing.assert_allclose(video.colour, [[0.25, 0.75], [0.5, 0.5], [0, 1]])
+    video = read_shot_features(put_npz(tmp_path, **{name: counts}, frame_rate=np.array(50)))
+    np.testing.assert_allclose(video.color, [[0.25, 0.75], [0.5, 0.5], [0, 1]])
     np.testing.assert_allclose(video.seconds, np.array([10, 15, 1]) / 50)
 
 
@@ -73,11 +74,11 @@ def test_a_frame_in_two_shots_is_assigned_to_the_later_one(tmp_path: Path) -> No
         ({"scene_end": np.zeros(4, np.uint8)}, "scene_end must be uint8 (3,), not uint8 (4,)"),
         ({"scene_end": np.zeros(3, np.int64)}, "scene_end must be uint8 (3,), not int64"),
         ({"scene_end": np.array([0, 2, 0], np.uint8)}, "scene_end of shot 1 is 2"),
-        ({"colour": np.ones((2, 5))}, "colour must be floating point of the shape (3, H)"),
-        ({"colour": np.ones((3, 5), np.int64)}, "colour must be floating point"),
-        ({"colour": np.zeros((3, 5))}, "colour must be histograms"),
-        ({"colour": np.full((3, 5), np.nan)}, "colour must be histograms"),
-        ({"colour": np.eye(3, 5) - 0.1}, "colour must be histograms"),
+        ({"color": np.ones((2, 5))}, "color must be floating point of the shape (3, H)"),
+        ({"color": np.ones((3, 5), np.int64)}, "color must be floating point"),
+        ({"color": np.zeros((3, 5))}, "color must be histograms"),
+        ({"color": np.full((3, 5), np.nan)}, "color must be histograms"),
+        ({"color": np.eye(3, 5) - 0.1}, "color must be histograms"),
         ({"frame_rate": np.array(0.0)}, "frame_rate must be one number"),
         ({"frame_rate": np.array([25, 25])}, "frame_rate must be one number"),
     ],

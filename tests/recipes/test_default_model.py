@@ -77,7 +77,7 @@ def scenes_of(video: LabelledVideo) -> list[list[float]]:
 
 def test_reordering_keeps_every_scene_whole() -> None:
     drawn = made_up(0)
-    video = LabelledVideo(drawn.features, drawn.seconds, drawn.scene_end, colour=drawn.colour)
+    video = LabelledVideo(drawn.features, drawn.seconds, drawn.scene_end, colour=drawn.color)
     other = reorder_scenes(video, np.random.default_rng(0))
     assert scenes_of(other) != scenes_of(video)
     assert sorted(scenes_of(other)) == sorted(scenes_of(video))
@@ -142,11 +142,11 @@ def test_the_fit_minimises_the_loss() -> None:
 def test_parts_are_consecutive_shots_of_each_length_below_that_of_the_video() -> None:
     video = made_up(0)
     N = len(video.shots)
-    video = replace(video, colour=np.random.default_rng(0).random((N, 5), np.float32))
+    video = replace(video, color=np.random.default_rng(0).random((N, 5), np.float32))
     assert 32 < N <= 64
     expected = [slice(first, first + n) for n in (4, 8, 16, 32) for first in range(0, N - n + 1, n)]
     for part, shots in zip(parts_of(video), expected, strict=True):
-        for name in ("features", "shots", "colour"):
+        for name in ("features", "shots", "color"):
             np.testing.assert_array_equal(getattr(part, name), getattr(video, name)[shots])
         np.testing.assert_array_equal(part.scene_end, [*video.scene_end[shots][:-1], 0])
 

@@ -71,7 +71,7 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
         if not settings.run.overwrite:
             _check_kept(stores[name], records)
         for record in records:
-            write_features(stores[name], name, record.video_id, record.features, colour=record.colour)
+            write_features(stores[name], name, record.video_id, record.features, colour=record.color)
     save_index(index)
     return describe(settings.run.output, matches, notes)
 
@@ -91,7 +91,7 @@ def _twins(videos: Sequence[IndexedVideo]) -> list[str]:
 
 def _check_widths(store: Path, records: Sequence[ShotFeatures]) -> None:
     features = {record.features.shape[1] for record in records}
-    color = {record.colour.shape[1] for record in records if record.colour is not None}
+    color = {record.color.shape[1] for record in records if record.color is not None}
     for what, widths in (("features", features), ("color", color)):
         if len(widths) > 1:
             different = " and ".join(map(str, sorted(widths)))
