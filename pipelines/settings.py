@@ -270,7 +270,7 @@ class ScoredData(Indexed):
 
 
 @dataclass(frozen=True)
-class Listed(Settings):
+class SceneSelection(Settings):
     """What to take from a ``scenes.json``."""
 
     video: Annotated[

@@ -192,7 +192,7 @@ def export(settings: ExportSettings, sources: Results = []) -> None:
     """
     from pipelines.stages.export import export as stage
 
-    check_one_video(sources, settings.listed.video)
+    check_one_video(sources, settings.selection.video)
     if len(sources) > 1 and not settings.to:
         raise BasslError("several results are exported with --to FORMAT; -o names a folder")
     make_output_folder(sources, settings.run.output)
@@ -201,7 +201,9 @@ def export(settings: ExportSettings, sources: Results = []) -> None:
         with console.stage_progress(source.name) if settings.vectors else nullcontext() as progress:
             result = stage(source, settings, progress)
         console.warn(*result.warnings)
-        console.print_written(console.count(result.listed, "shot" if settings.listed.shots else "scene"), *result.paths)
+        console.print_written(
+            console.count(result.listed, "shot" if settings.selection.shots else "scene"), *result.paths
+        )
 
     if console.try_each(sources, export_one):
         raise typer.Exit(1)
@@ -243,18 +245,18 @@ def split(
     from pipelines.stages.split import split as stage, write_chapters
 
     clip_options = {"--exact": settings.exact, "--expand": settings.expand > 0}
-    clip_options["--skip-credits"] = settings.listed.skip_credits
+    clip_options["--skip-credits"] = settings.selection.skip_credits
     clip_options["--filename"] = settings.filename != SplitSettings.filename
     if chapters and any(clip_options.values()):
         flags = " and ".join(flag for flag, is_set in clip_options.items() if is_set)
         raise BasslError(f"--chapters copies the video in one piece; leave {flags} out")
     if _are_pair(sources):
         settings, sources = with_options(settings, video=sources[0]), sources[1:]
-    check_several(sources, settings.filename, settings.run, settings.listed.video)
+    check_several(sources, settings.filename, settings.run, settings.selection.video)
     rows: list[object] = []
 
     def split_one(source: Path) -> None:
-        opened = open_scenes(source, settings.listed.video)
+        opened = open_scenes(source, settings.selection.video)
         prefix = f"{source}: " if len(sources) > 1 else ""
         with console.stage_progress(opened.existing_video().name) as progress:
             if chapters:
@@ -308,7 +310,7 @@ def save_images(settings: ImageSettings, sources: Results = [], as_json: console
     from pipelines.outputs.opening import check_several
     from pipelines.stages.save_images import SavedImage, save_images as stage
 
-    check_several(sources, settings.template, settings.run, settings.listed.video)
+    check_several(sources, settings.template, settings.run, settings.selection.video)
     saved: list[SavedImage] = []
 
     def save(source: Path) -> None:

@@ -58,20 +58,20 @@ def export(
         raise BasslError("`csv_separator` is for `to=csv`")
     if settings.vectors and "jsonl" not in names:
         raise BasslError("`vectors` are for `to=jsonl`")
-    opened = open_scenes(source, settings.listed.video)
+    opened = open_scenes(source, settings.selection.video)
     paths = tuple(output_path(output, beside(opened.result, FORMATS[name].extension)) for name in names)
-    check_inputs_kept(paths, (opened.file, settings.listed.video))
+    check_inputs_kept(paths, (opened.file, settings.selection.video))
     warnings: tuple[str, ...] = ()
     format_options: dict[str, dict[str, Any]] = {"csv": {"separator": separator}}
     if "jsonl" in names:
         fields, warnings = _search_fields(opened, settings, progress or no_progress)
         format_options["jsonl"] = {"fields": fields}
     for name, path in zip(names, paths, strict=True):
-        warnings += write_export(opened.scenes, path, name, settings.listed.shots, **format_options.get(name, {}))
+        warnings += write_export(opened.scenes, path, name, settings.selection.shots, **format_options.get(name, {}))
         if FORMATS[name].media and opened.video is None:
             warnings += (f"{opened.scenes.video.path}: {NO_VIDEO}; {path} refers to it all the same",)
     # Formats may warn of the same.
-    return ExportResult(paths, len(listed(opened.scenes, settings.listed.shots)), tuple(dict.fromkeys(warnings)))
+    return ExportResult(paths, len(listed(opened.scenes, settings.selection.shots)), tuple(dict.fromkeys(warnings)))
 
 
 def _search_fields(
@@ -80,7 +80,7 @@ def _search_fields(
     """Return the search fields of JSON Lines for each scene or shot, and warnings about the video: a ``keyframe``,
     which is the path of the middle image by `save-images`, if there is one that is newer than the ``scenes.json``; and
     with ``vectors`` a ``vector``, the mean encoding of its shots by the built-in encoder."""
-    scenes, shots, video_id = opened.scenes, settings.listed.shots, opened.video_id
+    scenes, shots, video_id = opened.scenes, settings.selection.shots, opened.video_id
     items = listed(scenes, shots)
     fields: list[dict[str, Any]] = [{} for _ in items]
     since = opened.file.stat().st_mtime if opened.file not in (None, STDIO) else math.inf

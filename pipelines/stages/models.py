@@ -99,7 +99,7 @@ def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
     if training.get("stage") == "learn":
         return _learned(path, settings["crn"], training)
     measured = next((name for name in ("test", "validation") if training.get(name)), "")
-    listed = ListedModel(
+    model = ListedModel(
         path,
         "fine-tuned",
         method=settings["crn"],
@@ -109,7 +109,7 @@ def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
         scored_on=measured,
     )
     if not (path / RESULT).exists():  # a single model file, or an unfinished run
-        return listed
+        return model
     content = json.loads((path / RESULT).read_bytes())
     parts, means = content["index"], _numbers(content["mean"])
     epochs = sorted({len(seed["epochs"]) for seed in content["seeds"]})
@@ -118,7 +118,7 @@ def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
     if content.get("selected_on") == "test":
         scored_on += ", which chose the epoch"
     return replace(
-        listed,
+        model,
         data=_videos_and_shots(parts["train"], parts["path"])
         + (f"; begun with {content['init']}" if content.get("init") else ""),
         trained=f"{trained}, {count(len(content['seeds']), 'seed')}",

@@ -57,7 +57,7 @@ def report(
     what is missing from the page and notes on how the truth was matched. Raises BasslError, one line, for a
     ``scenes.json``, truth or video that cannot be used, another video, or a page that cannot be written."""
     settings = with_options(settings, **options)
-    opened = open_scenes(source, settings.listed.video)
+    opened = open_scenes(source, settings.selection.video)
     return write_page(page_task(opened.result, settings), opened, progress)
 
 
@@ -78,7 +78,7 @@ def report_videos(
     Returns one result per source, in their order; the result of one that failed has the reason. Raises BasslError, one
     line, for two files that would have the same page, or an index that cannot be written."""
     settings, paths = with_options(settings, **options), as_paths(sources)
-    check_one_video(paths, settings.listed.video)
+    check_one_video(paths, settings.selection.video)
     make_output_folder(paths, settings.run.output)
     index = index_path(paths, settings)
     tasks = [page_task(source, settings) for source in paths]
@@ -148,7 +148,7 @@ def review(
     errors as for `report`; a page with true scene ends is written in any case.
     """
     settings = with_options(settings, **options)
-    opened = open_scenes(source, settings.listed.video)
+    opened = open_scenes(source, settings.selection.video)
     task = page_task(opened.result, settings)
     page = task.output
     is_current = settings.matching.truth is None and shows(page, opened.scenes)

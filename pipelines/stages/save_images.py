@@ -60,9 +60,9 @@ def save_images(
     ``options`` by name, such as ``width``, override ``settings``. Raises BasslError, one line, for a ``scenes.json`` or
     video that cannot be used, or a file that already exists."""
     settings = with_options(settings, **options)
-    opened = open_scenes(source, settings.listed.video)
+    opened = open_scenes(source, settings.selection.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
-    if settings.listed.skip_credits:
+    if settings.selection.skip_credits:
         scenes = without_credits(scenes)
     stills = list(_stills(scenes, settings))
     names = _names(scenes, settings, name, stills)
@@ -114,7 +114,7 @@ def _names(scenes: SceneData, settings: ImageSettings, name: str, stills: Sequen
         }
         for still in stills
     ]
-    needed = f"${'SHOT' if settings.listed.shots else 'SCENE'}_NUMBER and $IMAGE_NUMBER"
+    needed = f"${'SHOT' if settings.selection.shots else 'SCENE'}_NUMBER and $IMAGE_NUMBER"
     return file_names(settings.template, rows, f".{settings.format}", needed)
 
 
@@ -135,7 +135,7 @@ def _stills(scenes: SceneData, settings: ImageSettings) -> Iterator[_Still]:
     """Yield the images to save, in order of time."""
     for scene in scenes.scenes:
         shots = scenes.shots[scene.start_shot : scene.end_shot]
-        for group in [(shot,) for shot in shots] if settings.listed.shots else [shots]:
+        for group in [(shot,) for shot in shots] if settings.selection.shots else [shots]:
             frames = [(shot, frame) for shot in group for frame in _clear_frames(scenes, shot)]
             start, part = group[0].start, (group[-1].end - group[0].start) / settings.images
             for image in range(settings.images):

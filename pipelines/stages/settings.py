@@ -19,12 +19,12 @@ from pipelines.settings import (
     Compute,
     Grouping,
     Indexed,
-    Listed,
     Matching,
     OutputSettings,
     Parallel,
     Resampling,
     RunSettings,
+    SceneSelection,
     ScenesOutput,
     TrainingData,
 )
@@ -48,7 +48,7 @@ class ExportSettings(Settings):
         without=("overwrite",),
         defaults={"output": "beside the input, with the extension of the format"},
     )
-    listed: Listed = nested(Listed(), without=("skip_credits",))
+    selection: SceneSelection = nested(SceneSelection(), without=("skip_credits",))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -76,7 +76,7 @@ class ReportSettings(Settings):
     run: Annotated[OutputSettings, Doc("The page; for several files a folder.")] = nested(
         OutputSettings(), without=("overwrite",), defaults={"output": "SCENES.html beside the input"}
     )
-    listed: Listed = nested(Listed(), without=("shots", "skip_credits"))
+    selection: SceneSelection = nested(SceneSelection(), without=("shots", "skip_credits"))
     matching: Matching = nested(Matching(), without=("within", "annotator", "doubtful"))
     keyframes: Annotated[
         Path,
@@ -109,7 +109,7 @@ class SplitSettings(Settings):
     run: Annotated[OutputSettings, Doc("Folder of the files.")] = nested(
         OutputSettings(), defaults={"output": "VIDEO-scenes in the current folder"}
     )
-    listed: Listed = nested(Listed(), without=("shots",))
+    selection: SceneSelection = nested(SceneSelection(), without=("shots",))
     exact: Annotated[
         bool,
         Doc("""Cut to the frame by encoding again (H.264 and AAC), instead of copying from the key frame before
@@ -153,7 +153,7 @@ class ImageSettings(Settings):
     run: Annotated[OutputSettings, Doc("Folder of the images.")] = nested(
         OutputSettings(), defaults={"output": "VIDEO-images in the current folder"}
     )
-    listed: Listed = nested(Listed())
+    selection: SceneSelection = nested(SceneSelection())
     images: Annotated[int, Doc("Images of each scene.")] = 3
     sprite: Annotated[
         bool,
@@ -187,7 +187,7 @@ class ImageSettings(Settings):
         """Return the template for the name of each file."""
         if self.sprite:
             return self.filename or "$VIDEO_NAME-thumbnails"
-        unit = "shot-$SHOT_NUMBER" if self.listed.shots else "scene-$SCENE_NUMBER"
+        unit = "shot-$SHOT_NUMBER" if self.selection.shots else "scene-$SCENE_NUMBER"
         return self.filename or f"$VIDEO_NAME-{unit}-$IMAGE_NUMBER"
 
     def size(self, width: int, height: int) -> tuple[int, int]:

@@ -54,9 +54,9 @@ def split(
     video that are read; ``options`` by name, such as ``exact``, override ``settings``. Raises BasslError, one line, for
     a ``scenes.json`` or video that cannot be used, or a file that already exists."""
     settings = with_options(settings, **options)
-    opened = open_scenes(source, settings.listed.video)
+    opened = open_scenes(source, settings.selection.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
-    if settings.listed.skip_credits:
+    if settings.selection.skip_credits:
         scenes = without_credits(scenes)
     report = progress or no_progress
     rows = [
@@ -107,7 +107,7 @@ def write_chapters(
     copy. MP4, QuickTime, Matroska and WebM keep their format; other formats become Matroska. Raises BasslError as
     :func:`split`."""
     settings = with_options(settings, **options)
-    opened = open_scenes(source, settings.listed.video)
+    opened = open_scenes(source, settings.selection.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
     names = [f"{name}-chapters{suffix_for(video, 'chapters')}"]
     folder = settings.run.output or Path(f"{name}-scenes")

@@ -547,8 +547,8 @@ def test_videos_are_none_or_any_object_that_names_a_file(video: Path, model: Pat
     [
         ({"inputs": ["empty"]}, "empty: contains no videos"),
         ({"output": "file"}, "its folder cannot be made"),
-        ({"shots": "cuts.txt"}, "cuts.txt: is a list of shots of one video, but 3 videos are given"),
-        ({"subtitles": "a.srt"}, "a.srt: has subtitles of one video, but 3 videos are given"),
+        ({"shots": "cuts.txt"}, "cuts.txt: is a list of shots of one video, but there are 3 videos"),
+        ({"subtitles": "a.srt"}, "a.srt: has subtitles of one video, but there are 3 videos"),
         ({"encoder": "vgg"}, "unknown encoder 'vgg'"),
         ({"jobs": 0}, "jobs must be at least 1, not 0"),
     ],

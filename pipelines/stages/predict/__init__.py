@@ -181,7 +181,7 @@ def predict_videos(
     settings, videos, output = with_options(settings, **options), find_videos(inputs), Path(output)
     for file, what in ((settings.reading.shots, "is a list of shots"), (settings.reading.subtitles, "has subtitles")):
         if file is not None and len(videos) > 1:
-            raise BasslError(f"{file}: {what} of one video, but {len(videos)} videos are given")
+            raise BasslError(f"{file}: {what} of one video, but there are {len(videos)} videos")
     if dask is not None and settings.encoder is not None:
         settings = replace(settings, encoder=absolute_encoder(settings.encoder))
     tasks, replaces = [], ScenesOutput(None, overwrite, discard_corrections)
@@ -213,10 +213,10 @@ def predict_videos(
             progress=progress or None,
         )
     # A video that fails now may have scenes and a page of an earlier run.
-    if shown := [task.page for task in tasks if task.page and task.page.exists() and task.output.exists()]:
+    if pages_to_show := [task.page for task in tasks if task.page and task.page.exists() and task.output.exists()]:
         from pipelines.outputs.page import save_index  # start-up time: Jinja, Pillow
 
-        save_index(output / "index.html", shown)
+        save_index(output / "index.html", pages_to_show)
     return results
 
 

@@ -138,8 +138,8 @@ def _subtitles(
 ) -> tuple[tuple[Line, ...], Path | None]:
     """Read the lines of a result again, from the subtitles that are named, or else beside the video; and their file.
     Raises DatasetError for named subtitles that cannot be read; others leave the lines as they are."""
-    named = task.settings.reading.subtitles
-    path = named or (None if stored.settings.get("subtitles") else subtitles_beside(task.video))
+    subtitle_option = task.settings.reading.subtitles
+    path = subtitle_option or (None if stored.settings.get("subtitles") else subtitles_beside(task.video))
     if path is None or current is None or task.replaces.overwrite:
         return stored.lines, path
     from pipelines.video.reader import lines_from  # start-up time: PyAV
@@ -147,7 +147,7 @@ def _subtitles(
     try:
         return lines_from(path, task.video, stored.shots[0].start, stored.shots[-1].end), path
     except DatasetError:
-        if named:
+        if subtitle_option:
             raise
         return stored.lines, path
 
