@@ -56,7 +56,7 @@ def put_keyframes(root: Path, video: str = VIDEO, shots: int = 5, images: int = 
 
 
 def put_movienet(root: Path) -> Path:
-    """Two labelled videos and one with keyframes only."""
+    """Two labeled videos and one with keyframes only."""
     for seed, video in enumerate(("tt01", "tt02")):
         put_shots(root, video, [(0, 48), (49, 329), (330, 499)])
         put_keyframes(root, video, 3, seed=seed)

@@ -164,7 +164,7 @@ def test_a_last_scene_without_an_end_lasts_to_the_end_of_the_video() -> None:
     assert (report.scene_ends, report.at_video_end) == (1, 1)
 
 
-def test_labelled_shots_of_another_detector_are_matched() -> None:
+def test_labeled_shots_of_another_detector_are_matched() -> None:
     theirs = annotation(
         shots=np.array([[0, 50], [50, 101], [130, 210], [210, 400]]), scene_end=np.array([0, 1, -1, 0], dtype=np.int8)
     )

@@ -99,7 +99,7 @@ def test_a_list_of_four_shots_and_num_shot_four_alone_has_four_shots(tmp_path: P
     assert labels_of(tmp_path) == [0, 1, 0, 0]
 
 
-def test_videos_of_an_unlabelled_list_count_only_if_they_have_other_files(tmp_path: Path) -> None:
+def test_videos_of_an_unlabeled_list_count_only_if_they_have_other_files(tmp_path: Path) -> None:
     path = put_list(tmp_path, "pretrain", [None, None], "tt2")
     path.write_text(path.read_text() + path.read_text().replace("tt2", "tt1"))
     put_keyframes(tmp_path, "tt2", 2)

@@ -256,7 +256,7 @@ def test_times_of_equal_shots_come_from_a_source_or_a_frame_rate() -> None:
         assert np.array_equal(result.video.seconds, GUESS.shots_seconds)  # type: ignore[arg-type]
 
 
-def test_scenes_of_a_truth_label_its_own_unlabelled_shots() -> None:
+def test_scenes_of_a_truth_label_its_own_unlabeled_shots() -> None:
     scenes = replace(GUESS, source=THERE, scene_end=None, scores=None, scenes_seconds=shots(0, 10, 40, 50))
     assert align(GUESS, scenes, tolerance=0.0).video.labels.tolist() == [1, 0, 0, 1, 0]
 

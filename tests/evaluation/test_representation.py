@@ -86,7 +86,7 @@ def test_knn_precision_does_not_depend_on_vector_length_video_order_or_chunks(mo
         assert list(other.by_video.values()) == pytest.approx(list(result.by_video.values()), abs=1e-12)
 
 
-def test_shots_without_enough_neighbours_are_left_out() -> None:
+def test_shots_without_enough_neighbors_are_left_out() -> None:
     result = knn_precision(np.eye(6), [0, 0, 0, 1, 2, 2], [0, 0, 0, 1, 2, 2], (1, 3))
     assert result.shots == {1: 5, 3: 0}  # a video of one shot has no neighbor, one of three no third
     assert math.isnan(result.pooled[3])
