@@ -34,9 +34,7 @@ class Files(Settings):
         defaults={"output": "VIDEO.scenes.json, or no file with --json; for several videos the folder scenes"},
     )
     to: Annotated[
-        tuple[str, ...],
-        Doc("""Also export the scenes in this format, or several, as bassl export does, beside the output; or the
-        format of --output."""),
+        tuple[str, ...], Doc("Also export the scenes in these formats, beside the output; or the format of --output.")
     ] = ()
     storyboard: Annotated[Path | None, Doc("Draw the scenes with their keyframes; for several videos a folder.")] = None
     parallel: Parallel = nested(Parallel())
@@ -44,9 +42,7 @@ class Files(Settings):
         bool, Doc("Also make a page of the scenes, as bassl report; for several videos also an index.html.")
     ] = False
     json_lines: Annotated[
-        bool,
-        Doc("""Print one line of JSON for each video on stdout as soon as it is done, for one video as for several:
-        the file is in a folder."""),
+        bool, Doc("Print a line of JSON on stdout when a video is done; the file of one video is in a folder, too.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -56,12 +52,7 @@ class Files(Settings):
 
 
 @with_settings(spellings={"storyboard": "FILE.png", "to": "FORMAT,...", "shots": "FILE", "model": "RUN"})
-def predict(
-    videos: Videos,
-    files: Files,
-    settings: PredictSettings,
-    as_json: console.Json = False,
-) -> None:
+def predict(videos: Videos, files: Files, settings: PredictSettings, as_json: console.Json = False) -> None:
     """Find the scenes of a video, or of each of several.
 
     Shows a table of them and writes movie.scenes.json; for several videos, a file for each, and a table of the videos.
@@ -121,10 +112,9 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
         if not piped:
             console.show_scenes(result)
         console.note(*result.notes)
-        files_of_result = [path for path in (output, *exports.values(), storyboard, page) if path is not None]
+        paths = [path for path in (output, *exports.values(), storyboard, page) if path is not None]
         counts = f"{console.count(len(result.scenes), 'scene')}, {console.count(len(result.shots), 'shot')}"
-        verb = "in" if result.notes else "wrote"
-        console.print_info(f"{counts}; {verb} {', '.join(map(console.display_path, files_of_result))}")
+        console.print_written(counts, *paths, verb="in" if result.notes else "wrote")
         if output is not None:
             console.suggest_next("report" if page else "predict", video if output == usual else output)
 

@@ -54,7 +54,7 @@ class ExportSettings(Settings):
         super().__post_init__()
         for name in self.to:
             if name not in FORMATS:
-                raise ValueError(f"'{name}' is not a format; there are {', '.join(FORMATS)}")
+                raise ValueError(f"unknown format {name!r}; choose from {', '.join(FORMATS)}")
         if not self.to and self.run.output is None:
             raise ValueError(f"give `to=FORMAT` ({', '.join(FORMATS)}) or `output=FILE`")
 
