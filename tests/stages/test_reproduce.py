@@ -587,7 +587,7 @@ def test_table_1_is_measured_on_movienet_with_keyframes_of_five_videos(
     work = settings.output / "work" / "movienet"
     (index,) = work.glob("index-*.h5")
     assert len(read_index(index).video_ids) == 6
-    stores = [*work.glob("features-efficientnet_lite0-*/*"), *work.glob("features/test_resnet-*")]
+    stores = [*work.glob("features-efficientnet_lite0-*/*"), *work.glob("features/timm-test_resnet-*")]
     assert len(stores) > 1
     for store in stores:
         assert len(features_in(store)) == 5  # those with labels alone
