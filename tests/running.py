@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import socket
 import sys
 import time
@@ -17,6 +18,16 @@ PUBLISHED = HOME.parent / "shared" / "data"
 """Annotations and features of BBC and OVSD, and a video, where they lie beside the checkout."""
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(HOME), "OMP_NUM_THREADS": "1"}
 """In which a process imports this checkout, whatever its working folder, and leaves the other cores to other tests."""
+
+
+def put_programs(folder: Path) -> dict[str, str]:
+    """Make the commands ``bassl`` and ``python`` of this checkout in a folder; returns an environment that has them."""
+    folder.mkdir()
+    for name, arguments in (("bassl", "-m bassl_cli"), ("python", "")):
+        (folder / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {arguments} "$@"\n')
+        (folder / name).chmod(0o755)
+    return {**ENVIRONMENT, "PATH": os.pathsep.join((str(folder.resolve()), os.environ["PATH"]))}
+
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs links, named pipes or signals, which Windows lacks")
 linux = pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, which only Linux has")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import signal
 import subprocess
 import sys
@@ -14,7 +12,7 @@ import pytest
 from pipelines.stages.reproduce import ReproduceSettings, measuring, planning, reproduce
 from pipelines.training.jobs import Machines
 from tests.command import Bassl
-from tests.running import ENVIRONMENT, posix
+from tests.running import posix, put_programs
 
 
 def test_a_plan_prints_commands_and_disk_space_and_runs_nothing(bassl: Bassl, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,13 +33,7 @@ def test_a_plan_pasted_into_a_shell_measures_its_rows(bassl: Bassl, monkeypatch:
     monkeypatch.setattr(planning, "VIDEOS", 3)
     monkeypatch.setattr(planning, "image_encoder", lambda: "efficientnet_lite0")  # needs no download
     plan = bassl("reproduce", "table1", "--plan", "--rows", "DP", "--gpus", "0").out
-    programs = Path("programs")
-    programs.mkdir()
-    for name, arguments in (("bassl", "-m bassl_cli"), ("python", "")):
-        (programs / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {arguments} "$@"\n')
-        (programs / name).chmod(0o755)
-    path = os.pathsep.join((str(programs.resolve()), os.environ["PATH"]))
-    subprocess.run(["sh", "-e"], input=plan, env={**ENVIRONMENT, "PATH": path}, text=True, check=True, timeout=300)
+    subprocess.run(["sh", "-e"], input=plan, env=put_programs(Path("programs")), text=True, check=True, timeout=300)
 
     def run_again(*_: object) -> str:
         raise AssertionError("everything is measured")

@@ -48,6 +48,7 @@ from pipelines.stores.index import read_index
 from pipelines.training.jobs import Machines
 from tests.command import Bassl
 from tests.datasets.movienet_files import put_keyframes, put_labels, put_shots, put_split
+from tests.running import free_port, posix, put_programs
 from tests.small_stores import features_in, refusal
 
 SHOTS = 30
@@ -313,6 +314,21 @@ def test_options_of_the_machines_go_to_every_training_and_encoding_step(sets: Pa
     }
     (without,) = (row.lines for row in rows if row.row.label.startswith("BaSSL w/o"))
     assert [line.command for line in without] == ["build-index", "pretrain", "encode", "score"]
+
+
+@pytest.mark.slow
+@posix
+def test_what_two_machines_made_by_the_lines_of_a_plan_is_used_on_one(
+    sets: Path, tmp_path: Path, commands: list[str]
+) -> None:
+    machines = Machines(gpus=0, nodes=2, rdzv_endpoint=f"127.0.0.1:{free_port()}")
+    settings = row_8(sets, tmp_path)
+    programs = put_programs(tmp_path / "programs")
+    for text in plan(settings, RECIPE)[0].text(machines):
+        hosts = [subprocess.Popen(["sh", "-c", text], env=programs) for _ in range(2 if "--nodes 2" in text else 1)]
+        assert [host.wait(timeout=120) for host in hosts] == [0] * len(hosts)
+    assert row_of(reproduce(settings, options=RECIPE), "8", 1).cells["AP"].values
+    assert not commands
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"seeds": 1, "summary_of": "test"}'])
