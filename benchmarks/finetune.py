@@ -31,7 +31,6 @@ from pipelines.stages.finetune.data import LabelledVideos, batches, weighted_cro
 from pipelines.stores.features import features_of, write_features
 from pipelines.stores.index import IndexedVideo, joined, read_index, save_index, window_rows
 from pipelines.training.distributed import Process
-from pipelines.training.loops import set_learning_rate
 
 WIDTH, NEIGHBOURS, SHOTS = 2048, 8, 400
 
@@ -117,8 +116,7 @@ def main() -> None:
         batch_size = arguments.batch if device.type == "cuda" else arguments.step_batch
         network = build_network("transformer", CRNSettings()).to(device).train()
         trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
-        optimizer = torch.optim.AdamW(trained, lr=1.0, weight_decay=0.0)
-        set_learning_rate(optimizer, 1e-5)
+        optimizer = torch.optim.AdamW(trained, lr=1e-5, weight_decay=0.0)
         epoch = window_epoch(labelled, everything, CRNSettings(), torch.float32, 0, 0)
         taken, waited = [], []
         source = batches(epoch, batch_size, seed=0, number=0, first=0, loss="balanced", process=process)

@@ -18,6 +18,7 @@ import resource
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -35,12 +36,11 @@ from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.options import with_options
 from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stages.pretrain.data import PretextWindows, Views, make_views, noise_of
-from pipelines.stages.pretrain.loop import make_model
-from pipelines.stages.pretrain.model import make_trainer, take_step
+from pipelines.stages.pretrain.model import backward_windows, make_model
 from pipelines.stores.index import Index, read_index
 from pipelines.training.distributed import Process, process_group
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
-from pipelines.training.loops import weight_dtype
+from pipelines.training.loop import make_lars, make_trainer, take_step, weight_dtype
 from pipelines.training.settings import AugmentationSettings
 
 WARM_UP = 3  # steps that are not counted
@@ -124,7 +124,18 @@ def measure(
     settings: PretrainSettings, process: Process, encoder: Any, model: Any, work: Work, steps: int
 ) -> dict[str, float]:
     """Windows per second, share of the time spent waiting for data, and memory, over some steps."""
-    trainer = make_trainer(settings, model, settings.micro_batch or 0, process)
+    optimizer = make_lars(model, settings.momentum, settings.weight_decay, settings.trust, settings.lars_exclude)
+    if settings.compile:
+        model.compile_networks()
+    if process.device.type == "cuda":
+        torch.backends.cudnn.benchmark = True
+    micro_batch = settings.micro_batch or 0
+    trainer = make_trainer(model, optimizer, settings.compute.precision, process, ddp=not micro_batch)
+
+    def backward(views: Views, noise: Tensor, seed: int) -> dict[str, Tensor]:
+        options = {"noise": noise, "joins": None, "seed": seed}
+        return {"loss": backward_windows(trainer, model, views, settings.batch, micro_batch, **options).total}
+
     cuda = process.device.type == "cuda"
     wait = torch.cuda.synchronize if cuda else (lambda: None)
     if cuda:
@@ -137,7 +148,7 @@ def measure(
         asking = time.perf_counter()
         views, noise = next(work)
         waited += time.perf_counter() - asking
-        take_step(trainer, views, settings.batch, noise=noise, joins=None, rate=0.01, seed=step)
+        take_step(trainer, partial(backward, views, noise, step), rate=0.01, clip=None, seed=step)
     wait()
     seconds = time.perf_counter() - start
     peak = torch.cuda.max_memory_allocated() if cuda else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -42,13 +42,3 @@ def gather(local: Tensor) -> tuple[Tensor, int]:
     """
     rank, world_size = _world()
     return (_Gather.apply(local.contiguous()) if world_size > 1 else local), rank * len(local)
-
-
-def mean_over_processes(local: Tensor) -> Tensor:
-    """The mean of a tensor over all processes, without gradients."""
-    _, world_size = _world()
-    mean = local.detach().clone()
-    if world_size > 1:
-        dist.all_reduce(mean)
-        mean /= world_size
-    return mean

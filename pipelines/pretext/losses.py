@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pipelines.pretext.gather import gather, mean_over_processes
+from pipelines.pretext.gather import gather
 from pipelines.pretext.sampling import left_of
 from pipelines.pretext.settings import Variant
 
@@ -161,7 +161,7 @@ def masked_shot_modeling(
     weight = mask.to(error.dtype)
     if variant == "paper":
         return (error.sum(dim=2) * weight).sum(dim=1).mean()
-    return (error.mean(dim=2) * weight).sum() / mean_over_processes(weight.sum())
+    return (error.mean(dim=2) * weight).sum() / gather(weight.sum()[None])[0].mean()
 
 
 def nearest_other(dense: Tensor) -> Tensor:

@@ -90,12 +90,21 @@ def send(tensor: Tensor, device: torch.device) -> Tensor:
 
 
 def any_process(process: Process, flag: bool) -> bool:
-    """Whether any process raises its flag; all processes get the same answer, at the same step."""
+    """Return whether any process raises its flag; all processes get the same answer, at the same step."""
     if process.world_size == 1:
         return flag
     raised = torch.tensor(int(flag))
     dist.all_reduce(raised, dist.ReduceOp.MAX)
     return bool(raised)
+
+
+def mean_over_processes(local: Tensor) -> Tensor:
+    """Return the mean of a tensor over all processes, without gradients."""
+    mean = local.detach().clone()
+    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
+        dist.all_reduce(mean)
+        mean /= dist.get_world_size()
+    return mean
 
 
 def average_gradients(process: Process, parameters: Sequence[Tensor]) -> None:
@@ -110,9 +119,9 @@ def average_gradients(process: Process, parameters: Sequence[Tensor]) -> None:
         gradient.copy_(mean.view_as(gradient))
 
 
-def synchronised_norms(network: nn.Module) -> nn.Module:
-    """The network with batch norms over the batches of all processes (SyncBN); parameters keep their names. PyTorch's
-    own conversion would drop the activations inside timm's norms."""
+def synchronized_norms(network: nn.Module) -> nn.Module:
+    """Return the network with batch norms over the batches of all processes (SyncBN); parameters keep their names.
+    PyTorch's own conversion would drop the activations inside timm's norms."""
     from timm.layers import convert_sync_batchnorm  # start-up time: timm, which only this needs
 
     converted: nn.Module = convert_sync_batchnorm(network)

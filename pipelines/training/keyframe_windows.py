@@ -28,7 +28,7 @@ from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process
-from pipelines.training.loops import KEYFRAMES, WINDOW_ORDER
+from pipelines.training.loop import KEYFRAMES, WINDOW_ORDER
 from pipelines.video.resizing import resize_to_square
 
 _CHUNK = 8  # windows that a worker reads at a time: few, so that all workers share a batch
@@ -162,7 +162,7 @@ def read_ahead(
 ) -> Iterator[Any]:
     """The values of a dataset for items, in their order, ``ahead`` of them read early by worker processes (0: in this
     one); in pinned memory for a GPU. Raises a BasslError that the dataset returned in place of a value, and
-    RuntimeError if a worker died, see :func:`pipelines.training.loops.limits_in_one_line`."""
+    RuntimeError if a worker died, see :func:`pipelines.training.memory.translate_resource_errors`."""
 
     class Items:
         def __iter__(self) -> Iterator[Item]:

@@ -1,19 +1,24 @@
-"""Memory of training an image network: what an image takes, measured, and how many windows of images fit."""
+"""Limits of a machine: memory that training an image network takes, features on a device, errors in one line."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from pipelines.errors import BasslError, count
+from pipelines.errors import BasslError, count, first_line
 from pipelines.processes import free_memory
-from pipelines.training.distributed import Process
+from pipelines.stores.features import ShotRows
+from pipelines.training.distributed import Process, send
 from pipelines.training.jobs import gather
-from pipelines.training.loops import Autocast
+from pipelines.training.loop import Autocast
 
 _PASSING = 4  # largest activations of an image at the same time: inputs, outputs and gradients that are not kept
 _CPU_SHARE, _GPU_SHARE = 0.7, 0.9  # of the free memory; on a CPU the rest is for other programs
@@ -97,3 +102,51 @@ def check_kept(windows: int, images: int, image: ImageMemory, free: int, relief:
 def gigabytes(size: float) -> str:
     """``1.5 GB``."""
     return f"{size / 1e9:.1f} GB"
+
+
+FEWER_WINDOWS = "use `micro_batch` to encode fewer windows at a time; batch normalization then sees only these"
+
+
+@contextmanager
+def translate_resource_errors(relief: str) -> Iterator[None]:
+    """Raise BasslError for the limits of a machine: too little memory (``relief``: what to do), a dead worker process,
+    no compiler."""
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise BasslError(f"the GPU is out of memory ({first_line(error)}); {relief}") from error
+    except MemoryError as error:  # of NumPy
+        raise BasslError(f"there is not enough memory ({first_line(error)}); {relief}") from error
+    except RuntimeError as error:
+        if "can't allocate memory" in str(error):
+            raise BasslError(f"there is not enough memory ({first_line(error)}); {relief}") from error
+        if "DataLoader worker" in str(error):
+            raise BasslError(
+                f"a process that reads keyframes ended ({first_line(error)}); if memory is short, use fewer `workers` "
+                "or more shared memory (docker run --shm-size); continue with `resume=True`"
+            ) from error
+        if type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise BasslError(f"`compile` does not work here ({first_line(error)}); leave it out") from error
+        raise
+
+
+class DeviceRows:
+    """Features of shots as batches on a device. They stay on a GPU, in their stored type, if they take less than half
+    of its free memory; otherwise each batch is gathered on the CPU."""
+
+    def __init__(self, rows: ShotRows, device: torch.device) -> None:
+        self._rows, self._device = rows, device
+        self._on_gpu: Tensor | None = None
+        size = len(rows) * rows.width * rows.dtype.itemsize
+        if device.type == "cuda" and size < torch.cuda.mem_get_info(device)[0] / 2:
+            kind = torch.from_numpy(np.empty(0, rows.dtype)).dtype
+            self._on_gpu = torch.empty(len(rows), rows.width, dtype=kind, device=device)
+            for video in rows.videos:
+                span = slice(int(rows.first_row[video]), int(rows.first_row[video + 1]))
+                self._on_gpu[span] = torch.from_numpy(rows[span]).to(device)
+
+    def gather(self, rows: NDArray[np.int64], dtype: torch.dtype = torch.float32) -> Tensor:
+        """Return the features (..., D_e) of rows (...), on the device."""
+        if self._on_gpu is None:
+            return send(torch.from_numpy(self._rows[rows]), self._device).to(dtype)
+        return self._on_gpu[send(torch.from_numpy(rows), self._device)].to(dtype)

@@ -29,6 +29,7 @@ from pipelines.errors import BasslError, StoreError, first_line
 from pipelines.files import atomic_file, locked, os_errors, os_reason, remove_partials
 from pipelines.models.opening import MODEL, STATE
 from pipelines.settings import Logger
+from pipelines.training.jobs import Peer, gather
 
 RESULT = "result.json"
 LOG, VALIDATION = "log.csv", "validation.csv"
@@ -91,7 +92,7 @@ def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
     return files
 
 
-def put_same_file(source: Path, target: Path) -> None:
+def link_or_copy(source: Path, target: Path) -> None:
     """Give a file a second name: a hard link, or a copy. Raises BasslError if it cannot be written."""
     with atomic_file(target) as partial:
         partial.unlink()
@@ -104,7 +105,7 @@ def put_same_file(source: Path, target: Path) -> None:
 # --- resuming ---------------------------------------------------------------------------------------------------------
 
 
-def plain_settings(settings: Any, without: Collection[str] = ()) -> dict[str, Any]:
+def settings_as_json(settings: Any, without: Collection[str] = ()) -> dict[str, Any]:
     """A settings dataclass as plain JSON values, paths as text. Settings that stages share are not nested."""
     values: dict[str, Any] = {}
     for name, value in asdict(settings).items():
@@ -132,6 +133,41 @@ def check_identity(folder: Path, stored: Mapping[str, Any], current: Mapping[str
             raise BasslError(
                 f"{folder}: its run was started with {what}; resume it with the same settings, or use `overwrite=True`"
             )
+
+
+def save_state(folder: Path, state: Mapping[str, Any]) -> None:
+    """Write the state of a run, tensors and plain containers. Raises BasslError if it cannot be written."""
+    import torch  # optional dependency: reading logs does not need it
+
+    path = folder / STATE
+    try:
+        with atomic_file(path) as partial:
+            torch.save(dict(state), partial)
+    except RuntimeError as error:  # what torch raises on a full disk
+        raise StoreError(f"{path}: cannot be written ({first_line(error)})") from error
+
+
+def load_state(folder: Path, identity: Mapping[str, Any], process: Peer) -> dict[str, Any] | None:
+    """Return the state of a run, or None. Raises StoreError if it is damaged or contains more than tensors and plain
+    containers, BasslError if its ``settings`` (JSON) are not ``identity``."""
+    import torch  # optional dependency: reading logs does not need it
+
+    path = folder / STATE
+    if len(set(gather(process, path.exists() and path.stat().st_size))) > 1:
+        raise BasslError(f"{folder}: not all processes find the same {STATE}; name a folder that all machines share")
+    if not path.exists():
+        return None
+    try:
+        state = torch.load(path, map_location="cpu", weights_only=True)
+        if not isinstance(state, dict) or not {"settings", "step", "model", "optimizer"} <= set(state):
+            raise ValueError("not the state of a run")
+        stored = json.loads(state["settings"])
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({os_reason(error)})") from error
+    except Exception as error:  # unpickling raises nearly anything
+        raise StoreError(f"{path}: is damaged or not the state of a run; start again with `overwrite=True`") from error
+    check_identity(folder, stored, identity)
+    return state
 
 
 # --- log --------------------------------------------------------------------------------------------------------------

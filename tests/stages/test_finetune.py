@@ -26,7 +26,7 @@ from pipelines.models.opening import open_model
 from pipelines.options import with_options
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
-from pipelines.stages.finetune import FinetuneSettings, finetune, learner, loop
+from pipelines.stages.finetune import FinetuneSettings, finetune, measuring, task
 from pipelines.stages.finetune.data import (
     EPOCHS,
     Epoch,
@@ -37,10 +37,9 @@ from pipelines.stages.finetune.data import (
     weighted_cross_entropy,
     window_epoch,
 )
-from pipelines.stages.finetune.few_videos import comparison
-from pipelines.stages.finetune.learner import summary_of
+from pipelines.stages.finetune.measuring import comparison, summarize
+from pipelines.stages.finetune.networks import FeatureNetwork
 from pipelines.stages.finetune.start import Encoding, FrozenEncoder, PretrainedSource
-from pipelines.stages.finetune.tasks import FeatureTask
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.score import score
 from pipelines.stores.features import features_of
@@ -48,7 +47,7 @@ from pipelines.stores.index import NO_LABEL, read_index
 from pipelines.training.distributed import Process
 from pipelines.training.jobs import Machines
 from pipelines.training.launching import launch
-from pipelines.training.loops import DeviceRows
+from pipelines.training.memory import DeviceRows
 from tests import another_device
 from tests.generated_videos import write_generated_videos
 from tests.labelled_videos import SPLITS, WIDTH, write_labelled_videos, write_relabelled
@@ -320,11 +319,11 @@ def test_epochs_of_the_relational_network_have_equally_many_steps_where_doubtful
     encoding = Encoding(videos.features, FrozenEncoder("made up", None), None)
     settings = replace(settings, crn="relational", width=None, dropout=None, batch=8)
     split = Split([0, 1, 2], [], [], "last epoch")
-    task = FeatureTask(settings, index, split, PretrainedSource(None, None, "none"), encoding, HERE)
-    steps = task.epoch_steps
-    whole = list(task.batches(epochs=4, seed=0, step=0))
+    networks = FeatureNetwork(settings, index, split, PretrainedSource(None, None, "none"), encoding, HERE)
+    steps = networks.epoch_steps
+    whole = list(networks.batches(epochs=4, seed=0, step=0))
     assert len(whole) == 4 * steps
-    resumed = list(task.batches(epochs=4, seed=0, step=2 * steps + 1))
+    resumed = list(networks.batches(epochs=4, seed=0, step=2 * steps + 1))
     assert len(resumed) == 2 * steps - 1
     for one, other in zip(whole[2 * steps + 1 :], resumed, strict=True):
         assert torch.equal(one.inputs, other.inputs)
@@ -484,13 +483,13 @@ def test_a_resumed_run_equals_an_uninterrupted_one_bit_for_bit(
 def test_a_resumed_run_keeps_the_notes_of_finished_seeds(
     settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    best_of_seed = loop.best_of_seed
+    measure = task.measure_best_epoch
 
-    def noted(learner: Any, task: Any, split: Any, seed: int, warn: Callable[[str], None]) -> Any:
+    def noted(trainer: Any, epochs: Any, networks: Any, split: Any, seed: int, warn: Callable[[str], None]) -> Any:
         warn(f"seed {seed} is noted")
-        return best_of_seed(learner, task, split, seed, warn)
+        return measure(trainer, epochs, networks, split, seed, warn)
 
-    monkeypatch.setattr(loop, "best_of_seed", noted)
+    monkeypatch.setattr(task, "measure_best_epoch", noted)
 
     interrupted = []
 
@@ -619,7 +618,7 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
 def test_a_folder_with_a_run_is_refused_before_features_are_computed(
     settings: FinetuneSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loop, "find_encoding", lambda *arguments: pytest.fail("hours of encoding"))
+    monkeypatch.setattr(task, "find_encoding", lambda *arguments: pytest.fail("hours of encoding"))
     settings.run.output.mkdir(parents=True)
     (settings.run.output / "result.json").write_text("of a run")
     refusal(lambda: finetune(settings), "contains a run", error=BasslError)
@@ -833,7 +832,7 @@ def test_a_failed_calibration_is_reported_with_its_reason(
     def fails(*_: object) -> None:
         raise ValueError("flat")
 
-    monkeypatch.setattr(learner, "fit_calibration", fails)
+    monkeypatch.setattr(measuring, "fit_calibration", fails)
     notes: list[str] = []
     result = finetune(settings, lambda state: notes.append(state.note), epochs=1)
     line = "seed 0: scores are not calibrated (flat)"
@@ -844,6 +843,6 @@ def test_a_metric_missing_for_a_seed_is_left_out_of_the_mean() -> None:
     """An untrained network has logits that do not increase with the labels, and so no calibration."""
     split = Split(train=[0], val=[1], test=[], selected_on="val")
     records = [{"validation": {"ap": 0.2, "f1_calibrated": 0.3}}, {"validation": {"ap": 0.4}}]
-    mean, std, which = summary_of(records, split)
+    mean, std, which = summarize(records, split)
     assert (mean, which) == ({"ap": pytest.approx(0.3)}, "validation")
     assert std == {"ap": pytest.approx(0.2 / 2**0.5)}

@@ -23,18 +23,18 @@ from pipelines.evaluation.representation import knn_precision
 from pipelines.models.bassl import load_bassl_model
 from pipelines.models.encoders.image_networks import trainable_encoder
 from pipelines.options import with_options
-from pipelines.pretext.objective import PretextLoss, PretextObjective
+from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots
-from pipelines.stages.pretrain import PretrainSettings, loop, pretrain, validation as pretrain_validation
+from pipelines.stages.pretrain import PretrainSettings, pretrain, task, validation as pretrain_validation
 from pipelines.stages.pretrain.data import PretextWindows, noise_of
-from pipelines.stages.pretrain.model import PretrainModel, make_trainer, take_step
+from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stores.features import features_of
 from pipelines.stores.index import IndexedVideo, joined, read_index, save_index, window_rows
-from pipelines.training import loops
+from pipelines.training import loop, run_folder
 from pipelines.training.distributed import Process
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder, read_ahead
 from tests import another_device
@@ -178,14 +178,15 @@ def test_a_non_finite_loss_ends_the_run_and_keeps_the_saved_model(
     settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[int] = []
+    take_step = loop.take_step
 
-    def step(*arguments: Any, **options: Any) -> PretextLoss:
+    def step(*arguments: Any, **options: Any) -> Any:
         steps.append(1)
-        loss = take_step(*arguments, **options)
-        return loss._replace(total=loss.total * torch.nan) if len(steps) == 11 else loss
+        losses, norm = take_step(*arguments, **options)
+        return {name: loss * (torch.nan if len(steps) == 11 else 1) for name, loss in losses.items()}, norm
 
     monkeypatch.setattr(loop, "take_step", step)
-    refusal(lambda: pretrain(settings), "the loss of step 11 is not finite", "`base_rate`", error=BasslError)
+    refusal(lambda: pretrain(settings), "step 11: its loss is nan", "`base_rate`", error=BasslError)
     saved = load_bassl_model(settings.run.output / "model.safetensors")  # at the end of the first epoch
     assert saved.training["step"] == 9
     assert [int(row["step"]) for row in rows_of_log(settings)] == list(range(1, 11))
@@ -477,12 +478,11 @@ def test_processes_share_the_validation_keyframes(
     def encoded(place: Process) -> torch.Tensor:
         source = KeyframeWindows(index, chooser.rows, place, 0, 40)
         with torch.inference_mode():
-            return pretrain_validation._encode_shots(make_trainer(pixels, model, 0, place), source, encoder, rows, 32)
+            return pretrain_validation._encode_shots(place, model.encoder, source, encoder, rows, 32)
 
     whole = encoded(HERE)
     assert whole.any(dim=1).all()
     monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor: None)
-    monkeypatch.setattr(torch.nn.parallel, "DistributedDataParallel", lambda module, **_: module)
     monkeypatch.setattr(torch.distributed, "broadcast", lambda tensor, source: None)
     parts = [encoded(Process(rank, 3, HERE.device)) for rank in range(3)]
     assert not any(part.any(dim=1).all() for part in parts)
@@ -578,10 +578,11 @@ def test_a_run_on_another_device_keeps_tensors_there_and_synchronises_only_for_l
         marks.append(len(device.waits))
         return take_step(*args, **named)
 
+    take_step = loop.take_step
     device = another_device.AnotherDevice(monkeypatch)
-    monkeypatch.setattr(loop, "process_group", elsewhere)
+    monkeypatch.setattr(task, "process_group", elsewhere)
     monkeypatch.setattr(loop, "take_step", marked)
-    monkeypatch.setattr(loop, "save_state", lambda *_: None)  # such tensors cannot be pickled
+    monkeypatch.setattr(task, "save_state", lambda *_: None)  # such tensors cannot be pickled
     there: list[TrainingProgress] = []
     with device:
         pretrain(settings, there.append, output=settings.run.output.with_name("there"))
@@ -621,13 +622,25 @@ def test_impossible_settings_are_refused_in_one_line(settings: PretrainSettings,
             with_options(settings, **changes)
 
 
-def test_non_finite_weights_are_not_saved(settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("where", "words"), [("gradient", "its gradient is not finite"), ("weight", "a weight is not")]
+)
+def test_weights_of_a_step_that_is_not_finite_are_not_saved(
+    settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch, where: str, words: str
+) -> None:
+    take_step = loop.take_step
+
     def overflowing(trainer: Any, *arguments: Any, **options: Any) -> Any:
-        trainer.model.objective.head_pp.weight.register_hook(lambda gradient: gradient * torch.nan)
-        return take_step(trainer, *arguments, **options)
+        weight = trainer.network.objective.head_pp.weight
+        if where == "gradient":
+            weight.register_hook(lambda gradient: gradient * torch.nan)
+        ended = take_step(trainer, *arguments, **options)
+        if where == "weight":
+            weight.data[0, 0] = torch.inf
+        return ended
 
     monkeypatch.setattr(loop, "take_step", overflowing)
-    refusal(lambda: pretrain(settings, batch=180, epochs=1), "a weight of step 1 is not finite", error=BasslError)
+    refusal(lambda: pretrain(settings, batch=180, epochs=1), f"step 1: {words}", error=BasslError)
     assert not (settings.run.output / "state.pt").exists()
 
 
@@ -644,7 +657,7 @@ def test_a_folder_with_a_run_is_not_changed_without_resume_or_overwrite(
     state.write_bytes(b"PK nothing")
     refused("state.pt", "is damaged")
     with monkeypatch.context() as patched:  # as if another machine had another folder
-        patched.setattr(loops, "gather", lambda process, own: [own, False])
+        patched.setattr(run_folder, "gather", lambda process, own: [own, False])
         refused("not all processes find the same")
     state.unlink()
     state.mkdir()

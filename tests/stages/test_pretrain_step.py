@@ -18,10 +18,10 @@ from pipelines.models.networks.kinds import CRNSettings
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.sampling import draw_noise
 from pipelines.pretext.settings import PretextSettings
-from pipelines.stages.pretrain.model import PretrainModel, backward_in_parts, make_trainer
-from pipelines.stages.pretrain.settings import PretrainSettings
+from pipelines.stages.pretrain.model import PretrainModel, backward_in_parts
 from pipelines.training.distributed import Process
-from pipelines.training.loops import FEWER_WINDOWS, limits_in_one_line
+from pipelines.training.loop import make_trainer
+from pipelines.training.memory import FEWER_WINDOWS, translate_resource_errors
 from tests.small_stores import refusal
 
 
@@ -97,10 +97,10 @@ def test_compiled_networks_give_the_same_loss_and_keep_weight_names(
         torch.testing.assert_close(made.state_dict()[name], tensor, rtol=1e-4, atol=1e-6)
 
 
-def test_compiling_synchronised_norms_is_refused_in_one_line() -> None:
-    refusal(lambda: tiny_model(TinyEncoder()).synchronise_norms(to_compile=True), "`compile`", error=BasslError)
+def test_compiling_synchronized_norms_is_refused_in_one_line() -> None:
+    refusal(lambda: tiny_model(TinyEncoder()).synchronize_norms(to_compile=True), "`compile`", error=BasslError)
     without_norms = PretrainModel(nn.Linear(2, 2), None, tiny_model().objective)
-    without_norms.synchronise_norms(to_compile=True)
+    without_norms.synchronize_norms(to_compile=True)
 
 
 def test_processes_do_not_send_each_other_buffers_at_each_step(
@@ -108,19 +108,21 @@ def test_processes_do_not_send_each_other_buffers_at_each_step(
 ) -> None:
     options: dict[str, Any] = {}
     monkeypatch.setattr(nn.parallel, "DistributedDataParallel", lambda model, **given: options.update(given))
-    make_trainer(PretrainSettings(), tiny_model(), 0, Process(0, 2, torch.device("cpu")))
+    model = tiny_model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    make_trainer(model, optimizer, "float32", Process(0, 2, torch.device("cpu")))
     assert options["broadcast_buffers"] is False
 
 
 @pytest.mark.parametrize("name", ["resnet18", "timm:test_efficientnet"])
-def test_synchronised_norms_keep_their_names_and_activations(name: str) -> None:
+def test_synchronized_norms_keep_their_names_and_activations(name: str) -> None:
     torch.manual_seed(0)
     network = trainable_encoder(name, False).network
     pictures = torch.randn(2, 3, 64, 64)
     network(pictures)  # statistics of their own
     before = copy.deepcopy(network).eval()
     model = PretrainModel(network, None, PretextObjective(PretextSettings(tasks=("ssm",)), 8, 16))
-    model.synchronise_norms()
+    model.synchronize_norms()
     assert model.encoder is not None
     kinds = [type(module) for module in model.encoder.modules() if isinstance(module, nn.modules.batchnorm._BatchNorm)]
     assert kinds
@@ -129,7 +131,7 @@ def test_synchronised_norms_keep_their_names_and_activations(name: str) -> None:
     with torch.inference_mode():
         torch.testing.assert_close(model.eval().encoder(pictures), before(pictures))  # type: ignore[misc]
     frozen = PretrainModel(copy.deepcopy(before), None, model.objective, freeze_encoder=True)
-    frozen.synchronise_norms()
+    frozen.synchronize_norms()
     assert not any(isinstance(module, nn.SyncBatchNorm) for module in frozen.modules())
 
 
@@ -156,11 +158,11 @@ def failing(error: Exception) -> Callable[[], Any]:
     ids=["memory", "worker", "torch", "numpy", "compiler"],
 )
 def test_settings_that_the_machine_does_not_support_give_a_one_line_error(step: Callable[[], Any], words: str) -> None:
-    with pytest.raises(BasslError, match=words) as caught, limits_in_one_line(FEWER_WINDOWS):
+    with pytest.raises(BasslError, match=words) as caught, translate_resource_errors(FEWER_WINDOWS):
         step()
     assert "\n" not in str(caught.value)
 
 
 def test_a_bug_gives_a_traceback() -> None:
-    with pytest.raises(RuntimeError, match="a bug"), limits_in_one_line(FEWER_WINDOWS):
+    with pytest.raises(RuntimeError, match="a bug"), translate_resource_errors(FEWER_WINDOWS):
         raise RuntimeError("a bug")

@@ -297,8 +297,7 @@ def test_what_the_same_commands_made_is_adopted_whoever_ran_them(
     def never(*arguments: Any, **options: Any) -> Any:
         raise AssertionError("trained again")
 
-    monkeypatch.setattr("pipelines.stages.pretrain.loop.take_step", never)
-    monkeypatch.setattr("pipelines.stages.finetune.loop.take_step", never)
+    monkeypatch.setattr("pipelines.training.loop.take_step", never)
     assert row_of(reproduce(settings, options=RECIPE), "8", 1).cells == row_of(first, "8", 1).cells
     assert {path: path.read_bytes() for path in before} == before
 

@@ -14,7 +14,7 @@ from pipelines.models.networks.kinds import CRNSettings
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.settings import PretextSettings, Variant
 from pipelines.stages.pretrain.model import PretrainModel
-from pipelines.training.loops import learning_rate, make_lars, set_learning_rate
+from pipelines.training.loop import learning_rate, make_lars
 
 
 def test_the_learning_rate_has_linear_warm_up_and_cosine_decay() -> None:
@@ -37,7 +37,9 @@ def test_lars_equals_its_paper_and_excludes_the_chosen_parameters(exclusion: Var
     adapted = {"0.weight", "2.weight", "1.weight"} if exclusion == "release" else {"0.weight", "2.weight"}
     assert sum(len(group["params"]) for group in optimizer.param_groups) == 6
     for step in range(4):
-        set_learning_rate(optimizer, rate := 0.5 / (step + 1))
+        rate = 0.5 / (step + 1)
+        for group in optimizer.param_groups:
+            group["lr"] = rate
         optimizer.zero_grad()
         network[:3](torch.randn(7, 5, dtype=torch.float64)).square().sum().backward()
         for name, parameter in network.named_parameters():

@@ -40,6 +40,6 @@ def finetune(
     Raises BasslError for unusable settings or data, a folder that contains another run, or a loss that is not finite.
     """
     settings = with_options(settings, **options)
-    from pipelines.stages.finetune import loop  # start-up time: torch
+    from pipelines.stages.finetune import task  # start-up time: torch
 
-    return loop.run(settings, progress or (lambda state: None))
+    return task.run(settings, progress or (lambda state: None))

@@ -30,7 +30,8 @@ from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stores.features import ShotRows
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Process, send
-from pipelines.training.loops import EXAMPLE_ORDER, VARIATIONS, DeviceRows
+from pipelines.training.loop import EXAMPLE_ORDER, VARIATIONS
+from pipelines.training.memory import DeviceRows
 from pipelines.training.relational_videos import VIEWS, LabelledVideo, vary
 
 Loss = Literal["balanced", "plain"]

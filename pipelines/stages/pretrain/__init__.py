@@ -39,6 +39,6 @@ def pretrain(
     for unusable settings or data, or a folder that contains another run.
     """
     settings = with_options(settings, **options)
-    from pipelines.stages.pretrain import loop  # start-up time: torch
+    from pipelines.stages.pretrain import task  # start-up time: torch
 
-    return loop.run(settings, progress or (lambda state: None))
+    return task.run(settings, progress or (lambda state: None))

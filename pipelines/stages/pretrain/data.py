@@ -21,7 +21,8 @@ from pipelines.stores.index import Index, window_rows
 from pipelines.training.augmentation import augment, plan_augmentations, random_numbers
 from pipelines.training.distributed import Process, send
 from pipelines.training.keyframe_windows import WindowBatch, WindowOrder
-from pipelines.training.loops import AUGMENTATION, PRETEXT_NOISE, WINDOW_ROWS, DeviceRows, torch_seed
+from pipelines.training.loop import AUGMENTATION, PRETEXT_NOISE, WINDOW_ROWS, torch_seed
+from pipelines.training.memory import DeviceRows
 from pipelines.training.settings import AugmentationSettings
 
 

@@ -1,26 +1,28 @@
-"""The network of pre-training (shot encoder, contextual relation network, heads of the pretext tasks) and its steps."""
+"""Network of pre-training: shot encoder, contextual relation network, heads of the pretext tasks; in parts, if memory
+is short."""
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from pipelines.errors import BasslError
+from pipelines.models.bassl import BasslWeights
+from pipelines.models.encoders.image_networks import TrainableEncoder, trainable_encoder
 from pipelines.models.networks.crn import ContextualRelationNetwork
+from pipelines.models.networks.kinds import CRNSettings
+from pipelines.models.opening import open_model
 from pipelines.pretext.objective import PretextLoss, PretextObjective
-from pipelines.stages.pretrain.data import PretextWindows, Views
+from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, Views
 from pipelines.stages.pretrain.settings import PretrainSettings
-from pipelines.training.distributed import Process, average_gradients, synchronised_norms
-from pipelines.training.loops import Autocast, make_lars, mixed_precision, set_learning_rate
+from pipelines.training.distributed import Process, synchronized_norms
+from pipelines.training.loop import Autocast, Trainer, mixed_precision, weight_dtype
 from pipelines.training.memory import check_kept, free_bytes, gigabytes, measure_images, windows_that_fit
 
-_STEPS_AHEAD = 2  # queued on a GPU: the data of each takes memory
 _BATCHES_IN_MEMORY = 3  # of keyframes: the current one, and those that are read ahead
 _PROGRAM, _WORKER = 700_000_000, 300_000_000  # bytes of this program, and of each process that reads keyframes
 
@@ -53,11 +55,11 @@ class PretrainModel(nn.Module):
             self.encoder.eval()
         return self
 
-    def synchronise_norms(self, to_compile: bool = False) -> None:
+    def synchronize_norms(self, to_compile: bool = False) -> None:
         """Normalize the encoder's batches over the frames of all processes (SyncBN, as in the release). Raises
         BasslError if it is ``to_compile``: SyncBN communicates, and would break it into a piece for each norm."""
         if self.encoder is not None and not self.frozen:
-            self.encoder = synchronised_norms(self.encoder)
+            self.encoder = synchronized_norms(self.encoder)
             if to_compile and any(isinstance(module, nn.SyncBatchNorm) for module in self.encoder.modules()):
                 raise BasslError(
                     "`compile` breaks batch normalization over several GPUs into many pieces and gains nothing; leave "
@@ -142,6 +144,36 @@ def backward_in_parts(
     return loss
 
 
+def backward_windows(
+    trainer: Trainer,
+    model: PretrainModel,
+    views: Views,
+    windows: int,
+    micro_batch: int,
+    *,
+    noise: Tensor | None,
+    joins: Tensor | None,
+    seed: int,
+) -> PretextLoss:
+    """Compute the loss and gradients of this process's ``windows``, encoding ``micro_batch`` at a time (0: all)."""
+    if 0 < micro_batch < windows:
+        return backward_in_parts(
+            model,
+            views,
+            windows,
+            micro_batch,
+            noise=noise,
+            joins=joins,
+            autocast=trainer.autocast,
+            scale=trainer.scaler.scale,
+            seed=seed,
+        )
+    with trainer.autocast():
+        loss: PretextLoss = trainer.module(*views(slice(0, windows)), noise, joins)
+    trainer.scaler.scale(loss.total).backward()  # type: ignore[no-untyped-call]
+    return loss
+
+
 def choose_micro_batch(
     settings: PretrainSettings, encoder: nn.Module, model: PretrainModel, windows: PretextWindows, process: Process
 ) -> tuple[int, str]:
@@ -181,88 +213,54 @@ def choose_micro_batch(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class Trainer:
-    """A model and its optimizer."""
-
-    model: PretrainModel
-    module: nn.Module  # computes the loss: the model, or the model wrapped in DDP
-    optimizer: torch.optim.Optimizer
-    scaler: torch.amp.GradScaler
-    autocast: Autocast  # the context to compute losses in
-    micro_batch: int  # windows encoded at a time; 0 means all
-    process: Process
-    ahead: deque[torch.cuda.Event] = field(default_factory=deque)  # ends of the steps queued on a GPU
-
-    def state(self) -> dict[str, Any]:
-        return {
-            "model": self.model.state_dict(),
-            "optimizer": self.optimizer.state_dict(),
-            "scaler": self.scaler.state_dict(),
-        }
-
-    def load_state(self, state: dict[str, Any]) -> None:
-        """Resume from what :meth:`state` returned."""
-        self.model.load_state_dict(state["model"])
-        self.optimizer.load_state_dict(state["optimizer"])
-        if state["scaler"]:  # empty if the run began on a CPU
-            self.scaler.load_state_dict(state["scaler"])
-
-
-def make_trainer(settings: PretrainSettings, model: PretrainModel, micro_batch: int, process: Process) -> Trainer:
-    """The optimizer, DDP and compilation for a model on its device, which encodes ``micro_batch`` windows at a time (0:
-    all). Raises BasslError for a precision that the device lacks."""
-    autocast, scaler = mixed_precision(settings.compute.precision, process.device)
-    optimizer = make_lars(model, settings.momentum, settings.weight_decay, settings.trust, settings.lars_exclude)
-    if settings.compile:
-        model.compile_networks()
-    cuda = process.device.type == "cuda"
-    if cuda:
-        torch.backends.cudnn.benchmark = True  # all inputs have one size
-    module: nn.Module = model
-    # Micro-batches accumulate the encoder's gradients over several passes; DDP would average after each.
-    if process.world_size > 1 and not micro_batch:
-        module = nn.parallel.DistributedDataParallel(
-            model,
-            device_ids=[process.device.index] if cuda else None,
-            broadcast_buffers=False,  # the first process's own are saved; synchronized norms are equal anyway
-            gradient_as_bucket_view=True,
+def make_model(
+    settings: PretrainSettings, features: FeatureWindows | None, process: Process
+) -> tuple[TrainableEncoder | None, PretrainModel]:
+    """The encoder (None with features), and the network to train, on its device. Raises BasslError for an encoder or
+    initial weights that cannot be used."""
+    torch.manual_seed(settings.run.seed)
+    if features is not None and settings.init == "imagenet":
+        raise BasslError("`init=imagenet` initializes an encoder, but `features` trains none; leave one of them out")
+    encoder = None
+    if features is None:
+        encoder = trainable_encoder(settings.encoder, settings.init == "imagenet", settings.augmentation.size)
+    source = encoder or features
+    assert source is not None
+    input_width = source.width
+    crn = None
+    if settings.pretext.needs_crn:
+        crn = ContextualRelationNetwork(
+            CRNSettings(
+                neighbors=settings.neighbours,
+                input_width=input_width,
+                width=settings.width,
+                layers=settings.layers,
+                heads=settings.heads,
+                hidden=4 * settings.width,
+                dropout=settings.dropout,
+            )
         )
-    return Trainer(model, module, optimizer, scaler, autocast, micro_batch, process)
+    objective = PretextObjective(settings.pretext, input_width, settings.width)
+    model = PretrainModel(encoder.network if encoder else None, crn, objective, settings.freeze_encoder)
+    if settings.init not in (None, "imagenet"):
+        opened = open_model(settings.init)
+        _load_weights(model, opened.file, opened.weights)
+    if process.device.type == "cuda" and process.world_size > 1:
+        model.synchronize_norms(settings.compile)
+    model.to(process.device, weight_dtype(settings.compute.precision))
+    if encoder is not None:
+        model.to(memory_format=torch.channels_last)
+    return encoder, model
 
 
-def take_step(
-    trainer: Trainer, views: Views, windows: int, *, noise: Tensor | None, joins: Tensor | None, rate: float, seed: int
-) -> PretextLoss:
-    """Update the weights with the B ``windows`` of each process; ``seed`` is for dropout. On a GPU the step is only
-    queued, at most `_STEPS_AHEAD` ahead."""
-    torch.manual_seed(seed)
-    set_learning_rate(trainer.optimizer, rate)
-    scaler = trainer.scaler
-    if 0 < trainer.micro_batch < windows:
-        loss = backward_in_parts(
-            trainer.model,
-            views,
-            windows,
-            trainer.micro_batch,
-            noise=noise,
-            joins=joins,
-            autocast=trainer.autocast,
-            scale=scaler.scale,
-            seed=seed,
-        )
-    else:
-        with trainer.autocast():
-            loss = trainer.module(*views(slice(0, windows)), noise, joins)
-        scaler.scale(loss.total).backward()
-    if trainer.module is trainer.model:
-        average_gradients(trainer.process, [p for p in trainer.model.parameters() if p.requires_grad])
-    scaler.step(trainer.optimizer)
-    scaler.update()
-    trainer.optimizer.zero_grad(set_to_none=True)
-    if trainer.process.device.type == "cuda":
-        trainer.ahead.append(torch.cuda.Event())  # type: ignore[no-untyped-call]
-        trainer.ahead[-1].record()
-        if len(trainer.ahead) > _STEPS_AHEAD:
-            trainer.ahead.popleft().synchronize()
-    return loss
+def _load_weights(model: PretrainModel, path: Path, weights: BasslWeights) -> None:
+    loaded = False
+    for part, module, tensors in (("encoder", model.encoder, weights.encoder), ("CRN", model.crn, weights.crn)):
+        if module is not None and tensors:
+            try:
+                module.load_state_dict(tensors)
+            except RuntimeError as error:
+                raise BasslError(f"{path}: its {part} has another shape; choose the same encoder and CRN") from error
+            loaded = True
+    if not loaded:
+        raise BasslError(f"{path}: has neither an encoder nor a CRN that this run trains; name another model")

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils.data import Dataset
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
@@ -19,12 +19,13 @@ from pipelines.evaluation.metrics import average_precision
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.encoders.image_networks import TrainableEncoder
 from pipelines.stages.pretrain.data import FeatureWindows
-from pipelines.stages.pretrain.model import Trainer
+from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stages.pretrain.settings import PretrainSettings
 from pipelines.stores.features import having
 from pipelines.stores.index import NO_LABEL, Index, window_rows
 from pipelines.training.distributed import Process, send
 from pipelines.training.keyframe_windows import KeyframeWindows, read_ahead
+from pipelines.training.loop import Trainer
 from pipelines.video.resizing import resize_and_crop
 
 _WINDOWS = 256  # contextualised at a time
@@ -58,6 +59,7 @@ def labelled_videos(settings: PretrainSettings, index: Index) -> LabelledVideos:
 
 def validate(
     trainer: Trainer,
+    model: PretrainModel,
     source: FeatureWindows | KeyframeWindows,
     encoder: TrainableEncoder | None,
     videos: LabelledVideos,
@@ -72,13 +74,13 @@ def validate(
     center shots, or the contrastive head's outputs if there is no CRN. All processes call this and share the keyframes
     and windows; the first returns the metrics, the others an empty dictionary.
     """
-    model, process = trainer.model, trainer.process
+    process = trainer.process
     dtype = next(model.objective.parameters(), torch.empty(0)).dtype
     model.eval()
     with torch.inference_mode(), trainer.autocast():
         if isinstance(source, KeyframeWindows):
             assert encoder is not None
-            encodings = _encode_shots(trainer, source, encoder, videos.rows, size)
+            encodings = _encode_shots(process, model.encoder, source, encoder, videos.rows, size)
 
         def shots(rows: NDArray[np.int64]) -> Tensor:
             if isinstance(source, FeatureWindows):
@@ -119,11 +121,15 @@ def share_rows(process: Process, count: int, compute: Callable[[NDArray[np.int64
 
 
 def _encode_shots(
-    trainer: Trainer, source: KeyframeWindows, encoder: TrainableEncoder, rows: NDArray[np.int64], size: int
+    process: Process,
+    network: nn.Module | None,
+    source: KeyframeWindows,
+    encoder: TrainableEncoder,
+    rows: NDArray[np.int64],
+    size: int,
 ) -> Tensor:
     """Encodings (N, D_e) of rows, as `bassl encode` makes them: means over the centers of all keyframes. All processes
     share the work."""
-    network, process = trainer.model.encoder, trainer.process
     assert network is not None
     dtype = next(network.parameters()).dtype
     encodings = torch.zeros(len(rows), encoder.width, device=process.device, dtype=dtype)

@@ -41,7 +41,7 @@ from pipelines.stages.reproduce import (
 from pipelines.stages.reproduce.planning import PAPER_ENCODER, Line, PlannedRow, find_data, planned_rows
 from pipelines.training.jobs import STOPPED, Machines, stop_signals
 from pipelines.training.launching import check_gpus
-from pipelines.training.run_folder import LOCK, LOG, TENSORBOARD, plain_settings
+from pipelines.training.run_folder import LOCK, LOG, TENSORBOARD, settings_as_json
 
 SCHEMA, SCHEMA_VERSION = "bassl.reproduce", 1
 _EPOCH = re.compile(r"(?:seed (\d+)/(\d+) +)?epoch (\d+)/(\d+) ")
@@ -303,7 +303,7 @@ def _markdown(result: ReproduceResult) -> Iterator[str]:
 def _to_dict(result: ReproduceResult) -> dict[str, Any]:
     """Return the result as plain JSON values; measured numbers from 0 to 1, the paper's in percent."""
     facts = {"schema": SCHEMA, "version": SCHEMA_VERSION, "date": time.strftime("%Y-%m-%d")}
-    facts |= {"settings": plain_settings(result.settings), "recipe": plain_settings(result.options)}
+    facts |= {"settings": settings_as_json(result.settings), "recipe": settings_as_json(result.options)}
     facts |= {name: getattr(result, name) for name in ("data", "comparable", "stopped", "failed")}
     tables = []
     for table in result.tables:

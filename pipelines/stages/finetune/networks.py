@@ -46,9 +46,9 @@ from pipelines.stages.finetune.start import (
     transfer_crn,
 )
 from pipelines.stores.index import Index, window_rows
-from pipelines.training.distributed import Process, send, synchronised_norms
+from pipelines.training.distributed import Process, send, synchronized_norms
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
-from pipelines.training.loops import mixed_precision, plain_weights, weight_dtype
+from pipelines.training.loop import mixed_precision, plain_weights, weight_dtype
 from pipelines.training.memory import check_kept, free_bytes, measure_images
 from pipelines.video.resizing import resize_to_square
 
@@ -76,9 +76,9 @@ class EndToEnd(nn.Module):
         return logits
 
 
-class KeyframeTask:
-    """Keyframes of labelled videos, with the methods of `FeatureTask`. Raises BasslError if the index has no keyframes,
-    the encoder cannot be trained, for impossible sizes, or if no batch can be made."""
+class KeyframeNetwork:
+    """Keyframes of labelled videos, with the methods of `FeatureNetwork`. Raises BasslError if the index has no
+    keyframes, the encoder cannot be trained, for impossible sizes, or if no batch can be made."""
 
     def __init__(
         self, settings: FinetuneSettings, index: Index, split: Split, start: PretrainedSource, process: Process
@@ -121,7 +121,7 @@ class KeyframeTask:
         transfer_crn(self.start, boundary)
         network: nn.Module = EndToEnd(encoder.network, boundary)
         if self.process.device.type == "cuda" and self.process.world_size > 1:
-            network = synchronised_norms(network)
+            network = synchronized_norms(network)
         return network.to(self.process.device, self.dtype)
 
     def batches(self, *, epochs: int, seed: int, step: int) -> Iterator[LabelledBatch]:
@@ -203,12 +203,12 @@ def _encoder_to_train(settings: FinetuneSettings, start: PretrainedSource) -> tu
     return name, start.weights.encoder
 
 
-class FeatureTask:
+class FeatureNetwork:
     """Features of labelled videos, the videos to train on, and a kind of network. Raises BasslError for impossible
     sizes, or a batch too small for the number of processes."""
 
     index: Index
-    encoder: str  # id of the shot encoder; in `KeyframeTask` its name
+    encoder: str  # id of the shot encoder; in `KeyframeNetwork` its name
     start_digest: int  # checksum of the initial weights; 0 if they are random
     epoch_steps: int  # steps in an epoch
     shots_in_step: float  # mean number of shots in a step, over all processes
@@ -280,5 +280,5 @@ class FeatureTask:
         return make(self._videos, self._train, self._shape, self._dtype, seed, epoch)
 
 
-FinetuneTask = FeatureTask | KeyframeTask
-"""The data and network of fine-tuning; both classes have the same methods."""
+Network = FeatureNetwork | KeyframeNetwork
+"""Both classes have the same methods."""
