@@ -9,8 +9,8 @@ import time
 from _thread import start_new_thread
 from types import FrameType
 
-_waiting = 0  # the signal that waits for the end of an import
-_again = getattr(signal, "SIGALRM", None)  # the signal to try again
+_pending = 0  # the signal that waits for the end of an import, or 0
+_retry_signal = getattr(signal, "SIGALRM", None)  # the signal to try again
 
 
 def exit_on_sigint() -> None:
@@ -33,15 +33,15 @@ def raise_outside_imports(number: int, frame: FrameType | None) -> None:
     module), or change the exit code (``python -m`` ends by the signal if ``exec`` was interrupted, as dataclasses use
     it).
     """
-    global _waiting
-    if number == _again:
-        number = _waiting
-    elif _waiting:
+    global _pending
+    if number == _retry_signal:
+        number = _pending
+    elif _pending:
         _end(number, frame)
-    _waiting = 0
+    _pending = 0
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            _waiting = number
+            _pending = number
             if sys.platform == "win32":
                 start_new_thread(_raise_soon, (number,))
             else:
@@ -55,9 +55,9 @@ def raise_outside_imports(number: int, frame: FrameType | None) -> None:
 
 
 def _raise_soon(number: int) -> None:
-    global _waiting
+    global _pending
     time.sleep(0.01)
-    _waiting = 0
+    _pending = 0
     signal.raise_signal(number)
 
 

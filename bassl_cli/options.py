@@ -37,7 +37,7 @@ _SPELLINGS = {
 _TYPES = {int: "N", float: "NUMBER", str: "NAME", Path: "PATH", Time: "TIME"}
 
 HelpAll = Annotated[
-    bool, typer.Option("--help-all", callback=show_all_options, is_eager=True, help="Also show rarely used options.")
+    bool, typer.Option("--help-all", callback=show_all_options, is_eager=True, help="Also show advanced options.")
 ]
 
 

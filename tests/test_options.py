@@ -105,10 +105,10 @@ def test_a_command_is_called_with_the_settings_of_its_options(capsys: pytest.Cap
     with pytest.raises(BasslError, match="`sides`: '3,x' is not a number"):
         app(["fast", "--sides", "3,x"], standalone_mode=False)
     app(["--help"], standalone_mode=False)
-    shown = capsys.readouterr().out
-    assert "[default: here]" in shown
-    assert "[default: (drawn)]" in shown
-    assert "hidden" not in shown
+    text = capsys.readouterr().out
+    assert "[default: here]" in text
+    assert "[default: (drawn)]" in text
+    assert "hidden" not in text
 
 
 @dataclass(frozen=True)

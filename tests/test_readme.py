@@ -46,15 +46,15 @@ def test_every_command_runs_and_prints_what_is_shown(
 ) -> None:
     monkeypatch.chdir(videos)
     ran = [words for words in documentation.commands(PAGE) if words[0] not in NOT_RUN]
-    shown = []
+    outputs = []
     for words in ran:
         assert words[0] == "bassl"
         run = bassl(*words[1:])
         assert run.code == 0, (words, run.err)
-        shown.append(run.out)
+        outputs.append(run.out)
     example = documentation.blocks(PAGE, "")[0]
     # The last digit of a confidence is the machine's.
-    assert re.sub(r"0\.\d\d$", "0.", shown[0], flags=re.MULTILINE) == re.sub(
+    assert re.sub(r"0\.\d\d$", "0.", outputs[0], flags=re.MULTILINE) == re.sub(
         r"0\.\d\d$", "0.", example, flags=re.MULTILINE
     )
     for inline in re.findall(r"`(bassl [^`]+\.\w+)`", PAGE):
@@ -78,7 +78,7 @@ def test_the_examples_for_programs_run_in_order_and_give_what_the_page_says(
     (tmp_path / "videos" / "broken.mp4").write_text("no video")
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     shells = {"sh": ["bash", "-ec"], "python": [sys.executable, "-c"]}
-    shown = []
+    outputs = []
     for language, text in re.findall(r"^```(\w+)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
         if language == "json":
             continue
@@ -92,7 +92,7 @@ def test_the_examples_for_programs_run_in_order_and_give_what_the_page_says(
             check=False,
         )
         assert run.returncode == 0, (text, run.stderr)
-        shown.append(run.stdout)
+        outputs.append(run.stdout)
     results = [json.loads(line) for line in (tmp_path / "results.jsonl").read_text().splitlines()]
     (example,) = map(json.loads, documentation.blocks(page, "json"))
     assert {result["video_id"]: result["status"] for result in results} == {
@@ -104,10 +104,10 @@ def test_the_examples_for_programs_run_in_order_and_give_what_the_page_says(
     assert example in results
     assert len(json.loads((tmp_path / "three.json").read_text())["scenes"]) == 3
     assert [image["scene"] for image in json.loads((tmp_path / "images.json").read_text())] == [0, 1, 2]
-    assert any("broken.mp4: not a video" in out and "videos/a.mp4 [2.0]" in out for out in shown)
+    assert any("broken.mp4: not a video" in out and "videos/a.mp4 [2.0]" in out for out in outputs)
     assert (tmp_path / "videos" / "a.edl").read_text() == "0.000\t0.000\t2\n"
     assert (tmp_path / "movie.vtt").read_text().count(" shots\n") == 3
-    assert shown[-1].startswith("movie.mp4 ['00:00:00.000', ")
+    assert outputs[-1].startswith("movie.mp4 ['00:00:00.000', ")
     monkeypatch.chdir(tmp_path)
     in_table = re.findall(r"^\| [^|]* \| `bassl ([^`]+)` \|", page, re.MULTILINE)
     assert len(in_table) == 8

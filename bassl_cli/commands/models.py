@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 # Metrics in the table; the JSON has all.
-_SHOWN = {"ap": "AP", "f1": "F1", "miou": "mIoU", "knn@1": "kNN@1", "ap_pp": "AP of PP"}
+_METRIC_LABELS = {"ap": "AP", "f1": "F1", "miou": "mIoU", "knn@1": "kNN@1", "ap_pp": "AP of PP"}
 
 
 @with_settings()
@@ -39,13 +39,13 @@ def models(
 
     Example: bassl models
     """
-    listed = list_models(runs)
+    entries = list_models(runs)
     if as_json:
-        console.print_json(listed)
+        console.print_json(entries)
     else:
-        rows = [_row(model) for model in listed if model.stage != "damaged"]
+        rows = [_row(model) for model in entries if model.stage != "damaged"]
         console.show_table(("model", "what it is", "scores in %"), rows, text=(0, 1, 2))
-    damaged = [model.error for model in listed if model.stage == "damaged"]
+    damaged = [model.error for model in entries if model.stage == "damaged"]
     console.print_error(*damaged)
     if damaged:
         raise typer.Exit(1)
@@ -56,8 +56,8 @@ def _row(model: ListedModel) -> tuple[str, str, str]:
     reads = f" on {model.encoder}" if model.encoder else ""
     what = [f"{model.stage}: {model.method}{reads}" if model.method else model.stage, model.data, model.trained]
     scores = [
-        f"{shown} {percent_with_deviation(model.scores[metric], model.deviations.get(metric))}"
-        for metric, shown in _SHOWN.items()
+        f"{label} {percent_with_deviation(model.scores[metric], model.deviations.get(metric))}"
+        for metric, label in _METRIC_LABELS.items()
         if metric in model.scores
     ]
     return name, "\n".join(filter(None, what)), f"{', '.join(scores)}\n{model.scored_on}" if scores else ""

@@ -183,7 +183,7 @@ def _learned_lines(result: LearnResult) -> list[str]:
 
 @with_settings(
     spellings={"to": "FORMAT,..."},
-    notes="Formats:\n\n" + "\n".join(f"{name}: {known.purpose}" for name, known in FORMATS.items()),
+    notes="Formats:\n\n" + "\n".join(f"{name}: {form.purpose}" for name, form in FORMATS.items()),
 )
 def export(settings: ExportSettings, sources: Results = []) -> None:
     """Convert scenes for an editing tool, a player, a table or a labeling tool.

@@ -151,6 +151,6 @@ def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Js
 
 def _title(settings: FinetuneSettings, result: FinetuneResult) -> str:
     on = settings.test_split if result.tested_on == "test" else settings.validate_split
-    chosen = {"val": f"epoch chosen on {settings.validate_split}", "test": "epoch chosen on the test split itself"}
-    how = chosen.get(result.selected_on, result.selected_on)
-    return f"{settings.crn} on {on}, {console.count(result.seeds, 'seed')}, {how}, in percent"
+    selections = {"val": f"epoch chosen on {settings.validate_split}", "test": "epoch chosen on the test split itself"}
+    selection = selections.get(result.selected_on, result.selected_on)
+    return f"{settings.crn} on {on}, {console.count(result.seeds, 'seed')}, {selection}, in percent"

@@ -111,9 +111,9 @@ def test_the_matching_of_labels_is_reported(run: Bassl) -> None:
     assert result["notes"][0] == "1 labelled video is not among the sources: nobody"
     done = run(*arguments, "--quiet")
     assert done == (0, "", "")
-    shown = json.loads(run("--show", "--json").out)
-    assert shown["splits"] == result["splits"]
-    assert shown["matches"] == {}
+    report = json.loads(run("--show", "--json").out)
+    assert report["splits"] == result["splits"]
+    assert report["matches"] == {}
 
 
 @pytest.mark.parametrize(

@@ -150,9 +150,9 @@ def test_help_shows_the_defaults_of_the_configuration_file_and_names_it(
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
     Path("bassl.toml").write_text("[regroup]\nthreshold = 0.05\n")
-    shown = bassl("regroup", "--help").out
-    assert "[default: 0.05]" in shown
-    assert f"Defaults from {Path.cwd()}/bassl.toml" in shown
+    text = bassl("regroup", "--help").out
+    assert "[default: 0.05]" in text
+    assert f"Defaults from {Path.cwd()}/bassl.toml" in text
     assert "Defaults from" not in bassl("export", "--help").out
 
 

@@ -93,8 +93,8 @@ def test_videos_that_failed_for_one_reason_have_one_line_if_a_table_names_them(
         with pytest.raises(typer.Exit):
             console.show_videos(videos, (), "scenes in out", False)
         out, err = capsys.readouterr()
-        shown = errors if quiet else [errors[0], errors[5], f"{errors[1]} (the same for 3 more)"]
-        assert [line for line in err.splitlines() if line.startswith("bassl")] == [f"bassl: {line}" for line in shown]
+        lines = errors if quiet else [errors[0], errors[5], f"{errors[1]} (the same for 3 more)"]
+        assert [line for line in err.splitlines() if line.startswith("bassl")] == [f"bassl: {line}" for line in lines]
         assert [line.split()[0] for line in out.splitlines()[1:]] == ([] if quiet else list("abcdef"))
     errors = [f"{what} failed" for what in ("decoding", "scoring", "drawing", "writing")]  # these name no path
     with pytest.raises(typer.Exit):
@@ -145,14 +145,14 @@ class Screen(io.StringIO):
 
 def screen(monkeypatch: pytest.MonkeyPatch) -> Screen:
     """What is shown in a terminal on stdout and stderr."""
-    shown = Screen()
+    terminal = Screen()
     for name in ("out", "err"):
-        monkeypatch.setattr(console, name, Console(file=shown, force_terminal=True, color_system=None, width=200))
-    return shown
+        monkeypatch.setattr(console, name, Console(file=terminal, force_terminal=True, color_system=None, width=200))
+    return terminal
 
 
 def test_the_last_line_in_a_terminal_says_what_one_would_do_next(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = screen(monkeypatch)
+    terminal = screen(monkeypatch)
     console.suggest_next("predict", Path("my movie.mp4"))
     console.suggest_next("encode")
     console.suggest_next("regroup", *(Path(f"out/{number}.scenes.json") for number in range(1000)))
@@ -160,14 +160,14 @@ def test_the_last_line_in_a_terminal_says_what_one_would_do_next(monkeypatch: py
     with monkeypatch.context() as patch:
         patch.setattr(console, "quiet", True)
         console.suggest_next("predict", Path("a.mp4"))
-    assert shown.getvalue().splitlines() == [
+    assert terminal.getvalue().splitlines() == [
         "next: bassl report 'my movie.mp4'  (to view and correct the scenes)",
         "next: bassl finetune  (to train a model; bassl pretrain if there are no labels)",
         "next: bassl report out  (to view and correct the scenes)",
     ]
     monkeypatch.setattr(console, "out", Console(file=io.StringIO()))
     console.suggest_next("predict", Path("a.mp4"))
-    assert len(shown.getvalue().splitlines()) == 3
+    assert len(terminal.getvalue().splitlines()) == 3
 
 
 def test_every_next_command_exists_and_follows_one_that_exists() -> None:
@@ -176,10 +176,10 @@ def test_every_next_command_exists_and_follows_one_that_exists() -> None:
 
 
 def test_the_bar_of_several_videos_counts_those_that_are_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = screen(monkeypatch)
+    terminal = screen(monkeypatch)
     with console.videos_progress(12) as progress:
         progress(VideoProgress("a", result=VideoResult("a", Path("a.mp4"), Path("a.json"), "done")))
-    assert "1 of 12" in shown.getvalue()
+    assert "1 of 12" in terminal.getvalue()
 
 
 def test_paths_are_shown_without_steps_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

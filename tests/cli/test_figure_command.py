@@ -39,10 +39,10 @@ def test_help_lists_the_figure_commands(bassl: Bassl) -> None:
     whole = bassl("--help")
     assert whole.code == 0
     assert whole.out.index("│ score ") < whole.out.index("│ figure ") < whole.out.index("│ reproduce ")
-    own = bassl("figure", "--help")
-    assert own.code == 0
+    text = bassl("figure", "--help")
+    assert text.code == 0
     for name in ("similarity", "pseudo-boundaries", "boundaries", "curves", "Example: bassl figure"):
-        assert name in own.out
+        assert name in text.out
 
 
 def test_a_misspelt_figure_name_is_answered_with_the_right_one(bassl: Bassl) -> None:

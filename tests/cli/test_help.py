@@ -44,8 +44,8 @@ def test_help_and_version_import_nothing_heavy() -> None:
     ).replace("HEAVY", repr({"av", "cv2", "h5py", "matplotlib", "numpy", "scenedetect", "sklearn", "torch"}))
     command = [sys.executable, "-c", program, *COMMANDS]
     run = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
-    asked = [["--version"], ["--help"], *([*name.split(), "--help"] for name in COMMANDS)]
-    assert run.stderr.splitlines() == [f"{words} 0 set()" for words in asked]
+    commands = [["--version"], ["--help"], *([*name.split(), "--help"] for name in COMMANDS)]
+    assert run.stderr.splitlines() == [f"{words} 0 set()" for words in commands]
 
 
 @pytest.mark.parametrize("name", ["pretrain", "finetune", "encode", "predict"])

@@ -123,13 +123,13 @@ def test_a_pre_trained_run_is_listed_with_its_last_complete_validation(tmp_path:
     (run / "validation.csv").unlink()
     put_pretrained(run, PretextSettings("simclr-nn", ()), splits=[])
     (run / "validation.csv").unlink()
-    found = only(tmp_path)
-    assert (found.method, found.data, found.trained) == (
+    model = only(tmp_path)
+    assert (model.method, model.data, model.trained) == (
         "simclr-nn",
         "1,100 videos, 1,600,000 shots of data/index.h5",
         "step 1,200",
     )
-    assert (found.scores, found.scored_on) == ({}, "")
+    assert (model.scores, model.scored_on) == ({}, "")
 
 
 def test_a_fine_tuned_run_is_listed_with_mean_and_deviation(tmp_path: Path) -> None:
@@ -148,18 +148,18 @@ def test_a_fine_tuned_run_is_listed_with_mean_and_deviation(tmp_path: Path) -> N
     put_finetuned(run, seeds=[{"seed": 0, "epochs": [{}]}])
     assert only(tmp_path).trained == "1 epoch, 1 seed"
     put_finetuned(run, 1, selected_on="test", init=None)
-    found = only(tmp_path)
-    assert (found.trained, found.scored_on) == ("20 epochs, 1 seed", "test, which chose the epoch")
-    assert found.data == "190 videos, 290,123 shots of data/index.h5"
+    model = only(tmp_path)
+    assert (model.trained, model.scored_on) == ("20 epochs, 1 seed", "test, which chose the epoch")
+    assert model.data == "190 videos, 290,123 shots of data/index.h5"
 
 
 def test_a_model_file_without_its_run_is_listed_from_its_header(tmp_path: Path) -> None:
     put_finetuned(tmp_path / "run", 0)
     (tmp_path / "run" / "model.safetensors").rename(tmp_path / "mine.safetensors")
     (tmp_path / "run").rmdir()
-    found = only(tmp_path)
-    assert (found.path, found.stage, found.trained) == (tmp_path / "mine.safetensors", "fine-tuned", "epoch 7")
-    assert (found.scores, found.scored_on) == ({"ap": 0.2}, "test")
+    model = only(tmp_path)
+    assert (model.path, model.stage, model.trained) == (tmp_path / "mine.safetensors", "fine-tuned", "epoch 7")
+    assert (model.scores, model.scored_on) == ({"ap": 0.2}, "test")
 
 
 def test_unfinished_runs_imported_models_and_copies_of_the_built_in_model_are_listed(tmp_path: Path) -> None:
@@ -174,8 +174,8 @@ def test_unfinished_runs_imported_models_and_copies_of_the_built_in_model_are_li
     shutil.copy(BUILT_IN, tmp_path / "c mine" / "model.safetensors")
     (tmp_path / ".hidden").mkdir()
     shutil.copy(BUILT_IN, tmp_path / ".hidden" / "model.safetensors")
-    found = list_models(tmp_path)[1:]
-    assert [(model.path.name, model.stage, model.method) for model in found] == [
+    models = list_models(tmp_path)[1:]
+    assert [(model.path.name, model.stage, model.method) for model in models] == [
         ("a begun", "unfinished", ""),
         ("b theirs", "imported", "transformer"),
         ("c mine", "fine-tuned", "relational"),

@@ -494,9 +494,9 @@ def test_help_shows_options_with_their_defaults(
     bassl: Bassl, monkeypatch: pytest.MonkeyPatch, command: str, defaults: str
 ) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    shown = bassl(command, "--help").out
+    text = bassl(command, "--help").out
     for default in defaults.split("|"):
-        assert f"{default[0]}default: {default[1:]}" in shown
+        assert f"{default[0]}default: {default[1:]}" in text
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

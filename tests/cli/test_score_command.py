@@ -44,8 +44,8 @@ def test_score_prints_a_table_for_a_run(bassl: Bassl, home: Path, on_index: list
     assert "scoring 3 videos\n" in run.err  # however many seeds the run has
     header = "metric pooled 95 % interval mean of videos 95 % interval mean of 2 seeds"
     assert " ".join(run.out.splitlines()[0].split()) == header
-    shown = [line.split("  ")[0].strip() for line in run.out.splitlines()[1:]]
-    assert shown == [
+    names = [line.split("  ")[0].strip() for line in run.out.splitlines()[1:]]
+    assert names == [
         *("AP", "AUC-ROC", "F1", "precision", "recall", "mIoU", "Recall@3s", "Sum", "coverage", "overflow"),
         *("F of the two", "boundary precision", "boundary recall", "boundary F1"),
     ]
