@@ -78,11 +78,18 @@ def align(
     part = _common_part(prediction, predicted, truth, true)
     if video is not None:
         return Alignment(video, "same shots", part=part)
-    lengths = predicted.length, true.length
-    if part is not None:
-        predicted, true = _cut_to(part, predicted), _cut_to(part, true)
+    if part is None:
+        alignment = _align_ends(predicted, true, tolerance, None, doubtful)
+        alignment = replace(alignment, lengths=(predicted.length, true.length))
+    else:
+        alignment = _align_ends(_cut_to(part, predicted), _cut_to(part, true), tolerance, part, doubtful)
+    return replace(alignment, video=replace(alignment.video, video=truth.video_id), part=part)
 
-    # The list that the shots come from, and the list whose scene ends are assigned to them.
+
+def _align_ends(
+    predicted: TimedScenes, true: TimedScenes, tolerance: float, part: tuple[float, float] | None, doubtful: str
+) -> Alignment:
+    """Choose the list that the shots come from, and assign the scene ends of the other list to them."""
     by_prediction = predicted.shots is not None and predicted.labels is not None
     basis: Basis = "shots of the prediction" if by_prediction else "shots of the truth"
     base, other = (predicted, true) if by_prediction else (true, predicted)
@@ -103,32 +110,32 @@ def align(
     def carry(values: NDArray[Any], new: float) -> NDArray[Any]:  # from the shots before cutting
         return np.where(origin < 0, new, values[origin])
 
-    own, matched = carry(base.labels, INSIDE), carry(shot_labels, INSIDE)
-    matched[np.searchsorted(shots[:, 1], spans[assigned < 0, 0])] = span_labels[assigned < 0]
-    labels, decisions = (matched, own) if by_prediction else (own, matched)
-    is_known = (labels != DOUBTFUL) | (doubtful == "end")
-    if by_prediction:
-        counted = (span_labels != DOUBTFUL) | (doubtful == "end")
-    else:  # without the predicted ends that are matched to ignored true ends
-        ignored = shots[(decisions != INSIDE) & ~is_known, 1]
-        counted = np.abs(spans.mean(axis=1)[:, None] - ignored).min(axis=1, initial=np.inf) > tolerance
+    base_labels, other_labels = carry(base.labels, INSIDE), carry(shot_labels, INSIDE)
+    other_labels[np.searchsorted(shots[:, 1], spans[assigned < 0, 0])] = span_labels[assigned < 0]
+    labels, decisions = (other_labels, base_labels) if by_prediction else (base_labels, other_labels)
+    is_labeled = (labels != DOUBTFUL) | (doubtful == "end")
+    scores, ends = np.full(len(shots), np.nan), spans
+    if not by_prediction:  # leave out the predicted ends that are matched to ignored true ends
+        ignored = shots[(decisions != INSIDE) & ~is_labeled, 1]
+        ends = spans[np.abs(spans.mean(axis=1)[:, None] - ignored).min(axis=1, initial=np.inf) > tolerance]
+    elif doubtful == "ignore":
+        ends = spans[span_labels != DOUBTFUL]
+    if by_prediction and predicted.scores is not None:  # an end without a predicted shot end has the lowest score
+        scores = carry(predicted.scores, 0.0)
     video = VideoScores(
         labels=(labels != INSIDE).astype(np.uint8),
-        # an end without a predicted shot end has the lowest score
-        scores=np.full(len(shots), np.nan)
-        if predicted.scores is None or not by_prediction
-        else carry(predicted.scores, 0.0),
+        scores=scores,
         shots=shots,
         seconds=shots,
-        known=is_known if doubtful == "ignore" else None,
+        known=is_labeled if doubtful == "ignore" else None,
         predicted=decisions != INSIDE,
-        true_ends=spans[counted] if by_prediction else None,
-        predicted_ends=None if by_prediction else spans[counted],
+        true_ends=ends if by_prediction else None,
+        predicted_ends=None if by_prediction else ends,
         pieces=basis == "true scenes as shots",
-        video=truth.video_id,
     )
-    truth_report, prediction_report = (report, None) if by_prediction else (None, report)
-    return Alignment(video, basis, truth_report, prediction_report, lengths if part is None else None, part)
+    return Alignment(
+        video, basis, truth=report if by_prediction else None, prediction=None if by_prediction else report
+    )
 
 
 def _with_threshold(prediction: VideoAnnotation, threshold: float) -> VideoAnnotation:
