@@ -99,7 +99,7 @@ def test_a_run_is_scored_on_a_split(home: Path, settings: ScoreSettings) -> None
     scorer = open_model(home / "run").boundary_model()
     for video in result.videos:
         stored = read_shot_features(home / f"{video.video}.npz")
-        assert video.scores.tolist() == scorer.score(stored.features, stored.seconds, stored.colour).tolist()
+        assert video.scores.tolist() == scorer.score(stored.features, stored.seconds, stored.color).tolist()
         assert video.labels.tolist() == stored.scene_end.tolist()
         assert video.seconds is not None
         assert video.seconds.tolist() == (stored.shots / 25).tolist()
@@ -159,7 +159,7 @@ def test_a_pretrained_model_is_scored_by_its_pseudo_boundary_head(home: Path, se
     result = score(home / "pretrained.safetensors", settings=settings)
     for video in result.videos:  # the same weights as the run's, under the other name
         stored = read_shot_features(home / f"{video.video}.npz")
-        assert video.scores.tolist() == model(0).score(stored.features, stored.seconds, stored.colour).tolist()
+        assert video.scores.tolist() == model(0).score(stored.features, stored.seconds, stored.color).tolist()
     assert any("without fine-tuning" in note for note in result.notes)
 
 
