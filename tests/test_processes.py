@@ -81,7 +81,7 @@ def where_from(task: dict[str, Any], send: Send) -> None:
 
 
 def _channel() -> int:
-    """The pipe to the parent: the only one that is written to besides stderr."""
+    """Return the pipe to the parent: the only one that is written to besides stderr."""
     pipes = [int(fd) for fd in os.listdir("/proc/self/fd") if int(fd) > 2 and _is_pipe(int(fd))]  # noqa: PTH208
     return pipes[0]
 

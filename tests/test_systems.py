@@ -39,7 +39,7 @@ REFUSALS = {
 
 
 def python(folder: Path, *arguments: str) -> str:
-    """What Python prints, without what Windows lacks if the system is Linux."""
+    """Return what Python prints, without what Windows lacks if the system is Linux."""
     command = [sys.executable, *arguments]
     run = subprocess.run(command, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr

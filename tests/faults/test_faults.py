@@ -33,7 +33,7 @@ MUTATIONS = 500
 
 
 def in_child(work: Callable[[], object]) -> int:
-    """Exit code of a forked process that does some work: 0, 3 for a BasslError of one line, another for a bug."""
+    """Return the exit code of a forked process: 0, 3 for a BasslError of one line, or another for a bug."""
 
     def run() -> None:
         try:

@@ -38,7 +38,7 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The current folder: a video of an hour ago, its scenes and an index."""
+    """Return the current folder: a video of an hour ago, its scenes and an index."""
     monkeypatch.chdir(tmp_path)
     shutil.copy(original, VIDEO)
     os.utime(VIDEO, (1, 1))
@@ -48,7 +48,7 @@ def place(original: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 def replaced() -> None:
-    """By a copy with the same size and time."""
+    """Replace the video by a copy with the same size and time."""
     shutil.copy2(VIDEO, "copy.mp4")
     Path("copy.mp4").replace(VIDEO)
 
@@ -69,7 +69,7 @@ def truncated() -> None:
 
 
 def extract(name: str, settings: Any) -> Callable[[Callable[..., None]], object]:
-    """A stage that works in child processes, in this one."""
+    """Return a stage that works in child processes, in this one."""
     task = VideoTask(VIDEO, "video", OUT / "video.h5", settings)
     return lambda progress: import_module(f"pipelines.stages.{name}")._extract(task, progress)
 

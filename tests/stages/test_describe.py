@@ -39,7 +39,7 @@ def program(tmp_path: Path) -> Program:
 
 @pytest.fixture
 def settings(model: Path, video: Path, tmp_path: Path) -> PredictSettings:
-    """Of the video in four shots, each a scene, with subtitles in the first."""
+    """Return settings for the video in four shots, each a scene, with subtitles in the first."""
     words = tmp_path / "words.srt"
     words.write_text("1\n00:00:00,500 --> 00:00:01,000\nHello\n")
     return with_options(PredictSettings, model=model, device="cpu", scenes=4, subtitles=words)

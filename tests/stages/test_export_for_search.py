@@ -22,7 +22,7 @@ SUBTITLES = "1\n00:00:00,500 --> 00:00:01,500\nThe harbor is cold.\n\n2\n00:00:1
 
 @pytest.fixture(scope="module")
 def place(synthetic_video: tuple[Path, SyntheticVideo], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a video, subtitles, and a result of six scenes."""
+    """Return a folder with a video, subtitles, and a result of six scenes."""
     folder = tmp_path_factory.mktemp("search")
     shutil.copy(synthetic_video[0], folder / "movie.mp4")
     (folder / "movie.srt").write_text(SUBTITLES)
@@ -32,7 +32,7 @@ def place(synthetic_video: tuple[Path, SyntheticVideo], tmp_path_factory: pytest
 
 @pytest.fixture(scope="module")
 def searchable(place: Path) -> list[dict[str, Any]]:
-    """The lines of the export with vectors."""
+    """Return the lines of the export with vectors."""
     result = export(place / "movie.scenes.json", to="jsonl", vectors=True)
     return rows_of(result.paths[0])
 

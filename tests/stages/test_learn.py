@@ -27,7 +27,7 @@ BUILT_IN = open_model().boundary_model()
 
 @pytest.fixture(scope="session")
 def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of three videos with their true scenes."""
+    """Return a folder of three videos with their true scenes."""
     folder = tmp_path_factory.mktemp("labelled")
     for seed in range(3):
         settings = SyntheticVideoSettings(
@@ -39,7 +39,7 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of the folder, which is the current one."""
+    """Return a copy of the folder, which is the current one."""
     shutil.copytree(labelled, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -87,7 +87,7 @@ def one_scene(place: Path) -> None:
 
 
 def other_shots(place: Path) -> None:
-    """Another video, of the same length, without a fingerprint in the file."""
+    """Put the scenes of another video of the same length there, without a fingerprint."""
     content = json.loads((place / "video0.scenes.json").read_text())
     content["video"].pop("fingerprint", None)
     del content["shots"][-1]

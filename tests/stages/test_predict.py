@@ -94,19 +94,19 @@ def test_everything_that_determines_the_result_is_recorded(result: SceneList, mo
 
 
 def test_a_shot_list_is_recorded_instead_of_the_detector(video: Path, model: Path, tmp_path: Path) -> None:
-    listed = tmp_path / "shots.txt"
-    listed.write_text("40\n80\n")
-    result = predict(video, model=model, shots=listed)
+    cuts = tmp_path / "shots.txt"
+    cuts.write_text("40\n80\n")
+    result = predict(video, model=model, shots=cuts)
     assert [shot.start_frame for shot in result.shots] == [0, 40, 80]
-    assert (result.settings["shots"], result.settings["detector"]) == (str(listed), None)
+    assert (result.settings["shots"], result.settings["detector"]) == (str(cuts), None)
 
 
 def test_progress_and_each_shot_are_passed_to_the_caller(video: Path, model: Path) -> None:
-    told: list[tuple[str, float, float | None]] = []
+    states: list[tuple[str, float, float | None]] = []
     shots: list[KeyframedShot] = []
-    predict(video, PredictSettings(model=model), progress=lambda *state: told.append(state), on_shot=shots.append)
-    assert [stage for stage, *_ in told][-1] == "scoring"
-    assert ("reading", pytest.approx(5.0), pytest.approx(5.0)) in told
+    predict(video, PredictSettings(model=model), progress=lambda *state: states.append(state), on_shot=shots.append)
+    assert [stage for stage, *_ in states][-1] == "scoring"
+    assert ("reading", pytest.approx(5.0), pytest.approx(5.0)) in states
     assert [shot.start_frame for shot in shots] == [0, *CUTS]
     assert videos.number_of(shots[1].keyframes[1]) == 45
 
@@ -245,7 +245,7 @@ def test_a_loaded_model_refuses_for_a_video_what_it_was_loaded_with(video: Path,
 
 @pytest.fixture(scope="module")
 def staged(synthetic_video: tuple[Path, SyntheticVideo], tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An index of a video whose keyframes are small, of low quality, four a shot and cut by another detector."""
+    """Return an index of a video whose keyframes are small, of low quality, four a shot and cut by another detector."""
     folder = tmp_path_factory.mktemp("staged")
     settings = with_options(
         ExtractSettings, output=folder / "keyframes", detector="content", keyframes=4, lines=100, quality=40
@@ -264,7 +264,7 @@ SHAPES: dict[str, Shape] = {
 
 
 def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Path:
-    """A run on an index and the default encoder, with untrained networks."""
+    """Return a run on an index and the default encoder, with untrained networks."""
     torch.manual_seed(0)
     encoder = load_encoder("efficientnet_lite0", "cpu", index.keyframes)
     model = BoundaryModel(
@@ -283,7 +283,7 @@ def put_run(folder: Path, index: Index, crn: Any = "mlp", **changes: Any) -> Pat
 
 
 def as_score_sees_it(run: Path, path: Path, encoder: str | Path = "efficientnet_lite0") -> np.ndarray:
-    """The scores of the video in an index, from its keyframe store, the feature store and the model."""
+    """Return the scores of the video in an index, from its keyframe store, the feature store and the model."""
     store = encode_shots(index=path, encoder=encoder, output=path.parent / "features", device="cpu")
     index = read_index(path)
     stored, shots = features_of(index, [store]), index.span(0)
@@ -309,24 +309,24 @@ def test_predict_gives_the_same_scores_as_the_separate_stages(
 
 
 def trained_on(pictures: object, keyframes: object = 4) -> OpenedModel:
-    """A model whose header says how the keyframes were made that it learned from."""
+    """Return a model whose header says how the keyframes were made that it learned from."""
     return OpenedModel(
         Path("run"), Path("run/model.safetensors"), "boundary", {"pictures": pictures, "keyframes": keyframes}
     )
 
 
 def test_a_video_is_read_with_the_keyframe_settings_of_the_model_unless_overridden() -> None:
-    made = {"lines": 120, "detector": "content", "detector_threshold": 20.0, "min_shot": 0.2, "quality": 50}
-    own = ReaderSettings("content", 20.0, 0.2, keyframes=4, lines=120)
-    assert model_reader_settings(trained_on(made), Reading()) == own
-    assert model_reader_settings(trained_on(made), Reading(min_shot=0.5)) == replace(own, min_shot=0.5)
+    recorded = {"lines": 120, "detector": "content", "detector_threshold": 20.0, "min_shot": 0.2, "quality": 50}
+    expected = ReaderSettings("content", 20.0, 0.2, keyframes=4, lines=120)
+    assert model_reader_settings(trained_on(recorded), Reading()) == expected
+    assert model_reader_settings(trained_on(recorded), Reading(min_shot=0.5)) == replace(expected, min_shot=0.5)
     stricter = Reading("content", 31.0)
-    assert model_reader_settings(trained_on(made), stricter) == replace(own, detector_threshold=31.0)
+    assert model_reader_settings(trained_on(recorded), stricter) == replace(expected, detector_threshold=31.0)
     # Options of one detector mean nothing to another.
     other = ReaderSettings("adaptive", keyframes=4, lines=120)
-    assert model_reader_settings(trained_on(made), Reading("adaptive")) == other
+    assert model_reader_settings(trained_on(recorded), Reading("adaptive")) == other
     part = Reading(start=2.0, duration=3.0)
-    assert model_reader_settings(trained_on(made), part) == replace(own, start=2.0, end=5.0)
+    assert model_reader_settings(trained_on(recorded), part) == replace(expected, start=2.0, end=5.0)
     assert model_reader_settings(trained_on({}, None), Reading()) == ReaderSettings()
 
 
@@ -424,7 +424,7 @@ def test_a_model_with_another_encoder_is_an_error(video: Path, staged: Path, tmp
 
 @pytest.fixture
 def library(video: Path, tmp_path: Path) -> Path:
-    """Two videos with the same name in different folders, and two files that are not videos."""
+    """Return two videos with the same name in different folders, and two files that are not videos."""
     folder = tmp_path / "videos"
     (folder / "b").mkdir(parents=True)
     for name in ("a.mp4", "b/a.mp4"):
@@ -469,13 +469,13 @@ def test_videos_in_parallel_get_the_same_scenes_as_one_after_another(
     settings = with_options(PredictSettings, model=model, device="cpu", min_scene=0.5)
     one_by_one = predict_videos([library], tmp_path / "out", settings, pages=True, jobs=1)
     before = written_by(tmp_path / "out")
-    told: list[VideoProgress] = []
+    states: list[VideoProgress] = []
     again = predict_videos(
-        [library], tmp_path / "out", settings, pages=True, jobs=2, overwrite=True, progress=told.append
+        [library], tmp_path / "out", settings, pages=True, jobs=2, overwrite=True, progress=states.append
     )
     assert again == one_by_one
     assert written_by(tmp_path / "out") == before
-    assert {state.video_id for state in told if state.done} >= {"videos_a", "b_a"}
+    assert {state.video_id for state in states if state.done} >= {"videos_a", "b_a"}
     kept = predict_videos([library], tmp_path / "out", settings, pages=True, jobs=2)
     assert statuses(kept) == {"videos_a.scenes.json": "kept", "b_a.scenes.json": "kept", "cut.scenes.json": "failed"}
 
@@ -499,7 +499,8 @@ def test_a_cluster_gives_the_same_scenes_though_a_worker_is_killed(
     results = predict_videos([Path("videos")], Path("out"), settings, dask=cluster.address, progress=kill_one)
     assert sorted(statuses(results).values()) == ["done"] * 4 + ["failed"]
     shots = [
-        {name: json.loads(text)["shots"] for name, text in written_by(Path(at)).items()} for at in ("alone", "out")
+        {name: json.loads(text)["shots"] for name, text in written_by(Path(folder)).items()}
+        for folder in ("alone", "out")
     ]
     assert shots[0] == shots[1]
 

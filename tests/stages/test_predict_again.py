@@ -35,7 +35,7 @@ def settings(model: Path) -> PredictSettings:
 
 @pytest.fixture(scope="module")
 def predicted(video: Path, settings: PredictSettings, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The result of the video."""
+    """Return the result of the video."""
     output = tmp_path_factory.mktemp("predicted") / "video.scenes.json"
     predict_file(video, output, settings)
     return output
@@ -43,25 +43,25 @@ def predicted(video: Path, settings: PredictSettings, tmp_path_factory: pytest.T
 
 @pytest.fixture
 def file(predicted: Path, tmp_path: Path) -> Path:
-    """The result of the video, to be changed."""
+    """Return the result of the video, to be changed."""
     return Path(shutil.copy(predicted, tmp_path))
 
 
 @pytest.fixture
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """What the video is read for, each time: to predict, or for the images of the shots of a result."""
-    made: list[str] = []
+    """Return what the video is read for, each time: to predict, or for the images of the shots of a result."""
+    purposes: list[str] = []
 
     def process(purpose: str) -> Callable[..., VideoProcess]:
         def start(path: Path, settings: ReaderSettings, progress: Any = None) -> VideoProcess:
-            made.append(purpose)
+            purposes.append(purpose)
             return VideoProcess(path, settings, progress)
 
         return start
 
     monkeypatch.setattr(scene_model, "VideoProcess", process("predict"))
     monkeypatch.setattr(shot_images, "VideoProcess", process("images"))
-    return made
+    return purposes
 
 
 # What is there and asked, as in `choose_action`; the first row that fits decides, and a dash fits both.
@@ -180,7 +180,7 @@ def test_named_subtitles_come_into_an_existing_result_also_a_corrected_one_witho
 
 @pytest.fixture
 def beside(video: Path) -> Iterator[Path]:
-    """Where a subtitle file of the video is looked for."""
+    """Return where a subtitle file of the video is looked for."""
     path = video.with_suffix(".srt")
     yield path
     path.unlink()

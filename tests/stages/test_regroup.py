@@ -26,7 +26,7 @@ SCORES = (0.9, 0.2, 0.6, 0.4, 0.8, 0.1)
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """Six shots of one second with known scores, in three scenes."""
+    """Return six shots of one second with known scores, in three scenes."""
     listed = scene_list([25] * 6, [0, 4, 5])
     shots = [replace(shot, score=score) for shot, score in zip(listed.shots, SCORES, strict=True)]
     shots[0] = replace(shots[0], transition=Transition("dissolve", 20, 30, 0.8, 1.2))
@@ -152,8 +152,8 @@ def test_a_page_and_a_storyboard_of_the_scenes_before_are_left_and_named(
 
 def named_by_hand(file: Path, *names: str | None) -> None:
     scenes = read_scene_list(file)
-    listed = (replace(scene, name=name) for scene, name in zip(scenes.scenes, names, strict=True))
-    replace(scenes, scenes=tuple(listed)).save(file)
+    renamed = (replace(scene, name=name) for scene, name in zip(scenes.scenes, names, strict=True))
+    replace(scenes, scenes=tuple(renamed)).save(file)
 
 
 def edited_on_the_page(file: Path) -> None:

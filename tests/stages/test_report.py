@@ -34,7 +34,7 @@ from tests.small_stores import jpeg
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SceneData]:
-    """A folder with a video and its scenes.json."""
+    """Return a folder with a video and its scenes.json."""
     folder = tmp_path_factory.mktemp("report")
     scenes, _ = pages.rendered(folder / "video.mp4")
     scenes.save(folder / "scenes.json")
@@ -43,7 +43,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, SceneData]:
 
 @pytest.fixture
 def place(made: tuple[Path, SceneData], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of this test's own with the same files, which is the current one."""
+    """Return a folder of this test's own with the same files, which is the current one."""
     for name in ("video.mp4", "scenes.json"):
         shutil.copy(made[0] / name, tmp_path / name)
     content = json.loads((tmp_path / "scenes.json").read_text())
@@ -54,7 +54,7 @@ def place(made: tuple[Path, SceneData], tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def put_store(scenes: SceneData, path: Path, first_cut: int | None = None) -> Path:
-    """Keyframes of these scenes, ``jpeg(shot, place)``; with another first cut they are of another video."""
+    """Return keyframes of these scenes, ``jpeg(shot, place)``; with another first cut they are of another video."""
     ranges = [[shot.start_frame, shot.end_frame] for shot in scenes.shots]
     if first_cut is not None:
         ranges[0][1] = ranges[1][0] = first_cut
@@ -145,8 +145,8 @@ def test_scenes_from_stdin_get_images_from_the_video(place: Path) -> None:
 def test_true_scene_ends_are_placed_as_score_does(place: Path) -> None:
     # Ends at 0.5 s and 1.3 s are near shots 0 and 1, one at 3.0 s is inside shot 4, the last is the video's own.
     Path("truth.csv").write_text("start,end\n0,0.5\n0.5,1.3\n1.3,3.0\n3.0,5\n")
-    how = with_options(ReportSettings, truth=Path("truth.csv"), tolerance=0.2)
-    result = report("scenes.json", how)
+    settings = with_options(ReportSettings, truth=Path("truth.csv"), tolerance=0.2)
+    result = report("scenes.json", settings)
     truth = data_of(result.output)["truth"]
     assert truth == {"shots": [0, 1], "elsewhere": [3.0], "tolerance": 0.2, "source": "truth.csv"}
     assert "2 of 3 true scene ends matched" in result.notes[0]
@@ -227,7 +227,7 @@ def test_a_page_of_another_program_is_not_taken_for_that_of_a_video_that_fails(p
 
 
 def linked(index: Path) -> list[str | None]:
-    """The pages that an index links, by the names of their videos."""
+    """Return the pages that an index links, by the names of their videos."""
     return [
         names["href"] for tag, names in Elements(index.read_text()).found if tag == "a" and "aria-label" not in names
     ]

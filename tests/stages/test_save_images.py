@@ -24,7 +24,7 @@ from tests.videos import CUTS, FRAMES, GROUPS, scenes_of
 
 @pytest.fixture(scope="module")
 def movie(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Four shots, a keyframe each 12 frames, frames not stored in the order in which they are shown."""
+    """Return four shots, a keyframe each 12 frames, frames not stored in the order in which they are shown."""
     return videos.write_video(
         tmp_path_factory.mktemp("images") / "movie.mp4", videos.images(FRAMES, CUTS), options=GROUPS
     )
@@ -47,17 +47,17 @@ def test_frames_are_found_by_seeking_in_any_storage_order(tmp_path: Path, name: 
     video = videos.write_video(tmp_path / name, videos.images(FRAMES, CUTS), rate=25, options=options)
     wanted = [0, 1, 11, 12, 13, 59, 110, 119]
     with StillReader(video) as reader:
-        found = list(reader.images([frame / 25 for frame in wanted]))
-    assert [videos.number_of(image) for _, image in found] == wanted
-    assert [time for time, _ in found] == pytest.approx([frame / 25 for frame in wanted], abs=0.002)
+        pairs = list(reader.images([frame / 25 for frame in wanted]))
+    assert [videos.number_of(image) for _, image in pairs] == wanted
+    assert [time for time, _ in pairs] == pytest.approx([frame / 25 for frame in wanted], abs=0.002)
 
 
 def test_with_a_variable_frame_rate_the_frame_shown_at_the_time_is_returned(tmp_path: Path) -> None:
     times = [frame * 0.04 + (frame > 20) * 3.0 for frame in range(40)]
     video = videos.write_video(tmp_path / "video.mkv", videos.images(40), times=times, options=GROUPS)
     with StillReader(video) as reader:
-        found = [videos.number_of(image) for _, image in reader.images([0.43, 2.0, 3.9, 4.05])]
-    assert found == [10, 20, 22, 26]
+        frames = [videos.number_of(image) for _, image in reader.images([0.43, 2.0, 3.9, 4.05])]
+    assert frames == [10, 20, 22, 26]
 
 
 def test_a_time_after_the_end_is_an_error(movie: Path) -> None:
@@ -70,17 +70,17 @@ def test_a_time_after_the_end_is_an_error(movie: Path) -> None:
 
 def test_images_are_spread_over_the_scene_and_away_from_cuts(bassl: Bassl) -> None:
     assert bassl("-n", 3, "-q", "--format", "png") == (0, "", "")
-    found = np.array(numbers("movie-images")).reshape(4, 3)
-    for row, (start, end) in zip(found, zip((0, *CUTS), (*CUTS, FRAMES), strict=True), strict=True):
+    frames = np.array(numbers("movie-images")).reshape(4, 3)
+    for row, (start, end) in zip(frames, zip((0, *CUTS), (*CUTS, FRAMES), strict=True), strict=True):
         assert start + 5 <= row[0] < row[1] < row[2] < end - 5
         assert row[2] - row[1] == pytest.approx(row[1] - row[0], abs=1)
 
 
 def test_frames_of_a_dissolve_are_left_out(movie: Path, tmp_path: Path) -> None:
-    listed = scenes_of(movie)
-    shots = list(listed.shots)
+    whole = scenes_of(movie)
+    shots = list(whole.shots)
     shots[1] = replace(shots[1], transition=Transition("dissolve", 41, 81, 41 / 24, 81 / 24))
-    scenes = SceneData(listed.video, {}, tuple(shots), group_shots(shots, [0, 3]))
+    scenes = SceneData(whole.video, {}, tuple(shots), group_shots(shots, [0, 3]))
     scenes.save(tmp_path / "scenes.json")
     images = save_images(tmp_path / "scenes.json", output=tmp_path / "out", images=20)
     second = [round(image.time * 24) for image in images if image.scene == 1]
@@ -103,17 +103,17 @@ def test_images_of_each_shot_are_named_by_a_template(bassl: Bassl) -> None:
 def test_images_of_credits_are_left_out_and_the_others_keep_their_numbers(
     movie: Path, tmp_path: Path, shots: bool
 ) -> None:
-    listed = scenes_of(movie)
-    credits, third = listed.shots[0], listed.shots[2]
+    whole = scenes_of(movie)
+    credits, third = whole.shots[0], whole.shots[2]
     segments = (Segment("opening_credits", 0, third.start_frame - 5, 0.0, third.start - 0.2),)
-    scenes = replace(listed, scenes=group_shots(listed.shots, [2, 3]), segments=segments)
+    scenes = replace(whole, scenes=group_shots(whole.shots, [2, 3]), segments=segments)
     template = "$SCENE_NUMBER $SCENE_NAME $IMAGE_NUMBER" + " $SHOT_NUMBER" * shots
     images = save_images(
         scenes, output=tmp_path, images=1, skip_credits=True, shots=shots, filename=template, format="png"
     )
     assert [image.shot for image in images] == [2, 3]
     assert [image.path.name[:11] for image in images] == ["001 Scene 1", "002 Scene 2"]
-    everything = (Segment("end_credits", 0, FRAMES, credits.start, listed.shots[-1].end),)
+    everything = (Segment("end_credits", 0, FRAMES, credits.start, whole.shots[-1].end),)
     with pytest.raises(BasslError, match=r"all its scenes are credits; leave `skip_credits` out"):
         save_images(replace(scenes, segments=everything), output=tmp_path, skip_credits=True)
 
@@ -249,14 +249,14 @@ def test_an_image_too_large_for_its_format_is_refused_before_images_are_read(mov
 
 
 def test_a_named_video_of_another_length_is_refused(movie: Path, tmp_path: Path) -> None:
-    listed = scenes_of(movie)
-    listed.save(tmp_path / "scenes.json")
+    whole = scenes_of(movie)
+    whole.save(tmp_path / "scenes.json")
     for frames in (60, 180):
         other = videos.write_video(tmp_path / f"{frames}.mp4", videos.images(frames))
         with pytest.raises(BasslError, match=rf"{frames}\.mp4: has .* s, but the scenes are of a video with 5.0 s"):
             save_images(tmp_path / "scenes.json", output=tmp_path / "out", video=other)
     assert not list((tmp_path / "out").glob("*"))
-    replace(listed, settings={"end": listed.video.duration}).save(tmp_path / "part.json")
+    replace(whole, settings={"end": whole.video.duration}).save(tmp_path / "part.json")
     assert save_images(tmp_path / "part.json", output=tmp_path / "out", video=other), "it may go on"
 
 

@@ -18,7 +18,7 @@ from tests.videos import FRAMES, images
 
 @pytest.fixture
 def scenes() -> SceneList:
-    """Three scenes of two, two and one of five shots."""
+    """Return three scenes of two, two and one of five shots."""
     jpegs = tuple(thumbnail(image) for image in [*images(FRAMES, ())][:5])
     return SceneList(**vars(scene_data()), thumbnails=jpegs)
 

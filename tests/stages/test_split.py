@@ -30,21 +30,21 @@ from tests.videos import CUTS, FRAMES, GROUPS, numbers, scenes_of
 
 
 def lengths(path: Path) -> list[float]:
-    """Duration of each track in seconds; the video track first."""
+    """Return the duration of each track in seconds; the video track first."""
     with av.open(str(path)) as container:
         tracks = (*container.streams.video, *container.streams.audio)
         return [float(track.duration * track.time_base) for track in tracks if track.duration is not None]
 
 
 def samples(path: Path) -> np.ndarray:
-    """The samples of the first sound track, of its first channel."""
+    """Return the samples of the first sound track, of its first channel."""
     with av.open(str(path)) as container:
         return np.concatenate([frame.to_ndarray()[0] for frame in container.decode(audio=0)])
 
 
 @pytest.fixture(scope="module")
 def video(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Five seconds at 23.976, with sound."""
+    """Return five seconds at 23.976, with sound."""
     return videos.write_video(
         tmp_path_factory.mktemp("split") / "My video.mp4",
         videos.images(FRAMES, CUTS),
@@ -60,7 +60,7 @@ def scenes(video: Path) -> SceneData:
 
 
 def part_of(whole: SceneData) -> SceneData:
-    """The second and the third of four scenes, as of a part of the video."""
+    """Return the second and the third of four scenes, as of a part of the video."""
     shots = tuple(replace(shot, index=i) for i, shot in enumerate(whole.shots[1:3]))
     video = replace(whole.video, frames=shots[-1].end_frame, duration=shots[-1].end)
     settings = {"start": shots[0].start, "end": shots[-1].end}
@@ -137,7 +137,7 @@ def test_copies_of_avi_keep_sound_with_its_frames_where_frames_are_stored_in_ano
 
 
 def test_a_video_that_ffmpeg_decodes_but_cannot_encode_is_copied(tmp_path: Path) -> None:
-    """FFmpeg has dav1d for AV1, which only decodes."""
+    # FFmpeg has dav1d for AV1, which only decodes.
     options = {"preset": "12", "g": "12", "svtav1-params": "scd=0"}
     path = videos.write_video(tmp_path / "video.mp4", videos.images(48, (24,)), codec="libsvtav1", options=options)
     scenes = scenes_of(path, (24,))
@@ -229,7 +229,8 @@ def test_tags_that_are_wrong_in_a_clip_are_dropped(tmp_path: Path) -> None:
 
 
 def write_with_everything(path: Path, folder: Path) -> Path:
-    """A video of four seconds with a second video track, sound and subtitles; a cover and, in Matroska, two fonts."""
+    """Return a video of four seconds with a second video track, sound and subtitles; a cover and, in Matroska, two
+    fonts."""
     first = videos.write_video(folder / "first.mp4", videos.images(96, (48,)), options=GROUPS, sound_seconds=4)
     second = videos.write_video(folder / "second.mp4", videos.images(96, (48,), seed=1), options=GROUPS | {"g": "20"})
     (folder / "words.srt").write_text("1\n00:00:00,500 --> 00:00:01,000\nHello\n")
@@ -281,8 +282,8 @@ def test_all_streams_are_kept_or_named_in_one_line(
             assert [bool(s.disposition & Disposition.attached_pic) for s in container.streams.video][-1]
     if mode == "copy":  # the second track begins with its first key frame in the clip
         with av.open(str(paths[1])) as container:
-            shown = [videos.number_of(frame.to_ndarray(format="rgb24")) for frame in container.decode(video=1)]
-        assert shown == list(range(60, 96))
+            frames = [videos.number_of(frame.to_ndarray(format="rgb24")) for frame in container.decode(video=1)]
+        assert frames == list(range(60, 96))
 
 
 def test_a_cover_stays_a_cover_and_timecode_and_chapter_tracks_are_not_missed(tmp_path: Path) -> None:
@@ -366,7 +367,7 @@ def test_overlapping_sound_and_channel_changes_are_handled(tmp_path: Path) -> No
 def write_with_sound(
     path: Path, layouts: Sequence[str], languages: Sequence[str] = (), frames: range = range(96), early: int = 0
 ) -> Path:
-    """Frames at 24 a second with silent tracks, which begin some samples before the frames."""
+    """Return frames at 24 a second with silent tracks, which begin some samples before the frames."""
     codec, form = ("mp2", "s16") if path.suffix == ".ts" else ("aac", "fltp")
     with av.open(str(path), "w", container_options={"mpegts_copyts": "1"} if path.suffix == ".ts" else {}) as container:
         stream = container.add_stream("libx264", rate=24, options=GROUPS | {"bf": "0"})
@@ -433,8 +434,8 @@ def test_a_variable_frame_rate_is_kept(tmp_path: Path) -> None:
     clips = split(scenes_of(path, (30,)), output=tmp_path / "out", exact=True)
     for clip, part in zip(clips, (times[:30], times[30:]), strict=True):
         with av.open(str(clip.path)) as container:
-            shown = [float(frame.time or 0) for frame in container.decode(video=0)]
-        assert shown == pytest.approx([time - part[0] for time in part], abs=0.0015)
+            shown_times = [float(frame.time or 0) for frame in container.decode(video=0)]
+        assert shown_times == pytest.approx([time - part[0] for time in part], abs=0.0015)
     assert [numbers(clip.path) for clip in clips] == [list(range(30)), list(range(30, 60))]
 
 
@@ -453,9 +454,9 @@ def test_rotated_phone_video_becomes_upright(tmp_path: Path, turns: int) -> None
     path = videos.rotated(plain, tmp_path / "video.mp4", turns)
     upright = np.rot90(videos.decoded(plain)[24], -turns)
     exact = split(scenes_of(path, (24,)), output=tmp_path / "exact", exact=True)[1].path
-    shown = videos.decoded(exact)[0]
-    assert shown.shape == upright.shape
-    assert np.abs(shown.astype(int) - upright).mean() < 4
+    first_frame = videos.decoded(exact)[0]
+    assert first_frame.shape == upright.shape
+    assert np.abs(first_frame.astype(int) - upright).mean() < 4
     copied = split(scenes_of(path, (24,)), output=tmp_path / "copied")[1].path
     with av.open(str(copied)) as container:
         assert (-round(next(container.decode(video=0)).rotation / 90)) % 4 == turns
@@ -505,11 +506,11 @@ def test_a_copy_with_chapters_has_all_streams_and_the_scenes_as_chapters(tmp_pat
         chapters = container.chapters()
         assert [chapter["metadata"]["title"] for chapter in chapters] == [f"Scene {i}" for i in (1, 2, 3, 4)]
         picture = container.streams.video[0]
-        shown = [float(frame.time or 0) for frame in container.decode(picture)]
+        frame_times = [float(frame.time or 0) for frame in container.decode(picture)]
     for chapter, start in zip(chapters, (0, *CUTS), strict=True):
-        at = float(chapter["start"] * (chapter["time_base"] or 0))
+        begin = float(chapter["start"] * (chapter["time_base"] or 0))
         # A player that jumps there shows the scene's first frame.
-        assert at == pytest.approx(0 if start == 0 else shown[start], abs=0.0015)
+        assert begin == pytest.approx(0 if start == 0 else frame_times[start], abs=0.0015)
     assert numbers(copy) == numbers(path)
     assert len(lengths(copy)) == (2 if ending == ".mp4" else 0)
     assert list((tmp_path / "out").iterdir()) == [copy]
@@ -553,7 +554,7 @@ REFUSALS = {
 
 
 def put_refused(name: str, folder: Path, scenes: SceneData) -> tuple[Path, SceneData]:
-    """A video that cannot be cut, and the scenes to cut it by."""
+    """Return a video that cannot be cut, and the scenes to cut it by."""
     if name in ("shorter", "shorter than the part"):
         path = videos.write_video(folder / "short.mp4", videos.images(60), options=GROUPS)
         return path, scenes if name == "shorter" else part_of(scenes)
@@ -563,8 +564,8 @@ def put_refused(name: str, folder: Path, scenes: SceneData) -> tuple[Path, Scene
         path = videos.write_video(folder / "video.avi", videos.images(FRAMES, CUTS), options=GROUPS)
         return path, scenes_of(path)
     if name == "without timestamps":
-        shown = videos.images(FRAMES, CUTS)
-        path = videos.write_video(folder / "video.h264", shown, options=GROUPS, container_format="h264")
+        pictures = videos.images(FRAMES, CUTS)
+        path = videos.write_video(folder / "video.h264", pictures, options=GROUPS, container_format="h264")
         return path, scenes_of(path)
     if name == "frameless":  # frame 30 is held from 1.25 to 3.29 s
         times = [i / 24 if i <= 30 else 2 + i / 24 for i in range(60)]
@@ -664,9 +665,9 @@ def test_ids_and_scene_names_of_any_source_become_safe_names_of_files_and_folder
     filename: str | None,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    named = replace(scenes.scenes[0], name=UNSAFE)
+    named_scene = replace(scenes.scenes[0], name=UNSAFE)
     options = {} if filename is None else {"filename": filename}
-    call(replace(scenes, video=replace(scenes.video, id=UNSAFE), scenes=(named,)), **options)
+    call(replace(scenes, video=replace(scenes.video, id=UNSAFE), scenes=(named_scene,)), **options)
     (folder,) = tmp_path.iterdir()
     for path in (folder, *folder.iterdir()):
         assert path.name.startswith("a_")
@@ -698,6 +699,6 @@ def test_a_full_disk_gives_a_one_line_error(
 
 
 def test_progress_is_reported_over_the_whole_video(video: Path, scenes: SceneData, tmp_path: Path) -> None:
-    told: list[float] = []
-    split(scenes, with_options(SplitSettings, output=tmp_path), lambda stage, done, total: told.append(done))
-    assert max(told) == pytest.approx(scenes.video.duration, abs=0.05)
+    seconds: list[float] = []
+    split(scenes, with_options(SplitSettings, output=tmp_path), lambda stage, done, total: seconds.append(done))
+    assert max(seconds) == pytest.approx(scenes.video.duration, abs=0.05)

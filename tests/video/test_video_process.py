@@ -19,7 +19,7 @@ from tests.running import alive
 
 @pytest.fixture
 def blocked(tmp_path: Path) -> Path:
-    """A pipe in place of a video: reading it blocks forever."""
+    """Return a pipe in place of a video: reading it blocks forever."""
     path = tmp_path / "pipe.mp4"
     os.mkfifo(path)
     return path
@@ -27,12 +27,12 @@ def blocked(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def reading(tmp_path: Path) -> VideoProcess:
-    """A process that reads a video with more shots than may wait: it still runs when the first one was taken."""
+    """Return a process that reads a video with more shots than may wait: it still runs when the first one was taken."""
     cuts = range(20, 2000, 20)
     path = videos.write_video(tmp_path / "long.mp4", videos.images(2000, cuts, 48, 32))
-    listed = tmp_path / "cuts.txt"
-    listed.write_text("\n".join(map(str, cuts)))
-    return VideoProcess(path, ReaderSettings(shots=listed))
+    cut_list = tmp_path / "cuts.txt"
+    cut_list.write_text("\n".join(map(str, cuts)))
+    return VideoProcess(path, ReaderSettings(shots=cut_list))
 
 
 def pid(process: VideoProcess) -> int:
@@ -41,11 +41,11 @@ def pid(process: VideoProcess) -> int:
 
 def test_shots_from_the_child_process_equal_those_of_the_reader(video: Path) -> None:
     reader = VideoReader(video, ReaderSettings())
-    here = list(reader)
+    expected = list(reader)
     with VideoProcess(video, ReaderSettings()) as process:
-        there = list(process)
-    assert len(there) == len(here)
-    for one, two in zip(here, there, strict=True):
+        received = list(process)
+    assert len(received) == len(expected)
+    for one, two in zip(expected, received, strict=True):
         assert replace(one, keyframes=()) == replace(two, keyframes=())
         np.testing.assert_array_equal(np.stack(one.keyframes), np.stack(two.keyframes))
     assert process.facts == replace(reader.facts, sha256=digest(video))
