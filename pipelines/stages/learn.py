@@ -124,10 +124,10 @@ def _read(
 
     warnings: list[str] = []
     reading = read_shots(scenes, video, model_reader_settings(opened, Reading()), report_seconds, warnings)
-    shots, content, colour = loaded.encoded_shots(reading, max(1, cores() // 2), lambda shot: None)
+    shots, content, color = loaded.encoded_shots(reading, max(1, cores() // 2), lambda shot: None)
     labels = np.zeros(len(shots), np.uint8)
     # A scene that was dropped as too short ends at the next one.
     labels[[shot - 1 for scene in scenes.scenes for shot in (scene.start_shot, scene.end_shot) if shot]] = 1
     labels[-1] = 0
-    tokens = shot_tokens(content, np.array([shot.end - shot.start for shot in shots]), colour)
+    tokens = shot_tokens(content, np.array([shot.end - shot.start for shot in shots]), color)
     return task.result_of(scenes, warnings=tuple(warnings)), fingerprint(video), LabelledTokens(tokens, labels)

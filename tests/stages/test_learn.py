@@ -26,9 +26,9 @@ BUILT_IN = open_model().boundary_model()
 
 
 @pytest.fixture(scope="session")
-def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def labeled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a folder of three videos with their true scenes."""
-    folder = tmp_path_factory.mktemp("labelled")
+    folder = tmp_path_factory.mktemp("labeled")
     for seed in range(3):
         settings = SyntheticVideoSettings(
             seed=seed, scenes=4, shots_per_scene=(3, 6), shot_seconds=(0.7, 1.2), width=96, height=54, dissolves=0
@@ -38,9 +38,9 @@ def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def place(labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(labeled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return a copy of the folder, which is the current one."""
-    shutil.copytree(labelled, tmp_path, dirs_exist_ok=True)
+    shutil.copytree(labeled, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

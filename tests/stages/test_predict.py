@@ -288,9 +288,9 @@ def as_score_sees_it(run: Path, path: Path, encoder: str | Path = "efficientnet_
     index = read_index(path)
     stored, shots = features_of(index, [store]), index.span(0)
     assert stored.colour is not None
-    features, colour = stored.features[shots], stored.colour[shots]
-    assert np.ptp(colour, axis=0).max() > 0
-    return open_model(run).boundary_model().score(features, np.diff(index.seconds, axis=1)[:, 0], colour)
+    features, color = stored.features[shots], stored.colour[shots]
+    assert np.ptp(color, axis=0).max() > 0
+    return open_model(run).boundary_model().score(features, np.diff(index.seconds, axis=1)[:, 0], color)
 
 
 @pytest.mark.parametrize("crn", SHAPES)

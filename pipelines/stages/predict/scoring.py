@@ -43,7 +43,7 @@ class LoadedModel:
         report: ReportProgress,
     ) -> tuple[tuple[Shot, ...], list[str]]:
         """Encode the shots of a video as they are read, and score them; return also warnings about its sound."""
-        shots, images, colour = self.encoded_shots(reading, threads, on_shot)
+        shots, images, color = self.encoded_shots(reading, threads, on_shot)
         report("scoring", 0.0, None)  # the process that reads ends meanwhile
         content, warnings = images, list[str]()
         if self.model.sound:
@@ -51,10 +51,10 @@ class LoadedModel:
 
             content, warnings = add_sound(content, video, np.array([(shot.start, shot.end) for shot in shots]))
         durations = np.array([shot.end - shot.start for shot in shots])
-        scores = self.model.score(content, durations, colour)
+        scores = self.model.score(content, durations, color)
         settings = np.full(len(shots), None)
         in_place = ~np.array(in_credits(shots, reading.segments))  # credits look alike, but are no place
-        settings[in_place] = shot_settings(images[in_place], colour[in_place], scores[in_place])
+        settings[in_place] = shot_settings(images[in_place], color[in_place], scores[in_place])
         values = zip(shots, scores, settings, strict=True)
         return tuple(replace(shot, score=float(score), setting=number) for shot, score, number in values), warnings
 
@@ -65,18 +65,18 @@ class LoadedModel:
         features (N, D_e) and their hue histograms (N, HUES)."""
         shots: list[Shot] = []
         features: list[NDArray[np.float32]] = []
-        colour: list[NDArray[np.float32]] = []
+        color: list[NDArray[np.float32]] = []
         groups = self.encoder.groups(reading)
         threads = 1 if self.encoder.on_gpu else threads
         with closing(encode_groups(self.encoder, groups, self._keyframes, threads)) as encoded:
-            for group, values, colours in encoded:
+            for group, values, hues in encoded:
                 features.append(values)
-                colour.append(colours)
+                color.append(hues)
                 for shot in group:
                     frames = (shot.start_frame, shot.end_frame)
                     shots.append(Shot(len(shots), *frames, shot.start, shot.end, math.nan, shot.transition))
                     on_shot(shot)
-        return shots, np.concatenate(features), np.concatenate(colour)
+        return shots, np.concatenate(features), np.concatenate(color)
 
     def _keyframes(self, shots: Sequence[KeyframedShot]) -> Iterator[Sequence[NDArray[np.uint8]]]:
         """Yield the keyframes of shots, through the JPEG that the model's own stores keep of each."""
