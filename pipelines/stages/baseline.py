@@ -41,8 +41,8 @@ def baseline(
     """Find the scenes of the videos of a split with one of the systems, and score them, as `stages.score.score` does.
 
     Settings that a system's paper leaves open (`candidates` in `pipelines.baselines.systems`) take the values with the
-    greatest sum of AP, F1 and mIoU on the training splits, or their defaults if these have no labelled videos. A system
-    with a network needs labelled videos to learn from; its result has mean and deviation over ``seeds``, and otherwise
+    greatest sum of AP, F1 and mIoU on the training splits, or their defaults if these have no labeled videos. A system
+    with a network needs labeled videos to learn from; its result has mean and deviation over ``seeds``, and otherwise
     shows the first seed. Raises BasslError for an unknown system, or videos without labels, features or times.
     """
     settings = with_options(settings, **options)
@@ -66,12 +66,12 @@ def baseline(
     # the videos to score are never trained on
     training = _videos(settings, index, sets, [split for split in settings.data.splits if split != settings.split])
     if system.trainer and len(training) < 2:
-        raise BasslError(f"{settings.data.index}: {settings.system} needs two labelled videos to learn from")
+        raise BasslError(f"{settings.data.index}: {settings.system} needs two labeled videos to learn from")
 
     notes: tuple[str, ...] = ()
     best: dict[str, Any] = {}
     if not training:
-        notes = ("no labelled videos to choose settings by: defaults",)
+        notes = ("no labeled videos to choose settings by: defaults",)
     elif system.candidates:
         best = choose(system, training, lambda done, total: report("choosing settings", done, total))
         values = ", ".join(f"{name} {value}" for name, value in best.items())
@@ -103,7 +103,7 @@ def baseline(
 def choose(
     system: Baseline, videos: Sequence[BaselineVideo], progress: Callable[[int, int], None] = lambda done, total: None
 ) -> dict[str, Any]:
-    """Return the candidate settings of a system, by name, with the best scores on labelled videos (at least one; two
+    """Return the candidate settings of a system, by name, with the best scores on labeled videos (at least one; two
     with a network). With a network, each half of the videos is scored by a network trained on the other half.
     ``progress`` gets the number of videos whose scenes were found, and in all, over the candidates."""
     halves = videos[::2], videos[1::2]
@@ -137,7 +137,7 @@ def _trained(system: Baseline, videos: Sequence[BaselineVideo], seed: int) -> An
     try:
         return system.default_settings([Labelled(video.features, video.truth.labels) for video in videos], seed)
     except ValueError as error:
-        raise BasslError(f"nothing can be learned from the labelled videos: {error}") from error
+        raise BasslError(f"nothing can be learned from the labeled videos: {error}") from error
 
 
 def _feature_sets(settings: BaselineSettings, index: Index) -> list[ShotRows]:

@@ -78,9 +78,9 @@ def _encode_share(
 ) -> Path:
     """Encode this process's share of the videos, and wait for all processes; ``report`` is called in the first only."""
     index = read_index(settings.data.index)
-    videos = index.videos_of(labelled=settings.labelled) if videos is None else videos
+    videos = index.videos_of(labelled=settings.labeled) if videos is None else videos
     if not videos:
-        raise StoreError(f"{settings.data.index}: has no labelled videos; leave `labelled` out")
+        raise StoreError(f"{settings.data.index}: has no labeled videos; leave `labeled` out")
     index.check_keyframes(videos)
     encoder = _open_encoder(settings, index, device)
     store = settings.run.output / encoder.id
@@ -149,7 +149,7 @@ def _encode_on_worker(encoder_id: str, task: VideoTask[EncodeSettings], report: 
 def _encode_video(
     index: Index, encoder: ShotEncoder, threads: int, task: VideoTask[EncodeSettings], report: ReportVideo
 ) -> VideoResult:
-    """Write features (N, D_e) and colour (N, 180) of the shots of a video. Raises DatasetError or StoreError if a
+    """Write features (N, D_e) and color (N, 180) of the shots of a video. Raises DatasetError or StoreError if a
     keyframe cannot be read."""
     video = index.video_ids.index(task.video_id)
     rows, local = index.rows([video]), threading.local()
@@ -164,10 +164,10 @@ def _encode_video(
     groups = np.split(rows, range(encoder.shots_at_a_time, len(rows), encoder.shots_at_a_time))
     encodings, hues = [], []
     with closing(encode_groups(encoder, groups, keyframes, threads)) as encoded:
-        for group, features, colour in encoded:
+        for group, features, color in encoded:
             report(VideoProgress(task.video_id, int(group[0] - rows[0]), len(rows)))
             encodings.append(features)
-            hues.append(colour)
-    features, colour = np.concatenate(encodings), np.concatenate(hues)
-    write_features(task.output.parent, encoder.id, task.video_id, features, shots_checksum(index, video), colour)
+            hues.append(color)
+    features, color = np.concatenate(encodings), np.concatenate(hues)
+    write_features(task.output.parent, encoder.id, task.video_id, features, shots_checksum(index, video), color)
     return task.result(shots=len(rows))

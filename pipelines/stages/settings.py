@@ -230,7 +230,7 @@ class EncodeSettings(Settings):
         RunSettings(Path("data/features")), without=ONLY_TRAINING
     )
     parallel: Parallel = nested(Parallel(), without=("jobs",))
-    labelled: Annotated[bool, Doc("Only videos with labels: all that fine-tuning, scoring and baselines read.")] = False
+    labeled: Annotated[bool, Doc("Only videos with labels: all that fine-tuning, scoring and baselines read.")] = False
     compute: Compute = nested(
         Compute(), without=("precision",), defaults={"workers": "the cores are shared out; one with Dask"}
     )

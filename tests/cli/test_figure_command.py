@@ -19,7 +19,7 @@ def test_each_figure_command_writes_its_figure(bassl: Bassl) -> None:
     Path("runs/a/log.csv").write_text("step,epoch,loss\n1,1,2\n2,1,1\n")
     for arguments, made in (
         (("similarity", store, "--video", "npz/00", "--first", 3, "--shots", 8), "similarity.png"),
-        (("pseudo-boundaries", "npz/00:9", "npz/01:4", "--neighbours", 4), "pseudo-boundaries.png"),
+        (("pseudo-boundaries", "npz/00:9", "npz/01:4", "--neighbors", 4), "pseudo-boundaries.png"),
         (("boundaries", "a.json", "--truth", "t.csv"), "boundaries.png"),
         (("curves", "runs/a", "--label", "mine"), "curves.png"),
     ):

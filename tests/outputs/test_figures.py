@@ -137,7 +137,7 @@ def spans(ends: list[int], length: int) -> list[tuple[float, float]]:
 def test_a_window_shows_its_pseudo_boundary_and_its_true_scene_ends(
     indexed: Path, tmp_path: Path, drawn: list[Figure], centre: int, first: int
 ) -> None:
-    settings = with_options(PseudoBoundarySettings, **settings_of(indexed, neighbours=4))
+    settings = with_options(PseudoBoundarySettings, **settings_of(indexed, neighbors=4))
     draw_pseudo_boundaries([f"npz/01:{centre}"], tmp_path / "f.svg", settings)
     features, ends = video(indexed, 1)
     similarity = cosines(features[first : first + 9])[[0, -1]]
@@ -159,7 +159,7 @@ def test_sampled_windows_contain_a_scene_end_and_depend_on_the_seed(
     indexed: Path, tmp_path: Path, drawn: list[Figure]
 ) -> None:
     for seed in (0, 0, 1):
-        settings = with_options(PseudoBoundarySettings, **settings_of(indexed, neighbours=2, windows=3, seed=seed))
+        settings = with_options(PseudoBoundarySettings, **settings_of(indexed, neighbors=2, windows=3, seed=seed))
         draw_pseudo_boundaries([], tmp_path / "f.png", settings)
     titles = [[panel.get_title(loc="left") for panel in figure.axes] for figure in drawn]
     assert len(set(titles[0])) == 3
@@ -182,7 +182,7 @@ def test_keyframes_are_drawn_in_order_and_the_pseudo_boundary_is_framed(
     with_keyframes: Path, drawn: list[Figure]
 ) -> None:
     store = with_keyframes / "features" / "made-up"
-    settings = with_options(PseudoBoundarySettings, **settings_of(with_keyframes, features=store, neighbours=3))
+    settings = with_options(PseudoBoundarySettings, **settings_of(with_keyframes, features=store, neighbors=3))
     draw_pseudo_boundaries(["video:5"], with_keyframes / "f.png", settings)
     panel = drawn[0].axes[0]
     assert len(panel.images) == 7
@@ -393,7 +393,7 @@ def test_invalid_settings_are_refused_on_construction() -> None:
     refusal(lambda: SimilaritySettings(shots=1), "shots must be at least 2", error=ValueError)
     refusal(lambda: PseudoBoundarySettings(windows=0), "windows must be at least 1", error=ValueError)
     refusal(lambda: PseudoBoundarySettings(seed=-1), "seed must be at least 0", error=ValueError)
-    refusal(lambda: PseudoBoundarySettings(neighbours=0), "neighbours must be at least 1", error=ValueError)
+    refusal(lambda: PseudoBoundarySettings(neighbors=0), "neighbors must be at least 1", error=ValueError)
     refusal(
         lambda: PseudoBoundarySettings(method="random"),  # type: ignore[arg-type]
         "dtw, mean, dtw-tslearn",
@@ -441,9 +441,9 @@ def test_impossible_figures_give_a_one_line_error_and_no_file(indexed: Path, tmp
         (divided("npz/00"), ("'npz/00'", "VIDEO:SHOT")),
         (divided("npz/00:-1"), ("'npz/00:-1'", "VIDEO:SHOT")),
         (divided("7:1"), ("no video '7'",)),
-        (divided("npz/00:3", neighbours=15), ("30 shots", "window of 31", "`neighbours`")),
-        (divided(neighbours=15), ("no window of 31 shots",)),
-        (divided(neighbours=10**12), ("no window of 2000000000001 shots",)),
+        (divided("npz/00:3", neighbors=15), ("30 shots", "window of 31", "`neighbors`")),
+        (divided(neighbors=15), ("no window of 31 shots",)),
+        (divided(neighbors=10**12), ("no window of 2000000000001 shots",)),
         (lambda: plots.save_plot(out, Figure(figsize=(4, 500))), ("too much to draw",)),
         (divided("npz/00:3", features=other), ("other", "has no features of npz/00")),
         (lambda: draw_boundaries([tmp_path / "no.json"], out), ("no.json",)),

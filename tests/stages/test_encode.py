@@ -298,12 +298,12 @@ def test_only_selected_videos_are_encoded_and_need_keyframes(tmp_path: Path, enc
     settings = settings_of(tmp_path / "index.h5")
     refusal(lambda: encode_shots(settings), "no keyframes of tt04", "`only_complete=True`")
     index = read_index(settings.data.index)
-    labelled = encode_shots(settings, labelled=True)
-    assert list(features_in(labelled)) == ["tt01", "tt02"] == [index.video_ids[v] for v in (0, 1)]
+    labeled = encode_shots(settings, labeled=True)
+    assert list(features_in(labeled)) == ["tt01", "tt02"] == [index.video_ids[v] for v in (0, 1)]
     assert find_features(index, encoder.id, settings.run.output) == ()
-    assert find_features(index, encoder.id, settings.run.output, [0, 1]) == (labelled,)
+    assert find_features(index, encoder.id, settings.run.output, [0, 1]) == (labeled,)
     encode_shots(settings, videos=[2])
-    assert list(features_in(labelled)) == ["tt01", "tt02", "tt03"]
+    assert list(features_in(labeled)) == ["tt01", "tt02", "tt03"]
 
 
 def test_a_damaged_keyframe_affects_only_its_own_video(index: Path, encoder: ShotEncoder) -> None:

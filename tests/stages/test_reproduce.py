@@ -570,7 +570,7 @@ def test_changed_data_are_measured_again_wherever_the_output_is(tmp_path: Path, 
 
 
 def put_movienet_of_five(root: Path) -> Path:
-    """MovieNet's layout with labels of eight videos, keyframes of five labelled videos and of one without labels."""
+    """MovieNet's layout with labels of eight videos, keyframes of five labeled videos and of one without labels."""
     names = [f"tt{video:07}" for video in range(8)]
     shots = 12
     for seed, name in enumerate(names):
@@ -595,7 +595,7 @@ def test_table_1_is_measured_on_movienet_with_keyframes_of_five_videos(
     result = reproduce(settings, options=VIDEO_RECIPE)
     planning.image_encoder.cache_clear()
     assert not result.failed
-    assert result.data == "MovieNet with keyframes of 5 of 8 labelled videos"
+    assert result.data == "MovieNet with keyframes of 5 of 8 labeled videos"
     assert not result.comparable
     for row in result.tables[0].rows:
         assert all(cell.values and 0 <= cell.values[0] <= 1 for cell in row.cells.values()), row.label

@@ -65,7 +65,7 @@ def settings(home: Path) -> ScoreSettings:
 
 
 def put_labelled(folder: Path, images: int = 3) -> Path:
-    """An index of two labelled videos with keyframes of four shots each."""
+    """An index of two labeled videos with keyframes of four shots each."""
     for name in ("a", "b"):
         put_store(folder / "keyframes" / f"{name}.h5", shots=4, images=images, seed=ord(name))
         put_csv(folder / "labels" / f"{name}.csv", 0, 4, 8)

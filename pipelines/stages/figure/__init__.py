@@ -56,7 +56,7 @@ class PseudoBoundarySettings(Settings):
         int, Doc("Number of windows to sample, among those with a true scene end, if none are named.")
     ] = 4
     seed: Annotated[int, Doc("Seed of the sampling.")] = 0
-    neighbours: Annotated[int, Doc("K, shots on each side of the center (section 4.1).")] = 8
+    neighbors: Annotated[int, Doc("K, shots on each side of the center (section 4.1).")] = 8
     method: Annotated[
         PseudoBoundary,
         Doc("dtw (release; section 3.3), mean (the equation of section 3.3) or dtw-tslearn (the paper's listing)."),
@@ -66,7 +66,7 @@ class PseudoBoundarySettings(Settings):
         super().__post_init__()
         if self.method not in METHODS:
             raise ValueError(f"pseudo-boundaries are found by {', '.join(METHODS)}, not {self.method!r}")
-        check_at_least(self, 1, "neighbours", "windows")
+        check_at_least(self, 1, "neighbors", "windows")
         check_at_least(self, 0, "seed")
 
 

@@ -25,7 +25,7 @@ def pseudo_boundaries(windows: Sequence[str], settings: PseudoBoundarySettings) 
     index = read_index(settings.data.index)
     centers = [_center(index, window) for window in windows] or _sample_centers(index, settings)
     divided = [_divide_window(index, center, settings) for center in centers]
-    S = 2 * settings.neighbours + 1
+    S = 2 * settings.neighbors + 1
     heights = [(WIDTH - 0.7) / S * aspect(images) if images else 1.1 for *_, images in divided]
     with plot_style():
         figure = Figure(figsize=(WIDTH, sum(heights) + 0.8 * len(heights) + 0.1))
@@ -77,18 +77,18 @@ def _center(index: Index, text: str) -> int:
 def _sample_centers(index: Index, settings: PseudoBoundarySettings) -> list[int]:
     """Return rows of center shots of different windows with a true scene end before their last shot, in order."""
     rows = index.rows_of()
-    rows = rows[np.diff(index.first_row)[index.video_of(rows)] > 2 * settings.neighbours]
+    rows = rows[np.diff(index.first_row)[index.video_of(rows)] > 2 * settings.neighbors]
     centers = rows[:0]
     if len(rows):
         labeled = index.rows_of(labelled=True)
         ends = labeled[index.targets(labeled) == 1]
         # Windows at a video's edge are moved inside, which makes some of them equal.
-        windows = window_rows(index.first_row, rows, settings.neighbours, "shift")
+        windows = window_rows(index.first_row, rows, settings.neighbors, "shift")
         windows, firsts = np.unique(windows, axis=0, return_index=True)
         centers = rows[firsts][np.isin(windows[:, :-1], ends).any(axis=1)]
     if not len(centers):
         raise BasslError(
-            f"{index.path}: has no window of {2 * settings.neighbours + 1} shots with a labeled scene end; give "
+            f"{index.path}: has no window of {2 * settings.neighbors + 1} shots with a labeled scene end; give "
             "windows as VIDEO:SHOT"
         )
     sample = np.random.default_rng(settings.seed).choice(centers, min(settings.windows, len(centers)), replace=False)
@@ -102,10 +102,10 @@ similarity (2, S) of each shot to the first and the last, and images (H, W, 3) o
 
 def _divide_window(index: Index, center: int, settings: PseudoBoundarySettings) -> Division:
     video = int(index.video_of(np.array([center]))[0])
-    name, S, N = index.video_ids[video], 2 * settings.neighbours + 1, len(index.rows([video]))
+    name, S, N = index.video_ids[video], 2 * settings.neighbors + 1, len(index.rows([video]))
     if N < S:
-        raise BasslError(f"{index.path}: {name} has {N} shots, fewer than a window of {S}; lower `neighbours`")
-    (rows,) = window_rows(index.first_row, np.array([center]), settings.neighbours, "shift")
+        raise BasslError(f"{index.path}: {name} has {N} shots, fewer than a window of {S}; lower `neighbors`")
+    (rows,) = window_rows(index.first_row, np.array([center]), settings.neighbors, "shift")
     shots = rows - index.first_row[video]
     dense = torch.from_numpy(features_in(store_of(index, video, settings.data.features), index, video)[shots])[None]
     slow = dense[:, [0, -1]]

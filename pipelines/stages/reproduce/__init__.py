@@ -43,7 +43,7 @@ class ReproduceSettings(Settings):
     table: Annotated[str, Doc("One of table1, table2, table3, table4, nmi, bbc-ovsd.")] = "table1"
     data: Annotated[
         Path | None,
-        Doc("""MovieNet's folder, a folder of labelled features, or of videos with their labels beside them.
+        Doc("""MovieNet's folder, a folder of labeled features, or of videos with their labels beside them.
         Default: data/movienet if it exists, else generated videos."""),
     ] = None
     rows: Annotated[tuple[str, ...], Doc("Rows to run, by name or pattern, separated by commas. Default: all.")] = ()

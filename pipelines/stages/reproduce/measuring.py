@@ -130,7 +130,7 @@ def kept_numbers(line: Line) -> dict[str, list[float]] | None:
         content = json.loads(line.result.read_text("utf-8"))
         if line.command == "finetune":
             if content["summary_of"] != "test":
-                raise BasslError(f"{line.output}: was not tested, because the test split has no labelled scene ends")
+                raise BasslError(f"{line.output}: was not tested, because the test split has no labeled scene ends")
             tests = [seed["test"] for seed in content["seeds"]]
             numbers = {
                 name: [float(test[name]) for test in tests if name in test] for name in ("ap", "auc", "f1", "miou")

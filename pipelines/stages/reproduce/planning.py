@@ -53,7 +53,7 @@ _NETWORKS = ("transformer", "mlp", "ms-lstm")  # the paper's; the defaults of th
 _SMALL = {"width": 64, "heads": 4}
 _TINY = {"encoder": "timm:test_resnet", "size": 32, "kernel_size": 3, "decoded_size": 36, "workers": 1}
 OPTIONS: Mapping[str, StageOptions] = {
-    # All encoders see the centre of a keyframe, as in the paper's release.
+    # All encoders see the center of a keyframe, as in the paper's release.
     "movienet": StageOptions(baselines={"lgss": "lgss-movienet"}, preparation="centre"),
     # Two or three dozen videos: with the paper's batch sizes and rates the epochs end before the loss falls. These were
     # chosen by the losses of pre-training.
@@ -158,7 +158,7 @@ class Data:
     title: str  # of the data, for the heading of a table
     tested_on: str  # name of the data set
     index: tuple[Line, ...]  # lines that build its index, which the last one writes
-    unlabelled: tuple[Line, ...]  # lines that build the index for pre-training: all videos, whatever their split
+    unlabeled: tuple[Line, ...]  # lines that build the index for pre-training: all videos, whatever their split
     direction: str = ""  # what is trained and tested on, in words, if there are two ways
     stores: Mapping[str, Path] = field(default_factory=dict)  # by data set its features, for data that is features
     sound: tuple[Line, ...] = ()  # line that makes a store of sound features, if all videos have sound
@@ -213,9 +213,9 @@ def _movienet(folder: Path, home: Path) -> Data:
     # Not all five million files: the labels, and the names of the videos.
     source = _file_digest(folder, [*folder.glob("anno/*"), *folder.glob("scene318/*/*")], *sorted(present))
     index = (line("bassl build-index", folder, only_complete=True, output=home / "index.h5", source=source),)
-    title, labelled = "MovieNet, test split of MovieNet-SSeg", read_movienet_splits(folder).keys()
-    if not (complete := bool(labelled) and labelled <= present):
-        title = f"MovieNet with keyframes of {len(labelled & present)} of {len(labelled)} labelled videos"
+    title, labeled = "MovieNet, test split of MovieNet-SSeg", read_movienet_splits(folder).keys()
+    if not (complete := bool(labeled) and labeled <= present):
+        title = f"MovieNet with keyframes of {len(labeled & present)} of {len(labeled)} labeled videos"
     return Data("movienet", home, title, "movienet", index, index, comparable=complete)
 
 
@@ -411,7 +411,7 @@ class Planner:
         data = self.data
         if run == "bassl-k8" and "neighbours" not in data.options.pretrain:
             run = "bassl-10"  # K = 8 is the default: the same run as in the other tables
-        options: dict[str, Any] = {"index": data.unlabelled[-1].output}
+        options: dict[str, Any] = {"index": data.unlabeled[-1].output}
         if data.stores:
             options["features"] = tuple(data.stores.values())
         epochs = PRETRAINING[run].get("epochs", 10)
@@ -421,7 +421,7 @@ class Planner:
             **PRETRAINING[run],
         }
         options["epochs"] = max(1, round(epochs / 10 * (self.settings.epochs or data.options.epochs)))
-        return (*data.unlabelled, line("bassl pretrain", output=data.home / "pretrain" / run, **options))
+        return (*data.unlabeled, line("bassl pretrain", output=data.home / "pretrain" / run, **options))
 
     def _finetuning(self, system: SystemSpec, run: str | None) -> tuple[Line, ...]:
         data, needs, features, source = self.data, self.data.index, self.data.home / "features", ""
@@ -451,7 +451,7 @@ class Planner:
 
     def _encode(self, encoder: object, output: Path, **options: Any) -> Line:
         if self.data.kind == "movienet":  # in other data all videos have labels
-            options["labelled"] = True
+            options["labeled"] = True
         index = self.data.index[-1].output
         return Line((*line("bassl encode", index, encoder=encoder, **options).words, "--output", str(output)), output)
 
@@ -486,7 +486,7 @@ def disk_space(settings: ReproduceSettings) -> list[tuple[str, float, str]]:
     lines = {line for row in rows if row.wanted for line in row.lines}
     runs, networks = (sum(line.command == name for line in lines) for name in ("pretrain", "finetune"))
     names = {word for line in lines for option, word in pairwise(line.words) if option in ("--encoder", "--init")}
-    encoders, images, shots, labelled, seeds = len(names - {"none"}), 4_800_000, 1_600_000, 500_000, settings.seeds
+    encoders, images, shots, labeled, seeds = len(names - {"none"}), 4_800_000, 1_600_000, 500_000, settings.seeds
     encoder, crn = 4 * 23.5e6 / 1e9, 4 * 15.8e6 / 1e9  # weights of ResNet-50, and of the paper's transformer
     state = 3 * (encoder + crn)  # the model, and a state with weights, momentum and heads
     model = crn * (seeds + 3) + encoder * seeds
@@ -494,7 +494,7 @@ def disk_space(settings: ReproduceSettings) -> list[tuple[str, float, str]]:
     return [
         ("keyframes", images * 22e3 / 1e9, f"{images:,} of about 22 KB"),
         ("index", shots * 65 / 1e9, f"{shots:,} shots"),
-        ("features", encoders * labelled * 2048 * 4 / 1e9, f"{encoders} encoders x {labelled:,} x 2048"),
+        ("features", encoders * labeled * 2048 * 4 / 1e9, f"{encoders} encoders x {labeled:,} x 2048"),
         ("pre-trained runs", runs * state, f"{count(runs, 'run')} with their states"),
         ("fine-tuned runs", networks * model, f"{count(networks, 'network')} x {count(seeds, 'seed')}"),
     ]

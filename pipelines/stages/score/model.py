@@ -1,4 +1,4 @@
-"""Scoring a model on the labelled videos of an index."""
+"""Scoring a model on the labeled videos of an index."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     if path.suffix.lower() in (".json", ".csv"):
         raise BasslError(f"{path}: is a list of scenes; name the truth behind it")
     index = read_index(settings.data.index)
-    videos, notes = _labelled_videos(index, settings.split)
+    videos, notes = _labeled_videos(index, settings.split)
     if is_store(path):
         if not settings.representation:
             raise BasslError(f"{path}: is a feature store, not a model; `representation` scores the features")
@@ -107,7 +107,7 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
     )
 
 
-def _labelled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
+def _labeled_videos(index: Index, split: str) -> tuple[list[int], list[str]]:
     """Return the labeled videos of a split, and a note if others have no labels."""
     videos = [video for video, name in enumerate(index.splits) if split in (ALL_SPLITS, name)]
     if not videos:
