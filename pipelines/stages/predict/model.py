@@ -92,7 +92,7 @@ class SceneModel:
             identity: dict[str, Any] = {"fingerprint": fingerprint(video), "modified": modified(video)}
             # Reading takes as much time as encoding, and has the other half of the cores.
             shots, warnings = self._loaded.scored_shots(
-                video, reading, max(1, self._cores // 2), keep_thumbnail, report
+                video, reading, threads=max(1, self._cores // 2), on_shot=keep_thumbnail, report=report
             )
         if settings.reading.speech:
             before, shots = shots, with_speech(shots, reading.lines)

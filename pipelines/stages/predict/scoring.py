@@ -38,6 +38,7 @@ class LoadedModel:
         self,
         video: Path,
         reading: VideoProcess,
+        *,
         threads: int,
         on_shot: Callable[[KeyframedShot], None],
         report: ReportProgress,
