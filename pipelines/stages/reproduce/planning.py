@@ -40,17 +40,14 @@ FRAME_RATE = 25.0
 LONG = 20
 """Epochs beyond which pre-training takes `StageOptions.long_pretrain`."""
 VIDEOS = 12
-GENERATED: Mapping[str, Any] = {
-    "scenes": 14,
-    "shots_per_scene": [4, 9],
-    "shot_seconds": [0.4, 0.8],
-    "width": 160,
-    "height": 90,
-}
+_SIZE = {"width": 160, "height": 90}
+GENERATED: Mapping[str, Any] = {"scenes": 14, "shots_per_scene": [4, 9], "shot_seconds": [0.4, 0.8], **_SIZE}
 """Options of the generated videos: a minute each, long enough for scenes that differ, small enough for two cores."""
 
 _NETWORKS = ("transformer", "mlp", "ms-lstm")  # the paper's; the defaults of the relational one suit small sets
 _SMALL = {"width": 64, "heads": 4}
+_FINETUNE = {crn: {"epochs": 10, "batch": 128, "rate": 5e-4} for crn in _NETWORKS}
+_FROM_SCRATCH = {"transformer": _SMALL, "mlp": {"width": 128}, "ms-lstm": {"width": 32}}
 _TINY = {"encoder": "timm:test_resnet", "size": 32, "kernel_size": 3, "decoded_size": 36, "workers": 1}
 OPTIONS: Mapping[str, StageOptions] = {
     # All encoders see the center of a keyframe, as in the paper's release.
@@ -61,13 +58,13 @@ OPTIONS: Mapping[str, StageOptions] = {
         pretrain={"batch": 16, "base_rate": 24.0, **_SMALL},
         # Forty epochs spend thousands of steps near the peak rate, and at the rate of ten epochs the loss rises again.
         long_pretrain={"base_rate": 6.0},
-        finetune={crn: {"epochs": 10, "batch": 128, "rate": 5e-4} for crn in _NETWORKS},
-        network={"transformer": _SMALL, "mlp": {"width": 128}, "ms-lstm": {"width": 32, "rate": 1e-3}},
+        finetune=_FINETUNE,
+        network={**_FROM_SCRATCH, "ms-lstm": {"width": 32, "rate": 1e-3}},
     ),
     "videos": StageOptions(
         pretrain={"encoder": "resnet18", "size": 112, "decoded_size": 128, "batch": 64, "base_rate": 3.0, **_SMALL},
-        finetune={crn: {"epochs": 10, "batch": 128, "rate": 5e-4} for crn in _NETWORKS},
-        network={"transformer": _SMALL, "mlp": {"width": 128}, "ms-lstm": {"width": 32}},
+        finetune=_FINETUNE,
+        network=_FROM_SCRATCH,
     ),
     "generated": StageOptions(
         pretrain={**_TINY, "batch": 32, "base_rate": 6.0, "neighbours": 4, **_SMALL},
@@ -233,24 +230,20 @@ def _features(folder: Path, home: Path) -> list[Data]:
     stores = {name: output / f"{path.resolve().name}-{width}d" for name, path in sources.items()}
     build = functools.partial(line, "bassl build-index", *sources.values(), feature_folder=output, source=source)
     every = (build(output=home / "all.h5"),)
-    if len(sets) == 1:
-        ((target, ids),) = sets.items()
-        splits = [(target, "split", "", _splits(ids, folder))]
-    else:
-        splits = []
-        for trained, target in (tuple(sets), tuple(sets)[::-1]):
-            ids = sets[trained]
-            training = [video for i, video in enumerate(ids) if i % 4 != 3]
-            direction = f"trained on {trained}, tested on {target}"
-            content = {"train": training, "val": ids[3::4], "test": sets[target]}
-            splits.append((target, f"{trained}-to-{target}", direction, content))
-    ways = []
-    for target, name, direction, content in splits:
-        split = _split_line(home, content)
+
+    def way(target: str, name: str, splits: Mapping[str, Sequence[str]], direction: str = "") -> Data:
+        split = _split_line(home, splits)
         index = (split, build(split=split.result, output=home / f"{name}.h5"))
-        ways.append(
-            Data("features", home, f"features of {counts} in {folder}", target, index, every, direction, stores)
-        )
+        return Data("features", home, f"features of {counts} in {folder}", target, index, every, direction, stores)
+
+    if len(sets) == 1:
+        return [way(name, "split", _splits(ids, folder)) for name, ids in sets.items()]
+    ways = []
+    for trained, target in (tuple(sets), tuple(sets)[::-1]):
+        ids = sets[trained]
+        training = [video for i, video in enumerate(ids) if i % 4 != 3]
+        splits = {"train": training, "val": ids[3::4], "test": sets[target]}
+        ways.append(way(target, f"{trained}-to-{target}", splits, f"trained on {trained}, tested on {target}"))
     return ways
 
 
