@@ -29,10 +29,7 @@ from pipelines.files import os_reason
 COMMANDS = {
     "Find scenes": {
         "predict": ("predict", "Find the scenes of a video, or of each of several."),
-        "models": (
-            "models",
-            "List the built-in model and the models under runs/, with training data and scores.",
-        ),
+        "models": ("models", "List the built-in model and the models under runs/, with training data and scores."),
     },
     "Correct and export": {
         "report": ("results", "Make a page of a video's scenes, to view, correct and save them and to try thresholds."),
@@ -53,10 +50,7 @@ COMMANDS = {
         ),
         "pretrain": ("train", "Pre-train a model on videos without labels."),
         "finetune": ("train", "Train a model to find scene ends, from labeled videos."),
-        "import-checkpoint": (
-            "models",
-            "Convert a checkpoint of the paper's authors, or a ResNet-50, to a model.",
-        ),
+        "import-checkpoint": ("models", "Convert a checkpoint of the paper's authors, or a ResNet-50, to a model."),
     },
     "Evaluate": {
         "score": ("score", "Measure how well scenes are found."),
@@ -109,8 +103,8 @@ def load(name: str) -> Any:
     return typer.main.get_command(command)
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(is_set: bool) -> None:
+    if is_set:
         typer.echo(f"bassl {pipelines.__version__}")
         raise typer.Exit
 

@@ -65,7 +65,7 @@ def test_learn_works_without_pytorch(synthetic_video: tuple[Path, SyntheticVideo
     (tmp_path / "absent.scenes.json").write_text("{}")
     run = bassl(tmp_path, "learn", str(synthetic_video[0]), "absent.scenes.json", "-o", "own.safetensors")
     assert run.returncode == 1
-    assert "1 video with 5 scene ends: the operating point" in run.stderr
+    assert "1 video with 5 scene ends: the threshold of the built-in model" in run.stderr
     assert "1 done, 0 kept, 1 failed; wrote own.safetensors" in run.stderr
     run = bassl(tmp_path, "predict", str(synthetic_video[0]), "--model", "own.safetensors", "--json")
     assert run.returncode == 0, run.stderr
