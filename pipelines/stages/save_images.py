@@ -81,7 +81,7 @@ def save_images(
             frame = Image.fromarray(image)
             if settings.sprite:
                 if not saved:
-                    sheet = _sheet(targets[0], settings, len(stills), *frame.size)
+                    sheet = _sheet(targets[0], settings, len(stills), frame.size)
                 row, column = divmod(len(saved), _SPRITE_COLUMNS)
                 boxes.append((column * frame.width, row * frame.height, *frame.size))
                 sheet.paste(frame, boxes[-1][:2])
@@ -118,9 +118,9 @@ def _names(scenes: SceneData, settings: ImageSettings, name: str, stills: Sequen
     return file_names(settings.template, rows, f".{settings.format}", needed)
 
 
-def _sheet(path: Path, settings: ImageSettings, images: int, width: int, height: int) -> Image.Image:
+def _sheet(path: Path, settings: ImageSettings, images: int, image_size: tuple[int, int]) -> Image.Image:
     """Make an empty sprite for images of a size, in rows. Raises BasslError for a size that its format cannot have."""
-    columns = min(images, _SPRITE_COLUMNS)
+    (width, height), columns = image_size, min(images, _SPRITE_COLUMNS)
     size = columns * width, -(-images // columns) * height
     if max(size) > (most := LONGEST[settings.format]):
         smaller = "a smaller `width`" + " or `format=jpg`" * (settings.format == "webp")
