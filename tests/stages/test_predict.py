@@ -523,15 +523,6 @@ def test_a_model_whose_scores_are_not_calibrated_is_warned_about(video: Path, st
     assert not any("not calibrated" in warning for warning in predict(video, model=run).warnings)
 
 
-def test_several_videos_get_a_folder_of_storyboards(video: Path, model: Path, tmp_path: Path) -> None:
-    settings = PredictSettings(model=model)
-    predict_videos([video], tmp_path / "out", settings)
-    (drawn,) = predict_videos([video], tmp_path / "out", settings, storyboards=tmp_path / "boards")
-    assert drawn.status == "kept"  # its scenes
-    assert (tmp_path / "boards" / "video.scenes.png").read_bytes().startswith(b"\x89PNG")
-    assert predict_videos([video], tmp_path / "out", settings, storyboards=tmp_path / "boards")[0].status == "kept"
-
-
 def test_videos_are_none_or_any_object_that_names_a_file(video: Path, model: Path, tmp_path: Path) -> None:
     class Upload:
         def __fspath__(self) -> str:
