@@ -17,7 +17,7 @@ from sklearn.metrics import average_precision_score, f1_score
 
 from pipelines.errors import BasslError
 from pipelines.models.bassl import load_bassl_model
-from pipelines.models.calibration import Calibration, apply_calibration
+from pipelines.models.calibration import Calibration, apply_calibration, fit_calibration
 from pipelines.models.encoder_loading import load_encoder
 from pipelines.models.encoders.torch_encoders import torch_encoder
 from pipelines.models.networks.kinds import NETWORKS, MSLSTMSettings
@@ -504,6 +504,19 @@ def test_a_resumed_run_keeps_the_notes_of_finished_seeds(
     assert result_of(settings)["notes"] == list(result.notes)
 
 
+def test_a_resumed_run_remembers_the_best_epoch_so_far(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
+    # What was learned less is wrong less: the first epoch is the best.
+    wrong = poisoned(data, tmp_path / "wrong", 3)
+    settings = with_options(settings, index=wrong, rate=5e-4, epochs=4, seeds=1)
+    whole = trained(settings, "whole")
+    with left_by(lambda state: state.epoch == 3) as stop:
+        finetune(settings, stop)
+    finetune(settings, resume=True)
+    assert result_of(settings)["seeds"] == result_of(whole)["seeds"]
+    assert result_of(settings)["seeds"][0]["chosen_epoch"] == 1
+    assert_equal(weights(settings), weights(whole))
+
+
 @pytest.mark.slow
 def test_two_processes_train_the_same_model_as_one(settings: FinetuneSettings, tmp_path: Path) -> None:
     one = trained(settings, "one", crn="ms-lstm", width=8, dropout=None, precision="float64")
@@ -824,6 +837,20 @@ def test_end_to_end_training_updates_the_encoder(on_keyframes: FinetuneSettings,
     finetune(again, resume=True)
     assert_equal(weights(settings), weights(again))
     refusal(lambda: finetune(again, overwrite=True, batch=80), "batch of 80", error=BasslError)
+
+
+def test_the_calibration_uses_only_shots_with_a_known_label(settings: FinetuneSettings, tmp_path: Path) -> None:
+    label = read_index(settings.data.index).label.copy()
+    label[180:200] = -1  # doubtful scene ends in the validation video
+    index = write_relabelled(settings.data.index, tmp_path / "index.h5", label, doubtful="ignore")
+    finetune(settings, index=index)
+    videos = LabelledVideos(read_index(index), videos_of(settings.data.index).features, HERE.device)
+    span = videos.index.span(3)
+    model = open_model(settings.run.output).boundary_model()
+    logits = model.logits(videos.features[span], videos.durations[span])
+    known, ends = videos.usable[span], videos.targets[span].astype(np.uint8)
+    assert model.calibration == fit_calibration(logits[known], ends[known])
+    assert model.calibration != fit_calibration(logits, ends)
 
 
 def test_a_failed_calibration_is_reported_with_its_reason(

@@ -202,6 +202,33 @@ def test_a_run_killed_before_its_last_model_was_written_writes_it_when_it_is_res
     assert result.model.read_bytes() == whole
 
 
+def test_a_run_killed_between_the_writes_of_its_state_and_its_model_can_be_resumed(
+    settings: PretrainSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class KilledError(Exception):
+        pass
+
+    written: list[str] = []
+
+    def killed_second(name: str, write: Callable[..., None]) -> Callable[..., None]:
+        def wrapped(*arguments: Any) -> None:
+            if written:
+                raise KilledError
+            write(*arguments)
+            written.append(name)
+
+        return wrapped
+
+    with monkeypatch.context() as patched:
+        for name in ("save_state", "save_bassl_model"):
+            patched.setattr(task, name, killed_second(name, getattr(task, name)))
+        with pytest.raises(KilledError):
+            pretrain(settings)
+    assert len(written) == 1
+    pretrain(settings, resume=True)
+    assert_equal(weights(settings), weights(trained(settings, "whole")))
+
+
 def test_a_run_can_be_resumed_only_with_the_same_features_and_shots(
     settings: PretrainSettings, data: Path, tmp_path: Path
 ) -> None:
