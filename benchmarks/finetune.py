@@ -27,12 +27,12 @@ from torch.utils.data import DataLoader, Dataset
 
 from pipelines.models.networks.kinds import CRNSettings
 from pipelines.models.networks.torch_networks import build_network
-from pipelines.stages.finetune.data import LabelledVideos, batches, weighted_cross_entropy, window_epoch
+from pipelines.stages.finetune.data import LabeledVideos, batches, weighted_cross_entropy, window_epoch
 from pipelines.stores.features import features_of, write_features
 from pipelines.stores.index import IndexedVideo, joined, read_index, save_index, window_rows
 from pipelines.training.distributed import Process
 
-WIDTH, NEIGHBOURS, SHOTS = 2048, 8, 400
+WIDTH, NEIGHBORS, SHOTS = 2048, 8, 400
 
 
 class FilesOfShots(Dataset[tuple[Tensor, int]]):
@@ -46,7 +46,7 @@ class FilesOfShots(Dataset[tuple[Tensor, int]]):
 
     def __getitem__(self, item: int) -> tuple[Tensor, int]:
         row = int(self.rows[item])
-        window = window_rows(self.first_row, np.array([row]), NEIGHBOURS, "clip")[0]
+        window = window_rows(self.first_row, np.array([row]), NEIGHBORS, "clip")[0]
         shots = [torch.from_numpy(np.load(self.files[shot])) for shot in window]
         return torch.stack(shots), int(self.targets[row])
 
@@ -87,7 +87,7 @@ def main() -> None:
             write_features(home / "features", "made up", video_id, values)
         save_index(joined(home / "index.h5", entries, {}))
         index = read_index(home / "index.h5")
-        labelled = LabelledVideos(index, features_of(index, [home / "features"]).features, device)
+        labelled = LabeledVideos(index, features_of(index, [home / "features"]).features, device)
         process, everything = Process(0, 1, device), list(range(arguments.videos))
 
         def ours() -> Iterator[object]:
@@ -134,7 +134,7 @@ def main() -> None:
             taken.append(time.perf_counter() - start)
     step = statistics.median(taken[1:])
     share = statistics.median(waited[1:]) / step
-    print(f"windows of {2 * NEIGHBOURS + 1} shots, {WIDTH} wide, in batches of {arguments.batch}, {device}:")
+    print(f"windows of {2 * NEIGHBORS + 1} shots, {WIDTH} wide, in batches of {arguments.batch}, {device}:")
     print(f"  one gather a batch  {speed['ours']:10,.0f} windows/s")
     print(f"  a file per shot       {speed['theirs']:10,.0f} windows/s ({arguments.workers} workers)")
     print(f"  ratio               {speed['ours'] / speed['theirs']:10.1f}")

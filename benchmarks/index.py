@@ -112,7 +112,7 @@ def opening(index: Path, repeats: int) -> dict[str, float]:
     return {**best_of(repeats, open_it), "memory_mib": memory}
 
 
-def fetching(path: Path, neighbours: int, batch: int, repeats: int) -> dict[str, dict[str, float]]:
+def fetching(path: Path, neighbors: int, batch: int, repeats: int) -> dict[str, dict[str, float]]:
     index = read_index(path)
     reader = KeyframeReader(index)
     rng = np.random.default_rng(0)
@@ -120,14 +120,14 @@ def fetching(path: Path, neighbours: int, batch: int, repeats: int) -> dict[str,
 
     def read(centres: NDArray[np.int64]) -> None:
         """One random keyframe of each shot of each window, as pre-training reads them."""
-        for rows in window_rows(index.first_row, centres, neighbours, "shift"):
+        for rows in window_rows(index.first_row, centres, neighbors, "shift"):
             reader.read(rows, rng.integers(0, index.keyframes, (len(rows), 1)))
 
     for centres in draw:  # opens the stores and warms the page cache
         read(centres)
     waiting, waiting_too = iter(draw), iter(draw)
     return {
-        "row_numbers": best_of(repeats, lambda: window_rows(index.first_row, next(waiting), neighbours, "shift")),
+        "row_numbers": best_of(repeats, lambda: window_rows(index.first_row, next(waiting), neighbors, "shift")),
         "jpeg_bytes": best_of(repeats, lambda: read(next(waiting_too))),
     }
 
@@ -137,7 +137,7 @@ def main() -> None:
     parser.add_argument("--shots", type=int, default=1_600_000)
     parser.add_argument("--videos", type=int, default=1_100)
     parser.add_argument("--stores", type=int, default=4)
-    parser.add_argument("--neighbours", type=int, default=8, help="K")
+    parser.add_argument("--neighbors", type=int, default=8, help="K")
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=5)
     arguments = parser.parse_args()
@@ -154,14 +154,14 @@ def main() -> None:
             ).result()
             opened = process.submit(opening, index, arguments.repeats).result()
             fetched = process.submit(
-                fetching, index, arguments.neighbours, arguments.batch, 4 * arguments.repeats
+                fetching, index, arguments.neighbors, arguments.batch, 4 * arguments.repeats
             ).result()
         size = index.stat().st_size / 2**20
     print(f"{arguments.shots:,} shots of {arguments.videos:,} videos, {KEYFRAMES} keyframes per shot")
     for what, values in (("build", built), ("open", opened)):
         print(f"  {what:<24} {values['seconds']:8.2f} s   {values['memory_mib']:6.0f} MiB of memory")
     print(f"  {'file':<24} {size:8.0f} MiB")
-    shots = 2 * arguments.neighbours + 1
+    shots = 2 * arguments.neighbors + 1
     for what, values in fetched.items():
         label = f"{arguments.batch} windows, {what.replace('_', ' ')}"
         print(f"  {label:<32} {1000 * values['seconds']:8.2f} ms   (each {shots} shots, random)")

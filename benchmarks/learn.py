@@ -23,7 +23,7 @@ from pipelines.evaluation.metrics import average_precision
 from pipelines.models.calibration import Calibration
 from pipelines.models.networks.relational import LinearModel, relational_logits
 from pipelines.outputs.tables import TextTable, markdown, percent
-from pipelines.training.relational_fit import LabelledTokens, learn_own_model
+from pipelines.training.relational_fit import LabeledTokens, learn_own_model
 from recipes.default_model.fitting import Form, blind_logits, calibrate, cross_validate, fit, whole_form
 from recipes.default_model.videos import read_videos
 
@@ -56,7 +56,7 @@ def first_model(forms: Sequence[Form], penalty: float) -> tuple[LinearModel, Cal
 def run_number(forms: Sequence[Form], start: LinearModel, calibration: Calibration, number: int) -> dict[str, Any]:
     """Figures of learning from so many of the videos."""
     before = np.array([measures(form, start, calibration) for form in forms])
-    videos = [LabelledTokens(form.tokens, form.video.scene_end) for form in forms]
+    videos = [LabeledTokens(form.tokens, form.video.scene_end) for form in forms]
     after: list[list[list[float]]] = [[] for _ in forms]
     kept = 0
     for draw in range(DRAWS):

@@ -55,11 +55,11 @@ def main() -> None:
 
     index = read_index(arguments.index)
     reader = KeyframeReader(index)
-    choice = PretextWindows(index.first_row, PretextSettings(), neighbours=8, seed=0)
+    choice = PretextWindows(index.first_row, PretextSettings(), neighbors=8, seed=0)
     order = WindowOrder(
         np.random.default_rng(0).choice(index.rows_of(), arguments.windows), arguments.windows, epochs=1, seed=0
     )
-    [(_, _, centres)] = order.centres(0)
+    [(_, _, centres)] = order.centers(0)
     windows = choice.rows(0, centres)[0]
     images = np.random.default_rng(1).integers(0, index.keyframes, windows.shape)
     shots = windows.shape[1]

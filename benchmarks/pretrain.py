@@ -77,7 +77,7 @@ class Images(Dataset[tuple[Tensor, Tensor]]):
 
 
 def bassl(settings: PretrainSettings, index: Index, process: Process, encoder: Any, order: WindowOrder) -> Work:
-    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.run.seed)
+    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbors, settings.run.seed)
     source = KeyframeWindows(index, windows.rows, process, settings.compute.workers or 0, settings.decoded_size)
     augmentation = replace(settings.augmentation, mean=encoder.mean, std=encoder.std)
     dtype = weight_dtype(settings.compute.precision)
@@ -89,7 +89,7 @@ def bassl(settings: PretrainSettings, index: Index, process: Process, encoder: A
 
 
 def random(settings: PretrainSettings, process: Process, order: WindowOrder) -> Work:
-    S, size = 2 * settings.neighbours + 1, settings.augmentation.size
+    S, size = 2 * settings.neighbors + 1, settings.augmentation.size
     dense, slow = (torch.randn(settings.batch, n, 3, size, size, device=process.device) for n in (S, 2))
     noise = noise_of(order, 0, S, process)
     while True:
@@ -97,8 +97,8 @@ def random(settings: PretrainSettings, process: Process, order: WindowOrder) -> 
 
 
 def images(settings: PretrainSettings, index: Index, process: Process, order: WindowOrder, workers: int) -> Work:
-    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.run.seed)
-    centres = np.concatenate([centres for _, _, centres in order.centres(0)])
+    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbors, settings.run.seed)
+    centres = np.concatenate([centres for _, _, centres in order.centers(0)])
     cuda = process.device.type == "cuda"
     loader = DataLoader(
         Images(index.path, windows, centres, settings.augmentation),
@@ -162,7 +162,7 @@ def main() -> None:
     parser.add_argument("--encoder", default=defaults.encoder)
     parser.add_argument("--size", type=int, default=defaults.augmentation.size)
     parser.add_argument("--batch", type=int, default=defaults.batch)
-    parser.add_argument("--neighbours", type=int, default=defaults.neighbours)
+    parser.add_argument("--neighbors", type=int, default=defaults.neighbors)
     parser.add_argument("--width", type=int, default=defaults.width)
     parser.add_argument("--steps", type=int, default=20)
     parser.add_argument("--workers", type=int, default=16, help="of bassl's loader")
@@ -180,7 +180,7 @@ def main() -> None:
         augmentation=AugmentationSettings(size=arguments.size, kernel_size=taps),
         decoded_size=arguments.size * 8 // 7,
         batch=arguments.batch,
-        neighbours=arguments.neighbours,
+        neighbors=arguments.neighbors,
         width=arguments.width,
         workers=arguments.workers,
     )

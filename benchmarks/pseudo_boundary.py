@@ -24,10 +24,10 @@ from tslearn.metrics import dtw_path_from_metric
 from pipelines.pretext.pseudo_boundary import discover
 
 
-def features(windows: int, neighbours: int, dimension: int) -> tuple[Tensor, Tensor]:
+def features(windows: int, neighbors: int, dimension: int) -> tuple[Tensor, Tensor]:
     """Unit vectors of windows with a change of scene somewhere: the slow sequence and the whole one."""
     generator = torch.Generator().manual_seed(0)
-    S = 2 * neighbours + 1
+    S = 2 * neighbors + 1
     scenes = torch.randn(windows, 2, dimension, generator=generator)
     scene = (torch.arange(S) > torch.randint(0, S, (windows, 1), generator=generator)).long()
     shots = scenes[torch.arange(windows)[:, None], scene]
@@ -62,14 +62,14 @@ def seconds(run: Callable[[], object], repeats: int) -> float:
 def main() -> None:
     parser = command_line(__doc__)
     parser.add_argument("--windows", type=int, default=256, help="B")
-    parser.add_argument("--neighbours", type=int, default=8, help="K")
+    parser.add_argument("--neighbors", type=int, default=8, help="K")
     parser.add_argument("--dimension", type=int, default=128, help="of the features")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=5)
     arguments = parser.parse_args()
     torch.set_num_threads(arguments.threads)
 
-    slow, dense = features(arguments.windows, arguments.neighbours, arguments.dimension)
+    slow, dense = features(arguments.windows, arguments.neighbors, arguments.dimension)
     # This also compiles tslearn's functions.
     agree = int((discover("dtw", slow, dense).numpy() == by_listing(slow, dense)).sum())
     sides: dict[str, Callable[[], object]] = {

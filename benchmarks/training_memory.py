@@ -26,7 +26,7 @@ from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.networks.kinds import CRNSettings
 from pipelines.models.networks.torch_networks import build_network
 from pipelines.pretext.settings import PretextSettings
-from pipelines.stages.finetune.data import LabelledVideos, batches, window_epoch
+from pipelines.stages.finetune.data import LabeledVideos, batches, window_epoch
 from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows
 from pipelines.stages.score import score
 from pipelines.stores.features import features_of, write_features
@@ -62,7 +62,7 @@ def windows_of(task: str, home: Path, steps: int) -> Iterator[int]:
     index = read_index(home / "index.h5")
     train = index.videos_of(("train",))
     if task == "fine-tuning":
-        labelled = LabelledVideos(index, features_of(index, [home / "features"]).features, HERE.device)
+        labelled = LabeledVideos(index, features_of(index, [home / "features"]).features, HERE.device)
         epoch = window_epoch(labelled, train, CRNSettings(), torch.float32, 0, 0)
         epoch_steps = len(epoch.targets) // BATCH
         source = batches(epoch, epoch_steps, seed=0, number=0, first=0, loss="balanced", process=HERE)

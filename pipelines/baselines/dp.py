@@ -54,10 +54,10 @@ def dp(features: Features, times: Times, settings: DPSettings = DPSettings()) ->
     the video into scenes of at most `longest` shots.
 
     Choices made here: only the abstract of the paper was available. It names these three parts ("multiple normalized
-    min-max cut scores" with a "memory-fading model" for scenes that are not neighbours, and "the maximal cross-boundary
+    min-max cut scores" with a "memory-fading model" for scenes that are not neighbors, and "the maximal cross-boundary
     strict shot similarity") and a heuristic search with Monte Carlo steps for stability; the formulas are our
     interpretation. Because a criterion here depends on two scenes only, the best division is found exactly, without
-    heuristics. A shot is not its own neighbour, so that a scene of one shot has no internal similarity and its share of
+    heuristics. A shot is not its own neighbor, so that a scene of one shot has no internal similarity and its share of
     the cut is 1. (With min-max cuts of mean similarities its internal similarity would be maximal, hundreds of single
     shots become scenes, and AP falls to chance.) The paper's strict similarity, of color and structure, is here the
     similarity of the features.

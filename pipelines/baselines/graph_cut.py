@@ -36,7 +36,7 @@ def graph_cut(features: Features, times: Times, settings: GraphCutSettings = Gra
     in time only, all cuts are evaluated, and no eigenvector is needed.
 
     Choices made here: the paper's similarity is the mean of color and motion similarity; here it is the similarity of
-    features (`pipelines.baselines.segmentation`). A shot is its own neighbour with weight 1, as in Shi and Malik 2000.
+    features (`pipelines.baselines.segmentation`). A shot is its own neighbor with weight 1, as in Shi and Malik 2000.
 
     Score: the recursion continues to single shots whatever the threshold; the score of a cut is minus the greatest
     normalised cut on the path to it, including its own. The scene ends for any threshold are then the cuts with a score

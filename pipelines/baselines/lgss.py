@@ -46,7 +46,7 @@ class LGSSSettings:
 
 
 def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSettings) -> Segmentation:
-    """Score the cut after each shot from the shots around it and its neighbouring cuts, then group the whole video.
+    """Score the cut after each shot from the shots around it and its neighboring cuts, then group the whole video.
 
     1. *Clip*: a boundary network for each modality (place, cast, action, sound, ...) computes a vector from the shots
        before and after a cut: cosines of temporal filters on both sides, and the maximum of temporal filters over both.

@@ -138,7 +138,7 @@ def alignment_scores(labels: NDArray[np.int64], scores: Floats, window: int, gap
 
 
 def low_points(scores: Floats, threshold: float) -> NDArray[np.int64]:
-    """Local minima of at most minimum + threshold * (mean - minimum); of equal neighbours the first."""
+    """Local minima of at most minimum + threshold * (mean - minimum); of equal neighbors the first."""
     if not len(scores):
         return np.zeros(0, dtype=np.int64)
     padded = np.concatenate([[np.inf], scores, [np.inf]])

@@ -1,6 +1,6 @@
-"""The pretext losses (paper, section 3.4): functions of head outputs or contextualised shots that return a scalar.
+"""The pretext losses (paper, section 3.4): functions of head outputs or contextualized shots that return a scalar.
 
-Shapes: B windows of this process, S = 2K+1 shots, D the contrastive space, D_c contextualised shots, D_e encodings.
+Shapes: B windows of this process, S = 2K+1 shots, D the contrastive space, D_c contextualized shots, D_e encodings.
 ``boundary`` (B,) is the pseudo-boundary, the last shot of the left sub-sequence.
 
 If the paper's text and its release differ, ``variant`` chooses; the default is the release, which the published numbers
@@ -116,16 +116,16 @@ def contextual_group_matching(
 ) -> Tensor:
     """Contextual group matching (CGM): is a shot in the same sub-sequence as the center shot?
 
-    *Release*: mean cross-entropy of both pairs, from a linear layer on the two L2-normalised vectors. *Paper*:
-    ``-log h(c_n, c_pos) - log(1 - h(c_n, c_neg))``, on the vectors without normalisation.
+    *Release*: mean cross-entropy of both pairs, from a linear layer on the two L2-normalized vectors. *Paper*:
+    ``-log h(c_n, c_pos) - log(1 - h(c_n, c_neg))``, on the vectors without normalization.
 
     `head`: (..., 2 D_c) to two logits. `context`: (B, S, D_c), no shot masked. `positive`, `negative`: (B,), from
     :func:`pipelines.pretext.sampling.sample_group_shots`.
     """
-    centre, same, different = context[:, context.shape[1] // 2], at(context, positive), at(context, negative)
+    center, same, different = context[:, context.shape[1] // 2], at(context, positive), at(context, negative)
     if variant == "release":
-        centre, same, different = (F.normalize(full_precision(c), dim=-1) for c in (centre, same, different))
-    matched, unmatched = (torch.cat([centre, other], dim=-1) for other in (same, different))
+        center, same, different = (F.normalize(full_precision(c), dim=-1) for c in (center, same, different))
+    matched, unmatched = (torch.cat([center, other], dim=-1) for other in (same, different))
     return _two_class(head, matched, unmatched, variant)
 
 
@@ -173,8 +173,8 @@ def nearest_other(dense: Tensor) -> Tensor:
     with torch.no_grad(), torch.autocast(dense.device.type, enabled=False):
         units = F.normalize(full_precision(dense), dim=-1)
         similarity = (units @ units[:, S // 2, :, None]).squeeze(2)
-        centre = torch.arange(S, device=dense.device) == S // 2
-        return similarity.masked_fill(centre, -torch.inf).argmax(dim=1)
+        center = torch.arange(S, device=dense.device) == S // 2
+        return similarity.masked_fill(center, -torch.inf).argmax(dim=1)
 
 
 def shotcol(query: Tensor, dense: Tensor, temperature: float = 0.1) -> Tensor:

@@ -15,7 +15,7 @@ from pipelines.pretext.pseudo_boundary import discover
 from pipelines.pretext.sampling import NOISE, sample_group_shots, sample_mask, sample_other_shot
 from pipelines.pretext.settings import PretextSettings
 
-Contextualise = Callable[[Tensor, Tensor | None], Tensor]
+Contextualize = Callable[[Tensor, Tensor | None], Tensor]
 """The CRN: encodings (B, S, D_e) and a (B, S) bool mask or None to contextualized shots (B, S, D_c)."""
 
 
@@ -26,7 +26,7 @@ def _no_crn(encodings: Tensor, mask: Tensor | None) -> Tensor:
 class PretextLoss(NamedTuple):
     """The loss of a batch."""
 
-    total: Tensor  # the weighted sum, which is minimised
+    total: Tensor  # the weighted sum, which is minimized
     # each loss before weighting, for the tasks in use: ``ssm``, ``cgm``, ``pp``, ``msm``, ``simclr``
     parts: dict[str, Tensor]
     boundary: Tensor | None  # (B,) the pseudo-boundaries; None if no task uses them
@@ -66,7 +66,7 @@ class PretextObjective(nn.Module):
         self,
         slow: Tensor,
         dense: Tensor,
-        contextualise: Contextualise = _no_crn,
+        contextualize: Contextualize = _no_crn,
         noise: Tensor | None = None,
         joins: Tensor | None = None,
     ) -> PretextLoss:
@@ -77,7 +77,7 @@ class PretextObjective(nn.Module):
                 For ShotCoL the last is the center; for SimCLR (instance, temporal) the only one is the second view.
             dense: (B, S, D_e), encodings of the window; for SimCLR (instance, temporal) the center is the first view,
                 and S may be 1.
-            contextualise: the CRN, called once without a mask (CGM, PP) and once with (MSM), as in the release.
+            contextualize: the CRN, called once without a mask (CGM, PP) and once with (MSM), as in the release.
             noise: (B, 5, S), see :func:`pipelines.pretext.sampling.draw_noise`; for CGM, PP, MSM and random
                 pseudo-boundaries.
             joins: (B,), for synthesized pseudo-boundaries.
@@ -98,7 +98,7 @@ class PretextObjective(nn.Module):
                 parts["ssm"] = losses.shot_scene_matching(
                     slow_head, dense_head, boundary, settings.temperature, variant
                 )
-            context = contextualise(dense, None) if self.head_cgm is not None or self.head_pp is not None else dense
+            context = contextualize(dense, None) if self.head_cgm is not None or self.head_pp is not None else dense
             if self.head_cgm is not None:
                 pair = sample_group_shots(boundary, chance["positive"], chance["negative"])
                 parts["cgm"] = losses.contextual_group_matching(self.head_cgm, context, *pair, variant)
@@ -107,13 +107,13 @@ class PretextObjective(nn.Module):
                 parts["pp"] = losses.pseudo_boundary_prediction(self.head_pp, context, boundary, other, variant)
         if self.head_msm is not None:
             mask = sample_mask(chance["mask"], settings.masking_rate)
-            context = contextualise(dense, mask)
+            context = contextualize(dense, mask)
             parts["msm"] = losses.masked_shot_modeling(self.head_msm, context, dense, mask, variant)
         if settings.method.endswith("simclr-nn"):
             parts["simclr"] = losses.shotcol(slow_head[:, -1], dense_head, settings.temperature)
         elif "simclr" in settings.method:
-            centre = dense_head[:, dense_head.shape[1] // 2]
-            parts["simclr"] = losses.nt_xent(centre, slow_head[:, -1], settings.temperature)
+            center = dense_head[:, dense_head.shape[1] // 2]
+            parts["simclr"] = losses.nt_xent(center, slow_head[:, -1], settings.temperature)
         weights = settings.alphas | {"simclr": 1.0}
         total = torch.stack([weights[name] * loss for name, loss in parts.items()]).sum()
         return PretextLoss(total, parts, boundary)

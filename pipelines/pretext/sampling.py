@@ -77,7 +77,7 @@ def joined_rows(
     return np.where(np.arange(len(left)) <= boundary, left, right), boundary
 
 
-def neighbour_row(window: NDArray[np.int64], row: int, rng: np.random.Generator) -> int:
+def neighbor_row(window: NDArray[np.int64], row: int, rng: np.random.Generator) -> int:
     """The positive shot of SimCLR (temporal), M4, for a shot and the window (S,) around it: any other shot of it with
     equal probability. A row repeated at a video's edge counts once; a single shot is its own positive.
 

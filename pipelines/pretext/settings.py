@@ -31,7 +31,7 @@ class PretextSettings(Settings):
     alpha_ssm: Annotated[float, Doc("Weight of shot-scene matching, alpha 1 (section 3.4).")] = advanced(1.0)
     alpha_cgm: Annotated[float, Doc("Weight of contextual group matching, alpha 2 (section 3.4).")] = advanced(1.0)
     alpha_pp: Annotated[float, Doc("Weight of pseudo-boundary prediction, alpha 3 (section 3.4).")] = advanced(1.0)
-    alpha_msm: Annotated[float, Doc("Weight of masked shot modelling, alpha 4 (section 3.4).")] = advanced(1.0)
+    alpha_msm: Annotated[float, Doc("Weight of masked shot modeling, alpha 4 (section 3.4).")] = advanced(1.0)
     pseudo_boundary: Annotated[
         PseudoBoundary,
         Doc("""How a window is divided: dtw (release; section 3.3), mean (the equation of section 3.3), random,
@@ -83,7 +83,7 @@ class PretextSettings(Settings):
 
     @property
     def needs_crn(self) -> bool:
-        """Whether any loss uses contextualised shots."""
+        """Whether any loss uses contextualized shots."""
         return self.has_windows and any(task != "ssm" for task in self.tasks)
 
     @property
@@ -106,7 +106,7 @@ class PretextSettings(Settings):
 
         The two ends for BaSSL (section 3.3); first, last, center for BaSSL with ShotCoL (M8, release). ShotCoL alone
         needs only the center; the release also encodes the ends and drops them. For SimCLR (temporal) the loader puts
-        another row there, see :func:`pipelines.pretext.sampling.neighbour_row`.
+        another row there, see :func:`pipelines.pretext.sampling.neighbor_row`.
         """
         ends = (0, shots - 1) if self.has_windows else ()
         return ends if self.method == "bassl" else (*ends, shots // 2)

@@ -25,7 +25,7 @@ from pipelines.stages.predict.model import model_reader_settings
 from pipelines.stages.predict.scoring import LoadedModel, load
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.settings import LearnSettings
-from pipelines.training.relational_fit import LabelledTokens, learn_own_model
+from pipelines.training.relational_fit import LabeledTokens, learn_own_model
 from pipelines.video.inputs import fingerprint
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
@@ -73,7 +73,7 @@ def learn(
     check_output(output, paths, settings.overwrite)
     opened = open_model()
     loaded = load(opened, PredictSettings())
-    videos: dict[Path, LabelledTokens] = {}
+    videos: dict[Path, LabeledTokens] = {}
     sources_by_fingerprint: dict[str | None, Path] = {}
 
     def read(task: VideoTask[LearnSettings], report: ReportVideo) -> VideoResult:
@@ -105,7 +105,7 @@ def learn(
 
 def _read(
     opened: OpenedModel, loaded: LoadedModel, task: VideoTask[LearnSettings], report: ReportVideo
-) -> tuple[VideoResult, str | None, LabelledTokens]:
+) -> tuple[VideoResult, str | None, LabeledTokens]:
     """Read the evidence and labels of a video, and its fingerprint."""
     if task.video == STDIO:
         raise BasslError("-: learning reads scenes from files, not from stdin")
@@ -130,4 +130,4 @@ def _read(
     labels[[shot - 1 for scene in scenes.scenes for shot in (scene.start_shot, scene.end_shot) if shot]] = 1
     labels[-1] = 0
     tokens = shot_tokens(content, np.array([shot.end - shot.start for shot in shots]), color)
-    return task.result_of(scenes, warnings=tuple(warnings)), fingerprint(video), LabelledTokens(tokens, labels)
+    return task.result_of(scenes, warnings=tuple(warnings)), fingerprint(video), LabeledTokens(tokens, labels)

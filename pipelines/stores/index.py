@@ -182,10 +182,10 @@ class Index:
 
 
 def window_rows(
-    first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbours: int, edge: Literal["shift", "clip"]
+    first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbors: int, edge: Literal["shift", "clip"]
 ) -> NDArray[np.int64]:
     """The rows (B, 2K + 1) of the windows around the centre shots ``rows`` (B,), each window within one video.
-    ``first_row`` (V + 1,) as in an :class:`Index`, ``neighbours`` K. At a video's edge, as in the paper's release,
+    ``first_row`` (V + 1,) as in an :class:`Index`, ``neighbors`` K. At a video's edge, as in the paper's release,
     ``shift`` moves the window inside (pre-training), and ``clip`` repeats the first or last shot (fine-tuning). A video
     shorter than a window is always clipped. Raises IndexError for rows that are not in the index."""
     if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < first_row[-1]:
@@ -194,9 +194,9 @@ def window_rows(
     first, last = first_row[video], first_row[video + 1] - 1
     centre = rows
     if edge == "shift":
-        fits = last - first >= 2 * neighbours
-        centre = np.where(fits, np.clip(rows, first + neighbours, np.maximum(last - neighbours, first)), rows)
-    window = centre[:, None] + np.arange(-neighbours, neighbours + 1)
+        fits = last - first >= 2 * neighbors
+        centre = np.where(fits, np.clip(rows, first + neighbors, np.maximum(last - neighbors, first)), rows)
+    window = centre[:, None] + np.arange(-neighbors, neighbors + 1)
     return np.asarray(np.clip(window, first[:, None], last[:, None]), np.int64)
 
 

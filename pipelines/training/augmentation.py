@@ -1,11 +1,11 @@
 """Data augmentation of windows of keyframes, a batch at a time, on the device that holds them.
 
-The random crop, flip, colour jitter, grayscale and blur of the paper's appendix A, in this order. A window has one
-crop, flip and blur; its shots differ in colour. The augmentations of a batch are drawn on the CPU as plain tensors
+The random crop, flip, color jitter, grayscale and blur of the paper's appendix A, in this order. A window has one
+crop, flip and blur; its shots differ in color. The augmentations of a batch are drawn on the CPU as plain tensors
 (:func:`random_numbers`, :func:`plan_augmentations`) and then applied (:func:`augment`): a run is the same on a CPU and
 on a GPU up to rounding, and nothing has to be read back from the device.
 
-The distributions are torchvision's own, including the order of the four colour operations, drawn for each image.
+The distributions are torchvision's own, including the order of the four color operations, drawn for each image.
 Brightness, contrast and saturation are blends with a reference (black, mean gray, gray), so one step does any of the
 three for each image of a batch; hue, which is slower, is changed only for the images whose turn it is.
 
@@ -31,7 +31,7 @@ _TRIES = 10  # of torchvision's RandomResizedCrop, before it takes the center
 _PER_WINDOW = 2 * _TRIES + 4
 _PER_SHOT = 11
 _HUE = 3  # torchvision's numbers: 0 brightness, 1 contrast, 2 saturation, 3 hue
-_GREY = (0.2989, 0.587, 0.114)  # torchvision's weights of red, green and blue
+_GRAY = (0.2989, 0.587, 0.114)  # torchvision's weights of red, green and blue
 # Images in one pass: on a CPU few enough for its caches, on a GPU few enough for its memory (by calculation one to two
 # GB at 224 x 224) and enough to keep it busy.
 _CPU_IMAGES, _GPU_IMAGES = 9, 512
@@ -47,14 +47,14 @@ class Augmentations:
     jittered: Tensor  # (B, S) bool
     factors: Tensor  # (B, S, 4) float32: brightness, contrast and saturation factor, hue shift in turns
     order: Tensor  # (B, S, 4) int64, the operations in their order: 0 brightness, 1 contrast, 2 saturation, 3 hue
-    greyscale: Tensor  # (B, S) bool
+    grayscale: Tensor  # (B, S) bool
     blurred: Tensor  # (B,) bool
     sigma: Tensor  # (B, S) float32, in pixels of the result; used if ``blurred``
 
     def part(self, windows: slice, shots: slice = slice(None)) -> Augmentations:
         """The augmentations of some windows, or of some of their shots."""
         parts = {field.name: getattr(self, field.name)[windows] for field in fields(self)}
-        of_shots = ("jittered", "factors", "order", "greyscale", "sigma")
+        of_shots = ("jittered", "factors", "order", "grayscale", "sigma")
         return Augmentations(**{name: v[:, shots] if name in of_shots else v for name, v in parts.items()})
 
 
@@ -86,7 +86,7 @@ def plan_augmentations(
     numbers = numbers.cpu().double()
     box = _crop_boxes(numbers[:, : 2 * _TRIES + 2], frame, settings)
     flip, blurred = (numbers[:, 2 * _TRIES + 2 : _PER_WINDOW] < torch.tensor([settings.flip, settings.blur])).unbind(1)
-    gate, strengths, keys, grey, sigma = torch.split(
+    gate, strengths, keys, gray, sigma = torch.split(
         numbers[:, _PER_WINDOW:].reshape(B, shots, _PER_SHOT), [1, 4, 4, 1, 1], dim=2
     )
     if settings.jitter_gate == "window":
@@ -103,7 +103,7 @@ def plan_augmentations(
         jittered=gate[:, :, 0] < settings.jitter,
         factors=(torch.tensor([1.0, 1.0, 1.0, 0.0]) + spread * (2 * strengths - 1)).float(),
         order=keys.argsort(dim=2),  # random keys: all 24 orders are equally likely
-        greyscale=grey[:, :, 0] < settings.greyscale,
+        grayscale=gray[:, :, 0] < settings.grayscale,
         blurred=blurred,
         sigma=_between(sigma[:, :, 0], *settings.sigma).float(),
     )
@@ -114,9 +114,9 @@ def augment(
     keyframes: Tensor, augmentations: Augmentations, settings: AugmentationSettings = AugmentationSettings()
 ) -> Tensor:
     """Augment windows of keyframes (B, S, 3, Q, Q), uint8 RGB, each the whole frame squeezed to a square; the settings
-    give the size, the taps of the blur and the normalisation.
+    give the size, the taps of the blur and the normalization.
 
-    Returns (B, S, 3, size, size) float32, normalised; seen as (B S, 3, size, size) it is channels-last in memory. The
+    Returns (B, S, 3, size, size) float32, normalized; seen as (B S, 3, size, size) it is channels-last in memory. The
     work is in float32 whatever autocast says, and never waits for the device. Raises ValueError for keyframes of
     another shape or type, or augmentations of other windows.
     """
@@ -137,9 +137,9 @@ def augment(
         with torch.autocast(device.type, enabled=False):
             x = _crop(keyframes[windows, shots], drawn, size)
             _jitter(x, drawn)
-            if drawn.greyscale.any():
-                mask = send(drawn.greyscale.view(-1, 1, 1, 1), device)
-                x.copy_(torch.where(mask, _grey(x), x))
+            if drawn.grayscale.any():
+                mask = send(drawn.grayscale.view(-1, 1, 1, 1), device)
+                x.copy_(torch.where(mask, _gray(x), x))
             _blur(x, drawn, settings.kernel_size)
         views[windows, shots] = x.sub_(mean).div_(std).view(*drawn.jittered.shape, 3, size, size)
     return views
@@ -203,26 +203,26 @@ def _crop(keyframes: Tensor, drawn: Augmentations, size: int) -> Tensor:
     return cropped.mul_(1 / 255).view(n * S, 3, size, size)
 
 
-def _grey(x: Tensor) -> Tensor:
+def _gray(x: Tensor) -> Tensor:
     """(N, 3, H, W) to (N, 1, H, W)."""
-    return x[:, 0:1].mul(_GREY[0]).add_(x[:, 1:2], alpha=_GREY[1]).add_(x[:, 2:3], alpha=_GREY[2])
+    return x[:, 0:1].mul(_GRAY[0]).add_(x[:, 1:2], alpha=_GRAY[1]).add_(x[:, 2:3], alpha=_GRAY[2])
 
 
 def _jitter(x: Tensor, drawn: Augmentations) -> None:
-    """Each image's four colour operations in its own order, in place; x is (N, 3, H, W), N windows times shots."""
+    """Each image's four color operations in its own order, in place; x is (N, 3, H, W), N windows times shots."""
     jittered, order, factors = drawn.jittered.flatten(), drawn.order.flatten(0, 1), drawn.factors.flatten(0, 1)
     hue_place = (order == _HUE).int().argmax(dim=1)
     blends = order[order != _HUE].view(-1, 3)
     factor = torch.where(jittered[:, None], factors.gather(1, blends), 1.0)
     # (3, N, 1, 1, 1): the factor, and how much of the reference is mean gray (contrast) and gray (saturation).
     columns = [factor, (1 - factor) * (blends == 1), (1 - factor) * (blends == 2)]
-    own, of_mean, of_grey = send(torch.stack(columns).transpose(1, 2)[..., None, None, None], x.device)
+    own, of_mean, of_gray = send(torch.stack(columns).transpose(1, 2)[..., None, None, None], x.device)
     for place in range(4):
         hued = jittered & (hue_place == place) & (factors[:, _HUE] != 0)
         _change(x, hued, _shift_hue, factors[:, _HUE])
         if place < 3:
-            grey = _grey(x)
-            reference = grey.mean(dim=(2, 3), keepdim=True).mul_(of_mean[place]).add(grey.mul_(of_grey[place]))
+            gray = _gray(x)
+            reference = gray.mean(dim=(2, 3), keepdim=True).mul_(of_mean[place]).add(gray.mul_(of_gray[place]))
             torch.addcmul(reference, x, own[place], out=x).clamp_(0, 1)
 
 
@@ -244,7 +244,7 @@ def _shift_hue(x: Tensor, shift: Tensor) -> Tensor:
     hue = torch.where(high == green, (blue - red).mul_(per).add_(2), (red - green).mul_(per).add_(4))
     hue = torch.where(high == red, (green - blue).mul_(per), hue)
     hue = hue.add_(6 * shift.view(-1, 1, 1)).remainder_(6)
-    # Share of each primary colour at a hue: 1 for a third of the circle about it, 0 for the opposite third.
+    # Share of each primary color at a hue: 1 for a third of the circle about it, 0 for the opposite third.
     shares = torch.stack([(hue - 3).abs_().sub_(1), 2 - (hue - 2).abs_(), 2 - (hue - 4).abs_()], dim=1)
     return shares.clamp_(0, 1).mul_(chroma[:, None]).add_(low[:, None])
 

@@ -53,7 +53,7 @@ class WindowOrder:
     def steps(self) -> int:
         return self.epoch_steps * self.epochs
 
-    def centres(self, start: int) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
+    def centers(self, start: int) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
         """Step and epoch, both from 0, and the (batch,) center shots of each step from ``start`` on."""
         for epoch in range(start // self.epoch_steps, self.epochs):
             order = np.random.default_rng((self.seed, WINDOW_ORDER, epoch)).permutation(self.rows)
@@ -91,13 +91,13 @@ class KeyframeWindows:
         own, device = self.process.share(order.batch), self.process.device
 
         def items() -> Iterator[_Item]:
-            for _, epoch, centres in order.centres(start):
+            for _, epoch, centers in order.centers(start):
                 for at in range(own.start, own.stop, _CHUNK):
-                    yield order.seed, epoch, centres[at : min(at + _CHUNK, own.stop)]
+                    yield order.seed, epoch, centers[at : min(at + _CHUNK, own.stop)]
 
         per_batch = -(-(own.stop - own.start) // _CHUNK)
         chunks = read_ahead(self._windows, items, workers=self.workers, device=device, ahead=2 * per_batch)
-        for step, epoch, _ in order.centres(start):
+        for step, epoch, _ in order.centers(start):
             parts: list[_Chunk] = [next(chunks) for _ in range(per_batch)]
             joins = [part.joins for part in parts if part.joins is not None]
             yield WindowBatch(
@@ -116,7 +116,7 @@ class _Chunk(NamedTuple):  # which the loader knows how to pin
 
 
 _Item = tuple[int, int, NDArray[np.int64]]
-"""Some windows of a step: seed, epoch and centres."""
+"""Some windows of a step: seed, epoch and centers."""
 
 
 class _Windows(Dataset["_Chunk | BasslError"]):
@@ -125,10 +125,10 @@ class _Windows(Dataset["_Chunk | BasslError"]):
         self.rows, self.size = rows, size
 
     def __getitem__(self, item: _Item) -> _Chunk | BasslError:
-        seed, epoch, centres = item
+        seed, epoch, centers = item
         try:
-            rows, joins = self.rows(epoch, centres)
-            draws = (np.random.default_rng((seed, KEYFRAMES, epoch, int(centre))) for centre in centres)
+            rows, joins = self.rows(epoch, centers)
+            draws = (np.random.default_rng((seed, KEYFRAMES, epoch, int(center))) for center in centers)
             read = [self._window(window, rng) for window, rng in zip(rows, draws, strict=True)]
         except BasslError as error:
             return error  # raised here, it would reach the user as a traceback of the loader

@@ -32,7 +32,7 @@ FOLDS = 10
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledTokens:
+class LabeledTokens:
     """The evidence of one video, and its labels."""
 
     tokens: NDArray[np.float32]  # (N, F), see `relational.shot_tokens`
@@ -40,7 +40,7 @@ class LabelledTokens:
 
 
 def fit_linear_models(
-    videos: Sequence[LabelledTokens], penalties: Sequence[float], start: LinearModel | None = None
+    videos: Sequence[LabeledTokens], penalties: Sequence[float], start: LinearModel | None = None
 ) -> list[LinearModel]:
     """Logistic regression on videos, with balanced classes and a penalty on the squared weights, for evidence of
     standard deviation 1 and a loss that is a mean over shots; the optimum is exact (Newton's method).
@@ -113,7 +113,7 @@ class OwnModel:
     measured: Mapping[str, float]
 
 
-def learn_own_model(videos: Sequence[LabelledTokens], start: LinearModel, calibration: Calibration) -> OwnModel:
+def learn_own_model(videos: Sequence[LabeledTokens], start: LinearModel, calibration: Calibration) -> OwnModel:
     """Learn from videos, each with a scene end and another shot.
 
     Strength and operating point are chosen by leaving videos out: the strength of the best AP, averaged over videos, or
@@ -173,7 +173,7 @@ def operating_point(
     return float(ranked[number - 1 : number + 1].mean())
 
 
-def _pulled(videos: Sequence[LabelledTokens], strengths: Sequence[float], start: LinearModel) -> list[LinearModel]:
+def _pulled(videos: Sequence[LabeledTokens], strengths: Sequence[float], start: LinearModel) -> list[LinearModel]:
     ends = sum(int(video.scene_end.sum()) for video in videos)
     return fit_linear_models(videos, [strength / ends for strength in strengths], start)
 

@@ -16,7 +16,7 @@ _POWERS = (0.5, 1.25)
 
 
 @dataclass(frozen=True)
-class LabelledVideo:
+class LabeledVideo:
     """One video to learn from, its shots perhaps in another order."""
 
     features: NDArray[np.float32]
@@ -27,7 +27,7 @@ class LabelledVideo:
     colour: NDArray[np.float32] | None = None  # (N, H) hue histograms; None if unknown
 
 
-def reorder_scenes(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
+def reorder_scenes(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
     """The video with its scenes, each kept whole, in a random order."""
     scene = np.cumsum(video.scene_end, dtype=np.int64) - video.scene_end
     rank = generator.permutation(int(scene[-1]) + 1)
@@ -38,10 +38,10 @@ def reorder_scenes(video: LabelledVideo, generator: np.random.Generator) -> Labe
         # Where two scenes were joined, there certainly is an end.
         known = np.append((video.known[order] | (ends == 1))[:-1], video.known[-1])
     colour = None if video.colour is None else video.colour[order]
-    return LabelledVideo(video.features[order], video.durations[order], ends, known, colour)
+    return LabeledVideo(video.features[order], video.durations[order], ends, known, colour)
 
 
-def vary(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
+def vary(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
     """A random variation of a video: its scenes reordered, its features raised to a power.
 
     It is not reversed: the evidence at each cut would be the same, and the network is symmetric in time.

@@ -29,11 +29,11 @@ class AugmentationSettings(Settings):
     ] = (3 / 4, 4 / 3)
     flip: Annotated[float, Doc("Probability of a horizontal flip of a window (appendix A).")] = 0.5
     jitter: Annotated[
-        float, Doc("Probability of colour jitter (appendix A), for each window or shot as jitter-gate says.")
+        float, Doc("Probability of color jitter (appendix A), for each window or shot as jitter-gate says.")
     ] = 0.8
     jitter_gate: Annotated[
         Literal["window", "shot"],
-        Doc("Whether colour jitter is applied is drawn once per window (the release) or for each shot."),
+        Doc("Whether color jitter is applied is drawn once per window (the release) or for each shot."),
     ] = "window"
     jitter_per: Annotated[
         Literal["window", "shot"],
@@ -43,10 +43,10 @@ class AugmentationSettings(Settings):
     brightness: Annotated[float, Doc("The factor is drawn from 1 - x to 1 + x (appendix A).")] = 0.2
     contrast: Annotated[float, Doc("The factor is drawn from 1 - x to 1 + x (appendix A).")] = 0.2
     saturation: Annotated[float, Doc("The factor is drawn from 1 - x to 1 + x (appendix A).")] = 0.2
-    hue: Annotated[float, Doc("The shift is drawn from -x to x, in turns of the colour circle (appendix A).")] = 0.05
-    greyscale: Annotated[
+    hue: Annotated[float, Doc("The shift is drawn from -x to x, in turns of the color circle (appendix A).")] = 0.05
+    grayscale: Annotated[
         float,
-        Doc("Probability that a shot loses its colour: 0.2 in appendix A, 0 in the release's default configuration."),
+        Doc("Probability that a shot loses its color: 0.2 in appendix A, 0 in the release's default configuration."),
     ] = 0.0
     blur: Annotated[float, Doc("Probability of Gaussian blur of a window (appendix A).")] = 0.5
     sigma: Annotated[
@@ -71,7 +71,7 @@ class AugmentationSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for name in ("flip", "jitter", "greyscale", "blur", "brightness", "contrast", "saturation"):
+        for name in ("flip", "jitter", "grayscale", "blur", "brightness", "contrast", "saturation"):
             if not 0 <= getattr(self, name) <= 1:
                 raise ValueError(f"{name} must lie between 0 and 1, not {getattr(self, name)}")
         if not 0 <= self.hue <= 0.5:

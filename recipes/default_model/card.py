@@ -225,7 +225,7 @@ cut (the boundary between two consecutive shots) a linear model weighs {kinds} k
 All but the last two are computed from similarities of shots. The content features of a shot, at unit length, are
 joined with the square root of the hue histogram of its middle frame, at the weights {colours}; each kind of
 evidence is the mean over these weights. Similarities are taken about the video's mean and about the mean of the 64
-shots on either side. Two neighbouring cuts are rarely both scene ends, so the logit of a cut is reduced by up to
+shots on either side. Two neighboring cuts are rarely both scene ends, so the logit of a cut is reduced by up to
 {loss:g} if a cut at most two away has a higher one. A video without colour is scored by content and lengths only;
 the tables below show the loss.
 

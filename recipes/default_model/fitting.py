@@ -17,8 +17,8 @@ from pipelines.evaluation.metrics import average_precision
 from pipelines.files import write_atomically
 from pipelines.models.calibration import Calibration, fit_calibration
 from pipelines.models.networks.relational import LinearModel, relational_logits, shot_tokens
-from pipelines.training.relational_fit import LabelledTokens, fit_linear_models
-from pipelines.training.relational_videos import LabelledVideo
+from pipelines.training.relational_fit import LabeledTokens, fit_linear_models
+from pipelines.training.relational_videos import LabeledVideo
 from recipes.default_model.perturbations import PERTURBATIONS, Perturbation
 
 Report = Callable[[str], None]
@@ -92,7 +92,7 @@ def _fingerprint() -> bytes:
 def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.random.Generator) -> ShotFeatures:
     """A perturbed video of the same length; its shots have no gaps and a mean length of 1,000 short frames."""
     perturbed = perturbation(
-        LabelledVideo(video.features, video.seconds, video.scene_end, colour=video.color), generator
+        LabeledVideo(video.features, video.seconds, video.scene_end, colour=video.color), generator
     )
     edges = np.cumsum(perturbed.durations) * (1000 / np.mean(perturbed.durations))
     edges = np.append(0, np.round(edges)).astype(np.int64)
@@ -137,7 +137,7 @@ def fit(forms: Sequence[Form], penalty: float) -> LinearModel:
     """Fit the model to videos and their parts, not calibrated; `penalty`: see `PENALTIES`. Raises ValueError: no video,
     or labels of one class only."""
     everything = [each for form in forms for each in (form, *form.parts)]
-    videos = [LabelledTokens(form.tokens, form.video.scene_end) for form in everything]
+    videos = [LabeledTokens(form.tokens, form.video.scene_end) for form in everything]
     return fit_linear_models(videos, (penalty,))[0]
 
 

@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 
 from pipelines.baselines.segmentation import unit_rows
 from pipelines.stores.index import ASSUMED_FRAME_RATE
-from pipelines.training.relational_videos import LabelledVideo, reorder_scenes
+from pipelines.training.relational_videos import LabeledVideo, reorder_scenes
 
 Floats = NDArray[np.float64]
-Perturbation = Callable[[LabelledVideo, np.random.Generator], LabelledVideo]
+Perturbation = Callable[[LabeledVideo, np.random.Generator], LabeledVideo]
 
 SHARES = (0.1, 0.3)
 """Range of the share of shots that another detector would merge, split or miss."""
@@ -28,27 +28,27 @@ SHOT_NOISE = 0.3
 # --- another encoder --------------------------------------------------------------------------------------------
 
 
-def raise_to_power(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
+def raise_to_power(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
     """Features raised to a random power, signs kept."""
     power = generator.uniform(0.5, 1.25)
     return _with_features(video, np.sign(video.features) * np.abs(video.features) ** power)
 
 
-def drop_dimensions(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
+def drop_dimensions(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
     """A random half, quarter or eighth of the dimensions, at least eight."""
     width = video.features.shape[1]
     kept = generator.permutation(width)[: max(8, int(width * generator.choice([0.5, 0.25, 0.125])))]
     return replace(video, features=video.features[:, kept])
 
 
-def project_randomly(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
+def project_randomly(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
     """Features through a random linear layer with a random bias, and ReLU."""
     unit = unit_rows(video.features.astype(np.float64), 1e-9)
     hidden = unit @ generator.normal(size=(unit.shape[1], int(generator.choice([256, 768, 1280]))))
     return _with_features(video, np.maximum(hidden - generator.uniform(-0.5, 1.0) * hidden.std(), 0))
 
 
-def add_noise(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
+def add_noise(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
     """Gaussian noise of 0.2 to 0.6 mean standard deviations of a dimension on every feature."""
     noise = (
         generator.uniform(0.2, 0.6)
@@ -61,7 +61,7 @@ def add_noise(video: LabelledVideo, generator: np.random.Generator) -> LabelledV
 # --- another shot detector --------------------------------------------------------------------------------------
 
 
-def merge_shots(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
+def merge_shots(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
     """Adjacent shots of one scene are merged, more likely where they are similar; features are the longest shot's."""
     N, lengths, unit = len(video.features), _lengths(video), unit_rows(video.features.astype(np.float64), 1e-9)
     rank = (unit[:-1] * unit[1:]).sum(axis=1).argsort().argsort() / N
@@ -80,7 +80,7 @@ def merge_shots(video: LabelledVideo, generator: np.random.Generator) -> Labelle
     )
 
 
-def split_shots(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
+def split_shots(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
     """Shots, more likely long ones, are split into two that differ a little."""
     N, lengths = len(video.features), _lengths(video)
     count = int(generator.uniform(*SHARES) * N)
@@ -104,10 +104,10 @@ def split_shots(video: LabelledVideo, generator: np.random.Generator) -> Labelle
 
     features = add_shot_noise(video.features)
     colour = None if video.colour is None else np.maximum(add_shot_noise(video.colour), 0).astype(np.float32)
-    return _with_features(LabelledVideo(video.features, lengths[source] * part, ends, colour=colour), features)
+    return _with_features(LabeledVideo(video.features, lengths[source] * part, ends, colour=colour), features)
 
 
-def remove_shots(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
+def remove_shots(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
     """Shots are removed; a scene that lost its last shot ends with the one before."""
     kept = generator.random(len(video.features)) >= generator.uniform(*SHARES)
     kept[[0, -1]] = True
@@ -119,17 +119,17 @@ def remove_shots(video: LabelledVideo, generator: np.random.Generator) -> Labell
 # --- another editor ---------------------------------------------------------------------------------------------
 
 
-def change_lengths(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
+def change_lengths(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
     """Shot lengths raised to a random power: steadier or more uneven editing."""
     return replace(video, durations=_lengths(video) ** generator.uniform(0.4, 1.5))
 
 
-def add_length_noise(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
+def add_length_noise(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
     """Shot lengths times log-normal noise of standard deviation 0.5."""
     return replace(video, durations=_lengths(video) * np.exp(0.5 * generator.normal(size=len(video.durations))))
 
 
-def equalise_lengths(video: LabelledVideo, generator: np.random.Generator) -> LabelledVideo:
+def equalise_lengths(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
     """All shots of one length, so that lengths carry no information."""
     return replace(video, durations=np.ones(len(video.durations)))
 
@@ -149,17 +149,17 @@ PERTURBATIONS: Mapping[str, Perturbation] = {
 }
 
 
-def _with_shots(video: LabelledVideo, shots: NDArray[np.int64]) -> LabelledVideo:
+def _with_shots(video: LabeledVideo, shots: NDArray[np.int64]) -> LabeledVideo:
     """Content and colour of some shots; the rest of the video is to be replaced."""
     return replace(video, features=video.features[shots], colour=None if video.colour is None else video.colour[shots])
 
 
-def _with_features(video: LabelledVideo, features: NDArray[np.floating[Any]]) -> LabelledVideo:
+def _with_features(video: LabeledVideo, features: NDArray[np.floating[Any]]) -> LabeledVideo:
     """The video with other features, which stay non-negative where they were: most encoders end in a ReLU."""
     if (video.features >= 0).all():
         features = np.maximum(features, 0)
     return replace(video, features=features.astype(np.float32))
 
 
-def _lengths(video: LabelledVideo) -> Floats:
+def _lengths(video: LabeledVideo) -> Floats:
     return np.maximum(video.durations, 1 / ASSUMED_FRAME_RATE).astype(np.float64)

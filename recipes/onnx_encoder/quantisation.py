@@ -10,8 +10,8 @@ calibration frames that run through the floating-point network and through the i
 3. The bias makes the mean of each output channel right.
 
 **No sum saturates.** x86 processors without VNNI (before about 2019, AMD's before Zen 4) multiply uint8 by
-int8 and add two neighbouring products in 16 bits, clipped at 32,767 (VPMADDUBSW). Two products of 255 * 127 are more,
-and a network quantised without regard to it gives other features there. So two neighbouring weights of one sign have
+int8 and add two neighboring products in 16 bits, clipped at 32,767 (VPMADDUBSW). Two products of 255 * 127 are more,
+and a network quantised without regard to it gives other features there. So two neighboring weights of one sign have
 a sum of at most 128: 255 * 128 = 32,640. What remains between processors are roundings of ONNX Runtime: under
 emulation of Haswell and of Nehalem (qemu) 94 and 91 % of the features are equal to those with VNNI, their correlation
 is 0.9999; that of a file quantised without the limit is 0.69 to 0.95.
@@ -29,7 +29,7 @@ from torch import Tensor
 from recipes.onnx_encoder.network import MEAN, STD, Layer
 
 PAIR_LIMIT = 128
-"""What two neighbouring weights of one sign, in steps, sum to at most."""
+"""What two neighboring weights of one sign, in steps, sum to at most."""
 
 # Steps that are tried for each output channel, to the largest weight divided by 127. Above 1 pairs seldom meet their
 # limit, below 1 the largest weights are clipped.
@@ -124,7 +124,7 @@ def _rounded_weights(
     size = covariance.diagonal(dim1=1, dim2=2).mean(dim=1)[:, None, None] + 1e-9
     damped = covariance + _DAMPING * size * torch.eye(x.shape[1], dtype=torch.double)
     weight = weight + torch.linalg.solve(damped, (shared - weight @ covariance).transpose(1, 2)).transpose(1, 2)
-    # The stem's weights are not in one order with every processor: any two of them may be neighbours.
+    # The stem's weights are not in one order with every processor: any two of them may be neighbors.
     pairs, limit = layer.groups == 1, 64 if layer.name == "stem" else 127
     # A channel of all but zero weights still has a bias, which must fit an integer.
     least = y_mean.double().abs() / (scale.step * 2**23) + 1e-12

@@ -19,10 +19,10 @@ from tests.labelled_videos import write_labelled_videos
 from tests.running import ENVIRONMENT, alive, children_of, has_lines, linux, posix, soon
 
 # Three epochs of six steps; fine-tuning does this for two seeds.
-PRETRAIN = "pretrain --index index.h5 --features features --output run --neighbours 2 --epochs 3 --batch 50 --width 16 \
+PRETRAIN = "pretrain --index index.h5 --features features --output run --neighbors 2 --epochs 3 --batch 50 --width 16 \
     --heads 2 --gpus 0 --log-steps 1"
 FINETUNE = (
-    "finetune --index index.h5 --output run --init none --crn mlp --neighbours 2 --width 16 --epochs 3 --batch 30 \
+    "finetune --index index.h5 --output run --init none --crn mlp --neighbors 2 --width 16 --epochs 3 --batch 30 \
     --rate 3e-3 --seeds 2 --gpus 0 --log-steps 1"
 )
 

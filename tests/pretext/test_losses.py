@@ -203,11 +203,11 @@ def test_contextual_group_matching_equals_its_equation(variant: Variant) -> None
     def transcribed() -> Tensor:
         total = torch.zeros((), dtype=torch.float64)
         for window in range(B):
-            centre, same, different = (context[window, int(i)] for i in (S // 2, positive[window], negative[window]))
+            center, same, different = (context[window, int(i)] for i in (S // 2, positive[window], negative[window]))
             if variant == "release":
-                centre, same, different = (c / c.norm() for c in (centre, same, different))
+                center, same, different = (c / c.norm() for c in (center, same, different))
             h_same, h_different = (
-                torch.softmax(head(torch.cat([centre, other])), dim=0)[1] for other in (same, different)
+                torch.softmax(head(torch.cat([center, other])), dim=0)[1] for other in (same, different)
             )
             total = total - torch.log(h_same) - torch.log(1 - h_different)
         return total / (B if variant == "paper" else 2 * B)
@@ -256,8 +256,8 @@ def test_masked_shot_modeling_equals_its_equation(variant: Variant) -> None:
             for m in range(S):
                 if mask[window, m]:
                     hidden = F.gelu(transform["dense"](context[window, m]))
-                    centred = hidden - hidden.mean()
-                    normed = centred / (centred.square().mean() + 1e-12).sqrt()
+                    centered = hidden - hidden.mean()
+                    normed = centered / (centered.square().mean() + 1e-12).sqrt()
                     output = decoder(transform["LayerNorm"].weight * normed + transform["LayerNorm"].bias)
                     for d in range(D_E):
                         total = total + (encodings[window, m, d].detach() - output[d]) ** 2

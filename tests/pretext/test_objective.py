@@ -163,11 +163,11 @@ def test_the_crn_runs_once_with_and_once_without_masking() -> None:
     settings = PretextSettings()
     crn, batch, asked = TinyCRN(), inputs(settings), []
 
-    def contextualise(shots: Tensor, mask: Tensor | None) -> Tensor:
+    def contextualize(shots: Tensor, mask: Tensor | None) -> Tensor:
         asked.append(mask)
         return crn(shots, mask)
 
-    objective(settings)(batch["slow"], batch["dense"], contextualise, batch["noise"])
+    objective(settings)(batch["slow"], batch["dense"], contextualize, batch["noise"])
     assert asked[0] is None
     assert torch.equal(asked[1], sample_mask(batch["noise"][:, 4]))
     assert len(asked) == 2

@@ -10,7 +10,7 @@ from torch import Tensor
 from pipelines.pretext.sampling import (
     draw_noise,
     joined_rows,
-    neighbour_row,
+    neighbor_row,
     sample,
     sample_group_shots,
     sample_mask,
@@ -46,15 +46,15 @@ def test_a_single_allowed_shot_is_sampled_even_with_zero_noise() -> None:
 
 @pytest.mark.parametrize("S", [3, 4, 9])
 def test_positive_and_negative_shots_are_on_their_sides_of_the_boundary(S: int, generator: torch.Generator) -> None:
-    centre = S // 2
+    center = S // 2
     for b in range(S - 1):
         boundary = torch.full((WINDOWS // 4,), b)
         noise = draw_noise(WINDOWS // 4, S, generator)
         positive, negative = sample_group_shots(boundary, noise[:, 1], noise[:, 2])
         left, right = set(range(b + 1)), set(range(b + 1, S))
-        own, other = (left, right) if centre in left else (right, left)
+        own, other = (left, right) if center in left else (right, left)
         # Every shot of a side appears, none else, and all alike often.
-        for drawn, side in ((positive, own - {centre}), (negative, other)):
+        for drawn, side in ((positive, own - {center}), (negative, other)):
             counts = torch.bincount(drawn, minlength=S)
             assert set(counts.nonzero().flatten().tolist()) == side
             assert chi_square(counts[sorted(side)], WINDOWS / 4 / len(side)) < 30
@@ -111,10 +111,10 @@ def test_windows_of_different_lengths_cannot_be_joined(rng: np.random.Generator)
             joined_rows(np.arange(left), np.arange(right), rng)
 
 
-def test_a_neighbour_is_any_other_row_of_the_window(rng: np.random.Generator) -> None:
+def test_a_neighbor_is_any_other_row_of_the_window(rng: np.random.Generator) -> None:
     window = np.array([3, 3, 3, 4, 5, 6, 7])  # clipped at a video's beginning: row 3 is its first
-    drawn = [neighbour_row(window, 4, rng) for _ in range(4000)]
+    drawn = [neighbor_row(window, 4, rng) for _ in range(4000)]
     rows, counts = np.unique(drawn, return_counts=True)
     assert rows.tolist() == [3, 5, 6, 7]
     assert ((counts - 1000) ** 2 / 1000).sum() < 16.3
-    assert neighbour_row(np.array([2, 2, 2]), 2, rng) == 2
+    assert neighbor_row(np.array([2, 2, 2]), 2, rng) == 2

@@ -15,7 +15,7 @@ from pipelines.evaluation.metrics import average_precision
 from pipelines.models.boundary import BoundaryModel, load_boundary_model
 from pipelines.models.calibration import apply_calibration, best_f1_threshold, platt_slope
 from pipelines.models.networks.relational import LinearModel, relational_logits
-from pipelines.training.relational_videos import LabelledVideo, reorder_scenes
+from pipelines.training.relational_videos import LabeledVideo, reorder_scenes
 from recipes.default_model import __main__ as make, fitting
 from recipes.default_model.__main__ import main
 from recipes.default_model.fitting import (
@@ -43,7 +43,7 @@ PENALTY = 0.1
 
 
 def made_up(seed: int, name: str = "made", scenes: int = 12, D: int = 24) -> ShotFeatures:
-    """A video of scenes of 3 to 8 shots; within a scene two settings alternate, so neighbours are not the most
+    """A video of scenes of 3 to 8 shots; within a scene two settings alternate, so neighbors are not the most
     alike."""
     rng = np.random.default_rng(seed)
     rows, ends = [], []
@@ -62,7 +62,7 @@ def made_up(seed: int, name: str = "made", scenes: int = 12, D: int = 24) -> Sho
     )
 
 
-def scenes_of(video: LabelledVideo) -> list[list[float]]:
+def scenes_of(video: LabeledVideo) -> list[list[float]]:
     """The video as scenes, each a list of its shots' first feature."""
     scenes: list[list[float]] = [[]]
     for row, end in zip(video.features, video.scene_end, strict=True):
@@ -77,14 +77,14 @@ def scenes_of(video: LabelledVideo) -> list[list[float]]:
 
 def test_reordering_keeps_every_scene_whole() -> None:
     drawn = made_up(0)
-    video = LabelledVideo(drawn.features, drawn.seconds, drawn.scene_end, colour=drawn.color)
+    video = LabeledVideo(drawn.features, drawn.seconds, drawn.scene_end, colour=drawn.color)
     other = reorder_scenes(video, np.random.default_rng(0))
     assert scenes_of(other) != scenes_of(video)
     assert sorted(scenes_of(other)) == sorted(scenes_of(video))
     lengths = dict(zip(video.features[:, 0].tolist(), video.durations.tolist(), strict=True))
     assert [lengths[value] for value in other.features[:, 0].tolist()] == other.durations.tolist()
     for N in (1, 4):  # one shot, one scene
-        video = LabelledVideo(np.arange(N, dtype=np.float32)[:, None], np.ones(N, np.int64), np.zeros(N, np.uint8))
+        video = LabeledVideo(np.arange(N, dtype=np.float32)[:, None], np.ones(N, np.int64), np.zeros(N, np.uint8))
         assert scenes_of(reorder_scenes(video, np.random.default_rng(0))) == scenes_of(video)
 
 

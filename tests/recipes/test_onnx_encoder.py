@@ -96,7 +96,7 @@ def test_features_of_an_image_do_not_depend_on_the_batch() -> None:
     np.testing.assert_array_equal(encoder.features(images), alone)
 
 
-def test_no_two_neighbouring_weights_of_the_shipped_file_can_saturate_a_16_bit_sum() -> None:
+def test_no_two_neighboring_weights_of_the_shipped_file_can_saturate_a_16_bit_sum() -> None:
     weights = {
         tensor.name: numpy_helper.to_array(tensor).astype(int)
         for tensor in onnx.load(BUILT_IN).graph.initializer

@@ -5,18 +5,18 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pipelines.training.relational_videos import LabelledVideo
+from pipelines.training.relational_videos import LabeledVideo
 from recipes.default_model.perturbations import PERTURBATIONS, merge_shots, remove_shots, split_shots
 
 
-def video(N: int = 60, D: int = 32, signed: bool = False, seed: int = 0) -> LabelledVideo:
+def video(N: int = 60, D: int = 32, signed: bool = False, seed: int = 0) -> LabeledVideo:
     """Scenes of 1 to 6 shots; the first feature is the scene's number."""
     rng = np.random.default_rng(seed)
     scene = np.repeat(np.arange(N), rng.integers(1, 7, size=N))[:N]
     features = rng.normal(size=(N, D)) if signed else rng.random((N, D))
     features[:, 0] = scene
     ends = np.append(scene[1:] != scene[:-1], False)
-    return LabelledVideo(features.astype(np.float32), rng.integers(10, 200, size=N), ends.astype(np.uint8))
+    return LabeledVideo(features.astype(np.float32), rng.integers(10, 200, size=N), ends.astype(np.uint8))
 
 
 @pytest.mark.parametrize("name", PERTURBATIONS)

@@ -30,7 +30,7 @@ from pipelines.stages.finetune import FinetuneSettings, finetune, measuring, tas
 from pipelines.stages.finetune.data import (
     EPOCHS,
     Epoch,
-    LabelledVideos,
+    LabeledVideos,
     Split,
     batches,
     loss_weights,
@@ -84,12 +84,12 @@ def settings(data: Path, tmp_path: Path) -> FinetuneSettings:
     return finetuning(data / "index.h5", tmp_path / "runs" / "run")
 
 
-def videos_of(index: Path) -> LabelledVideos:
+def videos_of(index: Path) -> LabeledVideos:
     opened = read_index(index)
-    return LabelledVideos(opened, features_of(opened, [index.parent / "features"]).features, HERE.device)
+    return LabeledVideos(opened, features_of(opened, [index.parent / "features"]).features, HERE.device)
 
 
-def shots_of(videos: LabelledVideos) -> torch.Tensor:
+def shots_of(videos: LabeledVideos) -> torch.Tensor:
     """The features of all shots, (T, D_e)."""
     return videos.on_device.gather(np.arange(len(videos.targets)))
 
@@ -657,7 +657,7 @@ def pretrained(data: Path) -> Path:
 
 @pytest.fixture
 def after(settings: FinetuneSettings, data: Path, pretrained: Path) -> FinetuneSettings:
-    options = {"crn": "transformer", "neighbours": None, "width": None, "epochs": 1, "rate": 1e-30}
+    options = {"crn": "transformer", "neighbors": None, "width": None, "epochs": 1, "rate": 1e-30}
     return with_options(settings, init=str(pretrained), **options)
 
 
@@ -670,7 +670,7 @@ def test_the_crn_is_transferred_and_the_head_is_new(after: FinetuneSettings, pre
     assert (model.shape.neighbors, model.width) == (2, WIDTH)
     assert model.training["transfer"] == "encoder+crn"
     assert model.training["pretraining"]["pretext"]["method"] == "bassl"
-    alone = trained(after, "alone", transfer="encoder", width=16, heads=2, layers=1, neighbours=2)
+    alone = trained(after, "alone", transfer="encoder", width=16, heads=2, layers=1, neighbors=2)
     name = "shot_embedding.shot_embedding.weight"
     assert not torch.equal(weights(alone)[f"crn.{name}"], began[name])
     assert result_of(alone)["transfer"] == "encoder"
@@ -683,14 +683,14 @@ def test_the_newest_pre_trained_run_is_found_and_untransferable_parts_are_report
     result = finetune(last)
     assert result.notes[0] == f"starts from {pretrained / 'model.safetensors'}"
     # A fine-tuned run beside it is none to begin with.
-    mlp = trained(last, "mlp", crn="mlp", width=16, neighbours=2)
+    mlp = trained(last, "mlp", crn="mlp", width=16, neighbors=2)
     assert any("mlp starts from scratch" in note for note in result_of(mlp)["notes"])
 
     def told(*words: str, **options: Any) -> None:
         refusal(lambda: finetune(after, **options), *words, error=BasslError)
 
     told("use `transfer=encoder`", crn="mlp", transfer="encoder+crn")
-    told("has 2", "--neighbours 3", neighbours=3)
+    told("has 2", "--neighbors 3", neighbors=3)
     told("has 16", "--width 8", width=8)
     told("has 1", "--layers 3", layers=3)
     told("has 2", "--heads 4", heads=4)
@@ -732,7 +732,7 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def on_keyframes(frames: Path, settings: FinetuneSettings) -> FinetuneSettings:
-    options = {"crn": "transformer", "neighbours": None, "width": None, "epochs": 1, "batch": 8}
+    options = {"crn": "transformer", "neighbors": None, "width": None, "epochs": 1, "batch": 8}
     places = {"index": frames / "index.h5", "feature_folder": frames / "features"}
     return with_options(settings, init=str(frames / "runs" / "pretrain"), **options, **places)
 
@@ -844,7 +844,7 @@ def test_the_calibration_uses_only_shots_with_a_known_label(settings: FinetuneSe
     label[180:200] = -1  # doubtful scene ends in the validation video
     index = write_relabelled(settings.data.index, tmp_path / "index.h5", label, doubtful="ignore")
     finetune(settings, index=index)
-    videos = LabelledVideos(read_index(index), videos_of(settings.data.index).features, HERE.device)
+    videos = LabeledVideos(read_index(index), videos_of(settings.data.index).features, HERE.device)
     span = videos.index.span(3)
     model = open_model(settings.run.output).boundary_model()
     logits = model.logits(videos.features[span], videos.durations[span])

@@ -73,7 +73,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def settings(library: Path) -> FinetuneSettings:
     stores = {"sound": library / "sound", "feature_folder": library / "features"}
-    sizes = {"neighbours": 1, "epochs": 20, "batch": 12, "rate": 2e-3, "dropout": None}
+    sizes = {"neighbors": 1, "epochs": 20, "batch": 12, "rate": 2e-3, "dropout": None}
     # One video of 24 shots is too few to select an epoch on.
     return finetuning(library / "index.h5", library / "runs" / "heard", select="last", **stores, **sizes)
 

@@ -51,19 +51,19 @@ pytestmark = pytest.mark.skipif(not torch.backends.mkl.is_available(), reason="t
 class Inputs:
     """Data of the runs."""
 
-    labelled: Path  # index of labeled videos with stored features
+    labeled: Path  # index of labeled videos with stored features
     features: tuple[Path, ...]  # its feature stores
     pictured: Path  # index of labeled videos with stored keyframes
 
 
 def write_inputs(folder: Path) -> Inputs:
     """Five videos with features, and two with keyframes of noise."""
-    labelled = write_labelled_videos(folder)
+    labeled = write_labelled_videos(folder)
     pictures = folder / "pictures"
     plain = put_indexed_stores(pictures, {"a": 20, "b": 20})
     labels = np.tile(np.array([0, 0, 0, 1], np.int8), 10)
     pictured = write_relabelled(plain, pictures / "labelled.h5", labels, ["train", "train"])
-    return Inputs(labelled, (folder / "features",), pictured)
+    return Inputs(labeled, (folder / "features",), pictured)
 
 
 # The runs
@@ -73,12 +73,12 @@ def pretrain_on_features(inputs: Inputs, output: Path, pretext: bassl.PretextSet
     """180 shots, in two epochs of ten steps."""
     return with_options(
         bassl.PretrainSettings,
-        index=inputs.labelled,
+        index=inputs.labeled,
         features=inputs.features,
         output=output,
         pretext=pretext,
         splits=("train",),
-        neighbours=3,
+        neighbors=3,
         epochs=2,
         batch=18,
         base_rate=3.0,
@@ -101,7 +101,7 @@ def pretrain_on_keyframes(inputs: Inputs, output: Path, pretext: bassl.PretextSe
         encoder="timm:test_resnet",
         augmentation=bassl.AugmentationSettings(size=32, kernel_size=3),
         decoded_size=40,
-        neighbours=2,
+        neighbors=2,
         epochs=4,
         batch=8,
         base_rate=0.1,  # at 3.0, rounding errors of the encoder grow to 1e-2 within 20 steps
@@ -118,10 +118,10 @@ def pretrain_on_keyframes(inputs: Inputs, output: Path, pretext: bassl.PretextSe
 def finetune_on_features(inputs: Inputs, output: Path, **options: Any) -> bassl.FinetuneSettings:
     """177 labeled shots, in two epochs of ten steps; dropout as the network has it."""
     settings = {
-        "index": inputs.labelled,
+        "index": inputs.labeled,
         "output": output,
         "init": "none",
-        "neighbours": 2,
+        "neighbors": 2,
         "width": 32,
         "epochs": 2,
         "batch": 18,
@@ -156,7 +156,7 @@ def finetune_transferred(
     def settings(inputs: Inputs, output: Path) -> bassl.FinetuneSettings:
         pretrained = output.with_name(f"{output.name}-pretrained")
         bassl.pretrain(pretrain(inputs, pretrained, PRETEXTS["bassl"]))
-        return finetune(inputs, output, init=str(pretrained), neighbours=None, width=None)
+        return finetune(inputs, output, init=str(pretrained), neighbors=None, width=None)
 
     return settings
 

@@ -65,7 +65,7 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def settings(data: Path, tmp_path: Path) -> PretrainSettings:
-    sizes = {"neighbours": 3, "epochs": 2, "batch": 20, "width": 32, "heads": 4}
+    sizes = {"neighbors": 3, "epochs": 2, "batch": 20, "width": 32, "heads": 4}
     return pretraining(data / "index.h5", tmp_path / "run", features=(data / "features",), **sizes)
 
 
@@ -281,13 +281,13 @@ def test_processes_use_the_same_random_draws() -> None:
 
 def test_an_epoch_has_every_row_once_except_an_incomplete_last_batch() -> None:
     plan = WindowOrder(np.arange(50), 12, 2, seed=3)
-    steps = list(plan.centres(0))
+    steps = list(plan.centers(0))
     assert [step for step, _, _ in steps] == list(range(8))
     assert all(len(np.unique(np.concatenate([c for _, e, c in steps if e == epoch]))) == 48 for epoch in (0, 1))
     assert not np.array_equal(steps[0][2], steps[4][2])
-    for (step, _, centres), (other, _, same) in zip(steps[3:], plan.centres(3), strict=True):
+    for (step, _, centers), (other, _, same) in zip(steps[3:], plan.centers(3), strict=True):
         assert step == other
-        np.testing.assert_array_equal(centres, same)
+        np.testing.assert_array_equal(centers, same)
 
 
 # Windows
@@ -295,32 +295,32 @@ def test_an_epoch_has_every_row_once_except_an_incomplete_last_batch() -> None:
 
 def test_each_method_gets_its_window_rows(data: Path) -> None:
     first_row = read_index(data / "index.h5").first_row
-    centres = np.array([0, 30, 59, 60, 100, 179])
+    centers = np.array([0, 30, 59, 60, 100, 179])
 
     def chooser(**pretext: Any) -> PretextWindows:
         return PretextWindows(first_row, PretextSettings(**pretext), 3, 0)
 
-    plain = window_rows(first_row, centres, 3, "shift")
-    rows, joins = chooser().rows(0, centres)
+    plain = window_rows(first_row, centers, 3, "shift")
+    rows, joins = chooser().rows(0, centers)
     np.testing.assert_array_equal(rows, plain)
     assert joins is None
     assert chooser().slow == (0, 6)
     assert chooser(method="bassl+simclr-nn").slow == (0, 6, 3)
-    rows, joins = chooser(pseudo_boundary="synthesized").rows(0, centres)
+    rows, joins = chooser(pseudo_boundary="synthesized").rows(0, centers)
     assert joins is not None
-    for window, left, join, centre in zip(rows, plain, joins, centres, strict=True):
+    for window, left, join, center in zip(rows, plain, joins, centers, strict=True):
         np.testing.assert_array_equal(window[: join + 1], left[: join + 1])
         videos = window // 60
-        assert (videos[: join + 1] == centre // 60).all()
-        assert (videos[join + 1 :] != centre // 60).all()
+        assert (videos[: join + 1] == center // 60).all()
+        assert (videos[join + 1 :] != center // 60).all()
         assert len(set(videos[join + 1 :])) == 1
     temporal = chooser(method="simclr-temporal")
-    rows, _ = temporal.rows(1, centres)
+    rows, _ = temporal.rows(1, centers)
     assert (temporal.dense, temporal.slow) == ((0,), (1,))
     assert all(b != a and b in window for (a, b), window in zip(rows, plain, strict=True))
-    np.testing.assert_array_equal(chooser(method="simclr-instance").rows(0, centres)[0], centres[:, None])
-    some = chooser(pseudo_boundary="synthesized").rows(0, centres[3:])[0]
-    np.testing.assert_array_equal(some, chooser(pseudo_boundary="synthesized").rows(0, centres)[0][3:])
+    np.testing.assert_array_equal(chooser(method="simclr-instance").rows(0, centers)[0], centers[:, None])
+    some = chooser(pseudo_boundary="synthesized").rows(0, centers[3:])[0]
+    np.testing.assert_array_equal(some, chooser(pseudo_boundary="synthesized").rows(0, centers)[0][3:])
 
 
 def test_synthesized_windows_join_only_training_videos(data: Path) -> None:
@@ -431,7 +431,7 @@ def test_as_many_windows_are_encoded_at_a_time_as_the_free_memory_holds(
 @pytest.mark.parametrize(
     ("free", "options", "words"),
     [
-        (5e6, {}, r"a window of 7 images needs .* GB are free; use fewer `neighbours`"),
+        (5e6, {}, r"a window of 7 images needs .* GB are free; use fewer `neighbors`"),
         (13e6, {"micro_batch": 0}, r"8 windows .* need more than .*; `micro_batch=\d` fits"),
     ],
 )
@@ -445,7 +445,7 @@ def test_a_batch_that_cannot_fit_into_memory_is_refused_before_anything_starts(
 
 
 def test_micro_batches_give_the_gradients_of_the_whole_batch(pixels: PretrainSettings) -> None:
-    # A network without batch normalisation, for that is the exception.
+    # A network without batch normalization, for that is the exception.
     whole = trained(pixels, "whole", encoder="timm:test_convnext3", precision="float64", batch=16)
     parts = trained(whole, "parts", micro_batch=6)
     torch.testing.assert_close(weights(parts), weights(whole), rtol=1e-7, atol=1e-10)
@@ -586,7 +586,7 @@ def test_a_compiled_run_writes_the_same_files_and_can_be_resumed(
 @pytest.mark.parametrize(
     ("source", "method"), [("features", "bassl"), ("features", "simclr-temporal"), ("keyframes", "bassl+simclr-nn")]
 )
-def test_a_run_on_another_device_keeps_tensors_there_and_synchronises_only_for_logs(
+def test_a_run_on_another_device_keeps_tensors_there_and_synchronizes_only_for_logs(
     settings: PretrainSettings, pixels: PretrainSettings, monkeypatch: pytest.MonkeyPatch, source: str, method: Any
 ) -> None:
     settings = settings if source == "features" else pixels

@@ -1,4 +1,4 @@
-"""The step of pre-training: compiled networks, synchronised norms, and unsupported machines."""
+"""The step of pre-training: compiled networks, synchronized norms, and unsupported machines."""
 
 from __future__ import annotations
 

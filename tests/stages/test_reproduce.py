@@ -57,13 +57,13 @@ ON_CPU = Machines(gpus=0)
 LEARNING = ("Siamese", "MS-LSTM", "LGSS", "BaSSL (10 epochs)", "BaSSL (40 epochs)", "Relational network")
 _NETWORK = {"width": 16, "heads": 2}
 RECIPE = StageOptions(
-    pretrain={"batch": 40, "neighbours": 2, "validate_epochs": 0, **_NETWORK},
+    pretrain={"batch": 40, "neighbors": 2, "validate_epochs": 0, **_NETWORK},
     long_pretrain={"base_rate": 0.25},
     finetune={
         **{crn: {"epochs": 2, "batch": 64, "rate": 1e-3} for crn in ("transformer", "mlp", "ms-lstm")},
         "relational": {"epochs": 1},
     },
-    network={"transformer": {"neighbours": 2, **_NETWORK}, "mlp": {"width": 8}, "ms-lstm": {"width": 8}},
+    network={"transformer": {"neighbors": 2, **_NETWORK}, "mlp": {"width": 8}, "ms-lstm": {"width": 8}},
     epochs=1,
 )
 _TINY = {"encoder": "timm:test_resnet", "size": 32, "kernel_size": 3, "decoded_size": 36, "workers": 0}
@@ -685,7 +685,7 @@ def test_each_row_of_table_4b_has_its_own_k(sets: Path, tmp_path: Path, monkeypa
 
     generated, features = trainings(None), trainings(sets / "bbc")
     for k in (4, 8, 12, 16):
-        assert f" --neighbours {k} " in generated["table4b", str(k)].text()
+        assert f" --neighbors {k} " in generated["table4b", str(k)].text()
     assert len({generated["table4b", str(k)].output for k in (4, 8, 12, 16)}) == 4
     assert features["table4b", "8"] == features["table4a", "DTW (ours)"]
 

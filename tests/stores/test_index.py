@@ -22,7 +22,7 @@ Edge = Literal["shift", "clip"]
 # Windows
 
 
-def slow_window(lengths: list[int], row: int, neighbours: int, edge: Edge) -> list[int]:
+def slow_window(lengths: list[int], row: int, neighbors: int, edge: Edge) -> list[int]:
     """The rows of a window, found one at a time."""
     first = 0
     for length in lengths:
@@ -31,32 +31,32 @@ def slow_window(lengths: list[int], row: int, neighbours: int, edge: Edge) -> li
         first += length
     inside = list(range(first, first + length))
     centre = row
-    if edge == "shift" and length >= 2 * neighbours + 1:
-        while centre - neighbours < first:
+    if edge == "shift" and length >= 2 * neighbors + 1:
+        while centre - neighbors < first:
             centre += 1
-        while centre + neighbours > first + length - 1:
+        while centre + neighbors > first + length - 1:
             centre -= 1
     return [
-        inside[min(max(place - first, 0), length - 1)] for place in range(centre - neighbours, centre + neighbours + 1)
+        inside[min(max(place - first, 0), length - 1)] for place in range(centre - neighbors, centre + neighbors + 1)
     ]
 
 
 @given(
     lengths=st.lists(st.integers(1, 40), min_size=1, max_size=6),
-    neighbours=st.integers(1, 16),
+    neighbors=st.integers(1, 16),
     edge=st.sampled_from(["shift", "clip"]),
     data=st.data(),
 )
 @settings(max_examples=300)
 def test_windows_equal_those_of_a_plain_loop(
-    lengths: list[int], neighbours: int, edge: Edge, data: st.DataObject
+    lengths: list[int], neighbors: int, edge: Edge, data: st.DataObject
 ) -> None:
     first_row = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     rows = np.array(data.draw(st.lists(st.integers(0, sum(lengths) - 1), max_size=8)), np.int64)
-    windows = window_rows(first_row, rows, neighbours, edge)
-    assert windows.shape == (len(rows), 2 * neighbours + 1)
+    windows = window_rows(first_row, rows, neighbors, edge)
+    assert windows.shape == (len(rows), 2 * neighbors + 1)
     assert windows.dtype == np.int64
-    assert windows.tolist() == [slow_window(lengths, row, neighbours, edge) for row in rows.tolist()]
+    assert windows.tolist() == [slow_window(lengths, row, neighbors, edge) for row in rows.tolist()]
     of_video = np.searchsorted(first_row, windows, side="right")
     assert (of_video == of_video[:, :1]).all()
     assert (windows == rows[:, None]).any(axis=1).all()  # the centre is always there

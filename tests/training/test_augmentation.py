@@ -61,7 +61,7 @@ def unchanged(B: int, S: int, Q: int) -> Augmentations:
         jittered=torch.zeros(B, S, dtype=torch.bool),
         factors=torch.tensor([1.0, 1.0, 1.0, 0.0]).expand(B, S, 4),
         order=torch.arange(4).expand(B, S, 4),
-        greyscale=torch.zeros(B, S, dtype=torch.bool),
+        grayscale=torch.zeros(B, S, dtype=torch.bool),
         blurred=torch.zeros(B, dtype=torch.bool),
         sigma=torch.ones(B, S),
     )
@@ -87,7 +87,7 @@ def one_by_one(images: Tensor, drawn: Augmentations, settings: AugmentationSetti
             ]
             for operation in drawn.order[b, s].tolist() if drawn.jittered[b, s] else []:
                 x = operations[operation](x)
-            x = tv.rgb_to_grayscale(x, 3) if drawn.greyscale[b, s] else x
+            x = tv.rgb_to_grayscale(x, 3) if drawn.grayscale[b, s] else x
             x = tv.gaussian_blur(x, taps, [float(drawn.sigma[b, s])] * 2) if drawn.blurred[b] else x
             views[b, s] = tv.normalize(x, list(settings.mean), list(settings.std))
     return views
@@ -154,14 +154,14 @@ def test_every_shot_has_its_own_colour_and_its_own_order_of_operations() -> None
 @pytest.mark.parametrize("gate", ["window", "shot"])
 def test_augmentations_have_the_papers_probabilities(gate: Any) -> None:
     N, S = 4000, 3
-    drawn = draw_augmentations(frames(N), S, generator(8), AugmentationSettings(greyscale=0.2, jitter_gate=gate))
+    drawn = draw_augmentations(frames(N), S, generator(8), AugmentationSettings(grayscale=0.2, jitter_gate=gate))
     for happened, probability in [
         (drawn.flip, 0.5),
         (drawn.blurred, 0.5),
         (drawn.jittered[:, 1], 0.8),
-        (drawn.greyscale[:, 1], 0.2),
-        (drawn.flip & drawn.blurred & drawn.jittered[:, 2] & drawn.greyscale[:, 0], 0.5 * 0.5 * 0.8 * 0.2),
-        (drawn.greyscale[:, 0] & drawn.greyscale[:, 1], 0.2 * 0.2),
+        (drawn.grayscale[:, 1], 0.2),
+        (drawn.flip & drawn.blurred & drawn.jittered[:, 2] & drawn.grayscale[:, 0], 0.5 * 0.5 * 0.8 * 0.2),
+        (drawn.grayscale[:, 0] & drawn.grayscale[:, 1], 0.2 * 0.2),
         (drawn.jittered[:, 0] & drawn.jittered[:, 1], 0.8 if gate == "window" else 0.8 * 0.8),
     ]:
         assert stats.binomtest(int(happened.sum()), N, probability).pvalue > LIKELY
@@ -192,7 +192,7 @@ def test_each_shot_of_a_window_has_its_own_sigma_unless_set_as_in_the_paper() ->
 
 def test_jitter_is_drawn_once_a_window_unless_set_as_in_the_paper() -> None:
     each = draw_augmentations(frames(500), 3, generator(), PAPER)
-    assert not each.greyscale.any(), "off by default"
+    assert not each.grayscale.any(), "off by default"
     once = draw_augmentations(frames(500), 3, generator())
     assert (once.factors == once.factors[:, :1]).all()
     assert (once.order == once.order[:, :1]).all()
@@ -235,7 +235,7 @@ def test_windows_of_different_frame_sizes_are_cropped_in_their_own_frame() -> No
 @pytest.mark.parametrize("seed", range(4))
 def test_the_whole_augmentation_equals_torchvision_on_each_image(seed: int) -> None:
     B, S, Q = 5, 4, 64
-    settings = replace(SMALL, greyscale=0.3, jitter_gate="shot" if seed % 2 else "window", sigma_per="shot")
+    settings = replace(SMALL, grayscale=0.3, jitter_gate="shot" if seed % 2 else "window", sigma_per="shot")
     drawn = draw_augmentations(frames(B, Q, Q), S, generator(seed), settings)
     x = images(B, S, Q, seed)
     torch.testing.assert_close(augment(x, drawn, settings), one_by_one(x, drawn, settings), atol=2e-4, rtol=0)
@@ -266,7 +266,7 @@ STRENGTHS = (-1.0, -0.3, 0.0, 0.4, 1.0)
         *(jittered(1.0, 1.0, 1.0, 0.5 * by) for by in STRENGTHS),
         *(jittered(1.8, 0.4, 1.9, 0.3, order=order) for order in permutations(range(4))),
         *({"blurred": torch.tensor([True]), "sigma": torch.full((1, 3), sigma)} for sigma in (0.1, 0.4, 1.0, 2.0)),
-        {"greyscale": torch.tensor([[False, True, False]])},
+        {"grayscale": torch.tensor([[False, True, False]])},
     ],
 )
 def test_each_operation_equals_torchvisions(changes: dict[str, Tensor]) -> None:
@@ -325,7 +325,7 @@ def test_the_augmentation_of_a_window_does_not_depend_on_other_windows(
     portion: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     x = images(5, 4, 48)
-    drawn = draw_augmentations(frames(5), 4, generator(), replace(SMALL, greyscale=0.2))
+    drawn = draw_augmentations(frames(5), 4, generator(), replace(SMALL, grayscale=0.2))
     alone = torch.cat([augment(x[b : b + 1], drawn.part(slice(b, b + 1)), SMALL) for b in range(5)])
     monkeypatch.setattr(augmentation, "_CPU_IMAGES", portion)
     torch.testing.assert_close(augment(x, drawn, SMALL), alone, atol=1e-6, rtol=0)
@@ -359,7 +359,7 @@ def test_memory_layout_gradient_mode_and_autocast_do_not_change_the_result() -> 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_gpu_results_equal_cpu_results_without_synchronization() -> None:
     x = images(40, 17, 64)
-    drawn = draw_augmentations(frames(40), 17, generator(), AugmentationSettings(greyscale=0.2))
+    drawn = draw_augmentations(frames(40), 17, generator(), AugmentationSettings(grayscale=0.2))
     on_device = x.cuda()
     augment(on_device, drawn)
     torch.cuda.set_sync_debug_mode("error")

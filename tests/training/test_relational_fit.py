@@ -15,7 +15,7 @@ from pipelines.models.networks.kinds import RelationalSettings
 from pipelines.models.networks.relational import LinearModel, relational_logits
 from pipelines.training.relational_fit import (
     STRENGTHS,
-    LabelledTokens,
+    LabeledTokens,
     fit_linear_models,
     learn_own_model,
     operating_point,
@@ -29,7 +29,7 @@ def random_model(seed: int, scale: float = 0.3) -> LinearModel:
     return LinearModel(np.append(rng.normal(size=F - 1) * scale, 0).astype(np.float32), 0.25, RelationalSettings())
 
 
-def video_of(truth: LinearModel, seed: int, shots: int = 120, noise: float = 1.0) -> LabelledTokens:
+def video_of(truth: LinearModel, seed: int, shots: int = 120, noise: float = 1.0) -> LabeledTokens:
     """Random evidence, and labels by a linear model with noise."""
     rng = np.random.default_rng(seed)
     tokens = np.hstack([rng.normal(size=(shots, F - 1)), np.ones((shots, 1))]).astype(np.float32)
@@ -37,7 +37,7 @@ def video_of(truth: LinearModel, seed: int, shots: int = 120, noise: float = 1.0
     logits = truth.token_logits(tokens) + noise * rng.logistic(size=shots)
     ends = (logits > np.quantile(logits, 0.85)).astype(np.uint8)
     ends[-1] = 0
-    return LabelledTokens(tokens, ends)
+    return LabeledTokens(tokens, ends)
 
 
 @pytest.mark.parametrize("penalty", [0.01, 0.5, 20.0])

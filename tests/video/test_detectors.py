@@ -124,7 +124,7 @@ def test_the_adaptive_frame_score_equals_pyscenedetects(rng: np.random.Generator
         assert score == pytest.approx(theirs, rel=1e-9, abs=1e-9)
 
 
-# Around the thresholds of 15 and of three times the neighbours, and runs in which nothing moves.
+# Around the thresholds of 15 and of three times the neighbors, and runs in which nothing moves.
 FEW_SCORES = st.lists(
     st.sampled_from([0.0, 1e-6, 1.0, 5.0, 14.9, 15.0, 15.1, 45.0, 60.0]) | st.floats(0, 255), max_size=9
 )

@@ -88,13 +88,13 @@ def relational_logits(network: LinearModel | RelationalNetwork, tokens: NDArray[
     """Logits of a network for a video, after soft non-maximum suppression: tokens (N, F) to (N,)."""
     logits = network.token_logits(tokens)
     if len(logits) > 1:
-        logits[:-1] = suppress_neighbours(logits[:-1])
+        logits[:-1] = suppress_neighbors(logits[:-1])
         # The video's last shot has no cut, and so no evidence: it gets the lowest logit.
         logits[-1] = logits[:-1].min()
     return logits
 
 
-def suppress_neighbours(logits: NDArray[np.float64]) -> NDArray[np.float64]:
+def suppress_neighbors(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     """Soft non-maximum suppression: lower logits next to a cut with a greater one, (N,) to (N,).
 
     Two neighboring cuts are rarely both scene ends, but evidence for one is also evidence for the other: both cuts of

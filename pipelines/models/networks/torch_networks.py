@@ -94,11 +94,11 @@ def sequence_starts(shots: int, length: int, first: int = 0) -> NDArray[np.int64
     return np.minimum(np.arange(first, shots, length), shots - length)
 
 
-def sequence_windows(first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbours: int) -> NDArray[np.int64]:
+def sequence_windows(first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbors: int) -> NDArray[np.int64]:
     """The rows around cuts, (...) to (..., 2K): K up to the shot and K after it, clipped at the video's edges, for
     `first_row` as in an index."""
     # A shot is the middle of its window of 2K+1: without the first, it is the last of K.
-    return window_rows(first_row, rows.ravel(), neighbours, "clip")[:, 1:].reshape(*rows.shape, -1)
+    return window_rows(first_row, rows.ravel(), neighbors, "clip")[:, 1:].reshape(*rows.shape, -1)
 
 
 def _difference(logits: Tensor) -> NDArray[np.float64]:

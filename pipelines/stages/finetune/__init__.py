@@ -1,4 +1,4 @@
-"""Fine-tuning (section 3.4 and appendix A): labelled videos in, a model that scores scene ends out.
+"""Fine-tuning (section 3.4 and appendix A): labeled videos in, a model that scores scene ends out.
 
 The shot encoder is frozen, so its features are computed once. A contextual relation network (CRN) and its head are
 trained on them, once for each seed. :func:`finetune` runs in this process, which is one of several if torchrun started

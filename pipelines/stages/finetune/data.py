@@ -2,9 +2,9 @@
 
 Networks differ in what they read; one function each makes an epoch of it:
 
-windows     a labelled shot with the window around it
+windows     a labeled shot with the window around it
 sequences   T consecutive shots, each with the window around its cut
-tokens      a labelled shot of a video that is varied from epoch to epoch
+tokens      a labeled shot of a video that is varied from epoch to epoch
 
 Everything is a function of the seed and the epoch, not of earlier draws or the number of processes.
 """
@@ -32,7 +32,7 @@ from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Process, send
 from pipelines.training.loop import EXAMPLE_ORDER, VARIATIONS
 from pipelines.training.memory import DeviceRows
-from pipelines.training.relational_videos import VIEWS, LabelledVideo, vary
+from pipelines.training.relational_videos import VIEWS, LabeledVideo, vary
 
 Loss = Literal["balanced", "plain"]
 
@@ -52,24 +52,24 @@ class Split:
 
 
 def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str], None]) -> Split:
-    """Divide the labelled videos into training, validation and test. Raises BasslError if there is nothing to learn
+    """Divide the labeled videos into training, validation and test. Raises BasslError if there is nothing to learn
     from, or no video of the split that the settings select the epoch on."""
     named, usual = ((*s.data.splits, s.validate_split, s.test_split) for s in (settings, FinetuneSettings()))
     index.check_splits(named, usual)
-    counts = [labelled_shots(index, [video]) for video in range(len(index.video_ids))]
+    counts = [labeled_shots(index, [video]) for video in range(len(index.video_ids))]
 
     def of(splits: Sequence[str]) -> list[int]:
         return [i for i, split in enumerate(index.splits) if split in splits and counts[i][0]]
 
     def both_classes(videos: list[int]) -> bool:
-        shots, ends = labelled_shots(index, videos)
+        shots, ends = labeled_shots(index, videos)
         return 0 < ends < shots
 
     if any(index.splits):
         train, val, test = of(settings.data.splits), of([settings.validate_split]), of([settings.test_split])
     else:
         train, val, test = [i for i in range(len(index.splits)) if counts[i][0]], [], []
-        report("no video of the index has a split: all labelled videos are used for training")
+        report("no video of the index has a split: all labeled videos are used for training")
     if not both_classes(train):
         there = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
         raise BasslError(
@@ -84,7 +84,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
             videos.clear()
     if settings.select == "test" and not test:
         test_split = settings.test_split
-        raise BasslError(f"{settings.data.index}: has no labelled videos in {test_split}, which `select=test` needs")
+        raise BasslError(f"{settings.data.index}: has no labeled videos in {test_split}, which `select=test` needs")
     if settings.select == "val" and not val:
         split = settings.validate_split
         report(f"no videos to validate on in {split}: the last epoch is taken, and scores are not calibrated")
@@ -95,14 +95,14 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
     return Split(train, val, test, "test" if settings.select == "test" else "val")
 
 
-def labelled_shots(index: Index, videos: Sequence[int]) -> tuple[int, int]:
-    """The number of labelled shots of some videos, and how many of them are scene ends."""
+def labeled_shots(index: Index, videos: Sequence[int]) -> tuple[int, int]:
+    """The number of labeled shots of some videos, and how many of them are scene ends."""
     rows = index.rows(videos)
     rows = rows[index.usable[rows]]
     return len(rows), int(index.targets(rows).sum())
 
 
-class LabelledVideos:
+class LabeledVideos:
     """The videos of an index with features (T, D_e) and hue histograms (T, H; 0 where unknown) in its rows."""
 
     def __init__(self, index: Index, features: ShotRows, device: torch.device, colour: ShotRows | None = None) -> None:
@@ -133,29 +133,29 @@ class Epoch:
 
 
 def window_epoch(
-    labelled: LabelledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
+    labeled: LabeledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
-    """Every labelled shot with the window around it, clipped at the video's edges."""
-    rows = labelled.index.rows(videos)
-    rows = rows[labelled.usable[rows]]
-    first_row, reach = labelled.index.first_row, shape.neighbors
+    """Every labeled shot with the window around it, clipped at the video's edges."""
+    rows = labeled.index.rows(videos)
+    rows = rows[labeled.usable[rows]]
+    first_row, reach = labeled.index.first_row, shape.neighbors
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
-        return labelled.on_device.gather(window_rows(first_row, rows[examples], reach, "clip"), dtype)
+        return labeled.on_device.gather(window_rows(first_row, rows[examples], reach, "clip"), dtype)
 
-    return Epoch(labelled.targets[rows], np.ones(len(rows), np.bool_), inputs)
+    return Epoch(labeled.targets[rows], np.ones(len(rows), np.bool_), inputs)
 
 
 def sequence_epoch(
-    labelled: LabelledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
+    labeled: LabeledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
     """Every video cut into sequences of T shots, from another offset each epoch. Shots outside the video repeat its
     first or last shot and are no part of the loss."""
     assert isinstance(shape, MSLSTMSettings)
-    length, reach, first_row = shape.sequence, shape.neighbors, labelled.index.first_row
+    length, reach, first_row = shape.sequence, shape.neighbors, labeled.index.first_row
     rows, inside = [], []
     for video in videos:
-        span = labelled.index.span(video)
+        span = labeled.index.span(video)
         start, end = span.start, span.stop
         offset = int(np.random.default_rng((seed, VARIATIONS, epoch, video)).integers(length))
         # As many sequences whatever the offset, so that every epoch has as many steps.
@@ -166,43 +166,43 @@ def sequence_epoch(
     sequences, usable = np.concatenate(rows), np.concatenate(inside)
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
-        return labelled.on_device.gather(sequence_windows(first_row, sequences[examples], reach), dtype)
+        return labeled.on_device.gather(sequence_windows(first_row, sequences[examples], reach), dtype)
 
-    return Epoch(labelled.targets[sequences], usable & labelled.usable[sequences], inputs)
+    return Epoch(labeled.targets[sequences], usable & labeled.usable[sequences], inputs)
 
 
-def view_of(labelled: LabelledVideos, video: int, view: int) -> tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]:
+def view_of(labeled: LabeledVideos, video: int, view: int) -> tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]:
     """The tokens (N, F) of the relational network for a video, as it is (view 0) or varied, its targets (N,), and which
     of these are labels (N,). Computed once for all epochs and seeds: that takes longer than training on them."""
-    if (video, view) not in labelled.views:
-        span = labelled.index.span(video)
-        example = LabelledVideo(
-            labelled.features[span].astype(np.float32),
-            labelled.durations[span],
-            labelled.targets[span].astype(np.uint8),
-            labelled.usable[span],
-            None if labelled.colour is None else labelled.colour[span],
+    if (video, view) not in labeled.views:
+        span = labeled.index.span(video)
+        example = LabeledVideo(
+            labeled.features[span].astype(np.float32),
+            labeled.durations[span],
+            labeled.targets[span].astype(np.uint8),
+            labeled.usable[span],
+            None if labeled.colour is None else labeled.colour[span],
         )
         if view:
             example = vary(example, np.random.default_rng((VARIATIONS, view, video)))
         tokens = torch.from_numpy(shot_tokens(example.features, example.durations, example.colour))
         assert example.known is not None
-        labelled.views[video, view] = tokens, example.scene_end.astype(np.int64), example.known
-    return labelled.views[video, view]
+        labeled.views[video, view] = tokens, example.scene_end.astype(np.int64), example.known
+    return labeled.views[video, view]
 
 
 def token_epoch(
-    labelled: LabelledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
+    labeled: LabeledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
-    """Every labelled shot as tokens of the window around its cut; an epoch shows one view of each video."""
+    """Every labeled shot as tokens of the window around its cut; an epoch shows one view of each video."""
     tables, first, targets, rows = [], [], [], 0
     for video in videos:
-        tokens, ends, known = view_of(labelled, video, epoch % VIEWS)
+        tokens, ends, known = view_of(labeled, video, epoch % VIEWS)
         tables.append(pad_tokens(tokens, shape.neighbors))
         first.append(rows + np.flatnonzero(known))
         targets.append(ends[known])
         rows += len(tables[-1])
-    table = torch.cat(tables).to(labelled.device, dtype)
+    table = torch.cat(tables).to(labeled.device, dtype)
     starts = torch.from_numpy(np.concatenate(first)).to(table.device)
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
@@ -211,7 +211,7 @@ def token_epoch(
     return Epoch(np.concatenate(targets), np.ones(len(starts), np.bool_), inputs)
 
 
-EPOCHS: Mapping[str, Callable[[LabelledVideos, Sequence[int], Shape, torch.dtype, int, int], Epoch]] = {
+EPOCHS: Mapping[str, Callable[[LabeledVideos, Sequence[int], Shape, torch.dtype, int, int], Epoch]] = {
     "windows": window_epoch,
     "sequences": sequence_epoch,
     "tokens": token_epoch,
@@ -223,7 +223,7 @@ EPOCHS: Mapping[str, Callable[[LabelledVideos, Sequence[int], Shape, torch.dtype
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledBatch:
+class LabeledBatch:
     """This process's share of a step."""
 
     inputs: Tensor  # what the network reads
@@ -233,7 +233,7 @@ class LabelledBatch:
 
 def batches(
     epoch: Epoch, steps: int, *, seed: int, number: int, first: int, loss: Loss, process: Process
-) -> Iterator[LabelledBatch]:
+) -> Iterator[LabeledBatch]:
     """This process's batches of an epoch, from step ``first`` on, in the order of the seed and the epoch's ``number``.
     The examples are shared out evenly among the steps. The number of processes does not change the loss of a step."""
     shuffled = np.random.default_rng((seed, EXAMPLE_ORDER, number)).permutation(len(epoch.targets))
@@ -242,7 +242,7 @@ def batches(
         own = np.array_split(np.arange(len(examples)), process.world_size)[process.rank]
         inputs = epoch.inputs(examples[own])
         targets, share = torch.from_numpy(epoch.targets[examples[own]]), torch.from_numpy(weights[own])
-        yield LabelledBatch(inputs, send(targets, inputs.device), send(share, inputs.device))
+        yield LabeledBatch(inputs, send(targets, inputs.device), send(share, inputs.device))
 
 
 def loss_weights(targets: NDArray[np.int64], usable: NDArray[np.bool_], loss: Loss) -> NDArray[np.float64]:
@@ -267,12 +267,12 @@ def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> 
 # --- scoring ----------------------------------------------------------------------------------------------------------
 
 
-def video_logits(model: BoundaryModel, labelled: LabelledVideos, videos: Sequence[int]) -> list[NDArray[np.float64]]:
+def video_logits(model: BoundaryModel, labeled: LabeledVideos, videos: Sequence[int]) -> list[NDArray[np.float64]]:
     """Logits of whole videos, (N,) each."""
     if NETWORKS[model.crn].reads == "tokens":
-        return [relational_logits(model.network, view_of(labelled, video, 0)[0].numpy()) for video in videos]
+        return [relational_logits(model.network, view_of(labeled, video, 0)[0].numpy()) for video in videos]
     logits = []
     for video in videos:
-        span = labelled.index.span(video)
-        logits.append(model.logits(labelled.features[span], labelled.durations[span]))
+        span = labeled.index.span(video)
+        logits.append(model.logits(labeled.features[span], labeled.durations[span]))
     return logits

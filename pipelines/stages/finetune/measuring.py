@@ -20,7 +20,7 @@ from pipelines.models.encoder_loading import encoder_for
 from pipelines.models.opening import open_model
 from pipelines.settings import Compute, Indexed, RunSettings
 from pipelines.stages.encode import encode_shots
-from pipelines.stages.finetune.data import Split, labelled_shots
+from pipelines.stages.finetune.data import Split, labeled_shots
 from pipelines.stages.finetune.networks import Network
 from pipelines.stages.finetune.settings import FinetuneSettings
 from pipelines.stages.settings import EncodeSettings
@@ -144,7 +144,7 @@ def summarize(
 
 def few_labels(settings: FinetuneSettings, index: Index, train: Sequence[int]) -> str:
     """A line if another network fits the number of labels better; empty if not."""
-    _, ends = labelled_shots(index, train)
+    _, ends = labeled_shots(index, train)
     if settings.crn == "relational" or settings.end_to_end or settings.sound is not None or ends >= _FEW_SCENE_ENDS:
         return ""
     return (

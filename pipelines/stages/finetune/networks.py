@@ -27,8 +27,8 @@ from pipelines.models.networks.torch_networks import build_network
 from pipelines.stages.finetune.data import (
     EPOCHS,
     Epoch,
-    LabelledBatch,
-    LabelledVideos,
+    LabeledBatch,
+    LabeledVideos,
     Split,
     batches,
     durations_of,
@@ -56,10 +56,10 @@ _SHOTS_AT_A_TIME = 16
 
 
 def clipped_windows(
-    first_row: NDArray[np.int64], neighbours: int, epoch: int, centres: NDArray[np.int64]
+    first_row: NDArray[np.int64], neighbors: int, epoch: int, centers: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], None]:
     """(B, 2K+1) rows of windows; at a video's edges its first and last shot repeat."""
-    return window_rows(first_row, centres, neighbours, "clip"), None
+    return window_rows(first_row, centers, neighbors, "clip"), None
 
 
 class EndToEnd(nn.Module):
@@ -77,7 +77,7 @@ class EndToEnd(nn.Module):
 
 
 class KeyframeNetwork:
-    """Keyframes of labelled videos, with the methods of `FeatureNetwork`. Raises BasslError if the index has no
+    """Keyframes of labeled videos, with the methods of `FeatureNetwork`. Raises BasslError if the index has no
     keyframes, the encoder cannot be trained, for impossible sizes, or if no batch can be made."""
 
     def __init__(
@@ -106,7 +106,7 @@ class KeyframeNetwork:
         self.epoch_steps, self.shots_in_step = len(self.rows) // batch, float(batch)
         if batch % process.world_size or not self.epoch_steps:
             raise BasslError(
-                f"a batch of {batch} cannot be made of {len(self.rows)} labelled shots and shared equally by "
+                f"a batch of {batch} cannot be made of {len(self.rows)} labeled shots and shared equally by "
                 f"{process.world_size} processes; use another `batch`"
             )
         autocast, _ = mixed_precision(settings.compute.precision, process.device)
@@ -124,16 +124,16 @@ class KeyframeNetwork:
             network = synchronized_norms(network)
         return network.to(self.process.device, self.dtype)
 
-    def batches(self, *, epochs: int, seed: int, step: int) -> Iterator[LabelledBatch]:
+    def batches(self, *, epochs: int, seed: int, step: int) -> Iterator[LabeledBatch]:
         order = WindowOrder(self.rows, self.batch, epochs, seed)
         rows = partial(clipped_windows, self.index.first_row, self.shape.neighbors)
         source = KeyframeWindows(self.index, rows, self.process, self.settings.compute.workers or 0, self.settings.size)
         own = self.process.share(self.batch)
-        for (_, _, centres), read in zip(order.centres(step), source.batches(order, step), strict=True):
-            weights = loss_weights(self.targets[centres], self.index.usable[centres], self.settings.loss)[own]
-            yield LabelledBatch(
+        for (_, _, centers), read in zip(order.centers(step), source.batches(order, step), strict=True):
+            weights = loss_weights(self.targets[centers], self.index.usable[centers], self.settings.loss)[own]
+            yield LabeledBatch(
                 self._prepare(read.shots),
-                send(torch.from_numpy(self.targets[centres][own]), self.process.device),
+                send(torch.from_numpy(self.targets[centers][own]), self.process.device),
                 send(torch.from_numpy(weights), self.process.device),
             )
 
@@ -204,7 +204,7 @@ def _encoder_to_train(settings: FinetuneSettings, start: PretrainedSource) -> tu
 
 
 class FeatureNetwork:
-    """Features of labelled videos, the videos to train on, and a kind of network. Raises BasslError for impossible
+    """Features of labeled videos, the videos to train on, and a kind of network. Raises BasslError for impossible
     sizes, or a batch too small for the number of processes."""
 
     index: Index
@@ -226,7 +226,7 @@ class FeatureNetwork:
         self._settings, self._start, self._encoding, self._process = settings, start, encoding, process
         self._dtype = weight_dtype(settings.compute.precision)
         self._shape = shape_for(settings, start, encoding.features.width)
-        self._videos = LabelledVideos(index, encoding.features, process.device, encoding.colour)
+        self._videos = LabeledVideos(index, encoding.features, process.device, encoding.colour)
         self._keyframe_facts = known_keyframe_facts(index)
         self._train, batch = split.train, settings.hyperparameters(start.transfer == "encoder+crn").batch
         # A batch counts shots; the MS-LSTM's examples are sequences of them.
@@ -246,7 +246,7 @@ class FeatureNetwork:
         transfer_crn(self._start, network)
         return network.to(self._process.device, self._dtype)
 
-    def batches(self, *, epochs: int, seed: int, step: int) -> Iterator[LabelledBatch]:
+    def batches(self, *, epochs: int, seed: int, step: int) -> Iterator[LabeledBatch]:
         """This process's batches, from a step of the whole training on."""
         steps, loss = self.epoch_steps, self._settings.loss
         for epoch in range(step // steps, epochs):

@@ -19,7 +19,7 @@ class Hyperparameters:
     """Hyperparameters of a run; by default the paper's."""
 
     epochs: int = 20
-    """Passes over all labelled shots (appendix A)."""
+    """Passes over all labeled shots (appendix A)."""
     batch: int = 1024
     """Examples in a step (appendix A)."""
     rate: float | None = None
@@ -41,7 +41,7 @@ RELATIONAL = Hyperparameters(epochs=20, batch=128, rate=2e-3, weight_decay=1.0, 
 class FinetuneSettings(Settings):
     """Everything that decides a fine-tuning run. Values are the paper's (appendix A) unless stated otherwise."""
 
-    data: Annotated[TrainingData, Doc("Index with labels; all labelled videos if no video has a split.")] = nested(
+    data: Annotated[TrainingData, Doc("Index with labels; all labeled videos if no video has a split.")] = nested(
         TrainingData(splits=("train",))
     )
     sound: Annotated[
@@ -91,16 +91,16 @@ class FinetuneSettings(Settings):
     seeds: Annotated[
         int, Doc("Training runs, each with another seed (section 4.1); mean and standard deviation are reported.")
     ] = 5
-    epochs: Annotated[int | None, Doc("Passes over all labelled shots. Default: 20.")] = None
+    epochs: Annotated[int | None, Doc("Passes over all labeled shots. Default: 20.")] = None
     batch: Annotated[int | None, Doc("Examples in a step, over all processes. Default: 1024; relational 128.")] = None
     rate: Annotated[
         float | None,
         Doc("""Highest learning rate. Default: 2.5e-6 x batch / 256 for a transferred CRN, ten times that for a new
         one; relational 2e-3."""),
     ] = None
-    neighbours: Annotated[
+    neighbors: Annotated[
         int | None,
-        Doc("K, shots on each side of the centre. Default: 8; ms-lstm 2; relational 4; or the K of a transferred CRN."),
+        Doc("K, shots on each side of the center. Default: 8; ms-lstm 2; relational 4; or the K of a transferred CRN."),
     ] = None
     width: Annotated[
         int | None,
@@ -117,7 +117,7 @@ class FinetuneSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(self, 1, "seeds", "epochs", "batch", "neighbours", "width", "layers", "heads", "sequence")
+        check_at_least(self, 1, "seeds", "epochs", "batch", "neighbors", "width", "layers", "heads", "sequence")
         check_at_least(self, 1, "size")
         if self.rate is not None and not 0 < self.rate <= LARGEST_RATE:
             raise ValueError(f"rate must be above 0 and at most {LARGEST_RATE:g}, not {self.rate}")

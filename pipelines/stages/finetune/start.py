@@ -103,7 +103,7 @@ def shape_for(settings: FinetuneSettings, start: PretrainedSource, width: int) -
             raise BasslError(
                 f"{start.path}: its CRN needs encodings of width {crn.input_width}, but these have {width}"
             )
-        own = {"neighbours": crn.neighbors, "width": crn.width, "layers": crn.layers, "heads": crn.heads}
+        own = {"neighbors": crn.neighbors, "width": crn.width, "layers": crn.layers, "heads": crn.heads}
         for name, here in own.items():
             if getattr(settings, name) not in (getattr(FinetuneSettings, name), here):
                 raise BasslError(
@@ -115,7 +115,7 @@ def shape_for(settings: FinetuneSettings, start: PretrainedSource, width: int) -
         return CRNSettings(**{**vars(crn), "dropout": settings.dropout})
     try:
         sizes = {name: getattr(settings, name) for name in ("width", "dropout", "sequence", "layers", "heads")}
-        return make_shape(settings.crn, width, neighbors=settings.neighbours, **sizes)
+        return make_shape(settings.crn, width, neighbors=settings.neighbors, **sizes)
     except ValueError as error:
         raise BasslError(str(error)) from error
 
@@ -194,7 +194,7 @@ def find_encoding(
         if not own.weights:
             source, how = _computable(own, index, start)
         assert source is not None
-        report(f"computes the features of the labelled videos once, into {settings.feature_folder}")
+        report(f"computes the features of the labeled videos once, into {settings.feature_folder}")
         encoding = EncodeSettings(
             Indexed(settings.data.index),
             source,

@@ -19,7 +19,7 @@ from pipelines.models.boundary import save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.opening import MODEL
 from pipelines.progress import TrainingProgress
-from pipelines.stages.finetune.data import LabelledBatch, Split, labelled_shots, split_videos, weighted_cross_entropy
+from pipelines.stages.finetune.data import LabeledBatch, Split, labeled_shots, split_videos, weighted_cross_entropy
 from pipelines.stages.finetune.measuring import (
     Epochs,
     comparison,
@@ -209,12 +209,12 @@ def _new_trainer(job: FinetuneJob, seed: int) -> Trainer:
 
 def _task_of_seed(
     job: FinetuneJob, trainer: Trainer, epochs: Epochs, number: int, save: Callable[[int, int, Mapping[str, Any]], None]
-) -> Task[LabelledBatch]:
+) -> Task[LabeledBatch]:
     settings, process, hyperparameters = job.settings, job.process, job.hyperparameters
     seed = settings.run.seed + number
     assert hyperparameters.rate is not None
 
-    def backward(batch: LabelledBatch) -> Mapping[str, Tensor]:
+    def backward(batch: LabeledBatch) -> Mapping[str, Tensor]:
         with trainer.autocast():
             logits = trainer.module(batch.inputs)
         logits = logits if logits.dtype == torch.float64 else logits.float()
@@ -288,7 +288,7 @@ def _write_result(job: FinetuneJob, records: list[dict[str, Any]], summary: dict
         job.note(line, warning=worse)
     counts = {}
     for name, videos in (("train", split.train), ("val", split.val), ("test", split.test)):
-        shots, ends = labelled_shots(job.networks.index, videos)
+        shots, ends = labeled_shots(job.networks.index, videos)
         counts[name] = {"videos": len(videos), "shots": shots, "scene_ends": ends}
     content = {
         "schema": SCHEMA,

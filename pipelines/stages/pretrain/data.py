@@ -1,6 +1,6 @@
 """The data of pre-training: the shots of a window for each method, from keyframes or from features, and random draws.
 
-Everything is a function of the seed, the epoch or step, and the centre shot of a window.
+Everything is a function of the seed, the epoch or step, and the center shot of a window.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pipelines.pretext.sampling import draw_noise, joined_rows, neighbour_row
+from pipelines.pretext.sampling import draw_noise, joined_rows, neighbor_row
 from pipelines.pretext.settings import PretextSettings
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, window_rows
@@ -32,7 +32,7 @@ class PretextWindows:
 
     first_row: NDArray[np.int64]  # (V + 1,) of the videos
     pretext: PretextSettings
-    neighbours: int  # K
+    neighbors: int  # K
     seed: int  # of synthesized windows and of SimCLR (temporal)
     learned: NDArray[np.int64] | None = None  # (N,) rows, sorted, of the videos to learn from; None: all
 
@@ -44,34 +44,34 @@ class PretextWindows:
     @property
     def dense(self) -> tuple[int, ...]:
         """Which of a window's rows are the dense sequence."""
-        return (0,) if self.single else tuple(range(2 * self.neighbours + 1))
+        return (0,) if self.single else tuple(range(2 * self.neighbors + 1))
 
     @property
     def slow(self) -> tuple[int, ...]:
         """Which of a window's rows are, under the second augmentation, the slow sequence."""
         if self.single:
             return (1,) if self.pretext.method == "simclr-temporal" else (0,)
-        return self.pretext.slow_positions(2 * self.neighbours + 1)
+        return self.pretext.slow_positions(2 * self.neighbors + 1)
 
-    def rows(self, epoch: int, centres: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
+    def rows(self, epoch: int, centers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
         """(B, T) rows of the windows around the centers, and (B,) positions of the joins of synthesized windows. T is
         2K+1; for SimCLR (instance) 1, the shot itself; for SimCLR (temporal) 2, a shot and another one near it."""
-        windows = window_rows(self.first_row, centres, self.neighbours, "shift")
+        windows = window_rows(self.first_row, centers, self.neighbors, "shift")
         if self.pretext.method == "simclr-instance":
-            return centres[:, None], None
-        draws = [np.random.default_rng((self.seed, WINDOW_ROWS, epoch, int(centre))) for centre in centres]
+            return centers[:, None], None
+        draws = [np.random.default_rng((self.seed, WINDOW_ROWS, epoch, int(center))) for center in centers]
         if self.pretext.method == "simclr-temporal":
-            triples = zip(windows, centres.tolist(), draws, strict=True)
-            others = [neighbour_row(window, centre, rng) for window, centre, rng in triples]
-            return np.stack([centres, np.array(others, np.int64)], axis=1), None
+            triples = zip(windows, centers.tolist(), draws, strict=True)
+            others = [neighbor_row(window, center, rng) for window, center, rng in triples]
+            return np.stack([centers, np.array(others, np.int64)], axis=1), None
         if self.pretext.needs_boundary and self.pretext.pseudo_boundary == "synthesized":
             # The other video is drawn by its shots, so that each shot is as likely as any other to be a right side.
             rows = np.arange(self.first_row[-1]) if self.learned is None else self.learned
-            ends = (self.first_row[np.searchsorted(self.first_row, centres, "right") + k] for k in (-1, 0))
+            ends = (self.first_row[np.searchsorted(self.first_row, centers, "right") + k] for k in (-1, 0))
             first, last = (np.searchsorted(rows, end) for end in ends)
             others = [int(rng.integers(len(rows) - (b - a))) for rng, a, b in zip(draws, first, last, strict=True)]
             strange = rows[[o if o < a else o + b - a for o, a, b in zip(others, first, last, strict=True)]]
-            right = window_rows(self.first_row, strange, self.neighbours, "shift")
+            right = window_rows(self.first_row, strange, self.neighbors, "shift")
             joined = [joined_rows(left, other, rng) for left, other, rng in zip(windows, right, draws, strict=True)]
             return np.stack([rows for rows, _ in joined]), np.array([b for _, b in joined], np.int64)
         return windows, None
@@ -102,8 +102,8 @@ class FeatureWindows:
     def batches(self, order: WindowOrder, start: int) -> Iterator[WindowBatch]:
         """The batches of this process from a step on."""
         device = self.process.device
-        for step, epoch, centres in order.centres(start):
-            rows, joins = self.windows.rows(epoch, centres[self.process.share(order.batch)])
+        for step, epoch, centers in order.centers(start):
+            rows, joins = self.windows.rows(epoch, centers[self.process.share(order.batch)])
             shots = self.on_device.gather(rows)
             yield WindowBatch(
                 step, epoch, shots, torch.empty(0), None if joins is None else send(torch.from_numpy(joins), device)

@@ -87,12 +87,12 @@ class PretrainModel(nn.Module):
     def loss(self, dense: Tensor, slow: Tensor, noise: Tensor | None, joins: Tensor | None) -> PretextLoss:
         """The loss of encodings (B, S, D_e) and (B, n, D_e)."""
 
-        def contextualise(encodings: Tensor, mask: Tensor | None) -> Tensor:
+        def contextualize(encodings: Tensor, mask: Tensor | None) -> Tensor:
             assert self.crn is not None
             shots: Tensor = self.crn(encodings, mask)[0]
             return shots
 
-        result: PretextLoss = self.objective(slow, dense, contextualise, noise, joins)
+        result: PretextLoss = self.objective(slow, dense, contextualize, noise, joins)
         return result
 
     def forward(self, dense: Tensor, slow: Tensor, noise: Tensor | None, joins: Tensor | None) -> PretextLoss:
@@ -194,7 +194,7 @@ def choose_micro_batch(
     if process.device.type == "cpu":
         rest += _PROGRAM + (settings.compute.workers or 0) * _WORKER
     fit = windows_that_fit(local, window, rest, free, process.device)
-    relief = f"`micro_batch={fit}` fits" if fit else "use fewer `neighbours`, a smaller `encoder`, or `features`"
+    relief = f"`micro_batch={fit}` fits" if fit else "use fewer `neighbors`, a smaller `encoder`, or `features`"
     if settings.micro_batch is not None:
         at_once = min(settings.micro_batch or local, local)
         check_kept(at_once, images, image, free, relief)
@@ -231,7 +231,7 @@ def make_model(
     if settings.pretext.needs_crn:
         crn = ContextualRelationNetwork(
             CRNSettings(
-                neighbors=settings.neighbours,
+                neighbors=settings.neighbors,
                 input_width=input_width,
                 width=settings.width,
                 layers=settings.layers,

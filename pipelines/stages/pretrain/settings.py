@@ -34,7 +34,7 @@ class PretrainSettings(Settings):
         AugmentationSettings,
         Doc("Augmentation of keyframes; its mean and deviation are those that the encoder expects."),
     ] = nested(AugmentationSettings(), advanced=True)
-    neighbours: Annotated[int, Doc("K, shots on each side of the centre (section 4.1).")] = 8
+    neighbors: Annotated[int, Doc("K, shots on each side of the center (section 4.1).")] = 8
     epochs: Annotated[int, Doc("Passes over all shots (table 4c: 40 for the best result).")] = 10
     batch: Annotated[int, Doc("Windows in a step, over all processes.")] = 256
     micro_batch: Annotated[
@@ -76,14 +76,14 @@ class PretrainSettings(Settings):
         Doc("""Minutes from one saved state to the next within an epoch, at the next row of the log; 0 for none.
         The state is also saved after each epoch and at a signal."""),
     ] = advanced(15.0)
-    validate_split: Annotated[str, Doc("Labelled videos to validate on; all labelled ones if this split has none.")] = (
+    validate_split: Annotated[str, Doc("Labelled videos to validate on; all labeled ones if this split has none.")] = (
         advanced("val")
     )
     validate_epochs: Annotated[int, Doc("Epochs from one validation to the next; 0 for none.")] = advanced(1)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(self, 1, "neighbours", "epochs", "width", "layers", "heads", "decoded_size")
+        check_at_least(self, 1, "neighbors", "epochs", "width", "layers", "heads", "decoded_size")
         check_at_least(self, 0, "micro_batch", "momentum", "weight_decay", "warm_up")
         check_at_least(self, 0, "save_minutes", "validate_epochs")
         if self.batch < 2:

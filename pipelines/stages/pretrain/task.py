@@ -19,7 +19,7 @@ from pipelines.progress import TrainingProgress
 from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, make_views, noise_of
 from pipelines.stages.pretrain.model import PretrainModel, backward_windows, choose_micro_batch, make_model
 from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
-from pipelines.stages.pretrain.validation import labelled_videos, validate
+from pipelines.stages.pretrain.validation import labeled_videos, validate
 from pipelines.stores.index import Index, read_index
 from pipelines.training.distributed import Process, process_group
 from pipelines.training.jobs import broadcast_from_rank0, stop_signals
@@ -57,8 +57,8 @@ def _pretrain(
     # Data
     index = read_index(settings.data.index)
     order = window_order(settings, index, process.world_size)
-    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbours, settings.run.seed, order.rows)
-    videos = labelled_videos(settings, index)
+    windows = PretextWindows(index.first_row, settings.pretext, settings.neighbors, settings.run.seed, order.rows)
+    videos = labeled_videos(settings, index)
     learned = index.videos_of(settings.data.splits or None)
     used = sorted({*learned, *videos.numbers})
     source: FeatureWindows | KeyframeWindows
@@ -114,7 +114,7 @@ def _pretrain(
         if not every or epoch % every or not len(videos.rows):
             return {}
         size = settings.augmentation.size
-        metrics = validate(trainer, model, source, encoder, videos, neighbours=settings.neighbours, size=size)
+        metrics = validate(trainer, model, source, encoder, videos, neighbors=settings.neighbors, size=size)
         return metrics
 
     def save() -> None:

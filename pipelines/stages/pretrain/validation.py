@@ -1,4 +1,4 @@
-"""Validation of pre-training on labelled videos; their labels are not used for training."""
+"""Validation of pre-training on labeled videos; their labels are not used for training."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ from pipelines.training.keyframe_windows import KeyframeWindows, read_ahead
 from pipelines.training.loop import Trainer
 from pipelines.video.resizing import resize_and_crop
 
-_WINDOWS = 256  # contextualised at a time
+_WINDOWS = 256  # contextualized at a time
 _SHOTS = 21  # read by a worker at a time, and encoded together: 63 images
 
 
 @dataclass(frozen=True, eq=False)
-class LabelledVideos:
+class LabeledVideos:
     """The videos to validate on."""
 
     index: Index
@@ -42,19 +42,19 @@ class LabelledVideos:
     first: NDArray[np.int64]  # (V + 1,) where each video begins in ``rows``
 
 
-def labelled_videos(settings: PretrainSettings, index: Index) -> LabelledVideos:
-    """The labelled videos of the validation split, or of all splits if it has none, that have keyframes, or features in
+def labeled_videos(settings: PretrainSettings, index: Index) -> LabeledVideos:
+    """The labeled videos of the validation split, or of all splits if it has none, that have keyframes, or features in
     the stores of the settings."""
     stores = settings.data.features
-    labelled = [
+    labeled = [
         video
         for video, (name, keyframes) in enumerate(zip(index.video_ids, index.keyframe_sources, strict=True))
         if (having(stores, name) if stores else keyframes is not None)
         and (index.label[index.span(video)] != NO_LABEL).any()
     ]
-    numbers = [video for video in labelled if index.splits[video] == settings.validate_split] or labelled
+    numbers = [video for video in labeled if index.splits[video] == settings.validate_split] or labeled
     first = np.cumsum([0, *(len(index.rows([video])) for video in numbers)]).astype(np.int64)
-    return LabelledVideos(index, numbers, index.rows(numbers), first)
+    return LabeledVideos(index, numbers, index.rows(numbers), first)
 
 
 def validate(
@@ -62,12 +62,12 @@ def validate(
     model: PretrainModel,
     source: FeatureWindows | KeyframeWindows,
     encoder: TrainableEncoder | None,
-    videos: LabelledVideos,
+    videos: LabeledVideos,
     *,
-    neighbours: int,
+    neighbors: int,
     size: int,
 ) -> dict[str, float]:
-    """kNN precision and NMI of the shots of labelled videos, and AP of the PP head at the center shot: ``knn@k``,
+    """kNN precision and NMI of the shots of labeled videos, and AP of the PP head at the center shot: ``knn@k``,
     ``nmi@length`` and ``ap_pp`` (scene ends found without labels), as far as they are defined.
 
     kNN and NMI measure the encodings e if an encoder is trained; with features, which do not change, the contextualized
@@ -87,16 +87,16 @@ def validate(
                 return source.on_device.gather(videos.rows[rows], dtype)
             return encodings[send(torch.from_numpy(rows), process.device)]
 
-        def contextualise(rows: NDArray[np.int64]) -> Tensor:
+        def contextualize(rows: NDArray[np.int64]) -> Tensor:
             assert model.crn is not None
-            window = window_rows(videos.first, rows, neighbours, "clip")
+            window = window_rows(videos.first, rows, neighbors, "clip")
             # Not the compiled network: it was compiled for the shapes of training.
-            centres: Tensor = model.crn.forward(shots(window))[0][:, neighbours]
-            return centres
+            centers: Tensor = model.crn.forward(shots(window))[0][:, neighbors]
+            return centers
 
         scores, count = None, len(videos.rows)
         if model.crn is not None:
-            contexts = share_rows(process, count, contextualise)
+            contexts = share_rows(process, count, contextualize)
             if isinstance(source, FeatureWindows):
                 encodings = contexts
             if model.objective.head_pp is not None and process.is_first:
@@ -176,7 +176,7 @@ def _keyframes(source: KeyframeWindows, rows: NDArray[np.int64], size: int) -> I
         yield part.to(device, non_blocking=True)
 
 
-def _measures(videos: LabelledVideos, encodings: Tensor, scores: Tensor | None) -> dict[str, float]:
+def _measures(videos: LabeledVideos, encodings: Tensor, scores: Tensor | None) -> dict[str, float]:
     index, rows = videos.index, videos.rows
     representation = encodings.float().cpu().numpy()
     ends, video = index.targets(rows), index.video_of(rows)

@@ -67,11 +67,11 @@ OPTIONS: Mapping[str, StageOptions] = {
         network=_FROM_SCRATCH,
     ),
     "generated": StageOptions(
-        pretrain={**_TINY, "batch": 32, "base_rate": 6.0, "neighbours": 4, **_SMALL},
+        pretrain={**_TINY, "batch": 32, "base_rate": 6.0, "neighbors": 4, **_SMALL},
         finetune={crn: {"epochs": 20, "batch": 32, "rate": 3e-3} for crn in _NETWORKS},
         network={
-            "transformer": {"neighbours": 4, **_SMALL},
-            "mlp": {"neighbours": 4, "width": 128},
+            "transformer": {"neighbors": 4, **_SMALL},
+            "mlp": {"neighbors": 4, "width": 128},
             # With fewer epochs some seeds stay at a loss of ln 2: the LSTM's input has unit length and varies little.
             "ms-lstm": {"width": 32, "epochs": 60},
         },
@@ -402,7 +402,7 @@ class Planner:
 
     def _pretraining(self, run: str) -> tuple[Line, ...]:
         data = self.data
-        if run == "bassl-k8" and "neighbours" not in data.options.pretrain:
+        if run == "bassl-k8" and "neighbors" not in data.options.pretrain:
             run = "bassl-10"  # K = 8 is the default: the same run as in the other tables
         options: dict[str, Any] = {"index": data.unlabeled[-1].output}
         if data.stores:

@@ -24,7 +24,7 @@ PRETRAINING: Mapping[str, Mapping[str, Any]] = {
     "bassl-simclr-nn": {"method": "bassl+simclr-nn"},
     **{f"bassl-{tasks.replace(' ', '-')}": {"tasks": tuple(tasks.split())} for tasks in _COMBINATIONS[:-1]},
     **{f"bassl-{kind}": {"pseudo_boundary": kind} for kind in ("random", "fixed", "synthesized")},
-    **{f"bassl-k{k}": {"neighbours": k} for k in (4, 8, 12, 16)},
+    **{f"bassl-k{k}": {"neighbors": k} for k in (4, 8, 12, 16)},
 }
 """Runs of `bassl pretrain`: by name, the options beyond those for the data. Epochs are the paper's; default: 10."""
 

@@ -17,7 +17,7 @@ from pipelines.models.calibration import Calibration
 from pipelines.models.checkpoints import read_arrays, save_model
 from pipelines.models.networks.cut_evidence import cut_evidence, token_width
 from pipelines.models.networks.kinds import RelationalSettings
-from pipelines.models.networks.relational import SUPPRESSION_WEIGHT, relational_logits, shot_tokens, suppress_neighbours
+from pipelines.models.networks.relational import SUPPRESSION_WEIGHT, relational_logits, shot_tokens, suppress_neighbors
 from pipelines.models.networks.relational_network import RelationalNetwork, pad_tokens, windows
 from pipelines.models.opening import BUILT_IN, open_model
 from tests.small_stores import refusal
@@ -87,7 +87,7 @@ def test_logits_are_the_network_s_with_neighbors_suppressed_and_lowest_at_the_la
     one = network()
     with torch.no_grad():
         read = windows(pad_tokens(torch.from_numpy(tokens), 3), torch.arange(20), 3)
-        expected = suppress_neighbours(one(read).double().numpy()[:-1])
+        expected = suppress_neighbors(one(read).double().numpy()[:-1])
     logits = relational_logits(one, tokens)
     np.testing.assert_allclose(logits, [*expected, expected.min()], atol=1e-6)
 
@@ -110,7 +110,7 @@ def test_the_network_correction_starts_at_zero_and_is_added_to_the_linear_model(
 
 def test_a_cut_is_suppressed_only_by_a_nearby_cut_with_a_greater_logit() -> None:
     logits = np.array([0.0, 2.0, 1.0, 2.0, 0.0, 0.0, -1.0, 3.0])
-    lost = logits - suppress_neighbours(logits)
+    lost = logits - suppress_neighbors(logits)
 
     def share(logit: float) -> float:
         return float(1 / (1 + np.exp(-logit)))
@@ -118,7 +118,7 @@ def test_a_cut_is_suppressed_only_by_a_nearby_cut_with_a_greater_logit() -> None
     expected = [share(2), 0, share(2), 0, share(2), share(3), share(3), 0]
     np.testing.assert_allclose(lost, SUPPRESSION_WEIGHT * np.array(expected))
     for N in (1, 2):
-        assert suppress_neighbours(np.zeros(N)).tolist() == [0.0] * N
+        assert suppress_neighbors(np.zeros(N)).tolist() == [0.0] * N
 
 
 # Any video.
