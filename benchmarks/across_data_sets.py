@@ -2,7 +2,7 @@
 
     python benchmarks/across_data_sets.py FEATURES
 
-``FEATURES`` has one folder per data set, with one ``.npz`` of labelled features per video (``data/README.md``).
+``FEATURES`` has one folder per data set, with one ``.npz`` of labeled features per video (``data/README.md``).
 Each network is trained from scratch with five seeds: on one set and tested on the other, and within each set leaving
 out one video at a time (or ``--folds`` by video). Everything goes through ``bassl finetune``, one run folder each, and
 scores are read back from its model files. Finished runs are kept under ``results/`` by their settings and the path of

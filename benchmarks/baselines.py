@@ -25,7 +25,7 @@ import torch
 from measure import command_line, save
 from numpy.typing import NDArray
 
-from pipelines.baselines.segmentation import Labelled, Segmentation
+from pipelines.baselines.segmentation import Labeled, Segmentation
 from pipelines.baselines.systems import SYSTEMS
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.bootstrap import evaluate
@@ -62,8 +62,8 @@ def chosen(name: str, videos: Sequence[ShotFeatures]) -> Any:
         BaselineVideo((v.features,), VideoScores(v.scene_end, np.zeros(len(v.shots)), v.shots, v.shots / FRAME_RATE))
         for v in videos
     ]
-    labelled = [Labelled((video.features,), video.scene_end) for video in videos]
-    return with_options(system.default_settings(labelled), **choose(system, baseline_videos))
+    labeled = [Labeled((video.features,), video.scene_end) for video in videos]
+    return with_options(system.default_settings(labeled), **choose(system, baseline_videos))
 
 
 def chance(videos: Sequence[ShotFeatures], rate: float) -> Figures:
@@ -135,7 +135,7 @@ def measure_speed(shots: int, names: Sequence[str]) -> dict[str, Any]:
         f"\n{shots} shots of 512 features, {torch.get_num_threads()} thread(s)\n{'':12}  {'seconds':>8} {'scenes':>7}"
     )
     for name in names:
-        settings = SYSTEMS[name].default_settings([Labelled((short,), (np.arange(400) % 12 == 11).astype(np.uint8))])
+        settings = SYSTEMS[name].default_settings([Labeled((short,), (np.arange(400) % 12 == 11).astype(np.uint8))])
         start = time.perf_counter()
         found = SYSTEMS[name].segment(features, times, settings)
         figures[name] = {"seconds": time.perf_counter() - start, "scenes": len(found.ends) + 1}
@@ -145,7 +145,7 @@ def measure_speed(shots: int, names: Sequence[str]) -> dict[str, Any]:
 
 def main() -> None:
     parser = command_line(__doc__)
-    parser.add_argument("features", type=Path, nargs="?", help="folder of two sets of labelled features")
+    parser.add_argument("features", type=Path, nargs="?", help="folder of two sets of labeled features")
     parser.add_argument("--speed", action="store_true", help="time each system on a made-up video")
     parser.add_argument("--shots", type=int, default=3000, help="of the made-up video")
     parser.add_argument("--systems", default=",".join(NAMES), help="comma-separated (default: %(default)s)")

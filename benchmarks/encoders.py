@@ -7,7 +7,7 @@ docs/encoders.md describes the videos and the measures; pairs of shots are at mo
 the built-in encoder, on the same bootstrap draws: of videos, or of runs of shots of the one real video.
 
 Networks run in floating point, with folded batch norms, on inputs of any size; first it is checked that Lite0 gives
-nearly the features of the package's quantised file. One pass through a network gives all the ways of pooling that are
+nearly the features of the package's quantized file. One pass through a network gives all the ways of pooling that are
 compared. Features are stored under ``results/encoders/``, one file per video and pass, so that an interrupted run
 continues. ``--speed`` measures time instead, on a machine that should be otherwise idle.
 """
@@ -40,7 +40,7 @@ from pipelines.evaluation.bootstrap import compare, measure
 from pipelines.evaluation.metrics import VideoScores
 from pipelines.files import write_atomically
 from pipelines.models.encoder_loading import load_encoder
-from pipelines.models.encoders.shot_encoder import KEYFRAMES, ShotEncoder, shot_colour
+from pipelines.models.encoders.shot_encoder import KEYFRAMES, ShotEncoder, shot_color
 from pipelines.models.encoders.torch_encoders import TorchEncoder
 from pipelines.models.networks.cut_evidence import similarity_band, unit_features
 from pipelines.models.opening import open_model
@@ -184,8 +184,8 @@ def encoder_of(network: nn.Module, dtype: torch.dtype = torch.float32) -> ShotEn
     """A network as a shot encoder, with the preparation of the default encoder."""
     frozen = copy.deepcopy(network).eval().requires_grad_(False).to(dtype)
     precision = str(dtype).removeprefix("torch.")
-    colours = {"mean": (127.0, 127.0, 127.0), "std": (128.0, 128.0, 128.0)}
-    return TorchEncoder(name="lite", id="lite", width=0, size=SIZE, network=frozen, precision=precision, **colours)
+    colors = {"mean": (127.0, 127.0, 127.0), "std": (128.0, 128.0, 128.0)}
+    return TorchEncoder(name="lite", id="lite", width=0, size=SIZE, network=frozen, precision=precision, **colors)
 
 
 def prepared(shots: Images, how: Pass) -> list[list[NDArray[np.uint8]]]:
@@ -255,12 +255,12 @@ def real_video(path: Path) -> Video:
 
 def encode(video: Video, passes: Sequence[Pass], encoders: Mapping[str, ShotEncoder]) -> None:
     """All passes of a video that are not done yet: mean over keyframes and the middle one, (2, N, D); and its
-    colour."""
+    color."""
     missing = [how for how in passes if not kept(video, how.name).exists()]
     if not missing:
         return
     images = video.images()
-    keep(kept(video, "colour"), np.stack([shot_colour(shot) for shot in images]))
+    keep(kept(video, "color"), np.stack([shot_color(shot) for shot in images]))
     for how in missing:
         each = [encoders[how.network].encode([[p] for p in prepared([shot], how)[0]]) for shot in images]
         keep(kept(video, how.name), np.stack([np.stack([x.mean(axis=0), x[len(x) // 2]]) for x in each], axis=1))
@@ -351,7 +351,7 @@ def judged(videos: Sequence[Video], features: Sequence[NDArray[np.float32]], ver
             "closest": closest_across(shot_features, CLOSEST_REACH),
             "GraphCut": recursive_cuts(shot_features, 0),
             "content": box.score(shot_features.features, shot_features.seconds),
-            "box": box.score(shot_features.features, shot_features.seconds, np.load(kept(video, "colour"))),
+            "box": box.score(shot_features.features, shot_features.seconds, np.load(kept(video, "color"))),
         }
         for name, values in scores.items():
             whole = VideoScores(shot_features.scene_end, values, shot_features.shots, video=video.name)

@@ -87,37 +87,37 @@ def main() -> None:
             write_features(home / "features", "made up", video_id, values)
         save_index(joined(home / "index.h5", entries, {}))
         index = read_index(home / "index.h5")
-        labelled = LabeledVideos(index, features_of(index, [home / "features"]).features, device)
+        labeled = LabeledVideos(index, features_of(index, [home / "features"]).features, device)
         process, everything = Process(0, 1, device), list(range(arguments.videos))
 
         def ours() -> Iterator[object]:
-            epoch = window_epoch(labelled, everything, CRNSettings(), torch.float32, 0, 0)
+            epoch = window_epoch(labeled, everything, CRNSettings(), torch.float32, 0, 0)
             for batch in batches(epoch, arguments.batch, seed=0, number=0, first=0, loss="balanced", process=process):
                 yield batch.inputs.sum() if device.type == "cuda" else batch.inputs
 
         def theirs() -> Iterator[object]:
-            dataset = FilesOfShots(files, index.first_row, labelled.targets, np.flatnonzero(labelled.usable))
+            dataset = FilesOfShots(files, index.first_row, labeled.targets, np.flatnonzero(labeled.usable))
             for windows, _ in DataLoader(dataset, arguments.batch, shuffle=True, num_workers=arguments.workers):
                 yield windows.to(device)
 
-        shots = window_epoch(labelled, [0], CRNSettings(), torch.float32, 0, 0)
+        shots = window_epoch(labeled, [0], CRNSettings(), torch.float32, 0, 0)
         chosen = next(batches(shots, 1, seed=0, number=0, first=7, loss="plain", process=process))
         order = np.random.default_rng((0, 200, 0)).permutation(SHOTS)[7]
-        same = FilesOfShots(files, index.first_row, labelled.targets, np.array([order]))[0][0]
+        same = FilesOfShots(files, index.first_row, labeled.targets, np.array([order]))[0][0]
         assert torch.equal(chosen.inputs[0].cpu(), same), "both sides must make the same windows"
 
         times: dict[str, list[float]] = {"ours": [], "theirs": []}
         for _ in range(arguments.repeats + 1):
             times["ours"].append(seconds_of(ours))
             times["theirs"].append(seconds_of(theirs))
-        windows = len(labelled.targets)
+        windows = len(labeled.targets)
         speed = {side: windows / statistics.median(taken[1:]) for side, taken in times.items()}
 
         batch_size = arguments.batch if device.type == "cuda" else arguments.step_batch
         network = build_network("transformer", CRNSettings()).to(device).train()
         trained = [parameter for parameter in network.parameters() if parameter.requires_grad]
         optimizer = torch.optim.AdamW(trained, lr=1e-5, weight_decay=0.0)
-        epoch = window_epoch(labelled, everything, CRNSettings(), torch.float32, 0, 0)
+        epoch = window_epoch(labeled, everything, CRNSettings(), torch.float32, 0, 0)
         taken, waited = [], []
         source = batches(epoch, batch_size, seed=0, number=0, first=0, loss="balanced", process=process)
         for _ in range(arguments.steps + 1):

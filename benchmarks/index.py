@@ -118,13 +118,13 @@ def fetching(path: Path, neighbors: int, batch: int, repeats: int) -> dict[str, 
     rng = np.random.default_rng(0)
     draw = [rng.integers(0, len(index.label), batch) for _ in range(repeats)]
 
-    def read(centres: NDArray[np.int64]) -> None:
+    def read(centers: NDArray[np.int64]) -> None:
         """One random keyframe of each shot of each window, as pre-training reads them."""
-        for rows in window_rows(index.first_row, centres, neighbors, "shift"):
+        for rows in window_rows(index.first_row, centers, neighbors, "shift"):
             reader.read(rows, rng.integers(0, index.keyframes, (len(rows), 1)))
 
-    for centres in draw:  # opens the stores and warms the page cache
-        read(centres)
+    for centers in draw:  # opens the stores and warms the page cache
+        read(centers)
     waiting, waiting_too = iter(draw), iter(draw)
     return {
         "row_numbers": best_of(repeats, lambda: window_rows(index.first_row, next(waiting), neighbors, "shift")),

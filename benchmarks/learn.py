@@ -1,6 +1,6 @@
 """`bassl learn`: what a model of one's own gains over the built-in one, by the number of corrected videos.
 
-    python benchmarks/learn.py FEATURES                  # a folder with bbc/*.npz, ovsd/*.npz and their colour
+    python benchmarks/learn.py FEATURES                  # a folder with bbc/*.npz, ovsd/*.npz and their color
 
 The built-in model was fitted on both sets, so here the first model is fitted on the other set, with the recipe's parts
 of videos and the penalty that its rule chose there (model card); in the mixed test on every other video of both. From

@@ -59,12 +59,12 @@ def main() -> None:
     order = WindowOrder(
         np.random.default_rng(0).choice(index.rows_of(), arguments.windows), arguments.windows, epochs=1, seed=0
     )
-    [(_, _, centres)] = order.centers(0)
-    windows = choice.rows(0, centres)[0]
+    [(_, _, centers)] = order.centers(0)
+    windows = choice.rows(0, centers)[0]
     images = np.random.default_rng(1).integers(0, index.keyframes, windows.shape)
     shots = windows.shape[1]
-    # The release crops, resizes and normalises each image on the CPU; here only what makes it a tensor of 224 x 224.
-    normalised = v2.Compose(
+    # The release crops, resizes and normalizes each image on the CPU; here only what makes it a tensor of 224 x 224.
+    normalized = v2.Compose(
         [
             v2.PILToTensor(),
             v2.ToDtype(torch.float32, scale=True),
@@ -94,7 +94,7 @@ def main() -> None:
                 resize_to_square(reader.decoded(row, jpeg), SIZE) for row, jpeg in jpegs
             ],
             "files read with PIL": lambda: peer(lambda image: torch.from_numpy(np.asarray(image).copy())),
-            "files read with PIL, normalised to float32": lambda: peer(normalised),
+            "files read with PIL, normalized to float32": lambda: peer(normalized),
         }
         seconds = {name: least_cpu_seconds(action, arguments.repeats) for name, action in actions.items()}
 

@@ -39,9 +39,9 @@ def command_line(description: str | None) -> argparse.ArgumentParser:
 
 
 def features_line(description: str | None, nargs: str | None = None) -> argparse.ArgumentParser:
-    """A parser with the folder of labelled features that a benchmark reads, and the folder of their evidence."""
+    """A parser with the folder of labeled features that a benchmark reads, and the folder of their evidence."""
     parser = command_line(description)
-    parser.add_argument("features", type=Path, nargs=nargs, help="folder of labelled per-shot features, a folder a set")
+    parser.add_argument("features", type=Path, nargs=nargs, help="folder of labeled per-shot features, a folder a set")
     parser.add_argument("--evidence", type=Path, default=Path("data/evidence"), help="folder that keeps evidence")
     return parser
 

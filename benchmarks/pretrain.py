@@ -53,17 +53,17 @@ class Images(Dataset[tuple[Tensor, Tensor]]):
     """Windows as in the release's workers: (S, 3, size, size) and (2, 3, size, size), augmented."""
 
     def __init__(
-        self, index: Path, windows: PretextWindows, centres: NDArray[np.int64], settings: AugmentationSettings
+        self, index: Path, windows: PretextWindows, centers: NDArray[np.int64], settings: AugmentationSettings
     ):
         self.reader = KeyframeReader(index)
-        self.windows, self.centres, self.settings = windows, centres, settings
+        self.windows, self.centers, self.settings = windows, centers, settings
 
     def __len__(self) -> int:
-        return len(self.centres)
+        return len(self.centers)
 
     def __getitem__(self, position: int) -> tuple[Tensor, Tensor]:
         rng = np.random.default_rng(position)
-        rows = self.windows.rows(0, self.centres[position : position + 1])[0][0]
+        rows = self.windows.rows(0, self.centers[position : position + 1])[0][0]
         images = rng.integers(0, self.reader.index.keyframes, (len(rows), 1))
         jpegs = [jpeg for (jpeg,) in self.reader.read(rows, images)]
         window = [Image.open(BytesIO(jpeg)).convert("RGB") for jpeg in jpegs]
@@ -98,10 +98,10 @@ def random(settings: PretrainSettings, process: Process, order: WindowOrder) -> 
 
 def images(settings: PretrainSettings, index: Index, process: Process, order: WindowOrder, workers: int) -> Work:
     windows = PretextWindows(index.first_row, settings.pretext, settings.neighbors, settings.run.seed)
-    centres = np.concatenate([centres for _, _, centres in order.centers(0)])
+    centers = np.concatenate([centers for _, _, centers in order.centers(0)])
     cuda = process.device.type == "cuda"
     loader = DataLoader(
-        Images(index.path, windows, centres, settings.augmentation),
+        Images(index.path, windows, centers, settings.augmentation),
         settings.batch,
         num_workers=workers,
         pin_memory=cuda,

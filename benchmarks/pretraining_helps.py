@@ -97,11 +97,11 @@ def videos_once(
     pretrain(nothing)
     row: dict[str, Any] = {"seed": seed}
     for name, run, transfer, how in (
-        ("no pre-training", nothing.run.output, "encoder", "centre"),
+        ("no pre-training", nothing.run.output, "encoder", "center"),
         ("no pre-training, squeeze", nothing.run.output, "encoder", "squeeze"),
-        ("encoder pre-trained", before.run.output, "encoder", "centre"),
+        ("encoder pre-trained", before.run.output, "encoder", "center"),
         ("encoder pre-trained, squeeze", before.run.output, "encoder", "squeeze"),
-        ("encoder and CRN pre-trained", before.run.output, "encoder+crn", "centre"),
+        ("encoder and CRN pre-trained", before.run.output, "encoder+crn", "center"),
         ("encoder and CRN pre-trained, squeeze", before.run.output, "encoder+crn", "squeeze"),
     ):
         settings = with_options(after, index=index, init=str(run), transfer=transfer, seed=seed, preparation=how)

@@ -1,6 +1,6 @@
 """Review of scene ends by a person, simulated: F1 after a number of looks, by where the person looks next.
 
-    python benchmarks/review.py FEATURES                  # a folder with bbc/*.npz, ovsd/*.npz and their colour
+    python benchmarks/review.py FEATURES                  # a folder with bbc/*.npz, ovsd/*.npz and their color
 
 At each look the annotators' labels answer whether a scene ends at the cuts between eight consecutive shots. The scores
 are from the built-in model's recipe, fitted on one set and tested on the other, with the penalty that its rule chose

@@ -54,7 +54,7 @@ def generated_videos(folder: Path) -> list[Path]:
     return videos
 
 
-def labelled_scenes(version: str) -> VideoAnnotation:
+def labeled_scenes(version: str) -> VideoAnnotation:
     """The scenes of Big Buck Bunny: strict or fine."""
     lines = [line.split(maxsplit=2) for line in LABELS.read_text().splitlines() if not line.startswith("#")]
     ends = [float(second) for second, kind, _ in lines if version in (kind, "fine")]
@@ -99,7 +99,7 @@ def main() -> None:
     for name, arguments in OPTIONS.items():
         scenes = predict(checkout, options.video, arguments, kept / name / "big_buck_bunny.json")
         for version in ("strict", "fine"):
-            video = align(scenes, labelled_scenes(version), LABEL_TOLERANCE).video
+            video = align(scenes, labeled_scenes(version), LABEL_TOLERANCE).video
             results[f"Big Buck Bunny, {version}"][name] = figures(measure(blocks(video)))
         scored[name] = [
             align(

@@ -61,15 +61,15 @@ def main() -> None:
         video = plan_video(SyntheticVideoSettings(seed=seed, scenes=SCENES, width=320, height=180))
         keyframes = render_keyframes(video)
         encoded = list(encode_groups(encoder, encoder.groups(keyframes), iter, 1))
-        features, colour = (np.concatenate([group[k] for group in encoded]) for k in (1, 2))
+        features, color = (np.concatenate([group[k] for group in encoded]) for k in (1, 2))
         seconds = np.diff(np.array(video.shot_ranges), axis=1)[:, 0] / float(video.frame_rate)
         scene = np.array(video.scene_of_shot)
         sets, is_end = np.array(video.sets)[scene], np.append(np.diff(scene) > 0, False).astype(float)
-        scores = model.score(features, seconds, colour)
+        scores = model.score(features, seconds, color)
         for name, (finds, is_true) in SYSTEMS.items():
             ends = is_end if is_true else scores
             own = np.concatenate([[0], np.cumsum(ends[:-1] >= 0.5)])
-            numbers = shot_settings(features, colour, ends) if finds else own
+            numbers = shot_settings(features, color, ends) if finds else own
             agreement[name].append(adjusted_rand_score(sets, numbers))
             if finds and is_true:
                 firsts = np.unique(scene, return_index=True)[1]

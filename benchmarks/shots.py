@@ -137,17 +137,17 @@ def through_window(section: Images, move: str, rng: Generator) -> Images:
     """The section through a moving window: (N, HEIGHT, WIDTH, 3)."""
     count, height, width, _ = section.shape
     time = np.linspace(0, 1, count)
-    scale, centre = np.full(count, rng.uniform(0.6, 0.85)), rng.uniform(0, 1, (1, 2)).repeat(count, 0)
+    scale, center = np.full(count, rng.uniform(0.6, 0.85)), rng.uniform(0, 1, (1, 2)).repeat(count, 0)
     light = np.ones(count)
     if move == "pan":
         scale[:] = rng.uniform(0.5, 0.7)
-        centre = centre + time[:, None] * (rng.uniform(0, 1, (1, 2)) - centre)
-        centre[:, 0] = rng.permutation([rng.uniform(0, 0.3), rng.uniform(0.7, 1)]) @ [1 - time, time]
+        center = center + time[:, None] * (rng.uniform(0, 1, (1, 2)) - center)
+        center[:, 0] = rng.permutation([rng.uniform(0, 0.3), rng.uniform(0.7, 1)]) @ [1 - time, time]
     elif move == "zoom":
         scale = np.asarray(rng.permutation([rng.uniform(0.45, 0.6), rng.uniform(0.7, 0.85)]) @ [1 - time, time])
     elif move == "shake":
         path = rng.normal(0, 0.05, (count, 2)).cumsum(0)
-        centre = np.clip(0.5 + cv2.GaussianBlur(path, (1, 9), 2), 0, 1)
+        center = np.clip(0.5 + cv2.GaussianBlur(path, (1, 9), 2), 0, 1)
     elif move == "light":
         low, middle, length = rng.uniform(0.2, 0.6), rng.uniform(0.3, 0.7), rng.uniform(0.1, 0.5)
         light = 1 - (1 - low) * np.clip((time - middle) / length + 0.5, 0, 1)
@@ -155,7 +155,7 @@ def through_window(section: Images, move: str, rng: Generator) -> Images:
     shown = np.empty((count, HEIGHT, WIDTH, 3), np.uint8)
     for i, frame in enumerate(section):
         w, h = width * scale[i], height * scale[i]
-        x, y = centre[i] * (width - w, height - h)
+        x, y = center[i] * (width - w, height - h)
         window = np.array([[w / WIDTH, 0, x], [0, h / HEIGHT, y]])
         image = cv2.warpAffine(frame, window, (WIDTH, HEIGHT), flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)
         shown[i] = image if light[i] == 1 else cv2.convertScaleAbs(image, alpha=light[i])

@@ -1,4 +1,4 @@
-"""Memory of training and scoring on stored features, for a stand-in store of MovieNet's labelled size.
+"""Memory of training and scoring on stored features, for a stand-in store of MovieNet's labeled size.
 
     python benchmarks/training_memory.py
 
@@ -62,8 +62,8 @@ def windows_of(task: str, home: Path, steps: int) -> Iterator[int]:
     index = read_index(home / "index.h5")
     train = index.videos_of(("train",))
     if task == "fine-tuning":
-        labelled = LabeledVideos(index, features_of(index, [home / "features"]).features, HERE.device)
-        epoch = window_epoch(labelled, train, CRNSettings(), torch.float32, 0, 0)
+        labeled = LabeledVideos(index, features_of(index, [home / "features"]).features, HERE.device)
+        epoch = window_epoch(labeled, train, CRNSettings(), torch.float32, 0, 0)
         epoch_steps = len(epoch.targets) // BATCH
         source = batches(epoch, epoch_steps, seed=0, number=0, first=0, loss="balanced", process=HERE)
         yield from (len(batch.inputs) for _, batch in zip(range(steps), source, strict=False))

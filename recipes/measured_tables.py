@@ -1,6 +1,6 @@
 """The measured tables of docs/reproduce.md.
 
-``python -m recipes.measured_tables table1`` measures a table on generated videos, ``--data FOLDER`` on labelled
+``python -m recipes.measured_tables table1`` measures a table on generated videos, ``--data FOLDER`` on labeled
 features (two folders: a column for each direction). ``--rows GraphCut,DP`` measures these rows only; the others keep
 their numbers and the date at which they were measured. ``bassl reproduce`` keeps finished rows in ``runs/``, so only
 what a change touches is measured again; ``--overwrite`` measures everything again.

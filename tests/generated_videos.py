@@ -13,7 +13,7 @@ from PIL import Image
 
 from pipelines.datasets.synthetic import SyntheticVideoSettings, plan_video, render_keyframes
 from pipelines.stages.build_index import build_index
-from tests.labelled_videos import write_relabelled
+from tests.labeled_videos import write_relabeled
 from tests.small_stores import put_store
 
 
@@ -28,7 +28,7 @@ def write_generated_videos(folder: Path, splits: Mapping[int, str], **video: Any
         ends += [one != other for one, other in pairwise(planned.scene_of_shot)] + [False]
     build_index([folder / "stores"], output=folder / "plain.h5")
     labels = np.array(ends, np.int8)
-    return write_relabelled(folder / "plain.h5", folder / "index.h5", labels, [splits[seed] for seed in sorted(splits)])
+    return write_relabeled(folder / "plain.h5", folder / "index.h5", labels, [splits[seed] for seed in sorted(splits)])
 
 
 def _jpeg(picture: Any) -> bytes:

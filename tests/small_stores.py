@@ -69,11 +69,11 @@ def put_features(
     encoder: str,
     videos: Mapping[str, Any],
     shots: Mapping[str, int] | None = None,
-    colour: Mapping[str, Any] | None = None,
+    color: Mapping[str, Any] | None = None,
 ) -> Path:
     """A feature store of some videos (N, D_e)."""
     for name, features in videos.items():
-        write_features(store, encoder, name, features, (shots or {}).get(name), (colour or {}).get(name))
+        write_features(store, encoder, name, features, (shots or {}).get(name), (color or {}).get(name))
     return store
 
 

@@ -98,7 +98,7 @@ def _show_index(report: IndexReport) -> None:
     rows = []
     for split in report.splits:
         hours = "" if split.hours is None else f"{split.hours:.1f}"
-        counts = (f"{count:,}" for count in (split.videos, split.labelled, split.scenes, split.shots))
+        counts = (f"{count:,}" for count in (split.videos, split.labeled, split.scenes, split.shots))
         rows.append((split.split, *counts, hours))
     console.show_table(("split", "videos", "labeled", "scenes", "shots", "hours"), rows)
     console.note(*report.notes)

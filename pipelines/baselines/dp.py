@@ -45,7 +45,7 @@ def dp(features: Features, times: Times, settings: DPSettings = DPSettings()) ->
     The criterion of a boundary between scenes A and B is low where they differ. With w(X, Y) for the sum of the
     similarities of the shots in X to the shots in Y, each faded by the distance of the two in shots, it is the sum of
 
-    - the normalised cut of A and B: w(A, B) / (w(A, B) + w(A, A)) + w(A, B) / (w(A, B) + w(B, B));
+    - the normalized cut of A and B: w(A, B) / (w(A, B) + w(A, A)) + w(A, B) / (w(A, B) + w(B, B));
     - the same of B and everything before A, its side on B only: w(M, B) / (w(M, B) + w(B, B)), 0 where nothing is
       before A; it detects scenes that continue after an interruption;
     - the greatest similarity of a shot in A to a shot in B, not faded.

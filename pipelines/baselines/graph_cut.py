@@ -1,4 +1,4 @@
-"""GraphCut: recursive normalised cuts of the shot similarity graph (Rasheed and Shah 2005)."""
+"""GraphCut: recursive normalized cuts of the shot similarity graph (Rasheed and Shah 2005)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipelines.baselines.segmentation import Features, Floats, Segmentation, Times, centre, check_features, segmentation
+from pipelines.baselines.segmentation import Features, Floats, Segmentation, Times, center, check_features, segmentation
 from pipelines.models.networks.cut_evidence import BlockSums, cut_costs, similarity_band
 
 _NEGLIGIBLE = 1e-18  # weights below this change no sum: a shot's weight with itself is 1
@@ -18,7 +18,7 @@ class GraphCutSettings:
 
     # d of the paper, with its value: how slowly the weight of an edge decays with time
     decay: float = 20.0
-    # maximum normalised cut at which a part is divided: the best of the values tried on BBC and on OVSD; it depends on
+    # maximum normalized cut at which a part is divided: the best of the values tried on BBC and on OVSD; it depends on
     # how similarity is measured
     threshold: float = 0.2
 
@@ -28,7 +28,7 @@ class GraphCutSettings:
 
 
 def graph_cut(features: Features, times: Times, settings: GraphCutSettings = GraphCutSettings()) -> Segmentation:
-    """Cut the video where the normalised cut is minimal, then each part again, until all cuts exceed the threshold.
+    """Cut the video where the normalized cut is minimal, then each part again, until all cuts exceed the threshold.
 
     The weight between two shots is their similarity times exp(-((m_i - m_j) / sigma)^2 / d), m being the middle of a
     shot and sigma the standard deviation of the shots' lengths. A part V of the video is cut into the shots before and
@@ -39,7 +39,7 @@ def graph_cut(features: Features, times: Times, settings: GraphCutSettings = Gra
     features (`pipelines.baselines.segmentation`). A shot is its own neighbor with weight 1, as in Shi and Malik 2000.
 
     Score: the recursion continues to single shots whatever the threshold; the score of a cut is minus the greatest
-    normalised cut on the path to it, including its own. The scene ends for any threshold are then the cuts with a score
+    normalized cut on the path to it, including its own. The scene ends for any threshold are then the cuts with a score
     of at least minus the threshold.
 
     Edges beyond some distance in time have no weight: with R shots within it, the similarities take O(N R D), the
@@ -62,7 +62,7 @@ def shot_graph(features: Floats, times: Floats, decay: float) -> Floats:
     within = unit * np.sqrt(-np.log(_NEGLIGIBLE) * decay)
     later = np.minimum.accumulate(middle[::-1])[::-1]  # the earliest middle of the shots from each on
     reach = int((np.searchsorted(later, middle + within, "right") - 1 - np.arange(len(middle))).max())
-    alike = np.clip(similarity_band(centre(features), reach), 0.0, 1.0)
+    alike = np.clip(similarity_band(center(features), reach), 0.0, 1.0)
     alike[:, 0] = 1.0
     other = np.minimum(np.arange(len(middle))[:, None] + np.arange(reach + 1), len(middle) - 1)
     return np.asarray(alike * np.exp(-(((middle[other] - middle[:, None]) / unit) ** 2) / decay))

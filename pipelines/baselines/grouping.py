@@ -16,14 +16,14 @@ from pipelines.baselines.segmentation import Features, Floats, Segmentation, Tim
 class GroupingSettings:
     """Settings of `grouping`."""
 
-    # Additive: the sum of the distances within scenes (2016). Normalised: that sum divided by the number of its pairs,
+    # Additive: the sum of the distances within scenes (2016). Normalized: that sum divided by the number of its pairs,
     # a shot with itself included (2018), which removes the preference for scenes of equal size.
-    cost: Literal["additive", "normalised"] = "normalised"
+    cost: Literal["additive", "normalized"] = "normalized"
     scenes: int | None = None  # number of scenes; None: estimated from the singular values of the distances
 
     def __post_init__(self) -> None:
-        if self.cost not in ("additive", "normalised"):
-            raise ValueError(f"cost must be additive or normalised, not {self.cost}")
+        if self.cost not in ("additive", "normalized"):
+            raise ValueError(f"cost must be additive or normalized, not {self.cost}")
         if self.scenes is not None and self.scenes < 1:
             raise ValueError(f"the number of scenes must be 1 or more, not {self.scenes}")
 
@@ -38,17 +38,17 @@ def grouping(
 
     Choices made here: for several feature sets (images, sound, ...) each distance matrix is divided by its mean, so
     that units do not matter, and the mean is taken: the intermediate fusion of the multimodal version without its
-    weighting by confidence. The normalised cost is a ratio, which the paper minimises by dynamic programming with a
+    weighting by confidence. The normalized cost is a ratio, which the paper minimizes by dynamic programming with a
     third dimension for the number of pairs; Dinkelbach's method finds the same minimum with a few two-dimensional
     programmes.
 
     Score: the cost of the best division into K scenes without an end at the shot, minus the cost of the best with one;
-    for the normalised cost, the difference of the numerators at the minimum ratio. Positive at the ends.
+    for the normalized cost, the difference of the numerators at the minimum ratio. Positive at the ends.
 
     Takes one or several feature sets of the same N shots; times are not used.
 
-    Complexity: O(N^3) for the singular values, O(K N^2) for each dynamic programme: one forward, one backward and one
-    for the scores, and two to five more for the normalised cost; O(N^2) memory.
+    Complexity: O(N^3) for the singular values, O(K N^2) for each dynamic program: one forward, one backward and one
+    for the scores, and two to five more for the normalized cost; O(N^2) memory.
 
     Sources: D. Rotman, D. Porat, G. Ashour: Robust and efficient video scene detection using optimal sequential
     grouping, ISM 2016; Robust video scene detection using multimodal fusion of optimally grouped features, MMSP 2017;

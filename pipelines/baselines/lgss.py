@@ -15,11 +15,11 @@ from torch import Tensor, nn
 from pipelines.baselines.segmentation import (
     Features,
     Floats,
-    Labelled,
+    Labeled,
     Segmentation,
     Times,
     block_sums,
-    centre,
+    center,
     check_sets,
     segmentation,
     unit_rows,
@@ -97,7 +97,7 @@ def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> 
     starts = np.concatenate([[0], ends + 1])
     alike = []
     for one in sets:
-        unit = unit_rows(np.add.reduceat(centre(one), starts, axis=0), 1e-12)  # the sums have the means' directions
+        unit = unit_rows(np.add.reduceat(center(one), starts, axis=0), 1e-12)  # the sums have the means' directions
         alike.append(np.clip(unit @ unit.T, 0.0, 1.0))
     similarity = np.mean(alike, axis=0)
     np.fill_diagonal(similarity, 0.0)
@@ -193,7 +193,7 @@ class LGSSNetwork(nn.Module):
         return probabilities
 
 
-def train_lgss(videos: Sequence[Labelled], seed: int = 0, **hyperparameters: Any) -> LGSSNetwork:
+def train_lgss(videos: Sequence[Labeled], seed: int = 0, **hyperparameters: Any) -> LGSSNetwork:
     """Train boundary networks and sequence models with cross-entropy; each class has half the weight of a batch.
     `hyperparameters` are fields of `LGSSTraining`. PyTorch's global generator is left as it was. Raises ValueError
     without videos, for videos with different feature sets, or if no video has a scene end."""
@@ -228,7 +228,7 @@ def train_lgss(videos: Sequence[Labelled], seed: int = 0, **hyperparameters: Any
 
 def prepare(sets: Sequence[Features]) -> list[Tensor]:
     """Each feature set minus the video's mean, scaled to unit length, as in all systems here."""
-    return [torch.from_numpy(centre(np.asarray(one, dtype=np.float64)).astype(np.float32)) for one in sets]
+    return [torch.from_numpy(center(np.asarray(one, dtype=np.float64)).astype(np.float32)) for one in sets]
 
 
 def _epoch(

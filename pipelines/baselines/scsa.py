@@ -25,7 +25,7 @@ from pipelines.baselines.spectral import spectral_embedding
 class SCSASettings:
     """Settings of `scsa`."""
 
-    # the number of clusters is the number of eigenvalues of the normalised similarities above this; their maximum is 1
+    # the number of clusters is the number of eigenvalues of the normalized similarities above this; their maximum is 1
     eigenvalue: float = 0.1
     most_clusters: int = 100  # maximum number of clusters
     window: int = 4  # shots on each side of a candidate whose labels are aligned
@@ -79,34 +79,34 @@ def shot_clusters(alike: Floats, settings: SCSASettings) -> NDArray[np.int64]:
 def fast_global_kmeans(points: Floats, count: int) -> NDArray[np.int64]:
     """Fast global k-means (Likas et al. 2003): the cluster of each point, (N,).
 
-    Clusters are added one by one: the next centre is the point that would reduce the squared error most if the other
-    centres stayed fixed; then follow Lloyd's iterations. Deterministic. There are fewer than `count` clusters if there
+    Clusters are added one by one: the next center is the point that would reduce the squared error most if the other
+    centers stayed fixed; then follow Lloyd's iterations. Deterministic. There are fewer than `count` clusters if there
     are fewer distinct points. `points`: (N, d).
     """
     apart = squared_distances(points, points)
-    centres = points.mean(axis=0, keepdims=True)
+    centers = points.mean(axis=0, keepdims=True)
     while True:
-        distances = squared_distances(points, centres)
+        distances = squared_distances(points, centers)
         gains = np.maximum(distances.min(axis=1)[:, None] - apart, 0.0).sum(axis=0)
         best = int(gains.argmax())
-        if len(centres) == count or gains[best] <= 1e-9:
+        if len(centers) == count or gains[best] <= 1e-9:
             return np.asarray(distances.argmin(axis=1), dtype=np.int64)
-        centres = _lloyd(points, np.concatenate([centres, points[best : best + 1]]))
+        centers = _lloyd(points, np.concatenate([centers, points[best : best + 1]]))
 
 
-def _lloyd(points: Floats, centres: Floats) -> Floats:
-    """Centres after at most ten of Lloyd's iterations, enough from a good start."""
+def _lloyd(points: Floats, centers: Floats) -> Floats:
+    """Centers after at most ten of Lloyd's iterations, enough from a good start."""
     before = np.full(len(points), -1)
     for _ in range(10):
-        nearest = ((centres**2).sum(axis=1) - 2 * points @ centres.T).argmin(axis=1)
+        nearest = ((centers**2).sum(axis=1) - 2 * points @ centers.T).argmin(axis=1)
         if (nearest == before).all():
             break
         order = np.argsort(nearest, kind="stable")
         filled, first = np.unique(nearest[order], return_index=True)  # an empty cluster keeps its center
         sizes = np.diff(first, append=len(points))
-        centres[filled] = np.add.reduceat(points[order], first, axis=0) / sizes[:, None]
+        centers[filled] = np.add.reduceat(points[order], first, axis=0) / sizes[:, None]
         before = nearest
-    return centres
+    return centers
 
 
 def substitutions(alike: Floats, labels: NDArray[np.int64]) -> Floats:

@@ -41,7 +41,7 @@ class Segmentation:
         return marks
 
 
-class Labelled(NamedTuple):
+class Labeled(NamedTuple):
     """A training video of N shots."""
 
     features: Sequence[Features]  # one or several feature sets, (N, D_m) each, in the same order in every video
@@ -83,7 +83,7 @@ def check_sets(features: Features | Sequence[Features], times: Times) -> list[Fl
     return [check_features(features, times)[0] for features in sets]
 
 
-def centre(features: Floats) -> Floats:
+def center(features: Floats) -> Floats:
     """Features minus the video's mean, scaled to unit length, (N, D). A shot that equals the mean stays 0."""
     x = features / max(float(np.abs(features).max()), np.finfo(np.float64).tiny)
     x = x - x.mean(axis=0)
@@ -105,7 +105,7 @@ def squared_distances(x: Floats, y: Floats) -> Floats:
 
 def similarities(features: Floats) -> Floats:
     """Similarities of the shots of a video, (N, N), symmetric, between 0 and 1; 1 on the diagonal. O(N^2 D)."""
-    unit = centre(features)
+    unit = center(features)
     alike = np.clip(unit @ unit.T, 0.0, 1.0)
     np.fill_diagonal(alike, 1.0)
     return np.asarray(np.maximum(alike, alike.T))

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from pipelines.baselines.segmentation import (
     Features,
     Floats,
-    Labelled,
+    Labeled,
     Segmentation,
     Times,
     check_features,
@@ -43,7 +43,7 @@ class SiameseSettings:
 
 
 def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segmentation:
-    """Cluster shots by a distance learned from labelled videos, and end scenes where the cluster changes.
+    """Cluster shots by a distance learned from labeled videos, and end scenes where the cluster changes.
 
     The affinity of two shots is exp(-(d^2 + alpha t^2) / (2 sigma^2)), d the distance of their embeddings and t the
     distance of their middles in time. The rows of the leading eigenvectors of D^-1/2 A D^-1/2, scaled to unit length,
@@ -142,7 +142,7 @@ class SiameseNetwork(nn.Module):
 
 
 def train_siamese(
-    videos: Sequence[Labelled], training: SiameseTraining = SiameseTraining(), seed: int = 0
+    videos: Sequence[Labeled], training: SiameseTraining = SiameseTraining(), seed: int = 0
 ) -> SiameseNetwork:
     """Learn a distance with the contrastive loss: d^2 for two shots of one scene, max(0, 1 - d)^2 for two of different
     scenes (Hadsell, Chopra and LeCun 2006), from the first feature set of each video. PyTorch's global generator is

@@ -1,4 +1,4 @@
-"""Spectral embedding for clustering: normalised affinity and its leading eigenvectors."""
+"""Spectral embedding for clustering: normalized affinity and its leading eigenvectors."""
 
 from __future__ import annotations
 

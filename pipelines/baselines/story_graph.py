@@ -15,7 +15,7 @@ from pipelines.baselines.segmentation import (
     Floats,
     Segmentation,
     Times,
-    centre,
+    center,
     check_features,
     similarities,
     squared_distances,
@@ -46,12 +46,12 @@ def story_graph(features: Features, times: Times, settings: StoryGraphSettings =
     The value of the n-th shot of a scene is alpha(n) * (C + T): C is its similarity to the shots of the scene before
     it, T the number of these in its thread, and alpha(n) = 1 - (n / N_l)^2 / 2 limits the length of scenes. The value
     of the first shot of a scene that follows one of n shots is alpha(N_l - n + 1) * max(0, 1 - C - T'), with C and T'
-    (1 if any shot is in its thread, else 0) with respect to that scene; here alpha penalises very short scenes. The
+    (1 if any shot is in its thread, else 0) with respect to that scene; here alpha penalizes very short scenes. The
     first shot of the video has the value 0. The sum is maximal over all divisions into K scenes; K grows while the sum
     grows by at least `gain`.
 
     Choices made here: C is a logistic function of the mean distance of the features, where the paper uses color
-    histograms; as in the authors' release its centre and slope are the mean and standard deviation of the distances of
+    histograms; as in the authors' release its center and slope are the mean and standard deviation of the distances of
     random pairs, here of all pairs of the video. Threads are the connected components of pairs that are similar enough
     and close in time. K is at most a third of the number of shots (a fifth in the release, too few for videos with
     short scenes).
@@ -78,8 +78,8 @@ def story_graph(features: Features, times: Times, settings: StoryGraphSettings =
 
 
 def closeness(features: Floats) -> Floats:
-    """Standardised negative distances between shots, (mean - distance) / deviation over the video, (N, N)."""
-    unit = centre(features)
+    """Standardized negative distances between shots, (mean - distance) / deviation over the video, (N, N)."""
+    unit = center(features)
     distances = np.sqrt(squared_distances(unit, unit))
     pairs = distances[np.triu_indices(len(distances), 1)]
     if not len(pairs) or pairs.std() < 1e-9:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from pipelines.baselines.segmentation import Features, Labelled, Segmentation, Times
+from pipelines.baselines.segmentation import Features, Labeled, Segmentation, Times
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Baseline:
     trainer: str = ""  # trains the network that the settings need; empty for a system without a network
     training: Mapping[str, Any] = field(default_factory=dict)  # hyperparameters that differ from the defaults
     several: bool = False  # whether the function also takes several feature sets of a video
-    # values of settings that depend on the features or are not in the system's paper; one is chosen on labelled
+    # values of settings that depend on the features or are not in the system's paper; one is chosen on labeled
     # videos, never on the test videos
     candidates: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
@@ -32,8 +32,8 @@ class Baseline:
         """Its settings, with defaults for all but some values."""
         return self._imported(self.settings_class)(**values)
 
-    def default_settings(self, videos: Sequence[Labelled], seed: int = 0) -> Any:
-        """The default settings, with a network trained on labelled videos if the system needs one. Raises ValueError if
+    def default_settings(self, videos: Sequence[Labeled], seed: int = 0) -> Any:
+        """The default settings, with a network trained on labeled videos if the system needs one. Raises ValueError if
         nothing can be learned from them."""
         if not self.trainer:
             return self.settings()
@@ -50,7 +50,7 @@ SYSTEMS: dict[str, Baseline] = {
     "story-graph": Baseline(
         "story_graph", "StoryGraphSettings", candidates={"thread": (0.7, 0.8, 0.9), "gain": (0.2, 0.4, 0.8)}
     ),
-    "grouping": Baseline("grouping", "GroupingSettings", several=True, candidates={"cost": ("additive", "normalised")}),
+    "grouping": Baseline("grouping", "GroupingSettings", several=True, candidates={"cost": ("additive", "normalized")}),
     "siamese": Baseline("siamese", "SiameseSettings", "train_siamese", candidates={"temporal": (0.3, 1.0, 3.0, 10.0)}),
     "lgss": Baseline("lgss", "LGSSSettings", "train_lgss", several=True, candidates={"supershots": (2.0, 3.0, 4.0)}),
     # Sizes of the authors' release, for its 190 training videos; rounds of the paper.

@@ -66,7 +66,7 @@ class BoundaryModel:
         if self.width is not None and width != self.width:
             raise BasslError(f"the model was trained on features of width {self.width}, not {width}")
 
-    def logits(self, features: Numbers, durations: Numbers, colour: Numbers | None = None) -> NDArray[np.float64]:
+    def logits(self, features: Numbers, durations: Numbers, color: Numbers | None = None) -> NDArray[np.float64]:
         """Logits (N,) before calibration; arguments and errors as for `score`."""
         if features.ndim != 2 or not len(features) or self.width not in (None, features.shape[1]):
             width = "D_e" if self.width is None else self.width
@@ -74,23 +74,23 @@ class BoundaryModel:
         if durations.shape != (len(features),):
             raise ValueError(f"durations must be ({len(features)},), not {durations.shape}")
         if self.crn == "relational":
-            tokens = shot_tokens(features.astype(np.float32, copy=False), durations, colour)
+            tokens = shot_tokens(features.astype(np.float32, copy=False), durations, color)
             return relational_logits(self.network, tokens)
         from pipelines.models.networks.torch_networks import LOGITS  # optional dependency: torch
 
         return LOGITS[NETWORKS[self.crn].reads](self.network, self.shape, features)
 
-    def score(self, features: Numbers, durations: Numbers, colour: Numbers | None = None) -> NDArray[np.float64]:
+    def score(self, features: Numbers, durations: Numbers, color: Numbers | None = None) -> NDArray[np.float64]:
         """How likely it is that a scene ends with each shot.
 
         Args:
             features: (N, D_e) encodings of the shots of one whole video, in order, N >= 1.
-            durations: (N,) lengths of the shots in seconds. Only `relational` uses them, and the colour.
-            colour: (N, H) hue histograms of the shots (`pipelines.models.encoders.shot_encoder`); None if unknown.
+            durations: (N,) lengths of the shots in seconds. Only `relational` uses them, and the color.
+            color: (N, H) hue histograms of the shots (`pipelines.models.encoders.shot_encoder`); None if unknown.
         Returns: (N,) scores between 0 and 1; 0.5 is the operating point.
         Raises ValueError: shapes do not fit each other or the model.
         """
-        return apply_calibration(self.logits(features, durations, colour), self.calibration)
+        return apply_calibration(self.logits(features, durations, color), self.calibration)
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -38,7 +38,7 @@ def load_encoder(
             once), or the path of a model file or run folder: its own encoder, or the one that it was trained with.
         device: ``auto`` (a GPU if there is one), ``cpu``, ``cuda``, ``cuda:1``, ...; ONNX files run on the CPU.
         keyframes: N_k, keyframes per shot.
-        how: preparation of images. Default: ``centre`` for the encoder of a pre-trained model, as in the evaluation of
+        how: preparation of images. Default: ``center`` for the encoder of a pre-trained model, as in the evaluation of
             the paper's release, otherwise ``squeeze``.
         options: for an ONNX file.
     Raises BasslError for an unknown name or device, weights that cannot be downloaded, or a model without an encoder.
@@ -69,7 +69,7 @@ def load_encoder(
         return encoder_of_id(name, device, keyframes, str(opened.file))
     weights, size = opened.weights.encoder, opened.weights.input_size
     return torch_encoders.encoder_in_file(
-        opened.file, name, weights, device, keyframes=keyframes, size=size, how=how or "centre"
+        opened.file, name, weights, device, keyframes=keyframes, size=size, how=how or "center"
     )
 
 
@@ -112,7 +112,7 @@ def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> Sho
     encoder = load_encoder(name, device, keyframes)
     if encoder.id == identity:
         return encoder
-    centered = load_encoder(name, device, keyframes, "centre")
+    centered = load_encoder(name, device, keyframes, "center")
     if centered.id == identity:
         return centered
     raise BasslError(

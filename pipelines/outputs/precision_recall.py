@@ -15,7 +15,7 @@ from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import VideoScores, pooled_shots, reliability
 from pipelines.outputs.plots import plot_style, save_plot, shorten
 
-_COLOURS = ("#1f5fa8", "#d1622b")  # safe for color blindness, and different in gray
+_COLORS = ("#1f5fa8", "#d1622b")  # safe for color blindness, and different in gray
 _LEVELS = (0.2, 0.4, 0.6, 0.8)  # lines of equal F1
 
 
@@ -48,24 +48,24 @@ def save_curves(path: Path, scored: Mapping[str, Sequence[VideoScores]], thresho
             curve.annotate(f"F1 {level:g}", (1, level / (2 - level)), (2, 0), color="0.6", fontsize=7, **beside)
         true.plot([0, 1], [0, 1], color="0.8", linewidth=0.8, zorder=0)
 
-        for colour, (name, videos) in zip(_COLOURS, scored.items(), strict=False):
+        for color, (name, videos) in zip(_COLORS, scored.items(), strict=False):
             precision, recall, _ = precision_recall_curve(*pooled_shots(videos))
             precision[-1] = precision[-2]  # before the first shot, where scikit-learn has 1
             values = measure(videos, 0.5 if threshold is None else threshold, resamples=0)
             ap = values["ap"].pooled
             label = f"{shorten(name)}  AP {100 * (ap or 0):.1f}"
-            curve.step(recall[::-1], precision[::-1], where="pre", color=colour, linewidth=1.4, label=label)
+            curve.step(recall[::-1], precision[::-1], where="pre", color=color, linewidth=1.4, label=label)
             point = (values["recall"].pooled or 0.0, values["precision"].pooled or 0.0)
-            curve.plot(*point, "o", color=colour, markersize=6, markeredgecolor="white")
+            curve.plot(*point, "o", color=color, markersize=6, markeredgecolor="white")
             if threshold is not None:
                 text = f"{threshold:g}"
-                curve.annotate(text, point, (6, 6), textcoords="offset points", color=colour, fontsize=8)
+                curve.annotate(text, point, (6, 6), textcoords="offset points", color=color, fontsize=8)
 
             bins = reliability(videos)
             full = bins.shots > 0
             label = f"{shorten(name)}  calibration error {100 * bins.error:.1f}"
-            true.plot(bins.score[full], bins.share[full], "o-", color=colour, linewidth=1.4, markersize=4, label=label)
-            shots.stairs(bins.shots, bins.edges, color=colour, linewidth=1.2)
+            true.plot(bins.score[full], bins.share[full], "o-", color=color, linewidth=1.4, markersize=4, label=label)
+            shots.stairs(bins.shots, bins.edges, color=color, linewidth=1.2)
         chance = float(pooled_shots(next(iter(scored.values())))[0].mean())
         curve.axhline(chance, color="0.5", linewidth=0.8, linestyle=":", label=f"chance  AP {100 * chance:.1f}")
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.baselines.segmentation import Labelled
+from pipelines.baselines.segmentation import Labeled
 from pipelines.baselines.systems import SYSTEMS, Baseline
 from pipelines.errors import BasslError, count, explain_missing_extra
 from pipelines.evaluation.bootstrap import measure
@@ -54,7 +54,7 @@ def baseline(
         names = ", ".join(name for name, other in SYSTEMS.items() if other.several)
         raise BasslError(f"{settings.system} takes one feature set; leave `extra` out, or use {names}")
     index = read_index(settings.data.index)
-    if not index.videos_of((settings.split,), labelled=True):
+    if not index.videos_of((settings.split,), labeled=True):
         splits = ", ".join(sorted({split for split in index.splits if split})) or "none"
         raise BasslError(
             f"{settings.data.index}: no video of the split {settings.split!r} has labels (splits: {splits}); name "
@@ -135,14 +135,14 @@ def _scored(system: Baseline, video: BaselineVideo, settings: Any) -> VideoScore
 
 def _trained(system: Baseline, videos: Sequence[BaselineVideo], seed: int) -> Any:
     try:
-        return system.default_settings([Labelled(video.features, video.truth.labels) for video in videos], seed)
+        return system.default_settings([Labeled(video.features, video.truth.labels) for video in videos], seed)
     except ValueError as error:
         raise BasslError(f"nothing can be learned from the labeled videos: {error}") from error
 
 
 def _feature_sets(settings: BaselineSettings, index: Index) -> list[ShotRows]:
     """Return the feature sets, (T, D_m) each. Raises BasslError if neither the index nor `bassl encode` has a store."""
-    used = index.videos_of((settings.split, *settings.data.splits), labelled=True)
+    used = index.videos_of((settings.split, *settings.data.splits), labeled=True)
     stores = settings.data.features
     if not stores:
         encoder = encoder_for(index)

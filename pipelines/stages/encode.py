@@ -78,7 +78,7 @@ def _encode_share(
 ) -> Path:
     """Encode this process's share of the videos, and wait for all processes; ``report`` is called in the first only."""
     index = read_index(settings.data.index)
-    videos = index.videos_of(labelled=settings.labeled) if videos is None else videos
+    videos = index.videos_of(labeled=settings.labeled) if videos is None else videos
     if not videos:
         raise StoreError(f"{settings.data.index}: has no labeled videos; leave `labeled` out")
     index.check_keyframes(videos)

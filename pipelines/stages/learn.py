@@ -1,4 +1,4 @@
-"""Models adapted to a user's videos: the built-in model, pulled towards scenes that were corrected by hand."""
+"""Models adapted to a user's videos: the built-in model, pulled toward scenes that were corrected by hand."""
 
 from __future__ import annotations
 

@@ -235,9 +235,9 @@ class EncodeSettings(Settings):
         Compute(), without=("precision",), defaults={"workers": "the cores are shared out; one with Dask"}
     )
     preparation: Annotated[
-        Literal["centre", "squeeze"] | None,
-        Doc("""How a keyframe becomes the encoder's square input: centre, shorter side to 8/7 of it and the centre
-        cut out, or squeeze, the whole frame. Default: centre for a pre-trained or imported encoder (release), else
+        Literal["center", "squeeze"] | None,
+        Doc("""How a keyframe becomes the encoder's square input: center, shorter side to 8/7 of it and the center
+        cut out, or squeeze, the whole frame. Default: center for a pre-trained or imported encoder (release), else
         squeeze."""),
     ] = None
     encoder_options: Annotated[EncoderOptions, Doc("For an ONNX file, what its metadata do not say.")] = nested(

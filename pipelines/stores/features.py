@@ -50,7 +50,7 @@ class VideoFeatures:
     encoder: str
     shots: int | None  # checksum of the shots that were encoded; None if unknown
     features: NDArray[np.floating[Any]]  # (N, D_e)
-    colour: NDArray[np.float32] | None  # (N, H) hue histograms; None if unknown
+    color: NDArray[np.float32] | None  # (N, H) hue histograms; None if unknown
 
 
 def feature_file(store: Path, video_id: str) -> Path:
@@ -68,19 +68,19 @@ def write_features(
     video_id: str,
     features: NDArray[np.floating[Any]],
     shots: int | None = None,
-    colour: NDArray[np.float32] | None = None,
+    color: NDArray[np.float32] | None = None,
 ) -> Path:
     """Write the features (N, D_e) and hue histograms (N, H) of a video, and the checksum of its shots; returns the
     file. Raises BasslError for a path that cannot be written and for features that are not finite floating-point
-    numbers; ValueError for colour of another number of shots."""
+    numbers; ValueError for color of another number of shots."""
     path = feature_file(store, video_id)
     features = np.ascontiguousarray(features)
     if features.ndim != 2 or features.size == 0 or features.dtype.kind != "f":
         raise StoreError(f"{path}: features must be (N, D_e) floats, not {features.shape} {features.dtype}")
     if not np.isfinite(features).all():
         raise StoreError(f"{path}: features of {video_id} are not all finite")
-    if colour is not None and len(colour) != len(features):
-        raise ValueError("colour of another number of shots than the features")
+    if color is not None and len(color) != len(features):
+        raise ValueError("color of another number of shots than the features")
     # Unsealed: the header can be read without the features, which have a checksum of their own.
     with create_store(path, SCHEMA, VERSION, {"features"}) as file:
         file.attrs["encoder"] = encoder
@@ -88,8 +88,8 @@ def write_features(
         file.attrs["crc32"] = np.uint32(zlib.crc32(features.data))
         if shots is not None:
             file.attrs["shots"] = np.uint32(shots)
-        if colour is not None:
-            file["colour"] = np.asarray(colour, np.float32)
+        if color is not None:
+            file["colour"] = np.asarray(color, np.float32)
         file["features"] = features
     return path
 
@@ -103,14 +103,14 @@ def open_features(path: Path, verify: bool = True) -> VideoFeatures:
         if not isinstance(encoder, str) or not isinstance(video_id, str):
             raise DamageError("its encoder or its video has no name")
         features = _mapped(path, file, "features")
-        colour = _mapped(path, file, "colour") if "colour" in file else None
-        if colour is not None and len(colour) != len(features):
-            raise DamageError("its features do not fit its colour")
+        color = _mapped(path, file, "colour") if "colour" in file else None
+        if color is not None and len(color) != len(features):
+            raise DamageError("its features do not fit its color")
         if verify and zlib.crc32(features.data) != crc32:
             raise DamageError("its features do not fit their checksum")
         if verify and not np.isfinite(features).all():
             raise DamageError("it has values that are not finite")
-        return VideoFeatures(video_id, encoder, None if shots is None else int(shots), features, colour)
+        return VideoFeatures(video_id, encoder, None if shots is None else int(shots), features, color)
 
 
 def _mapped(path: Path, file: h5py.File, name: str) -> NDArray[np.floating[Any]]:
@@ -184,7 +184,7 @@ class IndexedFeatures:
 
     encoder: str  # id, or several joined by " + "
     features: ShotRows  # (T, D_e)
-    colour: ShotRows | None  # (T, H) hue histograms, 0 where unknown; None if unknown for all
+    color: ShotRows | None  # (T, H) hue histograms, 0 where unknown; None if unknown for all
 
 
 def features_of(index: Index, stores: Sequence[Path], used: Sequence[int] | None = None) -> IndexedFeatures:
@@ -198,7 +198,7 @@ def features_of(index: Index, stores: Sequence[Path], used: Sequence[int] | None
     named = ", ".join(map(str, stores))
     encoders: dict[Path, str] = {}
     features: dict[int, NDArray[np.floating[Any]]] = {}
-    colour: dict[int, NDArray[np.float32]] = {}
+    color: dict[int, NDArray[np.float32]] = {}
     for number in range(len(index.video_ids)) if used is None else used:
         video_id, span = index.video_ids[number], index.span(number)
         length = span.stop - span.start
@@ -217,9 +217,9 @@ def features_of(index: Index, stores: Sequence[Path], used: Sequence[int] | None
         if (first := encoders.setdefault(path.parent, video.encoder)) != video.encoder:
             raise StoreError(f"{path}: has features of {video.encoder}, but other files of its store are of {first}")
         features[number] = video.features
-        if video.colour is not None:
-            colour[number] = video.colour
-    for what, arrays in (("features", features), ("colour", colour)):
+        if video.color is not None:
+            color[number] = video.color
+    for what, arrays in (("features", features), ("color", color)):
         if len({values.shape[1] for values in arrays.values()}) > 1:
             raise StoreError(f"{named}: {what} of different widths cannot be mixed; name stores of one encoder")
     for store in stores:  # its encoder counts even if none of its videos is used
@@ -227,12 +227,12 @@ def features_of(index: Index, stores: Sequence[Path], used: Sequence[int] | None
             encoders[store] = open_features(path, verify=False).encoder
     in_order = dict.fromkeys(encoders[store] for store in stores if store in encoders)
     hues = None
-    if colour:
-        bins = next(iter(colour.values())).shape[1]
+    if color:
+        bins = next(iter(color.values())).shape[1]
         unknown = np.zeros((), np.float32)
         for number, values in features.items():
-            colour.setdefault(number, np.broadcast_to(unknown, (len(values), bins)))
-        hues = ShotRows(index.first_row, colour)
+            color.setdefault(number, np.broadcast_to(unknown, (len(values), bins)))
+        hues = ShotRows(index.first_row, color)
     return IndexedFeatures(JOINED.join(in_order), ShotRows(index.first_row, features), hues)
 
 

@@ -147,14 +147,14 @@ class Index:
         """The video of each row, any shape."""
         return np.asarray(np.searchsorted(self.first_row, rows, side="right") - 1)
 
-    def rows_of(self, splits: Sequence[str] | None = None, labelled: bool = False) -> NDArray[np.int64]:
-        """The rows of videos of these splits (None: all); with ``labelled`` only those that are ``usable``."""
+    def rows_of(self, splits: Sequence[str] | None = None, labeled: bool = False) -> NDArray[np.int64]:
+        """The rows of videos of these splits (None: all); with ``labeled`` only those that are ``usable``."""
         selected = np.repeat([splits is None or split in splits for split in self.splits], np.diff(self.first_row))
-        return np.flatnonzero(selected & self.usable if labelled else selected).astype(np.int64)
+        return np.flatnonzero(selected & self.usable if labeled else selected).astype(np.int64)
 
-    def videos_of(self, splits: Sequence[str] | None = None, labelled: bool = False) -> list[int]:
+    def videos_of(self, splits: Sequence[str] | None = None, labeled: bool = False) -> list[int]:
         """The videos of :meth:`rows_of`."""
-        return [int(video) for video in np.unique(self.video_of(self.rows_of(splits, labelled)))]
+        return [int(video) for video in np.unique(self.video_of(self.rows_of(splits, labeled)))]
 
     def check_splits(self, named: Iterable[str], defaults: Iterable[str] = ()) -> None:
         """Raise StoreError for a split without videos, unless it is one of the ``defaults`` of a setting."""
@@ -184,7 +184,7 @@ class Index:
 def window_rows(
     first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbors: int, edge: Literal["shift", "clip"]
 ) -> NDArray[np.int64]:
-    """The rows (B, 2K + 1) of the windows around the centre shots ``rows`` (B,), each window within one video.
+    """The rows (B, 2K + 1) of the windows around the center shots ``rows`` (B,), each window within one video.
     ``first_row`` (V + 1,) as in an :class:`Index`, ``neighbors`` K. At a video's edge, as in the paper's release,
     ``shift`` moves the window inside (pre-training), and ``clip`` repeats the first or last shot (fine-tuning). A video
     shorter than a window is always clipped. Raises IndexError for rows that are not in the index."""
@@ -192,11 +192,11 @@ def window_rows(
         raise IndexError(f"rows must lie in 0 to {first_row[-1] - 1}")
     video = np.searchsorted(first_row, rows, side="right") - 1
     first, last = first_row[video], first_row[video + 1] - 1
-    centre = rows
+    center = rows
     if edge == "shift":
         fits = last - first >= 2 * neighbors
-        centre = np.where(fits, np.clip(rows, first + neighbors, np.maximum(last - neighbors, first)), rows)
-    window = centre[:, None] + np.arange(-neighbors, neighbors + 1)
+        center = np.where(fits, np.clip(rows, first + neighbors, np.maximum(last - neighbors, first)), rows)
+    window = center[:, None] + np.arange(-neighbors, neighbors + 1)
     return np.asarray(np.clip(window, first[:, None], last[:, None]), np.int64)
 
 

@@ -1,6 +1,6 @@
 """The linear model on the evidence at cuts: fitted to labeled videos; and a model of one's own.
 
-A model of one's own starts from another model, the built-in one, and is pulled towards it: a few videos are too few for
+A model of one's own starts from another model, the built-in one, and is pulled toward it: a few videos are too few for
 some two hundred weights. The penalty is `strength` divided by the number of scene ends, so that a strength means the
 same for any number of videos: about the number of scene ends that the weights of the first model count as.
 """

@@ -24,7 +24,7 @@ class LabeledVideo:
     scene_end: NDArray[np.uint8]  # (N,)
     # (N,) False for a guess in `scene_end`, which is not learned; None: all are labels
     known: NDArray[np.bool_] | None = None
-    colour: NDArray[np.float32] | None = None  # (N, H) hue histograms; None if unknown
+    color: NDArray[np.float32] | None = None  # (N, H) hue histograms; None if unknown
 
 
 def reorder_scenes(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
@@ -37,8 +37,8 @@ def reorder_scenes(video: LabeledVideo, generator: np.random.Generator) -> Label
     if video.known is not None:
         # Where two scenes were joined, there certainly is an end.
         known = np.append((video.known[order] | (ends == 1))[:-1], video.known[-1])
-    colour = None if video.colour is None else video.colour[order]
-    return LabeledVideo(video.features[order], video.durations[order], ends, known, colour)
+    color = None if video.color is None else video.color[order]
+    return LabeledVideo(video.features[order], video.durations[order], ends, known, color)
 
 
 def vary(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:

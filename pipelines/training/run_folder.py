@@ -123,9 +123,11 @@ def check_identity(folder: Path, stored: Mapping[str, Any], current: Mapping[str
     def flatten(tree: Mapping[str, Any]) -> dict[str, Any]:
         leaves: dict[str, Any] = {}
         for name, value in tree.items():
-            # Runs of earlier versions have settings in British spelling.
+            # Runs of earlier versions have British spelling.
             spelling = name.replace("neighbour", "neighbor").replace("greyscale", "grayscale")
-            leaves |= flatten(value) if isinstance(value, dict) else {spelling: value}
+            leaves |= (
+                flatten(value) if isinstance(value, dict) else {spelling: "center" if value == "centre" else value}
+            )
         return leaves
 
     before, now = flatten(stored), flatten(current)

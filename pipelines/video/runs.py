@@ -5,7 +5,7 @@ earlier packets. The packets are read once, in order, and each goes to one decod
 the runs. So they are exactly the frames of a single decoder, whatever the container. If no packet is known to be a
 restart point (open groups of pictures, codecs not listed here), the run continues: at worst, the video is one run.
 
-Several decoders with one thread each cost less than one decoder with several threads, which must synchronise per frame.
+Several decoders with one thread each cost less than one decoder with several threads, which must synchronize per frame.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Make the built-in model: ``python -m recipes.default_model FEATURES``.
 
-Reads a folder of labelled per-shot features (`pipelines.datasets.shot_features`) and writes the files that ship with
+Reads a folder of labeled per-shot features (`pipelines.datasets.shot_features`) and writes the files that ship with
 the package: the model, trained on all videos, and its model card, whose figures are measured here by cross-validation
 over videos and by training on one data set and testing on the other. ``bassl models`` shows the main ones.
 """
@@ -26,7 +26,7 @@ def make_default_model(
 ) -> Study:
     """Measure, train on all videos, and write the model with `MODEL_CARD.md` beside it.
 
-    ``folder``: of labelled features, one `.npz` per video. ``output``: the model file to write. ``report`` is called
+    ``folder``: of labeled features, one `.npz` per video. ``output``: the model file to write. ``report`` is called
     with one line when each part of the work starts. ``evidence``: folder in which evidence is stored, so that an
     interrupted run can continue.
     Raises DatasetError: the folder or a file in it cannot be read. BasslError: the model or its card cannot be written.
@@ -51,7 +51,7 @@ def make_default_model(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m recipes.default_model", description=__doc__)
-    parser.add_argument("features", type=Path, help="folder of labelled per-shot features, one .npz per video")
+    parser.add_argument("features", type=Path, help="folder of labeled per-shot features, one .npz per video")
     parser.add_argument("--output", type=Path, default=BUILT_IN, help="model file to write (default: %(default)s)")
     parser.add_argument(
         "--evidence", type=Path, default=Path("data/evidence"), help="folder of stored evidence (default: %(default)s)"

@@ -8,7 +8,7 @@ from pipelines.evaluation.bootstrap import evaluate, measure
 from pipelines.evaluation.metrics import VideoScores, reliability
 from pipelines.models.calibration import apply_calibration
 from pipelines.models.encoders.shot_encoder import HUES
-from pipelines.models.networks.cut_evidence import COLOUR_WEIGHTS, LONGEST_SCENE, PACE_SECONDS, token_width
+from pipelines.models.networks.cut_evidence import COLOR_WEIGHTS, LONGEST_SCENE, PACE_SECONDS, token_width
 from pipelines.models.networks.relational import SUPPRESSION_WEIGHT
 from pipelines.outputs.tables import percent
 from recipes.default_model.fitting import DRAWS, PARTS, PENALTIES
@@ -24,7 +24,7 @@ def model_card(study: Study, number: int) -> str:
             penalty=study.penalty,
             among=", ".join(f"{p:g}" for p in PENALTIES),
             pace=", ".join(f"{s:g}" for s in PACE_SECONDS),
-            colours=", ".join(f"{w:g}" for w in COLOUR_WEIGHTS),
+            colors=", ".join(f"{w:g}" for w in COLOR_WEIGHTS),
             loss=SUPPRESSION_WEIGHT,
             parts=f"{', '.join(map(str, PARTS[:-1]))} and {PARTS[-1]}",
             draws="one draw" if DRAWS == 1 else f"{DRAWS} draws",
@@ -49,7 +49,7 @@ def model_card(study: Study, number: int) -> str:
         "",
         *_table(
             ["", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "AP, mean of videos", "F1, mean of videos"],
-            [_row("all", study.validation), _row("without colour", study.colorless)],
+            [_row("all", study.validation), _row("without color", study.colorless)],
         ),
         "",
         "The operating point was fitted on these logits, so F1 and mIoU are a little optimistic; AP and AUC do not "
@@ -62,7 +62,7 @@ def model_card(study: Study, number: int) -> str:
         "draws of videos.",
         "",
         *_table(
-            ["trained on", "tested on", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "penalty", "AP without colour"],
+            ["trained on", "tested on", "AP", "AUC", "F1 at 0.5", "mIoU at 0.5", "penalty", "AP without color"],
             [
                 *(_test_row(trained_on, tested_on, test) for (trained_on, tested_on), test in study.across.items()),
                 _test_row("the other folds", f"each of {min(number, len(study.videos))}", study.nested),
@@ -84,7 +84,7 @@ def model_card(study: Study, number: int) -> str:
         "Baselines on the same similarities. Left-right contrast: the mean similarity among the shots on each side of "
         "a cut, minus the mean similarity across it. Closest pair across: the greatest similarity of a shot before the "
         "cut and a shot after it, negated. GraphCut: `bassl baseline graph-cut`, on the whole video. The number of "
-        "shots on a side is the best one for the row, chosen on its own labels, which favours the baselines. The AP of "
+        "shots on a side is the best one for the row, chosen on its own labels, which favors the baselines. The AP of "
         "chance is the share of scene ends in the table of the data.",
         "",
         *_table(
@@ -212,7 +212,7 @@ CARD_HEAD = """\
 It reads only relations between shots, never the features themselves, and so works with any shot encoder. At each
 cut (the boundary between two consecutive shots) a linear model weighs {kinds} kinds of evidence:
 
-- the cost of the cut in a graph of the shots: normalised cuts of the whole video and of the surroundings, at several
+- the cost of the cut in a graph of the shots: normalized cuts of the whole video and of the surroundings, at several
   scales of time;
 - the contrast: how much more similar shots on the same side are than shots across the cut;
 - recurrence: how similar the shots after the cut are to shots before it;
@@ -223,10 +223,10 @@ cut (the boundary between two consecutive shots) a linear model weighs {kinds} k
 - the number of shots within {pace} seconds of it.
 
 All but the last two are computed from similarities of shots. The content features of a shot, at unit length, are
-joined with the square root of the hue histogram of its middle frame, at the weights {colours}; each kind of
+joined with the square root of the hue histogram of its middle frame, at the weights {colors}; each kind of
 evidence is the mean over these weights. Similarities are taken about the video's mean and about the mean of the 64
 shots on either side. Two neighboring cuts are rarely both scene ends, so the logit of a cut is reduced by up to
-{loss:g} if a cut at most two away has a higher one. A video without colour is scored by content and lengths only;
+{loss:g} if a cut at most two away has a higher one. A video without color is scored by content and lengths only;
 the tables below show the loss.
 
 Fitting: logistic regression on the videos, and on their parts of {parts} shots each
@@ -262,7 +262,7 @@ CARD_TAIL = """\
 - It uses images only, no sound and no speech, and compares no shots that are more than {apart} shots apart.
 - It expects shots about as TransNetV2 detects them. With a detector that finds many more or fewer shots, evidence that
   is counted in shots changes its meaning.
-- Grey pixels have hue 0, like red ones, so a black-and-white video counts as a video without colour.
+- Gray pixels have hue 0, like red ones, so a black-and-white video counts as a video without color.
 - The calibration is for VGG19 features of one frame per shot. With another encoder the order of the scores is more
   reliable than their values; the threshold may need adjusting.
 
@@ -271,15 +271,15 @@ CARD_TAIL = """\
     make default-model FEATURES=DIR
 
 `DIR` has one folder per data set, with one `.npz` file per video: `features` (N, D) float, `shots` (N, 2) int64
-half-open frame ranges, `scene_end` (N,) uint8, and `colour` (N, {hues}) float, the hue histograms. Instead of
-`colour` there may be a folder `SET-hue` beside the folder `SET`, whose files have the histograms as `features`. The
+half-open frame ranges, `scene_end` (N,) uint8, and `color` (N, {hues}) float, the hue histograms. Instead of
+`color` there may be a folder `SET-hue` beside the folder `SET`, whose files have the histograms as `features`. The
 command writes the model and this card in 10 to 30 minutes on one core. An interrupted run continues with the
 evidence that it has stored in `data/evidence`. The same files give the same model, byte for byte, on the same
 machine with the same PyTorch.
 
-## Licence
+## License
 
-The weights are published under the licence of this project. They were learned from features that derive from videos,
+The weights are published under the license of this project. They were learned from features that derive from videos,
 annotations (OVSD: CC BY-SA 3.0; BBC Planet Earth: its authors' terms) and ImageNet weights of VGG19. Each of these
 has its own terms, which apply to whoever uses those files.
 """

@@ -91,14 +91,12 @@ def _fingerprint() -> bytes:
 
 def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.random.Generator) -> ShotFeatures:
     """A perturbed video of the same length; its shots have no gaps and a mean length of 1,000 short frames."""
-    perturbed = perturbation(
-        LabeledVideo(video.features, video.seconds, video.scene_end, colour=video.color), generator
-    )
+    perturbed = perturbation(LabeledVideo(video.features, video.seconds, video.scene_end, color=video.color), generator)
     edges = np.cumsum(perturbed.durations) * (1000 / np.mean(perturbed.durations))
     edges = np.append(0, np.round(edges)).astype(np.int64)
     shots = np.stack([edges[:-1], edges[1:]], axis=1)
     rate = edges[-1] / float(video.seconds.sum())
-    return ShotFeatures(video.video_id, perturbed.features, shots, perturbed.scene_end, perturbed.colour, rate)
+    return ShotFeatures(video.video_id, perturbed.features, shots, perturbed.scene_end, perturbed.color, rate)
 
 
 def whole_form(video: ShotFeatures, evidence: Path | None = None) -> Form:

@@ -1,8 +1,8 @@
-"""Perturbations of labelled videos, which imitate another encoder, another shot detector or another editor.
+"""Perturbations of labeled videos, which imitate another encoder, another shot detector or another editor.
 
 Settings that are chosen by cross-validation on videos of one kind overfit to that kind. So held-out videos are scored
 both unchanged and perturbed. Perturbations of the encoder change the content features only; perturbations of shots
-change content and colour.
+change content and color.
 """
 
 from collections.abc import Callable, Mapping
@@ -103,8 +103,8 @@ def split_shots(video: LabeledVideo, generator: np.random.Generator) -> LabeledV
         return copies
 
     features = add_shot_noise(video.features)
-    colour = None if video.colour is None else np.maximum(add_shot_noise(video.colour), 0).astype(np.float32)
-    return _with_features(LabeledVideo(video.features, lengths[source] * part, ends, colour=colour), features)
+    color = None if video.color is None else np.maximum(add_shot_noise(video.color), 0).astype(np.float32)
+    return _with_features(LabeledVideo(video.features, lengths[source] * part, ends, color=color), features)
 
 
 def remove_shots(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
@@ -150,8 +150,8 @@ PERTURBATIONS: Mapping[str, Perturbation] = {
 
 
 def _with_shots(video: LabeledVideo, shots: NDArray[np.int64]) -> LabeledVideo:
-    """Content and colour of some shots; the rest of the video is to be replaced."""
-    return replace(video, features=video.features[shots], colour=None if video.colour is None else video.colour[shots])
+    """Content and color of some shots; the rest of the video is to be replaced."""
+    return replace(video, features=video.features[shots], color=None if video.color is None else video.color[shots])
 
 
 def _with_features(video: LabeledVideo, features: NDArray[np.floating[Any]]) -> LabeledVideo:

@@ -1,4 +1,4 @@
-"""Reader of the labelled videos that the built-in model is trained on, with their color."""
+"""Reader of the labeled videos that the built-in model is trained on, with their color."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,12 +8,12 @@ import numpy as np
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.errors import DatasetError
 
-COLOUR_SUFFIX = "-hue"
+COLOR_SUFFIX = "-hue"
 """The folder `NAME-hue` has the hue histograms of the videos in the folder `NAME`."""
 
 
 def read_videos(folder: Path) -> list[ShotFeatures]:
-    """Read a folder of labelled features, with one subfolder per set.
+    """Read a folder of labeled features, with one subfolder per set.
 
     The color of the videos of a set `NAME` is in their files (`color`), or in a folder `NAME-hue` beside it: files of
     the same names whose `features` are the histograms.
@@ -21,10 +21,10 @@ def read_videos(folder: Path) -> list[ShotFeatures]:
     Raises DatasetError: a file cannot be read, or color has no video or other shots than its video.
     """
     everything = {video.video_id: video for video in read_shot_feature_folder(folder)}
-    colors = {name: video for name, video in everything.items() if name.partition("/")[0].endswith(COLOUR_SUFFIX)}
+    colors = {name: video for name, video in everything.items() if name.partition("/")[0].endswith(COLOR_SUFFIX)}
     videos = {name: video for name, video in everything.items() if name not in colors}
     for name, color in colors.items():
-        own = name.replace(f"{COLOUR_SUFFIX}/", "/", 1)
+        own = name.replace(f"{COLOR_SUFFIX}/", "/", 1)
         if own not in videos or not np.array_equal(videos[own].shots, color.shots):
             raise DatasetError(f"{folder}: color {name} has other shots than {own}, or no such video; leave it out")
         sums = color.features.sum(axis=1, keepdims=True)

@@ -12,7 +12,7 @@ from recipes.onnx_encoder import __doc__ as described
 from recipes.onnx_encoder.frames import DESCRIPTION, calibration_frames
 from recipes.onnx_encoder.graph import integer_model
 from recipes.onnx_encoder.network import SIZE, layers_of, published_weights
-from recipes.onnx_encoder.quantisation import quantise
+from recipes.onnx_encoder.quantization import quantize
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
         "precision": "int8 weights, uint8 activations",
         "calibration": DESCRIPTION.format(count=arguments.frames),
     }
-    model = integer_model(quantise(layers, frames), metadata)
+    model = integer_model(quantize(layers, frames), metadata)
     write_atomically(arguments.output, model.SerializeToString())
 
 

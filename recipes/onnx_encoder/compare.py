@@ -57,17 +57,17 @@ def agreement(found: NDArray[np.float32], original: NDArray[np.float32]) -> dict
     """How far features (shots, N_k, D_e) agree.
 
     ``cosine`` is the mean over key-frames of the cosine between both features, each with the mean of all taken off;
-    ``similarity`` the correlation of the cosine similarities of every two shots, and ``centred_similarity`` that of
+    ``similarity`` the correlation of the cosine similarities of every two shots, and ``centered_similarity`` that of
     those of shots with the mean taken off.
     """
     width = found.shape[2]
-    centred = [unit_rows((x - x.mean(axis=(0, 1))).reshape(-1, width).astype(np.float64)) for x in (found, original)]
+    centered = [unit_rows((x - x.mean(axis=(0, 1))).reshape(-1, width).astype(np.float64)) for x in (found, original)]
     plain = [_similarities(x.mean(axis=1)) for x in (found, original)]
-    of_centred = [_similarities(x.mean(axis=1) - x.mean(axis=(0, 1))) for x in (found, original)]
+    of_centered = [_similarities(x.mean(axis=1) - x.mean(axis=(0, 1))) for x in (found, original)]
     return {
-        "cosine": float((centred[0] * centred[1]).sum(axis=1).mean()),
+        "cosine": float((centered[0] * centered[1]).sum(axis=1).mean()),
         "similarity": float(np.corrcoef(plain[0], plain[1])[0, 1]),
-        "centred_similarity": float(np.corrcoef(of_centred[0], of_centred[1])[0, 1]),
+        "centered_similarity": float(np.corrcoef(of_centered[0], of_centered[1])[0, 1]),
     }
 
 

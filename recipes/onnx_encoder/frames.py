@@ -1,7 +1,7 @@
 """Frames to calibrate on: nothing that anyone has rights in, and each drawn anew from a seed.
 
 A third are frames of generated videos, a third crops of two photographs that come with scikit-learn, half of both in
-other colours, and a third are drawn shapes and noise with the spectrum of natural images. None is of a video that the
+other colors, and a third are drawn shapes and noise with the spectrum of natural images. None is of a video that the
 encoder is measured on.
 """
 
@@ -36,11 +36,11 @@ def calibration_frames(number: int, seed: int = 0) -> Frame:
     def twelve() -> Iterator[Frame]:
         yield from islice(videos, 2)
         for _ in range(2):
-            yield _cropped(_recoloured(next(videos), rng), rng)
+            yield _cropped(_recolored(next(videos), rng), rng)
         for photograph in photographs:
             yield _cropped(photograph, rng)
         for photograph in photographs:
-            yield _cropped(_recoloured(photograph, rng), rng)
+            yield _cropped(_recolored(photograph, rng), rng)
         for _ in range(2):
             yield _leaves(rng)
         for _ in range(2):
@@ -63,7 +63,7 @@ def _cropped(frame: Frame, rng: Generator) -> Frame:
     return np.ascontiguousarray(frame[y : y + height, x : x + width])
 
 
-def _recoloured(frame: Frame, rng: Generator) -> Frame:
+def _recolored(frame: Frame, rng: Generator) -> Frame:
     """Another hue, saturation, contrast and sharpness."""
     hsv = cv2.cvtColor(frame, cv2.COLOR_RGB2HSV).astype(np.float32)
     hsv[..., 0] = (hsv[..., 0] + rng.uniform(0, 180)) % 180
@@ -74,22 +74,22 @@ def _recoloured(frame: Frame, rng: Generator) -> Frame:
 
 
 def _leaves(rng: Generator) -> Frame:
-    """Shapes of all sizes in a few colours, each hiding what is behind it, with shading and texture."""
+    """Shapes of all sizes in a few colors, each hiding what is behind it, with shading and texture."""
     frame = np.zeros((SIZE, SIZE, 3), np.float32)
-    colours = rng.uniform(0, 255, (6, 3))
+    colors = rng.uniform(0, 255, (6, 3))
     ramp = np.linspace(-1, 1, SIZE)
     for _ in range(int(rng.integers(100, 400))):
         radius = min(90.0, 3.6 / (rng.random() ** 0.8 + 1e-3))
-        centre = rng.uniform(0, SIZE, 2)
+        center = rng.uniform(0, SIZE, 2)
         mask = np.zeros((SIZE, SIZE), np.uint8)
         if rng.random() < 0.6:
             axes = max(1, int(radius)), max(1, int(radius * rng.uniform(0.2, 1.0)))
-            cv2.ellipse(mask, (int(centre[0]), int(centre[1])), axes, rng.uniform(0, 180), 0, 360, 1, -1)
+            cv2.ellipse(mask, (int(center[0]), int(center[1])), axes, rng.uniform(0, 180), 0, 360, 1, -1)
         else:
-            cv2.fillPoly(mask, [(centre + rng.normal(0, radius, (4, 2))).astype(np.int32)], 1)
+            cv2.fillPoly(mask, [(center + rng.normal(0, radius, (4, 2))).astype(np.int32)], 1)
         shade = np.add.outer(ramp * rng.normal(0, 30), ramp * rng.normal(0, 30))[:, :, None]
-        colour = colours[rng.integers(6)] + rng.normal(0, 25, 3)
-        frame = np.where(mask[:, :, None] > 0, colour + shade, frame)
+        color = colors[rng.integers(6)] + rng.normal(0, 25, 3)
+        frame = np.where(mask[:, :, None] > 0, color + shade, frame)
     return _shown(cv2.GaussianBlur(frame + _noise(rng) * rng.uniform(0, 25), (0, 0), rng.uniform(0.4, 1.2)))
 
 
@@ -100,8 +100,8 @@ def _noise(rng: Generator) -> NDArray[np.float64]:
     falling = frequency ** -rng.uniform(0.8, 1.6)
     planes = [np.fft.ifft2(np.fft.fft2(rng.normal(size=(SIZE, SIZE))) * falling).real for _ in range(3)]
     mixed = np.stack(planes, axis=-1) @ (np.eye(3) * rng.uniform(0.1, 1.0) + rng.uniform(0.3, 1.0))
-    centred: NDArray[np.float64] = mixed - mixed.mean(axis=(0, 1))
-    return np.asarray(centred / centred.std())
+    centered: NDArray[np.float64] = mixed - mixed.mean(axis=(0, 1))
+    return np.asarray(centered / centered.std())
 
 
 def _shown(values: NDArray[np.floating]) -> Frame:

@@ -1,4 +1,4 @@
-"""The quantised network as an ONNX graph: images (B, SIZE, SIZE, 3) uint8 to ``features`` (B, 1280)."""
+"""The quantized network as an ONNX graph: images (B, SIZE, SIZE, 3) uint8 to ``features`` (B, 1280)."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from recipes.onnx_encoder.network import SIZE, Layer
-from recipes.onnx_encoder.quantisation import INPUT, IntegerLayer, Scale
+from recipes.onnx_encoder.quantization import INPUT, IntegerLayer, Scale
 
 # Any ONNX Runtime since 1.15 reads these.
 _OPSET, _IR_VERSION = 17, 8
@@ -54,10 +54,10 @@ class _Graph:
 
 
 def integer_model(layers: Sequence[IntegerLayer], metadata: Mapping[str, str]) -> onnx.ModelProto:
-    """With each tensor between layers quantised and dequantised (QDQ), of which a runtime makes integer operations."""
+    """With each tensor between layers quantized and dequantized (QDQ), of which a runtime makes integer operations."""
     graph = _Graph()
 
-    def dequantised(name: str, kind: str, values: NDArray[Any], steps: NDArray[np.float32]) -> str:
+    def dequantized(name: str, kind: str, values: NDArray[Any], steps: NDArray[np.float32]) -> str:
         """A constant of integers along whose first axis each has a step of its own."""
         inputs = [
             graph.constant(f"{name}.{kind}", values),
@@ -66,7 +66,7 @@ def integer_model(layers: Sequence[IntegerLayer], metadata: Mapping[str, str]) -
         ]
         return graph.node("DequantizeLinear", inputs, f"{name}.{kind}.real", axis=0)
 
-    def requantised(x: str, scale: Scale) -> str:
+    def requantized(x: str, scale: Scale) -> str:
         constants = (
             graph.constant(f"{x}.step", np.float32(scale.step)),
             graph.constant(f"{x}.zero", np.uint8(scale.zero)),
@@ -76,10 +76,10 @@ def integer_model(layers: Sequence[IntegerLayer], metadata: Mapping[str, str]) -
 
     def convolved(one: IntegerLayer, x: str, weight: NDArray[np.int8], strides: Sequence[int], copies: int = 1) -> str:
         steps, bias = np.tile(one.steps.numpy(), copies), np.tile(one.bias.numpy(), copies)
-        weights = dequantised(one.layer.name, "weight", weight, steps)
-        biases = dequantised(one.layer.name, "bias", bias, steps * np.float32(one.input.step))
+        weights = dequantized(one.layer.name, "weight", weight, steps)
+        biases = dequantized(one.layer.name, "bias", bias, steps * np.float32(one.input.step))
         # ReLU6 needs no node: what lies outside of [0, 6] has no integer.
-        return requantised(graph.convolution(one.layer, [x, weights, biases], strides), one.output)
+        return requantized(graph.convolution(one.layer, [x, weights, biases], strides), one.output)
 
     # ONNX Runtime convolves 12 channels three times as fast as 3: the stem takes four columns at once, and gives two.
     stem, *others = layers
@@ -98,7 +98,7 @@ def integer_model(layers: Sequence[IntegerLayer], metadata: Mapping[str, str]) -
         kept = x if one.layer.begins_block else kept
         x = convolved(one, x, one.weight.numpy(), [one.layer.stride] * 2)
         if one.total is not None:
-            x = requantised(graph.node("Add", [x, kept], f"{one.layer.name}.sum"), one.total)
+            x = requantized(graph.node("Add", [x, kept], f"{one.layer.name}.sum"), one.total)
     graph.node("GlobalAveragePool", [x], "grid")
     graph.node("Flatten", ["grid"], "features")
     return graph.model(len(layers[-1].layer.bias), metadata)

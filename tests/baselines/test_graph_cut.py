@@ -1,4 +1,4 @@
-"""Recursive normalised cuts: against the literal definition and every contiguous cut."""
+"""Recursive normalized cuts: against the literal definition and every contiguous cut."""
 
 import numpy as np
 import pytest
@@ -47,11 +47,11 @@ def test_cuts_equal_those_of_the_literal_recursion(seed: int, threshold: float) 
 def test_the_graph_has_the_weights_of_the_paper() -> None:
     features, times = random_video(0, 7)
     weights = table_of(shot_graph(features, times, 20.0))
-    centred = features - features.mean(axis=0)
+    centered = features - features.mean(axis=0)
     sigma = (times[:, 1] - times[:, 0]).std()
     for i in range(7):
         for j in range(7):
-            cosine = centred[i] @ centred[j] / np.linalg.norm(centred[i]) / np.linalg.norm(centred[j])
+            cosine = centered[i] @ centered[j] / np.linalg.norm(centered[i]) / np.linalg.norm(centered[j])
             apart = (times[i].mean() - times[j].mean()) / sigma
             assert weights[i, j] == pytest.approx(max(cosine, 0.0) * np.exp(-(apart**2) / 20))
 

@@ -31,14 +31,14 @@ def literal_sums(distances: NDArray[np.float64], ends: tuple[int, ...]) -> tuple
 
 @pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("scenes", [2, 3, 6])
-@pytest.mark.parametrize("kind", ["additive", "normalised"])
-def test_no_division_has_a_lower_cost(seed: int, scenes: int, kind: Literal["additive", "normalised"]) -> None:
+@pytest.mark.parametrize("kind", ["additive", "normalized"])
+def test_no_division_has_a_lower_cost(seed: int, scenes: int, kind: Literal["additive", "normalized"]) -> None:
     features, times = random_video(seed, 10)
     distances = cosine_distances(features)
     distances /= distances.mean()
     sums = {ends: literal_sums(distances, ends) for ends in divisions(10, scenes)}
     least = 0.0
-    if kind == "normalised":
+    if kind == "normalized":
         least = min(cost / pairs for cost, pairs in sums.values())
         areas = np.arange(1.0, 11)[:, None] ** 2
         assert least_ratio(scene_costs(distances), areas, scenes) == pytest.approx(least)
@@ -49,13 +49,13 @@ def test_no_division_has_a_lower_cost(seed: int, scenes: int, kind: Literal["add
 
 
 def test_the_two_costs_differ_where_scenes_differ_in_length() -> None:
-    """A long scene that is less coherent is divided by the additive cost, not by the normalised cost."""
+    """A long scene that is less coherent is divided by the additive cost, not by the normalized cost."""
     rng = np.random.default_rng(0)
     places = rng.normal(size=(3, 60))
     scene = np.repeat([0, 1, 2], [24, 6, 6])
     features = places[scene] + np.where(scene == 0, 0.9, 0.1)[:, None] * rng.normal(size=(36, 60))
     times = np.stack([np.arange(36.0), np.arange(1.0, 37)], axis=1)
-    ratio = grouping(features, times, GroupingSettings("normalised", 3)).ends.tolist()
+    ratio = grouping(features, times, GroupingSettings("normalized", 3)).ends.tolist()
     total = grouping(features, times, GroupingSettings("additive", 3)).ends.tolist()
     assert ratio == [23, 29]
     assert total[0] < 23
@@ -70,7 +70,7 @@ def test_the_number_of_clear_scenes_is_estimated_from_the_singular_values(sizes:
     assert abs(estimated_scenes(distances) - len(sizes)) <= 1
 
 
-@pytest.mark.parametrize("cost", ["additive", "normalised"])
+@pytest.mark.parametrize("cost", ["additive", "normalized"])
 def test_clear_scenes_are_found(cost: str) -> None:
     features, times, ends = clear_video()
     found = grouping(features, times, GroupingSettings(cost, len(ends) + 1))  # type: ignore[arg-type]

@@ -16,7 +16,7 @@ from pipelines.baselines.lgss import (
     super_shot_similarities,
     train_lgss,
 )
-from pipelines.baselines.segmentation import Labelled
+from pipelines.baselines.segmentation import Labeled
 from tests.baselines import clear_video, divisions, marks_of, random_video, scenes_of
 
 
@@ -62,7 +62,7 @@ def test_similarities_are_those_of_mean_features_averaged_over_sets() -> None:
 @pytest.fixture(scope="module")
 def network() -> LGSSNetwork:
     videos = [clear_video(seed=seed) for seed in range(4)]
-    return train_lgss([Labelled([video[0]], marks_of(video)) for video in videos], width=16)
+    return train_lgss([Labeled([video[0]], marks_of(video)) for video in videos], width=16)
 
 
 def test_scenes_of_an_unseen_video_are_found(network: LGSSNetwork) -> None:
@@ -86,7 +86,7 @@ def test_further_rounds_only_remove_scene_ends(network: LGSSNetwork) -> None:
 
 def test_the_same_seed_gives_the_same_network_and_leaves_the_global_generator_alone() -> None:
     features, _ = random_video(0, 30)
-    video = Labelled([features], (np.arange(30) % 6 == 5).astype(np.uint8))
+    video = Labeled([features], (np.arange(30) % 6 == 5).astype(np.uint8))
     torch.manual_seed(7)
     expected = torch.rand(1)
     torch.manual_seed(7)
@@ -107,6 +107,6 @@ def test_several_feature_sets_are_fused() -> None:
         return [rng.normal(size=(len(sound), 5)), sound], times, marks_of((sound, times, ends))
 
     taught, (sets, times, marks) = [video() for _ in range(6)], video()
-    network = train_lgss([Labelled(s, m) for s, _, m in taught], width=16)
+    network = train_lgss([Labeled(s, m) for s, _, m in taught], width=16)
     found = lgss(sets, times, LGSSSettings(network))
     assert np.mean(np.isin(np.flatnonzero(marks), np.argsort(-found.score)[: 2 * int(marks.sum())])) > 0.7

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from pipelines.baselines.segmentation import Labelled
+from pipelines.baselines.segmentation import Labeled
 from pipelines.baselines.siamese import (
     SiameseNetwork,
     SiameseSettings,
@@ -19,16 +19,16 @@ from tests.baselines import clear_video, marks_of
 FAST = SiameseTraining(hidden=64, dimensions=16, epochs=30, batch_size=64, learning_rate=3e-3)
 
 
-def labelled(seed: int) -> Labelled:
+def labeled(seed: int) -> Labeled:
     """A video whose settings are visible only in its first ten features; the others are noise, twice as large."""
     features, times, ends = clear_video(seed=seed)
     features[:, 10:] = 2 * np.random.default_rng(seed + 100).normal(size=(len(features), 30))
-    return Labelled([features], marks_of((features, times, ends)))
+    return Labeled([features], marks_of((features, times, ends)))
 
 
 @pytest.fixture(scope="module")
 def network() -> SiameseNetwork:
-    return train_siamese([labelled(seed) for seed in range(1, 13)], FAST)
+    return train_siamese([labeled(seed) for seed in range(1, 13)], FAST)
 
 
 def mean_distances(points: np.ndarray, scene: np.ndarray) -> tuple[float, float]:
@@ -39,7 +39,7 @@ def mean_distances(points: np.ndarray, scene: np.ndarray) -> tuple[float, float]
 
 
 def test_training_moves_shots_of_one_scene_closer_together(network: SiameseNetwork) -> None:
-    (features,), scene_end = labelled(0)  # not learned from
+    (features,), scene_end = labeled(0)  # not learned from
     scene = np.cumsum(scene_end) - scene_end
     unit = features / np.linalg.norm(features, axis=1, keepdims=True)
     before, after = mean_distances(unit, scene), mean_distances(network.embed(features), scene)
@@ -52,7 +52,7 @@ def test_the_network_stores_the_mean_scene_length(network: SiameseNetwork) -> No
 
 def test_clear_scenes_of_an_unseen_video_are_found(network: SiameseNetwork) -> None:
     _, times, ends = clear_video()
-    found = siamese(labelled(0).features[0], times, SiameseSettings(network, temporal=1.0))
+    found = siamese(labeled(0).features[0], times, SiameseSettings(network, temporal=1.0))
     assert found.ends.tolist() == ends.tolist()
     assert found.score[ends].mean() > 1.5 * np.delete(found.score, ends).mean()
 
@@ -62,11 +62,11 @@ def test_the_same_seed_gives_the_same_network_and_leaves_the_generator_alone() -
     torch.manual_seed(5)
     expected = torch.rand(1)
     torch.manual_seed(5)
-    one, two = (train_siamese([labelled(1)], short, seed=3) for _ in range(2))
+    one, two = (train_siamese([labeled(1)], short, seed=3) for _ in range(2))
     assert torch.rand(1) == expected
     for a, b in zip(one.parameters(), two.parameters(), strict=True):
         assert torch.equal(a, b)
-    other = train_siamese([labelled(1)], short, seed=4)
+    other = train_siamese([labeled(1)], short, seed=4)
     assert not torch.equal(next(one.parameters()), next(other.parameters()))
 
 

@@ -15,7 +15,7 @@ from pipelines.baselines.graph_cut import GraphCutSettings
 from pipelines.baselines.grouping import GroupingSettings, grouping
 from pipelines.baselines.lgss import LGSSNetwork, LGSSSettings, LGSSTraining, lgss, train_lgss
 from pipelines.baselines.scsa import SCSASettings
-from pipelines.baselines.segmentation import Labelled, Segmentation, segmentation, similarities
+from pipelines.baselines.segmentation import Labeled, Segmentation, segmentation, similarities
 from pipelines.baselines.siamese import SiameseNetwork, SiameseSettings, SiameseTraining, siamese, train_siamese
 from pipelines.baselines.story_graph import StoryGraphSettings
 from pipelines.baselines.systems import SYSTEMS
@@ -33,7 +33,7 @@ CLASSICAL = [*SMALL, LARGE]
 
 def run(name: str, features: NDArray[np.floating], times: NDArray[np.float64]) -> Segmentation:
     shots = np.random.default_rng(0).normal(size=(20, features.shape[1]))
-    settings = SYSTEMS[name].default_settings([Labelled([shots], (np.arange(20) % 5 == 4).astype(np.uint8))])
+    settings = SYSTEMS[name].default_settings([Labeled([shots], (np.arange(20) % 5 == 4).astype(np.uint8))])
     return SYSTEMS[name].segment(features, times, settings)
 
 
@@ -98,7 +98,7 @@ def test_the_scale_of_features_changes_nothing(name: str, scale: float) -> None:
 def test_unusable_videos_are_refused(
     name: str, features: NDArray[np.float64], times: NDArray[np.float64], word: str
 ) -> None:
-    settings = SYSTEMS[name].default_settings([Labelled([np.eye(4, 2)], np.array([0, 1, 0, 0], dtype=np.uint8))])
+    settings = SYSTEMS[name].default_settings([Labeled([np.eye(4, 2)], np.array([0, 1, 0, 0], dtype=np.uint8))])
     with pytest.raises(ValueError, match=word):
         SYSTEMS[name].segment(features, times, settings)
 
@@ -127,13 +127,13 @@ SIAMESE = SiameseNetwork(40, SiameseTraining(hidden=8), 5.0)
         (lambda: LGSSSettings(LGSS, supershots=0.5), "supershots"),
         (lambda: lgss([], TIMES, LGSSSettings(LGSS)), "feature set"),
         (lambda: lgss([FEATURES, FEATURES], TIMES, LGSSSettings(LGSS)), r"\(6, 6\)"),
-        (lambda: train_lgss([Labelled([FEATURES], NO_ENDS)]), "scene ends"),
-        (lambda: train_lgss([Labelled([x], NO_ENDS + 1) for x in (FEATURES, FEATURES[:, :2])]), "same feature sets"),
+        (lambda: train_lgss([Labeled([FEATURES], NO_ENDS)]), "scene ends"),
+        (lambda: train_lgss([Labeled([x], NO_ENDS + 1) for x in (FEATURES, FEATURES[:, :2])]), "same feature sets"),
         (lambda: SCSASettings(window=0), "positive"),
         (lambda: SiameseSettings(SIAMESE, temporal=-1.0), "temporal"),
         (lambda: siamese(FEATURES, TIMES, SiameseSettings(SIAMESE)), "width 40, not 6"),
         (lambda: train_siamese([]), "pairs of shots"),
-        (lambda: train_siamese([Labelled([FEATURES], NO_ENDS)]), "pairs of shots"),
+        (lambda: train_siamese([Labeled([FEATURES], NO_ENDS)]), "pairs of shots"),
         (lambda: StoryGraphSettings(longest=0), "positive"),
         (lambda: StoryGraphSettings(scenes=0), "positive"),
         (lambda: best_division(np.zeros((2, 5)), 2), "cannot be divided"),
@@ -155,8 +155,8 @@ def test_similarity_is_the_cosine_after_subtracting_the_videos_mean() -> None:
     features = random_video(0, 8)[0]
     moved = 3 * features + 11
     np.testing.assert_allclose(similarities(features), similarities(moved), atol=1e-12)
-    centred = features - features.mean(axis=0)
-    unit = centred / np.linalg.norm(centred, axis=1, keepdims=True)
+    centered = features - features.mean(axis=0)
+    unit = centered / np.linalg.norm(centered, axis=1, keepdims=True)
     expected = np.maximum(unit @ unit.T, 0.0)
     np.testing.assert_allclose(similarities(features), expected, atol=1e-12)
 
@@ -184,7 +184,7 @@ def videos() -> list[ShotFeatures]:
 def test_real_scenes_are_found_better_than_by_chance_and_by_length(name: str, videos: list[ShotFeatures]) -> None:
     """OVSD, default settings; systems that learn are trained on every second video and tested on the rest."""
     tested = videos if SYSTEMS[name].trainer == "" else videos[::2]
-    settings = SYSTEMS[name].default_settings([Labelled([video.features], video.scene_end) for video in videos[1::2]])
+    settings = SYSTEMS[name].default_settings([Labeled([video.features], video.scene_end) for video in videos[1::2]])
     labels = np.concatenate([video.scene_end for video in tested])
     found = [SYSTEMS[name].segment(video.features, video.shots / 25, settings) for video in tested]
     lengths = [fixed_length(video.features, video.shots / 25, FixedLengthSettings(60.0)) for video in tested]

@@ -71,7 +71,7 @@ def test_movienet_is_indexed_by_the_command(run: Bassl, tmp_path: Path) -> None:
     done = run("movienet", "--doubtful", "ignore")
     assert [row[0] for row in table(done)[1:]] == ["train", "test", "none", "all"]
     assert table(done)[3:] == [["none", "1", "0", "0", "2"], ["all", "3", "2", "5", "8"]]  # hours are unknown
-    assert read_index(Path("data/index.h5")).rows_of(["train"], labelled=True).tolist() == [0, 2]
+    assert read_index(Path("data/index.h5")).rows_of(["train"], labeled=True).tolist() == [0, 2]
     assert run("movienet", "--pack", "packed", "-o", "packed.h5", "--quiet") == (0, "", "")
     assert read_index(tmp_path / "packed.h5").keyframe_sources[0] == tmp_path / "packed" / "tt01.h5"
 
@@ -94,7 +94,7 @@ def test_the_matching_of_labels_is_reported(run: Bassl) -> None:
     assert table(done)[1][:5] == ["none", "1", "1", "2", "5"]
     assert done.err.splitlines() == [
         "warning: video: 1 of 2 scene ends have no shot end within the tolerance (at 6.9 s)",
-        "note: 1 labelled video is not among the sources: nobody",
+        "note: 1 labeled video is not among the sources: nobody",
         "note: 1 of 1 videos have no split: video",
         "labels: 1 of 2 scene ends matched, 0.20 s away on average",
         "wrote data/index.h5",
@@ -104,11 +104,11 @@ def test_the_matching_of_labels_is_reported(run: Bassl) -> None:
     result = json.loads(done.out)
     assert result["index"] == "data/index.h5"
     assert result["splits"] == [
-        {"split": "none", "videos": 1, "labelled": 1, "scenes": 2, "shots": 5, "hours": pytest.approx(10 / 3600)}
+        {"split": "none", "videos": 1, "labeled": 1, "scenes": 2, "shots": 5, "hours": pytest.approx(10 / 3600)}
     ]
     assert result["matches"]["video"]["matched"] == 1
     assert result["matches"]["video"]["unmatched"] == [6.9]
-    assert result["notes"][0] == "1 labelled video is not among the sources: nobody"
+    assert result["notes"][0] == "1 labeled video is not among the sources: nobody"
     done = run(*arguments, "--quiet")
     assert done == (0, "", "")
     report = json.loads(run("--show", "--json").out)

@@ -62,7 +62,7 @@ def test_wrong_options_give_a_one_line_error(bassl: Bassl) -> None:
         (["--gpus", "1600"], "bassl encode --gpus 1600"),
         (["--gpus", "2", "--dask", "tcp://127.0.0.1:9"], "leave --gpus and --processes out"),
         (["--workers", "0"], "workers must be at least 1, not 0"),
-        (["--preparation", "crop"], "preparation must be one of centre, squeeze"),
+        (["--preparation", "crop"], "preparation must be one of center, squeeze"),
     ):
         run = bassl("encode", *arguments)
         assert (run.code, run.err.count("\n"), words in run.err) == (2, 1, True), run.err

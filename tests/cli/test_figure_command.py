@@ -45,7 +45,7 @@ def test_help_lists_the_figure_commands(bassl: Bassl) -> None:
         assert name in text.out
 
 
-def test_a_misspelt_figure_name_is_answered_with_the_right_one(bassl: Bassl) -> None:
+def test_a_misspelled_figure_name_is_answered_with_the_right_one(bassl: Bassl) -> None:
     refused = bassl("figure", "curve")
     assert refused.code == 2
     assert "Did you mean 'curves'" in refused.err

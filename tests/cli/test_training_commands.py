@@ -15,7 +15,7 @@ import torch
 from pipelines.models.bassl import load_bassl_model
 from pipelines.models.opening import open_model
 from tests.command import Bassl, bassl_process, running
-from tests.labelled_videos import write_labelled_videos
+from tests.labeled_videos import write_labeled_videos
 from tests.running import ENVIRONMENT, alive, children_of, has_lines, linux, posix, soon
 
 # Three epochs of six steps; fine-tuning does this for two seeds.
@@ -30,7 +30,7 @@ FINETUNE = (
 @pytest.fixture
 def bassl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Bassl:
     """Runs ``bassl`` in a folder with an index and its features."""
-    monkeypatch.chdir(write_labelled_videos(tmp_path).parent)
+    monkeypatch.chdir(write_labeled_videos(tmp_path).parent)
     return running(monkeypatch, capfd)
 
 

@@ -130,7 +130,7 @@ def test_features_of_another_encoder_are_refused() -> None:
     built_in.check("anything", 3)
 
 
-def test_head_and_crn_are_initialised_as_in_bert_and_the_mask_embedding_is_fixed() -> None:
+def test_head_and_crn_are_initialized_as_in_bert_and_the_mask_embedding_is_fixed() -> None:
     torch.manual_seed(0)
     network = build_network("transformer", CRNSettings(2, 8, 256, 1, 8, 16))
     state = network.state_dict()

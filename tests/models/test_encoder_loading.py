@@ -28,22 +28,22 @@ from pipelines.models.encoders.shot_encoder import (
     encode_groups,
     hue_histogram,
     preparation,
-    shot_colour,
+    shot_color,
 )
 from pipelines.models.encoders.torch_encoders import TorchEncoder, choose_device, torch_encoder, torch_encoder_id
 from pipelines.video.resizing import resize_to_square
 from tests.small_stores import refusal
 
 
-class MeanColour(nn.Module):
+class MeanColor(nn.Module):
     """A network with known output: the mean of each channel."""
 
     def forward(self, x: Tensor) -> Tensor:
         return x.mean(dim=(2, 3))
 
 
-def mean_colour(**changes: Any) -> ShotEncoder:
-    settings: dict[str, Any] = {"name": "mean", "id": "mean-0", "network": MeanColour(), "width": 3, "size": 8}
+def mean_color(**changes: Any) -> ShotEncoder:
+    settings: dict[str, Any] = {"name": "mean", "id": "mean-0", "network": MeanColor(), "width": 3, "size": 8}
     settings |= {"mean": (0.0,) * 3, "std": (1.0,) * 3}
     return TorchEncoder(**settings | changes)
 
@@ -65,22 +65,22 @@ def test_the_path_of_an_encoder_is_made_absolute_and_a_name_is_kept(
 
 def test_features_that_are_not_finite_are_refused_with_the_name_of_their_encoder() -> None:
     with pytest.raises(BasslError, match="the encoder mean returns features that are not finite"):
-        mean_colour(std=(0.0, 1.0, 1.0)).encode([[plain(10)]])
+        mean_color(std=(0.0, 1.0, 1.0)).encode([[plain(10)]])
 
 
 def test_many_keyframes_are_encoded_in_parts() -> None:
     shots = [[plain(value + k) for k in range(3)] for value in range(50)]
-    np.testing.assert_allclose(mean_colour().encode(shots)[:, 0], np.arange(50) + 1)
+    np.testing.assert_allclose(mean_color().encode(shots)[:, 0], np.arange(50) + 1)
 
 
-def test_images_are_normalised_in_rgb_order() -> None:
+def test_images_are_normalized_in_rgb_order() -> None:
     picture = np.stack([np.full((8, 8), value) for value in (10, 20, 30)], axis=2).astype(np.uint8)
-    encoder = mean_colour(mean=(8.0, 10.0, 15.0), std=(1.0, 2.0, 5.0))
+    encoder = mean_color(mean=(8.0, 10.0, 15.0), std=(1.0, 2.0, 5.0))
     np.testing.assert_allclose(encoder.encode([[picture]]), [[2.0, 5.0, 3.0]])
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 300), (300, 2), (51, 101), (480, 640), (224, 224)])
-def test_an_image_of_any_size_is_resized_to_the_square_and_keeps_its_colour(size: tuple[int, int]) -> None:
+def test_an_image_of_any_size_is_resized_to_the_square_and_keeps_its_color(size: tuple[int, int]) -> None:
     picture = np.full((*size, 3), (200, 100, 50), np.uint8)
     square = resize_to_square(picture, 224)
     assert square.shape == (224, 224, 3)
@@ -134,7 +134,7 @@ def test_a_missing_device_is_reported_and_the_default_is_a_gpu_if_there_is_one()
 def test_groups_are_returned_in_order_with_their_features(threads: int) -> None:
     before = torch.get_num_threads()
     groups = range(40)
-    encoded = list(encode_groups(mean_colour(), groups, lambda value: [[plain(value)], [plain(value + 1)]], threads))
+    encoded = list(encode_groups(mean_color(), groups, lambda value: [[plain(value)], [plain(value + 1)]], threads))
     assert [group for group, _, _ in encoded] == list(groups)
     np.testing.assert_array_equal([features[:, 0] for _, features, _ in encoded], [[v, v + 1] for v in groups])
     assert torch.get_num_threads() == before
@@ -153,7 +153,7 @@ def test_an_error_in_a_group_is_raised_in_order_and_stops_further_groups() -> No
     before = torch.get_num_threads()
 
     def take_all() -> None:
-        for value, _, _ in encode_groups(mean_colour(), range(1000), pictures, 2):
+        for value, _, _ in encode_groups(mean_color(), range(1000), pictures, 2):
             seen.append(value)
 
     with pytest.raises(StoreError, match="the fourth is damaged"):
@@ -165,7 +165,7 @@ def test_an_error_in_a_group_is_raised_in_order_and_stops_further_groups() -> No
 
 @pytest.mark.parametrize(("keyframes", "shots"), [(1, 6), (3, 2), (4, 1), (9, 1)])
 def test_the_group_size_depends_on_the_number_of_keyframes(keyframes: int, shots: int) -> None:
-    assert mean_colour(keyframes=keyframes).shots_at_a_time == shots
+    assert mean_color(keyframes=keyframes).shots_at_a_time == shots
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------
@@ -265,7 +265,7 @@ def test_an_encoder_is_loaded_by_its_run_or_its_model(pretrained: Path, centered
 
 
 @pytest.mark.parametrize("shape", [(240, 320), (240, 427), (240, 576), (426, 240), (1080, 1920), (224, 224)])
-def test_a_pre_trained_encoder_reads_the_centre_of_frames_as_in_the_release(
+def test_a_pre_trained_encoder_reads_the_center_of_frames_as_in_the_release(
     resnet: nn.Module, centered: ShotEncoder, shape: tuple[int, int]
 ) -> None:
     y, x = np.mgrid[: shape[0], : shape[1]]
@@ -281,18 +281,18 @@ def test_a_pre_trained_encoder_reads_the_centre_of_frames_as_in_the_release(
     with torch.inference_mode():
         expected = resnet(tensor)[0]
     found = torch.from_numpy(centered.encode([[centered.prepare(image)]])[0])
-    centre = expected.mean()
-    assert torch.cosine_similarity(found - centre, expected - centre, dim=0) >= 0.999
+    center = expected.mean()
+    assert torch.cosine_similarity(found - center, expected - center, dim=0) >= 0.999
 
 
 def test_the_preparation_is_part_of_the_id_and_can_be_chosen(state: dict[str, Tensor], tmp_path: Path) -> None:
     model = put_model(tmp_path / "model.safetensors", TINY, state)
-    centre, squeeze = (load_encoder(model, "cpu", how=how) for how in PREPARATIONS)
-    assert load_encoder(model, "cpu").id == centre.id != squeeze.id
-    assert (centre.preparation, squeeze.preparation) == PREPARATIONS
-    own = load_encoder("efficientnet_lite0", "cpu", how="centre")
+    center, squeeze = (load_encoder(model, "cpu", how=how) for how in PREPARATIONS)
+    assert load_encoder(model, "cpu").id == center.id != squeeze.id
+    assert (center.preparation, squeeze.preparation) == PREPARATIONS
+    own = load_encoder("efficientnet_lite0", "cpu", how="center")
     assert own.id != load_encoder("efficientnet_lite0", "cpu").id
-    assert encoder_of_id(own.id, "cpu", 3, "a model").preparation == "centre"
+    assert encoder_of_id(own.id, "cpu", 3, "a model").preparation == "center"
 
 
 def test_other_weights_and_another_size_are_another_encoder(state: dict[str, Tensor], tmp_path: Path) -> None:
@@ -408,7 +408,7 @@ def test_a_histogram_counts_the_hues_of_all_pixels_in_steps_of_two_degrees() -> 
 @pytest.mark.parametrize(
     ("rgb", "bin"), [((255, 0, 0), 0), ((0, 255, 0), 60), ((0, 0, 255), 120), ((0, 255, 255), 90), ((77, 77, 77), 0)]
 )
-def test_primary_colours_have_their_hue_and_grey_counts_as_red(rgb: tuple[int, int, int], bin: int) -> None:
+def test_primary_colors_have_their_hue_and_gray_counts_as_red(rgb: tuple[int, int, int], bin: int) -> None:
     histogram = hue_histogram(np.full((4, 6, 3), rgb, np.uint8))
     assert histogram.shape == (HUES,)
     assert histogram.dtype == np.float32
@@ -418,4 +418,4 @@ def test_primary_colours_have_their_hue_and_grey_counts_as_red(rgb: tuple[int, i
 @pytest.mark.parametrize(("keyframes", "middle"), [(1, 0), (2, 1), (3, 1)])
 def test_the_histogram_is_of_the_middle_keyframe(keyframes: int, middle: int) -> None:
     images = [np.full((2, 2, 3), np.eye(3)[i] * 255, np.uint8) for i in range(keyframes)]
-    np.testing.assert_array_equal(shot_colour(images), hue_histogram(images[middle]))
+    np.testing.assert_array_equal(shot_color(images), hue_histogram(images[middle]))

@@ -99,7 +99,7 @@ def test_similarities_use_stored_features_or_contextualised_shots(
     own, contextual = (panel.images[0] for panel in drawn[0].axes[:2])
     assert np.allclose(own.get_array(), cosines(features)[9:21, 9:21], atol=1e-5)
     assert np.allclose(contextual.get_array(), cosines(context)[9:21, 9:21], atol=1e-5)
-    assert own.get_clim() == contextual.get_clim()  # colours can be compared
+    assert own.get_clim() == contextual.get_clim()  # colors can be compared
     assert own.get_extent() == [8.5, 20.5, 20.5, 8.5]  # so that ticks are numbers of shots
     # Each scene is outlined.
     starts = [9, *(end + 1 for end in ends if 9 <= end < 20)]
@@ -133,12 +133,12 @@ def spans(ends: list[int], length: int) -> list[tuple[float, float]]:
     return [(float(a), float(b)) for a, b in zip(starts, [*starts[1:], length], strict=True)]
 
 
-@pytest.mark.parametrize(("centre", "first"), [(12, 8), (1, 0), (29, 21)])  # the last two at the video's edges
+@pytest.mark.parametrize(("center", "first"), [(12, 8), (1, 0), (29, 21)])  # the last two at the video's edges
 def test_a_window_shows_its_pseudo_boundary_and_its_true_scene_ends(
-    indexed: Path, tmp_path: Path, drawn: list[Figure], centre: int, first: int
+    indexed: Path, tmp_path: Path, drawn: list[Figure], center: int, first: int
 ) -> None:
     settings = with_options(PseudoBoundarySettings, **settings_of(indexed, neighbors=4))
-    draw_pseudo_boundaries([f"npz/01:{centre}"], tmp_path / "f.svg", settings)
+    draw_pseudo_boundaries([f"npz/01:{center}"], tmp_path / "f.svg", settings)
     features, ends = video(indexed, 1)
     similarity = cosines(features[first : first + 9])[[0, -1]]
     cost = 1 - similarity
@@ -234,7 +234,7 @@ def test_each_lane_shows_its_own_shots_scores_and_scene_ends_by_time(tmp_path: P
             line.get_markerfacecolor(): list(line.get_xdata()) for line in panel.lines if line.get_marker() == "v"
         }
         assert sorted(time for times in marked.values() for time in times) == ends
-        assert [times for colour, times in marked.items() if colour != "white"] == [hits]
+        assert [times for color, times in marked.items() if color != "white"] == [hits]
         dashed = [line.get_xdata()[0] for line in panel.lines if line.get_marker() != "v"]
         assert dashed == [21, 30]
     text = words(tmp_path / "f.svg")
@@ -353,7 +353,7 @@ def test_curves_are_the_columns_of_the_logs_and_seeds_share_a_line(tmp_path: Pat
     (band,) = drawn[0].axes[1].collections
     assert {tuple(point) for point in band.get_paths()[0].vertices} >= {(5, 4), (5, 5), (10, 1), (10, 2)}
     looks = {(line.get_color(), line.get_linestyle()) for line in drawn[0].axes[1].lines}
-    assert len({colour for colour, _ in looks}) == len({dash for _, dash in looks}) == 2
+    assert len({color for color, _ in looks}) == len({dash for _, dash in looks}) == 2
     assert "one\n" in words(tmp_path / "f.svg")
 
 

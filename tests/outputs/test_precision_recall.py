@@ -11,7 +11,7 @@ from tests.evaluation.scored_videos import one_video, videos
 from tests.small_stores import refusal
 
 
-def test_a_png_plot_of_one_model_is_a_coloured_image(tmp_path: Path) -> None:
+def test_a_png_plot_of_one_model_is_a_colored_image(tmp_path: Path) -> None:
     save_curves(tmp_path / "a.png", {"mine": videos()}, 0.5)
     picture = np.asarray(Image.open(tmp_path / "a.png").convert("RGB")).astype(int)
     assert picture.shape[1] == 1500

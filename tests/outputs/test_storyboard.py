@@ -11,23 +11,23 @@ from pipelines.outputs.page.thumbnails import encode_thumbnail
 from pipelines.outputs.storyboard import save_storyboard
 from tests.outputs.exporting import scene_list
 
-COLOURS = ((220, 30, 30), (30, 200, 30), (40, 40, 230), (230, 220, 30))
+COLORS = ((220, 30, 30), (30, 200, 30), (40, 40, 230), (230, 220, 30))
 
 
-def plain(colour: tuple[int, int, int], size: tuple[int, int] = (90, 160)) -> bytes:
-    return encode_thumbnail(np.full((*size, 3), colour, np.uint8))
+def plain(color: tuple[int, int, int], size: tuple[int, int] = (90, 160)) -> bytes:
+    return encode_thumbnail(np.full((*size, 3), color, np.uint8))
 
 
-def has_colour(picture: np.ndarray, colour: tuple[int, int, int]) -> np.ndarray:
-    """Which pixels are of a colour, as far as WebP keeps it."""
-    return np.abs(picture.astype(int) - colour).max(axis=2) < 12
+def has_color(picture: np.ndarray, color: tuple[int, int, int]) -> np.ndarray:
+    """Which pixels are of a color, as far as WebP keeps it."""
+    return np.abs(picture.astype(int) - color).max(axis=2) < 12
 
 
 def test_a_storyboard_has_one_row_per_scene_with_its_shots_from_left_to_right(tmp_path: Path) -> None:
     path = tmp_path / "board.png"
-    save_storyboard(path, scene_list([10] * 4, [1, 3]), [plain(colour) for colour in COLOURS])
+    save_storyboard(path, scene_list([10] * 4, [1, 3]), [plain(color) for color in COLORS])
     picture = np.asarray(Image.open(path).convert("RGB"))
-    places = [np.argwhere(has_colour(picture, colour)).mean(axis=0) for colour in COLOURS]
+    places = [np.argwhere(has_color(picture, color)).mean(axis=0) for color in COLORS]
     assert [place[0] for place in places[:2]] == pytest.approx([places[0][0]] * 2)
     assert [place[0] for place in places[2:]] == pytest.approx([places[2][0]] * 2)
     assert places[0][0] < places[2][0]
@@ -38,33 +38,33 @@ def test_a_storyboard_has_one_row_per_scene_with_its_shots_from_left_to_right(tm
 def test_all_images_of_a_storyboard_are_complete(tmp_path: Path) -> None:
     path = tmp_path / "board.png"
     shots = 20
-    save_storyboard(path, scene_list([10] * shots, [9, 18, 19]), [plain(COLOURS[0])] * shots)
-    shown = has_colour(np.asarray(Image.open(path).convert("RGB")), COLOURS[0]).sum()
+    save_storyboard(path, scene_list([10] * shots, [9, 18, 19]), [plain(COLORS[0])] * shots)
+    shown = has_color(np.asarray(Image.open(path).convert("RGB")), COLORS[0]).sum()
     assert shown == pytest.approx(shots * 168 * 94, rel=0.01)
 
 
 def test_a_scene_with_very_many_shots_shows_an_even_selection(tmp_path: Path) -> None:
     path = tmp_path / "board.png"
     shots = 500
-    save_storyboard(path, scene_list([10] * shots, [shots - 1]), [plain(COLOURS[i * 4 // shots]) for i in range(shots)])
+    save_storyboard(path, scene_list([10] * shots, [shots - 1]), [plain(COLORS[i * 4 // shots]) for i in range(shots)])
     picture = np.asarray(Image.open(path).convert("RGB"))
     assert picture.shape[0] < 600
-    counts = [has_colour(picture, colour).sum() for colour in COLOURS]
+    counts = [has_color(picture, color).sum() for color in COLORS]
     assert min(counts) == pytest.approx(max(counts), rel=0.01)
 
 
 @pytest.mark.parametrize("size", [(1, 1), (2, 2), (1, 4000), (4000, 1), (240, 135), (101, 51)])
 def test_images_of_any_shape_are_drawn(tmp_path: Path, size: tuple[int, int]) -> None:
-    save_storyboard(tmp_path / "board.png", scene_list([10] * 1, [0]), [plain(COLOURS[0], size)])
+    save_storyboard(tmp_path / "board.png", scene_list([10] * 1, [0]), [plain(COLORS[0], size)])
     assert Image.open(tmp_path / "board.png").height < 500
 
 
 def test_more_or_fewer_images_than_shots_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BasslError, match="3 images for 4 shots"):
-        save_storyboard(tmp_path / "board.png", scene_list([10] * 4, [3]), [plain(COLOURS[0])] * 3)
+        save_storyboard(tmp_path / "board.png", scene_list([10] * 4, [3]), [plain(COLORS[0])] * 3)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unwritable_path_is_reported(tmp_path: Path) -> None:
     with pytest.raises(BasslError, match="is a folder"):
-        save_storyboard(tmp_path, scene_list([10] * 1, [0]), [plain(COLOURS[0])])
+        save_storyboard(tmp_path, scene_list([10] * 1, [0]), [plain(COLORS[0])])

@@ -124,8 +124,8 @@ def test_only_feature_directions_and_the_ends_of_the_same_window_matter(
     whole = discover(method, slow, dense)
     assert [int(discover(method, slow[i : i + 1], dense[i : i + 1])) for i in range(50)] == whole.tolist()
     longer = dense * (0.5 + torch.rand(50, 17, 1, generator=generator))
-    with_centre = torch.cat([3 * slow, dense[:, 8:9]], dim=1)
-    assert torch.equal(discover(method, with_centre, longer), whole)
+    with_center = torch.cat([3 * slow, dense[:, 8:9]], dim=1)
+    assert torch.equal(discover(method, with_center, longer), whole)
 
 
 def mean_by_the_equation(similarity: NDArray[np.float32]) -> int:

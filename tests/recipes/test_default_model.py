@@ -77,7 +77,7 @@ def scenes_of(video: LabeledVideo) -> list[list[float]]:
 
 def test_reordering_keeps_every_scene_whole() -> None:
     drawn = made_up(0)
-    video = LabeledVideo(drawn.features, drawn.seconds, drawn.scene_end, colour=drawn.color)
+    video = LabeledVideo(drawn.features, drawn.seconds, drawn.scene_end, color=drawn.color)
     other = reorder_scenes(video, np.random.default_rng(0))
     assert scenes_of(other) != scenes_of(video)
     assert sorted(scenes_of(other)) == sorted(scenes_of(video))
@@ -121,7 +121,7 @@ def test_the_model_works_with_the_features_of_another_encoder(trained: BoundaryM
         assert pooled_ap([trained.score(v.features, v.seconds) for v in shown], shown) > 0.75, name
 
 
-def test_the_fit_minimises_the_loss() -> None:
+def test_the_fit_minimizes_the_loss() -> None:
     """Against plain gradient descent on the same loss."""
     forms = [form_of(made_up(seed)) for seed in range(2)]
     x = torch.from_numpy(np.concatenate([form.tokens[:-1, :-1] for form in forms])).double()

@@ -14,7 +14,7 @@ from pipelines.models.encoders.onnx_encoder import BUILT_IN, open_onnx_encoder
 from recipes.onnx_encoder.compare import agreement, encoded_features, generated_shots, original_features
 from recipes.onnx_encoder.graph import integer_model
 from recipes.onnx_encoder.network import SIZE, Layer, float_features, layers_of, published_weights
-from recipes.onnx_encoder.quantisation import PAIR_LIMIT, quantise
+from recipes.onnx_encoder.quantization import PAIR_LIMIT, quantize
 
 State = dict[str, torch.Tensor]
 
@@ -33,7 +33,7 @@ def mixed_images(count: int) -> torch.Tensor:
     return (mixed * 255).to(torch.uint8).permute(0, 2, 3, 1).contiguous()
 
 
-def normalised(images: torch.Tensor) -> torch.Tensor:
+def normalized(images: torch.Tensor) -> torch.Tensor:
     return (images.permute(0, 3, 1, 2).float() - 127) / 128
 
 
@@ -48,7 +48,7 @@ def test_the_floating_point_network_equals_the_original_code(published: State) -
     original.load_state_dict(published)
     images = mixed_images(4)
     with torch.inference_mode():
-        expected = original.eval().extract_features(normalised(images)).mean(dim=(2, 3))
+        expected = original.eval().extract_features(normalized(images)).mean(dim=(2, 3))
         assert_same(float_features(layers_of(published), images), expected)
 
 
@@ -76,7 +76,7 @@ def test_the_floating_point_network_equals_timms_with_the_same_weights(published
     network.load_state_dict({timm_name(name): tensor for name, tensor in published.items()})
     images = mixed_images(4)
     with torch.inference_mode():
-        expected = network.eval().forward_features(normalised(images)).mean(dim=(2, 3))
+        expected = network.eval().forward_features(normalized(images)).mean(dim=(2, 3))
         assert_same(float_features(layers_of(published), images), expected)
 
 
@@ -124,7 +124,7 @@ def test_the_integer_network_is_close_to_the_floating_point_network() -> None:
         Layer("head", weights(24, 16, 1, 1), torch.full((24,), 0.5)),
     ]
     images = mixed_images(12)
-    model = integer_model(quantise(layers, images[:8]), {"output": "features"}).SerializeToString()
+    model = integer_model(quantize(layers, images[:8]), {"output": "features"}).SerializeToString()
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
     (found,) = session.run(["features"], {"images": images[8:].numpy()})
     expected = float_features(layers, images[8:]).numpy()

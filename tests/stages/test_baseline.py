@@ -22,14 +22,14 @@ from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.settings import BaselineSettings
 from pipelines.stores.index import NO_LABEL, read_index
 from tests.command import Bassl
-from tests.labelled_videos import write_labelled_videos, write_relabelled
+from tests.labeled_videos import write_labeled_videos, write_relabeled
 from tests.scored_things import plain
 from tests.small_stores import features_in, put_features, put_store, refusal
 
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_labelled_videos(tmp_path_factory.mktemp("labelled"))
+    return write_labeled_videos(tmp_path_factory.mktemp("labeled"))
 
 
 def test_scores_and_scenes_are_those_of_the_system(index: Path) -> None:
@@ -61,7 +61,7 @@ def test_test_labels_do_not_affect_the_chosen_settings(index: Path, tmp_path: Pa
     label = opened.label.copy()
     own = slice(opened.first_row[4], opened.first_row[5])
     label[own] = np.roll(label[own], 2)
-    other = write_relabelled(index, tmp_path / "index.h5", label)
+    other = write_relabeled(index, tmp_path / "index.h5", label)
     for system in ("dp", "siamese"):
         one, two = (baseline(system=system, index=path, seeds=1) for path in (index, other))
         assert one.notes == two.notes
@@ -108,7 +108,7 @@ def test_unusable_settings_give_a_one_line_error(index: Path, changes: dict[str,
     refusal(lambda: baseline(index=index, **changes), *words, error=Exception)
 
 
-def test_without_labelled_videos_to_choose_by_the_settings_are_the_defaults(index: Path) -> None:
+def test_without_labeled_videos_to_choose_by_the_settings_are_the_defaults(index: Path) -> None:
     assert baseline(index=index, splits=()).notes[0].endswith("defaults")
 
 
@@ -117,13 +117,13 @@ def test_features_of_encode_are_found_and_otherwise_encode_is_suggested(bassl: B
         put_store(tmp_path / "stores" / f"{name}.h5", 8, 1, seed)
     assert bassl("build-index", tmp_path / "stores").code == 0
     label = np.tile([0, 0, 0, 1], 4).astype(np.int8)
-    write_relabelled(Path("data/index.h5"), Path("labelled.h5"), label, ["train", "test"])
-    command = ("baseline", "dp", "--index", "labelled.h5", "--json")
+    write_relabeled(Path("data/index.h5"), Path("labeled.h5"), label, ["train", "test"])
+    command = ("baseline", "dp", "--index", "labeled.h5", "--json")
     refused = bassl(*command)
     assert (refused.code, refused.out) == (2, "")
     own = load_encoder("efficientnet_lite0", "cpu", 1).id
-    assert f"labelled.h5: has no features of {own}; run `bassl encode`, or name a store with --features" in refused.err
-    assert bassl("encode", "labelled.h5").code == 0
+    assert f"labeled.h5: has no features of {own}; run `bassl encode`, or name a store with --features" in refused.err
+    assert bassl("encode", "labeled.h5").code == 0
     (store,) = Path("data/features").iterdir()
     found = bassl(*command)
     assert found.code == 0
@@ -139,7 +139,7 @@ def test_a_store_must_be_named_where_the_index_has_features_of_several_encoders(
     opened = read_index(index)
     (features,) = opened.features.values()
     both = {"made up": features, "other": features}
-    write_relabelled(index, tmp_path / "index.h5", opened.label, features=both)
+    write_relabeled(index, tmp_path / "index.h5", opened.label, features=both)
     settings: Any = with_options(BaselineSettings, index=tmp_path / "index.h5")
     if stage is finetune:
         settings = with_options(

@@ -272,7 +272,7 @@ def test_scenes_of_a_csv_are_matched_to_the_shots_of_the_store() -> None:
     match = report.matches["video"]
     assert (match.scene_ends, match.matched, match.at_video_end, match.unmatched) == (3, 1, 1, (6.9, 8.6))
     assert match.mean_distance == pytest.approx(0.2)
-    assert "1 labelled video is not among the sources: nobody" in report.notes
+    assert "1 labeled video is not among the sources: nobody" in report.notes
     assert "1 of 2 videos have no labels: without_labels" in report.notes
     more = build("stores", labels="labels", tolerance=1.0, overwrite=True)
     assert more.matches["video"].matched == 3
@@ -315,7 +315,7 @@ def test_for_a_part_of_a_video_labels_outside_it_are_reported_and_its_own_hours_
     assert report.index.label.tolist() == [0, 1, 0]
     match = report.matches["video"]
     assert (match.scene_ends, match.matched, match.outside) == (1, 1, 3)
-    assert "video: 3 of 4 labelled scene ends are outside its shots" in report.notes
+    assert "video: 3 of 4 labeled scene ends are outside its shots" in report.notes
     assert statistics(report.index)[0].hours == 1.0
 
 
@@ -396,12 +396,12 @@ def test_statistics_by_split() -> None:
     ]
     save_index(joined(Path("i.h5"), videos, {}))
     assert statistics(read_index(Path("i.h5"))) == [
-        SplitStatistics("train", videos=2, labelled=1, scenes=3, shots=6, hours=3.0),
-        SplitStatistics("val", videos=1, labelled=1, scenes=2, shots=2, hours=1.0),
-        SplitStatistics("test", videos=1, labelled=1, scenes=1, shots=3, hours=None),
-        SplitStatistics("none", videos=1, labelled=0, scenes=0, shots=1, hours=0.5),
-        SplitStatistics("pretrain", videos=1, labelled=0, scenes=0, shots=1, hours=0.5),
-        SplitStatistics("all", videos=6, labelled=3, scenes=6, shots=13, hours=None),
+        SplitStatistics("train", videos=2, labeled=1, scenes=3, shots=6, hours=3.0),
+        SplitStatistics("val", videos=1, labeled=1, scenes=2, shots=2, hours=1.0),
+        SplitStatistics("test", videos=1, labeled=1, scenes=1, shots=3, hours=None),
+        SplitStatistics("none", videos=1, labeled=0, scenes=0, shots=1, hours=0.5),
+        SplitStatistics("pretrain", videos=1, labeled=0, scenes=0, shots=1, hours=0.5),
+        SplitStatistics("all", videos=6, labeled=3, scenes=6, shots=13, hours=None),
     ]
 
 
@@ -605,7 +605,7 @@ def test_the_published_annotations_are_indexed(name: str, videos: int, shots: in
     assert statistics(index) == [
         SplitStatistics("none", videos, videos, ends + videos, shots, statistics(index)[0].hours)
     ]
-    assert int(index.targets(index.rows_of(labelled=True)).sum()) == ends
+    assert int(index.targets(index.rows_of(labeled=True)).sum()) == ends
 
 
 @pytest.mark.skipif(not PUBLISHED.is_dir(), reason="the real features are not here")

@@ -48,7 +48,7 @@ LENGTHS = {"a": 7, "b": 1, "c": 4}
 """Shots of the videos; seeds of their pictures are 0, 1, 2."""
 
 
-class MeanColour(ShotEncoder):
+class MeanColor(ShotEncoder):
     """An encoder with known output: the mean of each channel."""
 
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
@@ -59,7 +59,7 @@ class MeanColour(ShotEncoder):
 def encoder(monkeypatch: pytest.MonkeyPatch) -> ShotEncoder:
     """Replaces every encoder."""
     black, one = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
-    made = MeanColour(name="mean", id="mean-0123456789ab", width=3, size=8, mean=black, std=one, keyframes=3)
+    made = MeanColor(name="mean", id="mean-0123456789ab", width=3, size=8, mean=black, std=one, keyframes=3)
     monkeypatch.setattr(
         encoding, "load_encoder", lambda source, device, keyframes, how, options: replace(made, keyframes=keyframes)
     )
@@ -71,7 +71,7 @@ def index(tmp_path: Path) -> Path:
     return put_indexed_stores(tmp_path, LENGTHS)
 
 
-def colour(*shot: int) -> np.ndarray:
+def color(*shot: int) -> np.ndarray:
     """What the encoder makes of the keyframes of ``jpeg(seed, shot, k)``."""
     prepared = [resize_to_square(from_jpeg(jpeg(*shot, k)), 8) for k in range(3)]
     return np.mean([picture.reshape(-1, 3).mean(axis=0) for picture in prepared], axis=0)
@@ -103,7 +103,7 @@ def shots_encoded(settings: EncodeSettings) -> int:
 # What is in a store
 
 
-def test_the_features_of_a_shot_are_the_mean_over_its_keyframes_and_its_colour_is_of_the_middle_one(
+def test_the_features_of_a_shot_are_the_mean_over_its_keyframes_and_its_color_is_of_the_middle_one(
     index: Path, encoder: ShotEncoder
 ) -> None:
     store = encode_shots(settings_of(index))
@@ -113,16 +113,16 @@ def test_the_features_of_a_shot_are_the_mean_over_its_keyframes_and_its_colour_i
     assert (stored.encoder, stored.features.dtype) == (encoder.id, np.float32)
     shots = [(video, shot) for video, length in enumerate(LENGTHS.values()) for shot in range(length)]
     everything = np.arange(len(shots))
-    np.testing.assert_allclose(stored.features[everything], [colour(*shot) for shot in shots], rtol=1e-5)
-    assert stored.colour is not None
+    np.testing.assert_allclose(stored.features[everything], [color(*shot) for shot in shots], rtol=1e-5)
+    assert stored.color is not None
     hues = [hue_histogram(from_jpeg(jpeg(*shot, 1))) for shot in shots]
-    np.testing.assert_array_equal(stored.colour[everything], hues)
+    np.testing.assert_array_equal(stored.color[everything], hues)
 
 
 def test_keyframes_in_folders_of_jpeg_files_are_read_in_place(tmp_path: Path, encoder: ShotEncoder) -> None:
     build_index([put_movienet(tmp_path / "movienet")], output=tmp_path / "index.h5")
     features = rows_of(tmp_path / "index.h5", encode_shots(settings_of(tmp_path / "index.h5")))
-    expected = [colour(seed, shot) for seed, shots in enumerate((3, 3, 2)) for shot in range(shots)]
+    expected = [color(seed, shot) for seed, shots in enumerate((3, 3, 2)) for shot in range(shots)]
     np.testing.assert_allclose(features, expected, rtol=1e-5)
 
 
@@ -229,7 +229,7 @@ def test_only_a_video_of_other_keyframes_is_encoded_again(index: Path, encoder: 
     assert shots_encoded(with_options(settings, overwrite=overwrite)) == LENGTHS["c"]
     new = contents(store)
     assert [name for name in new if new[name] != old[name]] == ["c.h5"]
-    np.testing.assert_allclose(features_in(store)["c"], [colour(7, shot) for shot in range(4)], rtol=1e-5)
+    np.testing.assert_allclose(features_in(store)["c"], [color(7, shot) for shot in range(4)], rtol=1e-5)
     assert find_features(read_index(index), encoder.id, settings.run.output) == (store,)
     assert shots_encoded(settings) == 0
 

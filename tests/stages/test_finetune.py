@@ -50,7 +50,7 @@ from pipelines.training.launching import launch
 from pipelines.training.memory import DeviceRows
 from tests import another_device
 from tests.generated_videos import write_generated_videos
-from tests.labelled_videos import SPLITS, WIDTH, write_labelled_videos, write_relabelled
+from tests.labeled_videos import SPLITS, WIDTH, write_labeled_videos, write_relabeled
 from tests.small_stores import features_in, put_features, refusal
 from tests.training_runs import (
     KEYFRAMES,
@@ -76,7 +76,7 @@ def on_one_thread() -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_labelled_videos(tmp_path_factory.mktemp("labelled")).parent
+    return write_labeled_videos(tmp_path_factory.mktemp("labeled")).parent
 
 
 @pytest.fixture
@@ -300,9 +300,9 @@ def test_shots_without_a_label_do_not_affect_training(settings: FinetuneSettings
     # A doubtful label where there was none is not learned from if the index says so, and is if it does not.
     label = read_index(settings.data.index).label.copy()
     label[59] = -1
-    ignored = write_relabelled(settings.data.index, tmp_path / "ignored.h5", label, doubtful="ignore")
+    ignored = write_relabeled(settings.data.index, tmp_path / "ignored.h5", label, doubtful="ignore")
     assert_equal(weights(settings), weights(trained(settings, "again", index=ignored)))
-    counted = write_relabelled(settings.data.index, tmp_path / "counted.h5", label)
+    counted = write_relabeled(settings.data.index, tmp_path / "counted.h5", label)
     more = weights(trained(settings, "more", index=counted))
     assert any(not torch.equal(value, more[name]) for name, value in weights(settings).items())
 
@@ -314,7 +314,7 @@ def test_epochs_of_the_relational_network_have_equally_many_steps_where_doubtful
     label = read_index(settings.data.index).label.copy()
     label[label == 1] = -1
     label[[5, 65, 125]] = 1
-    index = read_index(write_relabelled(settings.data.index, tmp_path / "index.h5", label, doubtful="ignore"))
+    index = read_index(write_relabeled(settings.data.index, tmp_path / "index.h5", label, doubtful="ignore"))
     videos = videos_of(settings.data.index)
     encoding = Encoding(videos.features, FrozenEncoder("made up", None), None)
     settings = replace(settings, crn="relational", width=None, dropout=None, batch=8)
@@ -338,7 +338,7 @@ def poisoned(data: Path, folder: Path, video: int) -> Path:
     label = read_index(data / "index.h5").label.copy()
     span = slice(60 * video, 60 * video + 59)
     label[span] = 1 - label[span]
-    return write_relabelled(data / "index.h5", folder / "index.h5", label)
+    return write_relabeled(data / "index.h5", folder / "index.h5", label)
 
 
 def test_the_test_split_does_not_affect_training(settings: FinetuneSettings, data: Path, tmp_path: Path) -> None:
@@ -373,7 +373,7 @@ def test_on_movienet_the_last_epoch_is_taken_unless_another_is_asked_for(
     settings: FinetuneSettings, tmp_path: Path
 ) -> None:
     names = {f"tt000000{number}": split for number, split in enumerate(SPLITS.values())}
-    index = write_labelled_videos(tmp_path, splits=names)
+    index = write_labeled_videos(tmp_path, splits=names)
     assert result_of(trained(settings, "run", index=index))["selected_on"] == "last epoch"
     assert result_of(trained(settings, "chosen", index=index, select="val"))["selected_on"] == "val"
 
@@ -406,7 +406,7 @@ def test_splits_that_cannot_choose_an_epoch_or_test_the_model_are_reported(
     chosen: tuple[str, str | None],
     notes: list[str],
 ) -> None:
-    result = finetune(settings, index=write_labelled_videos(tmp_path, splits=splits), epochs=2, **options)
+    result = finetune(settings, index=write_labeled_videos(tmp_path, splits=splits), epochs=2, **options)
     assert (result.selected_on, result.tested_on) == chosen
     assert bool(result.mean) == (result.tested_on is not None)
     expected = [*notes, "so few labels", *["the built-in model:"] * (result.selected_on == "val")]
@@ -421,7 +421,7 @@ def test_videos_that_are_not_used_need_no_features(settings: FinetuneSettings, d
     features = features_in(data / "features")
     index = read_index(settings.data.index)
     splits = ["" if name == "e" else split for name, split in zip(index.video_ids, index.splits, strict=True)]
-    unused = write_relabelled(settings.data.index, tmp_path / "index.h5", index.label, splits)
+    unused = write_relabeled(settings.data.index, tmp_path / "index.h5", index.label, splits)
     put_features(tmp_path / "some", "made up", {name: features[name] for name in "abcd"})
     some = with_options(settings, index=unused, features=(tmp_path / "some",), output=tmp_path / "runs" / "some")
     assert finetune(some).tested_on == "validation"
@@ -581,10 +581,10 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
     told("has no split 'tarin'", "test, train, val", splits=("train", "tarin"))
     told("has no split 'vla'", "test, train, val", validate_split="vla")
     told("has no split 'tset'", "test, train, val", test_split="tset")
-    unsplit = write_labelled_videos(tmp_path / "unsplit", splits={"a": "", "b": ""})
+    unsplit = write_labeled_videos(tmp_path / "unsplit", splits={"a": "", "b": ""})
     told("has no split 'held-out'", "it has: none", index=unsplit, test_split="held-out")
     told("no such", index=tmp_path / "none.h5")
-    told("has no features of", features=(write_labelled_videos(tmp_path, splits={"x": ""}).parent / "features",))
+    told("has no features of", features=(write_labeled_videos(tmp_path, splits={"x": ""}).parent / "features",))
     told("which `select=test` needs", select="test", index=unsplit)
     told("the ms-lstm has none", crn="ms-lstm")
     told("cannot be shared", crn="transformer", heads=5)
@@ -600,7 +600,7 @@ def test_impossible_settings_are_refused_in_one_line(settings: FinetuneSettings,
         {"resume": True, "overwrite": True},
         {"end_to_end": True, "crn": "ms-lstm"},
         {"end_to_end": True, "features": (Path("a"),)},
-        {"end_to_end": True, "preparation": "centre"},
+        {"end_to_end": True, "preparation": "center"},
     ):
         with pytest.raises(ValueError):
             with_options(settings, **changes)  # type: ignore[arg-type]
@@ -696,7 +696,7 @@ def test_the_newest_pre_trained_run_is_found_and_untransferable_parts_are_report
     told("has 2", "--heads 4", heads=4)
     told("is a fine-tuned model, but a pre-trained model is needed", init=str(last.run.output))
     (data / "other").mkdir()
-    other = write_labelled_videos(data / "other", encoder="another").parent / "features"
+    other = write_labeled_videos(data / "other", encoder="another").parent / "features"
     told("features of another", "pre-trained with made up", features=(other,))
 
 
@@ -724,7 +724,7 @@ def frames(tmp_path_factory: pytest.TempPathFactory) -> Path:
     index = write_generated_videos(folder, splits, scenes=3, shots_per_scene=(4, 5), width=64, height=36)
     label = (np.arange(len(read_index(index).label)) % 4 == 3).astype(np.int8)
     label[-1] = NO_LABEL
-    write_relabelled(index, index, label)
+    write_relabeled(index, index, label)
     with one_thread():
         pretrain(pretraining(index, folder / "runs" / "pretrain", encoder=ENCODER, **KEYFRAMES))
     return folder
@@ -794,7 +794,7 @@ def test_the_comparison_says_which_model_is_better(own: float, worse: bool) -> N
 
 
 def test_the_requested_preparation_is_used_for_a_named_encoder(on_keyframes: FinetuneSettings) -> None:
-    for how in ("squeeze", "centre"):
+    for how in ("squeeze", "center"):
         named = {"encoder": "efficientnet_lite0", "preparation": how}
         run = trained(on_keyframes, how, init="none", width=16, heads=2, **named).run.output
         assert open_model(run).boundary_model().encoder == load_encoder("efficientnet_lite0", "cpu", how=how).id
@@ -842,7 +842,7 @@ def test_end_to_end_training_updates_the_encoder(on_keyframes: FinetuneSettings,
 def test_the_calibration_uses_only_shots_with_a_known_label(settings: FinetuneSettings, tmp_path: Path) -> None:
     label = read_index(settings.data.index).label.copy()
     label[180:200] = -1  # doubtful scene ends in the validation video
-    index = write_relabelled(settings.data.index, tmp_path / "index.h5", label, doubtful="ignore")
+    index = write_relabeled(settings.data.index, tmp_path / "index.h5", label, doubtful="ignore")
     finetune(settings, index=index)
     videos = LabeledVideos(read_index(index), videos_of(settings.data.index).features, HERE.device)
     span = videos.index.span(3)

@@ -29,7 +29,7 @@ import torch
 
 import bassl
 from pipelines.options import with_options
-from tests.labelled_videos import write_labelled_videos, write_relabelled
+from tests.labeled_videos import write_labeled_videos, write_relabeled
 from tests.small_stores import put_indexed_stores
 from tests.training_runs import rows_of_log
 
@@ -58,11 +58,11 @@ class Inputs:
 
 def write_inputs(folder: Path) -> Inputs:
     """Five videos with features, and two with keyframes of noise."""
-    labeled = write_labelled_videos(folder)
+    labeled = write_labeled_videos(folder)
     pictures = folder / "pictures"
     plain = put_indexed_stores(pictures, {"a": 20, "b": 20})
     labels = np.tile(np.array([0, 0, 0, 1], np.int8), 10)
-    pictured = write_relabelled(plain, pictures / "labelled.h5", labels, ["train", "train"])
+    pictured = write_relabeled(plain, pictures / "labeled.h5", labels, ["train", "train"])
     return Inputs(labeled, (folder / "features",), pictured)
 
 

@@ -287,8 +287,8 @@ def as_score_sees_it(run: Path, path: Path, encoder: str | Path = "efficientnet_
     store = encode_shots(index=path, encoder=encoder, output=path.parent / "features", device="cpu")
     index = read_index(path)
     stored, shots = features_of(index, [store]), index.span(0)
-    assert stored.colour is not None
-    features, color = stored.features[shots], stored.colour[shots]
+    assert stored.color is not None
+    features, color = stored.features[shots], stored.color[shots]
     assert np.ptp(color, axis=0).max() > 0
     return open_model(run).boundary_model().score(features, np.diff(index.seconds, axis=1)[:, 0], color)
 

@@ -40,7 +40,7 @@ from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder, re
 from tests import another_device
 from tests.datasets.annotation_files import put_npz
 from tests.generated_videos import write_generated_videos
-from tests.labelled_videos import write_labelled_videos
+from tests.labeled_videos import write_labeled_videos
 from tests.running import has_lines, soon
 from tests.small_stores import features_in, put_features, refusal
 from tests.training_runs import (
@@ -60,7 +60,7 @@ HERE = Process(0, 1, torch.device("cpu"))
 @pytest.fixture(scope="module")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("features")
-    return write_labelled_videos(folder, splits={"a": "train", "b": "train", "c": "val"}).parent
+    return write_labeled_videos(folder, splits={"a": "train", "b": "train", "c": "val"}).parent
 
 
 @pytest.fixture

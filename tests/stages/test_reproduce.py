@@ -624,7 +624,7 @@ def test_rows_on_movienet_use_the_sizes_and_the_preparation_of_their_papers(tmp_
         rows = plan(ReproduceSettings(table, root, output=Path("runs")))
         lines = [line for row in rows for line in row.text() if f"--encoder {planning.image_encoder()}" in line]
         assert lines
-        assert all("--preparation centre" in line for line in lines)
+        assert all("--preparation center" in line for line in lines)
 
 
 def test_nmi_is_measured_without_fine_tuning(tmp_path: Path, sets: Path) -> None:

@@ -64,7 +64,7 @@ def settings(home: Path) -> ScoreSettings:
     return with_options(QUICK, index=home / "index.h5", features=home / "nowhere")
 
 
-def put_labelled(folder: Path, images: int = 3) -> Path:
+def put_labeled(folder: Path, images: int = 3) -> Path:
     """An index of two labeled videos with keyframes of four shots each."""
     for name in ("a", "b"):
         put_store(folder / "keyframes" / f"{name}.h5", shots=4, images=images, seed=ord(name))
@@ -74,13 +74,13 @@ def put_labelled(folder: Path, images: int = 3) -> Path:
 
 
 @pytest.fixture(scope="module")
-def labelled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return put_labelled(tmp_path_factory.mktemp("labelled"))
+def labeled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return put_labeled(tmp_path_factory.mktemp("labeled"))
 
 
 @pytest.fixture
-def on_labelled(labelled: Path, tmp_path: Path) -> ScoreSettings:
-    return with_options(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
+def on_labeled(labeled: Path, tmp_path: Path) -> ScoreSettings:
+    return with_options(QUICK, index=labeled, split="all", features=tmp_path / "features", device="cpu")
 
 
 def tiny_encoder() -> tuple[str, dict[str, torch.Tensor]]:
@@ -134,7 +134,7 @@ def test_a_metric_defined_for_one_seed_has_no_deviation() -> None:
     assert seed_spreads({0: ap(0.5), 1: ap(0.25)})["ap"].deviation == pytest.approx(0.125 * 2**0.5)
 
 
-def test_the_built_in_model_scores_any_features_and_split_all_every_labelled_video(settings: ScoreSettings) -> None:
+def test_the_built_in_model_scores_any_features_and_split_all_every_labeled_video(settings: ScoreSettings) -> None:
     result = score("default", settings=replace(settings, split="all"))
     assert 0 < (result.measures["ap"].pooled or 0) <= 1
     assert result.seeds == {}
@@ -181,28 +181,28 @@ def test_the_representation_is_measured_on_the_videos_of_the_split(home: Path, s
     assert plain(json.dumps(both.to_dict()))
 
 
-def test_missing_features_are_computed(on_labelled: ScoreSettings, tmp_path: Path) -> None:
+def test_missing_features_are_computed(on_labeled: ScoreSettings, tmp_path: Path) -> None:
     told: list[tuple[str, int, int]] = []
-    result = score("default", settings=on_labelled, progress=lambda *state: told.append(state))
+    result = score("default", settings=on_labeled, progress=lambda *state: told.append(state))
     assert [video.video for video in result.videos] == ["a", "b"]
     assert ("encoding", 8, 8) in told
     assert told[-1] == ("scoring", 2, 2)
     assert result.measures["boundary_f1"].pooled is not None
     (store,) = (tmp_path / "features").glob("efficientnet_lite0-*/a.h5")
     before = store.stat().st_mtime_ns
-    assert score("default", settings=on_labelled).measures == result.measures
+    assert score("default", settings=on_labeled).measures == result.measures
     assert store.stat().st_mtime_ns == before
 
 
 def test_missing_features_are_computed_with_the_preparation_of_the_model(
-    labelled: Path, on_labelled: ScoreSettings, tmp_path: Path
+    labeled: Path, on_labeled: ScoreSettings, tmp_path: Path
 ) -> None:
-    store = encode_shots(index=labelled, output=tmp_path / "features", preparation="centre", device="cpu")
-    tuning = with_options(FinetuneSettings, index=labelled, features=(store,), output=tmp_path / "run", **SMALL)
+    store = encode_shots(index=labeled, output=tmp_path / "features", preparation="center", device="cpu")
+    tuning = with_options(FinetuneSettings, index=labeled, features=(store,), output=tmp_path / "run", **SMALL)
     finetune(tuning)
-    before = score(tmp_path / "run", settings=on_labelled)
+    before = score(tmp_path / "run", settings=on_labeled)
     shutil.rmtree(store)
-    assert score(tmp_path / "run", settings=on_labelled).measures == before.measures
+    assert score(tmp_path / "run", settings=on_labeled).measures == before.measures
     assert list((tmp_path / "features").iterdir()) == [store]
     shutil.rmtree(store)
     again = with_options(tuning, features=(), output=tmp_path / "again", feature_folder=tmp_path / "features")
@@ -212,7 +212,7 @@ def test_missing_features_are_computed_with_the_preparation_of_the_model(
 
 @pytest.mark.parametrize("how", PREPARATIONS)
 def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
-    on_labelled: ScoreSettings, tmp_path: Path, how: Preparation
+    on_labeled: ScoreSettings, tmp_path: Path, how: Preparation
 ) -> None:
     name, weights = tiny_encoder()
     encoder = torch_encoder(name, weights, "cpu", size=32, how=how)
@@ -227,30 +227,30 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
         input_size=32,
     )
     save_boundary_model(tmp_path / "m.safetensors", tuned)
-    assert len(score(tmp_path / "m.safetensors", settings=on_labelled).videos) == 2
-    assert [store.name for store in on_labelled.data.features.iterdir()] == [encoder.id]
+    assert len(score(tmp_path / "m.safetensors", settings=on_labeled).videos) == 2
+    assert [store.name for store in on_labeled.data.features.iterdir()] == [encoder.id]
     other = tmp_path / "other.safetensors"
     of_five = torch_encoder(name, weights, "cpu", keyframes=5, size=32, how=how)
     save_boundary_model(other, replace(tuned, encoder=of_five.id, keyframes=5))
-    refusal(lambda: score(other, settings=on_labelled), other, "`keyframes=5`", error=BasslError)
+    refusal(lambda: score(other, settings=on_labeled), other, "`keyframes=5`", error=BasslError)
 
 
 def test_each_seed_of_an_end_to_end_run_is_scored_with_its_own_encoder(
-    labelled: Path, on_labelled: ScoreSettings, tmp_path: Path
+    labeled: Path, on_labeled: ScoreSettings, tmp_path: Path
 ) -> None:
     name, weights = tiny_encoder()
     save_bassl_model(tmp_path / "m.safetensors", BasslWeights(BasslSettings(name, None), dict(weights), {}, {}))
     sizes = {**SMALL, "init": str(tmp_path / "m.safetensors"), "size": 32, "rate": 0.1, "seeds": 2, "workers": 0}
-    finetune(index=labelled, output=tmp_path / "run", end_to_end=True, **sizes)
-    result = score(tmp_path / "run", settings=on_labelled)
-    alone = [score(tmp_path / "run" / f"seed-{seed}.safetensors", settings=on_labelled) for seed in (0, 1)]
+    finetune(index=labeled, output=tmp_path / "run", end_to_end=True, **sizes)
+    result = score(tmp_path / "run", settings=on_labeled)
+    alone = [score(tmp_path / "run" / f"seed-{seed}.safetensors", settings=on_labeled) for seed in (0, 1)]
     assert result.seeds["ap"].values == {seed: one.measures["ap"].value for seed, one in enumerate(alone)}
-    assert len(list(on_labelled.data.features.iterdir())) == 2
+    assert len(list(on_labeled.data.features.iterdir())) == 2
 
 
 @pytest.mark.parametrize(("head", "own"), [("head_sbd", True), ("head_pp", False)], ids=["own encoder", "name alone"])
 def test_an_imported_model_is_scored_on_one_keyframe_per_shot(
-    on_labelled: ScoreSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str, own: bool
+    on_labeled: ScoreSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, head: str, own: bool
 ) -> None:
     def published(name: str, pretrained: bool, **more: Any) -> TrainableEncoder:
         torch.manual_seed(0)
@@ -264,24 +264,24 @@ def test_an_imported_model_is_scored_on_one_keyframe_per_shot(
     heads = {f"{head}.{part}": tensor for part, tensor in network.head_sbd.state_dict().items()}
     content = BasslWeights(BasslSettings(name, shape), weights if own else {}, network.crn.state_dict(), heads)
     save_bassl_model(tmp_path / "m.safetensors", content)
-    settings = with_options(on_labelled, index=put_labelled(tmp_path, images=1))
+    settings = with_options(on_labeled, index=put_labeled(tmp_path, images=1))
     assert [video.video for video in score(tmp_path / "m.safetensors", settings=settings).videos] == ["a", "b"]
     (store,) = settings.data.features.iterdir()
     assert store.name != encoder.id, "features of one keyframe a shot differ from the features of three"
 
 
 def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(
-    on_labelled: ScoreSettings, tmp_path: Path
+    on_labeled: ScoreSettings, tmp_path: Path
 ) -> None:
     name, weights = tiny_encoder()
     path = tmp_path / "m.safetensors"
     save_bassl_model(path, BasslWeights(BasslSettings(name, None), dict(weights), {}, {}))
-    refusal(lambda: score(path, settings=on_labelled), path, "`representation`", error=BasslError)
-    result = score(path, settings=replace(on_labelled, representation=True))
-    (store,) = on_labelled.data.features.iterdir()
+    refusal(lambda: score(path, settings=on_labeled), path, "`representation`", error=BasslError)
+    result = score(path, settings=replace(on_labeled, representation=True))
+    (store,) = on_labeled.data.features.iterdir()
     assert result.measures == {}
     # As text: NMI is nan, as these videos have no scenes long enough, and nan differs from itself.
-    again = score(store, settings=replace(on_labelled, representation=True))
+    again = score(store, settings=replace(on_labeled, representation=True))
     assert repr(result.representation) == repr(again.representation)
 
 
@@ -297,7 +297,7 @@ def test_a_pretrained_run_without_a_head_has_only_its_representation_scored(
         ("absent.json", {}, ["name the truth"]),
         ("features", {}, ["`representation`"]),
         ("damaged.safetensors", {}, ["damaged.safetensors"]),
-        ("default", {"index": "unlabelled.h5", "split": "all"}, ["labels"]),
+        ("default", {"index": "unlabeled.h5", "split": "all"}, ["labels"]),
     ],
 )
 def test_what_cannot_be_scored_is_refused(
@@ -307,8 +307,8 @@ def test_what_cannot_be_scored_is_refused(
     save_boundary_model(tmp_path / "other.safetensors", model(encoder="other-8d"))
     (tmp_path / "damaged.safetensors").write_bytes(b"nothing")
     put_store(tmp_path / "keyframes" / "a.h5")
-    unlabelled = build_index([tmp_path / "keyframes"], output=tmp_path / "unlabelled.h5").index.path
-    paths = {"run": home / "run", "features": home / "features" / f"npz-{WIDTH}d", "unlabelled.h5": unlabelled}
+    unlabeled = build_index([tmp_path / "keyframes"], output=tmp_path / "unlabeled.h5").index.path
+    paths = {"run": home / "run", "features": home / "features" / f"npz-{WIDTH}d", "unlabeled.h5": unlabeled}
     change = {name: paths.get(value, value) for name, value in change.items()}
     named = subject if subject == "default" else paths.get(subject, tmp_path / subject)
     refusal(lambda: score(named, settings=with_options(settings, **change)), *words, error=BasslError)
@@ -332,11 +332,11 @@ def test_invalid_settings_are_refused_on_construction(change: dict[str, object],
 
 
 def test_scoring_a_model_on_its_training_videos_is_reported_first(
-    labelled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    labeled: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    settings = with_options(QUICK, index=labelled, split="all", features=tmp_path / "features", device="cpu")
+    settings = with_options(QUICK, index=labeled, split="all", features=tmp_path / "features", device="cpu")
     assert not any("learned from" in note for note in score("default", settings=settings).notes)
-    finetune(index=labelled, feature_folder=tmp_path / "features", output=tmp_path / "run", **SMALL)
+    finetune(index=labeled, feature_folder=tmp_path / "features", output=tmp_path / "run", **SMALL)
     first, *_ = score(tmp_path / "run", settings=settings).notes
     assert first.startswith(f"{tmp_path / 'run'} learned from 2 of these 2 videos")
     trained = replace(open_model().boundary_model(), training={"trained_on": ["b", "x"]})
@@ -401,7 +401,7 @@ def test_coverage_of_scenes_without_shots_is_measured_in_seconds(tmp_path: Path)
     assert measures["overflow"].pooled == pytest.approx(on_shots.overflow)
 
 
-def test_labelled_features_are_compared_by_their_own_frame_rate(tmp_path: Path) -> None:
+def test_labeled_features_are_compared_by_their_own_frame_rate(tmp_path: Path) -> None:
     shots = 12 * np.array([[0, 10], [10, 20], [20, 40], [40, 50]])
     arrays: dict[str, Any] = {
         "features": np.ones((4, 8), np.float32),

@@ -42,15 +42,15 @@ def indexed(folder: Path) -> Index:
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_written_features_are_read_back_in_their_type(tmp_path: Path, dtype: Any) -> None:
-    colour = np.random.default_rng(1).dirichlet(np.ones(4), size=30).astype(np.float32)
-    path = write_features(tmp_path, "vgg19 of «x»", "a", features(dtype), 2**32 - 1, colour)
+    color = np.random.default_rng(1).dirichlet(np.ones(4), size=30).astype(np.float32)
+    path = write_features(tmp_path, "vgg19 of «x»", "a", features(dtype), 2**32 - 1, color)
     stored = open_features(path)
     assert (stored.video_id, stored.encoder, stored.shots) == ("a", "vgg19 of «x»", 2**32 - 1)
     assert stored.features.dtype == dtype
     np.testing.assert_array_equal(stored.features, features(dtype))
-    np.testing.assert_array_equal(stored.colour, colour)
+    np.testing.assert_array_equal(stored.color, color)
     write_features(tmp_path, "x", "a", features(dtype))
-    assert (open_features(path).shots, open_features(path).colour) == (None, None)
+    assert (open_features(path).shots, open_features(path).color) == (None, None)
 
 
 def test_a_file_has_the_name_of_its_video_or_a_similar_one_if_no_file_can_have_it(tmp_path: Path) -> None:
@@ -96,13 +96,13 @@ def test_invalid_features_are_refused(tmp_path: Path, values: Any, words: str) -
     assert not list(tmp_path.iterdir())
 
 
-def test_colour_of_other_shots_is_refused(tmp_path: Path) -> None:
+def test_color_of_other_shots_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="another number of shots"):
-        write_features(tmp_path, "x", "a", features(), colour=np.ones((3, 4), np.float32))
+        write_features(tmp_path, "x", "a", features(), color=np.ones((3, 4), np.float32))
 
 
 def test_truncated_and_changed_files_are_refused(tmp_path: Path) -> None:
-    path = write_features(tmp_path, "x", "a", features(size=40), colour=np.full((30, 4), 0.25, np.float32))
+    path = write_features(tmp_path, "x", "a", features(size=40), color=np.full((30, 4), 0.25, np.float32))
     for _case, content in damaged(path.read_bytes(), flips=220, cuts=80, seed=1):
         path.write_bytes(content)
         refusal(lambda: open_features(path), path, "delete it, and make it with `bassl encode`")
@@ -128,8 +128,8 @@ NOT_FINITE = np.full((30, 6), np.nan, np.float16)
         ({"@encoder": None}, "no name"),
         ({"@encoder": 5}, "no name"),
         ({"@video_id": None}, "no name"),
-        ({"colour": np.ones((29, 4), np.float32)}, "colour"),
-        ({"colour": np.ones((30, 4), np.int32)}, "colour"),
+        ({"color": np.ones((29, 4), np.float32)}, "color"),
+        ({"color": np.ones((30, 4), np.int32)}, "color"),
     ],
 )
 def test_contradictory_content_is_not_read(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
@@ -138,8 +138,8 @@ def test_contradictory_content_is_not_read(tmp_path: Path, changes: dict[str, An
     refusal(lambda: open_features(tmp_path / "forged.h5"), tmp_path / "forged.h5", words)
 
 
-def test_changed_colour_is_refused_though_features_are_not_verified(tmp_path: Path) -> None:
-    path = write_features(tmp_path, "x", "a", features(), colour=np.full((30, 4), 0.25, np.float32))
+def test_changed_color_is_refused_though_features_are_not_verified(tmp_path: Path) -> None:
+    path = write_features(tmp_path, "x", "a", features(), color=np.full((30, 4), 0.25, np.float32))
     with h5py.File(path, "r+") as file:
         file["colour"][3, 1] = 0.5
     refusal(lambda: open_features(path, verify=False), path, "is damaged")
@@ -176,17 +176,17 @@ def test_videos_may_be_in_several_stores_and_the_last_one_counts(tmp_path: Path)
     assert used.features[np.array([0, 7])][:, 0].tolist() == [0, 2]
 
 
-def test_colour_is_read_with_zeros_where_unknown(tmp_path: Path) -> None:
+def test_color_is_read_with_zeros_where_unknown(tmp_path: Path) -> None:
     index = indexed(tmp_path)
     videos = {name: np.ones((shots, 3), np.float32) for name, shots in LENGTHS.items()}
     put_features(tmp_path / "x", "x", videos)
-    assert features_of(index, [tmp_path / "x"]).colour is None
-    colour = np.full((4, 2), 0.5, np.float32)
-    put_features(tmp_path / "x", "x", videos, colour={"a": colour})
-    hues = features_of(index, [tmp_path / "x"]).colour
+    assert features_of(index, [tmp_path / "x"]).color is None
+    color = np.full((4, 2), 0.5, np.float32)
+    put_features(tmp_path / "x", "x", videos, color={"a": color})
+    hues = features_of(index, [tmp_path / "x"]).color
     assert hues is not None
-    np.testing.assert_array_equal(hues[index.span(0)], colour)
-    np.testing.assert_array_equal(hues[np.arange(8)], np.vstack([colour, np.zeros((4, 2))]))
+    np.testing.assert_array_equal(hues[index.span(0)], color)
+    np.testing.assert_array_equal(hues[np.arange(8)], np.vstack([color, np.zeros((4, 2))]))
 
 
 def _without_b(store: Path) -> None:
@@ -204,14 +204,14 @@ MISFITS = {
     "a missing video": (_without_b, ["has no features of b, which is in", "index.h5"]),
     "a damaged file": (_damaged, ["b.h5", "cut short", "delete it"]),
     "another width": (lambda store: write_features(store, "x", "b", features(shots=1, size=4)), ["different widths"]),
-    "colour of another width": (
+    "color of another width": (
         lambda store: put_features(
             store,
             "x",
             {"a": features(shots=4, size=3), "b": features(shots=1, size=3)},
-            colour={"a": np.ones((4, 2)), "b": np.ones((1, 3))},
+            color={"a": np.ones((4, 2)), "b": np.ones((1, 3))},
         ),
-        ["colour of different widths"],
+        ["color of different widths"],
     ),
     "another encoder": (
         lambda store: write_features(store, "y", "b", features(shots=1, size=3)),

@@ -30,14 +30,14 @@ def slow_window(lengths: list[int], row: int, neighbors: int, edge: Edge) -> lis
             break
         first += length
     inside = list(range(first, first + length))
-    centre = row
+    center = row
     if edge == "shift" and length >= 2 * neighbors + 1:
-        while centre - neighbors < first:
-            centre += 1
-        while centre + neighbors > first + length - 1:
-            centre -= 1
+        while center - neighbors < first:
+            center += 1
+        while center + neighbors > first + length - 1:
+            center -= 1
     return [
-        inside[min(max(place - first, 0), length - 1)] for place in range(centre - neighbors, centre + neighbors + 1)
+        inside[min(max(place - first, 0), length - 1)] for place in range(center - neighbors, center + neighbors + 1)
     ]
 
 
@@ -59,7 +59,7 @@ def test_windows_equal_those_of_a_plain_loop(
     assert windows.tolist() == [slow_window(lengths, row, neighbors, edge) for row in rows.tolist()]
     of_video = np.searchsorted(first_row, windows, side="right")
     assert (of_video == of_video[:, :1]).all()
-    assert (windows == rows[:, None]).any(axis=1).all()  # the centre is always there
+    assert (windows == rows[:, None]).any(axis=1).all()  # the center is always there
 
 
 def test_windows_at_the_edge_of_a_video_are_clipped() -> None:
@@ -89,7 +89,7 @@ def test_rows_outside_the_index_are_refused(row: int) -> None:
 
 
 @pytest.fixture
-def labelled(tmp_path: Path) -> Callable[[Literal["end", "ignore"]], Index]:
+def labeled(tmp_path: Path) -> Callable[[Literal["end", "ignore"]], Index]:
     videos = (
         video("a", 4, label=np.array([0, 1, -1, 0], np.int8), split="train"),
         video("b", 3, label=np.full(3, NO_LABEL, np.int8), split="train"),
@@ -99,8 +99,8 @@ def labelled(tmp_path: Path) -> Callable[[Literal["end", "ignore"]], Index]:
     return lambda doubtful: written(tmp_path / f"{doubtful}.h5", *videos, doubtful=doubtful)
 
 
-def test_rows_can_be_selected_by_split(labelled: Callable[[str], Index]) -> None:
-    index = labelled("end")
+def test_rows_can_be_selected_by_split(labeled: Callable[[str], Index]) -> None:
+    index = labeled("end")
     assert index.rows_of().tolist() == list(range(11))
     assert index.rows_of(["train"]).tolist() == [0, 1, 2, 3, 4, 5, 6]
     assert index.rows_of(["test", "train"]).tolist() == list(range(9))
@@ -109,16 +109,16 @@ def test_rows_can_be_selected_by_split(labelled: Callable[[str], Index]) -> None
     assert index.video_of(np.array([[0, 3], [4, 10]])).tolist() == [[0, 0], [1, 3]]
 
 
-def test_a_doubtful_end_counts_or_is_ignored(labelled: Callable[[str], Index]) -> None:
-    index = labelled("end")
-    rows = index.rows_of(labelled=True)
+def test_a_doubtful_end_counts_or_is_ignored(labeled: Callable[[str], Index]) -> None:
+    index = labeled("end")
+    rows = index.rows_of(labeled=True)
     assert rows.tolist() == [0, 1, 2, 3, 7, 8, 9, 10]
     assert index.targets(rows).tolist() == [0, 1, 1, 0, 1, 0, 1, 0]
-    index = labelled("ignore")
-    rows = index.rows_of(labelled=True)
+    index = labeled("ignore")
+    rows = index.rows_of(labeled=True)
     assert rows.tolist() == [0, 1, 3, 8, 9, 10]
     assert index.targets(rows).tolist() == [0, 1, 0, 0, 1, 0]
-    assert index.rows_of(["train"], labelled=True).tolist() == [0, 1, 3]
+    assert index.rows_of(["train"], labeled=True).tolist() == [0, 1, 3]
 
 
 # Files

@@ -9,7 +9,7 @@ from PIL import Image
 from pipelines.stores.jpeg import from_jpeg, to_jpeg
 
 
-def test_jpeg_keeps_colours_and_channel_order() -> None:
+def test_jpeg_keeps_colors_and_channel_order() -> None:
     image = np.zeros((16, 24, 3), np.uint8)
     image[:, :12, 0], image[:, 12:, 2] = 250, 250
     jpeg = to_jpeg(image, 95)

@@ -123,7 +123,7 @@ def test_if_no_crop_box_fits_the_center_is_used_as_in_torchvision(height: int, w
     assert ours.tolist() == [list(theirs)] * 5
 
 
-def test_colour_factors_and_blur_have_the_distribution_of_torchvision() -> None:
+def test_color_factors_and_blur_have_the_distribution_of_torchvision() -> None:
     N, S = 500, 6
     drawn = draw_augmentations(frames(N), S, generator(3), AugmentationSettings(jitter_per="shot"))
     ours = drawn.factors.reshape(N * S, 4)
@@ -138,7 +138,7 @@ def test_colour_factors_and_blur_have_the_distribution_of_torchvision() -> None:
     assert stats.ks_2samp(drawn.sigma.flatten().numpy(), sigma).pvalue > LIKELY
 
 
-def test_every_shot_has_its_own_colour_and_its_own_order_of_operations() -> None:
+def test_every_shot_has_its_own_color_and_its_own_order_of_operations() -> None:
     N, S = 2400, 3
     drawn = draw_augmentations(frames(N), S, generator(5), PAPER)
     seen = Counter(tuple(order) for order in drawn.order.flatten(0, 1).tolist())
@@ -242,7 +242,7 @@ def test_the_whole_augmentation_equals_torchvision_on_each_image(seed: int) -> N
 
 
 def jittered(*factors: float, order: tuple[int, ...] = (0, 1, 2, 3)) -> dict[str, Tensor]:
-    """Colour operations alike for all three shots of a window."""
+    """Color operations alike for all three shots of a window."""
     return {
         "factors": torch.tensor(factors).expand(1, 3, 4),
         "order": torch.tensor(order).expand(1, 3, 4),
@@ -275,9 +275,9 @@ def test_each_operation_equals_torchvisions(changes: dict[str, Tensor]) -> None:
     torch.testing.assert_close(augment(x, drawn, PLAIN), one_by_one(x, drawn, PLAIN), atol=5e-5, rtol=0)
 
 
-def test_the_hue_change_equals_torchvisions_for_every_colour() -> None:
-    colours = torch.cartesian_prod(*[torch.arange(0, 256, 15)] * 3)[: 70 * 70].to(torch.uint8)
-    x = colours.T.reshape(1, 1, 3, 70, 70).expand(1, 3, 3, 70, 70)
+def test_the_hue_change_equals_torchvisions_for_every_color() -> None:
+    colors = torch.cartesian_prod(*[torch.arange(0, 256, 15)] * 3)[: 70 * 70].to(torch.uint8)
+    x = colors.T.reshape(1, 1, 3, 70, 70).expand(1, 3, 3, 70, 70)
     settings = replace(PLAIN, size=70)
     for hue in (0.05, -0.31):
         drawn = replace(unchanged(1, 3, 70), **jittered(1.0, 1.0, 1.0, hue))
@@ -308,7 +308,7 @@ def test_crops_at_fractional_positions_are_interpolated_correctly() -> None:
     torch.testing.assert_close(255 * augment(x, drawn, PLAIN)[0, 0, 0, 7], position, atol=2e-3, rtol=0)
 
 
-def test_shots_of_a_window_differ_only_in_colour() -> None:
+def test_shots_of_a_window_differ_only_in_color() -> None:
     """Equal images without jitter stay equal through crop, flip and blur; with it no two do."""
     x = images(6, 1, 64).expand(6, 4, 3, 64, 64)
     drawn = draw_augmentations(frames(6, 200, 300), 4, generator(), PAPER)

@@ -120,7 +120,7 @@ def test_the_measures_are_those_of_models_that_learned_without_the_video() -> No
     assert own.measured["f1_before"] == pytest.approx(pooled)
 
 
-def test_the_operating_point_finds_as_many_scene_ends_as_before_or_moves_towards_the_labels() -> None:
+def test_the_operating_point_finds_as_many_scene_ends_as_before_or_moves_toward_the_labels() -> None:
     videos = [video_of(START, seed, 200) for seed in range(3)]
     labels = [video.scene_end for video in videos]
     before = [relational_logits(START, video.tokens) for video in videos]

@@ -1,4 +1,4 @@
-"""Colours without a full conversion of every frame come close to FFmpeg's own, whatever the pixel format."""
+"""Colors without a full conversion of every frame come close to FFmpeg's own, whatever the pixel format."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ FORMATS: dict[str, tuple[str, str, str, dict[str, str]]] = {
     "4:2:2": ("libx264", "yuv422p", ".mkv", {"crf": "4"}),
     "4:4:4": ("libx264", "yuv444p", ".mkv", {"crf": "4"}),
     "RGB": ("ffv1", "bgr0", ".mkv", {}),
-    "grey": ("ffv1", "gray", ".mkv", {}),
+    "gray": ("ffv1", "gray", ".mkv", {}),
     "motion JPEG": ("mjpeg", "yuvj420p", ".avi", {"qmin": "1", "qmax": "1"}),
     "motion JPEG 4:2:2": ("mjpeg", "yuvj422p", ".avi", {"qmin": "1", "qmax": "1"}),
     "10 bits, 4:2:2": ("prores_ks", "yuv422p10le", ".mov", {}),

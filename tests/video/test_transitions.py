@@ -109,7 +109,7 @@ def iris(video: Video, radius: float) -> Video:
 
 
 def vignette(video: Video, strength: float) -> Video:
-    """A video that darkens towards its edges."""
+    """A video that darkens toward its edges."""
     rows, columns = np.ogrid[-1 : 1 : video.shape[1] * 1j, -1 : 1 : video.shape[2] * 1j]
     return (video * np.exp(-strength * (rows**2 + columns**2))[..., None]).astype(np.uint8)
 

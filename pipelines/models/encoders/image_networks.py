@@ -12,9 +12,9 @@ from torch import nn
 
 from pipelines.errors import BasslError, first_line
 from pipelines.models.encoders.options import RESNETS
-from pipelines.models.encoders.shot_encoder import Colour
+from pipelines.models.encoders.shot_encoder import Color
 
-IMAGENET: tuple[Colour, Colour] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+IMAGENET: tuple[Color, Color] = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 """Mean and standard deviation of red, green and blue of ImageNet, on the scale of 0 to 1."""
 
 
@@ -26,8 +26,8 @@ class TrainableEncoder:
     network: nn.Module
     width: int
     size: int
-    mean: Colour
-    std: Colour
+    mean: Color
+    std: Color
 
 
 def trainable_encoder(name: str, pretrained: bool, size: int | None = None) -> TrainableEncoder:

@@ -22,12 +22,12 @@ from pipelines.files import os_errors
 from pipelines.models.encoders.options import EncoderOptions
 from pipelines.models.encoders.shot_encoder import (
     KEYFRAMES,
-    Colour,
+    Color,
     Preparation,
     ShotEncoder,
     encoder_id,
     preparation,
-    scale_colour,
+    scale_color,
 )
 
 # From version 1.29 on, ONNX Runtime records data about the machine, the process and its models in ~/.cache and sends
@@ -92,8 +92,8 @@ def open_onnx_encoder(
     size = _size(path, sides, options.encoder_size, metadata.get("size"))
     mean, std = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     if kind in _FLOATS:
-        mean = _colour(path, "mean", options.encoder_mean, metadata)
-        std = _colour(path, "std", options.encoder_std, metadata)
+        mean = _color(path, "mean", options.encoder_mean, metadata)
+        std = _color(path, "std", options.encoder_std, metadata)
         if min(std) <= 0.0:
             raise BasslError(f"{path}: a std of 0 is not possible")
     elif options.encoder_mean is not None or options.encoder_std is not None:
@@ -118,7 +118,7 @@ def open_onnx_encoder(
     )
 
 
-def _network_input(images: NDArray[np.uint8], kind: str, mean: Colour, std: Colour) -> NDArray[Any]:
+def _network_input(images: NDArray[np.uint8], kind: str, mean: Color, std: Color) -> NDArray[Any]:
     """Images (B, H, W, 3) as the network's input: unchanged, or normalized, (B, 3, H, W)."""
     if kind not in _FLOATS:
         return images
@@ -184,7 +184,7 @@ def _size(path: Path, sides: Sequence[int | None], option: int | None, metadata:
     return size
 
 
-def _colour(path: Path, name: str, option: tuple[float, ...] | None, metadata: Mapping[str, str]) -> Colour:
+def _color(path: Path, name: str, option: tuple[float, ...] | None, metadata: Mapping[str, str]) -> Color:
     """Mean or standard deviation of the channels on the scale of 0 to 255."""
     text = metadata.get(name)
     if option is None and text is None:
@@ -195,7 +195,7 @@ def _colour(path: Path, name: str, option: tuple[float, ...] | None, metadata: M
         raise BasslError(f"{path}: the {name} in its metadata is {str(text)[:40]!r}, not three numbers") from error
     if len(values) != 3 or not all(math.isfinite(value) and 0.0 <= value <= 1.0 for value in values):
         raise BasslError(f"{path}: the {name} is {values}; it is three numbers on the scale of 0 to 1")
-    return scale_colour(values)
+    return scale_color(values)
 
 
 def _pool_output(

@@ -28,7 +28,7 @@ from pipelines.errors import BasslError
 from pipelines.video.resizing import resize_and_crop, resize_to_square
 
 Item = TypeVar("Item")
-Colour = tuple[float, float, float]
+Color = tuple[float, float, float]
 
 KEYFRAMES = 3
 """Default of N_k, keyframes per shot (paper, appendix A)."""
@@ -36,14 +36,14 @@ KEYFRAMES = 3
 # Six to eight images at a time: more would leave the caches of a CPU and gain nothing. A GPU needs many.
 _IMAGES_AT_A_TIME = {"cpu": 6, "cuda": 192}
 
-Preparation = Literal["squeeze", "centre"]
+Preparation = Literal["squeeze", "center"]
 """How an image becomes the square input of a network: `resize_to_square` or `resize_and_crop`."""
-PREPARATIONS: tuple[Preparation, ...] = ("centre", "squeeze")
+PREPARATIONS: tuple[Preparation, ...] = ("center", "squeeze")
 
 # Part of every encoder's id: change a text only with its function.
 _RESIZE: dict[Preparation, str] = {
     "squeeze": "whole picture to a square: linear, or area beyond twice the size",
-    "centre": "shorter side to 8/7 of the size, bicubic; centre square",
+    "center": "shorter side to 8/7 of the size, bicubic; centre square",
 }
 
 
@@ -55,8 +55,8 @@ class ShotEncoder(ABC):
     id: str  # name and digest of weights and preparation; a valid file name
     width: int  # D_e
     size: int  # side of its square input in pixels
-    mean: Colour  # mean, std: per channel of the input, on the scale of 0 to 255
-    std: Colour
+    mean: Color  # mean, std: per channel of the input, on the scale of 0 to 255
+    std: Color
     device: str = "cpu"  # cpu, cuda:0, ...
     precision: str = "float32"  # float32, bfloat16, ...
     keyframes: int = KEYFRAMES  # N_k, keyframes per shot; part of the id
@@ -92,7 +92,7 @@ class ShotEncoder(ABC):
 
     def prepare(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """An image (H, W, 3) at the network's input size (size, size, 3), by `preparation`."""
-        return (resize_and_crop if self.preparation == "centre" else resize_to_square)(image, self.size)
+        return (resize_and_crop if self.preparation == "center" else resize_to_square)(image, self.size)
 
     def encode(self, shots: Sequence[Sequence[NDArray[np.uint8]]]) -> NDArray[np.float32]:
         """Encode shots together, for each its N_k prepared keyframes, (size, size, 3) uint8 RGB, to the mean over the
@@ -124,11 +124,11 @@ def encode_groups(
     """
 
     def encode(group: Item) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        prepared, colour = [], []
+        prepared, color = [], []
         for keyframes in images_of(group):
             prepared.append([encoder.prepare(image) for image in keyframes])
-            colour.append(shot_colour(keyframes))
-        return encoder.encode(prepared), np.stack(colour)
+            color.append(shot_color(keyframes))
+        return encoder.encode(prepared), np.stack(color)
 
     running: deque[tuple[Item, Future[tuple[NDArray[np.float32], NDArray[np.float32]]]]] = deque()
     with encoder.one_thread_each(), ThreadPoolExecutor(threads) as pool:
@@ -144,9 +144,9 @@ def encode_groups(
             pool.shutdown(cancel_futures=True)
 
 
-def scale_colour(colour: Sequence[float]) -> Colour:
+def scale_color(color: Sequence[float]) -> Color:
     """Red, green and blue on the scale of 0 to 1, on the scale of 0 to 255."""
-    red, green, blue = (round(255.0 * float(value), 6) for value in colour)  # 255 * 0.485 is 123.67499999999998
+    red, green, blue = (round(255.0 * float(value), 6) for value in color)  # 255 * 0.485 is 123.67499999999998
     return red, green, blue
 
 
@@ -176,6 +176,6 @@ def hue_histogram(image: NDArray[np.uint8]) -> NDArray[np.float32]:
     return np.asarray(counts.ravel() / (image.shape[0] * image.shape[1]), dtype=np.float32)
 
 
-def shot_colour(keyframes: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
+def shot_color(keyframes: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
     """The hue histogram (HUES,) of the middle keyframe of a shot; if there are two, of the later one."""
     return hue_histogram(keyframes[len(keyframes) // 2])

@@ -22,7 +22,7 @@ from pipelines.models.encoders.shot_encoder import (
     ShotEncoder,
     encoder_id,
     preparation,
-    scale_colour,
+    scale_color,
 )
 from pipelines.models.networks.torch_networks import one_thread
 
@@ -84,8 +84,8 @@ def torch_encoder(
             image_network.network.load_state_dict(weights)
         except RuntimeError as error:
             raise ValueError(first_line(error)) from error
-    how = how or "centre"
-    mean, std = scale_colour(image_network.mean), scale_colour(image_network.std)
+    how = how or "center"
+    mean, std = scale_color(image_network.mean), scale_color(image_network.std)
     dtype = _fastest_dtype(place)
     network = image_network.network.eval().requires_grad_(False)
     return TorchEncoder(
@@ -113,7 +113,7 @@ def encoder_in_file(
     *,
     keyframes: int = KEYFRAMES,
     size: int,
-    how: Preparation = "centre",
+    how: Preparation = "center",
 ) -> TorchEncoder:
     """`torch_encoder` with the weights of a model file, which errors name. Raises StoreError if the weights do not fit
     the network, BasslError for an unknown name or device."""

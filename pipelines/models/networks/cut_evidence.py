@@ -2,15 +2,15 @@
 
 Scene ends are visible in the similarities of the shots around a cut, not in their content. The features of a video are
 therefore used only to compute the similarity of every two shots that are at most `LONGEST_SCENE` apart. All evidence is
-computed from these similarities and the lengths of the shots: the normalised cut of the shot graph at the cut (at
+computed from these similarities and the lengths of the shots: the normalized cut of the shot graph at the cut (at
 several scales of time), the contrast between similarity on the same side and across, recurrence of shots after the cut,
 the number of links between shots that it severs, and the posterior of a scene end over all segmentations of the video,
 for several models of a scene (`pipelines.models.networks.scene_posteriors`).
 
-Shots are compared by their content features joined with the square root of their colour histogram, at several weights
-of colour; each kind of evidence is averaged over these weights. There are two similarities for each: the cosine after
+Shots are compared by their content features joined with the square root of their color histogram, at several weights
+of color; each kind of evidence is averaged over these weights. There are two similarities for each: the cosine after
 subtracting the video's mean, which distinguishes settings, and the cosine after subtracting the mean of the
-surroundings, which still distinguishes shots within a long sequence of one colour. If the colour is unknown, or the
+surroundings, which still distinguishes shots within a long sequence of one color. If the color is unknown, or the
 same in all shots, only the content counts.
 
 The evidence at each cut does not change if the video is reversed, or its features are scaled or rotated. Only the
@@ -34,15 +34,15 @@ from pipelines.models.networks.scene_posteriors import (
 Floats = NDArray[np.float64]
 Numbers = NDArray[np.floating[Any] | np.integer[Any]]
 
-COLOUR_WEIGHTS = (0.35, 0.7, 1.0)  # lengths of the colour part beside content of unit length
+COLOR_WEIGHTS = (0.35, 0.7, 1.0)  # lengths of the color part beside content of unit length
 PACE_SECONDS = (8.0, 15.0, 30.0, 60.0, 120.0)  # seconds from a cut within which shots are counted
 REACH = 48  # shots that are farther apart are not compared, except in posteriors (`LONGEST_SCENE`)
 SURROUNDINGS = 64  # shots on either side whose mean is the mean of the surroundings
 Z_LIMIT = 6.0  # z-scores are clipped here; real videos stay within five
-# Similarities are scaled to this root mean square for graphs, about the value of VGG19 on videos, because a normalised
+# Similarities are scaled to this root mean square for graphs, about the value of VGG19 on videos, because a normalized
 # cut should not depend on how close together an encoder's features lie.
 TYPICAL_COSINE = 0.2
-COST_FLOOR = 0.03  # added to a normalised cut before its logarithm is taken: smaller costs hardly differ
+COST_FLOOR = 0.03  # added to a normalized cut before its logarithm is taken: smaller costs hardly differ
 
 SHORTEST_TIME_UNIT = 0.75
 """The unit of time is the standard deviation of the shots' lengths, but at least this many mean lengths, about the
@@ -52,7 +52,7 @@ DECAYS = (10.0, 40.0)
 """d: how slowly the weight of an edge falls with time; 20 is the value of Rasheed and Shah 2005. Two shots that lie
 sqrt(d) standard deviations of the shots' lengths apart have a weight of 1/e."""
 MASSES = (0.0, 0.5)  # a shot counts as this power of its length
-LOCAL_SIDES = (4, 8, 16)  # shots on either side in local normalised cuts, beside cuts of the whole video
+LOCAL_SIDES = (4, 8, 16)  # shots on either side in local normalized cuts, beside cuts of the whole video
 INDEX_SCALES = (4.0, 8.0)  # of graphs whose weights fall with the number of shots in between, not with time
 CONTRAST_SIDES = (1, 2, 3, 4, 6, 8, 12, 16, 24)
 RECURRENCE_SIDES = (2, 3, 4, 6, 8, 12, 16)
@@ -63,7 +63,7 @@ LONGEST_SCENE = 64  # shots of the longest scene in posteriors, which compare sh
 ASSOCIATION_DECAY, ASSOCIATION_SCALE = 40.0, 6.0
 """Graphs whose association makes a scene: in time, with each of `MASSES`, and by the number of shots between."""
 ASSOCIATION_WORTH = (40.0, -35.0)
-"""Worth of a scene: the first times its normalised association, plus the second. The constants of all worths were
+"""Worth of a scene: the first times its normalized association, plus the second. The constants of all worths were
 chosen from a few values, by AP on the videos that the built-in model was trained on."""
 SHARPNESSES, BACKGROUNDS = (1.0, 2.0), (0.5, 2.0)
 """s of the kernel exp(s z) of z-scores; and the number of shots that the whole video counts as."""
@@ -74,7 +74,7 @@ MEAN_SHARE, MEAN_COST = 0.3, 2.5  # as for the predictive likelihood
 
 
 def cut_evidence(
-    features: Numbers, durations: Numbers, colour: Numbers | None = None
+    features: Numbers, durations: Numbers, color: Numbers | None = None
 ) -> tuple[tuple[str, ...], NDArray[np.float32]]:
     """The evidence at each cut of one video.
 
@@ -89,13 +89,12 @@ def cut_evidence(
     seconds = np.asarray(durations, dtype=np.float64)
     seconds = np.maximum(seconds, seconds[seconds > 0].min() if (seconds > 0).any() else 1.0)
     lengths = seconds / seconds.mean()
-    # If all colours are equal, they do not change the similarities at any weight.
-    if colour is None or np.ptp(colour, axis=0).max() == 0:
+    # If all colors are equal, they do not change the similarities at any weight.
+    if color is None or np.ptp(color, axis=0).max() == 0:
         views = [_view_evidence(unit_features(features), lengths)]
     else:
         views = [
-            _view_evidence(unit_features(joined_features(features, colour, weight)), lengths)
-            for weight in COLOUR_WEIGHTS
+            _view_evidence(unit_features(joined_features(features, color, weight)), lengths) for weight in COLOR_WEIGHTS
         ]
     evidence = {kind: np.mean([view[kind] for view in views], axis=0) for kind in views[0]}
     evidence |= _length_evidence(lengths) | _pace_evidence(seconds)
@@ -126,12 +125,12 @@ def _view_evidence(units: tuple[NDArray[np.float32], ...], lengths: Floats) -> d
 # --- similarities -----------------------------------------------------------------------------------------------------
 
 
-def joined_features(features: Numbers, colour: Numbers, weight: float) -> Floats:
-    """Content (N, D) of unit length beside the square root of colour histograms (N, H) of length `weight`, (N, D + H).
+def joined_features(features: Numbers, color: Numbers, weight: float) -> Floats:
+    """Content (N, D) of unit length beside the square root of color histograms (N, H) of length `weight`, (N, D + H).
     The inner product of the roots of two histograms is their Bhattacharyya coefficient."""
     content = np.asarray(features, dtype=np.float64)
     content = content / max(float(np.abs(content).max()), np.finfo(np.float64).tiny)
-    return np.hstack([_unit_rows(content), weight * _unit_rows(np.sqrt(np.asarray(colour, dtype=np.float64)))])
+    return np.hstack([_unit_rows(content), weight * _unit_rows(np.sqrt(np.asarray(color, dtype=np.float64)))])
 
 
 def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -226,8 +225,8 @@ class BlockSums:
         """Over the pairs of a shot of [start, cut) and one of [cut, end)."""
         return self._up_to(cut, end) - self._up_to(start, end) - self._up_to(cut, cut) + self._up_to(start, cut)
 
-    def normalised_cut(self, start: Any, cut: Any, end: Any) -> Floats:
-        """The normalised cut of [start, end) into [start, cut) and [cut, end), 0 to 2 (Shi and Malik 2000)."""
+    def normalized_cut(self, start: Any, cut: Any, end: Any) -> Floats:
+        """The normalized cut of [start, end) into [start, cut) and [cut, end), 0 to 2 (Shi and Malik 2000)."""
         # Rounding can make differences of large sums negative.
         severed = np.maximum(self.across(start, cut, end), 0.0)
         left = self.own[cut] - self.own[start] + 2 * self.within(start, cut)
@@ -239,10 +238,10 @@ class BlockSums:
 
 
 def cut_costs(sums: BlockSums) -> Floats:
-    """The least threshold at which recursive normalised cuts cut the video at each of its cuts, (G, N - 1).
+    """The least threshold at which recursive normalized cuts cut the video at each of its cuts, (G, N - 1).
 
-    The video is cut where the normalised cut is least, then each part again, down to single shots. The cost of a cut is
-    the greatest normalised cut on the path to it, including its own. All parts of a level are cut at once, in all
+    The video is cut where the normalized cut is least, then each part again, down to single shots. The cost of a cut is
+    the greatest normalized cut on the path to it, including its own. All parts of a level are cut at once, in all
     graphs.
 
     Source: Z. Rasheed, M. Shah: Detection and representation of scenes in videos. IEEE Trans. Multimedia 7(6), 2005.
@@ -253,7 +252,7 @@ def cut_costs(sums: BlockSums) -> Floats:
     start, end = np.repeat(sums.first, N - 1), np.repeat(sums.first + N, N - 1)
     reached = np.zeros(len(cuts))
     while len(cuts):
-        values = sums.normalised_cut(start, cuts + 1, end)
+        values = sums.normalized_cut(start, cuts + 1, end)
         first = np.flatnonzero(np.append(True, start[1:] != start[:-1]))
         part = np.repeat(np.arange(len(first)), np.diff(np.append(first, len(cuts))))
         least = np.minimum.reduceat(values, first)[part]
@@ -301,7 +300,7 @@ class ShotGraphs:
 
 
 def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
-    """Logarithms of normalised cuts of graphs of the shots, of the whole video and of the surroundings of each cut."""
+    """Logarithms of normalized cuts of graphs of the shots, of the whole video and of the surroundings of each cut."""
     # Name and weights of each graph, and the names and sizes of the surroundings in which it is cut.
     sides = [(f" of {side}", side) for side in LOCAL_SIDES]
     kinds = [(f"d{decay:g} m{power:g}", graphs.in_time(decay, power), sides) for decay in DECAYS for power in MASSES]
@@ -313,7 +312,7 @@ def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
         costs[f"cost {name}"] = cost
         for of, side in near:
             around = np.maximum(cut - side, 0), cut, np.minimum(cut + side, sums.shots)
-            costs[f"local cost {name}{of}"] = sums.normalised_cut(*(first + at for at in around))
+            costs[f"local cost {name}{of}"] = sums.normalized_cut(*(first + at for at in around))
     return {
         name: np.log((cost if graphs.differ else np.ones_like(cost)) + COST_FLOOR) + 1 for name, cost in costs.items()
     }

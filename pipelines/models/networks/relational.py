@@ -1,7 +1,7 @@
 """The built-in model and its kind: scene ends from similarities of shots instead of their features.
 
 The input is not the features but the evidence of `pipelines.models.networks.cut_evidence` at each cut: similarities of
-the content and colour of shots, and their lengths, at many scales up to the whole video. The built-in model is linear
+the content and color of shots, and their lengths, at many scales up to the whole video. The built-in model is linear
 in this evidence: on the available labels, nothing larger was better. With more labels, a small network can be trained
 beside it (`pipelines.models.networks.relational_network`), which starts at zero and also sees the K cuts on either
 side. Nothing depends on the encoder's dimension or axes, so one trained model serves any shot encoder.
@@ -35,14 +35,14 @@ Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 
 
 def shot_tokens(
-    features: NDArray[np.floating[Any]], durations: Numbers, colour: Numbers | None = None
+    features: NDArray[np.floating[Any]], durations: Numbers, color: Numbers | None = None
 ) -> NDArray[np.float32]:
     """The input of the model for a video: the evidence at the cut after each shot, and 1; all 0 for the last shot.
 
     Args:
         features: (N, D), any D.
         durations: (N,) in seconds. A zero (a last frame without a length) counts as the shortest in the video.
-        colour: (N, H) hue histograms (`pipelines.models.encoders.shot_encoder`); None, or rows of zeros only, if
+        color: (N, H) hue histograms (`pipelines.models.encoders.shot_encoder`); None, or rows of zeros only, if
             unknown.
     Returns: (N, F).
     Raises ValueError: shapes do not fit, there is no shot, or a value is not finite or a duration is negative.
@@ -51,14 +51,14 @@ def shot_tokens(
         raise ValueError(
             f"features must be (N, D) and durations (N,) with N, D >= 1, not {features.shape} and {durations.shape}"
         )
-    if colour is not None and (colour.ndim != 2 or len(colour) != len(features)):
-        raise ValueError(f"colour must be ({len(features)}, H), not {colour.shape}")
+    if color is not None and (color.ndim != 2 or len(color) != len(features)):
+        raise ValueError(f"color must be ({len(features)}, H), not {color.shape}")
     if not np.isfinite(features).all():
         raise ValueError("features must be finite")
-    for name, values in (("durations", durations), ("colour", colour)):
+    for name, values in (("durations", durations), ("color", color)):
         if values is not None and (not np.isfinite(values).all() or (values < 0).any()):
             raise ValueError(f"{name} must be finite and not negative")
-    _, evidence = cut_evidence(features, durations, colour)
+    _, evidence = cut_evidence(features, durations, color)
     tokens = np.zeros((len(features), token_width()), np.float32)
     tokens[:-1, :-1] = evidence
     tokens[:-1, -1] = 1

@@ -4,7 +4,7 @@ Local evidence at a cut describes only its surroundings. Whether a scene ends th
 scene ends: a cut inside a coherent scene is not one, even if its two sides differ. So each range of shots gets a worth
 (its log weight as a scene), and the worth of a segmentation is the sum over its scenes. The forward-backward algorithm
 of a semi-Markov model then gives the posterior of a scene end at each cut. There are three kinds of worth: the share of
-the links of a range of shots that stay inside it (normalised association, Shi and Malik 2000), the predictive
+the links of a range of shots that stay inside it (normalized association, Shi and Malik 2000), the predictive
 likelihood of each of its shots given the others (of a Chinese restaurant process with a kernel), and the likelihood of
 all its shots under a common mean (a Gaussian with random effects on principal axes).
 
@@ -143,15 +143,15 @@ def principal_parts(features: NDArray[np.floating[Any]], axes: int) -> Floats:
     """Coordinates of shots (N, D) on their first principal axes, about their mean, (N, `axes` or fewer): axes of
     negligible variance are left out, possibly all. O(N D m + m^3) with m = min(N, D)."""
 
-    def centre_features() -> Floats:  # computed twice, so that it takes no memory while LAPACK runs
+    def center_features() -> Floats:  # computed twice, so that it takes no memory while LAPACK runs
         return np.asarray(features - features.mean(axis=0, dtype=np.float64))
 
     N, D = features.shape
-    values, vectors = np.linalg.eigh(_gram(centre_features()))
+    values, vectors = np.linalg.eigh(_gram(center_features()))
     values, vectors = values[-axes:], vectors[:, -axes:]
     alive = (values > 1e-6 * values[-1]) & (values > 1e-9 * N)
     values, vectors = values[alive], vectors[:, alive]
-    return np.asarray(centre_features() @ vectors if D <= N else vectors * np.sqrt(values))
+    return np.asarray(center_features() @ vectors if D <= N else vectors * np.sqrt(values))
 
 
 def _gram(x: Floats) -> Floats:  # the smaller of the two products of a matrix with itself

@@ -15,14 +15,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from pipelines.models.networks.cut_evidence import joined_features
 
-COLOUR_WEIGHT = 1.0  # of the hue histogram beside content of unit length
+COLOR_WEIGHT = 1.0  # of the hue histogram beside content of unit length
 SHOTS_PER_PART = 12  # on average, at most: a model with low scores still divides a video
 MOST_PARTS = 2000  # bounds time and memory
 MOST_COMPARED = 64  # shots of a part, evenly spread
 
 
 def shot_settings(
-    features: NDArray[np.floating[Any]], colour: NDArray[np.floating[Any]], scores: ArrayLike
+    features: NDArray[np.floating[Any]], color: NDArray[np.floating[Any]], scores: ArrayLike
 ) -> list[int]:
     """The number of each shot's setting: those that return first, in the order in which they appear.
 
@@ -32,7 +32,7 @@ def shot_settings(
 
     Args:
         features: (N, D_e) content of the shots.
-        colour: (N, HUES) hue histograms.
+        color: (N, HUES) hue histograms.
         scores: (N,) probabilities that a scene ends with the shot.
 
     Memory: O(N D_e + MOST_PARTS^2). Time: O(N^2 D_e), less for parts of more than MOST_COMPARED shots.
@@ -41,7 +41,7 @@ def shot_settings(
     parts = len(bounds) - 1
     if parts == 1:
         return [0] * len(features)
-    joined = joined_features(features, colour, COLOUR_WEIGHT)
+    joined = joined_features(features, color, COLOR_WEIGHT)
     joined -= joined.mean(axis=0)
     joined /= np.maximum(np.linalg.norm(joined, axis=1, keepdims=True), 1e-3)  # equal shots differ by rounding
     unit = joined.astype(np.float32)

@@ -1,4 +1,4 @@
-"""Scenes and shots in the formats of other tools: editing tools, players, tables, labelling tools."""
+"""Scenes and shots in the formats of other tools: editing tools, players, tables, labeling tools."""
 
 from __future__ import annotations
 

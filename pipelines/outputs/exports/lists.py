@@ -78,7 +78,7 @@ def json_lines(scenes: SceneData, shots: bool = False, fields: Sequence[Mapping[
 def label_studio(scenes: SceneData, shots: bool = False) -> Content:
     """One task for Label Studio with the scenes as predictions, to be corrected there.
 
-    The labelling setup that it fits::
+    The labeling setup that it fits::
 
         <View>
           <Video name="video" value="$video" frameRate="$fps"/>

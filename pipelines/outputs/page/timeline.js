@@ -36,10 +36,10 @@ function look(from, span) {
 }
 
 function zoom(factor, x = placeOf((shots[selected].start + shots[selected].end) / 2)) {
-  const centre = Math.min(Math.max(x, 0), width);
-  const time = timeAt(centre);
+  const center = Math.min(Math.max(x, 0), width);
+  const time = timeAt(center);
   const span = Math.min(Math.max(view.span * factor, LEAST_SPAN), duration);
-  look(time - (centre / width) * span, span);
+  look(time - (center / width) * span, span);
 }
 
 /** Move the view to a shot that is outside it. */
@@ -129,8 +129,8 @@ function drawNow() {
   }
 
   if (data.truth) {
-    const centre = base + BAND + LANE + 9;
-    const at = (x) => `translate(${x.toFixed(1)} ${centre})`;
+    const center = base + BAND + LANE + 9;
+    const at = (x) => `translate(${x.toFixed(1)} ${center})`;
     const kinds = { hit: "M-4.500 0a4.500 4.500 0 1 1 9 0a4.500 4.500 0 1 1-9 0", miss: "m-4-4 8 8m0-8-8 8", extra: "M0-4.500 4.800 4h-9.600z" };
     const put = (kind, time) => {
       if (time >= view.from && time <= until) svg.append(drawn("path", { class: kind, d: kinds[kind], transform: at(placeOf(time)) }));

@@ -77,10 +77,10 @@ class SplitStatistics:
     split: str
     """Its name; ``none`` for videos without one, ``all`` for the sum."""
     videos: int
-    labelled: int
+    labeled: int
     """Videos with labels."""
     scenes: int
-    """Of the labelled videos."""
+    """Of the labeled videos."""
     shots: int
     hours: float | None
     """None if the times of a video are unknown."""

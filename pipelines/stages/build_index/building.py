@@ -71,7 +71,7 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
         if not settings.run.overwrite:
             _check_kept(stores[name], records)
         for record in records:
-            write_features(stores[name], name, record.video_id, record.features, colour=record.color)
+            write_features(stores[name], name, record.video_id, record.features, color=record.color)
     save_index(index)
     return describe(settings.run.output, matches, notes)
 
@@ -133,10 +133,10 @@ def _label(
                 first = records[record.video_id].source
                 raise DatasetError(f"{record.source}: labels {record.video_id}, which {first} labels too")
             records[record.video_id] = record
-    matches, labelled = {}, []
+    matches, labeled = {}, []
     for video in videos:
         if video.video_id not in records:
-            labelled.append(video)
+            labeled.append(video)
             continue
         record = records.pop(video.video_id)
         if not np.isfinite(video.seconds).all():
@@ -144,18 +144,18 @@ def _label(
         label, matches[video.video_id] = match_annotation(
             record, video.frames, video.seconds, settings.matching.tolerance
         )
-        labelled.append(replace(video, label=label, split=record.split or video.split))
+        labeled.append(replace(video, label=label, split=record.split or video.split))
     notes = [
-        f"{name}: {match.outside} of {match.outside + match.scene_ends + match.at_video_end} labelled scene ends are "
+        f"{name}: {match.outside} of {match.outside + match.scene_ends + match.at_video_end} labeled scene ends are "
         "outside its shots"
         for name, match in matches.items()
         if match.outside
     ]
     if records:
         names = ", ".join(sorted(records)[:3]) + (", ..." if len(records) > 3 else "")
-        are = "labelled video is" if len(records) == 1 else "labelled videos are"
+        are = "labeled video is" if len(records) == 1 else "labeled videos are"
         notes.append(f"{len(records)} {are} not among the sources: {names}")
-    return labelled, matches, notes
+    return labeled, matches, notes
 
 
 def _with_video_id(record: VideoAnnotation, video_ids: Set[str]) -> VideoAnnotation:
@@ -234,14 +234,14 @@ def statistics(index: Index) -> list[SplitStatistics]:
 def _statistics(index: Index, split: str | None) -> SplitStatistics:
     videos = [v for v, name in enumerate(index.splits) if split in (name, None)]
     spans = [index.span(v) for v in videos]
-    labelled = [span for span in spans if np.any(index.label[span] != NO_LABEL)]
-    ends = sum(int(index.targets(np.arange(span.start, span.stop)).sum()) for span in labelled)
+    labeled = [span for span in spans if np.any(index.label[span] != NO_LABEL)]
+    ends = sum(int(index.targets(np.arange(span.start, span.stop)).sum()) for span in labeled)
     seconds = sum(float(index.seconds[span.stop - 1, 1] - index.seconds[span.start, 0]) for span in spans)
     return SplitStatistics(
         split="all" if split is None else split or "none",
         videos=len(videos),
-        labelled=len(labelled),
-        scenes=ends + len(labelled),  # the last scene of a video ends with the video, without a label
+        labeled=len(labeled),
+        scenes=ends + len(labeled),  # the last scene of a video ends with the video, without a label
         shots=sum(int(span.stop - span.start) for span in spans),
         hours=None if np.isnan(seconds) else seconds / 3600,
     )

@@ -80,7 +80,7 @@ def _sample_centers(index: Index, settings: PseudoBoundarySettings) -> list[int]
     rows = rows[np.diff(index.first_row)[index.video_of(rows)] > 2 * settings.neighbors]
     centers = rows[:0]
     if len(rows):
-        labeled = index.rows_of(labelled=True)
+        labeled = index.rows_of(labeled=True)
         ends = labeled[index.targets(labeled) == 1]
         # Windows at a video's edge are moved inside, which makes some of them equal.
         windows = window_rows(index.first_row, rows, settings.neighbors, "shift")

@@ -36,7 +36,7 @@ def video_number(index: Index, name: str | None) -> int:
 
 def scene_ends(index: Index, rows: NDArray[np.int64]) -> list[int] | None:
     """Return the positions in ``rows`` of the shots that end a scene, or None without labels."""
-    is_labeled = np.isin(rows, index.rows_of(labelled=True))
+    is_labeled = np.isin(rows, index.rows_of(labeled=True))
     if not is_labeled.any():
         return None
     ends: list[int] = np.flatnonzero(is_labeled & (index.targets(rows) == 1)).tolist()

@@ -39,7 +39,7 @@ Loss = Literal["balanced", "plain"]
 
 @dataclass(frozen=True)
 class Split:
-    """Labelled videos of an index by their use, and what the epoch is chosen on: val, test, or the last epoch."""
+    """Labeled videos of an index by their use, and what the epoch is chosen on: val, test, or the last epoch."""
 
     train: list[int]
     val: list[int]
@@ -105,8 +105,8 @@ def labeled_shots(index: Index, videos: Sequence[int]) -> tuple[int, int]:
 class LabeledVideos:
     """The videos of an index with features (T, D_e) and hue histograms (T, H; 0 where unknown) in its rows."""
 
-    def __init__(self, index: Index, features: ShotRows, device: torch.device, colour: ShotRows | None = None) -> None:
-        self.index, self.features, self.colour, self.device = index, features, colour, device
+    def __init__(self, index: Index, features: ShotRows, device: torch.device, color: ShotRows | None = None) -> None:
+        self.index, self.features, self.color, self.device = index, features, color, device
         self.on_device = DeviceRows(features, device)
         self.durations = durations_of(index)  # (T,) in seconds
         self.targets = index.targets(np.arange(len(index.label)))  # (T,) 0 or 1
@@ -181,11 +181,11 @@ def view_of(labeled: LabeledVideos, video: int, view: int) -> tuple[Tensor, NDAr
             labeled.durations[span],
             labeled.targets[span].astype(np.uint8),
             labeled.usable[span],
-            None if labeled.colour is None else labeled.colour[span],
+            None if labeled.color is None else labeled.color[span],
         )
         if view:
             example = vary(example, np.random.default_rng((VARIATIONS, view, video)))
-        tokens = torch.from_numpy(shot_tokens(example.features, example.durations, example.colour))
+        tokens = torch.from_numpy(shot_tokens(example.features, example.durations, example.color))
         assert example.known is not None
         labeled.views[video, view] = tokens, example.scene_end.astype(np.int64), example.known
     return labeled.views[video, view]

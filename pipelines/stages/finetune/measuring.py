@@ -179,8 +179,8 @@ def measure_built_in(
     logits = []
     for video in videos:
         span = index.span(video)
-        colour = None if stored.colour is None else stored.colour[span]
-        logits.append(model.logits(stored.features[span], index.shot_seconds(video), colour))
+        color = None if stored.color is None else stored.color[span]
+        logits.append(model.logits(stored.features[span], index.shot_seconds(video), color))
     known = {index.video_ids[video] for video in videos} & set(model.training.get("trained_on", ()))
     return measure_videos(index, videos, logits, model.calibration), bool(known)
 

@@ -226,7 +226,7 @@ class FeatureNetwork:
         self._settings, self._start, self._encoding, self._process = settings, start, encoding, process
         self._dtype = weight_dtype(settings.compute.precision)
         self._shape = shape_for(settings, start, encoding.features.width)
-        self._videos = LabeledVideos(index, encoding.features, process.device, encoding.colour)
+        self._videos = LabeledVideos(index, encoding.features, process.device, encoding.color)
         self._keyframe_facts = known_keyframe_facts(index)
         self._train, batch = split.train, settings.hyperparameters(start.transfer == "encoder+crn").batch
         # A batch counts shots; the MS-LSTM's examples are sequences of them.

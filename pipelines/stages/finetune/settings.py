@@ -67,9 +67,9 @@ class FinetuneSettings(Settings):
         encoder of the index's features, or efficientnet_lite0."""),
     ] = None
     preparation: Annotated[
-        Literal["centre", "squeeze"] | None,
-        Doc("""How a keyframe becomes the input of the encoder: centre or squeeze, see bassl encode. Default:
-        centre for a pre-trained one (release), squeeze for others."""),
+        Literal["center", "squeeze"] | None,
+        Doc("""How a keyframe becomes the input of the encoder: center or squeeze, see bassl encode. Default:
+        center for a pre-trained one (release), squeeze for others."""),
     ] = advanced(None)
     feature_folder: Annotated[
         Path, Doc("Folder of the feature stores that are computed here, one for each encoder.")
@@ -125,7 +125,7 @@ class FinetuneSettings(Settings):
             raise ValueError(f"dropout must be in 0 to 1, not {self.dropout}")
         if self.end_to_end and self.data.features:
             raise ValueError("end_to_end trains the encoder from keyframes; leave features out")
-        if self.end_to_end and self.preparation == "centre":
+        if self.end_to_end and self.preparation == "center":
             raise ValueError("end_to_end squeezes keyframes; leave preparation out")
         if self.sound is not None and (self.end_to_end or self.crn == "relational"):
             kind = "end_to_end" if self.end_to_end else self.crn

@@ -162,7 +162,7 @@ class Encoding:
 
     features: ShotRows
     encoder: FrozenEncoder
-    colour: ShotRows | None
+    color: ShotRows | None
     sound: str | None = None  # name of the features of sound that are joined to the encoder's
 
 
@@ -182,7 +182,7 @@ def find_encoding(
         stored = features_of(index, settings.data.features, videos)
         _check_encoder(stored.encoder, start, own, settings.data.features)
         encoder = own or FrozenEncoder(stored.encoder, named_encoder(stored.encoder))
-        return Encoding(stored.features, encoder, stored.colour)
+        return Encoding(stored.features, encoder, stored.color)
     source: str | Path | None = start.path
     if own is None:
         source = (start.weights.settings.encoder if start.weights is not None else None) or settings.encoder
@@ -204,7 +204,7 @@ def find_encoding(
         )
         stores = (encode_shots(encoding, process=process, videos=videos),)
     stored = features_of(index, stores, videos)
-    return Encoding(stored.features, own, stored.colour)
+    return Encoding(stored.features, own, stored.color)
 
 
 def join_sound(encoding: Encoding, index: Index, store: Path, videos: Sequence[int], report: Report) -> Encoding:
@@ -243,7 +243,7 @@ def _check_encoder(made_by: str, start: PretrainedSource, own: FrozenEncoder | N
         return
     raise BasslError(
         f"{', '.join(map(str, stores))}: features of {made_by}, but {start.path} was pre-trained with {expected}; "
-        "leave `features` out, name its `preparation` (centre or squeeze), or start from scratch with `init=none`"
+        "leave `features` out, name its `preparation` (center or squeeze), or start from scratch with `init=none`"
     )
 
 

@@ -76,7 +76,7 @@ class PretrainSettings(Settings):
         Doc("""Minutes from one saved state to the next within an epoch, at the next row of the log; 0 for none.
         The state is also saved after each epoch and at a signal."""),
     ] = advanced(15.0)
-    validate_split: Annotated[str, Doc("Labelled videos to validate on; all labeled ones if this split has none.")] = (
+    validate_split: Annotated[str, Doc("Labeled videos to validate on; all labeled ones if this split has none.")] = (
         advanced("val")
     )
     validate_epochs: Annotated[int, Doc("Epochs from one validation to the next; 0 for none.")] = advanced(1)

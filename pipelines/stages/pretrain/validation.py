@@ -186,7 +186,7 @@ def _measures(videos: LabeledVideos, encodings: Tensor, scores: Tensor | None) -
         # One start of K-Means is enough to watch a run.
         measures[f"nmi@{length}"] = scene_nmi(representation, scenes, video, length, restarts=1).nmi
     if scores is not None:
-        known = np.isin(rows, index.rows_of(labelled=True))
+        known = np.isin(rows, index.rows_of(labeled=True))
         if ends[known].any():
             measures["ap_pp"] = average_precision(ends[known], scores.numpy()[known])
     return {name: value for name, value in measures.items() if not math.isnan(value)}

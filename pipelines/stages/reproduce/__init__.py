@@ -77,7 +77,7 @@ class StageOptions:
     finetune: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # of `bassl finetune`, by `--crn`
     network: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)  # more of them, for a network from scratch
     baselines: Mapping[str, str] = field(default_factory=dict)  # by system, the one that replaces it
-    preparation: Literal["centre", "squeeze"] = "squeeze"  # of keyframes for the encoder with ImageNet weights
+    preparation: Literal["center", "squeeze"] = "squeeze"  # of keyframes for the encoder with ImageNet weights
     epochs: int = 10  # of pre-training where the paper has ten; a row with another number is scaled in proportion
 
 

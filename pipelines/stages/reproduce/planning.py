@@ -51,7 +51,7 @@ _FROM_SCRATCH = {"transformer": _SMALL, "mlp": {"width": 128}, "ms-lstm": {"widt
 _TINY = {"encoder": "timm:test_resnet", "size": 32, "kernel_size": 3, "decoded_size": 36, "workers": 1}
 OPTIONS: Mapping[str, StageOptions] = {
     # All encoders see the center of a keyframe, as in the paper's release.
-    "movienet": StageOptions(baselines={"lgss": "lgss-movienet"}, preparation="centre"),
+    "movienet": StageOptions(baselines={"lgss": "lgss-movienet"}, preparation="center"),
     # Two or three dozen videos: with the paper's batch sizes and rates the epochs end before the loss falls. These were
     # chosen by the losses of pre-training.
     "features": StageOptions(

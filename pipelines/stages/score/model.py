@@ -73,8 +73,8 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         scored = []
         for i, video in enumerate(videos):
             span, seconds = index.span(video), index.shot_seconds(video, settings.matching.frame_rate)
-            colour = None if inputs.colour is None else inputs.colour[span]
-            scores = model.score(inputs.features[span], seconds, colour)
+            color = None if inputs.color is None else inputs.color[span]
+            scores = model.score(inputs.features[span], seconds, color)
             scored.append(video_scores(index, video, scores, settings.matching.frame_rate))
             progress("scoring", (done + i + 1) / models, len(videos))
         return tuple(scored)

@@ -24,8 +24,8 @@ PLAIN = EncoderOptions(encoder_mean=(0.0, 0.0, 0.0), encoder_std=(1 / 255,) * 3)
 """The input of the network is then 0 to 255."""
 
 
-def plain(*colour: float, size: int = 8) -> NDArray[np.uint8]:
-    return np.full((size, size, 3), colour, np.uint8)
+def plain(*color: float, size: int = 8) -> NDArray[np.uint8]:
+    return np.full((size, size, 3), color, np.uint8)
 
 
 def refusal(path: Path, options: EncoderOptions = EncoderOptions()) -> str:

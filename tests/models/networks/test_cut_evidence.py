@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from pipelines.models.networks.cut_evidence import (
-    COLOUR_WEIGHTS,
+    COLOR_WEIGHTS,
     LONGEST_SCENE,
     REACH,
     SHORTEST_TIME_UNIT,
@@ -63,9 +63,9 @@ def test_the_similarity_band_equals_the_full_similarity_matrix() -> None:
 def test_a_reversed_video_has_the_same_evidence() -> None:
     rng = np.random.default_rng(1)
     features, lengths = rng.normal(size=(70, 9)), rng.uniform(1, 9, size=70)
-    colour = colours(70)
-    kinds, there = cut_evidence(features, lengths, colour)
-    again, back = cut_evidence(features[::-1], lengths[::-1], colour[::-1])
+    color = colors(70)
+    kinds, there = cut_evidence(features, lengths, color)
+    again, back = cut_evidence(features[::-1], lengths[::-1], color[::-1])
     assert kinds == again
     assert there.shape == (69, len(kinds))
     np.testing.assert_allclose(back[::-1], there, atol=1e-3)
@@ -160,17 +160,17 @@ def test_evidence_is_finite_and_moderate(N: int) -> None:
             assert np.abs(evidence).max(initial=0) <= 12
 
 
-def colours(N: int, seed: int = 0) -> np.ndarray:
+def colors(N: int, seed: int = 0) -> np.ndarray:
     return np.random.default_rng(seed).dirichlet(np.full(30, 0.1), size=N)
 
 
-@pytest.mark.parametrize("colour", [np.full((70, 5), 0.2), np.zeros((70, 180))])
-def test_equal_and_unknown_colours_do_not_change_the_evidence(colour: np.ndarray) -> None:
-    """By the same code as nearly equal colours."""
+@pytest.mark.parametrize("color", [np.full((70, 5), 0.2), np.zeros((70, 180))])
+def test_equal_and_unknown_colors_do_not_change_the_evidence(color: np.ndarray) -> None:
+    """By the same code as nearly equal colors."""
     rng = np.random.default_rng(6)
     features, lengths = rng.normal(size=(70, 9)), rng.uniform(1, 9, size=70)
     kinds, expected = cut_evidence(features, lengths)
-    again, found = cut_evidence(features, lengths, colour)
+    again, found = cut_evidence(features, lengths, color)
     assert again == kinds
     np.testing.assert_array_equal(found, expected)
     nearly = np.full((70, 5), 0.2)
@@ -178,19 +178,19 @@ def test_equal_and_unknown_colours_do_not_change_the_evidence(colour: np.ndarray
     np.testing.assert_allclose(cut_evidence(features, lengths, nearly)[1], expected, atol=1e-3)
 
 
-def test_evidence_is_the_mean_over_colour_weights_of_joined_features() -> None:
+def test_evidence_is_the_mean_over_color_weights_of_joined_features() -> None:
     rng = np.random.default_rng(7)
-    features, lengths, colour = rng.normal(size=(70, 9)), rng.uniform(1, 9, size=70), colours(70)
+    features, lengths, color = rng.normal(size=(70, 9)), rng.uniform(1, 9, size=70), colors(70)
     unit = features / np.linalg.norm(features, axis=1, keepdims=True)
-    joined = [cut_evidence(np.hstack([unit, w * np.sqrt(colour)]), lengths)[1] for w in COLOUR_WEIGHTS]
-    np.testing.assert_allclose(cut_evidence(features, lengths, colour)[1], np.mean(joined, axis=0), atol=1e-4)
+    joined = [cut_evidence(np.hstack([unit, w * np.sqrt(color)]), lengths)[1] for w in COLOR_WEIGHTS]
+    np.testing.assert_allclose(cut_evidence(features, lengths, color)[1], np.mean(joined, axis=0), atol=1e-4)
 
 
-def test_colour_finds_a_cut_that_content_does_not_show() -> None:
+def test_color_finds_a_cut_that_content_does_not_show() -> None:
     rng = np.random.default_rng(8)
     features, lengths = rng.normal(size=(36, 50)), rng.uniform(2, 4, size=36)
-    colour = np.repeat(np.eye(3), 12, axis=0)
-    kinds, evidence = cut_evidence(features, lengths, colour)
+    color = np.repeat(np.eye(3), 12, axis=0)
+    kinds, evidence = cut_evidence(features, lengths, color)
     for kind in ("video cost d40 m0.5", "near cost d40 m0"):
         assert sorted(np.argsort(evidence[:, kinds.index(kind)])[:2].tolist()) == [11, 23], kind
 

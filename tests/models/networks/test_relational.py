@@ -154,24 +154,24 @@ GOOD, LENGTHS = video(4, 3)
 
 
 @pytest.mark.parametrize(
-    ("features", "durations", "colour", "words"),
+    ("features", "durations", "color", "words"),
     [
         (np.where(np.eye(4, 3) > 0, np.nan, GOOD), LENGTHS, None, "features must be finite"),
         (np.where(np.eye(4, 3) > 0, np.inf, GOOD), LENGTHS, None, "features must be finite"),
         (GOOD, np.array([1, 2, np.nan, 4]), None, "durations must be finite"),
         (GOOD, np.array([1, 2, -3, 4]), None, "durations must be finite"),
         (GOOD[:, :0], LENGTHS, None, "features must be"),
-        (GOOD, LENGTHS, np.ones((3, 5)), r"colour must be \(4, H\), not \(3, 5\)"),
-        (GOOD, LENGTHS, np.ones(4), "colour must be"),
-        (GOOD, LENGTHS, np.full((4, 5), np.nan), "colour must be finite"),
-        (GOOD, LENGTHS, -np.eye(4), "colour must be finite and not negative"),
+        (GOOD, LENGTHS, np.ones((3, 5)), r"color must be \(4, H\), not \(3, 5\)"),
+        (GOOD, LENGTHS, np.ones(4), "color must be"),
+        (GOOD, LENGTHS, np.full((4, 5), np.nan), "color must be finite"),
+        (GOOD, LENGTHS, -np.eye(4), "color must be finite and not negative"),
     ],
 )
 def test_invalid_inputs_are_refused(
-    scorer: BoundaryModel, features: Any, durations: Any, colour: Any, words: str
+    scorer: BoundaryModel, features: Any, durations: Any, color: Any, words: str
 ) -> None:
     with pytest.raises(ValueError, match=words):
-        scorer.score(features, durations, colour)
+        scorer.score(features, durations, color)
 
 
 # The model file.

@@ -116,8 +116,8 @@ def test_without_axes_the_common_mean_likelihood_ratio_is_zero() -> None:
 @pytest.mark.parametrize(("N", "D"), [(40, 9), (9, 40), (40, 40)])
 def test_principal_parts_equal_those_of_the_singular_value_decomposition(N: int, D: int) -> None:
     x = np.random.default_rng(4).normal(size=(N, D)) * np.arange(1, D + 1)
-    centred = x - x.mean(axis=0)
-    left, values, _ = np.linalg.svd(centred, full_matrices=False)
+    centered = x - x.mean(axis=0)
+    left, values, _ = np.linalg.svd(centered, full_matrices=False)
     expected = (left * values)[:, :5]
     found = principal_parts(x, 5)
     np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-8 * values[0] ** 2)

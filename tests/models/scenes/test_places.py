@@ -36,13 +36,13 @@ def test_shots_of_a_place_that_returns_have_one_number(places: str, numbers: lis
 
 @pytest.mark.parametrize("shots", [1, 2, 7])
 def test_a_single_scene_is_one_setting(shots: int) -> None:
-    features, colour, _ = video("a", shots)
-    assert shot_settings(features, colour, np.zeros(shots)) == [0] * shots
+    features, color, _ = video("a", shots)
+    assert shot_settings(features, color, np.zeros(shots)) == [0] * shots
 
 
 def test_low_scores_still_divide_a_video() -> None:
-    features, colour, scores = video("abacab", 12)
-    assert shot_settings(features, colour, scores / 10) == np.repeat([0, 1, 0, 2, 0, 1], 12).tolist()
+    features, color, scores = video("abacab", 12)
+    assert shot_settings(features, color, scores / 10) == np.repeat([0, 1, 0, 2, 0, 1], 12).tolist()
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0])

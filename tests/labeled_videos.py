@@ -17,7 +17,7 @@ WIDTH = 16
 SPLITS = {"a": "train", "b": "train", "c": "train", "d": "val", "e": "test"}
 
 
-def write_labelled_videos(
+def write_labeled_videos(
     folder: Path, shots: int = 60, seed: int = 0, encoder: str = "made up", splits: dict[str, str] | None = None
 ) -> Path:
     """An index and a feature store, ``index.h5`` and ``features``; the last shot of a video has no label.
@@ -44,7 +44,7 @@ def write_labelled_videos(
     return folder / "index.h5"
 
 
-def write_relabelled(
+def write_relabeled(
     source: Path, output: Path, label: NDArray[np.int8], splits: Sequence[str] | None = None, **more: Any
 ) -> Path:
     """The same index with other labels (T,), and other splits where they are given."""

@@ -11,10 +11,10 @@ calibration frames that run through the floating-point network and through the i
 
 **No sum saturates.** x86 processors without VNNI (before about 2019, AMD's before Zen 4) multiply uint8 by
 int8 and add two neighboring products in 16 bits, clipped at 32,767 (VPMADDUBSW). Two products of 255 * 127 are more,
-and a network quantised without regard to it gives other features there. So two neighboring weights of one sign have
+and a network quantized without regard to it gives other features there. So two neighboring weights of one sign have
 a sum of at most 128: 255 * 128 = 32,640. What remains between processors are roundings of ONNX Runtime: under
 emulation of Haswell and of Nehalem (qemu) 94 and 91 % of the features are equal to those with VNNI, their correlation
-is 0.9999; that of a file quantised without the limit is 0.69 to 0.95.
+is 0.9999; that of a file quantized without the limit is 0.69 to 0.95.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Scale:
 
 
 INPUT = Scale(1.0 / STD, int(MEAN))
-"""A frame's uint8 values are its normalised values in integers already."""
+"""A frame's uint8 values are its normalized values in integers already."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class IntegerLayer:
 
 
 @torch.no_grad()
-def quantise(layers: Sequence[Layer], frames: Tensor) -> list[IntegerLayer]:
+def quantize(layers: Sequence[Layer], frames: Tensor) -> list[IntegerLayer]:
     """The layers in integers, calibrated on frames (N, SIZE, SIZE, 3) uint8."""
     exact = [(part.permute(0, 3, 1, 2).float() - MEAN) / STD for part in torch.split(frames, 16)]
     integer = [part.clone() for part in exact]
