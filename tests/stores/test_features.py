@@ -128,8 +128,8 @@ NOT_FINITE = np.full((30, 6), np.nan, np.float16)
         ({"@encoder": None}, "no name"),
         ({"@encoder": 5}, "no name"),
         ({"@video_id": None}, "no name"),
-        ({"color": np.ones((29, 4), np.float32)}, "color"),
-        ({"color": np.ones((30, 4), np.int32)}, "color"),
+        ({"colour": np.ones((29, 4), np.float32)}, "color"),
+        ({"colour": np.ones((30, 4), np.int32)}, "colour"),
     ],
 )
 def test_contradictory_content_is_not_read(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
