@@ -10,7 +10,7 @@ from pipelines.errors import (
 )
 from pipelines.models.encoders.options import EncoderOptions as EncoderOptions
 from pipelines.options import with_options as with_options
-from pipelines.pretext.settings import PretextSettings as PretextSettings
+from pipelines.pretext.settings import AugmentationSettings as AugmentationSettings, PretextSettings as PretextSettings
 from pipelines.progress import (
     TrainingProgress as TrainingProgress,
     VideoProgress as VideoProgress,
@@ -119,5 +119,4 @@ from pipelines.stages.settings import (
 )
 from pipelines.stages.split import Clip as Clip, split as split
 from pipelines.training.jobs import Machines as Machines
-from pipelines.training.settings import AugmentationSettings as AugmentationSettings
 from pipelines.video.shots import KeyframedShot as KeyframedShot

@@ -22,8 +22,8 @@ from torch import Tensor
 from torchvision import transforms
 from torchvision.transforms import functional as tv
 
+from pipelines.pretext.settings import AugmentationSettings
 from pipelines.training.augmentation import Augmentations, augment, plan_augmentations, random_numbers
-from pipelines.training.settings import AugmentationSettings
 from pipelines.video.resizing import resize_to_square
 
 HEIGHT, WIDTH, SQUARE = 252, 448, 256

@@ -34,6 +34,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.options import with_options
+from pipelines.pretext.settings import AugmentationSettings
 from pipelines.stages.pretrain import PretrainSettings
 from pipelines.stages.pretrain.data import PretextWindows, Views, make_views, noise_of
 from pipelines.stages.pretrain.model import backward_windows, make_model
@@ -41,7 +42,6 @@ from pipelines.stores.index import Index, read_index
 from pipelines.training.distributed import Process, process_group
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
 from pipelines.training.loop import make_lars, make_trainer, take_step, weight_dtype
-from pipelines.training.settings import AugmentationSettings
 
 WARM_UP = 3  # steps that are not counted
 

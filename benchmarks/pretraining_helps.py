@@ -26,13 +26,13 @@ from pipelines.datasets.synthetic import SyntheticVideoSettings, write_video
 from pipelines.options import with_options
 from pipelines.outputs import tables
 from pipelines.outputs.tables import TextTable, percent_with_deviation
+from pipelines.pretext.settings import AugmentationSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import IndexSettings, build_index
 from pipelines.stages.extract_keyframes import extract_keyframes
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain
 from pipelines.stages.score import SeedSpread
-from pipelines.training.settings import AugmentationSettings
 
 Rows = list[dict[str, Any]]
 

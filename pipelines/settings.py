@@ -20,6 +20,7 @@ DETECTOR_NAMES = ("transitions", "adaptive", "content", "histogram", "hash", "th
 """The detectors of :func:`pipelines.video.detectors.make_detector`."""
 Precision = Literal["auto", "float32", "float64", "bf16", "fp16"]
 Logger = Literal["tensorboard", "wandb"]
+LARGEST_RATE = 1e30  # float32 has no room for much larger steps
 LARGEST_SEED = 10**18 - 1  # fits a generator of torch, and the name of a model of a seed
 
 

@@ -15,9 +15,9 @@ from annotated_doc import Doc
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError
 from pipelines.options import NO_OPTION, Option, Settings, advanced, nested, options_of, with_options
+from pipelines.pretext.settings import AugmentationSettings
 from pipelines.settings import Grouping
 from pipelines.stages.predict.settings import PredictSettings
-from pipelines.training.settings import AugmentationSettings
 
 
 @dataclass(frozen=True)

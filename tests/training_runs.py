@@ -14,10 +14,10 @@ import pytest
 import torch
 
 from pipelines.options import options_of, with_options
+from pipelines.pretext.settings import AugmentationSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.pretrain import PretrainSettings, pretrain
-from pipelines.training.settings import AugmentationSettings
 from tests.running import ENVIRONMENT
 
 Settings = PretrainSettings | FinetuneSettings

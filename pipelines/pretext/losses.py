@@ -8,17 +8,56 @@ are from. Losses are means over windows. With several processes, losses and grad
 ones of a single process with all windows: contrastive losses use the windows of all processes as negatives, and the
 other losses weigh all windows the same. Similarities, softmax and errors are computed in float32 even under autocast;
 float64 stays float64.
+
+Embeddings are gathered from all processes with gradients; for one process that is a no-op.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
+import torch.distributed as dist
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from pipelines.pretext.gather import gather
-from pipelines.pretext.sampling import left_of
+from pipelines.pretext.pseudo_boundary import left_of
 from pipelines.pretext.settings import Variant
+
+
+def _world() -> tuple[int, int]:
+    """Rank and world size."""
+    if dist.is_available() and dist.is_initialized():
+        return dist.get_rank(), dist.get_world_size()
+    return 0, 1
+
+
+class _Gather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, local: Tensor) -> Tensor:
+        _, world_size = _world()
+        parts = [torch.empty_like(local) for _ in range(world_size)]
+        dist.all_gather(parts, local)
+        return torch.cat(parts)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Tensor:
+        # The losses of all processes depend on these embeddings.
+        rank, world_size = _world()
+        total = gradients[0].contiguous().clone()
+        dist.all_reduce(total)
+        return total.chunk(world_size)[rank]
+
+
+def gather(local: Tensor) -> tuple[Tensor, int]:
+    """The rows of all processes in the order of ranks, and the index of this process's first row: (B, ...), of the same
+    shape in all processes, to (world size * B, ...).
+
+    Gradients flow back to every process: if each process takes the mean loss of its own rows and gradients are averaged
+    over processes, as in DDP, the result is the gradient of the mean over all rows.
+    """
+    rank, world_size = _world()
+    return (_Gather.apply(local.contiguous()) if world_size > 1 else local), rank * len(local)
 
 
 def full_precision(x: Tensor) -> Tensor:
@@ -120,7 +159,7 @@ def contextual_group_matching(
     ``-log h(c_n, c_pos) - log(1 - h(c_n, c_neg))``, on the vectors without normalization.
 
     `head`: (..., 2 D_c) to two logits. `context`: (B, S, D_c), no shot masked. `positive`, `negative`: (B,), from
-    :func:`pipelines.pretext.sampling.sample_group_shots`.
+    :func:`pipelines.pretext.pseudo_boundary.sample_group_shots`.
     """
     center, same, different = context[:, context.shape[1] // 2], at(context, positive), at(context, negative)
     if variant == "release":
@@ -138,7 +177,7 @@ def pseudo_boundary_prediction(
     twice as much.
 
     `head`: (..., D_c) to two logits. `context`: (B, S, D_c), no shot masked. `other`: (B,), from
-    :func:`pipelines.pretext.sampling.sample_other_shot`.
+    :func:`pipelines.pretext.pseudo_boundary.sample_other_shot`.
     """
     return _two_class(head, at(context, boundary), at(context, other), variant)
 
@@ -154,7 +193,7 @@ def masked_shot_modeling(
     (release; the paper does not say).
 
     `head`: (..., D_c) to (..., D_e). `context`: (B, S, D_c), with the masked shots hidden. `encodings`: (B, S, D_e), of
-    the unmasked shots. `mask`: (B, S) bool, from :func:`pipelines.pretext.sampling.sample_mask`.
+    the unmasked shots. `mask`: (B, S) bool, from :func:`pipelines.pretext.pseudo_boundary.sample_mask`.
     """
     # The head is applied to all shots, because it is cheap, and no shape then depends on the data.
     error = (full_precision(head(context)) - full_precision(encodings.detach())).square()

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from pipelines.pretext import losses
 from pipelines.pretext.losses import full_precision
-from pipelines.pretext.pseudo_boundary import discover
-from pipelines.pretext.sampling import NOISE, sample_group_shots, sample_mask, sample_other_shot
+from pipelines.pretext.pseudo_boundary import NOISE, discover, sample_group_shots, sample_mask, sample_other_shot
 from pipelines.pretext.settings import PretextSettings
 
 Contextualize = Callable[[Tensor, Tensor | None], Tensor]
@@ -78,7 +77,7 @@ class PretextObjective(nn.Module):
             dense: (B, S, D_e), encodings of the window; for SimCLR (instance, temporal) the center is the first view,
                 and S may be 1.
             contextualize: the CRN, called once without a mask (CGM, PP) and once with (MSM), as in the release.
-            noise: (B, 5, S), see :func:`pipelines.pretext.sampling.draw_noise`; for CGM, PP, MSM and random
+            noise: (B, 5, S), see :func:`pipelines.pretext.pseudo_boundary.draw_noise`; for CGM, PP, MSM and random
                 pseudo-boundaries.
             joins: (B,), for synthesized pseudo-boundaries.
         Raises ValueError: an argument that the settings need is missing, or windows are too short for a task.

@@ -24,8 +24,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from pipelines.pretext.settings import AugmentationSettings
 from pipelines.training.distributed import send
-from pipelines.training.settings import AugmentationSettings
 
 _TRIES = 10  # of torchvision's RandomResizedCrop, before it takes the center
 _PER_WINDOW = 2 * _TRIES + 4

@@ -17,8 +17,7 @@ from pipelines.evaluation.metrics import average_precision
 from pipelines.files import write_atomically
 from pipelines.models.calibration import Calibration, fit_calibration
 from pipelines.models.networks.relational import LinearModel, relational_logits, shot_tokens
-from pipelines.training.relational_fit import LabeledTokens, fit_linear_models
-from pipelines.training.relational_videos import LabeledVideo
+from pipelines.training.relational_fit import LabeledTokens, LabeledVideo, fit_linear_models
 from recipes.default_model.perturbations import PERTURBATIONS, Perturbation
 
 Report = Callable[[str], None]

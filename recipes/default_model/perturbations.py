@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from pipelines.baselines.segmentation import unit_rows
 from pipelines.stores.index import ASSUMED_FRAME_RATE
-from pipelines.training.relational_videos import LabeledVideo, reorder_scenes
+from pipelines.training.relational_fit import LabeledVideo, reorder_scenes
 
 Floats = NDArray[np.float64]
 Perturbation = Callable[[LabeledVideo, np.random.Generator], LabeledVideo]

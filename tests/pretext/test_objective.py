@@ -9,8 +9,7 @@ from torch import Tensor
 
 from pipelines.pretext import losses
 from pipelines.pretext.objective import PretextObjective
-from pipelines.pretext.pseudo_boundary import discover
-from pipelines.pretext.sampling import draw_noise, sample_group_shots, sample_mask, sample_other_shot
+from pipelines.pretext.pseudo_boundary import discover, draw_noise, sample_group_shots, sample_mask, sample_other_shot
 from pipelines.pretext.settings import Method, PretextSettings, PseudoBoundary, Task
 from tests.pretext.tiny_crn import D_C, D_E, S, TinyCRN
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from pipelines.pretext.sampling import (
+from pipelines.pretext.pseudo_boundary import (
     draw_noise,
     joined_rows,
     neighbor_row,

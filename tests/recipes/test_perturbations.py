@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from pipelines.training.relational_videos import LabeledVideo
+from pipelines.training.relational_fit import LabeledVideo
 from recipes.default_model.perturbations import PERTURBATIONS, merge_shots, remove_shots, split_shots
 
 

@@ -24,7 +24,7 @@ from pipelines.models.bassl import load_bassl_model
 from pipelines.models.encoders.image_networks import trainable_encoder
 from pipelines.options import with_options
 from pipelines.pretext.objective import PretextObjective
-from pipelines.pretext.sampling import draw_noise
+from pipelines.pretext.pseudo_boundary import draw_noise
 from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import build_index

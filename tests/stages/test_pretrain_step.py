@@ -16,7 +16,7 @@ from pipelines.models.encoders.image_networks import trainable_encoder
 from pipelines.models.networks.crn import ContextualRelationNetwork
 from pipelines.models.networks.kinds import CRNSettings
 from pipelines.pretext.objective import PretextObjective
-from pipelines.pretext.sampling import draw_noise
+from pipelines.pretext.pseudo_boundary import draw_noise
 from pipelines.pretext.settings import PretextSettings
 from pipelines.stages.pretrain.model import PretrainModel, backward_in_parts
 from pipelines.training.distributed import Process

@@ -14,9 +14,9 @@ from torch import Tensor
 from torchvision import transforms
 from torchvision.transforms.v2 import functional as tv
 
+from pipelines.pretext.settings import AugmentationSettings
 from pipelines.training import augmentation
 from pipelines.training.augmentation import Augmentations, augment, plan_augmentations, random_numbers
-from pipelines.training.settings import AugmentationSettings
 
 SMALL = AugmentationSettings(size=40, kernel_size=9)
 PLAIN = replace(SMALL, mean=(0.0, 0.0, 0.0), std=(1.0, 1.0, 1.0))

@@ -32,7 +32,7 @@ from pipelines.stores.index import Index, window_rows
 from pipelines.training.distributed import Process, send
 from pipelines.training.loop import EXAMPLE_ORDER, VARIATIONS
 from pipelines.training.memory import DeviceRows
-from pipelines.training.relational_videos import VIEWS, LabeledVideo, vary
+from pipelines.training.relational_fit import VIEWS, LabeledVideo, vary
 
 Loss = Literal["balanced", "plain"]
 

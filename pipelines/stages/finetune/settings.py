@@ -10,8 +10,7 @@ from annotated_doc import Doc
 
 from pipelines.models.networks.kinds import CRN
 from pipelines.options import Settings, advanced, check_at_least, nested
-from pipelines.settings import Compute, RunSettings, TrainingData
-from pipelines.training.settings import LARGEST_RATE
+from pipelines.settings import LARGEST_RATE, Compute, RunSettings, TrainingData
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from pipelines.pretext.sampling import draw_noise, joined_rows, neighbor_row
-from pipelines.pretext.settings import PretextSettings
+from pipelines.pretext.pseudo_boundary import draw_noise, joined_rows, neighbor_row
+from pipelines.pretext.settings import AugmentationSettings, PretextSettings
 from pipelines.stores.features import features_of
 from pipelines.stores.index import Index, window_rows
 from pipelines.training.augmentation import augment, plan_augmentations, random_numbers
@@ -23,7 +23,6 @@ from pipelines.training.distributed import Process, send
 from pipelines.training.keyframe_windows import WindowBatch, WindowOrder
 from pipelines.training.loop import AUGMENTATION, PRETEXT_NOISE, WINDOW_ROWS, torch_seed
 from pipelines.training.memory import DeviceRows
-from pipelines.training.settings import AugmentationSettings
 
 
 @dataclass(frozen=True, eq=False)

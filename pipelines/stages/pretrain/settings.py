@@ -9,9 +9,8 @@ from typing import Annotated
 from annotated_doc import Doc
 
 from pipelines.options import Settings, advanced, check_at_least, nested
-from pipelines.pretext.settings import PretextSettings, Variant
-from pipelines.settings import Compute, RunSettings, TrainingData
-from pipelines.training.settings import LARGEST_RATE, AugmentationSettings
+from pipelines.pretext.settings import AugmentationSettings, PretextSettings, Variant
+from pipelines.settings import LARGEST_RATE, Compute, RunSettings, TrainingData
 
 
 @dataclass(frozen=True)
