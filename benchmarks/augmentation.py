@@ -24,7 +24,7 @@ from torchvision.transforms import functional as tv
 
 from pipelines.pretext.settings import AugmentationSettings
 from pipelines.training.augmentation import Augmentations, augment, plan_augmentations, random_numbers
-from pipelines.video.resizing import resize_to_square
+from pipelines.video.images import resize_to_square
 
 HEIGHT, WIDTH, SQUARE = 252, 448, 256
 

@@ -25,7 +25,7 @@ from pipelines.stages.pretrain.data import PretextWindows
 from pipelines.stores.index import read_index
 from pipelines.training.distributed import process_group
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
-from pipelines.video.resizing import resize_to_square
+from pipelines.video.images import resize_to_square
 
 SIZE = 224
 

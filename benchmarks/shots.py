@@ -99,9 +99,9 @@ def within_shots(
 
 def transnetv2_scores(small: Images) -> NDArray[np.float32]:
     """The transition score of each frame of (N, 27, 48, 3)."""
-    from pipelines.video.transnetv2 import load_network  # optional dependency
+    from pipelines.video.detectors import load_transnetv2  # optional dependency
 
-    predict = load_network()
+    predict = load_transnetv2()
     padded = np.concatenate([small[:1].repeat(25, 0), small, small[-1:].repeat(100, 0)])
     scores = [predict(padded[at : at + 100])[25:75] for at in range(0, len(small), 50)]
     return np.concatenate(scores)[: len(small)]

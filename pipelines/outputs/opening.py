@@ -14,7 +14,7 @@ from pipelines.errors import BasslError, DatasetError
 from pipelines.outputs.results import check_one_video, existing_result, find_result, is_video, result_name
 from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.settings import OutputSettings
-from pipelines.video.decoding import check_same_video
+from pipelines.video.containers import check_same_video
 from pipelines.video.inputs import listed_id, video_at
 
 

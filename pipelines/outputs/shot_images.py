@@ -14,8 +14,7 @@ from pipelines.errors import VideoError
 from pipelines.processes import cores
 from pipelines.scenes import SceneData
 from pipelines.video.inputs import unchanged
-from pipelines.video.shots import KeyframedShot, ReaderSettings
-from pipelines.video.video_process import VideoProcess
+from pipelines.video.shots import KeyframedShot, ReaderSettings, VideoProcess
 
 if TYPE_CHECKING:  # start-up time
     import numpy as np

@@ -27,7 +27,7 @@ from pipelines.settings import Matching
 from pipelines.stages.score import score
 from pipelines.stages.settings import ReportSettings
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
-from pipelines.video.decoding import check_same_video
+from pipelines.video.containers import check_same_video
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
 

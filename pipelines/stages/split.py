@@ -17,11 +17,11 @@ from pipelines.outputs.opening import open_scenes
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.scenes import SceneData, without_credits
 from pipelines.stages.settings import SplitSettings
-from pipelines.video.cutting.copying import copy_scenes, copy_with_chapters
-from pipelines.video.cutting.encoding import encode_scenes
-from pipelines.video.cutting.muxing import suffix_for
-from pipelines.video.decoding import declared_length
+from pipelines.video.containers import declared_length
+from pipelines.video.copying import copy_scenes, copy_with_chapters
+from pipelines.video.encoding import encode_scenes
 from pipelines.video.inputs import unchanged
+from pipelines.video.muxing import suffix_for
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ from pipelines.errors import BasslError
 from pipelines.stores.index import Index
 from pipelines.training.distributed import Process
 from pipelines.training.loop import KEYFRAMES, WINDOW_ORDER
-from pipelines.video.resizing import resize_to_square
+from pipelines.video.images import resize_to_square
 
 _CHUNK = 8  # windows that a worker reads at a time: few, so that all workers share a batch
 

@@ -1,4 +1,4 @@
-"""Opening a video file with FFmpeg: its streams, their packets, and what its headers contain."""
+"""Opening a video file with FFmpeg: its streams, their packets, what its headers contain, and whose scenes it has."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from av.video.stream import VideoStream
 
 from pipelines.errors import VideoError
 from pipelines.files import is_file
-from pipelines.video.clock import ForwardJumps
+from pipelines.scenes import SceneData
+from pipelines.video.inputs import fingerprint
 
 # FFmpeg's messages about damaged packets would reach the user's terminal; damage is reported as a warning here.
 logging.getLogger("libav").setLevel(logging.CRITICAL)
@@ -177,6 +178,44 @@ def has_own_order(layout: AudioLayout) -> bool:
     return any(name not in _CHANNELS for name in names) or names != sorted(set(names), key=_CHANNELS.index)
 
 
+class ForwardJumps:
+    """Removes forward jumps of the clock from the timestamps of several streams, as FFmpeg's command line does.
+
+    Args:
+        longest: seconds by which a timestamp may exceed the end of the packet before it; more is a jump.
+        lengths: the length of each jump in seconds is appended here.
+    """
+
+    def __init__(self, longest: float, lengths: list[float]) -> None:
+        self._longest = longest
+        self._lengths = lengths
+        self._shifts = [0.0]  # seconds to subtract: before the first jump, and from each jump on
+        self._shift_of: dict[int, float] = {}  # by stream
+        self._end_of: dict[int, float] = {}
+
+    @property
+    def latest(self) -> float:
+        """Seconds to subtract since the last jump, for a stream whose own timestamps do not show jumps."""
+        return self._shifts[-1]
+
+    def shift(self, stream: int, stamp: float, duration: float) -> float:
+        """Seconds to subtract from the timestamps of the next packet of a stream, from its decoding timestamp and
+        duration in seconds."""
+        shift, end = self._shift_of.get(stream, 0.0), self._end_of.get(stream)
+        if end is not None and stamp - shift - end > self._longest:
+            # The shift of another stream, if it fits, so that sound stays with its frames.
+            fitting = [earlier for earlier in self._shifts if abs(stamp - earlier - end) <= self._longest]
+            if fitting:
+                shift = fitting[-1]
+            else:
+                self._lengths.append(stamp - end - shift)
+                shift = stamp - end
+                self._shifts.append(shift)
+            self._shift_of[stream] = shift
+        self._end_of[stream] = stamp - shift + duration
+        return shift
+
+
 def demux(container: InputContainer, *streams: S, jumps: list[float] | None = None) -> Iterator[Packet[S]]:
     """The packets of some streams in the order of the file, each stream ended by an empty packet.
 
@@ -241,3 +280,51 @@ def declared_duration(container: InputContainer, stream: VideoStream) -> float |
     if container.duration is not None and container.duration > 0:
         return container.duration / 1_000_000
     return None
+
+
+def declared_end(container: InputContainer, stream: VideoStream, first: float) -> float | None:
+    """Return the seconds from the first frame, at ``first`` on the file's clock, to the declared end, or None."""
+    duration = declared_duration(container, stream)
+    # Matroska counts from time 0, not from the first frame.
+    return duration - first if duration is not None and container.format.name.startswith("matroska") else duration
+
+
+def check_same_video(video: Path, scenes: SceneData) -> None:
+    """Check that a file is the video of some scenes, by its fingerprint or else by its declared length.
+
+    Raises:
+        VideoError: one line, if it is another video.
+    """
+    if not _has_same_fingerprint(video, scenes) and (length := declared_length(video)) is not None:
+        check_length(video, length, scenes)
+
+
+def _has_same_fingerprint(video: Path, scenes: SceneData) -> bool:
+    return scenes.video.fingerprint is not None and scenes.video.fingerprint == fingerprint(video)
+
+
+def declared_length(video: Path) -> float | None:
+    """Return the seconds from the first frame of a video to its end according to its container, or None.
+
+    Raises:
+        VideoError: one line, if the video cannot be opened.
+    """
+    with open_container(video) as container:
+        stream = video_stream(video, container)
+        return declared_end(container, stream, float((stream.start_time or 0) * (stream.time_base or 0)))
+
+
+def check_length(video: Path, length: float, scenes: SceneData) -> None:
+    """Raise VideoError if a video of ``length`` seconds is not the scenes' video, or is shorter than their part. The
+    end of a long last frame is uncertain, so the length of a video with their fingerprint does not matter."""
+    expected = scenes.video.duration
+    difference = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)
+    if abs(difference) > max(1.0, 0.02 * expected) and not _has_same_fingerprint(video, scenes):
+        raise mismatch_error(video, f"{length:.1f} s", f"{expected:.1f} s")
+
+
+def mismatch_error(video: Path, length: str, expected: str) -> VideoError:
+    """Return the error for a video with another length than the video of the scenes."""
+    return VideoError(
+        f"{video}: has {length}, but the scenes are of a video with {expected}; give the scenes.json of this video"
+    )

@@ -19,19 +19,26 @@ from av.video.stream import VideoStream
 from pipelines.errors import VideoError
 from pipelines.files import MOST_BYTES, is_file
 from pipelines.processes import cores
-from pipelines.scenes import SceneData, VideoFacts
-from pipelines.video.clock import CLOCK_NOISE, SAME_TIME, FrameClock
+from pipelines.scenes import VideoFacts
 from pipelines.video.containers import (
     WRONG_CLOCK,
     container_facts,
     declared_duration,
+    declared_end,
     demux,
     open_container,
     video_stream,
 )
-from pipelines.video.inputs import fingerprint
 from pipelines.video.runs import Damage, ParallelDecoder, RestartTest, Transform, decode, frames_at_a_time, restart_test
 from pipelines.video.subtitles import text_track
+
+CLOCK_NOISE = 0.5
+"""Timestamps that step back by more than this, in seconds, start a new clock; less is an error of single timestamps."""
+
+# Times that differ by less, in seconds, are equal: times are rounded to microseconds.
+_SAME_TIME = 1e-6
+
+_LONGEST_FRAME = 10.0  # seconds: some recorders write a huge duration for the last frame
 
 # Each thread holds frames in memory, and more threads than this mostly wait for the global interpreter lock.
 _MOST_THREADS = 4
@@ -40,6 +47,70 @@ _MOST_THREADS = 4
 _PACKET_BYTES = 256
 
 Result = TypeVar("Result")
+
+
+class FrameClock:
+    """The times of a video's frames, in seconds from its first frame, strictly increasing.
+
+    - A frame without a timestamp begins when the one before it ends.
+    - A frame lasts for the duration in its packet, or for the nominal duration if that is missing or implausible; see
+      :meth:`end_declared` for the last frame.
+    - If timestamps repeat or step back a little, the frame follows the one before it after the nominal duration.
+    - If they step back by more than :data:`CLOCK_NOISE`, as in joined recordings, they start a new clock, and time
+      continues. But if they soon continue on the old clock, only some frames were out of order, as in damaged videos.
+
+    Args:
+        tick: unit of timestamps and durations, in seconds.
+        nominal: seconds from frame to frame at the nominal rate.
+        first: seconds on the file's clock of the video's first frame; None: the first timestamp.
+    """
+
+    def __init__(self, tick: Fraction, nominal: float, first: float | None = None) -> None:
+        self.first = first
+        self._tick, self._tick_seconds = tick, float(tick)
+        self._nominal = nominal
+        self._last, self._length = -nominal, nominal  # of the newest frame
+        self._stored_length = 0.0  # of the newest frame, according to its packet
+        self._offset = 0.0  # from the file's clock, less `first`, to the video's time
+        # The offset before a new clock, and the time until which the new clock may turn out to be an error.
+        self._old_offset, self._doubtful_until = 0.0, -math.inf
+
+    def advance(self, timestamp: int | None, duration: int) -> float:
+        """The time of the next frame, from its presentation timestamp and duration in ticks."""
+        time = self.end if timestamp is None else self._time_at(timestamp)
+        self._stored_length = length = duration * self._tick_seconds
+        self._last, self._length = time, length if 0 < length <= _LONGEST_FRAME else self._nominal
+        return time
+
+    @property
+    def end(self) -> float:
+        """Time at which the newest frame ends; 0 before the first frame."""
+        return round(self._last + self._length, 6)
+
+    def end_declared(self, end: float | None) -> float:
+        """:attr:`end`, but a long frame counts as it is if it ends where the container declares the end."""
+        long_end = round(self._last + self._stored_length, 6)
+        agrees = end is not None and self._stored_length > _LONGEST_FRAME and abs(long_end - end) < CLOCK_NOISE
+        return long_end if agrees else self.end
+
+    def _time_at(self, timestamp: int) -> float:
+        stamp = timestamp * self._tick.numerator / self._tick.denominator
+        if self.first is None:
+            self.first = stamp
+        time = round(stamp - self.first + self._offset, 6)
+        if self._last < self._doubtful_until:
+            on_old_clock = round(stamp - self.first + self._old_offset, 6)
+            if on_old_clock > self._last - CLOCK_NOISE:
+                self._offset, time = self._old_offset, on_old_clock
+        if time > self._last:
+            return time
+        following = self._last + self._nominal
+        if self._last - time > CLOCK_NOISE:
+            if self._last >= self._doubtful_until:  # otherwise another frame out of order: the old clock remains
+                self._old_offset = self._offset
+            self._doubtful_until = self._last + CLOCK_NOISE
+            self._offset += following - time
+        return following
 
 
 class VideoDecoder:
@@ -145,15 +216,16 @@ class VideoDecoder:
         declared: float | None = None
         for timestamp, duration, result in self._decoding:
             time = clock.advance(timestamp, duration)
-            if time >= self._end - SAME_TIME:
+            if time >= self._end - _SAME_TIME:
                 end = round(time, 6)
                 break
-            if time >= self._start - SAME_TIME:
+            if time >= self._start - _SAME_TIME:
                 yielded = True
                 yield count, time, result
             count += 1
         else:
-            declared = self.declared_end(clock.first or 0.0)
+            declared = declared_end(self.container, self.stream, clock.first or 0.0)
+            declared = None if declared is None else declared - sum(self._jumps)
             end, to_the_end = clock.end_declared(declared), True
         self._decoding.close()  # its threads read on
         if not yielded:
@@ -194,14 +266,6 @@ class VideoDecoder:
         part = f"after {self._start:g} s" if self._end == math.inf else f"between {self._start:g} s and {self._end:g} s"
         return VideoError(f"{self.path}: has no frame {part}")
 
-    def declared_end(self, first: float) -> float | None:
-        """Seconds from the first frame to the end according to the container, without jumps of the clock. ``first`` is
-        the time of the first frame on the file's clock."""
-        if self.declared_duration is None:
-            return None
-        # Matroska counts from time 0, not from the first frame.
-        return self.declared_duration - (first if self.kind == "matroska" else 0.0) - sum(self._jumps)
-
     def _add_warnings(self, damaged_places: int, end: float | None, declared: float | None) -> None:
         """Warn of damage, jumps and a missing end. ``end`` is None if the video was not read to its end."""
         if damaged_places:
@@ -227,7 +291,7 @@ class VideoDecoder:
         if is_restart is None or not self.stream.time_base or self.lacks_times or not is_file(self.path):
             return 0, None
         try:
-            first = float(first_time(self.path, ""))
+            first = float(first_frame_pts(self.path, ""))
         except VideoError:  # decoding will report it
             return 0, None
         frames = self._skip_by_index(first + self._start, self.stream.time_base, is_restart)
@@ -255,7 +319,7 @@ class VideoDecoder:
             packet = next(self.container.demux(self.stream))
             if packet.dts != timestamp:
                 break
-            if packet.pts is not None and packet.pts * tick <= time + SAME_TIME and is_restart(packet):
+            if packet.pts is not None and packet.pts * tick <= time + _SAME_TIME and is_restart(packet):
                 self.container.seek(timestamp, stream=self.stream)
                 return frames_before
         self.container.seek(0)
@@ -276,7 +340,7 @@ class VideoDecoder:
                 if dts > time:
                     break
                 latest = dts
-                if packet.pts * tick <= time + SAME_TIME and is_restart(packet):
+                if packet.pts * tick <= time + _SAME_TIME and is_restart(packet):
                     frames_before, packets_before = frames, number
                 if packet.has_sidedata("new_extradata") and number:
                     break  # a decoder that begins later would not have these parameters
@@ -321,7 +385,7 @@ class VideoDecoder:
             damage.note()
 
 
-def first_time(video: Path, consequence: str) -> Fraction:
+def first_frame_pts(video: Path, consequence: str) -> Fraction:
     """Presentation time of the first frame that can be decoded, in seconds on the file's clock.
 
     Raises:
@@ -334,44 +398,3 @@ def first_time(video: Path, consequence: str) -> Fraction:
                 return Fraction(timestamp * frame.time_base)
             break
     raise VideoError(f"{video}: has frames without timestamps, {consequence}")
-
-
-def check_same_video(video: Path, scenes: SceneData) -> None:
-    """Check that a file is the video of some scenes, by its fingerprint or else by its declared length.
-
-    Raises:
-        VideoError: one line, if it is another video.
-    """
-    length = None if _same_fingerprint(video, scenes) else declared_length(video)
-    if length is not None:
-        check_length(video, length, scenes)
-
-
-def _same_fingerprint(video: Path, scenes: SceneData) -> bool:
-    return scenes.video.fingerprint is not None and scenes.video.fingerprint == fingerprint(video)
-
-
-def declared_length(video: Path) -> float | None:
-    """Seconds from the first frame of a video to its end, according to its container; None if it does not say.
-
-    Raises:
-        VideoError: one line, if the video cannot be opened.
-    """
-    with VideoDecoder(video) as decoder:
-        return decoder.declared_end(float((decoder.stream.start_time or 0) * (decoder.stream.time_base or 0)))
-
-
-def check_length(video: Path, length: float, scenes: SceneData) -> None:
-    """Raises VideoError if a video of ``length`` seconds is not the scenes' video, or is shorter than their part. The
-    end of a long last frame is uncertain, so the length of a video with their fingerprint does not matter."""
-    expected = scenes.video.duration
-    difference = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)
-    if abs(difference) > max(1.0, 0.02 * expected) and not _same_fingerprint(video, scenes):
-        raise other_video(video, f"{length:.1f} s", f"{expected:.1f} s")
-
-
-def other_video(video: Path, length: str, expected: str) -> VideoError:
-    """The error for a video with another length than the video of the scenes."""
-    return VideoError(
-        f"{video}: has {length}, but the scenes are of a video with {expected}; give the scenes.json of this video"
-    )

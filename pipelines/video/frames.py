@@ -19,7 +19,7 @@ from av.video.plane import VideoPlane
 from av.video.reformatter import Colorspace, VideoReformatter
 from numpy.typing import NDArray
 
-from pipelines.video.hdr import TRANSFERS, to_sdr
+from pipelines.video.images import TRANSFERS, to_sdr
 
 Plane = NDArray[Any]  # uint8; uint16 in videos with a high dynamic range
 RGBImage = NDArray[np.uint8]

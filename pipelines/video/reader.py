@@ -24,13 +24,12 @@ from pipelines.files import is_file
 from pipelines.processes import Send
 from pipelines.scenes import Line, Segment, Transition
 from pipelines.video.containers import open_container
-from pipelines.video.decoding import VideoDecoder, first_time
-from pipelines.video.detectors import ShotDetector, make_detector
+from pipelines.video.decoding import VideoDecoder, first_frame_pts
+from pipelines.video.detectors import KnownCuts, ShotDetector, make_detector, read_cuts
 from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
 from pipelines.video.inputs import digest, subtitles_beside
 from pipelines.video.runs import Damage, decode
 from pipelines.video.segments import LOOKS_PER_SECOND, TextSearch, credit_segments, plain_kinds, plain_segments
-from pipelines.video.shot_lists import KnownCuts, read_cuts
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 from pipelines.video.sound import has_sound, silences
 from pipelines.video.subtitles import decoded_lines, lines_within, read_subtitles
@@ -132,7 +131,11 @@ class VideoReader(VideoDecoder):
             cuts = read_cuts(settings.shots, self.frame_rate)
             return KnownCuts(cuts, settings.shots, self._times, whole=settings.end is None)
         return make_detector(
-            settings.detector, self.frame_rate, settings.min_shot, settings.detector_threshold, self._times
+            settings.detector,
+            self.frame_rate,
+            min_shot=settings.min_shot,
+            threshold=settings.detector_threshold,
+            times=self._times,
         )
 
     def __iter__(self) -> Iterator[KeyframedShot]:
@@ -246,7 +249,7 @@ class VideoReader(VideoDecoder):
 
 
 def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
-    """Read a video in the child process of a :class:`pipelines.video.video_process.VideoProcess`: send each shot as it
+    """Read a video in the child process of a :class:`pipelines.video.shots.VideoProcess`: send each shot as it
     is found, the progress, and the video's facts, warnings, subtitles and segments at the end. If all of it is read, in
     shots of its own, the facts have the digest of the file, computed meanwhile."""
     path, settings = task
@@ -267,7 +270,7 @@ def lines_from(file: Path, video: Path, start: float, end: float) -> tuple[Line,
     one line, for a file that cannot be used."""
     lines, _ = read_subtitles(file)
     with open_container(video) as container:
-        offset = (container.start_time or 0) / av.time_base - float(first_time(video, "which subtitles need"))
+        offset = (container.start_time or 0) / av.time_base - float(first_frame_pts(video, "which subtitles need"))
     return lines_within(lines, offset, start, end)
 
 

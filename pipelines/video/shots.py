@@ -1,12 +1,22 @@
-"""Settings and result of video reading: plain data, without imports of FFmpeg, OpenCV or NumPy."""
+"""Settings and result of video reading, in a child process, without imports of FFmpeg, OpenCV or NumPy.
+
+Decoding and shot detection hold the global interpreter lock for much of the time: in threads of one process, they and
+an encoder would block each other. Besides, a crash inside a codec becomes a :class:`VideoError` and does not end the
+caller.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from queue import Queue
+from threading import Thread
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pipelines.scenes import Transition
+from pipelines.errors import BasslError
+from pipelines.processes import Child
+from pipelines.scenes import Line, Segment, Transition, VideoFacts
 
 if TYPE_CHECKING:  # start-up time: settings import nothing heavy, so that --help is instant
     import numpy as np
@@ -26,7 +36,7 @@ class Boundary(NamedTuple):
 
     @property
     def frame(self) -> int:
-        """The first frame of the new shot: the middle of the transition."""
+        """Return the first frame of the new shot: the middle of the transition."""
         return (self.start + self.end) // 2
 
 
@@ -41,7 +51,7 @@ class ReaderSettings:
     min_shot: float | None = None
     """Minimum length of a shot that a detector finds, in seconds; None is 0.6, and no minimum with transnetv2."""
     shots: Path | None = None
-    """A file of shots or cuts to use instead of a detector (see :func:`pipelines.video.shot_lists.read_cuts`)."""
+    """A file of shots or cuts to use instead of a detector (see :func:`pipelines.video.detectors.read_cuts`)."""
     keyframes: int = 3
     """Keyframes per shot, N_k (the paper's appendix A: 3), at 1/(N_k+1), 2/(N_k+1), ... of it."""
     lines: int = 240
@@ -76,3 +86,74 @@ class KeyframedShot:
     keyframes: tuple[NDArray[np.uint8], ...]
     keyframe_indices: tuple[int, ...]
     transition: Transition | None = None
+
+
+# The function that the child runs, by name: the parent need not import the decoder.
+_READ_VIDEO = "pipelines.video.reader:send_video"
+
+# Maximum number of messages in the queue: about 40 MB of keyframes.
+_WAITING_MESSAGES = 48
+
+_Message = tuple[str, Any, bytes] | BasslError
+
+
+class VideoProcess:
+    """Child process with a :class:`pipelines.video.reader.VideoReader`; iterate over it for the shots.
+
+    The process starts when this is constructed. Use it as a context manager, which always ends the process.
+
+    Raises (while iterating):
+        BasslError: raised by the reader; a :class:`VideoError` if the process dies.
+    """
+
+    facts: VideoFacts
+    warnings: list[str]
+    lines: tuple[Line, ...]
+    segments: tuple[Segment, ...]
+
+    def __init__(
+        self, path: Path, settings: ReaderSettings, progress: Callable[[float, float | None], None] | None = None
+    ) -> None:
+        self._path = path
+        self._progress = progress or (lambda done, total: None)
+        self._child = Child(_READ_VIDEO, (path, settings))
+        self._messages: Queue[_Message] = Queue(_WAITING_MESSAGES)
+        self._receiver = Thread(target=self._receive, daemon=True)
+        self._receiver.start()
+
+    def __enter__(self) -> VideoProcess:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._child.process.kill()
+        while self._receiver.is_alive():  # it may be blocked on a full queue
+            while not self._messages.empty():
+                self._messages.get_nowait()
+            self._receiver.join(0.01)
+        self._child.kill()
+
+    def __iter__(self) -> Iterator[KeyframedShot]:
+        import numpy as np  # start-up time: the process starts first
+
+        while True:
+            message = self._messages.get()
+            if isinstance(message, BasslError):
+                raise message
+            kind, content, pixels = message
+            match kind:
+                case "progress":
+                    self._progress(*content)
+                case "shot":
+                    shot, shape = content
+                    yield replace(shot, keyframes=tuple(np.frombuffer(pixels, np.uint8).reshape(shape)))
+                case "end":
+                    self.facts, self.warnings, self.lines, self.segments = content
+                    return
+
+    def _receive(self) -> None:
+        # Empties the pipe while the caller is busy (importing torch), so that the child does not wait.
+        try:
+            for message in self._child.messages_on(self._path):
+                self._messages.put(message)
+        except BasslError as error:
+            self._messages.put(error)

@@ -13,9 +13,8 @@ from av.audio.frame import AudioFrame
 from numpy.typing import NDArray
 
 from pipelines.errors import VideoError
-from pipelines.video.clock import CLOCK_NOISE
 from pipelines.video.containers import demux, layout_of, open_container, video_stream
-from pipelines.video.decoding import first_time
+from pipelines.video.decoding import CLOCK_NOISE, first_frame_pts
 from pipelines.video.runs import Damage
 
 RATE = 16000  # hertz, to which sound is resampled
@@ -161,7 +160,7 @@ def _samples(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
         stream, first = container.streams.audio[0], 0.0
         layout_of(stream.codec_context)  # replaces a layout that would crash the decoder
         with suppress(VideoError):
-            first = float(first_time(path, ""))
+            first = float(first_frame_pts(path, ""))
         resampler, kind, expected, offset = av.AudioResampler("fltp", "mono", RATE), None, 0.0, -first
         try:
             for packet in demux(container, stream):

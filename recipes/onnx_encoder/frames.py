@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sklearn.datasets import load_sample_images
 
 from pipelines.datasets.synthetic import SyntheticVideoSettings, plan_video, render_keyframes
-from pipelines.video.resizing import resize_to_square
+from pipelines.video.images import resize_to_square
 from recipes.onnx_encoder.network import SIZE
 
 Frame = NDArray[np.uint8]

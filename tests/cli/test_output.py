@@ -90,7 +90,7 @@ def test_split_removes_its_temporary_files_on_sigterm_and_sigint(
 ) -> None:
     scenes_of(video).save(tmp_path / "s.json")
     program = (
-        "import sys, time; from pipelines.video.cutting.muxing import CopyWriter; from bassl_cli.app import main\n"
+        "import sys, time; from pipelines.video.muxing import CopyWriter; from bassl_cli.app import main\n"
         "add = CopyWriter.add\n"
         "def slowly(self, packet): add(self, packet); print('now', flush=True); time.sleep(60)\n"
         "CopyWriter.add = slowly\n"

@@ -23,7 +23,7 @@ from pipelines.models.checkpoints import read_arrays
 from pipelines.stores.features import open_features
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.decoding import VideoDecoder
-from pipelines.video.shot_lists import read_cuts
+from pipelines.video.detectors import read_cuts
 from tests import videos
 from tests.faults.conftest import held, inject
 from tests.faults.writers import WRITERS

@@ -31,7 +31,7 @@ from pipelines.models.encoders.shot_encoder import (
     shot_color,
 )
 from pipelines.models.encoders.torch_encoders import TorchEncoder, choose_device, torch_encoder, torch_encoder_id
-from pipelines.video.resizing import resize_to_square
+from pipelines.video.images import resize_to_square
 from tests.small_stores import refusal
 
 

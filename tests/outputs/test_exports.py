@@ -28,7 +28,7 @@ from pipelines.outputs.exports.lists import table
 from pipelines.outputs.exports.timeline import timecode_base, timeline_of, timeline_rate
 from pipelines.outputs.names import name_of, one_line
 from pipelines.scenes import Line, SceneData, Segment, Transition
-from pipelines.video.shot_lists import read_cuts
+from pipelines.video.detectors import read_cuts
 from tests import videos
 from tests.outputs.exporting import (
     NTSC,

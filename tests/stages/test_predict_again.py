@@ -22,8 +22,7 @@ from pipelines.outputs.page import shows
 from pipelines.progress import VideoResult
 from pipelines.stages.predict import model as scene_model, predict_file, predict_videos
 from pipelines.stages.predict.reuse import choose_action
-from pipelines.video.shots import ReaderSettings
-from pipelines.video.video_process import VideoProcess
+from pipelines.video.shots import ReaderSettings, VideoProcess
 from tests import videos
 from tests.small_stores import refusal
 

@@ -23,8 +23,8 @@ from pipelines.scenes import SceneData, Segment, group_shots
 from pipelines.stages.save_images import save_images
 from pipelines.stages.settings import SplitSettings
 from pipelines.stages.split import split, write_chapters
-from pipelines.video.cutting.muxing import CopyWriter
 from pipelines.video.inputs import fingerprint
+from pipelines.video.muxing import CopyWriter
 from tests import videos
 from tests.videos import CUTS, FRAMES, GROUPS, numbers, scenes_of
 

@@ -13,9 +13,9 @@ import pytest
 from pipelines.errors import DatasetError, VideoError
 from pipelines.video import sound
 from pipelines.video.decoding import VideoDecoder
+from pipelines.video.detectors import read_cuts
 from pipelines.video.reader import VideoReader
 from pipelines.video.runs import Damage
-from pipelines.video.shot_lists import read_cuts
 from pipelines.video.shots import ReaderSettings
 from tests import videos
 from tests.videos import timed

@@ -7,7 +7,8 @@ from itertools import accumulate, pairwise
 import pytest
 from hypothesis import given, strategies as st
 
-from pipelines.video.clock import ForwardJumps, FrameClock
+from pipelines.video.containers import ForwardJumps
+from pipelines.video.decoding import FrameClock
 
 # 25 frames per second, in ticks of a microsecond.
 FRAME = 40_000

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 import pytest
 
-from pipelines.video.cutting.copying import ClipRange, FramePacket, clips_at, clips_of_frame, plan_clips
+from pipelines.video.copying import ClipRange, FramePacket, clips_at, clips_of_frame, plan_clips
 
 RATE = 10
 

@@ -19,9 +19,15 @@ from scenedetect.detectors import AdaptiveDetector
 
 from pipelines.errors import BasslError, DatasetError
 from pipelines.settings import DETECTOR_NAMES
-from pipelines.video.detectors import MIN_SHOT_SECONDS, ShotDetector, make_detector
-from pipelines.video.pyscenedetect import PARAMETERS, PySceneDetectCuts
-from pipelines.video.shot_lists import KnownCuts, read_cuts
+from pipelines.video.detectors import (
+    MIN_SHOT_SECONDS,
+    KnownCuts,
+    PySceneDetectCuts,
+    ShotDetector,
+    make_detector,
+    pyscenedetect_parameters,
+    read_cuts,
+)
 from pipelines.video.shots import Boundary
 from pipelines.video.transitions import AdaptiveCuts
 from tests import videos
@@ -29,6 +35,8 @@ from tests.running import ENVIRONMENT
 from tests.videos import CUTS
 
 Images = Sequence[NDArray[np.uint8]]
+
+PARAMETERS = pyscenedetect_parameters()
 
 # The parameters of PySceneDetect's AdaptiveDetector that AdaptiveCuts reimplements.
 ADAPTIVE = {

@@ -11,8 +11,7 @@ import pytest
 from pipelines.errors import BasslError, DatasetError, VideoError
 from pipelines.video.inputs import digest
 from pipelines.video.reader import VideoReader
-from pipelines.video.shots import ReaderSettings
-from pipelines.video.video_process import VideoProcess
+from pipelines.video.shots import ReaderSettings, VideoProcess
 from tests import videos
 from tests.running import alive
 

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
-from pipelines.video.resizing import resize_and_crop, resize_to_square
+from pipelines.video.images import resize_and_crop, resize_to_square
 
 Item = TypeVar("Item")
 Color = tuple[float, float, float]

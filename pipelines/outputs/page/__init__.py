@@ -32,7 +32,7 @@ from pipelines.outputs.exports.timeline import timecode_base, timeline_of
 from pipelines.outputs.names import one_line, video_name
 from pipelines.outputs.page.thumbnails import TYPE, page_images, resize
 from pipelines.scenes import SEGMENTS, SceneData, timecode
-from pipelines.video.decoding import first_time
+from pipelines.video.decoding import first_frame_pts
 
 _FOLDER = Path(__file__).parent
 _EXPORTS = {
@@ -73,7 +73,7 @@ def save_page(
     first = 0.0  # time of the video's first frame on its own clock
     if video is not None and is_file(video):  # a pipe can be read only once
         with suppress(VideoError):
-            first = float(first_time(video, ""))
+            first = float(first_frame_pts(video, ""))
     thumbnails = page_images(images)
     rules, parts = (
         "".join((_FOLDER / f"{name}.js").read_text("utf-8") for name in names) for names in (_RULES, _PARTS)

@@ -50,7 +50,7 @@ from pipelines.training.distributed import Process, send, synchronized_norms
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowOrder
 from pipelines.training.loop import mixed_precision, plain_weights, weight_dtype
 from pipelines.training.memory import check_kept, free_bytes, measure_images
-from pipelines.video.resizing import resize_to_square
+from pipelines.video.images import resize_to_square
 
 _SHOTS_AT_A_TIME = 16
 

@@ -19,8 +19,7 @@ from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
 from pipelines.video.inputs import fingerprint, modified, safe_id, unchanged
-from pipelines.video.shots import KeyframedShot, ReaderSettings
-from pipelines.video.video_process import VideoProcess
+from pipelines.video.shots import KeyframedShot, ReaderSettings, VideoProcess
 
 if TYPE_CHECKING:  # start-up time: OpenCV, and torch for most models
     from pipelines.stages.predict.scoring import LoadedModel

@@ -22,8 +22,7 @@ from pipelines.progress import ReportProgress
 from pipelines.scenes import Shot, in_credits
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stores.jpeg import from_jpeg, to_jpeg
-from pipelines.video.shots import KeyframedShot
-from pipelines.video.video_process import VideoProcess
+from pipelines.video.shots import KeyframedShot, VideoProcess
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,7 @@ from pipelines.stores.index import NO_LABEL, Index, window_rows
 from pipelines.training.distributed import Process, send
 from pipelines.training.keyframe_windows import KeyframeWindows, read_ahead
 from pipelines.training.loop import Trainer
-from pipelines.video.resizing import resize_and_crop
+from pipelines.video.images import resize_and_crop
 
 _WINDOWS = 256  # contextualized at a time
 _SHOTS = 21  # read by a worker at a time, and encoded together: 63 images

@@ -24,10 +24,9 @@ from av.video.frame import VideoFrame
 from pipelines.errors import VideoError
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
-from pipelines.video.clock import CLOCK_NOISE
-from pipelines.video.containers import demux, has_own_order, layout_of, open_container
-from pipelines.video.cutting.muxing import FAR_SOUND, SAME_TIME, SLACK, ClipFile, PacketReader, ffmpeg_errors
-from pipelines.video.decoding import check_length, other_video
+from pipelines.video.containers import check_length, demux, has_own_order, layout_of, mismatch_error, open_container
+from pipelines.video.decoding import CLOCK_NOISE
+from pipelines.video.muxing import FAR_SOUND, SAME_TIME, SLACK, ClipFile, PacketReader, ffmpeg_errors
 
 # Frames that each decoding thread holds ready: full frames, which are large.
 _QUEUE_LIMIT = 8
@@ -90,7 +89,7 @@ def encode_scenes(
                     tracks.first = float((source.stamp(frame) or 0) * (frame.time_base or 0)) - time
                 frames = index + 1
                 if not is_part and frames > scenes.video.frames:
-                    raise other_video(video, f"more than {scenes.video.frames} frames", f"{scenes.video.frames}")
+                    raise mismatch_error(video, f"more than {scenes.video.frames} frames", f"{scenes.video.frames}")
                 targets = range(bisect_right(ends, time), bisect_right(starts, time))
                 for k in targets:
                     if k not in encoders:
@@ -107,7 +106,7 @@ def encode_scenes(
             if is_part:
                 check_length(video, source.facts.duration, scenes)
             elif frames != scenes.video.frames:
-                raise other_video(video, f"{frames} frames", f"{scenes.video.frames}")
+                raise mismatch_error(video, f"{frames} frames", f"{scenes.video.frames}")
             for k in range(closed, len(listed)):
                 close(k)
         finally:

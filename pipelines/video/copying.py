@@ -20,8 +20,9 @@ import av
 from pipelines.errors import VideoError
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
-from pipelines.video.cutting.muxing import FAR_SOUND, SAME_TIME, SLACK, CopyWriter, PacketReader, ffmpeg_errors
-from pipelines.video.decoding import check_length, first_time
+from pipelines.video.containers import check_length
+from pipelines.video.decoding import first_frame_pts
+from pipelines.video.muxing import FAR_SOUND, SAME_TIME, SLACK, CopyWriter, PacketReader, ffmpeg_errors
 
 _NO_TIMES = "so its scenes cannot be copied; give `exact=True`"
 _HINT = " without encoding; give `exact=True`"
@@ -110,7 +111,7 @@ def copy_scenes(
     Returns: The seconds by which each clip begins before its scene, and ends after it.
     Raises VideoError: the video does not match ``scenes``, or cannot be copied.
     """
-    first, frame_rate = first_time(video, _NO_TIMES), scenes.video.frame_rate
+    first, frame_rate = first_frame_pts(video, _NO_TIMES), scenes.video.frame_rate
     frames = _read_frames(video, first)
     check_length(video, max((frame.time + 1 / frame_rate for frame in frames), default=0.0), scenes)
     clips = plan_clips(frames, [(scene.start, scene.end) for scene in scenes.scenes], frame_rate)
@@ -188,7 +189,7 @@ def copy_with_chapters(
 ) -> None:
     """Copy video, sound, subtitles and attachments of a video to a file with a chapter for each scene. Raises
     VideoError if the video does not match ``scenes``, or cannot be copied."""
-    first = first_time(video, "so it cannot have chapters")
+    first = first_frame_pts(video, "so it cannot have chapters")
     with PacketReader(video) as source, ffmpeg_errors(video):
         tracks = source.tracks()
         # Players count from the start of the file, which may be the start of its sound.

@@ -1,1 +1,0 @@
-"""Cutting videos: clips copied without encoding, clips encoded to the frame, copies with chapters."""
