@@ -81,8 +81,8 @@ def open_container(path: Path) -> InputContainer:
     return container
 
 
-def _check_readable(path: Path, listed: bool = False) -> None:
-    """Raises VideoError for what FFmpeg would read without end: an HLS playlist without one, such as a live stream, and
+def _check_readable(path: Path, in_playlist: bool = False) -> None:
+    """Raise VideoError for what FFmpeg would read without end: an HLS playlist without one, such as a live stream, and
     a file of tags."""
     if not is_file(path):
         return
@@ -97,15 +97,15 @@ def _check_readable(path: Path, listed: bool = False) -> None:
     if any(line.startswith(b"#EXTINF") for line in lines) and b"#EXT-X-ENDLIST" not in map(bytes.strip, lines):
         raise VideoError(f"{path}: is a playlist without an end; if nothing follows, add a last line #EXT-X-ENDLIST")
     if any(line.startswith(b"#EXT-X-STREAM-INF") for line in lines):
-        if listed:
+        if in_playlist:
             raise VideoError(f"{path}: is a playlist of playlists inside another one; name one of its parts")
         for line in filter(None, map(bytes.strip, lines)):
             if not line.startswith(b"#"):
-                _check_readable(path.parent / os.fsdecode(line), listed=True)
+                _check_readable(path.parent / os.fsdecode(line), in_playlist=True)
 
 
 def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
-    """The fields of `VideoFacts` on sound, timecode and variable frame rates. Raises VideoError without a video."""
+    """Return the fields of `VideoFacts` on sound, timecode and rates. Raise VideoError without a video stream."""
     tracks = container.streams.audio
     decoders = [track.codec_context for track in tracks if track.codec_context is not None]
     stream = video_stream(path, container)
@@ -135,19 +135,18 @@ _FIRST_CHUNK = re.compile(rb"stco\0{4}(?!\0{4}).{4}(.{4})|co64\0{4}(?!\0{4}).{4}
 
 
 def _timecode_track(path: Path) -> tuple[int, int | None] | None:
-    """Labels per second of the timecode track of a QuickTime or MP4 file, and the number of its first frame (None in
-    fragmented files); None if there is no such track. FFmpeg does not tell the rate, and has no text for some, such as
-    drop-frame at 25."""
+    """Read labels per second, and the number of the first frame (None in fragmented files), from the timecode track of
+    a QuickTime or MP4 file. FFmpeg does not tell the rate, and has no text for some, such as drop-frame at 25."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
-        at = 0
+        offset = 0
         for _ in range(1000):  # parts of the file; damaged ones may be countless
-            if at + 16 > size:
+            if offset + 16 > size:
                 return None
-            file.seek(at)
+            file.seek(offset)
             head = file.read(16)
             length = int.from_bytes(head[:4])
-            length = int.from_bytes(head[8:]) if length == 1 else length or size - at
+            length = int.from_bytes(head[8:]) if length == 1 else length or size - offset
             if head[4:8] == b"moov" and length <= _MOST_HEADER:
                 header = head + file.read(length - 16)
                 timecodes = _TIMECODES.search(header)
@@ -157,23 +156,23 @@ def _timecode_track(path: Path) -> tuple[int, int | None] | None:
                 file.seek(min(int.from_bytes(chunk[1] or chunk[2]), size) if chunk else size)
                 sample = file.read(4)
                 return timecodes[1][0], int.from_bytes(sample) if len(sample) == 4 else None
-            at += max(length, 8)
+            offset += max(length, 8)
     return None
 
 
 def layout_of(decoder: AudioCodecContext) -> AudioLayout:
-    """The channel layout of a sound track; a custom channel order, as in some QuickTime files, is replaced by the
+    """Return the channel layout of a sound track; a custom order, as in some QuickTime files, is replaced by the
     default layout with as many channels. Call it before the track is decoded: with a custom order, PyAV 18.1 frees the
     layout twice, and the process crashes."""
     layout = decoder.layout
-    if has_own_order(layout):
+    if has_custom_order(layout):
         number = layout.nb_channels
         decoder.layout = f"{number}{'c' if number <= 8 else 'C'}"  # C: unordered
     return layout
 
 
-def has_own_order(layout: AudioLayout) -> bool:
-    """Whether the channels of a layout are unknown, or in another order than FFmpeg's."""
+def has_custom_order(layout: AudioLayout) -> bool:
+    """Return whether the channels of a layout are unknown, or in another order than FFmpeg's."""
     names = [channel.name for channel in layout.channels] if " channels (" in layout.name else []
     return any(name not in _CHANNELS for name in names) or names != sorted(set(names), key=_CHANNELS.index)
 
@@ -187,20 +186,18 @@ class ForwardJumps:
     """
 
     def __init__(self, longest: float, lengths: list[float]) -> None:
-        self._longest = longest
-        self._lengths = lengths
+        self._longest, self._lengths = longest, lengths
         self._shifts = [0.0]  # seconds to subtract: before the first jump, and from each jump on
         self._shift_of: dict[int, float] = {}  # by stream
         self._end_of: dict[int, float] = {}
 
     @property
     def latest(self) -> float:
-        """Seconds to subtract since the last jump, for a stream whose own timestamps do not show jumps."""
+        """Return the seconds to subtract since the last jump, for a stream whose timestamps do not show jumps."""
         return self._shifts[-1]
 
     def shift(self, stream: int, stamp: float, duration: float) -> float:
-        """Seconds to subtract from the timestamps of the next packet of a stream, from its decoding timestamp and
-        duration in seconds."""
+        """Return the seconds to subtract from a stream's next packet, given its decoding timestamp and duration."""
         shift, end = self._shift_of.get(stream, 0.0), self._end_of.get(stream)
         if end is not None and stamp - shift - end > self._longest:
             # The shift of another stream, if it fits, so that sound stays with its frames.
@@ -217,7 +214,7 @@ class ForwardJumps:
 
 
 def demux(container: InputContainer, *streams: S, jumps: list[float] | None = None) -> Iterator[Packet[S]]:
-    """The packets of some streams in the order of the file, each stream ended by an empty packet.
+    """Yield the packets of some streams in the order of the file, each stream ended by an empty packet.
 
     If the clock jumps forward, as between joined recordings, time continues without the gap, as in FFmpeg's command
     line. The length of each gap in seconds is appended to ``jumps``.
@@ -251,7 +248,7 @@ def demux(container: InputContainer, *streams: S, jumps: list[float] | None = No
 
 
 def video_stream(path: Path, container: InputContainer) -> VideoStream:
-    """The video stream of a file that is decoded: the default one, or else the largest.
+    """Return the video stream of a file to decode: the default one, or else the largest.
 
     Raises:
         VideoError: one line, if there is none that can be decoded.
@@ -270,7 +267,7 @@ def video_stream(path: Path, container: InputContainer) -> VideoStream:
 
 
 def declared_duration(container: InputContainer, stream: VideoStream) -> float | None:
-    """Seconds of a video stream according to its container; None if it does not say."""
+    """Return the seconds of a video stream according to its container, or None."""
     # In Matroska the duration of a track is in a tag; the duration of the file may come from longer sound.
     tag = re.fullmatch(r"(\d+):(\d+):(\d+(?:\.\d+)?)", stream.metadata.get("DURATION", ""))
     if tag is not None:

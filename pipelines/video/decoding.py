@@ -50,7 +50,7 @@ Result = TypeVar("Result")
 
 
 class FrameClock:
-    """The times of a video's frames, in seconds from its first frame, strictly increasing.
+    """Times of a video's frames, in seconds from its first frame, strictly increasing.
 
     - A frame without a timestamp begins when the one before it ends.
     - A frame lasts for the duration in its packet, or for the nominal duration if that is missing or implausible; see
@@ -66,9 +66,8 @@ class FrameClock:
     """
 
     def __init__(self, tick: Fraction, nominal: float, first: float | None = None) -> None:
-        self.first = first
+        self.first, self._nominal = first, nominal
         self._tick, self._tick_seconds = tick, float(tick)
-        self._nominal = nominal
         self._last, self._length = -nominal, nominal  # of the newest frame
         self._stored_length = 0.0  # of the newest frame, according to its packet
         self._offset = 0.0  # from the file's clock, less `first`, to the video's time
@@ -76,7 +75,7 @@ class FrameClock:
         self._old_offset, self._doubtful_until = 0.0, -math.inf
 
     def advance(self, timestamp: int | None, duration: int) -> float:
-        """The time of the next frame, from its presentation timestamp and duration in ticks."""
+        """Return the time of the next frame, from its presentation timestamp and duration in ticks."""
         time = self.end if timestamp is None else self._time_at(timestamp)
         self._stored_length = length = duration * self._tick_seconds
         self._last, self._length = time, length if 0 < length <= _LONGEST_FRAME else self._nominal
@@ -84,11 +83,11 @@ class FrameClock:
 
     @property
     def end(self) -> float:
-        """Time at which the newest frame ends; 0 before the first frame."""
+        """Return the time at which the newest frame ends; 0 before the first frame."""
         return round(self._last + self._length, 6)
 
     def end_declared(self, end: float | None) -> float:
-        """:attr:`end`, but a long frame counts as it is if it ends where the container declares the end."""
+        """Return :attr:`end`, but a long frame counts as it is if it ends where the container declares the end."""
         long_end = round(self._last + self._stored_length, 6)
         agrees = end is not None and self._stored_length > _LONGEST_FRAME and abs(long_end - end) < CLOCK_NOISE
         return long_end if agrees else self.end
@@ -183,13 +182,13 @@ class VideoDecoder:
 
     @property
     def lacks_times(self) -> bool:
-        """Whether packets have no presentation timestamps: AVI has decoding timestamps only, from which FFmpeg does not
-        derive the others if H.264 or HEVC has reordered frames."""
+        """Return whether packets have no presentation timestamps: AVI has decoding timestamps only, from which FFmpeg
+        does not derive the others if H.264 or HEVC has reordered frames."""
         codec = self.stream.codec_context
         return self.kind == "avi" and codec.name in ("h264", "hevc") and bool(codec.has_b_frames)
 
     def stamp(self, frame: VideoFrame) -> int | None:
-        """The presentation timestamp of a frame, in ticks. AVI has none, and FFmpeg guesses wrong if H.264 has
+        """Return the presentation timestamp of a frame, in ticks. AVI has none, and FFmpeg guesses wrong if H.264 has
         reordered frames: it is the decoding timestamp with which the frame comes out."""
         return frame.dts if self.kind == "avi" else frame.pts
 
@@ -212,7 +211,7 @@ class VideoDecoder:
         clock = FrameClock(self.stream.time_base or Fraction(0), 1.0 / self.frame_rate, first)
         damage = Damage()
         self._decoding = self._decode(self._with_timestamps(transform), damage, queue_limit)
-        yielded = to_the_end = False
+        yielded = False
         declared: float | None = None
         for timestamp, duration, result in self._decoding:
             time = clock.advance(timestamp, duration)
@@ -226,7 +225,7 @@ class VideoDecoder:
         else:
             declared = declared_end(self.container, self.stream, clock.first or 0.0)
             declared = None if declared is None else declared - sum(self._jumps)
-            end, to_the_end = clock.end_declared(declared), True
+            end = clock.end_declared(declared)
         self._decoding.close()  # its threads read on
         if not yielded:
             raise self._no_frames(count, end)
@@ -236,16 +235,16 @@ class VideoDecoder:
         self.facts = VideoFacts(
             str(self.path), width, height, end, count, self.frame_rate, **container_facts(self.path, self.container)
         )
-        self._add_warnings(damage.places, end if to_the_end else None, declared)
+        self._add_warnings(damage.places, end, declared)
         self.exact &= self._threads == 1 or not self.warnings
 
     def _with_timestamps(self, transform: Transform[Result]) -> Transform[tuple[int | None, int, Result]]:
-        """A transform whose results begin with the timestamp and duration of each frame, in ticks."""
+        """Extend the results of a transform by the timestamp and duration of each frame, in ticks."""
 
         def transform_with_timestamps(frames: Iterator[VideoFrame]) -> list[tuple[int | None, int, Result]]:
             timestamps: list[tuple[int | None, int]] = []
 
-            def noting_timestamps() -> Iterator[VideoFrame]:
+            def note_timestamps() -> Iterator[VideoFrame]:
                 for frame in frames:
                     if self._first_size is None:
                         self.rotation = (-round(frame.rotation / 90)) % 4
@@ -253,7 +252,7 @@ class VideoDecoder:
                     timestamps.append((self.stamp(frame), frame.duration))
                     yield frame
 
-            results = transform(noting_timestamps())
+            results = transform(note_timestamps())
             return [(*timestamp, result) for timestamp, result in zip(timestamps, results, strict=True)]
 
         return transform_with_timestamps
@@ -266,8 +265,8 @@ class VideoDecoder:
         part = f"after {self._start:g} s" if self._end == math.inf else f"between {self._start:g} s and {self._end:g} s"
         return VideoError(f"{self.path}: has no frame {part}")
 
-    def _add_warnings(self, damaged_places: int, end: float | None, declared: float | None) -> None:
-        """Warn of damage, jumps and a missing end. ``end`` is None if the video was not read to its end."""
+    def _add_warnings(self, damaged_places: int, end: float, declared: float | None) -> None:
+        """Warn of damage, jumps and a missing end; ``declared`` is None if the video was not read to its end."""
         if damaged_places:
             self.warnings.append(f"{self.path}: is damaged in {damaged_places} place(s); what could be read was used")
         if self._jumps:
@@ -275,15 +274,15 @@ class VideoDecoder:
                 f"{self.path}: its clock jumps forward {len(self._jumps)} time(s), by {sum(self._jumps):.1f} s in all, "
                 "as in joined recordings; the video continues there without a gap"
             )
-        if end is not None and declared is not None and declared - end > max(1.0, 0.02 * declared):
+        if declared is not None and declared - end > max(1.0, 0.02 * declared):
             self.warnings.append(f"{self.path}: ends early: {end:.1f} s of the declared {declared:.1f} s could be read")
 
     def _skip(self) -> tuple[int, float | None]:
         """Skip the packets before the last point up to the start of the part at which a decoder can begin.
 
-        Returns the number of frames skipped, and the time of the video's first frame in seconds on the file's clock; 0
-        and None if the video has to be decoded from its beginning: in formats whose frames may refer to any earlier
-        one, and if times depend on all frames before, as in joined recordings.
+        Return the number of frames skipped, and the time of the video's first frame in seconds on the file's clock; 0
+        and None if the video has to be decoded from its beginning: if frames may refer to any earlier one, or times
+        depend on all frames before, as in joined recordings.
         """
         is_restart = restart_test(self.stream)
         if is_restart is None and self.stream.codec_context.codec.intra_only:
@@ -300,8 +299,8 @@ class VideoDecoder:
         return frames, first if frames else None
 
     def _skip_by_index(self, time: float, tick: Fraction, is_restart: RestartTest) -> int | None:
-        """Seek by the index of an MP4 or QuickTime file, which lists all frames; None if there is no such index.
-        Returns the number of frames skipped."""
+        """Seek by the index of an MP4 or QuickTime file, which lists all frames; return the number of frames skipped,
+        or None without such an index."""
         entries = self.stream.index_entries
         if self.kind != "mov" or not len(entries):
             return None
@@ -326,7 +325,7 @@ class VideoDecoder:
         return None
 
     def _skip_by_reading(self, time: float, tick: float, is_restart: RestartTest) -> int:
-        """Read the file up to a time without decoding, to count the packets to skip. Returns the number of frames."""
+        """Read the file up to a time without decoding, count the packets to skip, and return the number of frames."""
         frames = frames_before = packets_before = 0
         latest = -math.inf
         # An error of FFmpeg means that the file is damaged here; decoding will report it.
@@ -368,7 +367,7 @@ class VideoDecoder:
             self.exact = runs.exact
 
     def _packets(self, damage: Damage) -> Iterator[Packet[VideoStream]]:
-        """The packets to decode. Packets of the text track, which are read anyway, are collected."""
+        """Yield the packets to decode, and collect the packets of the text track, which are read anyway."""
         streams = [self.stream] if self.text_track is None else [self.stream, self.text_track]
         packets: Iterator[Packet[Any]] = demux(self.container, *streams, jumps=self._jumps)
         number = 0
@@ -386,7 +385,7 @@ class VideoDecoder:
 
 
 def first_frame_pts(video: Path, consequence: str) -> Fraction:
-    """Presentation time of the first frame that can be decoded, in seconds on the file's clock.
+    """Return the presentation time of the first frame that can be decoded, in seconds on the file's clock.
 
     Raises:
         VideoError: no frame can be decoded, or the first has no timestamp, with this consequence.

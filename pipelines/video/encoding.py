@@ -24,7 +24,7 @@ from av.video.frame import VideoFrame
 from pipelines.errors import VideoError
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
-from pipelines.video.containers import check_length, demux, has_own_order, layout_of, mismatch_error, open_container
+from pipelines.video.containers import check_length, demux, has_custom_order, layout_of, mismatch_error, open_container
 from pipelines.video.decoding import CLOCK_NOISE
 from pipelines.video.muxing import FAR_SOUND, SAME_TIME, SLACK, ClipFile, PacketReader, ffmpeg_errors
 
@@ -120,7 +120,7 @@ class _TrackReader:
 
     def __init__(self, container: InputContainer, video: Path) -> None:
         self.audio = [track for track in container.streams.audio if track.codec_context is not None]
-        if any(has_own_order(layout_of(track.codec_context)) for track in self.audio):
+        if any(has_custom_order(layout_of(track.codec_context)) for track in self.audio):
             raise VideoError(f"{video}: its sound has channels in an order that cannot be encoded; cut without `exact`")
         self._video = video
         self._parts = self._decode(container)

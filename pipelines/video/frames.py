@@ -58,12 +58,12 @@ class FrameReader:
 
     def __init__(self, lines: int) -> None:
         self.lines = lines
-        self._own = _PerThread()
+        self._thread = _PerThread()
         self._size: tuple[int, int] | None = None
         self._format = "yuv420p"
 
     def read(self, frame: VideoFrame) -> YUVImage:
-        """The frame, halved as long as its shorter side has at least ``lines`` pixels.
+        """Return the frame, halved as long as its shorter side has at least ``lines`` pixels.
 
         The planes may be views of the decoder's buffers, which stay valid as long as they are referenced. If the frame
         size changes within a video, later frames are resized to the first size.
@@ -74,7 +74,7 @@ class FrameReader:
             if frame.color_trc in TRANSFERS:
                 self._format = _DEEP_FORMAT
         if size != self._size:
-            frame = self._own.reformatter.reformat(frame, *self._size, interpolation="AREA")
+            frame = self._thread.reformatter.reformat(frame, *self._size, interpolation="AREA")
         if frame.format.name in _DIRECT_FORMATS and self._format != _DEEP_FORMAT:
             image = _image(frame, _color_standard(frame), TRANSFERS.get(frame.color_trc))
         else:
@@ -88,7 +88,7 @@ class FrameReader:
         # FFmpeg's scaler converts RGB to BT.601, whatever the size. The color standard of YUV does not change.
         is_rgb = frame.format.is_rgb or frame.format.has_palette
         options: dict[str, Any] = {"dst_colorspace": Colorspace.ITU601} if is_rgb else {}
-        small = self._own.reformatter.reformat(frame, width, height, self._format, interpolation="AREA", **options)
+        small = self._thread.reformatter.reformat(frame, width, height, self._format, interpolation="AREA", **options)
         return _image(small, "bt601" if is_rgb else _color_standard(frame), TRANSFERS.get(frame.color_trc))
 
 
@@ -98,7 +98,7 @@ class _PerThread(local):
 
 
 def held_size(width: int, height: int, lines: int) -> int:
-    """Approximate size in bytes of the :class:`YUVImage` of a frame of this size."""
+    """Return the approximate size in bytes of the :class:`YUVImage` of a frame of this size."""
     width, height = _halved(width, height, lines)
     return width * height * 3 // 2
 
@@ -115,7 +115,7 @@ def halve(image: YUVImage) -> YUVImage:
 
 
 def small_rgb(images: Iterable[YUVImage], long_side: int, most: int) -> RGBImage:
-    """RGB images (N, H, W, 3) uint8 for shot detectors, halved as long as their longer side keeps ``long_side`` pixels.
+    """Return RGB images (N, H, W, 3) uint8 for shot detectors, halved while the longer side keeps ``long_side`` pixels.
 
     The images, 1 to ``most``, have the same size. Each is halved once as it comes, while its pixels are in the cache;
     from then on they are processed together, because each call of OpenCV releases and takes the global interpreter
@@ -143,7 +143,7 @@ def small_rgb(images: Iterable[YUVImage], long_side: int, most: int) -> RGBImage
 
 
 def rgb(image: YUVImage, size: tuple[int, int] | None = None) -> RGBImage:
-    """The image in RGB, (H, W, 3) uint8, resized to (width, height) if ``size`` is not None."""
+    """Convert an image to RGB, (H, W, 3) uint8, resized to (width, height) if ``size`` is not None."""
     height, width = image.y.shape
     # Resized first: the planes have half as many samples as an RGB image.
     yuv = cv2.merge([_resize(plane, size or (width, height)) for plane in (image.y, image.u, image.v)])
@@ -154,7 +154,7 @@ def rgb(image: YUVImage, size: tuple[int, int] | None = None) -> RGBImage:
 
 
 def upright(image: YUVImage, size: tuple[int, int], quarter_turns: int) -> RGBImage:
-    """The image in RGB, rotated clockwise by quarter turns to ``size`` = (width, height): (height, width, 3) uint8."""
+    """Convert an image to RGB, rotated clockwise by quarter turns to ``size`` (width, height): (H, W, 3) uint8."""
     width, height = size
     turned = np.rot90(rgb(image, (height, width) if quarter_turns % 2 else size), -quarter_turns)
     return np.ascontiguousarray(turned)
@@ -183,7 +183,7 @@ def _resize(plane: Plane, size: tuple[int, int]) -> Plane:
 
 
 def _halve(plane: Plane, half: Plane | None = None) -> Plane:
-    """The plane at half its size, written to ``half`` if that is not None."""
+    """Return the plane at half its size, written to ``half`` if that is not None."""
     height, width = plane.shape
     half = np.empty(_half(plane.shape), plane.dtype) if half is None else half
     # OpenCV's vectorized 2 x 2 mean needs even sizes; an odd last row or column is left out.
@@ -194,7 +194,7 @@ def _halve(plane: Plane, half: Plane | None = None) -> Plane:
 
 
 def _halve_repeatedly(planes: Plane, times: int) -> Plane:
-    """Planes (N, H, W), halved ``times`` times."""
+    """Halve planes (N, H, W) ``times`` times."""
     for _ in range(times):
         N, height, width = planes.shape
         even = np.ascontiguousarray(planes[:, : max(1, height // 2 * 2), : max(1, width // 2 * 2)])
@@ -205,7 +205,7 @@ def _halve_repeatedly(planes: Plane, times: int) -> Plane:
 
 
 def _halvings(image: YUVImage, long_side: int) -> tuple[int, int, int]:
-    """How many times :func:`small_rgb` halves y, u and v."""
+    """Return how many times :func:`small_rgb` halves y, u and v."""
     size, color_size = image.y.shape, image.u.shape
     luma = chroma = 0
     while max(size) // 2 >= long_side:
@@ -235,8 +235,8 @@ def _color_standard(frame: VideoFrame) -> str:
 
 @cache
 def _matrix(standard: str, full_range: bool, depth: int = 1) -> NDArray[np.float32]:
-    """(3, 4): RGB = matrix @ (Y, U, V, 1), from the luma weights of ITU-R BT.601, BT.709 or BT.2020; ``depth`` is the
-    number of bytes of a sample."""
+    """Return (3, 4): RGB = matrix @ (Y, U, V, 1), from the luma weights of ITU-R BT.601, BT.709 or BT.2020;
+    ``depth`` is the number of bytes of a sample."""
     kr, kb = _LUMA_WEIGHTS[standard]
     kg = 1.0 - kr - kb
     linear = np.array(

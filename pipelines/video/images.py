@@ -56,7 +56,7 @@ Floats = NDArray[np.float64]
 
 
 def to_sdr(codes: NDArray[np.uint8] | NDArray[np.uint16], transfer: str) -> NDArray[np.uint8]:
-    """RGB of BT.709, (H, W, 3), from nonlinear RGB of BT.2020 (H, W, 3) with a transfer function of `TRANSFERS`."""
+    """Convert nonlinear RGB (H, W, 3) of BT.2020 with one of the `TRANSFERS` to RGB of BT.709."""
     # In parts: as light, a frame of 8K would take more than a gigabyte.
     parts = [_rows_to_sdr(codes[top : top + _ROWS], transfer) for top in range(0, len(codes), _ROWS)]
     return np.concatenate(parts)
@@ -73,7 +73,7 @@ def _rows_to_sdr(codes: NDArray[np.uint8] | NDArray[np.uint16], transfer: str) -
 
 @cache
 def _linear(transfer: str, most: int) -> NDArray[np.float32]:
-    """The light of each code up to ``most``: for PQ tone-mapped, white is 1; for HLG of the scene, the peak is 1."""
+    """Return the light of each code up to ``most``: PQ tone-mapped, white is 1; HLG of the scene, the peak is 1."""
     code = np.linspace(0, 1, most + 1)
     if transfer == "pq":
         return _tone_map(_from_pq(code))
@@ -83,12 +83,12 @@ def _linear(transfer: str, most: int) -> NDArray[np.float32]:
 
 @cache
 def _tone_mapped() -> NDArray[np.float32]:
-    """(65536,): the tone-mapped light, 1 is white, by the square root of light, 1 is the peak."""
+    """Return (65536,): the tone-mapped light, 1 is white, by the square root of light, 1 is the peak."""
     return _tone_map(np.linspace(0, 1, 65536) ** 2 * _PEAK)
 
 
 def _tone_map(light: Floats) -> NDArray[np.float32]:
-    """BT.2390, section 5.4.1, from `_PEAK` to `_WHITE`: light in cd/m² to light relative to white."""
+    """Map light in cd/m² to light relative to white, from `_PEAK` to `_WHITE` (BT.2390, section 5.4.1)."""
     code = np.minimum(_to_pq(light) / _to_pq(_PEAK), 1)
     most = _to_pq(_WHITE) / _to_pq(_PEAK)
     knee = 1.5 * most - 0.5

@@ -1,9 +1,9 @@
 """Parallel video decoding: several single-threaded decoders, each with its own run of packets.
 
-A run begins at a packet at which a decoder can restart (a closed group of pictures), so that it does not depend on
-earlier packets. The packets are read once, in order, and each goes to one decoder; frames are returned in the order of
-the runs. So they are exactly the frames of a single decoder, whatever the container. If no packet is known to be a
-restart point (open groups of pictures, codecs not listed here), the run continues: at worst, the video is one run.
+A run begins at a packet at which a decoder can restart (a closed group of pictures). The packets are read once, in
+order, and each goes to one decoder; frames are returned in the order of the runs. So they are exactly the frames of a
+single decoder, whatever the container. If no packet is known to be a restart point (open groups of pictures, codecs not
+listed here), the run continues: at worst, the video is one run.
 
 Several decoders with one thread each cost less than one decoder with several threads, which must synchronize per frame.
 """
@@ -51,8 +51,7 @@ class Damage:
     """Thread-safe counter of damaged places in a video."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        self.places = 0
+        self._lock, self.places = Lock(), 0
 
     def note(self) -> None:
         with self._lock:
@@ -60,7 +59,7 @@ class Damage:
 
 
 def frames_at_a_time(width: int, height: int) -> int:
-    """Number of frames of a size to transform together."""
+    """Return the number of frames of a size to transform together."""
     return max(1, min(_MOST_FRAMES, _MOST_BYTES // (width * height * 3 // 2)))
 
 
@@ -140,8 +139,8 @@ class ParallelDecoder(Generic[Result]):
 
     @property
     def exact(self) -> bool:
-        """Afterwards, whether a single decoder certainly returns the same frames: there was one run, or each packet of
-        each run became one frame."""
+        """Return whether, afterwards, a single decoder certainly returns the same frames: there was one run, or each
+        packet became one frame."""
         return self._count == 1 or not self._uneven
 
     def __iter__(self) -> Generator[Result, None, None]:
@@ -201,7 +200,7 @@ class ParallelDecoder(Generic[Result]):
             self._put(run, error)
 
     def _next_run(self) -> Iterator[Packet[VideoStream]]:
-        """The packets of the next run, read one by one."""
+        """Yield the packets of the next run, read one by one."""
         packets = self.packets if self._first is None else chain([self._first], self.packets)
         self._first = None
         for number, packet in enumerate(packets):
@@ -254,7 +253,7 @@ _IDR_UNITS: dict[str, tuple[int, Callable[[bytes], bool]]] = {
 
 
 def restart_test(stream: VideoStream) -> RestartTest | None:
-    """A test for packets at which a decoder of the stream can restart, or None if they cannot be recognized.
+    """Return a test for packets at which a decoder of the stream can restart, or None if they cannot be recognized.
 
     In H.264 and HEVC these are IDR pictures: no later picture refers to earlier ones, and all earlier ones are shown
     before. In VP9 and AV1 a key frame replaces all references. Other key frames (such as the first picture of an open
@@ -277,13 +276,12 @@ def restart_test(stream: VideoStream) -> RestartTest | None:
 
 
 def _units(data: bytes, width: int | None) -> Iterator[bytes]:
-    """The first three bytes of each NAL unit of a packet."""
+    """Yield the first three bytes of each NAL unit of a packet."""
     if width is None:
         for code in re.finditer(rb"\x00\x00\x01", data):
             yield data[code.end() : code.end() + 3]
         return
-    at = 0
-    while at + width < len(data):
-        start = at + width
+    start = width
+    while start < len(data):
         yield data[start : start + 3]
-        at = start + int.from_bytes(data[at:start], "big")
+        start += int.from_bytes(data[start - width : start], "big") + width

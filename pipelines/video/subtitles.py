@@ -32,24 +32,17 @@ _OVERRIDES = re.compile(r"(?<!\\)\{[^}]*\}")  # of ASS, to which FFmpeg decodes 
 
 
 def text_track(container: InputContainer) -> SubtitleStream | None:
-    """The subtitle track of a video to read: of those with text, the default one, or else the first, but one with
-    forced subtitles (translated signs) only if there is no other."""
-    tracks = [track for track in container.streams.subtitles if _has_text(track)]
-    return min(
-        tracks,
-        key=lambda track: (bool(track.disposition & Disposition.forced), not track.disposition & Disposition.default),
-        default=None,
-    )
-
-
-def _has_text(track: SubtitleStream) -> bool:
-    return track.codec_context is not None and track.codec_context.codec.text_sub
+    """Return the default text subtitle track of a video, or else the first, or None; forced subtitles (translated
+    signs) only if there is no other."""
+    tracks = [t for t in container.streams.subtitles if t.codec_context is not None and t.codec_context.codec.text_sub]
+    forced, default = Disposition.forced, Disposition.default
+    return min(tracks, key=lambda t: (bool(t.disposition & forced), not t.disposition & default), default=None)
 
 
 def read_subtitles(path: Path) -> tuple[list[Line], bool]:
-    """The lines of an SRT, WebVTT or ASS file, with times as in the file; and whether they were read as Windows-1252,
-    because the file is not UTF-8 or UTF-16. Raises DatasetError, one line, for another file, one of more than 16 MB, or
-    without lines."""
+    """Read the lines of an SRT, WebVTT or ASS file, with times as in the file; and whether they were read as
+    Windows-1252, because the file is not UTF-8 or UTF-16. Raise DatasetError, one line, for another file, one of more
+    than 16 MB, or without lines."""
     demuxer = _DEMUXERS.get(path.suffix.lower())
     if demuxer is None:
         raise DatasetError(f"{path}: is not a subtitle file by its name; supported: {' '.join(_DEMUXERS)}")
@@ -76,7 +69,7 @@ def _decode(content: bytes) -> tuple[str, bool]:
 
 
 def decoded_lines(track: SubtitleStream, packets: Iterable[Packet[SubtitleStream]]) -> Iterator[Line]:
-    """The lines in packets of a text track, cleaned, in seconds on the clock of the file. Packets that cannot be
+    """Yield the lines in packets of a text track, cleaned, in seconds on the clock of the file. Packets that cannot be
     decoded, and what exceeds the limits, are left out."""
     tick, length = float(track.time_base or 0), 0
     for packet in packets:
@@ -93,7 +86,7 @@ def decoded_lines(track: SubtitleStream, packets: Iterable[Packet[SubtitleStream
 
 
 def _cleaned(dialogue: bytes) -> str:
-    """The text of an ASS event on one line, without overrides, drawings, control characters and bidirectional marks."""
+    """Return the text of an ASS event on one line, without overrides, drawings, control characters and directions."""
     text = dialogue.decode("utf-8", "replace")
     if _DRAWING.search(text):
         return ""
@@ -103,8 +96,8 @@ def _cleaned(dialogue: bytes) -> str:
 
 
 def lines_within(lines: Iterable[Line], offset: float, start: float, end: float) -> tuple[Line, ...]:
-    """The lines that are shown between two times, in order, with ``offset`` added to all times. A text that is shown
-    again at once, as in effects of ASS, is one line."""
+    """Return the lines that are shown between two times, in order, with ``offset`` added to all times. A text that is
+    shown again at once, as in effects of ASS, is one line."""
     kept: list[Line] = []
     latest: dict[str, int] = {}  # by text
     for line in sorted(lines, key=lambda line: (line.start, line.end)):
