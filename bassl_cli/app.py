@@ -44,10 +44,7 @@ COMMANDS = {
         "extract-keyframes": ("data", "Detect the shots of videos and store the keyframes of each shot."),
         "build-index": ("data", "Index all shots of all videos for training."),
         "encode": ("train", "Compute the features of all shots of an index once, one file per video and encoder."),
-        "extract-sound": (
-            "data",
-            "Store sound features of each shot: mean and standard deviation of log-mel energies.",
-        ),
+        "extract-sound": ("data", "Store sound features of each shot: mean and deviation of log-mel energies."),
         "pretrain": ("train", "Pre-train a model on videos without labels."),
         "finetune": ("train", "Train a model to find scene ends, from labeled videos."),
         "import-checkpoint": ("models", "Convert a checkpoint of the paper's authors, or a ResNet-50, to a model."),
@@ -161,10 +158,10 @@ class _Output:
         try:
             return act(*arguments)
         except OSError as error:
-            # Otherwise Python reports the error again when it closes the stream. Windows has another error for a broken
-            # pipe.
+            # Otherwise Python reports the error again when it closes the stream.
             os.dup2(os.open(os.devnull, os.O_WRONLY), self._stream.fileno())
-            if not isinstance(error, BrokenPipeError) and (os.name, error.errno) != ("nt", errno.EINVAL):
+            is_broken_pipe = isinstance(error, BrokenPipeError) or (os.name, error.errno) == ("nt", errno.EINVAL)
+            if not is_broken_pipe:  # Windows has another error for it
                 self.error = self.error or error
 
 

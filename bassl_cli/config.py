@@ -15,8 +15,8 @@ from pipelines.files import os_reason
 from pipelines.training.jobs import is_worker
 
 NAME = "bassl.toml"
+# Environment variable for the processes of a job: path and text of the file that its first process read.
 _READ = "BASSL_CONFIG"
-"""Environment variable for the processes of a job: path and text of the file that its first process read."""
 
 
 def read(file: Path | None) -> tuple[Path, dict[str, Any]] | None:
@@ -42,8 +42,8 @@ def read(file: Path | None) -> tuple[Path, dict[str, Any]] | None:
 
 
 def command_defaults(path: Path, tables: Mapping[str, Any], commands: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """Return the defaults of a command's options from the file. For other commands only the name of the table is
-    checked. Raises BasslError, one line with file and key, for unknown keys and for values that do not fit."""
+    """Return the defaults of a command's options from the file. Raises BasslError, one line with file and key, for
+    tables of no command, unknown keys and values that do not fit."""
     for key, table in tables.items():
         if key not in commands or not isinstance(table, dict):
             raise BasslError(f"{path}: {key}: no table of a command, such as [predict]{_suggest(key, commands)}")

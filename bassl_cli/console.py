@@ -27,16 +27,11 @@ out = Console(emoji=False, highlight=False)
 err = Console(stderr=True, emoji=False, highlight=False)
 
 _DEBUG = "BASSL_DEBUG"
-NO_WRAP_WIDTH = 10_000
-"""Width of a table in a file or a pipe, in columns: no cell is wrapped or cut."""
-MAX_NAMES = 20
-"""Maximum number of results that a line names."""
-_UNITS = {"scoring": "video", "encoding": "shot", "saving": "image"}
-"""What a stage counts, by its activity."""
+NO_WRAP_WIDTH = 10_000  # columns of a table in a file or a pipe: no cell is wrapped or cut
+MAX_NAMES = 20  # of results in a line
+_UNITS = {"scoring": "video", "encoding": "shot", "saving": "image"}  # what a stage counts, by its activity
 
-
-quiet = False
-"""Whether only warnings, errors and JSON are shown, while a command runs with ``--quiet``."""
+quiet = False  # whether only warnings, errors and JSON are shown, while a command runs with ``--quiet``
 
 
 def _set_debug(debug: bool) -> None:
@@ -90,8 +85,7 @@ NEXT = {
 
 
 def suggest_next(command: str, *results: Path) -> None:
-    """Print what to do next with the results of a command, in a terminal only; of more than three results, which are
-    in one folder, the folder."""
+    """Print, in a terminal only, what to do next with the results of a command, or their folder if they are many."""
     folders = {result.parent for result in results}
     if len(results) > 3 and len(folders) == 1:
         results = (folders.pop(),)
@@ -148,8 +142,7 @@ def _as_plain(result: object) -> object:
 
 
 def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
-    """Call a function with each file, and return how many failed: one of several fails alone, with a line that names
-    it."""
+    """Call a function with each file, and return how many failed: one of several fails alone, with its own line."""
     failed = 0
     for file in files:
         try:
@@ -163,9 +156,8 @@ def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
 
 
 def print_summary(results: Sequence[VideoResult], written: str, has_table: bool = False) -> None:
-    """Show the warnings, a line for each video that failed, and one that counts all and says where the output is. If a
-    table lists the videos, more than three that failed for one reason have one line. Raises typer.Exit with 1
-    if a video failed."""
+    """Show the warnings, a line for each video that failed, and one that counts all and says where the output is. With
+    a table, more than three that failed for one reason have one line. Raises typer.Exit with 1 if a video failed."""
     warn(*dict.fromkeys(warning for result in results for warning in result.warnings))  # once what is about the model
     failed = [result.error for result in results if result.status == "failed"]
     reasons: dict[str, list[str]] = {}
@@ -202,8 +194,7 @@ def show_videos(results: Sequence[VideoResult], counted: Sequence[str], written:
 def show_table(
     header: Sequence[str], rows: Iterable[Sequence[str]], text: Collection[int] = (0,), title: str = ""
 ) -> None:
-    """Show a table on stdout, below a title. A header of empty names is not shown. The columns numbered in ``text`` are
-    aligned left, the others right."""
+    """Show a table on stdout, below a title; the columns numbered in ``text`` are aligned left, the others right."""
     if quiet:
         return
     target = out if out.is_terminal else Console(emoji=False, highlight=False, width=NO_WRAP_WIDTH)
@@ -251,9 +242,8 @@ def videos_progress(videos: int) -> AbstractContextManager[ReportVideo]:
 
 @contextmanager
 def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
-    """Show the progress of a training run: a bar over its steps, and a line for each epoch's metrics and each note. The
-    bar has the losses, the learning rate, the speed, the share of time spent waiting for data, and the time left. If
-    stderr is not a terminal, there is a line per epoch instead."""
+    """Show the progress of a training run: a bar over its steps, with losses, learning rate, speed, share of time spent
+    waiting for data, and time left, and a line for each epoch and each note; without a terminal only lines."""
 
     def values(state: TrainingProgress) -> str:
         seed = f"seed {state.seed}/{state.seeds}  " if state.seeds > 1 else ""
@@ -261,15 +251,12 @@ def training_progress() -> Iterator[Callable[[TrainingProgress], None]]:
         return f"{seed}epoch {state.epoch}/{state.epochs}  {numbers}"
 
     def speed(state: TrainingProgress) -> str:
-        if 0 < state.speed < 1:
-            return f"{state.seconds:.0f} s a step"
-        return f"{state.speed:.0f} {state.unit}/s"
+        is_slow = 0 < state.speed < 1
+        return f"{state.seconds:.0f} s a step" if is_slow else f"{state.speed:.0f} {state.unit}/s"
 
     def line(state: TrainingProgress) -> None:
-        if state.note and state.warning:
-            warn(state.note)
-        elif state.note:
-            note(state.note)
+        if state.note:
+            (warn if state.warning else note)(state.note)
         elif state.validation:
             print_info(values(state))
         elif state.ends_epoch:

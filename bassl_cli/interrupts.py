@@ -29,10 +29,8 @@ def raise_outside_imports(number: int, frame: FrameType | None) -> None:
     """Handle SIGINT by KeyboardInterrupt and SIGTERM by SystemExit, so that clean-up code runs; during an import, as
     soon as it has ended. A second signal before that ends the process at once.
 
-    Within an import an exception could be lost (in a callback of ``importlib``), become an ImportError (in a compiled
-    module), or change the exit code (``python -m`` ends by the signal if ``exec`` was interrupted, as dataclasses use
-    it).
-    """
+    In an import an exception could be lost (in a callback of ``importlib``), become an ImportError (in a compiled
+    module), or change the exit code (``python -m`` ends by the signal if dataclasses' ``exec`` was interrupted)."""
     global _pending
     if number == _retry_signal:
         number = _pending

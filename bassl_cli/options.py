@@ -51,9 +51,8 @@ def _parse_path(text: str) -> Path:
 def _parameter(
     option: Option, words: list[str], *, is_argument: bool, is_list: bool, panel: str | None
 ) -> inspect.Parameter:
-    """Return the argument or option of a command for a field of its settings, with ``words`` as in `with_settings`; an
-    argument is required, unless it is a path with a default. Paths, times and lists with commas are texts until the
-    settings are made."""
+    """Return the argument or option for a field of settings, with ``words`` from the spellings of `with_settings`.
+    Paths, times and lists with commas are texts until the settings are made."""
     kind: Any = str if option.many or option.kind in (Path, Time) else option.kind
     default = option.default
     if kind is str and default is not None:

@@ -135,6 +135,14 @@ def check_at_least(settings: Any, least: float, *names: str) -> None:
             raise ValueError(f"{name} must be at least {least:g}, not {value}")
 
 
+def check_range(settings: Any, least: int, most: int, *names: str) -> None:
+    """Raise ValueError, one line, for a field below ``least`` or above ``most``; None is accepted."""
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and not least <= value <= most:
+            raise ValueError(f"{name} must be from {least:,} to {most:,}, not {value:,}")
+
+
 def advanced(default: V) -> V:
     """Return a field with this default that only ``--help-all`` shows."""
     return dataclasses.field(default=default, metadata={"advanced": True})

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from annotated_doc import Doc
 
 from pipelines.files import STDIO
-from pipelines.options import Seconds, Settings, advanced, check_at_least
+from pipelines.options import Seconds, Settings, advanced, check_at_least, check_range
 
 DETECTOR_NAMES = ("transitions", "adaptive", "content", "histogram", "hash", "threshold", "transnetv2")
 """The detectors of :func:`pipelines.video.detectors.make_detector`."""
@@ -35,10 +35,7 @@ class Reading(Settings):
         two cores. Default: transitions."""),
     ] = None
     detector_threshold: Annotated[
-        float | None,
-        Doc(
-            "Threshold of the shot detector, in its own unit. Lower it to get more shots. Default: the detector's own."
-        ),
+        float | None, Doc("Threshold of the shot detector. Lower it to get more shots. Default: the detector's own.")
     ] = None
     min_shot: Annotated[
         Seconds | None, Doc("Shortest shot, in seconds or as a timecode. Default: 0.6; any with transnetv2.")
@@ -51,17 +48,13 @@ class Reading(Settings):
         Doc("""A file of subtitles (SRT, WebVTT, ASS), for the text of scenes. Default: the file beside the video,
         such as movie.srt or movie.en.srt, or else the video's own text track."""),
     ] = None
-    silence: Annotated[
-        bool, Doc("Also find silence: a second or more below -60 dB in the first sound track, which is decoded for it.")
-    ] = False
+    silence: Annotated[bool, Doc("Also find silence: a second or more below -60 dB in the first sound track.")] = False
     speech: Annotated[
         bool,
         Doc("""Also use when people speak, by the times of subtitles: scores rise in pauses and where dialogue
         begins or ends, and fall inside utterances. What this gains was measured in a simulation only."""),
     ] = advanced(False)
-    start: Annotated[
-        Seconds | None, Doc("Start of the part to read, in seconds or as a timecode. Default: the beginning.")
-    ] = None
+    start: Annotated[Seconds | None, Doc("Start of the part to read (seconds or timecode). Default: 0.")] = None
     end: Annotated[Seconds | None, Doc("End of the part. Default: the end.")] = None
     duration: Annotated[Seconds | None, Doc("Length of the part, instead of its end.")] = None
 
@@ -94,12 +87,8 @@ class Grouping(Settings):
     threshold: Annotated[
         float | None, Doc("Shots scoring at least this end a scene. Lower it to get more scenes. Default: 0.5.")
     ] = None
-    min_scene: Annotated[Seconds | None, Doc("Shortest scene, in seconds or as a timecode (HH:MM:SS). Default: 0.")] = (
-        None
-    )
-    max_scene: Annotated[
-        Seconds | None, Doc("Longest scene; only a single shot may be longer. Default: 0, any length.")
-    ] = None
+    min_scene: Annotated[Seconds | None, Doc("Shortest scene, in seconds or as a timecode. Default: 0.")] = None
+    max_scene: Annotated[Seconds | None, Doc("Longest scene; one shot may be longer. Default: 0, any length.")] = None
     drop_short: Annotated[bool | None, Doc("Leave out shorter scenes instead of joining them to others.")] = None
     scenes: Annotated[int | None, Doc("Number of scenes: the most probable ones, whatever the threshold.")] = None
 
@@ -137,9 +126,7 @@ class OutputSettings(Settings):
 class ScenesOutput(OutputSettings):
     """Output of scenes, and what they may replace."""
 
-    overwrite: Annotated[bool, Doc("Replace existing results, even of another video, but not corrected scenes.")] = (
-        False
-    )
+    overwrite: Annotated[bool, Doc("Replace existing results, even of another video, but not corrections.")] = False
     discard_corrections: Annotated[bool, Doc("Also replace scenes that were corrected by hand.")] = False
 
 
@@ -157,12 +144,10 @@ class RunSettings(OutputSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_at_least(self, 0, "seed")
+        check_range(self, 0, LARGEST_SEED, "seed")
+        check_at_least(self, 1, "log_steps")
         if self.logger == "wandb" and find_spec("wandb") is None:
             raise ValueError("logger=wandb needs wandb, which is not installed: pip install wandb")
-        check_at_least(self, 1, "log_steps")
-        if self.seed > LARGEST_SEED:
-            raise ValueError(f"seed must be at most {LARGEST_SEED}, not {self.seed}")
         if self.resume and self.overwrite:
             raise ValueError("a run can be resumed or overwritten, not both")
 
@@ -176,9 +161,7 @@ class Parallel(Settings):
     """Processing of several videos at a time."""
 
     jobs: Annotated[int | None, Doc("Videos at a time. Default: as many as cores and memory allow.")] = None
-    dask: Annotated[
-        str | None, Doc("Address of a Dask scheduler; its workers, which see the same files, process the videos.")
-    ] = None
+    dask: Annotated[str | None, Doc("Address of a Dask scheduler, whose workers must see the same files.")] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -189,17 +172,10 @@ class Parallel(Settings):
 class Matching(Settings):
     """Reading true scenes, and matching them with shots and predictions."""
 
-    truth: Annotated[
-        Path | None,
-        Doc("True scenes in a format that `bassl score` reads, or a folder with such a file for this video."),
-    ] = None
-    tolerance: Annotated[
-        Seconds, Doc("Maximum distance in seconds from a true scene end to a shot end, if shots differ.")
-    ] = 1.0
-    within: Annotated[Seconds, Doc("Maximum distance in seconds between a true and a predicted boundary.")] = 3.0
-    frame_rate: Annotated[
-        float | None, Doc("Frames per second of videos and label files that have only frame numbers.")
-    ] = None
+    truth: Annotated[Path | None, Doc("True scenes that `bassl score` can read, or a folder with this video's.")] = None
+    tolerance: Annotated[Seconds, Doc("Most seconds from a true scene end to a shot end, if shots differ.")] = 1.0
+    within: Annotated[Seconds, Doc("Most seconds between a true and a predicted boundary.")] = 3.0
+    frame_rate: Annotated[float | None, Doc("Frames per second, for files that have only frame numbers.")] = None
     annotator: Annotated[int, Doc("Number of the BBC annotator whose labels are read.")] = 0
     doubtful: Annotated[
         Literal["end", "ignore"],
@@ -224,8 +200,7 @@ class Resampling(Settings):
     def __post_init__(self) -> None:
         super().__post_init__()
         check_at_least(self, 0, "seed")
-        if not 0 <= self.resamples <= 100_000:
-            raise ValueError(f"resamples must be from 0 to 100,000, not {self.resamples:,}")
+        check_range(self, 0, 100_000, "resamples")
 
 
 @dataclass(frozen=True)
@@ -234,9 +209,7 @@ class Compute(Settings):
 
     device: Annotated[str, Doc("Device for PyTorch: auto, cpu, cuda or cuda:1; ONNX encoders run on the CPU.")] = "auto"
     workers: Annotated[int | None, Doc("Threads or processes that read keyframes, for each process of a job.")] = None
-    precision: Annotated[Precision, Doc("Training precision; auto is float32 on a CPU, bf16 (or fp16) on a GPU.")] = (
-        advanced("auto")
-    )
+    precision: Annotated[Precision, Doc("Training precision; auto: float32; on a GPU bf16 or fp16.")] = advanced("auto")
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -256,10 +229,7 @@ class Indexed(Settings):
 class TrainingData(Indexed):
     """Features of an index to learn from."""
 
-    features: Annotated[
-        tuple[Path, ...],
-        Doc("Feature stores of one encoder, with all videos. Default: the index's own, or computed ones."),
-    ] = ()
+    features: Annotated[tuple[Path, ...], Doc("Feature stores of one encoder. Default: the index's, or computed.")] = ()
     splits: Annotated[tuple[str, ...], Doc("Splits to learn from, such as train,val. Default: all videos.")] = ()
 
 
@@ -274,10 +244,6 @@ class ScoredData(Indexed):
 class SceneSelection(Settings):
     """What to take from a ``scenes.json``."""
 
-    video: Annotated[
-        Path | None, Doc("The video. Default: at the path in the scenes.json, from its folder or absolute.")
-    ] = None
+    video: Annotated[Path | None, Doc("The video. Default: at the path in the scenes.json.")] = None
     shots: Annotated[bool, Doc("Take the shots instead of the scenes.")] = False
-    skip_credits: Annotated[
-        bool, Doc("Leave out shots in opening and end credits, at the beginning and end of a scene.")
-    ] = False
+    skip_credits: Annotated[bool, Doc("Leave out shots in credits, at the beginning and end of a scene.")] = False

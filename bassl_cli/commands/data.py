@@ -34,7 +34,7 @@ def extract_keyframes(videos: Videos, settings: ExtractSettings, as_json: consol
 
 @with_settings()
 def extract_sound(videos: Videos, settings: SoundSettings) -> None:
-    """Store sound features of each shot: mean and standard deviation of log-mel energies.
+    """Store sound features of each shot: mean and deviation of log-mel energies.
 
     For bassl finetune --sound data/sound, and for the systems that take several kinds of features: bassl baseline lgss
     --extra data/sound
@@ -46,10 +46,8 @@ def extract_sound(videos: Videos, settings: SoundSettings) -> None:
     videos = find_videos(videos)
     with console.videos_progress(len(videos)) as progress:
         results = extract(videos, settings, progress)
-    wrote = any(result.status == "done" for result in results)
-    console.print_summary(
-        results, f"wrote {console.display_path(settings.run.output)}" if wrote else "nothing to write"
-    )
+    wrote = f"wrote {console.display_path(settings.run.output)}"
+    console.print_summary(results, wrote if any(result.status == "done" for result in results) else "nothing to write")
 
 
 _KEYFRAMES = ExtractSettings().run.output
@@ -61,9 +59,8 @@ def build_index(
     sources: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Folders of keyframe stores, MovieNet, BBC, OVSD, .npz features or scenes.json files "
-            f"(default: {_KEYFRAMES}).",
-            show_default=False,
+            help="Folders of keyframe stores, MovieNet, BBC, OVSD, .npz features or scenes.json files.",
+            show_default=str(_KEYFRAMES),
         ),
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="Only show the existing index.")] = False,
@@ -80,11 +77,9 @@ def build_index(
     report = describe_index(settings.run.output) if show else stage(sources or [_KEYFRAMES], settings)
     for video, match in report.matches.items():
         if match.unmatched and not console.quiet:
-            times = ", ".join(f"{time:.1f}" for time in match.unmatched[:5])
-            console.warn(
-                f"{video}: {len(match.unmatched)} of {match.scene_ends} scene ends have no shot end within the "
-                f"tolerance (at {times}{', ...' if len(match.unmatched) > 5 else ''} s)"
-            )
+            times = ", ".join(f"{time:.1f}" for time in match.unmatched[:5]) + ", ..." * (len(match.unmatched) > 5)
+            ends = f"{len(match.unmatched)} of {match.scene_ends} scene ends"
+            console.warn(f"{video}: {ends} have no shot end within the tolerance (at {times} s)")
     if as_json:
         console.print_json({**vars(report), "index": report.index.path})
     else:

@@ -33,17 +33,11 @@ class Files(Settings):
         ScenesOutput(),
         defaults={"output": "VIDEO.scenes.json, or no file with --json; for several videos the folder scenes"},
     )
-    to: Annotated[
-        tuple[str, ...], Doc("Also export the scenes in these formats, beside the output; or the format of --output.")
-    ] = ()
+    to: Annotated[tuple[str, ...], Doc("Also export to these formats, beside the output; or format of --output.")] = ()
     storyboard: Annotated[Path | None, Doc("Draw the scenes with their keyframes; for several videos a folder.")] = None
     parallel: Parallel = nested(Parallel())
-    report: Annotated[
-        bool, Doc("Also make a page of the scenes, as bassl report; for several videos also an index.html.")
-    ] = False
-    json_lines: Annotated[
-        bool, Doc("Print a line of JSON on stdout when a video is done; the file of one video is in a folder, too.")
-    ] = False
+    report: Annotated[bool, Doc("Also make pages of the scenes, as bassl report, and their index.html.")] = False
+    json_lines: Annotated[bool, Doc("Print JSON on a line when a video is done; a file is always in a folder.")] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

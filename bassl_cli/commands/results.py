@@ -33,15 +33,10 @@ if TYPE_CHECKING:
     from pipelines.stages.split import Clip
 
 
-RESULTS_HELP = (
-    "Videos with a result of predict, scenes.json files, or folders of these. Default: the only scenes.json in the "
-    "working folder."
-)
+_METAVAR = "[VIDEO|SCENES.JSON|FOLDER]..."
+_HELP = "Videos with a result of predict, scenes.json files, or folders. Default: the only scenes.json in this folder."
 Results = Annotated[
-    list[Path],
-    typer.Argument(
-        metavar="[VIDEO|SCENES.JSON|FOLDER]...", help=RESULTS_HELP, show_default=False, callback=expand_results
-    ),
+    list[Path], typer.Argument(metavar=_METAVAR, help=_HELP, show_default=False, callback=expand_results)
 ]
 
 
@@ -60,8 +55,7 @@ def report(settings: ReportSettings, sources: Results = []) -> None:
             results = report_videos(sources, settings, progress)
         wrote = any(result.status == "done" for result in results)
         index = console.display_path(index_path(sources, settings))
-        written = f"{index} shows all pages" if wrote else "no page was made"
-        console.print_summary(results, written)
+        console.print_summary(results, f"{index} shows all pages" if wrote else "no page was made")
         console.suggest_next("report", *sources)
         return
     (source,) = sources
@@ -97,10 +91,8 @@ def review(settings: ReportSettings, sources: Results = []) -> None:
     if result.written:
         console.note(*result.written.notes)
     page = f"{'wrote ' if result.written else ''}{console.display_path(result.page)}"
-    if result.opened:
-        console.print_info(f"{page}; opening it in the browser; if the review does not start there, press R")
-    else:
-        console.print_info(f"{page}; no browser found; open this address yourself")
+    opening = "opening it in the browser; if the review does not start there, press R"
+    console.print_info(f"{page}; {opening if result.opened else 'no browser found; open this address yourself'}")
     console.suggest_next("review", source)
 
 
@@ -114,20 +106,20 @@ def regroup(settings: RegroupSettings, sources: Results = [], as_json: console.J
     """
     from pipelines.stages.regroup import regroup as stage, regroup_videos
 
+    output = settings.run.output
     if len(sources) > 1:
         with console.videos_progress(len(sources)) as progress:
             results = regroup_videos(sources, settings, progress)
         notes = [note for result in results for note in result.notes]
         if notes:
             console.note(notes[0] + f" (and {len(notes) - 1} more)" * (len(notes) > 1))
-        output = settings.run.output
         written = f"scenes in {console.display_path(output)}" if output else "written in place"
         console.show_videos(results, ("shots", "scenes"), written, as_json)
         if not as_json:
             console.suggest_next("regroup", *([output] if output else sources))
         return
     (source,) = sources
-    result, path = stage(source, settings), output_path(settings.run.output, find_result(source))
+    result, path = stage(source, settings), output_path(output, find_result(source))
     console.warn(*result.warnings)
     if path == STDIO:
         return
@@ -137,7 +129,7 @@ def regroup(settings: RegroupSettings, sources: Results = [], as_json: console.J
     else:
         console.show_scenes(result)
         console.print_written(console.count(len(result.scenes), "scene"), path)
-        console.suggest_next("regroup", source if settings.run.output is None else path)
+        console.suggest_next("regroup", source if output is None else path)
 
 
 @with_settings()
@@ -155,30 +147,29 @@ def learn(settings: LearnSettings, sources: Results = [], as_json: console.Json 
     if as_json:
         console.print_json(result)
     else:
-        for line in _learned_lines(result):
-            console.print_info(line)
+        _print_learned(result)
     console.print_summary(result.videos, f"wrote {console.display_path(result.output)}")
     if not as_json:
         console.suggest_next("learn", result.output)
 
 
-def _learned_lines(result: LearnResult) -> list[str]:
-    """Return what was learned, and how well, on videos left out in turn."""
+def _print_learned(result: LearnResult) -> None:
+    """Print what was learned, and how well, on videos left out in turn."""
     learned = sum(video.status != "failed" for video in result.videos)
     source = f"{console.count(learned, 'video')} with {console.count(result.scene_ends, 'scene end')}"
     if not result.measured:
-        return [f"{source}: the threshold of the built-in model is adjusted; its weights need more videos"]
-    ap, f1, ap_before, f1_before = (percent(result.measured[name]) for name in ("ap", "f1", "ap_before", "f1_before"))
+        console.print_info(f"{source}: the threshold of the built-in model is adjusted; its weights need more videos")
+        return
     if result.strength is not None:
-        first = f"learned from {source}"
+        console.print_info(f"learned from {source}")
     elif result.adapted:
-        first = f"{source}: no better than the built-in weights, which are kept; only the threshold is adjusted"
+        weights = "the built-in weights, which are kept; only the threshold is adjusted"
+        console.print_info(f"{source}: no better than {weights}")
     else:
-        first = f"{source}: no better than the built-in model, which is written unchanged"
-    return [
-        first,
-        f"on videos left out in turn, built-in and own model: AP {ap_before} and {ap}, F1 {f1_before} and {f1}",
-    ]
+        console.print_info(f"{source}: no better than the built-in model, which is written unchanged")
+    ap, f1, ap_before, f1_before = (percent(result.measured[name]) for name in ("ap", "f1", "ap_before", "f1_before"))
+    scores = f"AP {ap_before} and {ap}, F1 {f1_before} and {f1}"
+    console.print_info(f"on videos left out in turn, built-in and own model: {scores}")
 
 
 @with_settings(
@@ -201,20 +192,15 @@ def export(settings: ExportSettings, sources: Results = []) -> None:
         with console.stage_progress(source.name) if settings.vectors else nullcontext() as progress:
             result = stage(source, settings, progress)
         console.warn(*result.warnings)
-        console.print_written(
-            console.count(result.listed, "shot" if settings.selection.shots else "scene"), *result.paths
-        )
+        unit = "shot" if settings.selection.shots else "scene"
+        console.print_written(console.count(result.listed, unit), *result.paths)
 
     if console.try_each(sources, export_one):
         raise typer.Exit(1)
 
 
-def _sources(sources: list[Path]) -> list[Path]:
-    """Return results as for other commands, but keep a video and its ``scenes.json`` as they are."""
-    return sources if _are_pair(sources) else expand_results(sources)
-
-
 def _are_pair(sources: Sequence[Path]) -> bool:
+    """Return whether there is a video and then its ``scenes.json``, which are both kept as they are."""
     return [is_video(source) and not source.is_dir() for source in sources] == [True, False]
 
 
@@ -224,10 +210,10 @@ def split(
     sources: Annotated[
         list[Path],
         typer.Argument(
-            metavar="[VIDEO|SCENES.JSON|FOLDER]...",
-            help=f"{RESULTS_HELP} A video and a scenes.json: the scenes of that video.",
+            metavar=_METAVAR,
+            help=f"{_HELP} A video and a scenes.json: the scenes of that video.",
             show_default=False,
-            callback=_sources,
+            callback=lambda sources: sources if _are_pair(sources) else expand_results(sources),
         ),
     ] = [],
     chapters: Annotated[
@@ -291,10 +277,9 @@ def _show_clips(clips: Sequence[Clip], exact: bool, title: str) -> None:
 
 def _warn_of_early(clips: Sequence[Clip]) -> None:
     if early := [clip.early for clip in clips if clip.early > 0]:
-        console.warn(
-            f"cuts are at key frames: {console.count(len(early), 'scene')} of {len(clips)} begin early, by "
-            f"{sum(early) / len(early):.2f} s on average and {max(early):.2f} s at most; --exact cuts to the frame"
-        )
+        lengths = f"{sum(early) / len(early):.2f} s on average and {max(early):.2f} s at most"
+        scenes = f"{console.count(len(early), 'scene')} of {len(clips)} begin early"
+        console.warn(f"cuts are at key frames: {scenes}, by {lengths}; --exact cuts to the frame")
 
 
 @with_settings(

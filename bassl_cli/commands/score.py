@@ -39,8 +39,7 @@ Subject = Annotated[
 Truth = Annotated[
     Path | None,
     typer.Argument(
-        help="True scenes: scenes.json, CSV, .npz, or label files of BBC, OVSD or MovieNet; or a folder, matched "
-        "by name.",
+        help="True scenes: scenes.json, CSV, .npz, labels of BBC, OVSD or MovieNet; or a folder, matched by name.",
         show_default=False,
     ),
 ]
@@ -60,13 +59,9 @@ class Files(Settings):
     """More files to read and write."""
 
     truths: Annotated[
-        tuple[Path, ...],
-        Doc("""Instead of TRUTH, given twice or more: labels of one annotator each. Shows the scores against each,
-        their mean, and the scores of the annotators against each other."""),
+        tuple[Path, ...], Doc("Labels of one annotator; repeat it to score against each, and each against the others.")
     ] = ()
-    plot: Annotated[
-        Path | None, Doc("Draw the precision-recall curve and a reliability diagram, as .png, .svg or .pdf.")
-    ] = None
+    plot: Annotated[Path | None, Doc("Draw precision-recall and reliability curves: .png, .svg or .pdf.")] = None
 
 
 @with_settings(spellings={"truths": "--truth", "plot": "FILE"}, repeated=("truths",))
@@ -152,11 +147,9 @@ def _print_counts(result: ScoreResult | Comparison | AnnotatorScores) -> None:
     one = result.parts[0]
     if isinstance(result, AnnotatorScores) or not one.videos:
         return
+    numbers = {"video": len(one.videos), "shot": one.shots, "true scene end": one.scene_ends}
     cut = "" if one.threshold is None else f"; a score of {one.threshold:g} ends a scene"
-    console.print_info(
-        f"{console.count(len(one.videos), 'video')}, {console.count(one.shots, 'shot')}, "
-        f"{console.count(one.scene_ends, 'true scene end')}{cut}"
-    )
+    console.print_info(", ".join(console.count(number, thing) for thing, number in numbers.items()) + cut)
 
 
 @with_settings(arguments=("system",))

@@ -16,7 +16,7 @@ from annotated_doc import Doc
 
 from pipelines.errors import StoreError, VideoError
 from pipelines.files import check_writable, is_file, os_errors
-from pipelines.options import Settings, nested, with_options
+from pipelines.options import Settings, check_range, nested, with_options
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.scenes import VideoFacts
@@ -38,19 +38,13 @@ class ExtractSettings(Settings):
         Reading(detector="transitions"), without=("shots", "subtitles", "silence", "speech")
     )
     keyframes: Annotated[int, Doc("Keyframes for each shot, N_k (appendix A).")] = 3
-    lines: Annotated[int, Doc("Height of a keyframe in pixels (MovieNet's 240P); smaller videos are not enlarged.")] = (
-        240
-    )
+    lines: Annotated[int, Doc("Height of a keyframe in pixels; smaller videos are not enlarged.")] = 240
     quality: Annotated[int, Doc("JPEG quality of the keyframes, 1 to 100.")] = 90
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not 1 <= self.keyframes <= 100:
-            raise ValueError(f"a shot can have 1 to 100 keyframes, not {self.keyframes}")
-        if not 16 <= self.lines <= 4320:
-            raise ValueError(f"a keyframe can have 16 to 4320 lines, not {self.lines}")
-        if not 1 <= self.quality <= 100:
-            raise ValueError(f"JPEG quality goes from 1 to 100, not {self.quality}")
+        check_range(self, 1, 100, "keyframes", "quality")
+        check_range(self, 16, 4320, "lines")
 
 
 def extract_keyframes(

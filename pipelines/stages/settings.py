@@ -11,7 +11,7 @@ from annotated_doc import Doc
 
 from pipelines.errors import BasslError
 from pipelines.models.encoders.options import EncoderOptions
-from pipelines.options import Seconds, Settings, check_at_least, nested
+from pipelines.options import Seconds, Settings, check_at_least, check_range, nested
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.names import check_template
 from pipelines.settings import (
@@ -38,15 +38,9 @@ class ExportSettings(Settings):
     csv_separator: Annotated[
         Literal[",", ";", "tab"], Doc("Separator of CSV. With ; decimals have commas, as in a German Excel.")
     ] = ","
-    vectors: Annotated[
-        bool,
-        Doc("""With jsonl: add the mean encoding of each scene's shots, for search by similarity. The video is read
-        again."""),
-    ] = False
-    run: Annotated[OutputSettings, Doc("A file, or a folder.")] = nested(
-        OutputSettings(),
-        without=("overwrite",),
-        defaults={"output": "beside the input, with the extension of the format"},
+    vectors: Annotated[bool, Doc("With jsonl: add each scene's mean encoding, by reading the video again.")] = False
+    run: OutputSettings = nested(
+        OutputSettings(), without=("overwrite",), defaults={"output": "the input's name with the format's extension"}
     )
     selection: SceneSelection = nested(SceneSelection(), without=("skip_credits",))
 
@@ -64,7 +58,7 @@ class RegroupSettings(Settings):
     """Which scenes, and where they are written."""
 
     run: ScenesOutput = nested(ScenesOutput(), defaults={"output": "in place of the input"})
-    grouping: Annotated[Grouping, Doc("Which scenes the scores make.")] = nested(
+    grouping: Grouping = nested(
         Grouping(), defaults=dict.fromkeys(("threshold", "min_scene", "max_scene", "drop_short"), "as in the file")
     )
 
@@ -73,16 +67,12 @@ class RegroupSettings(Settings):
 class ReportSettings(Settings):
     """Content and path of a page."""
 
-    run: Annotated[OutputSettings, Doc("The page; for several files a folder.")] = nested(
+    run: OutputSettings = nested(
         OutputSettings(), without=("overwrite",), defaults={"output": "SCENES.html beside the input"}
     )
     selection: SceneSelection = nested(SceneSelection(), without=("shots", "skip_credits"))
     matching: Matching = nested(Matching(), without=("within", "annotator", "doubtful"))
-    keyframes: Annotated[
-        Path,
-        Doc("""Folder of keyframe stores, from which images are taken if it has the video; else they are read from
-        the video."""),
-    ] = Path("data/keyframes")
+    keyframes: Annotated[Path, Doc("Keyframe stores to take images from, if possible.")] = Path("data/keyframes")
 
 
 @dataclass(frozen=True)
@@ -106,24 +96,14 @@ _CLIP_NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "START_TIME", "END_TI
 class SplitSettings(Settings):
     """How a video is cut."""
 
-    run: Annotated[OutputSettings, Doc("Folder of the files.")] = nested(
-        OutputSettings(), defaults={"output": "VIDEO-scenes in the current folder"}
-    )
+    run: OutputSettings = nested(OutputSettings(), defaults={"output": "VIDEO-scenes in the current folder"})
     selection: SceneSelection = nested(SceneSelection(), without=("shots",))
-    exact: Annotated[
-        bool,
-        Doc("""Cut to the frame by encoding again (H.264 and AAC), instead of copying from the key frame before
-        each cut."""),
-    ] = False
+    exact: Annotated[bool, Doc("Cut to the frame by encoding again (H.264, AAC), not only at key frames.")] = False
     crf: Annotated[int | None, Doc("With exact: quality, 0 (lossless) to 51. Default: 18.")] = None
     preset: Annotated[Preset | None, Doc("With exact: speed of libx264. Default: fast.")] = None
-    expand: Annotated[
-        Seconds, Doc("Time to add before and after each scene, as handles for an editor, in seconds or as a timecode.")
-    ] = 0.0
+    expand: Annotated[Seconds, Doc("Handles: time to add before and after each scene, as seconds or timecode.")] = 0.0
     filename: Annotated[
-        str,
-        Doc("""Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $START_TIME and
-        $END_TIME."""),
+        str, Doc("File names without ending: $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $START_TIME, $END_TIME.")
     ] = "$VIDEO_NAME-scene-$SCENE_NUMBER"
 
     def __post_init__(self) -> None:
@@ -131,18 +111,13 @@ class SplitSettings(Settings):
         check_at_least(self, 0, "expand")
         if not self.exact and (self.crf is not None or self.preset is not None):
             raise ValueError("crf and preset apply only to encoding; add `exact=True`, or leave them out to copy")
-        if self.crf is not None and not 0 <= self.crf <= 51:
-            raise ValueError(f"the crf must lie between 0 and 51, not {self.crf}")
+        check_range(self, 0, 51, "crf")
         check_template(self.filename, _CLIP_NAMES)
 
 
 _IMAGE_NAMES = ("VIDEO_NAME", "SCENE_NUMBER", "SCENE_NAME", "SHOT_NUMBER", "IMAGE_NUMBER", "TIMECODE")
-
-
 # Most pixels on a side: the limits of libjpeg and libwebp.
 LONGEST = {"jpg": 65500, "png": 65500, "webp": 16383}
-
-
 _SPRITE_WIDTH = 160
 
 
@@ -150,15 +125,11 @@ _SPRITE_WIDTH = 160
 class ImageSettings(Settings):
     """Which images, and where they are written."""
 
-    run: Annotated[OutputSettings, Doc("Folder of the images.")] = nested(
-        OutputSettings(), defaults={"output": "VIDEO-images in the current folder"}
-    )
+    run: OutputSettings = nested(OutputSettings(), defaults={"output": "VIDEO-images in the current folder"})
     selection: SceneSelection = nested(SceneSelection())
     images: Annotated[int, Doc("Images of each scene.")] = 3
     sprite: Annotated[
-        bool,
-        Doc("""Save all in one image (each 160 pixels wide, without --width or --height), and a WebVTT file with
-        their times and places, for the thumbnails that video players show above the timeline."""),
+        bool, Doc("One image of all (160 pixels wide each by default), and a WebVTT file, for a player's thumbnails.")
     ] = False
     format: Annotated[Literal["jpg", "png", "webp"], Doc("Format of the images.")] = "jpg"
     quality: Annotated[int, Doc("Quality of JPEG and WebP, 1 to 100.")] = 90
@@ -166,21 +137,16 @@ class ImageSettings(Settings):
     height: Annotated[int | None, Doc("Height in pixels. Default: the video's, or what fits the width.")] = None
     filename: Annotated[
         str | None,
-        Doc("""Name of each file, without ending, from $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $SHOT_NUMBER,
-        $IMAGE_NUMBER and $TIMECODE. Default: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER, or with shot and
-        $SHOT_NUMBER; of a sprite $VIDEO_NAME-thumbnails."""),
+        Doc("""File names without ending: $VIDEO_NAME, $SCENE_NUMBER, $SCENE_NAME, $SHOT_NUMBER, $IMAGE_NUMBER,
+        $TIMECODE. Default: $VIDEO_NAME-scene-$SCENE_NUMBER-$IMAGE_NUMBER; for a sprite $VIDEO_NAME-thumbnails."""),
     ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_template(self.template, _IMAGE_NAMES[:1] if self.sprite else _IMAGE_NAMES)
-        if not 1 <= self.images <= 1000:
-            raise ValueError(f"there can be 1 to 1000 images of each scene, not {self.images}")
-        if not 1 <= self.quality <= 100:
-            raise ValueError(f"the quality goes from 1 to 100, not {self.quality}")
-        for side in (self.width, self.height):
-            if side is not None and not 1 <= side <= 16383:  # the most that WebP can have
-                raise ValueError(f"width and height can be 1 to 16383 pixels, not {side}")
+        check_range(self, 1, 1000, "images")
+        check_range(self, 1, 100, "quality")
+        check_range(self, 1, LONGEST["webp"], "width", "height")
 
     @property
     def template(self) -> str:
@@ -210,9 +176,7 @@ class SoundSettings(Settings):
     """Which videos' sound, and where the features go."""
 
     data: Indexed = nested(Indexed())
-    run: Annotated[RunSettings, Doc("Folder of the sound features, one file for each video.")] = nested(
-        RunSettings(Path("data/sound")), without=ONLY_TRAINING
-    )
+    run: RunSettings = nested(RunSettings(Path("data/sound")), without=ONLY_TRAINING)
     parallel: Parallel = nested(Parallel(), without=("dask",), defaults={"jobs": "one for each core"})
 
 
@@ -226,9 +190,7 @@ class EncodeSettings(Settings):
         Doc("""Shot encoder: efficientnet_lite0, an ONNX file of an image network, resnet18 to resnet152 or
         timm:NAME (ImageNet weights), or the path of a pre-trained run or model file."""),
     ] = "efficientnet_lite0"
-    run: Annotated[RunSettings, Doc("Folder of the feature stores, a folder for each encoder.")] = nested(
-        RunSettings(Path("data/features")), without=ONLY_TRAINING
-    )
+    run: RunSettings = nested(RunSettings(Path("data/features")), without=ONLY_TRAINING)
     parallel: Parallel = nested(Parallel(), without=("jobs",))
     labeled: Annotated[bool, Doc("Only videos with labels: all that fine-tuning, scoring and baselines read.")] = False
     compute: Compute = nested(
@@ -240,9 +202,7 @@ class EncodeSettings(Settings):
         cut out, or squeeze, the whole frame. Default: center for a pre-trained or imported encoder (release), else
         squeeze."""),
     ] = None
-    encoder_options: Annotated[EncoderOptions, Doc("For an ONNX file, what its metadata do not say.")] = nested(
-        EncoderOptions(), advanced=True
-    )
+    encoder_options: EncoderOptions = nested(EncoderOptions(), advanced=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -258,13 +218,8 @@ class BaselineSettings(Settings):
         Doc("""graph-cut, scsa, dp, story-graph, grouping, siamese, lgss, lgss-movienet (lgss in its release's
         sizes, for about two hundred videos) or fixed-length."""),
     ] = "graph-cut"
-    data: Annotated[
-        TrainingData, Doc("Index with labels. Settings are chosen, and networks trained, on its splits.")
-    ] = nested(TrainingData(splits=("train", "val")))
-    extra: Annotated[
-        tuple[Path, ...],
-        Doc("Stores of more feature sets (sound, place, cast), for the systems that take several: grouping and lgss."),
-    ] = ()
+    data: TrainingData = nested(TrainingData(splits=("train", "val")))  # settings are chosen on these
+    extra: Annotated[tuple[Path, ...], Doc("Stores of more features (sound, place, cast), for grouping and lgss.")] = ()
     matching: Matching = nested(Matching(), without=("truth", "tolerance", "within", "annotator", "doubtful"))
     split: Annotated[str, Doc("Split to score.")] = "test"
     resampling: Resampling = nested(Resampling(0), without=("seed",))

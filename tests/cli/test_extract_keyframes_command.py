@@ -85,7 +85,7 @@ def test_json_is_the_only_output_on_stdout(bassl: Bassl) -> None:
 def test_unusable_input_gives_one_line_and_exit_code_2(bassl: Bassl) -> None:
     for arguments, message in (
         (["none.mp4"], "none.mp4: no such file"),
-        (["movies", "--quality", 0, "--detector", "content", "-j", 1], "JPEG quality goes from 1 to 100, not 0"),
+        (["movies", "--quality", 0, "--detector", "content", "-j", 1], "quality must be from 1 to 100, not 0"),
     ):
         run = bassl(*arguments)
         assert (run.code, run.out, run.err) == (2, "", f"bassl: {message}\n")

@@ -333,9 +333,9 @@ def test_a_full_disk_gives_one_line_per_video(library: Path, tmp_path: Path) -> 
     ("wrong", "message"),
     [
         ({"detector": "none"}, "unknown shot detector 'none'; choose from transitions, adaptive"),
-        ({"keyframes": 0}, "a shot can have 1 to 100 keyframes, not 0"),
-        ({"lines": 2}, "a keyframe can have 16 to 4320 lines, not 2"),
-        ({"quality": 101}, "JPEG quality goes from 1 to 100, not 101"),
+        ({"keyframes": 0}, "keyframes must be from 1 to 100, not 0"),
+        ({"lines": 2}, "lines must be from 16 to 4,320, not 2"),
+        ({"quality": 101}, "quality must be from 1 to 100, not 101"),
         ({"jobs": 0}, "jobs must be at least 1, not 0"),
         ({"inputs": "none.mp4"}, "none.mp4: no such file"),
         ({"inputs": "*.flv"}, r"\*.flv: no such file"),

@@ -168,9 +168,9 @@ def test_videos_with_the_same_name_do_not_overwrite_each_others_images(bassl: Ba
     [
         (["--video", "gone.mp4"], ["gone.mp4", "no such file"]),
         (["moved.json"], ["elsewhere.mp4", "--video"]),
-        (["-n", "0"], ["1 to 1000"]),
+        (["-n", "0"], ["from 1 to 1,000"]),
         (["--quality", "101"], ["1 to 100"]),
-        (["--width", "0"], ["1 to 16383"]),
+        (["--width", "0"], ["width must be from 1 to 16,383"]),
         (["--format", "gif"], ["jpg, png, webp", "gif"]),
         (["-f", "$NUMBER"], ["$IMAGE_NUMBER", "NUMBER"]),
         (["-f", "$SCENE_NUMBER"], ["$IMAGE_NUMBER"]),
