@@ -23,9 +23,6 @@ from pipelines.datasets.annotations import (
     KeyframeFolder,
     VideoAnnotation,
     by_id,
-    read_inclusive_ranges,
-)
-from pipelines.datasets.parsing import (
     check_type,
     fault,
     list_files,
@@ -34,6 +31,7 @@ from pipelines.datasets.parsing import (
     parse_json,
     quote,
     read_field,
+    read_inclusive_ranges,
     read_json,
     text_lines,
 )

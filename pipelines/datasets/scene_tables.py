@@ -10,8 +10,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 
-from pipelines.datasets.annotations import VideoAnnotation, check_ranges
-from pipelines.datasets.parsing import check_type, fault, parse_int, quote, read_text
+from pipelines.datasets.annotations import VideoAnnotation, check_ranges, check_type, fault, parse_int, quote, read_text
 from pipelines.errors import VideoError
 from pipelines.scenes import MOST_SHOTS, parse_time
 from pipelines.video.containers import open_container

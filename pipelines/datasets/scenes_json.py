@@ -25,9 +25,13 @@ from pipelines.datasets.annotations import (
     SCENE_END,
     VideoAnnotation,
     check_ranges,
+    fault,
     labels_from_ends,
+    member,
+    quote,
+    read_field,
+    read_json,
 )
-from pipelines.datasets.parsing import fault, member, quote, read_field, read_json
 from pipelines.errors import VideoError
 from pipelines.files import is_file
 from pipelines.scenes import (

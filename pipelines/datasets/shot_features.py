@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.datasets.annotations import check_ranges
-from pipelines.datasets.parsing import fault
+from pipelines.datasets.annotations import check_ranges, fault
 from pipelines.errors import DatasetError, first_line
 from pipelines.stores.index import ASSUMED_FRAME_RATE
 from pipelines.video.inputs import files_below
@@ -32,9 +31,7 @@ class ShotFeatures:
 
     video_id: str  # name of the file's folder and its stem, such as `bbc/01`
     features: NDArray[np.float32]  # (N, D) float32, one encoding per shot
-    # (N, 2) int64, half-open frame range of each shot, in order; gaps between shots are allowed (gradual transitions
-    # belong to no shot)
-    shots: NDArray[np.int64]
+    shots: NDArray[np.int64]  # (N, 2), half-open frame ranges in order; gradual transitions may lie between them
     scene_end: NDArray[np.uint8]  # (N,) uint8, 1 at the last shot of a scene
     # (N, H) float32 hue histograms, each of sum 1 (`pipelines.models.encoders.shot_encoder`); None if the file has none
     color: NDArray[np.float32] | None = None
@@ -51,32 +48,29 @@ def read_shot_features(path: Path) -> ShotFeatures:
     do not have the layout of `ShotFeatures` or are inconsistent."""
     arrays = _read_arrays(path)
     features, shots, scene_end = (arrays[name] for name in ARRAYS)
-
-    if features.ndim != 2 or features.shape[0] == 0 or features.shape[1] == 0:
+    if features.ndim != 2 or 0 in features.shape:
         raise fault(path, f"features must have the shape (N, D) with N, D >= 1, not {features.shape}")
-    if not np.issubdtype(features.dtype, np.floating):
+    if features.dtype.kind != "f":
         raise fault(path, f"features must be floating point, not {features.dtype}")
     N = len(features)
     for name, shape, dtype in (("shots", (N, 2), np.dtype(np.int64)), ("scene_end", (N,), np.dtype(np.uint8))):
         if (arrays[name].shape, arrays[name].dtype) != (shape, dtype):
             raise fault(path, f"{name} must be {dtype} {shape}, not {arrays[name].dtype} {arrays[name].shape}")
-
-    features = _to_float32(features, path)
+    with np.errstate(over="ignore"):  # float64 beyond the range of float32 becomes inf, which the check below finds
+        features = features.astype(np.float32)
+    if len(bad := np.flatnonzero(~np.isfinite(features).all(axis=1))):
+        raise fault(path, f"features of shot {bad[0]} are not all finite ({len(bad)} such shots)")
     # TransNetV2's shot lists, used for the public sets, sometimes count the frame of a cut twice (three times in the
     # BBC set): it belongs to the later shot.
     shots[:-1, 1] -= shots[:-1, 1] == shots[1:, 0] + 1
     check_ranges(shots, "shot", path)
-    if (bad := scene_end > 1).any():
-        i = bad.argmax()
-        raise fault(path, f"scene_end of shot {i} is {scene_end[i]}, not 0 or 1")
-    return ShotFeatures(
-        _video_id(path),
-        features,
-        shots,
-        scene_end,
-        next((_histograms(arrays[name], name, N, path) for name in ("color", "colour") if name in arrays), None),
-        _frame_rate(arrays["frame_rate"], path) if "frame_rate" in arrays else None,
-    )
+    if len(bad := np.flatnonzero(scene_end > 1)):
+        raise fault(path, f"scene_end of shot {bad[0]} is {scene_end[bad[0]]}, not 0 or 1")
+    color = next((_histograms(arrays[name], name, N, path) for name in ("color", "colour") if name in arrays), None)
+    rate = arrays.get("frame_rate")
+    if rate is not None and (rate.shape != () or rate.dtype.kind not in "iuf" or not 0 < rate <= 1000):
+        raise fault(path, f"frame_rate must be one number of frames per second, not {rate}")
+    return ShotFeatures(_video_id(path), features, shots, scene_end, color, None if rate is None else float(rate))
 
 
 def shot_feature_files(folder: Path) -> Iterator[Path]:
@@ -140,18 +134,3 @@ def _histograms(values: NDArray[Any], name: str, N: int, path: Path) -> NDArray[
     if not np.isfinite(sums).all() or (values < 0).any() or (sums <= 0).any():
         raise fault(path, f"{name} must be histograms: finite, not negative, each with a sum above 0")
     return np.asarray(values / sums, np.float32)
-
-
-def _frame_rate(value: NDArray[Any], path: Path) -> float:
-    if value.shape != () or value.dtype.kind not in "iuf" or not 0 < value <= 1000:
-        raise fault(path, f"frame_rate must be one number of frames per second, not {value}")
-    return float(value)
-
-
-def _to_float32(features: NDArray[Any], path: Path) -> NDArray[np.float32]:
-    with np.errstate(over="ignore"):  # float64 beyond the range of float32 becomes inf, which the check below finds
-        values = features.astype(np.float32)
-    bad = np.flatnonzero(~np.isfinite(values).all(axis=1))
-    if len(bad):
-        raise fault(path, f"features of shot {bad[0]} are not all finite ({len(bad)} such shots)")
-    return values

@@ -24,10 +24,19 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.annotations import VideoAnnotation, by_id, labels_from_ends, read_inclusive_ranges
+from pipelines.datasets.annotations import (
+    VideoAnnotation,
+    by_id,
+    fault,
+    labels_from_ends,
+    list_files,
+    list_names,
+    parse_int,
+    read_inclusive_ranges,
+    read_text,
+)
 from pipelines.datasets.matching import assign_scene_ends
 from pipelines.datasets.movienet import is_movienet, read_movienet
-from pipelines.datasets.parsing import fault, list_files, list_names, parse_int, read_text
 from pipelines.datasets.scene_tables import is_chapters, read_chapters, read_scenes_csv
 from pipelines.datasets.scenes_json import read_scenes_json
 from pipelines.datasets.shot_features import read_shot_features, shot_feature_files

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pipelines.datasets.annotations import VideoAnnotation
+from pipelines.datasets.annotations import VideoAnnotation, read_text, text_lines
 from pipelines.datasets.movienet import read_movienet
-from pipelines.datasets.parsing import read_text, text_lines
 from pipelines.datasets.sources import read_annotations, read_bbc, read_ovsd
 from pipelines.errors import DatasetError
 from pipelines.video.inputs import video_ids

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.annotations import VideoAnnotation
+from pipelines.datasets.annotations import VideoAnnotation, fault, read_json
 from pipelines.datasets.matching import MatchReport, match_annotation
 from pipelines.datasets.movienet import SPLITS
-from pipelines.datasets.parsing import fault, read_json
 from pipelines.datasets.shot_features import ShotFeatures
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError

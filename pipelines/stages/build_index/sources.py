@@ -9,9 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.annotations import KeyframeFolder, VideoAnnotation
+from pipelines.datasets.annotations import KeyframeFolder, VideoAnnotation, fault
 from pipelines.datasets.movienet import is_movienet, keyframe_name, movienet_of_part, read_jpeg, read_movienet
-from pipelines.datasets.parsing import fault
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder, shot_feature_files
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError

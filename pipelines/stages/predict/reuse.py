@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from pipelines.datasets.parsing import read_json
+from pipelines.datasets.annotations import read_json
 from pipelines.errors import DatasetError
 from pipelines.files import real, write_atomically
 from pipelines.models.scenes.scene_names import with_automatic_names
