@@ -31,7 +31,6 @@ from pipelines.stages.figure import (
     draw_pseudo_boundaries,
     draw_similarity,
 )
-from pipelines.stages.figure.similarity import similarity_figure
 from pipelines.stages.score import score
 from tests.scored_things import SHAPE, put_csv, put_index, put_pretrained, put_run, put_scenes, scene_list
 from tests.small_stores import jpeg, put_features, put_store, refusal
@@ -108,11 +107,18 @@ def test_similarities_use_stored_features_or_contextualised_shots(
     assert len(boxes) > 1
 
 
-def test_with_own_scales_each_matrix_starts_at_its_own_minimum() -> None:
-    matrices = {"a": np.array([[1.0, 0.2], [0.2, 1.0]]), "b": np.array([[1.0, 0.9], [0.9, 1.0]])}
-    own, shared = (similarity_figure(matrices, 0, None, [], "", own_scale) for own_scale in (True, False))
-    limits = [[image.get_clim() for panel in f.axes for image in panel.images][:2] for f in (own, shared)]
-    assert limits == [[(0.2, 1), (0.9, 1)], [(0.2, 1), (0.2, 1)]]
+def test_with_own_scales_each_matrix_starts_at_its_own_minimum(
+    indexed: Path, tmp_path: Path, drawn: list[Figure]
+) -> None:
+    models = [*(indexed / "features").iterdir(), indexed / "pretrained.safetensors"]
+    for own_scale in (True, False):
+        settings = with_options(SimilaritySettings, **settings_of(indexed, video="npz/02", own_scale=own_scale))
+        draw_similarity(models, tmp_path / "f.png", settings)
+    own, shared = ([image for panel in figure.axes for image in panel.images][:2] for figure in drawn)
+    lowest = [image.get_array().min() for image in own]
+    assert lowest[0] != lowest[1]
+    assert [image.get_clim() for image in own] == [(low, 1) for low in lowest]
+    assert [image.get_clim() for image in shared] == [(min(lowest), 1)] * 2
 
 
 # --- pseudo-boundaries ------------------------------------------------------------------------------------------------

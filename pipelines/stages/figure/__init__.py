@@ -24,9 +24,7 @@ METHODS: tuple[PseudoBoundary, ...] = ("dtw", "mean", "dtw-tslearn")
 class Legend(Settings):
     """Names of models or runs in a figure."""
 
-    labels: Annotated[
-        tuple[str, ...], Doc("Names of the models or runs, in their order; repeat it. Default: names of their files.")
-    ] = ()
+    labels: Annotated[tuple[str, ...], Doc("Names in the figure, in order; repeat it. Default: file names.")] = ()
 
 
 @dataclass(frozen=True)
@@ -38,9 +36,7 @@ class SimilaritySettings(Settings):
     video: Annotated[str | None, Doc("Id of the video. Default: the only one of the index.")] = None
     first: Annotated[int, Doc("Number of the first shot, counted from 0.")] = 0
     shots: Annotated[int, Doc("How many shots (appendix: 16).")] = 16
-    own_scale: Annotated[
-        bool, Doc("A color scale for each matrix. Default: all share one, so that colors can be compared.")
-    ] = False
+    own_scale: Annotated[bool, Doc("A color scale for each matrix. Default: one, to compare colors.")] = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -52,14 +48,11 @@ class PseudoBoundarySettings(Settings):
     """Which windows, and how they are divided."""
 
     data: ScoredData = nested(ScoredData())
-    windows: Annotated[
-        int, Doc("Number of windows to sample, among those with a true scene end, if none are named.")
-    ] = 4
+    windows: Annotated[int, Doc("Windows with a true scene end to sample, if none are named.")] = 4
     seed: Annotated[int, Doc("Seed of the sampling.")] = 0
     neighbors: Annotated[int, Doc("K, shots on each side of the center (section 4.1).")] = 8
     method: Annotated[
-        PseudoBoundary,
-        Doc("dtw (release; section 3.3), mean (the equation of section 3.3) or dtw-tslearn (the paper's listing)."),
+        PseudoBoundary, Doc("dtw (release), mean (equation of section 3.3) or dtw-tslearn (paper's listing).")
     ] = "dtw"
 
     def __post_init__(self) -> None:
@@ -102,7 +95,7 @@ def draw_similarity(
     settings = with_options(settings, **options)
     inputs, output = as_paths(models), Path(output)
     names = _names(inputs, settings.legend, output, settings.data.index, settings.data.features)
-    from pipelines.stages.figure.similarity import similarity  # start-up time: torch, matplotlib
+    from pipelines.stages.figure.shots import similarity  # start-up time: torch, matplotlib
 
     return FigureResult(output, plots.save_plot(output, similarity(inputs, names, settings)))
 
@@ -123,7 +116,7 @@ def draw_pseudo_boundaries(
     settings = with_options(settings, **options)
     output = Path(output)
     _check_output(output, (settings.data.index, settings.data.features))
-    from pipelines.stages.figure.pseudo_boundaries import pseudo_boundaries  # start-up time: torch, matplotlib
+    from pipelines.stages.figure.shots import pseudo_boundaries  # start-up time: torch, matplotlib
 
     figure = pseudo_boundaries([windows] if isinstance(windows, str) else windows, settings)
     return FigureResult(output, plots.save_plot(output, figure))
@@ -142,9 +135,9 @@ def draw_boundaries(
     settings = with_options(settings, **options)
     inputs, output = as_paths(files), Path(output)
     names = _names(inputs, settings.legend, output, settings.matching.truth)
-    from pipelines.stages.figure.boundaries import boundaries  # start-up time: matplotlib
+    from pipelines.stages.figure.timelines import boundaries  # start-up time: matplotlib
 
-    figure, differences = boundaries(inputs, names, settings)
+    figure, differences = boundaries(inputs, names, settings.matching)
     return FigureResult(output, (*plots.save_plot(output, figure), *differences))
 
 
@@ -158,7 +151,7 @@ def draw_curves(
     settings = with_options(settings, **options)
     inputs, output = as_paths(runs), Path(output)
     names = _names(inputs, settings, output)
-    from pipelines.stages.figure.curves import curves  # start-up time: matplotlib
+    from pipelines.stages.figure.timelines import curves  # start-up time: matplotlib
 
     return FigureResult(output, plots.save_plot(output, curves(inputs, names)))
 
@@ -175,20 +168,17 @@ def _names(inputs: Sequence[Path], legend: Legend, output: Path, *others: Path |
     _check_output(output, (*inputs, *others))
     if not inputs:
         raise BasslError("nothing to draw: name at least one input")
-    labels = legend.labels
-    if labels and len(labels) != len(inputs):
+    names = list(legend.labels)
+    if names and len(names) != len(inputs):
         raise BasslError(
-            f"{count(len(labels), 'label')} for {count(len(inputs), 'input')}; give one label per input, in order"
+            f"{count(len(names), 'label')} for {count(len(inputs), 'input')}; give one label per input, in order"
         )
-    short = [_short_name(path) for path in inputs]
-    names = list(labels) or (short if len(set(short)) == len(short) else [str(path) for path in inputs])
-    if len(set(names)) < len(names):
-        duplicate = next(name for name in names if names.count(name) > 1)
-        raise BasslError(f"{duplicate}: two inputs have this name; give each its own with `label`")
+    if not names:
+        models = [path.parent if path.name == "model.safetensors" else path for path in inputs]
+        names = [p.stem if p.suffix.lower() in (".json", ".safetensors") else p.name or str(p) for p in models]
+        if len(set(names)) < len(names):
+            names = [str(path) for path in inputs]
+    for name in names:
+        if names.count(name) > 1:
+            raise BasslError(f"{name}: two inputs have this name; give each its own with `label`")
     return names
-
-
-def _short_name(path: Path) -> str:
-    if path.name == "model.safetensors":
-        return path.parent.name
-    return path.stem if path.suffix.lower() in (".json", ".safetensors") else path.name or str(path)

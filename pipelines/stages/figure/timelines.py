@@ -1,42 +1,63 @@
-"""Scene boundaries that several models predict for one video."""
+"""Figures along time: the scene boundaries that several models predict for one video, and training curves of runs."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 from numpy.typing import NDArray
 
 from pipelines.datasets.matching import assign_scene_ends
 from pipelines.datasets.scenes_json import read_scene_list
-from pipelines.errors import count
+from pipelines.errors import BasslError, count
 from pipelines.evaluation.metrics import boundary_match
-from pipelines.outputs.plots import BLUE, SKY, VERMILLION, WIDTH, plot_style, shorten
+from pipelines.outputs.plots import (
+    BLACK,
+    BLUE,
+    COLUMNS,
+    GREEN,
+    ORANGE,
+    PURPLE,
+    SKY,
+    VERMILLION,
+    WIDTH,
+    plot_style,
+    shorten,
+)
 from pipelines.scenes import SceneData
 from pipelines.settings import Matching
-from pipelines.stages.figure import BoundarySettings
 from pipelines.stages.score import score
+from pipelines.training.run_folder import LOG, VALIDATION, read_log
 
 _TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200)  # seconds between ticks
 _TRUE = {"color": "0.35", "linestyle": (0, (4, 2)), "linewidth": 1}
 
+_NO_CURVES = ("step", "epoch", "seed", "windows_per_second", "shots_per_second", "waiting")
+_LINES = (BLUE, VERMILLION, GREEN, PURPLE, BLACK, ORANGE, SKY)
+_DASHES = ("-", "--", "-.", ":")
+_FEW = 20  # curves with at most this many points have markers, because a single point has no line
 
-def boundaries(
-    files: Sequence[Path], names: Sequence[str], settings: BoundarySettings
-) -> tuple[Figure, tuple[str, ...]]:
-    """Return the figure of :func:`pipelines.stages.figure.draw_boundaries`, with the ``names`` of the models, and
-    warnings of files that seem to be of different videos."""
+Curve = NDArray[np.float64]
+"""(4, N): steps, and the mean, minimum and maximum over seeds."""
+
+
+# --- predicted boundaries ---------------------------------------------------------------------------------------------
+
+
+def boundaries(files: Sequence[Path], names: Sequence[str], matching: Matching) -> tuple[Figure, tuple[str, ...]]:
+    """Return the figure of `draw_boundaries`, with the ``names`` of the models, and warnings of files that seem to be
+    of different videos."""
     predictions = [read_scene_list(file) for file in files]
     # One truth per file, because some may cover only a part of the video.
-    truths = [_true_ends(file, settings.matching) for file in files]
+    truths = [_true_ends(file, matching) for file in files]
     middles = [ends.mean(axis=1) for ends in truths if ends is not None]
     length = max(prediction.shots[-1].end for prediction in predictions)
     with plot_style():
@@ -52,7 +73,7 @@ def boundaries(
                 for time in times:
                     lane.axvline(time, zorder=1, label="true scene end", **_TRUE)
         for lane, name, prediction, ends in zip(lanes, names, predictions, truths, strict=True):
-            _draw_lane(lane, name, prediction, ends, settings.matching.within)
+            _draw_lane(lane, name, prediction, ends, matching.within)
         lanes[-1].set_xlim(0, length)
         lanes[-1].xaxis.set_major_locator(MultipleLocator(next((s for s in _TICKS if length / s <= 12), 18000)))
         lanes[-1].xaxis.set_major_formatter(lambda s, _: str(timedelta(seconds=round(s))).removeprefix("0:"))
@@ -116,11 +137,71 @@ def _draw_lane(panel: Axes, name: str, prediction: SceneData, truth: NDArray[np.
 
 
 def _draw_true_scenes(panel: Axes, times: NDArray[np.float64], length: float) -> None:
-    edges = [0.0, *(time for time in times.tolist() if 0 < time < length), length]
-    spans = [(start, end - start) for start, end in pairwise(edges)]
+    edges = np.array([0.0, *times[(times > 0) & (times < length)], length])
+    spans = list(zip(edges[:-1].tolist(), np.diff(edges).tolist(), strict=True))
     for side, color in enumerate(("0.45", "0.8")):
         panel.broken_barh(spans[side::2], (0, 1), facecolors=color)
     panel.set(ylim=(0, 1), yticks=[])
     panel.set_ylabel("true\nscenes", rotation=0, ha="right", va="center", fontsize=8)
     panel.tick_params(bottom=False)
     panel.spines[:].set_visible(False)
+
+
+# --- training curves --------------------------------------------------------------------------------------------------
+
+
+def curves(runs: Sequence[Path], names: Sequence[str]) -> Figure:
+    """Return the figure of `draw_curves`, with the ``names`` of the runs."""
+    panels: dict[str, dict[str, Curve]] = {}
+    for name, run in zip(names, runs, strict=True):
+        for quantity, curve in _curves(run).items():
+            panels.setdefault(quantity, {})[name] = curve
+    columns = min(len(panels), COLUMNS)
+    rows = -(-len(panels) // columns)
+    longest = max(float(curve[0, -1]) for lines in panels.values() for curve in lines.values())
+    looks: dict[str, dict[str, Any]] = {
+        name: {"color": _LINES[i % len(_LINES)], "linestyle": _DASHES[i % len(_DASHES)], "linewidth": 1.4}
+        for i, name in enumerate(names)
+    }
+    with plot_style():
+        figure = Figure(figsize=(max(2.5 * columns, 4.5), 1.9 * rows + 0.5), layout="constrained")
+        for number, (quantity, lines) in enumerate(panels.items()):
+            panel = figure.add_subplot(rows, columns, number + 1)
+            marker = "o" if max(curve.shape[1] for curve in lines.values()) <= _FEW else ""
+            for name, (steps, mean, low, high) in lines.items():
+                panel.plot(steps, mean, marker=marker, markersize=3, **looks[name])
+                if (low < high).any():
+                    panel.fill_between(steps, low, high, color=looks[name]["color"], alpha=0.18, linewidth=0)
+            panel.set_title(shorten(quantity.replace("_", " ")), fontsize=9)
+            panel.set_xlim(0, longest * 1.02)
+            panel.locator_params("x", nbins=4, integer=True)
+            panel.xaxis.set_major_formatter("{x:,.0f}")
+            if number >= len(panels) - columns:
+                panel.set_xlabel("step")
+        handles, labels = [Line2D([], [], **look) for look in looks.values()], [shorten(name) for name in names]
+        figure.legend(handles, labels, loc="outside upper center", ncols=min(len(names), 3), handlelength=3)
+    return figure
+
+
+def _curves(run: Path) -> dict[str, Curve]:
+    """Return the curves of a run by quantity: first from the log, then from validation."""
+    if not run.is_dir():
+        raise BasslError(f"{run}: no such folder of a run")
+    logs = {name: read_log(run / name) for name in (LOG, VALIDATION) if (run / name).exists()}
+    if LOG not in logs:
+        raise BasslError(f"{run}: contains no {LOG}; give the folder of a run of pretrain or finetune")
+    if not logs[LOG]:
+        raise BasslError(f"{run / LOG}: has no rows yet")
+    # Steps continue from seed to seed; here each seed begins at 0.
+    last = {row.get("seed", 0.0): row["step"] for row in logs[LOG]}
+    offsets = dict(zip(last, [0.0, *list(last.values())[:-1]], strict=True))
+    curves: dict[str, Curve] = {}
+    for rows in logs.values():
+        for quantity in rows[0] if rows else ():
+            if quantity not in _NO_CURVES:
+                values: dict[float, list[float]] = {}
+                for row in rows:
+                    values.setdefault(row["step"] - offsets.get(row.get("seed", 0.0), 0.0), []).append(row[quantity])
+                seeds = [(step, np.mean(some), min(some), max(some)) for step, some in sorted(values.items())]
+                curves[quantity] = np.array(seeds).T
+    return curves
