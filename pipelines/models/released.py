@@ -22,8 +22,8 @@ from __future__ import annotations
 import io
 import warnings
 import zipfile
-from collections import Counter, OrderedDict
-from collections.abc import Iterable, Mapping
+from collections import OrderedDict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,18 +33,22 @@ from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from pipelines.errors import BasslError, StoreError, first_line, printable
 from pipelines.files import os_reason, write_atomically
-from pipelines.models.bassl import BOUNDARY_HEAD, BasslSettings, BasslWeights, crn_shapes
+from pipelines.models.bassl import BOUNDARY_HEAD, PARTS, BasslSettings, BasslWeights, crn_shapes
 from pipelines.models.encoders.image_networks import import_torchvision
 from pipelines.models.networks.kinds import CRNSettings
 
-RELEASED_HEADS = 8  # Attention heads of a released CRN. Not determined by the weights (paper, appendix A).
+HEADS = 8  # attention heads of a released CRN. Not determined by the weights (paper, appendix A).
 RESNET50_WIDTH = 2048
 LONGEST_NAME = 200
-
-_POSITIONS = "shot_embedding.pos_ids"
-_ATTENTION_MASK = "attention_mask"
-_MSM_BIAS = "head_msm.predictions.decoder.bias"
-_MSM_BIAS_AGAIN = "head_msm.predictions.bias"  # BERT's implementation registers this bias twice
+# Prefix in a released checkpoint: our part, and the rest of the prefix in our name.
+_PREFIXES = {
+    "shot_encoder.": ("encoder", ""),
+    "crn.": ("crn", ""),
+    "loss.head_": ("heads", "head_"),
+    f"{BOUNDARY_HEAD}.": ("heads", f"{BOUNDARY_HEAD}."),
+}
+_MSM_BIAS = "loss.head_msm.predictions.decoder.bias"
+_MSM_BIAS_AGAIN = "loss.head_msm.predictions.bias"  # BERT's implementation registers this bias twice
 
 # Packages of trainers and of the settings that they save, whose classes are replaced by placeholders, and other classes
 # that objects of these packages contain.
@@ -68,71 +72,58 @@ def read_released(path: Path) -> BasslWeights:
     `read_state_dict`, or if the weights are not in the layout of the release; the message names missing, extra or wrong
     weights.
     """
-    tensors = read_state_dict(path)
-    parts: dict[str, dict[str, Tensor]] = {"encoder": {}, "crn": {}, "heads": {}}
-    strange = []
-    for name, tensor in tensors.items():
-        place = _our_place(name)
-        if place is None:
-            strange.append(f"{name} does not belong there")
-        else:
-            parts[place[0]][place[1]] = tensor.float() if tensor.dtype in (torch.float16, torch.bfloat16) else tensor
-    encoder, crn, heads = parts.values()
-    faults = [] if tensors else ["it has no weights"]
-    derived = {name: crn.pop(name) for name in (_POSITIONS, _ATTENTION_MASK) if name in crn}
-    if _MSM_BIAS_AGAIN in heads:
-        again = heads.pop(_MSM_BIAS_AGAIN)
-        if not torch.equal(heads.setdefault(_MSM_BIAS, again), again):
-            faults.append(f"loss.{_MSM_BIAS_AGAIN} and loss.{_MSM_BIAS} differ")
-    settings = None
-    if crn:
-        settings, unfit = _crn_settings(crn)
-        faults += unfit
-        if settings is not None:
-            places = torch.arange(settings.window + 1)
-            if not torch.equal(derived.get(_POSITIONS, places).flatten(), places):
-                faults.append(f"crn.{_POSITIONS} is not 0 to {len(places) - 1}")
-            if _ATTENTION_MASK in derived and derived[_ATTENTION_MASK].count_nonzero():
-                faults.append(f"crn.{_ATTENTION_MASK} is not zero")
-    elif derived:
-        faults += [f"crn.{name} is there without a CRN" for name in derived]
-    weights = BasslWeights(BasslSettings("resnet50" if encoder else None, settings), encoder, crn, heads)
-    if not faults:
-        faults = _layout_faults(weights) + strange
-    if faults:
-        raise StoreError(f"{path}: not in the layout of the paper's release: {_some(faults)}")
-    return weights
+    state = {
+        name: t.float() if t.dtype in (torch.float16, torch.bfloat16) else t
+        for name, t in read_state_dict(path).items()
+    }
+    again = state.pop(_MSM_BIAS_AGAIN, None)
+    try:
+        if again is not None and not torch.equal(state.setdefault(_MSM_BIAS, again), again):
+            raise ValueError(f"{_MSM_BIAS_AGAIN} and {_MSM_BIAS} differ")
+        settings = _crn_settings(state) if any(name.startswith("crn.") for name in state) else None
+        for name, values in _buffers(settings).items():
+            if state.pop(name, values).flatten().tolist() != values.flatten().tolist():
+                raise ValueError(f"{name} is not that of a CRN with {settings and settings.neighbors} neighbors")
+        _check_layout(state, settings)
+    except ValueError as error:
+        raise StoreError(f"{path}: not in the layout of the paper's release: {error}") from error
+    parts: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
+    for name, tensor in state.items():
+        prefix = next(prefix for prefix in _PREFIXES if name.startswith(prefix))
+        part, start = _PREFIXES[prefix]
+        parts[part][start + name.removeprefix(prefix)] = tensor
+    return BasslWeights(BasslSettings("resnet50" if parts["encoder"] else None, settings), **parts)
 
 
 def write_released(path: Path, weights: BasslWeights) -> None:
     """Write a model in the layout of the release: a `torch.save` file with plain tensors under ``state_dict``. An
     encoder without weights of its own (frozen while its CRN was trained) is left out. Raises BasslError: the model does
     not fit the layout, or the file cannot be written."""
-    faults = _layout_faults(weights)
     settings = weights.settings.crn
-    if settings is not None and settings.heads != RELEASED_HEADS:
-        faults.append(f"its CRN has {settings.heads} attention heads, not {RELEASED_HEADS}")
-    if faults:
-        raise BasslError(f"{path}: the model does not fit the layout of the paper's release: {_some(faults)}")
     state: OrderedDict[str, Tensor] = OrderedDict()
-    for part in ("encoder", "crn", "heads"):
+    for part in PARTS:
         for name, tensor in getattr(weights, part).items():
-            state[_released_name(part, name)] = tensor.detach().cpu().contiguous().clone()
-    if settings is not None:
-        places = settings.window + 1
-        state[f"crn.{_POSITIONS}"] = torch.arange(places)
-        state[f"crn.{_ATTENTION_MASK}"] = torch.zeros(1, 1, 1, places)
-    if _MSM_BIAS in weights.heads:
-        state[f"loss.{_MSM_BIAS_AGAIN}"] = state[f"loss.{_MSM_BIAS}"].clone()
+            prefix = {"encoder": "shot_encoder.", "crn": "crn."}.get(part, "loss.")
+            whole = name if part == "heads" and name.startswith(f"{BOUNDARY_HEAD}.") else prefix + name
+            state[whole] = tensor.detach().cpu().contiguous().clone()
+    try:
+        _check_layout(state, settings)
+        if settings is not None and settings.heads != HEADS:
+            raise ValueError(f"its CRN has {settings.heads} attention heads, not {HEADS}")
+    except ValueError as error:
+        raise BasslError(f"{path}: the model does not fit the layout of the paper's release: {error}") from error
+    state |= _buffers(settings)
+    if _MSM_BIAS in state:
+        state[_MSM_BIAS_AGAIN] = state[_MSM_BIAS].clone()
     content = io.BytesIO()
     torch.save({"state_dict": state}, content)
     write_atomically(path, content.getvalue())
 
 
 def read_torchvision_resnet(path: Path) -> BasslWeights | None:
-    """The encoder of a checkpoint of a ResNet-50 under torchvision's names, alone or in ``state_dict``, with no last
-    layer; None for another file. Weights for Places365 (Zhou et al. 2018) are published in this form. No code in the
-    file is run. Raises StoreError if the weights do not fit a ResNet-50, or are not finite."""
+    """Read the encoder of a checkpoint of a ResNet-50 under torchvision's names, alone or in ``state_dict``, with no
+    last layer; None for another file. Weights for Places365 (Zhou et al. 2018) are published in this form. No code in
+    the file is run. Raises StoreError if the weights do not fit a ResNet-50, or are not finite."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns about old files
@@ -142,52 +133,42 @@ def read_torchvision_resnet(path: Path) -> BasslWeights | None:
     state = content.get("state_dict", content) if isinstance(content, dict) else None
     if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
         return None
-    weights = {name.removeprefix("module."): value for name, value in state.items()}  # nn.DataParallel's prefix
-    if not {"conv1.weight", "fc.weight", "layer1.0.conv1.weight"} <= weights.keys():
+    state = {name.removeprefix("module."): value for name, value in state.items()}  # nn.DataParallel's prefix
+    if not {"conv1.weight", "fc.weight", "layer1.0.conv1.weight"} <= state.keys():
         return None
-    own = {name: value for name, value in weights.items() if not name.startswith("fc.")}
-    expected = resnet50_shapes()
+    shapes = resnet50_shapes()
     # Files from before 2018 lack the counters of batches, which have no effect.
-    counters = {name for name in expected if name.endswith("num_batches_tracked")}
-    for name in counters - own.keys():
-        own[name] = torch.zeros((), dtype=torch.int64)
-    strange = sorted(own.keys() ^ expected.keys()) or sorted(
-        name for name, value in own.items() if not isinstance(value, Tensor) or tuple(value.shape) != expected[name]
-    )
-    if strange:
-        raise StoreError(f"{path}: its weights do not fit a ResNet-50 ({strange[0]})")
-    if not all(torch.isfinite(value).all() for value in own.values()):
-        raise StoreError(f"{path}: contains weights that are not finite; get the file again")
-    plain = {
-        name: (value.float() if value.is_floating_point() else value).detach().clone() for name, value in own.items()
-    }
-    return BasslWeights(BasslSettings("resnet50", None), plain, {}, {})
+    weights = {name: torch.zeros((), dtype=torch.int64) for name in shapes if name.endswith("num_batches_tracked")}
+    for name, value in state.items():
+        if not name.startswith("fc.") and (tensor := _plain_copy(value)) is not None:
+            weights[name] = tensor.float() if tensor.is_floating_point() else tensor
+    try:
+        _check_shapes(weights, shapes)
+    except ValueError as error:
+        raise StoreError(f"{path}: its weights do not fit a ResNet-50: {error}; get the file again") from error
+    return BasslWeights(BasslSettings("resnet50", None), weights, {}, {})
 
 
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
 def read_state_dict(path: Path) -> dict[str, Tensor]:
-    """The tensors under ``state_dict`` of a checkpoint of PyTorch Lightning, on the CPU. Nothing in the file is run.
-    Raises StoreError: the file is missing, damaged or not a checkpoint, or reading it would run code."""
+    """Read the tensors under ``state_dict`` of a checkpoint of PyTorch Lightning, on the CPU. Nothing in the file is
+    run. Raises StoreError: the file is missing, damaged or not a checkpoint, or reading it would run code."""
     _check_archive(path)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # torch warns about other versions of pickle
-            others = sorted(get_unsafe_globals_in_checkpoint(path))
-            code = [
-                name
-                for name in others
-                if name.partition(".")[0] not in _TRAINER_PACKAGES and name not in _TRAINER_NAMES
-            ]
+            classes = sorted(get_unsafe_globals_in_checkpoint(path))
+            code = [c for c in classes if c.partition(".")[0] not in _TRAINER_PACKAGES and c not in _TRAINER_NAMES]
             if not code:
                 # Mapped, so that the state of the optimizer, as large as the weights, is not read.
-                with safe_globals([(_stand_in(), name) for name in others]):
+                with safe_globals([(_placeholder(), name) for name in classes]):
                     checkpoint = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except Exception as error:  # a forged pickle can make torch raise anything
+        reason = printable(first_line(error), 200)
         raise StoreError(
-            f"{path}: not a checkpoint of weights that PyTorch can read ({printable(first_line(error), 200)}); "
-            "get the file again"
+            f"{path}: not a checkpoint of weights that PyTorch can read ({reason}); get the file again"
         ) from error
     if code:
         names = ", ".join(ascii(name)[:LONGEST_NAME] for name in code[:3]) + (", ..." if len(code) > 3 else "")
@@ -202,9 +183,9 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
     tensors = {}
     for name, value in dict.items(state):  # an OrderedDict may carry attributes, even a false `items`
         is_name = isinstance(name, str) and name.isprintable() and len(name) <= LONGEST_NAME  # for messages
-        if not is_name or (tensor := _own_copy(value)) is None:
-            shown = ascii(name)[:LONGEST_NAME]
-            raise StoreError(f"{path}: {shown} in its state_dict is not a plain tensor with a name; get the file again")
+        if not is_name or (tensor := _plain_copy(value)) is None:
+            entry = ascii(name)[:LONGEST_NAME]
+            raise StoreError(f"{path}: {entry} in its state_dict is not a plain tensor with a name; get the file again")
         tensors[name] = tensor
     return tensors
 
@@ -216,11 +197,13 @@ def _check_archive(path: Path) -> None:
             start = file.read(4)
         if start[:2] == b"\x1f\x8b":
             raise StoreError(f"{path}: is an archive; unpack it (tar -xf) and name the .ckpt file inside")
-        if start != b"PK\x03\x04":
-            raise StoreError(f"{path}: not a PyTorch checkpoint, or damaged; get the file again")
         with zipfile.ZipFile(path) as archive:
-            packed = any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist())
-            damaged = None if packed else archive.testzip()
+            if start != b"PK\x03\x04":
+                raise zipfile.BadZipFile("something before the archive")
+            if any(entry.compress_type != zipfile.ZIP_STORED for entry in archive.infolist()):
+                raise StoreError(f"{path}: not a PyTorch checkpoint but another kind of zip archive; name a .ckpt file")
+            if archive.testzip() is not None:
+                raise StoreError(f"{path}: damaged, a checksum in it is wrong; get the file again")
     except FileNotFoundError as error:
         raise StoreError(f"{path}: no such checkpoint; check the path") from error
     except OSError as error:
@@ -229,24 +212,16 @@ def _check_archive(path: Path) -> None:
         raise
     except Exception as error:  # zipfile raises a dozen kinds for an invalid header
         raise StoreError(f"{path}: not a PyTorch checkpoint, or truncated; get the file again") from error
-    if packed:
-        raise StoreError(f"{path}: not a PyTorch checkpoint but another kind of zip archive; name the .ckpt file")
-    if damaged is not None:
-        raise StoreError(f"{path}: damaged, a checksum in it is wrong; get the file again")
 
 
-def _stand_in() -> type:
-    """A placeholder class for a name in a pickle: its instances are empty dictionaries, because torch's reader can set
-    items and attributes of these, which settings objects need."""
-
-    def new(cls: type, *_: object) -> OrderedDict[object, object]:
-        return OrderedDict()
-
-    return type("StandIn", (), {"__new__": new})
+def _placeholder() -> type:
+    """Return a class for a name in a pickle: its instances are empty dictionaries, because torch's reader can set items
+    and attributes of these, which settings objects need."""
+    return type("Placeholder", (), {"__new__": lambda cls, *_: OrderedDict()})
 
 
-def _own_copy(value: object) -> Tensor | None:
-    """A copy of a plain dense tensor that shares memory with nothing; None for anything else."""
+def _plain_copy(value: object) -> Tensor | None:
+    """Return a copy of a plain dense tensor that shares memory with nothing; None for anything else."""
     if type(value) not in (Tensor, nn.Parameter) or not isinstance(value, Tensor) or vars(value):
         return None
     if value.layout != torch.strided or value.device.type != "cpu" or value.is_quantized:
@@ -257,141 +232,93 @@ def _own_copy(value: object) -> Tensor | None:
     return value.detach().resolve_conj().resolve_neg().clone(memory_format=torch.contiguous_format)
 
 
-# --- the layout -------------------------------------------------------------------------------------------------------
+# --- the layout, by the names in a released checkpoint ----------------------------------------------------------------
 
 
-def _our_place(name: str) -> tuple[str, str] | None:
-    """Our part and name for a weight of the release; None for a name that the release does not have."""
-    for prefix, part in (("shot_encoder.", "encoder"), ("crn.", "crn")):
-        if name.startswith(prefix):
-            return part, name.removeprefix(prefix)
-    if name.startswith("loss.head_"):
-        return "heads", name.removeprefix("loss.")
-    return ("heads", name) if name.startswith(f"{BOUNDARY_HEAD}.") else None
-
-
-def _released_name(part: str, name: str) -> str:
-    """The release's name of a weight of ours."""
-    if part == "heads":
-        return name if name.startswith(f"{BOUNDARY_HEAD}.") else f"loss.{name}"
-    return f"{'shot_encoder' if part == 'encoder' else part}.{name}"
-
-
-def _crn_settings(crn: Mapping[str, Tensor]) -> tuple[CRNSettings | None, list[str]]:
-    """The shape of a CRN from its weights, or None and what is wrong with them."""
-    names = {
-        "positions": "shot_embedding.position_embedding.weight",
-        "masks": "shot_embedding.mask_embedding.weight",
-        "mlp": "encoder.layer.0.intermediate.dense.weight",
-    }
-    shapes = {key: tuple(crn[name].shape) for key, name in names.items() if name in crn}
-    faults = [f"crn.{name} is missing" for key, name in names.items() if key not in shapes]
-    faults += [f"crn.{names[key]} is {shape}, not a matrix" for key, shape in shapes.items() if len(shape) != 2]
-    if faults:
-        return None, faults
-    places, width = shapes["positions"]
+def _crn_settings(state: Mapping[str, Tensor]) -> CRNSettings:
+    """Return the shape of a CRN from its weights. Raises ValueError if they have none."""
+    ends = ("shot_embedding.position_embedding", "shot_embedding.mask_embedding", "encoder.layer.0.intermediate.dense")
+    shapes = []
+    for name in (f"crn.{end}.weight" for end in ends):
+        if name not in state:
+            raise ValueError(f"{name} is missing")
+        shapes.append(tuple(state[name].shape))
+        if len(shapes[-1]) != 2:
+            raise ValueError(f"{name} is {shapes[-1]}, not a matrix")
+    (places, width), (_, input_width), (hidden, _) = shapes
     if places < 4 or places % 2:
-        return None, [f"crn.{names['positions']} has {places} rows, not 2K+2"]
-    layers = {name.split(".")[2] for name in crn if name.startswith("encoder.layer.")}
-    try:
-        settings = CRNSettings(
-            neighbors=places // 2 - 1,
-            input_width=shapes["masks"][1],
-            width=width,
-            layers=len(layers),
-            heads=RELEASED_HEADS,
-            hidden=shapes["mlp"][0],
-        )
-    except ValueError as error:
-        return None, [str(error)]
-    return settings, []
+        raise ValueError(f"crn.{ends[0]}.weight has {places} rows, not 2K+2")
+    layers = len({name.split(".")[3] for name in state if name.startswith("crn.encoder.layer.")})
+    return CRNSettings(places // 2 - 1, input_width, width, layers, HEADS, hidden)
 
 
-def _layout_faults(weights: BasslWeights) -> list[str]:
-    """Why weights do not fit the layout of the release, with their names in the release."""
-    crn = weights.settings.crn
-    faults = []
-    if not weights.heads:
-        faults.append(f"neither loss.head_* nor {BOUNDARY_HEAD}, so neither pre-trained nor fine-tuned")
-    if not weights.encoder and not weights.crn:
-        faults.append("neither shot_encoder.* nor crn.*")
-    if crn is None and set(weights.head_names) - {"head_nce"}:
-        faults.append(f"{_released_name('heads', weights.head_names[0])} is there without a CRN")
-    if weights.encoder and crn is not None and crn.input_width != RESNET50_WIDTH:
-        faults.append(f"crn.* takes encodings of width {crn.input_width}, a ResNet-50 returns {RESNET50_WIDTH}")
-    if faults:
-        return faults
-    expected = {
-        "encoder": resnet50_shapes() if weights.encoder else {},
-        "crn": crn_shapes(crn) if crn is not None else {},
-        "heads": _head_shapes(weights.heads, crn),
+def _buffers(crn: CRNSettings | None) -> dict[str, Tensor]:
+    """Return the buffers of a released CRN, which follow from K."""
+    if crn is None:
+        return {}
+    places = crn.window + 1
+    return {
+        "crn.shot_embedding.pos_ids": torch.arange(places),
+        "crn.attention_mask": torch.zeros(1, 1, 1, places),
     }
-    for part, shapes in expected.items():
-        faults += _part_faults(part, getattr(weights, part), shapes)
-    return faults
 
 
-def _part_faults(part: str, tensors: Mapping[str, Tensor], shapes: Shapes) -> list[str]:
-    faults = [f"{_released_name(part, name)} is missing" for name in shapes if name not in tensors]
-    for name, tensor in tensors.items():
-        shown = _released_name(part, name)
-        dtype = torch.int64 if name.endswith("num_batches_tracked") else torch.float32
-        if name not in shapes:
-            faults.append(f"{shown} does not belong there")
-        elif tuple(tensor.shape) != shapes[name]:
-            faults.append(f"{shown} is {tuple(tensor.shape)}, not {shapes[name]}")
-        elif tensor.dtype != dtype:
-            faults.append(f"{shown} is of {tensor.dtype}, not {dtype}")
-        elif not torch.isfinite(tensor).all():
-            faults.append(f"{shown} contains values that are not finite")
-    return faults
-
-
-def _head_shapes(heads: Mapping[str, Tensor], crn: CRNSettings | None) -> Shapes:
-    """Names and shapes of the weights of the heads that are present."""
-    present = {name.split(".")[0] for name in heads}
-    D_e = RESNET50_WIDTH if crn is None else crn.input_width
-    D_c = 0 if crn is None else crn.width
+def _check_layout(state: Mapping[str, Tensor], crn: CRNSettings | None) -> None:
+    """Raise ValueError if weights do not fit the layout of the release."""
+    heads = {name.removeprefix("loss.").split(".")[0] for name in state if name.startswith(("loss.head_", "head_sbd."))}
+    has_encoder = any(name.startswith("shot_encoder.") for name in state)
+    if not heads:
+        raise ValueError(f"neither loss.head_* nor {BOUNDARY_HEAD}, so neither pre-trained nor fine-tuned")
+    if not has_encoder and crn is None:
+        raise ValueError("neither shot_encoder.* nor crn.*")
+    if crn is None and heads != {"head_nce"}:
+        raise ValueError(f"{min(heads - {'head_nce'})} is there without a CRN")
+    D_e, D_c = (RESNET50_WIDTH, 0) if crn is None else (crn.input_width, crn.width)
+    if has_encoder and D_e != RESNET50_WIDTH:
+        raise ValueError(f"crn.* takes encodings of width {D_e}, a ResNet-50 returns {RESNET50_WIDTH}")
     # Only the two widths of the NCE head (2048 and 128) do not follow from other weights.
     hidden, out = (
-        heads[name].shape[0] if name in heads and heads[name].ndim else default
-        for name, default in (("head_nce.model.0.weight", 2048), ("head_nce.model.2.weight", 128))
+        state[name].shape[0] if name in state and state[name].ndim else default
+        for name, default in (("loss.head_nce.model.0.weight", 2048), ("loss.head_nce.model.2.weight", 128))
     )
-    linear = {
-        "head_nce.model.0": (hidden, D_e),
-        "head_nce.model.2": (out, hidden),
-        "head_pp": (2, D_c),
-        "head_cgm": (2, 2 * D_c),
-        "head_msm.predictions.transform.dense": (D_c, D_c),
-        "head_msm.predictions.decoder": (D_e, D_c),
+    layers = {
+        "loss.head_nce.model.0": (hidden, D_e),
+        "loss.head_nce.model.2": (out, hidden),
+        "loss.head_pp": (2, D_c),
+        "loss.head_cgm": (2, 2 * D_c),
+        "loss.head_msm.predictions.transform.dense": (D_c, D_c),
+        "loss.head_msm.predictions.transform.LayerNorm": (D_c,),
+        "loss.head_msm.predictions.decoder": (D_e, D_c),
         BOUNDARY_HEAD: (2, D_c),
     }
-    shapes: Shapes = {}
-    for name, (rows, columns) in linear.items():
-        if name.split(".")[0] in present:
-            shapes |= {f"{name}.weight": (rows, columns), f"{name}.bias": (rows,)}
-    if "head_msm" in present:
-        shapes |= {f"head_msm.predictions.transform.LayerNorm.{name}": (D_c,) for name in ("weight", "bias")}
-    return shapes
+    shapes = {f"shot_encoder.{name}": shape for name, shape in resnet50_shapes().items()} if has_encoder else {}
+    shapes |= {} if crn is None else {f"crn.{name}": shape for name, shape in crn_shapes(crn).items()}
+    for name, shape in layers.items():
+        if name.removeprefix("loss.").split(".")[0] in heads:
+            shapes |= {f"{name}.weight": shape, f"{name}.bias": shape[:1]}
+    _check_shapes(state, shapes)
 
 
 def resnet50_shapes() -> Shapes:
-    """Names and shapes of torchvision's ResNet-50 without its classifier."""
+    """Return names and shapes of torchvision's ResNet-50 without its classifier."""
     with torch.device("meta"):
         network = import_torchvision().models.resnet50()
     return {name: tuple(value.shape) for name, value in network.state_dict().items() if not name.startswith("fc.")}
 
 
-def _some(faults: Iterable[str]) -> str:
-    """Faults in one line: at most two of each kind (the text after the name), and how many more there are."""
-    shown: list[str] = []
-    kinds: Counter[str] = Counter()
-    more = 0
-    for fault in faults:
-        kind = fault.partition(" ")[2]
-        if kinds[kind] < 2 and len(shown) < 6:
-            kinds[kind] += 1
-            shown.append(fault)
-        else:
-            more += 1
-    return "; ".join(shown) + (f"; and {more} more" if more else "")
+def _check_shapes(weights: Mapping[str, Tensor], shapes: Shapes) -> None:
+    """Raise ValueError with the first differences between weights and the shapes that they need."""
+    faults = []
+    for name, tensor in weights.items():
+        dtype = torch.int64 if name.endswith("num_batches_tracked") else torch.float32
+        if name not in shapes:
+            faults.append(f"{name} does not belong there")
+        elif tuple(tensor.shape) != shapes[name]:
+            faults.append(f"{name} is {tuple(tensor.shape)}, not {shapes[name]}")
+        elif tensor.dtype != dtype:
+            faults.append(f"{name} is of {tensor.dtype}, not {dtype}")
+        elif not torch.isfinite(tensor).all():
+            faults.append(f"{name} contains values that are not finite")
+    faults += [f"{name} is missing" for name in shapes if name not in weights]
+    if faults:
+        raise ValueError("; ".join(faults[:6]) + (f"; and {len(faults) - 6} more" if len(faults) > 6 else ""))
