@@ -50,8 +50,8 @@ class _Gather(torch.autograd.Function):
 
 
 def gather(local: Tensor) -> tuple[Tensor, int]:
-    """The rows of all processes in the order of ranks, and the index of this process's first row: (B, ...), of the same
-    shape in all processes, to (world size * B, ...).
+    """Return the rows of all processes in the order of ranks, and the index of this process's first row: (B, ...), of
+    the same shape in all processes, to (world size * B, ...).
 
     Gradients flow back to every process: if each process takes the mean loss of its own rows and gradients are averaged
     over processes, as in DDP, the result is the gradient of the mean over all rows.

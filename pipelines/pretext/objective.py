@@ -69,7 +69,7 @@ class PretextObjective(nn.Module):
         noise: Tensor | None = None,
         joins: Tensor | None = None,
     ) -> PretextLoss:
-        """The loss of a batch.
+        """Compute the loss of a batch.
 
         Args:
             slow: (B, n, D_e), encodings under the second augmentation of the shots at `PretextSettings.slow_positions`.
@@ -126,7 +126,7 @@ class ContrastiveHead(nn.Module):
         self.model = nn.Sequential(nn.Linear(input_dim, input_dim), nn.ReLU(), nn.Linear(input_dim, output_dim))
 
     def forward(self, encodings: Tensor) -> Tensor:
-        """Unit vectors in float32, whatever the precision of the head."""
+        """Return unit vectors in float32, whatever the precision of the head."""
         return F.normalize(full_precision(self.model(encodings)), dim=-1)
 
 

@@ -45,7 +45,7 @@ def end_similarity(slow: Tensor, dense: Tensor) -> Tensor:
 
 @torch.no_grad()
 def dtw_boundary(similarity: Tensor) -> Tensor:
-    """The pseudo-boundary of the release, by DTW: least sum of the costs 1 - cosine over all shots.
+    """Return the pseudo-boundary of the release, by DTW: least sum of the costs 1 - cosine over all shots.
 
     It is the last shot that ``tslearn.metrics.dtw_path_from_metric(cost, metric="precomputed")`` aligns to the first
     row, for ``cost`` as in :func:`alignment_cost`. Left shots 0 to b and right shots b+1 to S-1 cost
@@ -74,7 +74,8 @@ def alignment_cost(similarity: Tensor) -> Tensor:
 
 @torch.no_grad()
 def tslearn_boundary(similarity: Tensor) -> Tensor:
-    """The boundaries of :func:`dtw_boundary`, by tslearn, window by window on the CPU, as in the paper's listing 1."""
+    """Return the boundaries of :func:`dtw_boundary`, by tslearn, window by window on the CPU, as in the paper's listing
+    1."""
     from tslearn.metrics import dtw_path_from_metric  # start-up time: numba; only this method needs it
 
     boundaries = []
@@ -86,7 +87,8 @@ def tslearn_boundary(similarity: Tensor) -> Tensor:
 
 @torch.no_grad()
 def mean_boundary(similarity: Tensor) -> Tensor:
-    """The equation of section 3.3: greatest *mean* similarity left plus *mean* right, without the two end shots.
+    """Return the boundary by the equation of section 3.3: greatest *mean* similarity left plus *mean* right, without
+    the two end shots.
 
     With shots counted from 0, b is in 1 to S-2, the left mean is over shots 1 to b and the right mean over shots b+1
     to S-2. At b = S-2 (b = K-1 in the paper) the right mean is over no shot, 0 / 0 in the equation; it is taken as 0,
@@ -138,8 +140,8 @@ NOISE = ("boundary", "positive", "negative", "other", "mask")  # what each row o
 
 
 def draw_noise(windows: int, shots: int, generator: torch.Generator) -> Tensor:
-    """The noise of a batch: (B, 5, S) uniform in [0, 1), on the generator's device; rows as in :data:`NOISE`. Each of
-    several processes draws the noise of the global batch from an equal generator and keeps its own part, so that the
+    """Draw the noise of a batch: (B, 5, S) uniform in [0, 1), on the generator's device; rows as in :data:`NOISE`. Each
+    of several processes draws the noise of the global batch from an equal generator and keeps its own part, so that the
     result is the same as for one process."""
     return torch.rand(windows, len(NOISE), shots, generator=generator, device=generator.device)
 
@@ -151,13 +153,13 @@ def sample(noise: Tensor, allowed: Tensor) -> Tensor:
 
 
 def left_of(boundary: Tensor, shots: int) -> Tensor:
-    """(B, S) bool: whether a shot is in the left sub-sequence, that is, not after the pseudo-boundary, (B,)."""
+    """Return (B, S) bool: whether a shot is in the left sub-sequence, that is, not after the pseudo-boundary, (B,)."""
     return torch.arange(shots, device=boundary.device) <= boundary[:, None]
 
 
 def sample_group_shots(boundary: Tensor, noise_positive: Tensor, noise_negative: Tensor) -> tuple[Tensor, Tensor]:
-    """The positive and negative shot of CGM (section 3.4), (B,) int64 each, from the center's sub-sequence and from the
-    other one, with equal probability; the center is not its own positive shot (release).
+    """Draw the positive and negative shot of CGM (section 3.4), (B,) int64 each, from the center's sub-sequence and
+    from the other one, with equal probability; the center is not its own positive shot (release).
 
     `boundary`: (B,) last shot of the left sub-sequence. `noise_positive`, `noise_negative`: (B, S) uniform.
     Raises ValueError: windows of fewer than three shots, in which the center can be alone.
@@ -172,14 +174,14 @@ def sample_group_shots(boundary: Tensor, noise_positive: Tensor, noise_negative:
 
 
 def sample_other_shot(boundary: Tensor, noise: Tensor) -> Tensor:
-    """The non-boundary shot of PP (section 3.4), (B,) int64: any shot but the boundary (B,) with equal probability,
-    from uniform noise (B, S)."""
+    """Draw the non-boundary shot of PP (section 3.4), (B,) int64: any shot but the boundary (B,) with equal
+    probability, from uniform noise (B, S)."""
     return sample(noise, torch.arange(noise.shape[1], device=boundary.device) != boundary[:, None])
 
 
 def sample_mask(noise: Tensor, rate: float = 0.15) -> Tensor:
-    """The shots that MSM masks, (B, S) bool, from uniform noise (B, S): each with probability `rate` (section 3.4), but
-    at least one at random (release)."""
+    """Draw the shots that MSM masks, (B, S) bool, from uniform noise (B, S): each with probability `rate` (section
+    3.4), but at least one at random (release)."""
     # If any shot is below the rate, the lowest one is; if none is, the lowest is a uniformly random shot.
     lowest = torch.arange(noise.shape[1], device=noise.device) == noise.argmin(dim=1, keepdim=True)
     return (noise < rate) | lowest
@@ -188,7 +190,8 @@ def sample_mask(noise: Tensor, rate: float = 0.15) -> Tensor:
 def joined_rows(
     left: NDArray[np.int64], right: NDArray[np.int64], rng: np.random.Generator
 ) -> tuple[NDArray[np.int64], int]:
-    """A window with a synthesized pseudo-boundary (table 4a): the start of one window joined to the end of another.
+    """Return a window with a synthesized pseudo-boundary (table 4a): the start of one window joined to the end of
+    another.
 
     Shots keep their positions in the window. The last shot of the first part is the pseudo-boundary: any but the last
     shot of the window, with equal probability (the paper does not say). `left` and `right` are rows (S,) of windows of
@@ -201,8 +204,8 @@ def joined_rows(
 
 
 def neighbor_row(window: NDArray[np.int64], row: int, rng: np.random.Generator) -> int:
-    """The positive shot of SimCLR (temporal), M4, for a shot and the window (S,) around it: any other shot of it with
-    equal probability. A row repeated at a video's edge counts once; a single shot is its own positive.
+    """Draw the positive shot of SimCLR (temporal), M4, for a shot and the window (S,) around it: any other shot of it
+    with equal probability. A row repeated at a video's edge counts once; a single shot is its own positive.
 
     The release draws it but then loads the first shot again, so that its SimCLR (temporal) is SimCLR (instance); here
     it is as in the paper.

@@ -80,31 +80,31 @@ class PretextSettings(Settings):
 
     @property
     def has_windows(self) -> bool:
-        """Whether the method has tasks of BaSSL."""
+        """Return whether the method has tasks of BaSSL."""
         return self.method in ("bassl", "bassl+simclr-nn")
 
     @property
     def needs_crn(self) -> bool:
-        """Whether any loss uses contextualized shots."""
+        """Return whether any loss uses contextualized shots."""
         return self.has_windows and any(task != "ssm" for task in self.tasks)
 
     @property
     def needs_boundary(self) -> bool:
-        """Whether any loss uses pseudo-boundaries: all tasks but MSM do."""
+        """Return whether any loss uses pseudo-boundaries: all tasks but MSM do."""
         return self.has_windows and any(task != "msm" for task in self.tasks)
 
     @property
     def needs_alignment(self) -> bool:
-        """Whether pseudo-boundaries are found by comparing shots."""
+        """Return whether pseudo-boundaries are found by comparing shots."""
         return self.needs_boundary and self.pseudo_boundary in ("dtw", "mean", "dtw-tslearn")
 
     @property
     def needs_noise(self) -> bool:
-        """Whether the loss of a batch depends on random draws."""
+        """Return whether the loss of a batch depends on random draws."""
         return self.needs_crn or (self.needs_boundary and self.pseudo_boundary == "random")
 
     def slow_positions(self, shots: int) -> tuple[int, ...]:
-        """The shots of a window of S that make the slow sequence, which gets the second augmentation.
+        """Return the shots of a window of S that make the slow sequence, which gets the second augmentation.
 
         The two ends for BaSSL (section 3.3); first, last, center for BaSSL with ShotCoL (M8, release). ShotCoL alone
         needs only the center; the release also encodes the ends and drops them. For SimCLR (temporal) the loader puts

@@ -52,14 +52,14 @@ class Augmentations:
     sigma: Tensor  # (B, S) float32, in pixels of the result; used if ``blurred``
 
     def part(self, windows: slice, shots: slice = slice(None)) -> Augmentations:
-        """The augmentations of some windows, or of some of their shots."""
+        """Return the augmentations of some windows, or of some of their shots."""
         parts = {field.name: getattr(self, field.name)[windows] for field in fields(self)}
         of_shots = ("jittered", "factors", "order", "grayscale", "sigma")
         return Augmentations(**{name: v[:, shots] if name in of_shots else v for name, v in parts.items()})
 
 
 def random_numbers(windows: int, shots: int, generator: torch.Generator) -> Tensor:
-    """The random numbers (B, 24 + 11 S), float64 in [0, 1), that determine how B windows of S shots are augmented.
+    """Draw the random numbers (B, 24 + 11 S), float64 in [0, 1), that determine how B windows of S shots are augmented.
 
     Separate from :func:`plan_augmentations`: processes that share a batch draw the numbers of the whole batch from
     equal CPU generators and keep the rows of their own windows, so that the result does not depend on their number.
@@ -146,7 +146,7 @@ def augment(
 
 
 def _portions(B: int, S: int, keyframes: int) -> Iterator[tuple[slice, slice]]:
-    """Parts with at most ``keyframes`` images each: whole windows, or shots of one window."""
+    """Yield parts with at most ``keyframes`` images each: whole windows, or shots of one window."""
     for window in range(0, B, max(1, keyframes // S)):
         for shot in range(0, S, min(S, keyframes)):
             yield slice(window, window + max(1, keyframes // S)), slice(shot, shot + min(S, keyframes))
@@ -157,7 +157,8 @@ def _between(numbers: Tensor, low: float, high: float) -> Tensor:
 
 
 def _crop_boxes(numbers: Tensor, frame: Tensor, settings: AugmentationSettings) -> Tensor:
-    """(B, 4) top, left, height, width, from (B, 22) random numbers: ten areas, ten ratios, and where the box lies."""
+    """Return (B, 4) top, left, height, width, from (B, 22) random numbers: ten areas, ten ratios, and where the box
+    lies."""
     areas, ratios, place = torch.split(numbers, [_TRIES, _TRIES, 2], dim=1)
     H, W = frame.double().unbind(1)
     area = (H * W)[:, None] * _between(areas, *settings.scale)
@@ -204,12 +205,12 @@ def _crop(keyframes: Tensor, drawn: Augmentations, size: int) -> Tensor:
 
 
 def _gray(x: Tensor) -> Tensor:
-    """(N, 3, H, W) to (N, 1, H, W)."""
+    """Convert (N, 3, H, W) to (N, 1, H, W)."""
     return x[:, 0:1].mul(_GRAY[0]).add_(x[:, 1:2], alpha=_GRAY[1]).add_(x[:, 2:3], alpha=_GRAY[2])
 
 
 def _jitter(x: Tensor, drawn: Augmentations) -> None:
-    """Each image's four color operations in its own order, in place; x is (N, 3, H, W), N windows times shots."""
+    """Apply each image's four color operations in its own order, in place; x is (N, 3, H, W), N windows times shots."""
     jittered, order, factors = drawn.jittered.flatten(), drawn.order.flatten(0, 1), drawn.factors.flatten(0, 1)
     hue_place = (order == _HUE).int().argmax(dim=1)
     blends = order[order != _HUE].view(-1, 3)
@@ -250,7 +251,8 @@ def _shift_hue(x: Tensor, shift: Tensor) -> Tensor:
 
 
 def _blur(x: Tensor, drawn: Augmentations, taps: int) -> None:
-    """Gaussian blur of the images of the blurred windows, each with its sigma, as torchvision's, one axis at a time."""
+    """Blur the images of the blurred windows with a Gaussian, each with its sigma, as torchvision's, one axis at a
+    time."""
     S = drawn.sigma.shape[1]
     at = torch.arange(taps, dtype=torch.float32) - taps // 2
     kernels = torch.exp(-0.5 * (at / drawn.sigma.flatten()[:, None]) ** 2)
@@ -259,7 +261,7 @@ def _blur(x: Tensor, drawn: Augmentations, taps: int) -> None:
 
 
 def _convolve(x: Tensor, kernels: Tensor) -> Tensor:
-    """(N, 3, H, W) with (N, taps), along both axes, mirrored at the edges."""
+    """Convolve (N, 3, H, W) with (N, taps), along both axes, mirrored at the edges."""
     N, C, H, W = x.shape
     margin = kernels.shape[1] // 2
     # Every plane is a channel with its own kernel: a depthwise convolution of one image with many channels.

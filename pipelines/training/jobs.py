@@ -60,7 +60,7 @@ class Machines(Settings):
 
     @property
     def per_node(self) -> int:
-        """Processes on each machine."""
+        """Return processes on each machine."""
         return self.gpus // self.nodes if self.gpus else self.processes
 
     @property
@@ -69,7 +69,7 @@ class Machines(Settings):
 
     @property
     def options(self) -> list[str]:
-        """These settings as options of a command, without defaults."""
+        """Return these settings as options of a command, without defaults."""
         values = {field.name: getattr(self, field.name) for field in fields(self)}
         changed = ((name, value) for name, value in values.items() if value != getattr(Machines, name))
         return [word for name, value in changed for word in (f"--{name.replace('_', '-')}", str(value))]
@@ -80,12 +80,12 @@ class Machines(Settings):
 
 
 def in_group() -> bool:
-    """Whether torchrun, or a similar launcher, set up a process group for this process."""
+    """Return whether torchrun, or a similar launcher, set up a process group for this process."""
     return "WORLD_SIZE" in os.environ and "MASTER_ADDR" in os.environ
 
 
 def is_worker() -> bool:
-    """Whether torchrun started this process."""
+    """Return whether torchrun started this process."""
     return "LOCAL_RANK" in os.environ
 
 
@@ -101,11 +101,11 @@ class Peer:
 
     @property
     def is_first(self) -> bool:
-        """Whether this process writes files and reports progress."""
+        """Return whether this process writes files and reports progress."""
         return self.rank == 0
 
     def share(self, batch: int) -> slice:
-        """This process's part of a global batch: equal blocks in order of rank."""
+        """Return this process's part of a global batch: equal blocks in order of rank."""
         local = batch // self.world_size
         return slice(self.rank * local, (self.rank + 1) * local)
 
@@ -128,7 +128,7 @@ def broadcast_from_rank0(process: Peer, decide: Callable[[], T]) -> T:
 
 
 def gather(process: Peer, value: T) -> list[T]:
-    """The picklable values of all processes in the order of ranks; all processes get the same list."""
+    """Return the picklable values of all processes in the order of ranks; all processes get the same list."""
     values: list[Any] = [value] * process.world_size
     if process.world_size > 1:
         import torch  # optional dependency, not needed by a single process
@@ -147,8 +147,8 @@ def stopped_code() -> int:
 
 @contextmanager
 def stop_signals(pass_on: Callable[[int], None] = lambda number: None) -> Iterator[list[int]]:
-    """A list that is empty until SIGTERM or SIGINT (Ctrl-C) arrives, and always outside the main thread, where Python
-    delivers no signals. ``pass_on`` is called with the first one; a second signal ends the process as usual."""
+    """Yield a list that is empty until SIGTERM or SIGINT (Ctrl-C) arrives, and always outside the main thread, where
+    Python delivers no signals. ``pass_on`` is called with the first one; a second signal ends the process as usual."""
     received: list[int] = []
     before: dict[signal.Signals, Any] = {}
 

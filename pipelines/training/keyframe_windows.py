@@ -138,7 +138,7 @@ class _Windows(Dataset["_Chunk | BasslError"]):
         return _Chunk(frames, frame_size, None if joins is None else torch.from_numpy(joins))
 
     def _window(self, rows: NDArray[np.int64], rng: np.random.Generator) -> tuple[NDArray[np.uint8], tuple[int, int]]:
-        """A random keyframe of each row (T, Q, Q, 3), and the size of the first row's frames."""
+        """Read a random keyframe of each row (T, Q, Q, 3), and the size of the first row's frames."""
         index = self.reader.index
         images = rng.integers(0, index.keyframes, (len(rows), 1))
         frames = np.empty((len(rows), self.size, self.size, 3), np.uint8)
@@ -160,8 +160,8 @@ class _Windows(Dataset["_Chunk | BasslError"]):
 def read_ahead(
     data: Dataset[Any], items: Callable[[], Iterable[Item]], *, workers: int, device: torch.device, ahead: int
 ) -> Iterator[Any]:
-    """The values of a dataset for items, in their order, ``ahead`` of them read early by worker processes (0: in this
-    one); in pinned memory for a GPU. Raises a BasslError that the dataset returned in place of a value, and
+    """Yield the values of a dataset for items, in their order, ``ahead`` of them read early by worker processes (0: in
+    this one); in pinned memory for a GPU. Raises a BasslError that the dataset returned in place of a value, and
     RuntimeError if a worker died, see :func:`pipelines.training.memory.translate_resource_errors`."""
 
     class Items:

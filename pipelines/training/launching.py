@@ -1,4 +1,18 @@
-"""Starting the processes of a training job with torchrun, within this process."""
+"""Starting the processes of a training job with torchrun, within this process.
+
+torchrun starts the processes, lets them meet, ends all if one dies, and carries an error by its error file. Beside it
+stand, each for one reason:
+
+- exit codes of `jobs`: torchrun knows only 0 and failures, and a stop or some failed inputs are neither;
+- choosing the failure to show: torchrun takes the first by the second, often a process that only lost its peer;
+- waiting for the host (`endpoint`): torchrun would wait a quarter of an hour and ignore Ctrl-C;
+- `check_gpus`: torchrun would start processes that have no GPU;
+- `_restore_state` and a temporary log folder: torchrun leaves its signal handlers, environment and folder behind;
+- the watch on the launcher (`LAUNCHED`): nothing ends the processes of a torchrun that was killed.
+
+A process of a job ends without finalizing Python, because DDP keeps gloo's threads alive, and one that frees the last
+tensor then aborts the process (`bassl_cli/__main__.py`).
+"""
 
 from __future__ import annotations
 
@@ -91,9 +105,9 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
 
 
 def endpoint(machines: Machines) -> tuple[str, str]:
-    """Host and port where several machines meet; the default port of torchrun depends on --node-rank. Raises BasslError
-    for an invalid address, or a host that does not resolve within a minute; torchrun would wait a quarter of an hour
-    and ignore Ctrl-C."""
+    """Return host and port where several machines meet; the default port of torchrun depends on --node-rank. Raises
+    BasslError for an invalid address, or a host that does not resolve within a minute; torchrun would wait a quarter of
+    an hour and ignore Ctrl-C."""
     address = str(machines.rdzv_endpoint)
     try:
         host, port = parse_rendezvous_endpoint(address, 29500)

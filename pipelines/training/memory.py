@@ -34,13 +34,13 @@ class ImageMemory:
 
     @property
     def needed(self) -> int:
-        """All of them; measured, ResNets, EfficientNets and ViTs need 75 to 105 % of this."""
+        """Return all of them; measured, ResNets, EfficientNets and ViTs need 75 to 105 % of this."""
         return self.kept + _PASSING * self.largest
 
 
 def measure_images(network: nn.Module, size: int, autocast: Autocast) -> ImageMemory:
-    """Memory by a forward pass of a copy of the network, which it must be trained as, on two images of side ``size``.
-    All processes call this: SyncBN communicates."""
+    """Measure memory in a forward pass of a copy of the network, which it must be trained as, on two images of side
+    ``size``. All processes call this: SyncBN communicates."""
     network, largest = deepcopy(network), 0  # the pass changes BN statistics
     weight = next(network.parameters())
     images = torch.zeros(2, 3, size, size, device=weight.device, dtype=weight.dtype)
@@ -67,8 +67,8 @@ def measure_images(network: nn.Module, size: int, autocast: Autocast) -> ImageMe
 
 
 def free_bytes(process: Process) -> int | None:
-    """Free memory for each process of the job, the least of all: of its GPU, or its share of this machine's. None if
-    the system does not tell."""
+    """Return free memory for each process of the job, the least of all: of its GPU, or its share of this machine's.
+    None if the system does not tell."""
     free: int | None
     if process.device.type == "cuda":
         free = torch.cuda.mem_get_info(process.device)[0]
@@ -80,8 +80,8 @@ def free_bytes(process: Process) -> int | None:
 
 
 def windows_that_fit(windows: int, window: int, rest: int, free: int, device: torch.device) -> int:
-    """How many of the ``windows`` of a batch, of ``window`` bytes each, fit at a time beside the ``rest``, in parts of
-    nearly equal size; 0 if not even one fits. All sizes are in bytes."""
+    """Return how many of the ``windows`` of a batch, of ``window`` bytes each, fit at a time beside the ``rest``, in
+    parts of nearly equal size; 0 if not even one fits. All sizes are in bytes."""
     share = _GPU_SHARE if device.type == "cuda" else _CPU_SHARE
     fit = int((share * free - rest) // window)
     if fit < 1:

@@ -42,7 +42,7 @@ class LabeledTokens:
 def fit_linear_models(
     videos: Sequence[LabeledTokens], penalties: Sequence[float], start: LinearModel | None = None
 ) -> list[LinearModel]:
-    """Logistic regression on videos, with balanced classes and a penalty on the squared weights, for evidence of
+    """Fit logistic regression to videos, with balanced classes and a penalty on the squared weights, for evidence of
     standard deviation 1 and a loss that is a mean over shots; the optimum is exact (Newton's method).
 
     Args:
@@ -158,9 +158,9 @@ def learn_own_model(videos: Sequence[LabeledTokens], start: LinearModel, calibra
 def operating_point(
     before: Logits, after: Logits, labels: Sequence[NDArray[np.uint8]], offset: float, adapted: bool = True
 ) -> float:
-    """The threshold for the logits ``after`` of a model of one's own that finds as many scene ends as a threshold for
-    the logits ``before`` of the first model: its own ``offset``, or if ``adapted`` the mean of it and of the threshold
-    of best F1, weighted by numbers of scene ends (`OPERATING_POINT_ENDS`)."""
+    """Return the threshold for the logits ``after`` of a model of one's own that finds as many scene ends as a
+    threshold for the logits ``before`` of the first model: its own ``offset``, or if ``adapted`` the mean of it and of
+    the threshold of best F1, weighted by numbers of scene ends (`OPERATING_POINT_ENDS`)."""
     first, second = np.concatenate(before), np.concatenate(after)
     if adapted:
         ends = sum(int(one.sum()) for one in labels)
@@ -222,7 +222,7 @@ class LabeledVideo:
 
 
 def reorder_scenes(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
-    """The video with its scenes, each kept whole, in a random order."""
+    """Return the video with its scenes, each kept whole, in a random order."""
     scene = np.cumsum(video.scene_end, dtype=np.int64) - video.scene_end
     rank = generator.permutation(int(scene[-1]) + 1)
     order = np.argsort(rank[scene], kind="stable")
@@ -236,7 +236,7 @@ def reorder_scenes(video: LabeledVideo, generator: np.random.Generator) -> Label
 
 
 def vary(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
-    """A random variation of a video: its scenes reordered, its features raised to a power.
+    """Return a random variation of a video: its scenes reordered, its features raised to a power.
 
     It is not reversed: the evidence at each cut would be the same, and the network is symmetric in time.
     """

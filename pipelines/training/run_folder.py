@@ -39,12 +39,12 @@ _SEED = re.compile(r"seed-([0-9]{1,18})\.safetensors")
 
 
 def seed_file(seed: int) -> str:
-    """The file name of the model of a seed."""
+    """Return the file name of the model of a seed."""
     return f"seed-{seed}.safetensors"
 
 
 def seed_files(folder: Path) -> dict[int, Path]:
-    """The models of the seeds of a fine-tuning run, by seed; empty for other folders."""
+    """Return the models of the seeds of a fine-tuning run, by seed; empty for other folders."""
     files = {int(match[1]): path for path in folder.glob("seed-*") if (match := _SEED.fullmatch(path.name))}
     return dict(sorted(files.items()))
 
@@ -75,8 +75,8 @@ def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[Non
 
 
 def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
-    """The files of a run in a folder. Raises BasslError if there are any and neither ``resume`` nor ``overwrite`` is
-    set, or if they are not enough to resume from."""
+    """Return the files of a run in a folder. Raises BasslError if there are any and neither ``resume`` nor
+    ``overwrite`` is set, or if they are not enough to resume from."""
     with os_errors(folder):
         files = [folder / name for name in (STATE, MODEL, LOG, VALIDATION, RESULT) if (folder / name).exists()]
         files += (seeds := seed_files(folder)).values()
@@ -106,7 +106,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def settings_as_json(settings: Any, without: Collection[str] = ()) -> dict[str, Any]:
-    """A settings dataclass as plain JSON values, paths as text. Settings that stages share are not nested."""
+    """Return a settings dataclass as plain JSON values, paths as text. Settings that stages share are not nested."""
     values: dict[str, Any] = {}
     for name, value in asdict(settings).items():
         shared = type(getattr(settings, name)).__module__ == shared_settings.__name__
@@ -263,8 +263,8 @@ class RunLog:
 
 
 def read_log(path: Path) -> list[dict[str, float]]:
-    """The rows of :data:`LOG` or :data:`VALIDATION` by column, without an incomplete last row; empty if there is no
-    file. Raises StoreError for a file that cannot be read or is not the log of a run."""
+    """Return the rows of :data:`LOG` or :data:`VALIDATION` by column, without an incomplete last row; empty if there is
+    no file. Raises StoreError for a file that cannot be read or is not the log of a run."""
     if not path.exists():
         return []
     header, *rows = _cells(path) or [[]]

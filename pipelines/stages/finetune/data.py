@@ -96,7 +96,7 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
 
 
 def labeled_shots(index: Index, videos: Sequence[int]) -> tuple[int, int]:
-    """The number of labeled shots of some videos, and how many of them are scene ends."""
+    """Return the number of labeled shots of some videos, and how many of them are scene ends."""
     rows = index.rows(videos)
     rows = rows[index.usable[rows]]
     return len(rows), int(index.targets(rows).sum())
@@ -135,7 +135,7 @@ class Epoch:
 def window_epoch(
     labeled: LabeledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
-    """Every labeled shot with the window around it, clipped at the video's edges."""
+    """Return every labeled shot with the window around it, clipped at the video's edges."""
     rows = labeled.index.rows(videos)
     rows = rows[labeled.usable[rows]]
     first_row, reach = labeled.index.first_row, shape.neighbors
@@ -149,8 +149,8 @@ def window_epoch(
 def sequence_epoch(
     labeled: LabeledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
-    """Every video cut into sequences of T shots, from another offset each epoch. Shots outside the video repeat its
-    first or last shot and are no part of the loss."""
+    """Return every video cut into sequences of T shots, from another offset each epoch. Shots outside the video repeat
+    its first or last shot and are no part of the loss."""
     assert isinstance(shape, MSLSTMSettings)
     length, reach, first_row = shape.sequence, shape.neighbors, labeled.index.first_row
     rows, inside = [], []
@@ -172,8 +172,9 @@ def sequence_epoch(
 
 
 def view_of(labeled: LabeledVideos, video: int, view: int) -> tuple[Tensor, NDArray[np.int64], NDArray[np.bool_]]:
-    """The tokens (N, F) of the relational network for a video, as it is (view 0) or varied, its targets (N,), and which
-    of these are labels (N,). Computed once for all epochs and seeds: that takes longer than training on them."""
+    """Return the tokens (N, F) of the relational network for a video, as it is (view 0) or varied, its targets (N,),
+    and which of these are labels (N,). Computed once for all epochs and seeds: that takes longer than training on
+    them."""
     if (video, view) not in labeled.views:
         span = labeled.index.span(video)
         example = LabeledVideo(
@@ -194,7 +195,7 @@ def view_of(labeled: LabeledVideos, video: int, view: int) -> tuple[Tensor, NDAr
 def token_epoch(
     labeled: LabeledVideos, videos: Sequence[int], shape: Shape, dtype: torch.dtype, seed: int, epoch: int
 ) -> Epoch:
-    """Every labeled shot as tokens of the window around its cut; an epoch shows one view of each video."""
+    """Return every labeled shot as tokens of the window around its cut; an epoch shows one view of each video."""
     tables, first, targets, rows = [], [], [], 0
     for video in videos:
         tokens, ends, known = view_of(labeled, video, epoch % VIEWS)
@@ -234,8 +235,9 @@ class LabeledBatch:
 def batches(
     epoch: Epoch, steps: int, *, seed: int, number: int, first: int, loss: Loss, process: Process
 ) -> Iterator[LabeledBatch]:
-    """This process's batches of an epoch, from step ``first`` on, in the order of the seed and the epoch's ``number``.
-    The examples are shared out evenly among the steps. The number of processes does not change the loss of a step."""
+    """Yield this process's batches of an epoch, from step ``first`` on, in the order of the seed and the epoch's
+    ``number``. The examples are shared out evenly among the steps. The number of processes does not change the loss of
+    a step."""
     shuffled = np.random.default_rng((seed, EXAMPLE_ORDER, number)).permutation(len(epoch.targets))
     for examples in np.array_split(shuffled, steps)[first:]:
         weights = loss_weights(epoch.targets[examples], epoch.usable[examples], loss)
@@ -246,7 +248,7 @@ def batches(
 
 
 def loss_weights(targets: NDArray[np.int64], usable: NDArray[np.bool_], loss: Loss) -> NDArray[np.float64]:
-    """How much each usable shot of a whole batch counts in the cross-entropy; targets (0 or 1) of any shape.
+    """Return how much each usable shot of a whole batch counts in the cross-entropy; targets (0 or 1) of any shape.
     ``balanced``, the release: positives and negatives have half of the weight each, shared equally among them; if
     one of the two is missing, so is its half. ``plain``: all shots alike."""
     if loss == "plain":
@@ -268,7 +270,7 @@ def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> 
 
 
 def video_logits(model: BoundaryModel, labeled: LabeledVideos, videos: Sequence[int]) -> list[NDArray[np.float64]]:
-    """Logits of whole videos, (N,) each."""
+    """Return logits of whole videos, (N,) each."""
     if NETWORKS[model.crn].reads == "tokens":
         return [relational_logits(model.network, view_of(labeled, video, 0)[0].numpy()) for video in videos]
     logits = []

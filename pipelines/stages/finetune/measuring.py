@@ -143,7 +143,7 @@ def summarize(
 
 
 def few_labels(settings: FinetuneSettings, index: Index, train: Sequence[int]) -> str:
-    """A line if another network fits the number of labels better; empty if not."""
+    """Return a line if another network fits the number of labels better; empty if not."""
     _, ends = labeled_shots(index, train)
     if settings.crn == "relational" or settings.end_to_end or settings.sound is not None or ends >= _FEW_SCENE_ENDS:
         return ""
@@ -156,8 +156,8 @@ def few_labels(settings: FinetuneSettings, index: Index, train: Sequence[int]) -
 def measure_built_in(
     settings: FinetuneSettings, index: Index, videos: Sequence[int], process: Process, note: Callable[[str], None]
 ) -> tuple[dict[str, float], bool]:
-    """Metrics of the built-in model on the validation videos, and whether it learned from some of them. No metrics if
-    there are many shots, or neither features nor keyframes to make them of."""
+    """Return metrics of the built-in model on the validation videos, and whether it learned from some of them. No
+    metrics if there are many shots, or neither features nor keyframes to make them of."""
     if not videos or len(index.rows(videos)) > _FEW_SHOTS:
         return {}, False
     model = open_model().boundary_model()
@@ -186,7 +186,7 @@ def measure_built_in(
 
 
 def comparison(own: dict[str, float], built_in: dict[str, float], videos: int, learned: bool) -> tuple[str, bool]:
-    """A line that compares metrics on the validation videos, and whether the built-in model is better by AP."""
+    """Return a line that compares metrics on the validation videos, and whether the built-in model is better by AP."""
 
     def shown(metrics: dict[str, float]) -> str:
         return f"AP {100 * metrics['ap']:.1f}, F1 {100 * metrics.get('f1_calibrated', metrics['f1']):.1f}"

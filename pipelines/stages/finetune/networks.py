@@ -58,7 +58,7 @@ _SHOTS_AT_A_TIME = 16
 def clipped_windows(
     first_row: NDArray[np.int64], neighbors: int, epoch: int, centers: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], None]:
-    """(B, 2K+1) rows of windows; at a video's edges its first and last shot repeat."""
+    """Return (B, 2K+1) rows of windows; at a video's edges its first and last shot repeat."""
     return window_rows(first_row, centers, neighbors, "clip"), None
 
 
@@ -182,7 +182,7 @@ class KeyframeNetwork:
         return ((frames.float() / 255 - self.mean) / self.std).to(self.dtype)
 
     def _encode(self, encoder: nn.Module, rows: NDArray[np.int64]) -> Tensor:
-        """Encodings of shots (N, D_e), each the mean over its keyframes."""
+        """Return encodings of shots (N, D_e), each the mean over its keyframes."""
         images = np.tile(np.arange(self.index.keyframes), (len(rows), 1))
         frames = []
         for row, jpegs in zip(rows.tolist(), self.reader.read(rows, images), strict=True):
@@ -194,7 +194,7 @@ class KeyframeNetwork:
 
 
 def _encoder_to_train(settings: FinetuneSettings, start: PretrainedSource) -> tuple[str, Mapping[str, Tensor] | None]:
-    """Name and weights of the encoder; None: ImageNet weights."""
+    """Return name and weights of the encoder; None: ImageNet weights."""
     if start.weights is None:
         return settings.encoder or "resnet50", None
     name = start.weights.settings.encoder
@@ -241,24 +241,24 @@ class FeatureNetwork:
         self.shots_in_step = int(index.usable[index.rows(split.train)].sum()) / self.epoch_steps
 
     def new_network(self) -> nn.Module:
-        """A network to train, on its device; new weights are drawn from torch's generator."""
+        """Return a network to train, on its device; new weights are drawn from torch's generator."""
         network = build_network(self._settings.crn, self._shape)
         transfer_crn(self._start, network)
         return network.to(self._process.device, self._dtype)
 
     def batches(self, *, epochs: int, seed: int, step: int) -> Iterator[LabeledBatch]:
-        """This process's batches, from a step of the whole training on."""
+        """Yield this process's batches, from a step of the whole training on."""
         steps, loss = self.epoch_steps, self._settings.loss
         for epoch in range(step // steps, epochs):
             examples, first = self._epoch(seed, epoch), max(0, step - epoch * steps)
             yield from batches(examples, steps, seed=seed, number=epoch, first=first, loss=loss, process=self._process)
 
     def logits(self, network: nn.Module, videos: Sequence[int]) -> list[NDArray[np.float64]]:
-        """Logits of whole videos, (N,) each. Leaves the network in evaluation mode."""
+        """Return logits of whole videos, (N,) each. Leaves the network in evaluation mode."""
         return video_logits(self.model(network, Calibration(), {}), self._videos, videos)
 
     def model(self, network: nn.Module, calibration: Calibration, training: Mapping[str, Any]) -> BoundaryModel:
-        """The trained model, to be saved."""
+        """Return the trained model, to be saved."""
         encoder = self._encoding.encoder
         return BoundaryModel(
             crn=self._settings.crn,

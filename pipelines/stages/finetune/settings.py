@@ -133,8 +133,8 @@ class FinetuneSettings(Settings):
             raise ValueError(f"end_to_end is for transformer and mlp; {self.crn} reads features that do not change")
 
     def hyperparameters(self, transferred: bool) -> Hyperparameters:
-        """The defaults of the kind of network, overridden by these settings; the rate is never None. ``transferred``:
-        whether the CRN begins with pre-trained weights."""
+        """Return the defaults of the kind of network, overridden by these settings; the rate is never None.
+        ``transferred``: whether the CRN begins with pre-trained weights."""
         own = RELATIONAL if self.crn == "relational" else Hyperparameters()
         batch = self.batch or own.batch
         scaled = 2.5e-6 * batch / 256 * (1 if transferred else 10)

@@ -45,7 +45,7 @@ class PretrainedSource:
 
 
 def find_pretrained_source(settings: FinetuneSettings, report: Report) -> PretrainedSource:
-    """The model in the settings and the parts to transfer. Raises BasslError if the model or a required part is
+    """Return the model in the settings and the parts to transfer. Raises BasslError if the model or a required part is
     missing."""
     transfer = settings.transfer
     if settings.init == "none":
@@ -76,7 +76,7 @@ def find_pretrained_source(settings: FinetuneSettings, report: Report) -> Pretra
 
 
 def last_pretrained(folder: Path) -> Path:
-    """The newest pre-trained run in a folder of runs. Raises BasslError if there is none."""
+    """Return the newest pre-trained run in a folder of runs. Raises BasslError if there is none."""
     runs: list[tuple[float, Path]] = []
     for path in folder.glob(f"*/{MODEL}"):
         try:
@@ -95,8 +95,9 @@ def last_pretrained(folder: Path) -> Path:
 
 
 def shape_for(settings: FinetuneSettings, start: PretrainedSource, width: int) -> Shape:
-    """The sizes of the network for features of ``width`` D_e: the transferred CRN's, else the settings', else the
-    network's defaults. Raises BasslError if the settings contradict the transferred CRN, or for impossible sizes."""
+    """Return the sizes of the network for features of ``width`` D_e: the transferred CRN's, else the settings', else
+    the network's defaults. Raises BasslError if the settings contradict the transferred CRN, or for impossible
+    sizes."""
     crn = start.weights.settings.crn if start.weights is not None else None
     if start.transfer == "encoder+crn" and crn is not None:
         if crn.input_width != width:
@@ -129,7 +130,8 @@ def transfer_crn(start: PretrainedSource, network: nn.Module) -> None:
 
 
 def digest_of(start: PretrainedSource) -> int:
-    """A checksum of the transferred CRN, so that a run is resumed with the same one; 0 if none is transferred."""
+    """Return a checksum of the transferred CRN, so that a run is resumed with the same one; 0 if none is
+    transferred."""
     if start.transfer != "encoder+crn" or start.weights is None:
         return 0
     digest = 0
@@ -174,8 +176,9 @@ def find_encoding(
     process: Process,
     report: Report,
 ) -> Encoding:
-    """The features of these videos: from the stores in the settings, else from the index or the feature folder, else
-    computed now. Raises BasslError if they cannot be computed, or are of another encoder than the pre-trained model's.
+    """Return the features of these videos: from the stores in the settings, else from the index or the feature folder,
+    else computed now. Raises BasslError if they cannot be computed, or are of another encoder than the pre-trained
+    model's.
     """
     own = _encoder_of(start, index, settings)
     if settings.data.features:
@@ -208,8 +211,8 @@ def find_encoding(
 
 
 def join_sound(encoding: Encoding, index: Index, store: Path, videos: Sequence[int], report: Report) -> Encoding:
-    """Features joined with the sound of a store. Raises BasslError as `pipelines.models.sound.stored_sound`, or if the
-    store has none of the videos."""
+    """Return features joined with the sound of a store. Raises BasslError as `pipelines.models.sound.stored_sound`, or
+    if the store has none of the videos."""
     sounds, missing = stored_sound(index, store, videos)
     if len(missing) == len(videos):
         raise BasslError(f"{store}: has no sound of the videos of {index.path}; run `bassl extract-sound` on them")
@@ -226,7 +229,7 @@ def known_keyframe_facts(index: Index) -> Mapping[str, Any]:
 
 
 def _encoder_of(start: PretrainedSource, index: Index, settings: FinetuneSettings) -> FrozenEncoder | None:
-    """The encoder in the pre-trained model, if it has its own."""
+    """Return the encoder in the pre-trained model, if it has its own."""
     if start.weights is None or not start.weights.encoder or start.path is None:
         return None
     identity = encoder_for(index, start.path, settings.preparation)
@@ -248,7 +251,8 @@ def _check_encoder(made_by: str, start: PretrainedSource, own: FrozenEncoder | N
 
 
 def _computable(encoder: FrozenEncoder, index: Index, start: PretrainedSource) -> tuple[str, Preparation]:
-    """Name and preparation of an encoder. Raises BasslError if it has no name, or the name stands for another here."""
+    """Return name and preparation of an encoder. Raises BasslError if it has no name, or the name stands for another
+    here."""
     if encoder.name is None:
         raise BasslError(
             f"{index.path}: has no features of {encoder.id}, and they cannot be computed here; "

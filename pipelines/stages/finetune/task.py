@@ -78,7 +78,7 @@ class FinetuneJob:
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What must be the same to resume a run."""
+        """Return what must be the same to resume a run."""
         index = self.networks.index
         return {
             **settings_as_json(self.settings, without=_NOT_IN_IDENTITY),

@@ -37,7 +37,7 @@ class PretextWindows:
 
     @property
     def single(self) -> bool:
-        """Whether the method compares single shots."""
+        """Return whether the method compares single shots."""
         return self.pretext.method in ("simclr-instance", "simclr-temporal")
 
     @property
@@ -53,8 +53,8 @@ class PretextWindows:
         return self.pretext.slow_positions(2 * self.neighbors + 1)
 
     def rows(self, epoch: int, centers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64] | None]:
-        """(B, T) rows of the windows around the centers, and (B,) positions of the joins of synthesized windows. T is
-        2K+1; for SimCLR (instance) 1, the shot itself; for SimCLR (temporal) 2, a shot and another one near it."""
+        """Return (B, T) rows of the windows around the centers, and (B,) positions of the joins of synthesized windows.
+        T is 2K+1; for SimCLR (instance) 1, the shot itself; for SimCLR (temporal) 2, a shot and another one near it."""
         windows = window_rows(self.first_row, centers, self.neighbors, "shift")
         if self.pretext.method == "simclr-instance":
             return centers[:, None], None
@@ -77,7 +77,7 @@ class PretextWindows:
 
 
 def noise_of(order: WindowOrder, step: int, shots: int, process: Process) -> Tensor:
-    """The random draws of the pretext tasks in a step for this process's part of the global batch."""
+    """Return the random draws of the pretext tasks in a step for this process's part of the global batch."""
     generator = torch.Generator().manual_seed(torch_seed(order.seed, PRETEXT_NOISE, step))
     return send(draw_noise(order.batch, shots, generator)[process.share(order.batch)], process.device)
 
@@ -99,7 +99,7 @@ class FeatureWindows:
         self.on_device = DeviceRows(stored.features, process.device)
 
     def batches(self, order: WindowOrder, start: int) -> Iterator[WindowBatch]:
-        """The batches of this process from a step on."""
+        """Yield the batches of this process from a step on."""
         device = self.process.device
         for step, epoch, centers in order.centers(start):
             rows, joins = self.windows.rows(epoch, centers[self.process.share(order.batch)])
@@ -122,8 +122,8 @@ def make_views(
     augmentation: AugmentationSettings | None,
     dtype: torch.dtype,
 ) -> Views:
-    """The dense and the slow sequences of a batch, in ``dtype``; of keyframes each sequence augmented by itself, of
-    features (``augmentation`` None) as they are."""
+    """Return the dense and the slow sequences of a batch, in ``dtype``; of keyframes each sequence augmented by itself,
+    of features (``augmentation`` None) as they are."""
 
     def select(shots: Tensor, positions: tuple[int, ...]) -> Tensor:
         # A list as an index would become a tensor, and copying that to a GPU waits for the GPU.

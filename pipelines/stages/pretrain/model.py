@@ -85,7 +85,7 @@ class PretrainModel(nn.Module):
         return encodings[: B * S].view(B, S, -1), encodings[B * S :].view(B, n, -1)
 
     def loss(self, dense: Tensor, slow: Tensor, noise: Tensor | None, joins: Tensor | None) -> PretextLoss:
-        """The loss of encodings (B, S, D_e) and (B, n, D_e)."""
+        """Compute the loss of encodings (B, S, D_e) and (B, n, D_e)."""
 
         def contextualize(encodings: Tensor, mask: Tensor | None) -> Tensor:
             assert self.crn is not None
@@ -96,7 +96,7 @@ class PretrainModel(nn.Module):
         return result
 
     def forward(self, dense: Tensor, slow: Tensor, noise: Tensor | None, joins: Tensor | None) -> PretextLoss:
-        """The loss of windows; ``noise`` and ``joins`` are as for the objective."""
+        """Compute the loss of windows; ``noise`` and ``joins`` are as for the objective."""
         return self.loss(*self.encode(dense, slow), noise, joins)
 
 
@@ -112,7 +112,7 @@ def backward_in_parts(
     scale: Callable[[Tensor], Tensor],
     seed: int,
 ) -> PretextLoss:
-    """The loss and gradients of a batch of B ``windows`` whose frames do not all fit into the device's memory.
+    """Compute the loss and gradients of a batch of B ``windows`` whose frames do not all fit into the device's memory.
 
     All windows are encoded ``part`` by part without a graph. Their loss, with all negatives, gives the gradient of each
     encoding. Then each part is encoded again, with a graph, and these gradients are propagated through it (GradCache,
@@ -177,8 +177,8 @@ def backward_windows(
 def choose_micro_batch(
     settings: PretrainSettings, encoder: nn.Module, model: PretrainModel, windows: PretextWindows, process: Process
 ) -> tuple[int, str]:
-    """The number of windows to encode at a time (0: all) so that a step fits into the free memory, and a line about it
-    if these are not all. Raises BasslError if not even one fits, or the number in the settings cannot."""
+    """Return the number of windows to encode at a time (0: all) so that a step fits into the free memory, and a line
+    about it if these are not all. Raises BasslError if not even one fits, or the number in the settings cannot."""
     local, images = settings.batch // process.world_size, len(windows.dense) + len(windows.slow)
     autocast, _ = mixed_precision(settings.compute.precision, process.device)
     with torch.no_grad() if model.frozen else nullcontext():
@@ -216,8 +216,8 @@ def choose_micro_batch(
 def make_model(
     settings: PretrainSettings, features: FeatureWindows | None, process: Process
 ) -> tuple[TrainableEncoder | None, PretrainModel]:
-    """The encoder (None with features), and the network to train, on its device. Raises BasslError for an encoder or
-    initial weights that cannot be used."""
+    """Make the encoder (None with features), and the network to train, on its device. Raises BasslError for an encoder
+    or initial weights that cannot be used."""
     torch.manual_seed(settings.run.seed)
     if features is not None and settings.init == "imagenet":
         raise BasslError("`init=imagenet` initializes an encoder, but `features` trains none; leave one of them out")

@@ -104,7 +104,7 @@ class PretrainSettings(Settings):
 
     @property
     def peak_rate(self) -> float:
-        """The highest learning rate: base rate times batch / 256."""
+        """Return the highest learning rate: base rate times batch / 256."""
         return self.base_rate * self.batch / 256
 
 

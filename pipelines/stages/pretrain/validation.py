@@ -43,8 +43,8 @@ class LabeledVideos:
 
 
 def labeled_videos(settings: PretrainSettings, index: Index) -> LabeledVideos:
-    """The labeled videos of the validation split, or of all splits if it has none, that have keyframes, or features in
-    the stores of the settings."""
+    """Return the labeled videos of the validation split, or of all splits if it has none, that have keyframes, or
+    features in the stores of the settings."""
     stores = settings.data.features
     labeled = [
         video
@@ -108,7 +108,8 @@ def validate(
 
 
 def share_rows(process: Process, count: int, compute: Callable[[NDArray[np.int64]], Tensor]) -> Tensor:
-    """The values (count, D) of rows 0 to ``count``; each process computes a block of them, some rows at a time."""
+    """Return the values (count, D) of rows 0 to ``count``; each process computes a block of them, some rows at a
+    time."""
     own = np.array_split(np.arange(count), process.world_size)[process.rank]
     rows = own if len(own) else np.zeros(1, np.int64)  # the width is known from a value
     parts = torch.cat([compute(some) for some in np.array_split(rows, -(-len(rows) // _WINDOWS))])
@@ -128,8 +129,8 @@ def _encode_shots(
     rows: NDArray[np.int64],
     size: int,
 ) -> Tensor:
-    """Encodings (N, D_e) of rows, as `bassl encode` makes them: means over the centers of all keyframes. All processes
-    share the work."""
+    """Return encodings (N, D_e) of rows, as `bassl encode` makes them: means over the centers of all keyframes. All
+    processes share the work."""
     assert network is not None
     dtype = next(network.parameters()).dtype
     encodings = torch.zeros(len(rows), encoder.width, device=process.device, dtype=dtype)
@@ -168,7 +169,7 @@ class _Keyframes(Dataset["Tensor | BasslError"]):
 
 
 def _keyframes(source: KeyframeWindows, rows: NDArray[np.int64], size: int) -> Iterator[Tensor]:
-    """Batches of all keyframes of rows, in their order, (n, N_k, 3, size, size), on the device."""
+    """Yield batches of all keyframes of rows, in their order, (n, N_k, 3, size, size), on the device."""
     device = source.process.device
     parts = np.array_split(rows, -(-len(rows) // _SHOTS)) if len(rows) else []
     data, workers = _Keyframes(KeyframeReader(source.index), size), min(source.workers, len(parts))
