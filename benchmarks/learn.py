@@ -23,7 +23,7 @@ from pipelines.evaluation.metrics import average_precision
 from pipelines.models.calibration import Calibration
 from pipelines.models.networks.relational import LinearModel, relational_logits
 from pipelines.outputs.tables import TextTable, markdown, percent
-from pipelines.training.relational_fit import LabeledTokens, learn_own_model
+from pipelines.training.relational_fit import LabeledTokens, adapt_model
 from recipes.default_model.fitting import Form, blind_logits, calibrate, cross_validate, fit, whole_form
 from recipes.default_model.videos import read_videos
 
@@ -61,7 +61,7 @@ def run_number(forms: Sequence[Form], start: LinearModel, calibration: Calibrati
     kept = 0
     for draw in range(DRAWS):
         order = np.random.default_rng((number, draw)).permutation(len(forms))
-        own = learn_own_model([videos[i] for i in order[:number]], start, calibration)
+        own = adapt_model([videos[i] for i in order[:number]], start, calibration)
         kept += own.strength is None
         for i in order[number:]:
             after[i].append(measures(forms[i], own.network, own.calibration))

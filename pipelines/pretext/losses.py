@@ -82,9 +82,9 @@ def nt_xent(first: Tensor, second: Tensor, temperature: float = 0.1) -> Tensor:
     # Gathered with windows as the first axis, which keeps each process's windows together; then (2, G, D).
     gathered, offset = gather(pairs.transpose(0, 1))
     everything = gathered.transpose(0, 1).flatten(0, 1)
-    own = torch.arange(offset, offset + B, device=pairs.device)
+    rows = torch.arange(offset, offset + B, device=pairs.device)
     G = len(gathered)
-    self_column, partner_column = torch.cat([own, own + G]), torch.cat([own + G, own])
+    self_column, partner_column = torch.cat([rows, rows + G]), torch.cat([rows + G, rows])
     with torch.autocast(pairs.device.type, enabled=False):
         logits = pairs.flatten(0, 1) @ everything.T / temperature
         itself = torch.arange(2 * G, device=pairs.device) == self_column[:, None]
@@ -101,13 +101,13 @@ def info_nce(shots: Tensor, scenes: Tensor, temperature: float = 0.1) -> Tensor:
     shots, scenes = F.normalize(full_precision(torch.stack([shots, scenes])), dim=-1).unbind()
     gathered, offset = gather(torch.stack([shots, scenes], dim=1))
     all_shots, all_scenes = gathered.unbind(dim=1)
-    own = torch.arange(offset, offset + len(shots), device=shots.device)
+    rows = torch.arange(offset, offset + len(shots), device=shots.device)
     with torch.autocast(shots.device.type, enabled=False):
         with_scenes = shots @ all_scenes.T / temperature
         with_shots = scenes @ all_shots.T / temperature
-        pair = torch.arange(len(gathered), device=shots.device) == own[:, None]
+        pair = torch.arange(len(gathered), device=shots.device) == rows[:, None]
         logits = torch.cat([with_scenes, with_shots.masked_fill(pair, -torch.inf)], dim=1)
-        return F.cross_entropy(logits, own)
+        return F.cross_entropy(logits, rows)
 
 
 def scene_means(shots: Tensor, boundary: Tensor) -> Tensor:

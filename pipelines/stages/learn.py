@@ -25,7 +25,7 @@ from pipelines.stages.predict.model import model_reader_settings
 from pipelines.stages.predict.scoring import LoadedModel, load
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.settings import LearnSettings
-from pipelines.training.relational_fit import LabeledTokens, learn_own_model
+from pipelines.training.relational_fit import LabeledTokens, adapt_model
 from pipelines.video.inputs import fingerprint
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
@@ -88,7 +88,7 @@ def learn(
     if not videos:
         raise BasslError(results[0].error if len(results) == 1 else f"no video to learn from: {results[0].error}")
     labeled = list(videos.values())
-    adapted = learn_own_model(labeled, loaded.model.network, loaded.model.calibration)
+    adapted = adapt_model(labeled, loaded.model.network, loaded.model.calibration)
     scene_ends = sum(int(video.scene_end.sum()) for video in labeled)
     shots = sum(len(video.scene_end) for video in labeled)
     facts = {

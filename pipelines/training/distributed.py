@@ -43,23 +43,23 @@ def process_group(device: str = "auto") -> Iterator[Process]:
     local = int(os.environ.get("LOCAL_RANK", "0"))
     if cuda and local >= torch.cuda.device_count():
         raise BasslError(f"process {local} needs its own GPU, but there are {torch.cuda.device_count()} GPUs here")
-    own = torch.device("cuda", local) if cuda else torch.device("cpu")
+    place = torch.device("cuda", local) if cuda else torch.device("cpu")
     if cuda:
-        torch.cuda.set_device(own)
+        torch.cuda.set_device(place)
     if LAUNCHED in os.environ:
         Thread(target=_end_with, args=(int(os.environ[LAUNCHED]),), daemon=True).start()
     if not in_group():
-        with torch.random.fork_rng([own] if cuda else []):
-            yield Process(0, 1, own)
+        with torch.random.fork_rng([place] if cuda else []):
+            yield Process(0, 1, place)
         return
     # torchrun notices a process that dies; the time-out is for one that hangs. CPU tensors use gloo even beside NCCL,
     # so that processes agree on small things without waiting for the device.
     try:
         if not dist.is_initialized():  # once for all stages of a program: torchrun's store cannot serve another group
             backend = "cpu:gloo,cuda:nccl" if cuda else "gloo"
-            dist.init_process_group(backend, timeout=timedelta(minutes=30), device_id=own if cuda else None)
+            dist.init_process_group(backend, timeout=timedelta(minutes=30), device_id=place if cuda else None)
             atexit.register(dist.destroy_process_group)
-        yield Process(dist.get_rank(), dist.get_world_size(), own)
+        yield Process(dist.get_rank(), dist.get_world_size(), place)
     except BaseException as error:
         # Destroying a group of NCCL waits for processes that may be lost, or wait in another operation.
         atexit.unregister(dist.destroy_process_group)

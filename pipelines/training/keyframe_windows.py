@@ -88,14 +88,14 @@ class KeyframeWindows:
         self._windows = _Windows(index.path, rows, size)
 
     def batches(self, order: WindowOrder, start: int) -> Iterator[WindowBatch]:
-        own, device = self.process.share(order.batch), self.process.device
+        part, device = self.process.share(order.batch), self.process.device
 
         def items() -> Iterator[_Item]:
             for _, epoch, centers in order.centers(start):
-                for at in range(own.start, own.stop, _CHUNK):
-                    yield order.seed, epoch, centers[at : min(at + _CHUNK, own.stop)]
+                for at in range(part.start, part.stop, _CHUNK):
+                    yield order.seed, epoch, centers[at : min(at + _CHUNK, part.stop)]
 
-        per_batch = -(-(own.stop - own.start) // _CHUNK)
+        per_batch = -(-(part.stop - part.start) // _CHUNK)
         chunks = read_ahead(self._windows, items, workers=self.workers, device=device, ahead=2 * per_batch)
         for step, epoch, _ in order.centers(start):
             parts: list[_Chunk] = [next(chunks) for _ in range(per_batch)]

@@ -100,7 +100,7 @@ def fit_linear_models(
 
 
 @dataclass(frozen=True, eq=False)
-class OwnModel:
+class AdaptedModel:
     """A model that learned from one's own videos."""
 
     network: LinearModel
@@ -113,7 +113,7 @@ class OwnModel:
     measured: Mapping[str, float]
 
 
-def learn_own_model(videos: Sequence[LabeledTokens], start: LinearModel, calibration: Calibration) -> OwnModel:
+def adapt_model(videos: Sequence[LabeledTokens], start: LinearModel, calibration: Calibration) -> AdaptedModel:
     """Learn from videos, each with a scene end and another shot.
 
     Strength and operating point are chosen by leaving videos out: the strength of the best AP, averaged over videos, or
@@ -124,7 +124,7 @@ def learn_own_model(videos: Sequence[LabeledTokens], start: LinearModel, calibra
     labels = [video.scene_end for video in videos]
     if len(videos) == 1:
         offset = operating_point(before, before, labels, calibration.offset)
-        return OwnModel(start, Calibration(calibration.slope, offset), None, True, {})
+        return AdaptedModel(start, Calibration(calibration.slope, offset), None, True, {})
 
     folds = min(FOLDS, len(videos))
     blind: dict[float, Logits] = {strength: list(before) for strength in STRENGTHS}
@@ -141,7 +141,7 @@ def learn_own_model(videos: Sequence[LabeledTokens], start: LinearModel, calibra
     f1 = {adapted: _blind_f1(before, after, labels, calibration.offset, adapted) for adapted in (False, True)}
     adapted = f1[True] > f1[False]
     offset = operating_point(before, after, labels, calibration.offset, adapted)
-    return OwnModel(
+    return AdaptedModel(
         network,
         Calibration(calibration.slope, offset),
         best if learned else None,

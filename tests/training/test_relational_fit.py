@@ -16,8 +16,8 @@ from pipelines.models.networks.relational import LinearModel, relational_logits
 from pipelines.training.relational_fit import (
     STRENGTHS,
     LabeledTokens,
+    adapt_model,
     fit_linear_models,
-    learn_own_model,
     operating_point,
 )
 
@@ -77,7 +77,7 @@ def shifted(model: LinearModel, seed: int, share: float) -> LinearModel:
 
 
 def test_videos_that_the_first_model_does_not_fit_are_learned() -> None:
-    own = learn_own_model([video_of(shifted(START, 5, 0.5), seed, 300) for seed in range(8)], START, CALIBRATION)
+    own = adapt_model([video_of(shifted(START, 5, 0.5), seed, 300) for seed in range(8)], START, CALIBRATION)
     assert own.strength in STRENGTHS
     assert own.measured["ap"] > own.measured["ap_before"] + 0.05
     assert own.measured["f1"] > own.measured["f1_before"]
@@ -94,7 +94,7 @@ def test_videos_that_the_first_model_does_not_fit_are_learned() -> None:
 @pytest.mark.parametrize("noise", [0.5, 50.0])
 def test_no_model_is_worse_than_the_first_one_on_the_videos_left_out(seed: int, noise: float) -> None:
     videos = [video_of(START, 10 * seed + i, 40 + 20 * i, noise) for i in range(2 + seed % 3)]
-    own = learn_own_model(videos, START, CALIBRATION)
+    own = adapt_model(videos, START, CALIBRATION)
     assert own.measured["ap"] >= own.measured["ap_before"]
     if own.strength is None:
         assert own.network is START
@@ -104,7 +104,7 @@ def test_no_model_is_worse_than_the_first_one_on_the_videos_left_out(seed: int, 
 
 def test_the_measures_are_those_of_models_that_learned_without_the_video() -> None:
     videos = [video_of(shifted(START, 5, 0.5), seed, 200) for seed in range(4)]
-    own = learn_own_model(videos, START, CALIBRATION)
+    own = adapt_model(videos, START, CALIBRATION)
     assert own.strength is not None
     precisions = []
     for left_out in videos:
@@ -137,6 +137,6 @@ def test_the_operating_point_finds_as_many_scene_ends_as_before_or_moves_toward_
 
 
 def test_one_video_only_adapts_the_operating_point() -> None:
-    own = learn_own_model([video_of(random_model(7), 1)], START, CALIBRATION)
+    own = adapt_model([video_of(random_model(7), 1)], START, CALIBRATION)
     assert (own.network, own.strength, own.adapted, own.measured) == (START, None, True, {})
     assert own.calibration.offset != CALIBRATION.offset

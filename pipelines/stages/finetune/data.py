@@ -241,9 +241,9 @@ def batches(
     shuffled = np.random.default_rng((seed, EXAMPLE_ORDER, number)).permutation(len(epoch.targets))
     for examples in np.array_split(shuffled, steps)[first:]:
         weights = loss_weights(epoch.targets[examples], epoch.usable[examples], loss)
-        own = np.array_split(np.arange(len(examples)), process.world_size)[process.rank]
-        inputs = epoch.inputs(examples[own])
-        targets, share = torch.from_numpy(epoch.targets[examples[own]]), torch.from_numpy(weights[own])
+        part = np.array_split(np.arange(len(examples)), process.world_size)[process.rank]
+        inputs = epoch.inputs(examples[part])
+        targets, share = torch.from_numpy(epoch.targets[examples[part]]), torch.from_numpy(weights[part])
         yield LabeledBatch(inputs, send(targets, inputs.device), send(share, inputs.device))
 
 

@@ -185,13 +185,13 @@ def measure_built_in(
     return measure_videos(index, videos, logits, model.calibration), bool(known)
 
 
-def comparison(own: dict[str, float], built_in: dict[str, float], videos: int, learned: bool) -> tuple[str, bool]:
+def comparison(tuned: dict[str, float], built_in: dict[str, float], videos: int, learned: bool) -> tuple[str, bool]:
     """Return a line that compares metrics on the validation videos, and whether the built-in model is better by AP."""
 
-    def shown(metrics: dict[str, float]) -> str:
+    def describe(metrics: dict[str, float]) -> str:
         return f"AP {100 * metrics['ap']:.1f}, F1 {100 * metrics.get('f1_calibrated', metrics['f1']):.1f}"
 
-    worse = own["ap"] < built_in["ap"]
-    line = f"on {count(videos, 'validation video')}: {shown(own)}; the built-in model: {shown(built_in)}"
+    worse = tuned["ap"] < built_in["ap"]
+    line = f"on {count(videos, 'validation video')}: {describe(tuned)}; the built-in model: {describe(built_in)}"
     line += ", which learned from some of them" * learned
     return line + "; it is better on these: predict without `model`" * worse, worse

@@ -128,12 +128,12 @@ class KeyframeNetwork:
         order = WindowOrder(self.rows, self.batch, epochs, seed)
         rows = partial(clipped_windows, self.index.first_row, self.shape.neighbors)
         source = KeyframeWindows(self.index, rows, self.process, self.settings.compute.workers or 0, self.settings.size)
-        own = self.process.share(self.batch)
+        part = self.process.share(self.batch)
         for (_, _, centers), read in zip(order.centers(step), source.batches(order, step), strict=True):
-            weights = loss_weights(self.targets[centers], self.index.usable[centers], self.settings.loss)[own]
+            weights = loss_weights(self.targets[centers], self.index.usable[centers], self.settings.loss)[part]
             yield LabeledBatch(
                 self._prepare(read.shots),
-                send(torch.from_numpy(self.targets[centers][own]), self.process.device),
+                send(torch.from_numpy(self.targets[centers][part]), self.process.device),
                 send(torch.from_numpy(weights), self.process.device),
             )
 

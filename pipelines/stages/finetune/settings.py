@@ -135,10 +135,12 @@ class FinetuneSettings(Settings):
     def hyperparameters(self, transferred: bool) -> Hyperparameters:
         """Return the defaults of the kind of network, overridden by these settings; the rate is never None.
         ``transferred``: whether the CRN begins with pre-trained weights."""
-        own = RELATIONAL if self.crn == "relational" else Hyperparameters()
-        batch = self.batch or own.batch
+        defaults = RELATIONAL if self.crn == "relational" else Hyperparameters()
+        batch = self.batch or defaults.batch
         scaled = 2.5e-6 * batch / 256 * (1 if transferred else 10)
-        return replace(own, epochs=self.epochs or own.epochs, batch=batch, rate=self.rate or own.rate or scaled)
+        return replace(
+            defaults, epochs=self.epochs or defaults.epochs, batch=batch, rate=self.rate or defaults.rate or scaled
+        )
 
 
 @dataclass(frozen=True)

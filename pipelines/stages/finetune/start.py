@@ -104,8 +104,8 @@ def shape_for(settings: FinetuneSettings, start: PretrainedSource, width: int) -
             raise BasslError(
                 f"{start.path}: its CRN needs encodings of width {crn.input_width}, but these have {width}"
             )
-        own = {"neighbors": crn.neighbors, "width": crn.width, "layers": crn.layers, "heads": crn.heads}
-        for name, here in own.items():
+        sizes = {"neighbors": crn.neighbors, "width": crn.width, "layers": crn.layers, "heads": crn.heads}
+        for name, here in sizes.items():
             if getattr(settings, name) not in (getattr(FinetuneSettings, name), here):
                 raise BasslError(
                     f"--{name} {getattr(settings, name)}: the CRN of {start.path} has {here}; "
@@ -195,7 +195,7 @@ def find_encoding(
     if not stores:
         how = settings.preparation
         if not own.weights:
-            source, how = _computable(own, index, start)
+            source, how = _loadable_encoder(own, index, start)
         assert source is not None
         report(f"computes the features of the labeled videos once, into {settings.feature_folder}")
         encoding = EncodeSettings(
@@ -250,7 +250,7 @@ def _check_encoder(made_by: str, start: PretrainedSource, own: FrozenEncoder | N
     )
 
 
-def _computable(encoder: FrozenEncoder, index: Index, start: PretrainedSource) -> tuple[str, Preparation]:
+def _loadable_encoder(encoder: FrozenEncoder, index: Index, start: PretrainedSource) -> tuple[str, Preparation]:
     """Return name and preparation of an encoder. Raises BasslError if it has no name, or the name stands for another
     here."""
     if encoder.name is None:
