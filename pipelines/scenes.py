@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import pairwise
@@ -106,10 +105,6 @@ class Shot:
     transition: Annotated[Transition | None, Spec("How it ends; missing if unknown, or the video ends.")] = None
     # what a person said; no setting changes it
     pinned: Annotated[bool | None, Spec("By a person: true if a scene ends with this shot, false if none does.")] = None
-    # see `lettered`
-    setting: Annotated[
-        int | None, Spec("Number of the place where it is; missing if unknown.", most=MOST_SHOTS - 1)
-    ] = None
 
 
 NAMED_BY = ("words", "credits", "program")
@@ -132,8 +127,6 @@ class Scene:
     confidence: Annotated[float, Spec("Lower score of its two borders; 1 if both are certain.", most=1)]
     name: Annotated[str | None, Spec("Its name, by people or automatic.")] = None
     named_by: Annotated[str | None, Spec("Source of a name that is not by people.", words=NAMED_BY)] = None
-    # the letter of its place if other scenes are there too
-    setting: Annotated[str | None, Spec("Letter of the place of most of its time.", pattern="^[A-Z]+$")] = None
 
     @property
     def lacks_name(self) -> bool:
@@ -282,28 +275,6 @@ def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]
             )
         )
     return tuple(scenes)
-
-
-def lettered(scenes: Sequence[Scene], shots: Sequence[Shot]) -> tuple[Scene, ...]:
-    """Return the scenes with the letters of their settings. A scene has the setting of most of its time, the one with
-    the lowest number if several are equal; it has a letter only if another scene has the same setting."""
-    numbers = []
-    for scene in scenes:
-        seconds: dict[int, float] = {}
-        for shot in shots[scene.start_shot : scene.end_shot]:
-            if shot.setting is not None:
-                seconds[shot.setting] = seconds.get(shot.setting, 0.0) + shot.end - shot.start
-        numbers.append(min(seconds, key=lambda number: (-seconds[number], number), default=None))
-    times = Counter(numbers)
-    return tuple(
-        replace(scene, setting=letter(number) if number is not None and times[number] > 1 else None)
-        for scene, number in zip(scenes, numbers, strict=True)
-    )
-
-
-def letter(number: int) -> str:
-    """Return A, B, ... Z, AA, AB, ... for 0, 1, ..."""
-    return (letter(number // 26 - 1) if number >= 26 else "") + chr(ord("A") + number % 26)
 
 
 def shot_ranges(scenes: Sequence[Scene]) -> list[tuple[int, int]]:

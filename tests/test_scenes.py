@@ -23,8 +23,6 @@ from pipelines.scenes import (
     Transition,
     VideoFacts,
     group_shots,
-    letter,
-    lettered,
     timecode,
 )
 from pipelines.video.inputs import fingerprint
@@ -96,43 +94,12 @@ def test_segments_are_in_the_file_and_come_back(tmp_path: Path) -> None:
     assert "segments" not in scene_list().to_dict()
 
 
-@pytest.mark.parametrize(
-    ("settings", "ends", "letters"),
-    [
-        ((0, 0, 1, 0, 0), (1, 2, 4), ["A", None, "A"]),  # only a place that returns has a letter
-        ((0, 0, 1, 0, 0), (0, 1, 2, 3, 4), ["A", "A", None, "A", "A"]),
-        ((0, 0, 1, 0, 0), (4,), [None]),
-        ((1, 0, 3, 0, 27), (1, 3, 4), ["A", "A", None]),  # the lowest number of equal shares
-        ((27, 27, 27, 1, 27), (1, 2, 4), ["AB", "AB", None]),
-        ((None, None, 2, 2, None), (2, 3, 4), ["C", "C", None]),
-        ((None,) * 5, (1, 4), [None, None]),
-    ],
-)
-def test_scenes_of_one_setting_have_its_letter(
-    tmp_path: Path, settings: tuple[int | None, ...], ends: tuple[int, ...], letters: list[str | None]
-) -> None:
-    shots = tuple(replace(shot, setting=setting) for shot, setting in zip(shots_of(), settings, strict=True))
-    scenes = replace(scene_list(), shots=shots, scenes=lettered(group_shots(shots, ends), shots))
-    assert [scene.setting for scene in scenes.scenes] == letters
-    scenes.save(tmp_path / "scenes.json")
-    content = json.loads((tmp_path / "scenes.json").read_text())
-    jsonschema.validate(content, SCHEMA)
-    assert [scene.get("setting") for scene in content["scenes"]] == letters
-    assert read_scene_list(tmp_path / "scenes.json") == scenes
-
-
-def test_the_setting_of_a_scene_is_where_it_is_longest() -> None:
-    lengths, settings = (1.0, 1.0, 3.0, 1.0, 5.0), (0, 0, 1, 0, 1)
-    starts = [sum(lengths[:i]) for i in range(5)]
-    shots = [
-        replace(shot, start=start, end=start + length, setting=setting)
-        for shot, start, length, setting in zip(shots_of(), starts, lengths, settings, strict=True)
-    ]
-    assert [scene.setting for scene in lettered(group_shots(shots, (2, 3, 4)), shots)] == ["B", None, "B"]
-
-
-def test_letters_continue_as_columns_of_a_spreadsheet() -> None:
-    assert [letter(number) for number in (0, 25, 26, 51, 52, 701, 702)] == ["A", "Z", "AA", "AZ", "BA", "ZZ", "AAA"]
+def test_a_file_with_the_places_of_earlier_versions_is_read_without_them(tmp_path: Path) -> None:
+    content = scene_list().to_dict()
+    content["shots"] = [shot | {"setting": number} for number, shot in enumerate(content["shots"])]
+    content["scenes"] = [scene | {"setting": "A"} for scene in content["scenes"]]
+    (tmp_path / "scenes.json").write_text(json.dumps(content))
+    assert read_scene_list(tmp_path / "scenes.json") == scene_list()
 
 
 def test_a_given_video_replaces_the_one_named_in_the_scene_list(tmp_path: Path) -> None:
@@ -164,13 +131,13 @@ def changed(content: Any, keys: tuple[Any, ...], value: object) -> Any:
 def complete() -> Any:
     """The content of a file with all fields."""
     cut = Transition("cut", 50, 50, 2.0, 2.0)
-    shots = [replace(shot, transition=cut, pinned=shot.index in (1, 3, 4), setting=0) for shot in shots_of()]
+    shots = [replace(shot, transition=cut, pinned=shot.index in (1, 3, 4)) for shot in shots_of()]
     scenes = [replace(scene, name="Talk", named_by="words") for scene in group_shots(shots, (1, 3, 4))]
     more = {"sound_tracks": 1, "sound_channels": 2, "sound_rate": 48_000, "timecode_rate": 25, "base_rate": 25.0}
     texts = dict.fromkeys(("id", "fingerprint", "sha256", "start_timecode"), "text")
     facts = replace(scene_list().video, **more, **texts, modified=-1.5)
     lines, segments = (Line(1.0, 2.0, "Hello"),), (Segment("black", 50, 75, 2.0, 3.0),)
-    content = SceneData(facts, {}, tuple(shots), lettered(scenes, shots), lines, segments).to_dict()
+    content = SceneData(facts, {}, tuple(shots), tuple(scenes), lines, segments).to_dict()
     return changed(content, ("video", "relative_path"), "movie.mp4")
 
 
@@ -201,7 +168,7 @@ FIELDS = {keys: schema for keys, schema in leaves(SCHEMA, complete()) if "patter
 
 
 def test_the_reader_and_the_schema_know_all_fields(tmp_path: Path) -> None:
-    assert len(FIELDS) == 48
+    assert len(FIELDS) == 47
     jsonschema.validate(complete(), SCHEMA)
     assert not problem(tmp_path / "scenes.json", complete())
 

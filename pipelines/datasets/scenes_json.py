@@ -46,7 +46,6 @@ from pipelines.scenes import (
     Shot,
     Spec,
     VideoFacts,
-    lettered,
     shot_ranges,
     timecode,
 )
@@ -207,7 +206,7 @@ def _scene_data(content: Any, path: Path) -> SceneData:
     lines.sort(key=lambda line: line.start)
     segments = _optional_list(content, "segments", "the file", path)
     segments = [_segment(entry, f"segment {i}", path) for i, entry in enumerate(segments)]
-    return SceneData(video, settings, tuple(shots), lettered(scenes, shots), tuple(lines), tuple(segments))
+    return SceneData(video, settings, tuple(shots), tuple(scenes), tuple(lines), tuple(segments))
 
 
 def _record(kind: Callable[..., T], entry: Any, owner: str, path: Path) -> T:

@@ -42,7 +42,7 @@ from pipelines.datasets.synthetic_art import (
 )
 from pipelines.errors import BasslError, count, first_line
 from pipelines.files import atomic_file, check_writable
-from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots, lettered, timecode
+from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots, timecode
 
 Camera = tuple[float, float, float]  # center x, y and height of its view, in meters
 
@@ -367,18 +367,18 @@ def _encode(path: Path, video: SyntheticVideo) -> None:
 
 
 def _truth(video: SyntheticVideo, path: Path) -> SceneData:
-    """Return the true scenes of the video, with scores of 1 and 0, and with its sets as settings."""
+    """Return the true scenes of the video, with scores of 1 and 0."""
     s, rate = video.settings, video.frame_rate
     shots = []
     for i, (shot, following) in enumerate(zip(video.shots, (*video.scene_of_shot[1:], None), strict=True)):
         start, end = shot.start_frame, shot.end_frame
         times, is_end = (float(start / rate), float(end / rate)), float(shot.scene != following)
-        shots.append(Shot(i, start, end, *times, is_end, setting=video.sets[shot.scene]))
+        shots.append(Shot(i, start, end, *times, is_end))
     return SceneData(
         VideoFacts(path.name, s.width, s.height, shots[-1].end, video.frames, float(rate)),
         {"made_by": f"pipelines.datasets.synthetic {__version__}", "dissolve_frames": video.dissolves} | asdict(s),
         tuple(shots),
-        lettered(group_shots(shots, [shot.index for shot in shots if shot.score]), shots),
+        group_shots(shots, [shot.index for shot in shots if shot.score]),
     )
 
 

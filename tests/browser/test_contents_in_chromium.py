@@ -59,9 +59,7 @@ def scenes(movie: Path) -> SceneData:
     return read_scene_list(movie / "movie.scenes.json")
 
 
-def test_the_page_of_a_movie_shows_dialogue_names_credits_and_places(
-    movie: Path, scenes: SceneData, browser: Browser
-) -> None:
+def test_the_page_of_a_movie_shows_dialogue_names_and_credits(movie: Path, scenes: SceneData, browser: Browser) -> None:
     assert scenes.video.sound_tracks == 1
     with opened(browser, movie / "movie.scenes.html") as seen:
         page = seen.page
@@ -73,17 +71,7 @@ def test_the_page_of_a_movie_shows_dialogue_names_credits_and_places(
         assert page.locator(".scene .name").first.text_content() == "Opening credits"
         kinds = page.locator("#track .segment").evaluate_all("marks => marks.map((mark) => mark.classList[1])")
         assert sorted(kind for kind in kinds if kind.endswith("credits")) == ["end_credits", "opening_credits"]
-        letters = page.locator(".setting:visible").all_text_contents()
-        assert letters == [scene.setting for scene in scenes.scenes if scene.setting]
         assert seen.complaints == []
-
-
-def test_scenes_in_one_place_share_a_letter_and_credits_are_no_place(scenes: SceneData) -> None:
-    opening, first, *_, last, end = scenes.scenes
-    assert first.setting is not None
-    assert first.setting == last.setting
-    assert opening.setting is None
-    assert end.setting is None
 
 
 @pytest.mark.parametrize("store", ["chromadb", "qdrant_client"])
@@ -103,9 +91,9 @@ def test_the_documented_program_finds_scenes_of_the_movie_in_a_vector_store(
     assert sorted(row["start"] for row in names["spoken"]) == spoken
 
 
-def test_the_table_of_scenes_has_names_and_places(movie: Path, scenes: SceneData, bassl: Bassl) -> None:
+def test_the_table_of_scenes_has_names(movie: Path, scenes: SceneData, bassl: Bassl) -> None:
     shutil.copy(movie / "movie.scenes.json", "movie.scenes.json")
     header, *rows = bassl("regroup", "movie.scenes.json").out.splitlines()
-    assert header.split()[-2:] == ["setting", "name"]
+    assert header.split()[-1] == "name"
     assert [row[header.index("name") :].strip() for row in rows] == [scene.name or "" for scene in scenes.scenes]
     assert rows[-1].split()[-2:] == ["End", "credits"]

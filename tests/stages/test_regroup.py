@@ -60,15 +60,6 @@ def test_scenes_follow_from_the_options_or_else_the_settings_in_the_file(
     assert (result.settings["threshold"], result.settings["detector"]) == (options.get("threshold", 0.7), "content")
 
 
-def test_letters_of_settings_follow_the_scenes(file: Path) -> None:
-    listed = read_scene_list(file)
-    shots = tuple(replace(shot, setting=n) for shot, n in zip(listed.shots, (0, 1, 1, 0, 0, 2), strict=True))
-    replace(listed, shots=shots).save(file)
-    assert [scene.setting for scene in regroup(file, threshold=0.5).scenes] == ["A", None, "A", None]
-    assert [scene.setting for scene in regroup(file, scenes=2).scenes] == ["A", "A"]  # a tie: the lower number
-    assert read_scene_list(file).shots == shots
-
-
 def test_segments_stay_as_they_are(file: Path) -> None:
     segments = (Segment("end_credits", 100, 150, 4.0, 6.0),)
     replace(read_scene_list(file), segments=segments).save(file)

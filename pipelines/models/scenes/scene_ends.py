@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from pipelines.errors import BasslError, count
 from pipelines.models.scenes.scene_names import with_automatic_names
-from pipelines.scenes import Scene, SceneData, Shot, group_shots, lettered, without_short
+from pipelines.scenes import Scene, SceneData, Shot, group_shots, without_short
 
 S = TypeVar("S", bound=SceneData)
 
@@ -46,8 +46,7 @@ def with_scenes(scenes: S, groups: Sequence[Scene], settings: Mapping[str, Any])
         same = before.get((scene.start_shot, scene.end_shot), scene)
         named.append(replace(scene, name=same.name, named_by=same.named_by))
     warnings = length_warnings(scenes.video.path, named, settings)
-    shown = lettered(named, scenes.shots)
-    return with_automatic_names(replace(scenes, settings=settings, scenes=shown, warnings=warnings))
+    return with_automatic_names(replace(scenes, settings=settings, scenes=tuple(named), warnings=warnings))
 
 
 def length_warnings(video: Path | str, scenes: Sequence[Scene], settings: Mapping[str, Any]) -> tuple[str, ...]:

@@ -63,7 +63,7 @@ function makeScene(scene) {
   for (const tile of own) tile.classList.toggle("cover", tile === cover);
   const shown = {
     element, card: part(".card"), number: part(".number"), name: part(".name"), gauge: part(".gauge i"),
-    confidence: part(".confidence .value"), doubt: part(".doubt"), setting: part(".setting"), rename: part(".rename"),
+    confidence: part(".confidence .value"), doubt: part(".doubt"), rename: part(".rename"),
     reviewed: part(".reviewed"), merge: part(".merge"), lines: part(".lines"),
   };
   showLines(shown, linesOf(scene));
@@ -81,28 +81,6 @@ function showLines(shown, lines) {
     item.append(time, line.text);
     return item;
   }));
-}
-
-/** The letter of the setting whose scenes are lit. */
-let litSetting = null;
-const isLit = (scene) => Boolean(scene.setting) && scene.setting === litSetting;
-
-function showLit({ element, setting }) {
-  element.classList.toggle("lit", isLit(element.scene));
-  setting.setAttribute("aria-pressed", isLit(element.scene));
-}
-
-/** Light up all scenes in the place of a scene, or none if they are lit. */
-function toggleLit(scene) {
-  if (!scene.setting) {
-    tell("No other scene seems to be in this place.");
-    return;
-  }
-  litSetting = isLit(scene) ? null : scene.setting;
-  for (const shown of shownScenes.values()) showLit(shown);
-  draw();
-  const numbers = scenes.filter(isLit).map(({ index }) => index + 1);
-  if (litSetting) tell(`In place ${litSetting}: scenes ${numbers.join(", ")}.`);
 }
 
 const isUncertain = (scene) => !scene.outside && (uncertain(scene.start_shot - 1) || uncertain(scene.end_shot - 1));
@@ -124,10 +102,6 @@ function showScene(scene, before) {
   shown.gauge.style.width = `${100 * scene.confidence}%`;
   shown.confidence.textContent = `confidence ${scene.confidence.toFixed(2)}`;
   shown.doubt.hidden = !isUncertain(scene);
-  shown.setting.hidden = !scene.setting;
-  shown.setting.textContent = scene.setting ?? "";
-  shown.setting.setAttribute("aria-label", `All scenes in place ${scene.setting}`);
-  showLit(shown);
   shown.rename.setAttribute("aria-label", `Rename ${title}`);
   shown.reviewed.setAttribute("aria-pressed", isReviewed(scene));
   shown.reviewed.setAttribute("aria-label", `Scene ${scene.index + 1} is reviewed`);
@@ -348,7 +322,6 @@ list.addEventListener("click", (event) => {
   if (button.matches(".frame")) select(button.parentElement.shot, { scrolls: false, focuses: true });
   else if (button.matches(".split")) split(button.parentElement.shot);
   else if (button.matches(".reviewed")) toggleReviewed(scene);
-  else if (button.matches(".setting")) toggleLit(scene);
   else if (button.matches(".number")) select(scene.start_shot, { scrolls: false });
   else if (button.matches(".rename")) {
     select(scene.start_shot, { seeks: false, scrolls: false });

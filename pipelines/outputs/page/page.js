@@ -136,7 +136,6 @@ const KEYS = {
   "[": () => moveStart(groupOf(selected), groupOf(selected).start_shot - 1),
   "]": () => moveStart(groupOf(selected), groupOf(selected).start_shot + 1),
   e: () => editName(groupOf(selected)),
-  a: () => toggleLit(groupOf(selected)),
   r: startReview,
   v: () => toggleReviewed(groupOf(selected)),
   "+": () => zoom(0.5),
@@ -218,8 +217,7 @@ function show() {
   groups = groupShots(shots, state.ends.map((frame) => shotOf(frame - 1)));
   for (const group of groups) if (state.outside.includes(group.start_frame)) group.outside = true;
   scenes = groups.filter((group) => !group.outside);
-  const letters = lettersOf(scenes, shots);
-  scenes.forEach((scene, index) => Object.assign(scene, { index, setting: letters[index] }));
+  scenes.forEach((scene, index) => { scene.index = index; });
   named = nameScenes(scenes, state.names);
   for (const scene of scenes) {
     const { name, named_by } = automatic.get(`${scene.start_frame} ${scene.end_frame}`) ?? {};

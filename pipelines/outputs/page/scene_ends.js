@@ -181,20 +181,3 @@ function nameScenes(scenes, names) {
   }
   return new Map([...best].map(([scene, { name }]) => [scene, name]));
 }
-
-/** A, B, ... Z, AA, AB, ... for 0, 1, ... */
-const letterOf = (number) => (number >= 26 ? letterOf(Math.floor(number / 26) - 1) : "") + String.fromCharCode(65 + (number % 26));
-
-/** The letters of the settings of scenes, undefined for one without; as `lettered` of pipelines/scenes.py. */
-function lettersOf(scenes, shots) {
-  const numbers = scenes.map(({ start_shot, end_shot }) => {
-    const seconds = new Map();
-    for (const { setting, start, end } of shots.slice(start_shot, end_shot)) {
-      if (setting !== undefined) seconds.set(setting, (seconds.get(setting) ?? 0) + end - start);
-    }
-    return [...seconds].sort((a, b) => b[1] - a[1] || a[0] - b[0])[0]?.[0];
-  });
-  const times = new Map();
-  for (const number of numbers) times.set(number, (times.get(number) ?? 0) + 1);
-  return numbers.map((number) => (number !== undefined && times.get(number) > 1 ? letterOf(number) : undefined));
-}

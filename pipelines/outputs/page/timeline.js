@@ -110,7 +110,7 @@ function drawNow() {
   for (const scene of groups) {
     if (scene.end <= view.from || scene.start >= until) continue;
     const [x, x2] = [Math.max(placeOf(scene.start), 0), Math.min(placeOf(scene.end), width)];
-    const classes = `${scene.outside ? "outside" : scene.index % 2 ? "odd" : ""} ${scene === here ? "selected" : ""} ${isLit(scene) ? "lit" : ""}`;
+    const classes = `${scene.outside ? "outside" : scene.index % 2 ? "odd" : ""} ${scene === here ? "selected" : ""}`;
     const gap = x2 - x > 4 ? 1 : 0;
     svg.append(drawn("rect", { class: `scene-band ${classes}`, x, y: base + 1, width: Math.max(x2 - x - gap, 0.5), height: BAND - 2, rx: gap * 3, "data-scene": scene.index }));
     if (scene.outside) continue;

@@ -17,9 +17,8 @@ from pipelines.models.encoder_loading import encoder_of_model, load_encoder
 from pipelines.models.encoders.options import DEFAULT_ENCODER, named_encoder
 from pipelines.models.encoders.shot_encoder import KEYFRAMES, ShotEncoder, encode_groups
 from pipelines.models.opening import OpenedModel
-from pipelines.models.scenes.places import shot_settings
 from pipelines.progress import ReportProgress
-from pipelines.scenes import Shot, in_credits
+from pipelines.scenes import Shot
 from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stores.jpeg import from_jpeg, to_jpeg
 from pipelines.video.shots import KeyframedShot, VideoProcess
@@ -52,11 +51,7 @@ class LoadedModel:
             content, warnings = add_sound(content, video, np.array([(shot.start, shot.end) for shot in shots]))
         durations = np.array([shot.end - shot.start for shot in shots])
         scores = self.model.score(content, durations, color)
-        settings = np.full(len(shots), None)
-        in_place = ~np.array(in_credits(shots, reading.segments))  # credits look alike, but are no place
-        settings[in_place] = shot_settings(images[in_place], color[in_place], scores[in_place])
-        values = zip(shots, scores, settings, strict=True)
-        return tuple(replace(shot, score=float(score), setting=number) for shot, score, number in values), warnings
+        return tuple(replace(shot, score=float(score)) for shot, score in zip(shots, scores, strict=True)), warnings
 
     def encoded_shots(
         self, reading: Iterable[KeyframedShot], threads: int, on_shot: Callable[[KeyframedShot], None]
