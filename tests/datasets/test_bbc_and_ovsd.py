@@ -55,16 +55,11 @@ def test_a_scene_ends_with_the_shot_that_ends_nearest(tmp_path: Path) -> None:
     assert video.frame_rate is None
 
 
-def test_each_scene_end_has_its_own_shot(tmp_path: Path) -> None:
+def test_each_scene_end_has_its_own_shot_and_scenes_may_have_gaps_or_share_a_frame(tmp_path: Path) -> None:
     put_ovsd(tmp_path, "0 99\n100 120\n121 399\n")
-    [video] = read_ovsd(tmp_path)
-    assert video.scene_end.tolist() == [1, 1, 0, 0]
-
-
-def test_ovsd_scenes_may_have_gaps_and_share_a_frame(tmp_path: Path) -> None:
+    assert read_ovsd(tmp_path)[0].scene_end.tolist() == [1, 1, 0, 0]
     put_ovsd(tmp_path, "0 99\n99 150\n201 399\n")
-    [video] = read_ovsd(tmp_path)
-    assert video.scenes_frames.tolist() == [[0, 99], [99, 151], [201, 400]]
+    assert read_ovsd(tmp_path)[0].scenes_frames.tolist() == [[0, 99], [99, 151], [201, 400]]
 
 
 def test_scenes_without_shots_label_the_time_line(tmp_path: Path) -> None:

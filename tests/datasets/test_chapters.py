@@ -76,23 +76,6 @@ def test_chapters_of_ffmetadata_are_read(tmp_path: Path, text: str, chapters: li
     np.testing.assert_allclose(times(path), chapters)
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        ("title=x", "has no chapters"),
-        ("[CHAPTER]\nEND=3", "'' is not a time of a chapter"),
-        ("[CHAPTER]\nSTART=1e3\nEND=3", "'1e3' is not a time of a chapter"),
-        ("[CHAPTER]\nTIMEBASE=1/0\nSTART=1\nEND=3", "'1/0' is not the time base of a chapter"),
-        ("[CHAPTER]\nTIMEBASE=1/1\nSTART=3\nEND=1", "scene 0, from 3.0 to 1.0, is empty"),
-        ("[CHAPTER]\nTIMEBASE=999999999/1\nSTART=1\nEND=3", "is outside the valid range"),
-    ],
-)
-def test_damaged_ffmetadata_gives_a_one_line_error(tmp_path: Path, text: str, reason: str) -> None:
-    path = tmp_path / "video.ffmetadata"
-    path.write_text(f";FFMETADATA1\n{text}\n")
-    refusal(lambda: read_scenes_of_video(path), path, reason, error=DatasetError)
-
-
 def test_in_a_folder_scenes_json_takes_precedence_over_chapters(tmp_path: Path) -> None:
     SCENES.save(tmp_path / "video.json")
     export(SCENES, tmp_path / "video.chapters.xml")
@@ -112,20 +95,26 @@ END = "<ChapterTimeEnd>00:00:05.0</ChapterTimeEnd>"
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("ending", "text", "reason"),
     [
-        ("<Chapters><EditionEntry>", "is not XML"),
-        ("<xmeml/>", "outermost element is not <Chapters>"),
-        ("<Chapters/>", "has no chapters"),
-        ("<!DOCTYPE a [<!ENTITY b 'c'>]><Chapters/>", "declares entities"),
-        ("<Chapters><EditionEntry><ChapterAtom/></EditionEntry></Chapters>", "not a time of a chapter"),
-        (f"<Chapters><EditionEntry>{TWO.format(END, '')}</EditionEntry></Chapters>", "scene 1, from 1.0"),
-        (f"<Chapters><EditionEntry>{TWO.format('', END)}</EditionEntry></Chapters>", "scene 0, from 1.0"),
+        (".ffmetadata", "title=x", "has no chapters"),
+        (".ffmetadata", "[CHAPTER]\nEND=3", "'' is not a time of a chapter"),
+        (".ffmetadata", "[CHAPTER]\nSTART=1e3\nEND=3", "'1e3' is not a time of a chapter"),
+        (".ffmetadata", "[CHAPTER]\nTIMEBASE=1/0\nSTART=1\nEND=3", "'1/0' is not the time base of a chapter"),
+        (".ffmetadata", "[CHAPTER]\nTIMEBASE=1/1\nSTART=3\nEND=1", "scene 0, from 3.0 to 1.0, is empty"),
+        (".ffmetadata", "[CHAPTER]\nTIMEBASE=999999999/1\nSTART=1\nEND=3", "is outside the valid range"),
+        (".xml", "<Chapters><EditionEntry>", "is not XML"),
+        (".xml", "<xmeml/>", "outermost element is not <Chapters>"),
+        (".xml", "<Chapters/>", "has no chapters"),
+        (".xml", "<!DOCTYPE a [<!ENTITY b 'c'>]><Chapters/>", "declares entities"),
+        (".xml", "<Chapters><EditionEntry><ChapterAtom/></EditionEntry></Chapters>", "not a time of a chapter"),
+        (".xml", f"<Chapters><EditionEntry>{TWO.format(END, '')}</EditionEntry></Chapters>", "scene 1, from 1.0"),
+        (".xml", f"<Chapters><EditionEntry>{TWO.format('', END)}</EditionEntry></Chapters>", "scene 0, from 1.0"),
     ],
 )
-def test_a_file_that_is_not_a_chapter_list_gives_a_one_line_error(tmp_path: Path, text: str, reason: str) -> None:
-    path = tmp_path / "video.chapters.xml"
-    path.write_text(text)
+def test_a_damaged_chapter_list_gives_a_one_line_error(tmp_path: Path, ending: str, text: str, reason: str) -> None:
+    path = tmp_path / f"video.chapters{ending}"
+    path.write_text(f";FFMETADATA1\n{text}\n" if ending == ".ffmetadata" else text)
     refusal(lambda: read_scenes_of_video(path), path, reason, error=DatasetError)
 
 

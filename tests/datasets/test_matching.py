@@ -125,29 +125,49 @@ OUR_SHOTS = np.array([[0, 100], [100, 200], [200, 300], [300, 400]])
 OUR_TIMES = OUR_SHOTS / 25.0
 
 
-def test_scenes_in_seconds_are_matched_to_shots() -> None:
-    labels, report = match_annotation(
-        annotation(scenes_seconds=np.array([[0.0, 4.5], [4.5, 16.0]])), OUR_SHOTS, OUR_TIMES
-    )
-    assert labels.tolist() == [1, 0, 0, 0]
-    assert (report.scene_ends, report.matched, report.at_video_end) == (1, 1, 1)
-    assert report.max_distance == pytest.approx(0.5)
+LATE = np.add(OUR_TIMES, [[0, 0], [0, 5], [5, 5], [5, 5]])
+"""The second half is late: a variable frame rate."""
 
 
-def test_scenes_in_frames_are_converted_by_the_times_of_the_shots() -> None:
-    times = OUR_TIMES.copy()
-    times[2:] += 5.0  # the second half is late: a variable frame rate
-    times[1, 1] = times[2, 0]
-    labels, report = match_annotation(annotation(scenes_frames=np.array([[0, 290], [290, 400]])), OUR_SHOTS, times)
-    assert labels.tolist() == [0, 0, 1, 0]
-    assert report.max_distance == pytest.approx(0.4)
+def ends(*labels: int) -> NDArray[np.int8]:
+    return np.array(labels, np.int8)
 
 
-def test_frames_after_the_last_shot_are_not_matched_to_it() -> None:
-    labels, report = match_annotation(annotation(scenes_frames=np.array([[0, 200], [200, 900]])), OUR_SHOTS, OUR_TIMES)
-    assert labels.tolist() == [0, 1, 0, 0]
-    assert (report.scene_ends, report.matched, report.unmatched) == (1, 1, ())
-    assert (report.at_video_end, report.outside) == (0, 1)
+@pytest.mark.parametrize(
+    ("source", "times", "tolerance", "labels", "report"),
+    [
+        ({"scenes_seconds": [[0, 4.5], [4.5, 16.0]]}, OUR_TIMES, 1.0, [1, 0, 0, 0], {"at_video_end": 1}),
+        ({"scenes_frames": [[0, 290], [290, 400]]}, LATE, 1.0, [0, 0, 1, 0], {"max_distance": 0.4}),
+        ({"scenes_frames": [[0, 200], [200, 900]]}, OUR_TIMES, 1.0, [0, 1, 0, 0], {"at_video_end": 0, "outside": 1}),
+        (
+            {"scenes_seconds": [[0.0, 8.0], [8.0, 9.0]], "open_end": True},
+            *(OUR_TIMES, 3.0, [0, 1, 0, 0], {"scene_ends": 1, "at_video_end": 1}),
+        ),
+        (
+            {"shots": [[0, 50], [50, 101], [130, 210], [210, 400]], "scene_end": ends(0, 1, -1, 0)},
+            *(OUR_TIMES, 0.5, [1, -1, 0, 0], {"matched": 2}),
+        ),
+        (
+            {"shots": [[0, 60], [150, 400]], "scene_end": ends(1, 0), "frame_rate": 25.0},
+            *(OUR_TIMES, 0.1, [1, 0, 0, 0], {"max_distance": 0.0}),
+        ),
+        (
+            {"shots": OUR_SHOTS, "scene_end": ends(1, 0, 1, 0)},
+            OUR_TIMES,
+            0.0,
+            [1, 0, 1, 0],
+            {"scene_ends": 2, "matched": 2},
+        ),
+    ],
+    ids=["seconds", "frames by times", "after the end", "open end", "other shots, doubtful", "in a gap", "same shots"],
+)
+def test_annotations_of_each_kind_label_our_shots(
+    source: dict[str, Any], times: NDArray[np.float64], tolerance: float, labels: list[int], report: dict[str, Any]
+) -> None:
+    theirs = {name: np.array(value) if isinstance(value, list) else value for name, value in source.items()}
+    matched_labels, result = match_annotation(annotation(**theirs), OUR_SHOTS, times, tolerance)
+    assert matched_labels.tolist() == labels
+    assert {name: getattr(result, name) for name in report} == pytest.approx(report)
 
 
 def test_ends_outside_the_shots_of_a_part_are_only_counted() -> None:
@@ -155,38 +175,6 @@ def test_ends_outside_the_shots_of_a_part_are_only_counted() -> None:
     labels, report = match_annotation(scenes, OUR_SHOTS[2:], OUR_TIMES[2:], tolerance=0.5)  # 8 to 16 seconds
     assert labels.tolist() == [1, 0]
     assert (report.scene_ends, report.matched, report.at_video_end, report.outside) == (1, 1, 1, 2)
-
-
-def test_a_last_scene_without_an_end_lasts_to_the_end_of_the_video() -> None:
-    scenes = annotation(scenes_seconds=np.array([[0.0, 8.0], [8.0, 9.0]]), open_end=True)
-    labels, report = match_annotation(scenes, OUR_SHOTS, OUR_TIMES, tolerance=3.0)
-    assert labels.tolist() == [0, 1, 0, 0]
-    assert (report.scene_ends, report.at_video_end) == (1, 1)
-
-
-def test_labeled_shots_of_another_detector_are_matched() -> None:
-    theirs = annotation(
-        shots=np.array([[0, 50], [50, 101], [130, 210], [210, 400]]), scene_end=np.array([0, 1, -1, 0], dtype=np.int8)
-    )
-    labels, report = match_annotation(theirs, OUR_SHOTS, OUR_TIMES, tolerance=0.5)
-    assert labels.tolist() == [1, -1, 0, 0]  # a doubtful end stays one
-    assert report.matched == 2
-
-
-def test_a_scene_end_within_a_gradual_transition_is_matched() -> None:
-    theirs = annotation(
-        shots=np.array([[0, 60], [150, 400]]), scene_end=np.array([1, 0], dtype=np.int8), frame_rate=25.0
-    )
-    labels, report = match_annotation(theirs, OUR_SHOTS, OUR_TIMES, tolerance=0.1)
-    assert labels.tolist() == [1, 0, 0, 0]
-    assert report.max_distance == 0.0
-
-
-def test_same_shots_keep_their_labels() -> None:
-    scene_end = np.array([1, 0, 1, 0], dtype=np.int8)
-    labels, report = match_annotation(annotation(shots=OUR_SHOTS, scene_end=scene_end), OUR_SHOTS, OUR_TIMES, 0.0)
-    assert labels.tolist() == scene_end.tolist()
-    assert report.unmatched == ()
 
 
 def test_a_source_without_scenes_is_refused() -> None:

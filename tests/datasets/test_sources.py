@@ -35,18 +35,26 @@ def npz(folder: Path, name: str, **changes: Any) -> Path:
     return put_npz(folder, name, shots=np.array([[0, 10], [10, 20], [20, 30]]), **changes)
 
 
-def test_a_file_of_one_video_is_read_in_each_format(tmp_path: Path) -> None:
-    files = {
-        "bbc_01": bbc(tmp_path / "bbc") / "scenes/annotator_1/bbc_01.txt",
-        "02": ovsd(tmp_path / "ovsd") / "02_scenes.txt",
-        "tt0000001": movienet(tmp_path / "movienet") / "scene318/label318/tt0000001.txt",
-        "clip": npz(tmp_path, "clip"),
-    }
-    for video_id, path in files.items():
-        record = read_scenes_of_video(path)
-        assert record.video_id == video_id
-        assert record.scene_end.tolist() == [0, 1, 0]
-        assert record.shots.tolist() == [[0, 10], [10, 20], [20, 30]]
+@pytest.mark.parametrize(
+    ("put", "file", "name"),
+    [
+        (bbc, "annotations/scenes/annotator_1/bbc_01.txt", "bbc_01"),
+        (ovsd, "02_scenes.txt", "02"),
+        (movienet, "scene318/label318/tt0000001.txt", "tt0000001"),
+        (lambda root: npz(root / "deep", "clip", frame_rate=np.array(12.5)), "deep/clip.npz", "clip"),
+    ],
+    ids=["bbc", "ovsd", "movienet", "npz"],
+)
+def test_a_file_and_a_folder_are_read_in_each_format(tmp_path: Path, put: Any, file: str, name: str) -> None:
+    put(tmp_path / "root")
+    record = read_scenes_of_video(tmp_path / "root" / file)
+    assert record.video_id == name
+    assert record.scene_end.tolist() == [0, 1, 0]
+    assert record.shots.tolist() == [[0, 10], [10, 20], [20, 30]]
+    if name == "clip":
+        assert record.shots_seconds.tolist() == [[0.0, 0.8], [0.8, 1.6], [1.6, 2.4]]
+    records, problems = read_scenes_of_folder(tmp_path / "root", annotator=1)
+    assert (list(records), problems) == ([name], [])
 
 
 def test_timecodes_with_frame_numbers_use_the_given_frame_rate(tmp_path: Path) -> None:
@@ -54,17 +62,6 @@ def test_timecodes_with_frame_numbers_use_the_given_frame_rate(tmp_path: Path) -
     path.write_text("start,end\n0:00:00:00,0:00:01:12\n")
     record = read_scenes_of_video(path, 24.0)
     assert record.scenes_seconds.tolist() == [[0.0, 1.5]]
-
-
-@pytest.mark.parametrize(("kind", "name"), [("bbc", "bbc_01"), ("ovsd", "02"), ("movienet", "tt0000001"), ("npz", "a")])
-def test_a_folder_is_read_in_each_format(tmp_path: Path, kind: str, name: str) -> None:
-    root = tmp_path / kind
-    if kind == "npz":
-        npz(root / "deep", "a")
-    else:
-        {"bbc": bbc, "ovsd": ovsd, "movienet": movienet}[kind](root)
-    records, problems = read_scenes_of_folder(root, annotator=1)
-    assert (list(records), problems) == ([name], [])
 
 
 def test_a_damaged_file_affects_no_other_file(tmp_path: Path) -> None:
@@ -90,11 +87,6 @@ def test_a_damaged_video_of_movienet_affects_no_other_video(tmp_path: Path) -> N
     assert read_scenes_of_video(root / "scene318/label318/tt0000001.txt").video_id == "tt0000001"
     with pytest.raises(DatasetError, match="tt0000002"):
         read_scenes_of_video(damaged)
-
-
-def test_features_with_a_frame_rate_have_times(tmp_path: Path) -> None:
-    record = read_scenes_of_video(npz(tmp_path, "clip", frame_rate=np.array(12.5)))
-    assert record.shots_seconds.tolist() == [[0.0, 0.8], [0.8, 1.6], [1.6, 2.4]]
 
 
 def test_two_files_of_one_video_are_named(tmp_path: Path) -> None:

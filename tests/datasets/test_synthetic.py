@@ -13,7 +13,6 @@ import jsonschema
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scenedetect import AdaptiveDetector, detect
 
 import pipelines
 from pipelines.datasets import synthetic
@@ -52,15 +51,6 @@ def colors(keyframes: NDArray[np.uint8]) -> NDArray[np.float64]:
     """Root of the coarse color histogram of every shot; rows have length one."""
     bins = (keyframes // 64).reshape(len(keyframes), -1, 3) @ (16, 4, 1)
     return np.sqrt([np.bincount(row, minlength=64) / len(row) for row in bins])
-
-
-def test_a_shot_detector_finds_the_hard_cuts(medium: tuple[Path, SyntheticVideo]) -> None:
-    path, video = medium
-    cuts = {scene[0].frame_num for scene in detect(str(path), AdaptiveDetector())[1:]}
-    soft = {frame for start, end in video.dissolves for frame in range(start, end + 1)}
-    hard = {start for start, _ in video.shot_ranges[1:]} - soft
-    assert len(cuts & hard) >= 0.95 * len(hard)
-    assert len(cuts - hard - soft) <= 0.05 * len(hard)
 
 
 def test_a_seed_gives_the_same_video_in_any_process(tmp_path: Path) -> None:
@@ -178,7 +168,7 @@ def test_shot_and_reverse_shot_alternate() -> None:
     assert all(again < 0.6 * reverse for again, reverse in differences)
 
 
-def test_sets_and_characters_recur_in_later_scenes() -> None:
+def test_sets_and_characters_recur_in_later_scenes_and_set_ups_change() -> None:
     for seed in range(10):
         video = plan_video(SyntheticVideoSettings(seed=seed))
         assert all(place != following for place, following in pairwise(video.sets))
@@ -189,13 +179,8 @@ def test_sets_and_characters_recur_in_later_scenes() -> None:
                 places.setdefault(actor.character, set()).add(video.sets[shot.scene])
         assert sum(len(sets) > 1 for sets in places.values()) >= 2
         assert {"wide", "close", "insert"} <= {shot.kind for shot in video.shots}
-
-
-def test_neighboring_shots_have_different_set_ups() -> None:
-    for seed in range(10):
-        shots = plan_video(SyntheticVideoSettings(seed=seed)).shots
-        for shot, following in pairwise(shots):
-            assert (shot.scene, shot.kind, shot.which) != (following.scene, following.kind, following.which)
+        set_ups = [(shot.scene, shot.kind, shot.which) for shot in video.shots]
+        assert all(set_up != following for set_up, following in pairwise(set_ups))
 
 
 def test_keyframes_are_frames_of_the_video(medium: tuple[Path, SyntheticVideo]) -> None:

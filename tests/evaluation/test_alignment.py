@@ -121,11 +121,12 @@ def test_a_list_that_ends_a_little_early_ends_with_the_video() -> None:
         result = align(GUESS, listed(0, 20, 40, end), tolerance=1.0)
         assert evaluate([result.video])["f1"] == 1.0
         assert (result.truth.scene_ends, result.truth.at_video_end) == (2, 1)
+    assert align(GUESS, listed(0, 20, 40), tolerance=1.0).video.labels.tolist() == [0, 1, 0, 1, 0]  # much earlier
 
 
-def test_a_list_that_ends_before_the_video_has_a_scene_end_there() -> None:
-    result = align(GUESS, listed(0, 20, 40), tolerance=1.0)
-    assert result.video.labels.tolist() == [0, 1, 0, 1, 0]
+def test_scenes_of_a_truth_label_its_own_unlabeled_shots() -> None:
+    scenes = replace(GUESS, source=THERE, scene_end=None, scores=None, scenes_seconds=shots(0, 10, 40, 50))
+    assert align(GUESS, scenes, tolerance=0.0).video.labels.tolist() == [1, 0, 0, 1, 0]
 
 
 def test_a_list_without_the_end_of_its_last_scene_ends_with_the_video() -> None:
@@ -201,13 +202,10 @@ def test_with_a_truth_of_a_part_only_that_part_of_the_prediction_is_scored() -> 
     video = align(whole, replace(PART, source=THERE, scores=None), tolerance=1.0).video
     assert video.scores.tolist() == pytest.approx(np.linspace(0, 1, 40)[21:29].tolist())  # five seconds a shot
     assert (video.seconds[0, 0], video.seconds[-1, 1]) == (105.0, 145.0)
+    shot_by_shot = align(PART, replace(PART, source=THERE, scores=None), tolerance=1.0)
+    assert (shot_by_shot.basis, shot_by_shot.part) == ("same shots", (105.0, 145.0))
     values = measure([video])
     assert (values["precision"].pooled, values["recall"].pooled) == (0.5, 0.5)
-
-
-def test_a_part_scored_shot_by_shot_is_reported_as_a_part() -> None:
-    result = align(PART, replace(PART, source=THERE, scores=None), tolerance=1.0)
-    assert (result.basis, result.part) == ("same shots", (105.0, 145.0))
 
 
 def test_parts_without_overlap_are_refused() -> None:
@@ -254,11 +252,6 @@ def test_times_of_equal_shots_come_from_a_source_or_a_frame_rate() -> None:
     ):
         assert result.basis == "same shots"
         assert np.array_equal(result.video.seconds, GUESS.shots_seconds)  # type: ignore[arg-type]
-
-
-def test_scenes_of_a_truth_label_its_own_unlabeled_shots() -> None:
-    scenes = replace(GUESS, source=THERE, scene_end=None, scores=None, scenes_seconds=shots(0, 10, 40, 50))
-    assert align(GUESS, scenes, tolerance=0.0).video.labels.tolist() == [1, 0, 0, 1, 0]
 
 
 def test_a_true_end_in_a_gap_matches_anywhere_in_the_gap() -> None:

@@ -87,15 +87,6 @@ def test_a_video_without_a_predicted_boundary_scores_zero() -> None:
     assert evaluate([good, empty])["miou"] == 0.5
 
 
-def test_perfect_and_inverted_scores_have_extreme_metrics() -> None:
-    labels = np.array([0, 1, 0, 0, 1])
-    assert average_precision(labels, labels) == 1.0
-    shots = np.stack([np.arange(5), np.arange(1, 6)], axis=1)
-    perfect, inverted = (evaluate([VideoScores(labels, scores * 1.0, shots)]) for scores in (labels, 1 - labels))
-    assert (perfect["auc"], perfect["f1"]) == (1.0, 1.0)
-    assert (inverted["auc"], inverted["f1"]) == (0.0, 0.0)
-
-
 NAN, ENDS, SHOTS = float("nan"), np.array([0, 1], np.uint8), np.array([[0, 5], [5, 9]])
 
 
@@ -166,10 +157,7 @@ def test_recall_at_3s_requires_less_than_three_seconds_and_at_most_five_shots() 
     tenths = np.stack([np.arange(8), np.arange(1, 9)], axis=1) / 10
     assert recall_within_counts([1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 1, 0, 0], tenths) == (1, 1)
     assert recall_within_counts([1, 0, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 1, 0], tenths) == (0, 1)
-
-
-def test_recall_at_3s_of_a_video_without_scene_ends_counts_nothing() -> None:
-    assert recall_within_counts([0, 0], [1, 0], np.array([[0.0, 1], [1, 2]])) == (0, 0)
+    assert recall_within_counts([0, 0, 0, 0], [1, 0, 0, 0], seconds) == (0, 0)
 
 
 # --- what a video may say of itself ----------------------------------------------------------------------------------
@@ -236,32 +224,24 @@ def test_coverage_and_overflow_equal_their_formulas_on_sets_of_shots(seed: int) 
     assert result.shots == N
 
 
-def test_coverage_and_overflow_equal_values_computed_by_hand() -> None:
-    # Truth: shots 0-1, 2-4, 5-7; predicted: 0-2, 3-7.
-    result = coverage_overflow([0, 1, 0, 0, 1, 0, 0, 1], [0, 0, 1, 0, 0, 0, 0, 1])
-    assert result.coverage == pytest.approx((2 * 1 + 3 * (2 / 3) + 3 * 1) / 8)
-    assert result.overflow == pytest.approx((2 * (1 / 3) + 3 * ((2 + 3) / (2 + 3)) + 3 * (2 / 3)) / 8)
-
-
-def test_a_single_predicted_scene_has_full_coverage_and_overflow() -> None:
-    labels = [0, 1, 0, 1, 0, 1]
-    nothing = coverage_overflow(labels, [0] * 6)
-    assert nothing.coverage == 1.0
-    # The outer scenes have one neighbor of two shots and four shots outside, the middle one 4 of 4.
-    assert nothing.overflow == pytest.approx((4 / 2 + 4 / 4 + 4 / 2) / 3)
-    everything = coverage_overflow(labels, [1] * 6)
-    assert (everything.coverage, everything.overflow) == (0.5, 0.0)
-
-
-def test_a_video_without_true_boundaries_has_no_overflow() -> None:
-    halves = coverage_overflow([0, 0, 0, 0], [0, 1, 0, 0])
-    assert (halves.coverage, halves.overflow) == (0.5, 0.0)
-    one_shot = coverage_overflow([0], [1])
-    assert (one_shot.coverage, one_shot.overflow, one_shot.shots) == (1.0, 0.0, 1)
-
-
-def test_the_label_of_the_last_shot_does_not_matter() -> None:
-    assert coverage_overflow([0, 1, 0, 0], [1, 0, 0, 0]) == coverage_overflow([0, 1, 0, 1], [1, 0, 0, 1])
+@pytest.mark.parametrize(
+    ("labels", "predicted", "coverage", "overflow"),
+    [
+        # Truth: shots 0-1, 2-4, 5-7; predicted: 0-2, 3-7, whatever the last label is.
+        *(([0, 1, 0, 0, 1, 0, 0, last], [0, 0, 1, 0, 0, 0, 0, last], 7 / 8, (2 / 3 + 3 + 2) / 8) for last in (0, 1)),
+        # One scene: the outer true ones have a neighbor of two shots and four shots outside, the middle one 4 of 4.
+        ([0, 1, 0, 1, 0, 1], [0] * 6, 1.0, (4 / 2 + 4 / 4 + 4 / 2) / 3),
+        ([0, 1, 0, 1, 0, 1], [1] * 6, 0.5, 0.0),
+        ([0, 0, 0, 0], [0, 1, 0, 0], 0.5, 0.0),  # no true boundary
+        ([0], [1], 1.0, 0.0),
+    ],
+)
+def test_coverage_and_overflow_equal_values_computed_by_hand(
+    labels: list[int], predicted: list[int], coverage: float, overflow: float
+) -> None:
+    result = coverage_overflow(labels, predicted)
+    assert (result.coverage, result.overflow) == (pytest.approx(coverage), pytest.approx(overflow))
+    assert result.shots == len(labels)
 
 
 @pytest.mark.parametrize("seed", CASES)
@@ -277,22 +257,22 @@ def test_as_many_boundaries_are_matched_as_by_an_assignment_solver(seed: int) ->
         assert result.f1 == pytest.approx(2 * pairs / max(1, len(true) + len(found)))
 
 
-def test_each_boundary_is_matched_at_most_once() -> None:
-    assert boundary_match([10.0, 11.0], [10.5], 3.0).f1 == pytest.approx(2 / 3)
-    # Taking the nearest first would leave the other alone: 2 is nearest to 3, but 3 is all that 5 can have.
-    assert boundary_match([2.0, 5.0], [0.0, 3.0], 2.0).matched == 2
-
-
-def test_the_tolerance_is_inclusive_and_gaps_have_no_distance() -> None:
-    assert boundary_match([10.0], [13.0], 3.0).matched == 1
-    assert boundary_match([10.0], [13.01], 3.0).matched == 0
-    assert boundary_match([[10.0, 20.0]], [18.0], 0.0).matched == 1
-
-
-def test_boundary_f1_is_defined_without_boundaries() -> None:
-    for true, found in (([], []), ([], [1.0]), ([1.0], [])):
-        result = boundary_match(true, found, 3.0)
-        assert (result.matched, result.f1) == (0, 0.0)
+@pytest.mark.parametrize(
+    ("true", "predicted", "tolerance", "matched", "f1"),
+    [
+        ([10.0, 11.0], [10.5], 3.0, 1, 2 / 3),  # each at most once
+        ([2.0, 5.0], [0.0, 3.0], 2.0, 2, 1.0),  # 2 is nearest to 3, but 3 is all that 5 can have
+        ([10.0], [13.0], 3.0, 1, 1.0),  # the tolerance is inclusive
+        ([10.0], [13.01], 3.0, 0, 0.0),
+        ([[10.0, 20.0]], [18.0], 0.0, 1, 1.0),  # in a gap there is no distance
+        *((true, predicted, 3.0, 0, 0.0) for true, predicted in (([], []), ([], [1.0]), ([1.0], []))),
+    ],
+)
+def test_boundaries_are_matched_one_to_one_within_the_tolerance(
+    true: list[float], predicted: list[float], tolerance: float, matched: int, f1: float
+) -> None:
+    result = boundary_match(true, predicted, tolerance)
+    assert (result.matched, result.f1) == (matched, pytest.approx(f1))
 
 
 def test_the_end_of_the_video_is_not_a_boundary() -> None:
@@ -331,13 +311,6 @@ def test_the_reliability_diagram_has_the_share_of_scene_ends_by_score() -> None:
     assert bins.score[[0, 1, 5, 9]] == pytest.approx([0.05, 0.125, 0.55, 0.975])
     assert np.isnan(bins.share[2])
     assert bins.error == pytest.approx((0.05 + 2 * 0.375 + 0.55 + 2 * 0.025) / 6)
-
-
-def test_perfectly_calibrated_scores_have_no_calibration_error() -> None:
-    rng = np.random.default_rng(0)
-    scores = rng.random(200_000)
-    labels = (rng.random(200_000) < scores).astype(np.uint8)
-    assert reliability([VideoScores(labels, scores, np.zeros((200_000, 2), np.int64))]).error < 0.01
 
 
 def test_shots_without_labels_are_in_no_curve() -> None:

@@ -61,15 +61,6 @@ def test_knn_precision_equals_its_definition_within_each_video(seed: int) -> Non
         assert result.by_video[k] == pytest.approx(np.mean([np.mean(video) for video in expected]), abs=1e-12)
 
 
-def test_perfect_features_reach_the_maximum_precision() -> None:
-    features, scenes, videos = library(8, noise=1e-4)
-    result = knn_precision(features, scenes, videos)
-    size = np.bincount(scenes)[scenes]
-    for k in NEIGHBORS:
-        assert result.pooled[k] == pytest.approx(np.minimum(size[size >= k] - 1, k).mean() / k)
-    assert knn_precision(features[size > 20], scenes[size > 20], videos[size > 20]).pooled[20] == 1.0
-
-
 def test_knn_precision_does_not_depend_on_vector_length_video_order_or_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     features, scenes, videos = library(10)
     result = knn_precision(features, scenes, videos)
