@@ -19,11 +19,12 @@ from pipelines.errors import StoreError
 from pipelines.scenes import VideoFacts
 from pipelines.stages.build_index import build_index
 from pipelines.stores.features import open_features, write_features
-from pipelines.stores.hdf5 import create_store
+from pipelines.stores.hdf5 import write_store
 from pipelines.stores.keyframes import KeyframeStore, StoredShot, write_keyframes
 
 RATE = 25.0
 SHOT_FRAMES = 50
+MAPPED = ("features", "color", "jpeg")
 
 
 def jpeg(*number: int, width: int = 40, height: int = 24) -> bytes:
@@ -123,21 +124,23 @@ def damaged(content: bytes, flips: int, cuts: int, seed: int = 0) -> Iterator[tu
 
 
 def forge(path: Path, out: Path, changes: dict[str, Any]) -> Path:
-    """A copy of a store with other data sets and attributes (``@name``; None: without it), under a seal that fits."""
+    """Copy a store with other data sets and attributes (``@name``; None: without it), with checksums that fit."""
     with h5py.File(path) as file:
-        schema, version = str(file.attrs["schema"]), int(file.attrs["schema_version"])
-        with create_store(out, schema, version) as copy:
-            for key, value in file.attrs.items():
-                if f"@{key}" not in changes and key not in ("schema", "schema_version"):
-                    copy.attrs[key] = value
-            names: list[str] = []
-            file.visit(names.append)
-            for name in names:
-                if isinstance(file[name], h5py.Dataset) and name not in changes:
-                    file.copy(name, copy.require_group(str(Path(name).parent)))
-            for name, value in changes.items():
-                if value is not None and name.startswith("@"):
-                    copy.attrs[name[1:]] = value
-                elif value is not None:
-                    copy[name] = value
+        content: dict[str, Any] = {f"@{name}": value for name, value in file.attrs.items()}
+        mapped = {name for name in MAPPED if name in file}
+        names: list[str] = []
+        file.visit(names.append)
+        content |= {name: file[name][...] for name in names if isinstance(file[name], h5py.Dataset)}
+    content = {name: value for name, value in (content | changes).items() if value is not None}
+    attributes = {name[1:]: value for name, value in content.items() if name.startswith("@")}
+    arrays = {name: np.asarray(value) for name, value in content.items() if not name.startswith("@")}
+    schema, version = attributes.pop("schema"), attributes.pop("schema_version")
+    write_store(
+        out,
+        schema,
+        version,
+        attributes,
+        arrays,
+        mapped=mapped | {name for name, array in arrays.items() if not array.ndim},
+    )
     return out

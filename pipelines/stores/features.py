@@ -1,17 +1,21 @@
 """Feature stores: a folder with one HDF5 file per video, the encodings of its shots by one frozen encoder.
 
-Layout of a file (schema ``bassl.features``, version 1), for a video of N shots:
+Layout of a file (schema ``bassl.features``, version 2), for a video of N shots:
 
-=============  =================  =============================================================================
-``features``   (N, D_e) float     float16 or float32, contiguous in the file
-``colour``     (N, 180) float32   hue histogram of each shot's middle keyframe, sum 1
-                                  (:mod:`pipelines.models.encoders.shot_encoder`); absent if unknown
-``encoder``    attribute          id of the encoder
-``video_id``   attribute          id of the video, which may differ from the name of the file
-``crc32``      attribute          checksum of ``features``
-``shots``      attribute          checksum of the shots and keyframes that were encoded; absent if unknown, as for
-                                  features that were computed elsewhere
-=============  =================  =============================================================================
+===============  =================  ===========================================================================
+``features``     (N, D_e) float     float16 or float32, contiguous in the file
+``color``        (N, 180) float32   hue histogram of each shot's middle keyframe, sum 1
+                                    (:mod:`pipelines.models.encoders.shot_encoder`), contiguous in the file; absent
+                                    if unknown
+``encoder``      attribute          id of the encoder
+``video_id``     attribute          id of the video, which may differ from the name of the file
+``crc32``        attribute          checksum of ``features``
+``color_crc32``  attribute          checksum of ``color``
+``shots``        attribute          checksum of the shots and keyframes that were encoded; absent if unknown, as for
+                                    features that were computed elsewhere
+===============  =================  ===========================================================================
+
+In version 1, ``color`` is called ``colour`` and has no checksum.
 
 A file that exists is complete, so an interrupted run continues with the videos whose files are missing.
 """
@@ -26,18 +30,17 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-import h5py
 import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
-from pipelines.stores.hdf5 import DamageError, create_store, open_store
+from pipelines.stores.hdf5 import DamageError, map_array, open_store, read_text_attribute, write_store
 from pipelines.stores.index import JOINED, Index
 from pipelines.stores.keyframes import read_keyframes
 from pipelines.video.inputs import safe_id
 
 SCHEMA = "bassl.features"
-VERSION = 1
+VERSION = 2
 _MISSING = "make it with `bassl encode` (sound: `bassl extract-sound`; .npz features: `bassl build-index`)"
 _REMEDY = f"delete it, and {_MISSING}"
 
@@ -79,48 +82,43 @@ def write_features(
         raise StoreError(f"{path}: features must be (N, D_e) floats, not {features.shape} {features.dtype}")
     if not np.isfinite(features).all():
         raise StoreError(f"{path}: features of {video_id} are not all finite")
-    if color is not None and len(color) != len(features):
-        raise ValueError("color of another number of shots than the features")
-    # Unsealed: the header can be read without the features, which have a checksum of their own.
-    with create_store(path, SCHEMA, VERSION, {"features"}) as file:
-        file.attrs["encoder"] = encoder
-        file.attrs["video_id"] = video_id
-        file.attrs["crc32"] = np.uint32(zlib.crc32(features.data))
-        if shots is not None:
-            file.attrs["shots"] = np.uint32(shots)
-        if color is not None:
-            file["colour"] = np.asarray(color, np.float32)
-        file["features"] = features
+    arrays = {"features": features}
+    attributes = {"encoder": encoder, "video_id": video_id, "crc32": np.uint32(zlib.crc32(features.data))}
+    if shots is not None:
+        attributes["shots"] = np.uint32(shots)
+    if color is not None:
+        if len(color) != len(features):
+            raise ValueError("color of another number of shots than the features")
+        arrays["color"] = np.ascontiguousarray(color, np.float32)
+        attributes["color_crc32"] = np.uint32(zlib.crc32(arrays["color"].data))
+    write_store(path, SCHEMA, VERSION, attributes, arrays, mapped=arrays)
     return path
 
 
 def open_features(path: Path, verify: bool = True) -> VideoFeatures:
-    """Open the file of a video; with ``verify`` its features are read once and checked. Raises StoreError for a file
-    that is missing, damaged or not a feature store."""
+    """Open the file of a video; with ``verify`` its arrays are read once and checked. Raises StoreError for a file that
+    is missing, damaged or not a feature store."""
     with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
-        attributes = file.attrs
-        encoder, video_id, crc32, shots = (attributes.get(name) for name in ("encoder", "video_id", "crc32", "shots"))
-        if not isinstance(encoder, str) or not isinstance(video_id, str):
-            raise DamageError("its encoder or its video has no name")
-        features = _mapped(path, file, "features")
-        color = _mapped(path, file, "colour") if "colour" in file else None
+        shots, crc32, color_crc32 = (file.attrs.get(name) for name in ("shots", "crc32", "color_crc32"))
+        features = map_array(path, file, "features")
+        color_name = next((name for name in ("color", "colour") if name in file), None)
+        color = None if color_name is None else map_array(path, file, color_name)
         if color is not None and len(color) != len(features):
             raise DamageError("its features do not fit its color")
-        if verify and zlib.crc32(features.data) != crc32:
-            raise DamageError("its features do not fit their checksum")
-        if verify and not np.isfinite(features).all():
-            raise DamageError("it has values that are not finite")
-        return VideoFeatures(video_id, encoder, None if shots is None else int(shots), features, color)
-
-
-def _mapped(path: Path, file: h5py.File, name: str) -> NDArray[np.floating[Any]]:
-    """A data set of floats (N, D), mapped from the file. Raises DamageError if it is not contiguous there."""
-    data = file[name]
-    start = data.id.get_offset()
-    if start is None or data.ndim != 2 or data.dtype.kind != "f":
-        raise DamageError(f"{name!r} is not (N, D) contiguous floats")
-    # Copy on write: PyTorch warns about read-only arrays, and the file must not change.
-    return np.asarray(np.memmap(path, data.dtype, "c", start, data.shape))
+        if verify:
+            if zlib.crc32(features.data) != crc32:
+                raise DamageError("its features do not fit their checksum")
+            if color_name == "color" and color is not None and zlib.crc32(color.data) != color_crc32:
+                raise DamageError("its color does not fit its checksum")
+            if not np.isfinite(features).all():
+                raise DamageError("it has values that are not finite")
+        return VideoFeatures(
+            video_id=read_text_attribute(file, "video_id"),
+            encoder=read_text_attribute(file, "encoder"),
+            shots=None if shots is None else int(shots),
+            features=features,
+            color=color,
+        )
 
 
 def is_current(path: Path, encoder: str, shots: int) -> bool:

@@ -2,7 +2,7 @@
 
 A window of the paper is a row number and 2K+1 offsets; windows are computed for any K, not stored.
 
-Layout (schema ``bassl.index``, version 1), for V videos, T shots, N_k keyframes per shot (0 without keyframes):
+Layout (schema ``bassl.index``, version 2), for V videos, T shots, N_k keyframes per shot (0 without keyframes):
 
 ======================  =====================  ==========================================================
 ``videos/id``           (V,) string            sorted
@@ -41,10 +41,18 @@ from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
 from pipelines.files import relative
-from pipelines.stores.hdf5 import DamageError, create_store, open_store, read_array, read_json_attribute, read_strings
+from pipelines.stores.hdf5 import (
+    DamageError,
+    open_store,
+    read_array,
+    read_json_attribute,
+    read_strings,
+    read_text_attribute,
+    write_store,
+)
 
 SCHEMA = "bassl.index"
-VERSION = 1
+VERSION = 2
 NO_LABEL = -128
 JOINED = " + "  # between the encoder ids of features that come from several stores
 ASSUMED_FRAME_RATE = 25.0  # if a file has none: European television's, as in most videos of BBC and OVSD
@@ -209,19 +217,21 @@ def save_index(index: Index) -> None:
         "source": index.sources,
         "keyframes": ["" if store is None else _relative(store, home) for store in index.keyframe_sources],
     }
-    with create_store(path, SCHEMA, VERSION) as file:
-        file.attrs["settings"] = json.dumps(dict(index.settings))
-        file.attrs["doubtful"] = index.doubtful
-        file.attrs["features"] = json.dumps({name: _relative(store, home) for name, store in index.features.items()})
-        file["videos/first_row"] = index.first_row
-        file["videos/frame_rate"] = index.frame_rates
-        for name, values in texts.items():
-            file[f"videos/{name}"] = fixed_length(values, path)
-        file["shots/frames"] = index.frames.astype(np.int32)
-        file["shots/seconds"] = index.seconds
-        file["shots/label"] = index.label.astype(np.int8)
-        file["shots/jpeg"] = index.jpeg
-        file["shots/jpeg_crc32"] = index.jpeg_crc32
+    arrays = {f"videos/{name}": fixed_length(values, path) for name, values in texts.items()} | {
+        "videos/first_row": index.first_row,
+        "videos/frame_rate": index.frame_rates,
+        "shots/frames": index.frames.astype(np.int32),
+        "shots/seconds": index.seconds,
+        "shots/label": index.label.astype(np.int8),
+        "shots/jpeg": index.jpeg,
+        "shots/jpeg_crc32": index.jpeg_crc32,
+    }
+    attributes = {
+        "settings": json.dumps(dict(index.settings)),
+        "doubtful": index.doubtful,
+        "features": json.dumps({name: _relative(store, home) for name, store in index.features.items()}),
+    }
+    write_store(path, SCHEMA, VERSION, attributes, arrays)
 
 
 def joined(
@@ -293,7 +303,7 @@ def read_index(path: Path) -> Index:
             jpeg=read_array(file, "shots/jpeg", "i", 2),
             jpeg_crc32=read_array(file, "shots/jpeg_crc32", "u", 2),
             features={name: _absolute(store, home) for name, store in read_json_attribute(file, "features").items()},
-            doubtful=str(file.attrs["doubtful"]),  # type: ignore[arg-type]  # checked below
+            doubtful=read_text_attribute(file, "doubtful"),  # type: ignore[arg-type]  # checked below
             settings=read_json_attribute(file, "settings"),
         )
         if (fault := _fault(index)) is not None:

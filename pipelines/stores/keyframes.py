@@ -1,6 +1,6 @@
 """Keyframe stores: one HDF5 file per video with its shots and their keyframes as JPEG.
 
-Layout (schema ``bassl.keyframes``, version 1), for N shots of N_k keyframes:
+Layout (schema ``bassl.keyframes``, version 2), for N shots of N_k keyframes:
 
 ==================  ==================  ==================================================================
 ``jpeg``            (bytes,) uint8      all keyframes, concatenated, contiguous in the file
@@ -34,15 +34,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import StoreError
-from pipelines.files import os_errors
+from pipelines.files import make_folder, os_errors
 from pipelines.scenes import TRANSITIONS, Transition, VideoFacts, entry
-from pipelines.stores.hdf5 import DamageError, create_store, open_store, read_array, read_json_attribute, read_strings
+from pipelines.stores.hdf5 import DamageError, open_store, read_array, read_json_attribute, read_strings, write_store
 
 SCHEMA = "bassl.keyframes"
-VERSION = 1
+VERSION = 2
 _REMEDY = "run `bassl extract-keyframes` with `overwrite=True` on its video"
 _MISSING = "run `bassl extract-keyframes` on its video"
-_BLOCK = 4 * 2**20
 
 
 @dataclass(frozen=True)
@@ -79,41 +78,39 @@ def write_keyframes(
     describe: Callable[[], tuple[VideoFacts, Mapping[str, Any]]],
     settings: Mapping[str, Any],
 ) -> int:
-    """Write a store from an iterable of shots in order of time; their number. Memory does not grow with the size of the
-    JPEGs. ``describe`` is called after the last shot and returns the facts about the video and the description of its
-    file. Raises BasslError if the path cannot be written, and what ``shots`` and ``describe`` raise."""
+    """Write a store from an iterable of shots in order of time; return how many there were. Memory does not grow with
+    the size of the JPEGs. ``describe`` is called after the last shot and returns the facts about the video and the
+    description of its file. Raises BasslError if the path cannot be written, and what ``shots`` and ``describe`` raise.
+    """
     stored: list[StoredShot] = []  # without their JPEGs
     lengths: list[int] = []
     checksums: list[int] = []
-    # The JPEGs go to a temporary file first: a contiguous data set needs its size when it is created.
-    with create_store(path, SCHEMA, VERSION, {"jpeg"}) as file, tempfile.TemporaryFile(dir=path.parent) as buffer:
+    make_folder(path.parent)
+    with os_errors(path, "cannot be written"), tempfile.TemporaryFile(dir=path.parent) as jpegs:
         for shot in shots:
             stored.append(replace(shot, jpegs=()))
             for jpeg in shot.jpegs:
                 lengths.append(len(jpeg))
                 checksums.append(zlib.crc32(jpeg))
-                buffer.write(jpeg)
+                jpegs.write(jpeg)
         facts, source = describe()
-        file.attrs["video"] = json.dumps(entry(facts))
-        file.attrs["source"] = json.dumps(dict(source))
-        file.attrs["settings"] = json.dumps(dict(settings))
-        file["shots/frames"] = np.array([shot.frames for shot in stored], np.int64)
-        file["shots/seconds"] = np.array([shot.seconds for shot in stored], np.float64)
-        file["shots/keyframes"] = np.array([shot.keyframes for shot in stored], np.int64)
+        arrays: dict[str, NDArray[Any]] = {
+            "shots/frames": np.array([shot.frames for shot in stored], np.int64),
+            "shots/seconds": np.array([shot.seconds for shot in stored], np.float64),
+            "shots/keyframes": np.array([shot.keyframes for shot in stored], np.int64),
+            "jpeg_offsets": np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            "jpeg_crc32": np.array(checksums, np.uint32),
+        }
         if any(shot.transition for shot in stored):
             ends = [shot.transition or Transition("", 0, 0, 0.0, 0.0) for shot in stored]
-            file["transitions/kind"] = np.array([end.kind for end in ends], "S")
-            file["transitions/frames"] = np.array([(end.start_frame, end.end_frame) for end in ends], np.int64)
-            file["transitions/seconds"] = np.array([(end.start, end.end) for end in ends], np.float64)
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        file["jpeg_offsets"] = offsets
-        file["jpeg_crc32"] = np.array(checksums, np.uint32)
-        jpeg = file.create_dataset("jpeg", (int(offsets[-1]),), np.uint8)
-        buffer.seek(0)
-        position = 0
-        while block := buffer.read(_BLOCK):
-            jpeg[position : position + len(block)] = np.frombuffer(block, np.uint8)
-            position += len(block)
+            arrays |= {
+                "transitions/kind": np.array([end.kind for end in ends], "S"),
+                "transitions/frames": np.array([(end.start_frame, end.end_frame) for end in ends], np.int64),
+                "transitions/seconds": np.array([(end.start, end.end) for end in ends], np.float64),
+            }
+        texts = {"video": entry(facts), "source": dict(source), "settings": dict(settings)}
+        attributes = {name: json.dumps(value) for name, value in texts.items()}
+        write_store(path, SCHEMA, VERSION, attributes, arrays, appended=("jpeg", jpegs))
     return len(stored)
 
 
