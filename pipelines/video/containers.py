@@ -232,11 +232,8 @@ def demux(container: InputContainer, *streams: S, jumps: list[float] | None = No
         for packet in packets:
             index, tick = packet.stream_index, ticks.get(packet.stream_index, 0.0)
             if packet.dts is not None and tick:
-                if index in sparse:
-                    shift = forward_jumps.latest
-                else:
-                    shift = forward_jumps.shift(index, packet.dts * tick, (packet.duration or 0) * tick)
-                if shift:
+                stamp, duration = packet.dts * tick, (packet.duration or 0) * tick
+                if shift := forward_jumps.latest if index in sparse else forward_jumps.shift(index, stamp, duration):
                     shift_ticks = round(shift / tick)
                     packet.dts -= shift_ticks
                     packet.pts = None if packet.pts is None else packet.pts - shift_ticks

@@ -1,7 +1,6 @@
 """Copying a video without encoding: a clip of each scene, from the key frame before it, or the whole with chapters.
 
-A video is read twice: first the times of its frames, from which follows which packets each clip has
-(:func:`plan_clips`), then all packets, and each is written to its clips.
+A video is read twice: first the times of its frames, to plan the packets of each clip, then all packets.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def plan_clips(
 
 
 def clips_of_frame(clips: Sequence[ClipRange], number: int, time: float) -> list[int]:
-    """The clips that have a packet of the video stream: several if scenes overlap, none in a gap between them."""
+    """Return the clips that have a packet of the video stream: several if scenes overlap, none in a gap between."""
     from_last = bisect_left(clips, number, key=lambda clip: clip.last)
     to_first = bisect_right(clips, number, key=lambda clip: clip.first)
     # A frame shown before the key frame that it follows in the file (open GOP) depends on frames before the clip.
@@ -93,7 +92,7 @@ def clips_of_frame(clips: Sequence[ClipRange], number: int, time: float) -> list
 
 
 def clips_at(clips: Sequence[ClipRange], time: float) -> range:
-    """The clips that have sound, or a subtitle, of this time."""
+    """Return the clips that have sound, or a subtitle, of this time."""
     return range(
         bisect_right(clips, time, key=lambda clip: clip.end),
         bisect_right(clips, time, key=lambda clip: clip.sound_start),
@@ -108,16 +107,16 @@ def copy_scenes(
     Frames shown before that key frame but stored after it (open GOP) depend on the previous key frame and are left out.
     With reordered frames (B-frames), a few frames of the next scene may be at the end.
 
-    Returns: The seconds by which each clip begins before its scene, and ends after it.
-    Raises VideoError: the video does not match ``scenes``, or cannot be copied.
+    Return the seconds by which each clip begins before its scene, and ends after it. Raise VideoError if the video does
+    not match ``scenes``, or cannot be copied.
     """
     first, frame_rate = first_frame_pts(video, _NO_TIMES), scenes.video.frame_rate
     frames = _read_frames(video, first)
     check_length(video, max((frame.time + 1 / frame_rate for frame in frames), default=0.0), scenes)
     clips = plan_clips(frames, [(scene.start, scene.end) for scene in scenes.scenes], frame_rate)
-    begun: dict[tuple[int, int], float] = {}  # clip and further video track: the time of its first key frame
+    first_keys: dict[tuple[int, int], float] = {}  # clip and further video track: the time of its first key frame
     writers: dict[int, CopyWriter] = {}
-    closed, number, shown = 0, -1, -math.inf  # clips closed; the latest frame, and its time
+    closed, number, latest = 0, -1, -math.inf  # clips closed; the newest frame, and its time
     with PacketReader(video) as source, ffmpeg_errors(video, _HINT):
         tracks = source.tracks()
         slack = SLACK if len(tracks) > 1 else 0.0
@@ -126,9 +125,9 @@ def copy_scenes(
                 is_frame = packet.stream.index == source.stream.index
                 if is_frame:
                     number += 1
-                    shown = frames[number].time
-                    progress("reading", shown, scenes.video.duration)
-                    targets: Sequence[int] = clips_of_frame(clips, number, shown)
+                    latest = frames[number].time
+                    progress("reading", latest, scenes.video.duration)
+                    targets: Sequence[int] = clips_of_frame(clips, number, latest)
                 else:
                     stamp = packet.pts if packet.pts is not None else packet.dts
                     if stamp is None:
@@ -139,8 +138,8 @@ def copy_scenes(
                     elif packet.stream.type == "video":
                         targets = [k for k in clips_at(clips, time) if k >= closed]
                         if packet.is_keyframe:
-                            begun = {(k, packet.stream.index): time for k in targets} | begun
-                        targets = [k for k in targets if time >= begun.get((k, packet.stream.index), math.inf)]
+                            first_keys = {(k, packet.stream.index): time for k in targets} | first_keys
+                        targets = [k for k in targets if time >= first_keys.get((k, packet.stream.index), math.inf)]
                     else:
                         targets = clips_at(clips, time + float((packet.duration or 0) * packet.time_base) / 2)
                 for k in targets:
@@ -155,7 +154,7 @@ def copy_scenes(
                         # The first is decoded when the last left out after it would be: a gap would count as frames.
                         packet.dts = frames[clips[k].leading if number == clips[k].first else number].dts
                     writers[k].add(packet, clips[k].end - time if packet.stream.type == "subtitle" else None)
-                while closed in writers and number > clips[closed].last and shown > clips[closed].end + slack:
+                while closed in writers and number > clips[closed].last and latest > clips[closed].end + slack:
                     writers.pop(closed).close()
                     closed += 1
         finally:
@@ -187,7 +186,7 @@ def _read_frames(video: Path, first: Fraction) -> list[FramePacket]:
 def copy_with_chapters(
     video: Path, scenes: SceneData, titles: Sequence[str], path: Path, progress: ReportProgress
 ) -> None:
-    """Copy video, sound, subtitles and attachments of a video to a file with a chapter for each scene. Raises
+    """Copy video, sound, subtitles and attachments of a video to a file with a chapter for each scene. Raise
     VideoError if the video does not match ``scenes``, or cannot be copied."""
     first = first_frame_pts(video, "so it cannot have chapters")
     with PacketReader(video) as source, ffmpeg_errors(video):
@@ -196,9 +195,9 @@ def copy_with_chapters(
         start, tick = Fraction(source.container.start_time or 0, av.time_base), Fraction(1, 1_000_000)
         chapters: list[Any] = []
         for scene, title in zip(scenes.scenes, titles, strict=True):
-            at, end_at = (max(0, round((first - start + Fraction(time)) / tick)) for time in (scene.start, scene.end))
-            span = {"start": at if scene.start else 0, "end": end_at, "time_base": tick}
-            chapters.append({"id": scene.index + 1, **span, "metadata": {"title": title}})
+            span = [max(0, round((first - start + Fraction(time)) / tick)) for time in (scene.start, scene.end)]
+            clock = {"start": span[0] if scene.start else 0, "end": span[1], "time_base": tick}
+            chapters.append({"id": scene.index + 1, **clock, "metadata": {"title": title}})
         copy = CopyWriter(path, source, tracks, start, chapters)
         try:
             source.warn_left_out(copy.copied)

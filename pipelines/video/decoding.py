@@ -132,15 +132,15 @@ class VideoDecoder:
     def __init__(
         self, path: Path, threads: int | None = None, start: float | None = None, end: float | None = None
     ) -> None:
-        """Args:
-            path: the video file.
-            threads: maximum number of decoding threads; None: the number of cores. Never more than four.
+        """Open a video.
+
+        Args:
+            threads: maximum number of decoding threads, never more than four; None: the number of cores.
             start: seconds from the video's first frame to the first frame to yield; None: the beginning.
             end: seconds up to the first frame that is not yielded; None: the end.
 
         Raises:
-            VideoError: one line, if there is no such file, or it is a folder, empty, a still image, sound only, or not
-                a video.
+            VideoError: one line, if the file is missing, a folder, empty, a still image, sound only, or not a video.
         """
         self.path = path
         self.warnings: list[str] = []

@@ -161,11 +161,9 @@ class TransNetV2Cuts:
 
     def __init__(self, shortest: int = 1, threshold: float | None = None) -> None:
         self._predict = load_transnetv2()
-        self._shortest = shortest
-        self._threshold = 0.5 if threshold is None else threshold
-        self._last_cut = 0
+        self._shortest, self._threshold = shortest, 0.5 if threshold is None else threshold
         self._images: list[RGBImage] = []
-        self._next = 0  # first frame without a score
+        self._last_cut = self._next = 0  # the second: the first frame without a score
         self._inside = False
 
     def prepare(self, images: RGBImage) -> Sequence[RGBImage]:

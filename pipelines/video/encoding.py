@@ -46,31 +46,30 @@ def encode_scenes(
     may overlap.
 
     Frames keep their times, also with a variable frame rate; sound is cut to the sample, and subtitles are copied to
-    the clip in which they begin. Raises VideoError if the video does not match ``scenes``, or no frame can be decoded.
+    the clip in which they begin. Raise VideoError if the video does not match ``scenes``, or no frame can be decoded.
     """
-    listed = scenes.scenes
-    starts, ends = [scene.start - SAME_TIME for scene in listed], [scene.end - SAME_TIME for scene in listed]
+    spans = scenes.scenes
+    starts, ends = [scene.start - SAME_TIME for scene in spans], [scene.end - SAME_TIME for scene in spans]
     is_part = scenes.settings.get("end") is not None
     part_end = max(ends[-1], scenes.video.duration - SAME_TIME) if is_part else None
     encoders: dict[int, _ClipEncoder] = {}
     closed = frames = 0
 
     def add_tracks(until: float) -> None:
-        """Add sound and subtitles up to a time to the clips that are open; these are closed only when the slack has
-        passed."""
+        """Add sound and subtitles up to a time to the open clips, which are closed only when the slack has passed."""
         for start, track, samples in tracks.sound(until):
             rate = samples.sample_rate
-            if closed and start < listed[closed - 1].end - CLOCK_NOISE:
+            if closed and start < spans[closed - 1].end - CLOCK_NOISE:
                 raise VideoError(FAR_SOUND.format(video))
             for k, encoder in encoders.items():
-                first = max(0, round((listed[k].start - start) * rate))
-                end = min(samples.samples, round((listed[k].end - start) * rate))
+                first = max(0, round((spans[k].start - start) * rate))
+                end = min(samples.samples, round((spans[k].end - start) * rate))
                 if first < end:
-                    encoder.add_sound(track, _cut_samples(samples, first, end), start + first / rate - listed[k].start)
+                    encoder.add_sound(track, _cut_samples(samples, first, end), start + first / rate - spans[k].start)
         for time, packet in tracks.subtitles(until):
             for k in range(bisect_right(ends, time), bisect_right(starts, time)):
                 if k in encoders:
-                    encoders[k].add_subtitle(packet, tracks.first + listed[k].start, listed[k].end - time)
+                    encoders[k].add_subtitle(packet, tracks.first + spans[k].start, spans[k].end - time)
 
     def close(k: int) -> None:
         if k not in encoders:
@@ -93,12 +92,12 @@ def encode_scenes(
                 targets = range(bisect_right(ends, time), bisect_right(starts, time))
                 for k in targets:
                     if k not in encoders:
-                        encoders[k] = _ClipEncoder(paths[k], source, frame, tracks.audio, options)
+                        encoders[k] = _ClipEncoder(paths[k], source, frame=frame, tracks=tracks.audio, options=options)
                         if not k:
                             source.warn_left_out(encoders[k].copied)
-                    encoders[k].add_frame(frame, time - listed[k].start)
+                    encoders[k].add_frame(frame, time - spans[k].start)
                 add_tracks(time)
-                while closed < targets.start and (not tracks.audio or time > listed[closed].end + SLACK):
+                while closed < targets.start and (not tracks.audio or time > spans[closed].end + SLACK):
                     close(closed)
                     closed += 1
                 progress("reading", time, scenes.video.duration)
@@ -107,7 +106,7 @@ def encode_scenes(
                 check_length(video, source.facts.duration, scenes)
             elif frames != scenes.video.frames:
                 raise mismatch_error(video, f"{frames} frames", f"{scenes.video.frames}")
-            for k in range(closed, len(listed)):
+            for k in range(closed, len(spans)):
                 close(k)
         finally:
             for encoder in encoders.values():
@@ -115,8 +114,8 @@ def encode_scenes(
 
 
 class _TrackReader:
-    """The sound and subtitles of a video, read in step with its frames, from ``first``, the time of the video's first
-    frame in seconds on the file's clock, which is to be set before. Packets can be used while the container is open."""
+    """Sound and subtitles of a video, read in step with its frames. Set ``first`` before: the time of the video's first
+    frame in seconds on the file's clock."""
 
     def __init__(self, container: InputContainer, video: Path) -> None:
         self.audio = [track for track in container.streams.audio if track.codec_context is not None]
@@ -182,14 +181,14 @@ class _ClipEncoder(ClipFile):
         self,
         path: Path,
         source: PacketReader,
+        *,
         frame: VideoFrame,
         tracks: Sequence[AudioStream],
         options: Mapping[str, str],
     ) -> None:
         super().__init__(path, source)
-        self._turns = source.rotation
-        self._clock = frame.time_base if frame.time_base else Fraction(1, 90_000)
-        self._last = -1
+        self._turns, self._last = source.rotation, -1
+        self._clock = frame.time_base or Fraction(1, 90_000)
         width, height = (frame.height, frame.width) if source.rotation % 2 else (frame.width, frame.height)
         pixel_format = frame.format.name if frame.format.name in _H264_FORMATS else "yuv420p"
         if (width % 2 or height % 2) and not pixel_format.startswith(("yuv444", "yuvj444", "gray")):

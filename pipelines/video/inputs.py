@@ -34,7 +34,7 @@ READ_TWICE = "is a pipe, which can be read once; name a file"
 
 
 def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
-    """The video files among files, folders and glob patterns; each once, sorted.
+    """Return the video files among files, folders and glob patterns; each once, sorted.
 
     Folders are searched recursively, with links followed and hidden files skipped. Subfolders that cannot be read and
     links to missing files are skipped with a BasslWarning.
@@ -52,8 +52,8 @@ def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
 
 
 def subtitles_beside(video: Path) -> Path | None:
-    """The subtitle file of a video: ``movie.srt``, else one in a language, such as ``movie.en.srt``, the first by name;
-    also ``.ass``, ``.ssa`` and ``.vtt``. Exports, such as ``movie.scenes.vtt``, are none."""
+    """Return the subtitle file of a video, or None: ``movie.srt``, else the first by name in a language, such as
+    ``movie.en.srt``; also ``.ass``, ``.ssa`` and ``.vtt``, but no export, such as ``movie.scenes.vtt``."""
     by_suffix = [video.with_suffix(suffix) for suffix in SUBTITLE_ENDINGS]
     try:
         others = sorted(file for file in video.parent.iterdir() if file.suffix.lower() in SUBTITLE_ENDINGS)
@@ -96,8 +96,8 @@ def _videos_of(path: Path) -> list[Path]:
 
 
 def files_below(folder: Path) -> Iterator[Path]:
-    """The files below a folder without hidden ones. Each folder is searched once: links may be cyclic. A folder that
-    cannot be read is skipped with a BasslWarning."""
+    """Yield the files below a folder without hidden ones. Each folder is searched once: links may be cyclic. A folder
+    that cannot be read is skipped with a BasslWarning."""
     seen: set[Path] = set()
 
     def skip(error: OSError) -> None:
@@ -119,7 +119,7 @@ def _warn(path: Path | str, reason: str) -> None:
 
 
 def video_ids(videos: Sequence[Path]) -> list[str]:
-    """An id for each video: its file name without suffix, made safe for file names.
+    """Return an id for each video: its file name without suffix, made safe for file names.
 
     If ids are equal, the suffix is appended for videos in one folder, folder names are prepended for others, and a
     number is appended if they are still equal. Safe means letters, digits, ``.``, ``_`` and ``-`` only, no leading dot,
@@ -145,8 +145,7 @@ def video_ids(videos: Sequence[Path]) -> list[str]:
             break
         for i in growing:
             depth[i] += 1
-    natural = set(map(_key, ids))
-    taken: set[str] = set()
+    natural, taken = set(map(_key, ids)), set[str]()
     for i, name in enumerate(ids):
         number = 1
         while _key(ids[i]) in taken or (number > 1 and _key(ids[i]) in natural):
@@ -158,8 +157,8 @@ def video_ids(videos: Sequence[Path]) -> list[str]:
 
 @contextmanager
 def unchanged(video: Path) -> Iterator[None]:
-    """A reading of a video, however often the block opens it. Raises VideoError at its end, also instead of the
-    VideoError of a block that failed, if meanwhile another file was put at its path or the file was written to."""
+    """Guard a block that reads a video. Raise VideoError at its end, also instead of the VideoError of a block that
+    failed, if meanwhile another file was put at its path or the file was written to."""
     before = _state(video)
     error: VideoError | None = None
     try:
@@ -173,7 +172,7 @@ def unchanged(video: Path) -> Iterator[None]:
 
 
 def _state(video: Path) -> tuple[int, int, int, int] | None:
-    """What identifies a file and its content; None for a pipe, and if there is no such file."""
+    """Return what identifies a file and its content; None for a pipe, and if there is no such file."""
     try:
         status = video.stat()
     except (OSError, ValueError):
@@ -182,10 +181,10 @@ def _state(video: Path) -> tuple[int, int, int, int] | None:
 
 
 def fingerprint(video: Path) -> str | None:
-    """The fingerprint of a video file, which tells whether another video was put at its path; None for a pipe.
+    """Return the fingerprint of a video file, which tells whether another video was put at its path; None for a pipe.
 
-    It is the size, and SHA-256 of the size and of 16 parts of 64 KiB, evenly spread from the beginning to the end, so
-    that a copy has the same. Raises VideoError if the file cannot be read.
+    It is the size, and SHA-256 of the size and of 16 parts of 64 KiB, evenly spread from the beginning to the end: a
+    copy has the same. Raise VideoError if the file cannot be read.
     """
     if not video.is_file():  # a pipe can be read only once
         return None
@@ -199,33 +198,31 @@ def fingerprint(video: Path) -> str | None:
 
 
 def modified(video: Path) -> float | None:
-    """When a video file was written last, in seconds since 1970; None for a pipe, and if there is no such file."""
+    """Return when a video was last written, in seconds since 1970; None for a pipe, and if there is no such file."""
     return os.path.getmtime(video) if is_file(video) else None  # noqa: PTH204
 
 
 def digest(video: Path) -> str:
-    """SHA-256 of a video file. Raises VideoError if it cannot be read."""
+    """Return the SHA-256 of a video file. Raise VideoError if it cannot be read."""
     with os_errors(video, kind=VideoError), video.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def has_content(video: Path, at: float | None, sha256: str | None) -> bool:
-    """Whether a video that has the right fingerprint also has the content that it had when it was modified ``at`` and
-    had this digest: the fingerprint misses changes between its parts. Only if the time differs, the whole file is read.
-    True without a time, as in files of earlier versions; False if there is no digest to compare."""
-    return at is None or modified(video) == at or (sha256 is not None and digest(video) == sha256)
+def has_content(video: Path, time: float | None, sha256: str | None) -> bool:
+    """Return whether a video with the right fingerprint also has the content that it had when it was modified at
+    ``time`` and had this digest: the fingerprint misses changes between its parts. The whole file is read only if the
+    time differs. True without a time, as in files of earlier versions; False without a digest to compare."""
+    return time is None or modified(video) == time or (sha256 is not None and digest(video) == sha256)
 
 
 def video_at(path: Path, video: VideoFacts) -> Path | None:
-    """The path if it is the video with these facts; None for a missing file, or one with another fingerprint."""
+    """Return the path if it is the video with these facts; None for a missing or another file."""
     return path if is_file(path) and video.fingerprint in (None, fingerprint(path)) else None
 
 
 def safe_id(name: str) -> str:
-    """A video id from a file name without suffix, or from a video's name in labels; an id stays as it is.
-
-    Stores, scenes and labels all take their ids from here, so that labels named like the video match it.
-    """
+    """Return a video id from a file name without suffix, or from a name in labels; an id stays as it is. Stores, scenes
+    and labels all take their ids from here, so that labels named like the video match it."""
     safe = re.sub(r"[^\w.-]+", "_", unicodedata.normalize("NFC", name))
     end = safe.encode()[-_LONGEST_ID:].decode(errors="ignore")
     safe = safe_name(end.lstrip("._-").rstrip("_")) or "video"
@@ -233,8 +230,7 @@ def safe_id(name: str) -> str:
 
 
 def listed_id(facts: VideoFacts) -> str:
-    """The id of the video of a ``scenes.json``, safe for file names; from its file name if the ``scenes.json`` has
-    none."""
+    """Return the id of the video of a ``scenes.json``, safe for file names; from the video's file name if absent."""
     return safe_id(facts.id or PureWindowsPath(facts.path).stem)
 
 

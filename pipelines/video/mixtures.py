@@ -60,7 +60,7 @@ _PIECED, _SWEEP = 0.05, 0.75
 
 
 def frame_descriptors(images: RGBImage) -> Floats:
-    """Descriptors of images (N, H, W, 3) uint8 RGB, each independent of the others.
+    """Return descriptors of images (N, H, W, 3) uint8 RGB, each independent of the others.
 
     Returns:
         (N, 401): mean colors of the cells less 128, (8 * 16 * 3,), whole numbers, so that inner products are exact in
@@ -89,7 +89,7 @@ def frame_descriptors(images: RGBImage) -> Floats:
 
 @cache
 def _overlaps(size: int, parts: int) -> Floats:
-    """How much of each of ``size`` pixels is in each of equal parts, as a multiple of 1 / parts: (parts, size), whole
+    """Return how much of each pixel is in each of equal parts, as a multiple of 1 / parts: (parts, size), whole
     numbers, whose sum over the pixels is ``size``."""
     edges = np.arange(parts + 1)[:, None] * size
     return np.asarray(np.diff(np.clip(edges - np.arange(size) * parts, 0, parts), axis=0), np.float32)
@@ -97,16 +97,15 @@ def _overlaps(size: int, parts: int) -> Floats:
 
 @cache
 def _sums_of_columns(width: int) -> Floats:
-    """Pixels of a row to the sums of each channel over the columns of cells, (width * 3, COLUMNS * 3)."""
+    """Return the matrix from a row's pixels to sums of each channel over columns of cells, (width * 3, COLUMNS * 3)."""
     return np.kron(_overlaps(width, COLUMNS).T, np.eye(3, dtype=np.float32))
 
 
 @dataclass(frozen=True)
 class Window:
-    """Samples from the last one of an image to the first one of another. ``kind`` is ``dissolve``, ``wipe``, ``out`` or
-    ``in``: the last two go to and come from an image of one color."""
+    """Samples from the last one of an image to the first one of another."""
 
-    kind: str
+    kind: str  # dissolve, wipe, out or in: the last two go to and come from an image of one color
     start: int
     end: int
     score: float
@@ -128,7 +127,7 @@ class Samples:
         return cls(cells, energy, spread, spread < FLAT, cells @ cells.T)
 
     def squared_distance(self, one: Indices, other: Indices) -> Floats:
-        """Of the cells of samples, in the shape of the indices."""
+        """Return the squared distance of the cells of samples, in the shape of the indices."""
         square = np.diagonal(self.products)
         return np.asarray(square[one] + square[other] - 2 * self.products[one, other])
 
@@ -138,7 +137,7 @@ class Candidates:
     """K windows that may be transitions."""
 
     start: Indices  # (K,), samples
-    end: Indices  # (K,)
+    end: Indices  # (K,), samples
     between: Indices  # (K, 7), samples between start and end
     pace: Floats  # (K, 7), where these lie: 0 at the start, 1 at the end
 
@@ -147,7 +146,7 @@ class Candidates:
 
 
 def windows(samples: Samples, newest: int) -> list[Window]:
-    """The windows that end within the newest samples and may be a dissolve, a wipe or half a fade; they may overlap."""
+    """Return the windows that end within the newest samples and may be a dissolve, a wipe or half a fade."""
     candidates = all_candidates(len(samples.cells), newest)
     for test in (ends_differ, middle_is_mixed):  # these two reject most, at little cost
         candidates = candidates[np.flatnonzero(test(samples, candidates))]
@@ -161,20 +160,20 @@ def windows(samples: Samples, newest: int) -> list[Window]:
     faded = is_fade(samples, candidates)
     passing = np.flatnonzero(cost < 1)
     passing = passing[changes_everywhere(samples, candidates[passing]) | faded[passing]]
-    found = []
+    transitions = []
     for i in passing.tolist():
         start, end = int(candidates.start[i]), int(candidates.end[i])
         score = (end - start) * (1 - float(cost[i]) ** 2)
         if faded[i]:  # preferred to a dissolve inside the fade
-            found.append(Window("in" if samples.flat[start] else "out", start, end, 2 * score))
+            transitions.append(Window("in" if samples.flat[start] else "out", start, end, 2 * score))
         else:
-            found.append(Window("dissolve" if mixture[i] < wipe[i] else "wipe", start, end, score))
-    return found
+            transitions.append(Window("dissolve" if mixture[i] < wipe[i] else "wipe", start, end, score))
+    return transitions
 
 
 @cache
 def all_candidates(count: int, newest: int) -> Candidates:
-    """The windows of all lengths among ``count`` samples that end within the newest of them."""
+    """Return the windows of all lengths among ``count`` samples that end within the newest of them."""
     lengths = np.unique(np.geomspace(_SHORTEST, LONGEST, _LENGTHS).astype(int))
     end, length = (grid.ravel() for grid in np.meshgrid(np.arange(count - newest, count), lengths))
     end, length = end[end >= length], length[end >= length]
@@ -184,12 +183,12 @@ def all_candidates(count: int, newest: int) -> Candidates:
 
 
 def is_fade(samples: Samples, candidates: Candidates) -> Flags:
-    """Whether a window begins or ends with an image of one color, (K,)."""
+    """Return whether a window begins or ends with an image of one color, (K,)."""
     return samples.flat[candidates.start] | samples.flat[candidates.end]
 
 
 def ends_differ(samples: Samples, candidates: Candidates) -> Flags:
-    """Whether the ends of a window have different cells, and one of them has content, (K,)."""
+    """Return whether the ends of a window have different cells, and one of them has content, (K,)."""
     least = np.where(is_fade(samples, candidates), _CONTRAST**2, _MIN_DIFFERENCE**2) * CELLS
     content = np.maximum(samples.spread[candidates.start], samples.spread[candidates.end])
     apart = samples.squared_distance(candidates.start, candidates.end)
@@ -197,13 +196,13 @@ def ends_differ(samples: Samples, candidates: Candidates) -> Flags:
 
 
 def middle_is_mixed(samples: Samples, candidates: Candidates) -> Flags:
-    """Whether the middle of a window is a mixture of its ends, about half of each, (K,)."""
+    """Return whether the middle of a window is a mixture of its ends, about half of each, (K,)."""
     weight, off = weights(samples, candidates, candidates.between[:, 3:4])
     return np.asarray((np.abs(weight - candidates.pace[:, 3:4]) < _PACE) & (off < 3 * OFF_LINE))[:, 0]
 
 
 def changes_everywhere(samples: Samples, candidates: Candidates) -> Flags:
-    """Whether nearly all blocks of the image change, (K,): a moving object leaves some unchanged."""
+    """Return whether nearly all blocks of the image change, (K,): a moving object leaves some unchanged."""
     change = samples.cells[candidates.end] - samples.cells[candidates.start]
     change = change.reshape(-1, _BLOCKS, ROWS // _BLOCKS, _BLOCKS, COLUMNS // _BLOCKS, 3)
     area = ((change * change).mean((2, 4, 5)) > _CHANGED**2).mean((1, 2))
@@ -211,7 +210,7 @@ def changes_everywhere(samples: Samples, candidates: Candidates) -> Flags:
 
 
 def mixture_cost(samples: Samples, candidates: Candidates, weight: Floats, off: Floats) -> Floats:
-    """Deviation of each window from a dissolve or half a fade, (K,); below 1: it is one."""
+    """Return the deviation of each window from a dissolve or half a fade, (K,); below 1: it is one."""
     alike = np.maximum(likeness(samples, candidates), 0)
     cost = unevenness(candidates, weight) ** 2 + (off.mean(1) / OFF_LINE) ** 2 + (alike / _CORRELATION) ** 2
     rows = np.flatnonzero((cost < _MIXTURE_LIMIT) & ~is_fade(samples, candidates))
@@ -220,7 +219,7 @@ def mixture_cost(samples: Samples, candidates: Candidates, weight: Floats, off: 
 
 
 def wipe_cost(samples: Samples, candidates: Candidates, weight: Floats, off: Floats) -> Floats:
-    """Deviation of each window from a wipe, (K,); below 1: it is one."""
+    """Return the deviation of each window from a wipe, (K,); below 1: it is one."""
     pieced = np.abs(off - weight * (1 - weight)).mean(1) / _PIECED
     cost = np.maximum(unevenness(candidates, weight), pieced)
     cost[is_fade(samples, candidates)] = np.inf
@@ -230,12 +229,12 @@ def wipe_cost(samples: Samples, candidates: Candidates, weight: Floats, off: Flo
 
 
 def unevenness(candidates: Candidates, weight: Floats) -> Floats:
-    """Deviation of the weights from a linear rise, (K,)."""
+    """Return the deviation of the weights from a linear rise, (K,)."""
     return np.asarray(np.abs(weight - candidates.pace).max(1) / _PACE)
 
 
 def likeness(samples: Samples, candidates: Candidates) -> Floats:
-    """Correlation of the cells of the ends of each window, (K,); 0 with an image of one color, which has none."""
+    """Return the correlation of the cells of each window's ends, (K,); 0 with an image of one color, which has none."""
     start, end = candidates.start, candidates.end
     mean = samples.cells.mean(1)
     deviation = np.sqrt(np.maximum(np.diagonal(samples.products) / CELLS - mean * mean, 1))
@@ -244,7 +243,7 @@ def likeness(samples: Samples, candidates: Candidates) -> Floats:
 
 
 def weights(samples: Samples, candidates: Candidates, between: Indices) -> tuple[Floats, Floats]:
-    """Where the samples ``between`` (K, n) lie relative to the line through the ends of each window, which differ.
+    """Locate the samples ``between`` (K, n) relative to the line through the ends of each window, which differ.
 
     Returns:
         weight (K, n), the nearest place on the line, 0 at the start and 1 at the end; and the squared distance from it
@@ -259,8 +258,8 @@ def weights(samples: Samples, candidates: Candidates, between: Indices) -> tuple
 
 
 def layers(energy: Floats, candidates: Candidates, weight: Floats) -> Floats:
-    """Deviation of each window's gradients from the gradients of two uncorrelated layers, over all blocks and in the
-    median block, (K, 2)."""
+    """Return the deviation of each window's gradients from the gradients of two uncorrelated layers, over all blocks
+    and in the median block, (K, 2)."""
     energy = energy + 1  # noise, in blocks without gradients
     rho = correlation(energy.mean(1, keepdims=True), candidates, weight)[:, 0]
     of_blocks = np.median(correlation(energy, candidates, weight), 1)
@@ -268,7 +267,7 @@ def layers(energy: Floats, candidates: Candidates, weight: Floats) -> Floats:
 
 
 def correlation(energy: Floats, candidates: Candidates, weight: Floats) -> Floats:
-    """rho of each window in each block, (K, blocks), by least squares over the samples between its ends, from the
+    """Fit rho of each window in each block, (K, blocks), by least squares over the samples between its ends, to the
     energy of all samples (M, blocks), above 0, and the share of the end in each sample between, (K, n)."""
     a = np.clip(weight, 0, 1)[:, :, None]
     before, after = energy[candidates.start][:, None], energy[candidates.end][:, None]
@@ -279,7 +278,7 @@ def correlation(energy: Floats, candidates: Candidates, weight: Floats) -> Float
 
 
 def sweep(cells: Floats, candidates: Candidates) -> Floats:
-    """Deviation of each window from a wipe whose line moves evenly over the image, (K,)."""
+    """Return the deviation of each window from a wipe whose line moves evenly over the image, (K,)."""
     colors = cells.reshape(len(cells), -1, 3)
     start, end, between = (colors[rows] for rows in (candidates.start, candidates.end, candidates.between))
     to_start, to_end = (_squared_distance(between, other[:, None]) for other in (start, end))
@@ -291,7 +290,7 @@ def sweep(cells: Floats, candidates: Candidates) -> Floats:
 
 
 def _squared_distance(one: Floats, other: Floats) -> Floats:
-    """Of colors, (..., 3) to (...); a sum over so short an axis would take three times as long."""
+    """Return squared distances of colors, (..., 3) to (...); a sum over so short an axis would take thrice as long."""
     change = one - other
     change *= change
     return np.asarray(change[..., 0] + change[..., 1] + change[..., 2])
@@ -299,6 +298,6 @@ def _squared_distance(one: Floats, other: Floats) -> Floats:
 
 @cache
 def _places() -> NDArray[np.float64]:
-    """Unit vectors that rise over the columns and over the rows of the cells, (cells, 2)."""
+    """Return unit vectors that rise over the columns and over the rows of the cells, (cells, 2)."""
     places = np.stack([(g - g.mean()).ravel() for g in np.meshgrid(np.arange(COLUMNS), np.arange(ROWS))], 1)
     return np.asarray(places / np.linalg.norm(places, axis=0))

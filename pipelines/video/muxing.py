@@ -48,24 +48,24 @@ _WRITE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS
 
 
 def suffix_for(video: Path, purpose: Literal["copies", "chapters", "encoding"]) -> str:
-    """The suffix of a file made from a video. Copies keep the video's format if FFmpeg can write it (for ``chapters``:
-    with chapters), else they are ``.mkv``; encoded clips are ``.mp4`` for MP4 and related formats, else ``.mkv``.
-    Raises VideoError: it is not a video."""
+    """Return the suffix of a file made from a video. Copies keep the video's format if FFmpeg can write it (with
+    chapters), else they are ``.mkv``; encoded clips are ``.mp4`` for MP4 and related formats, else ``.mkv``.
+    Raise VideoError if it is not a video."""
     with VideoDecoder(video) as source:
-        kind, own = source.kind, video.suffix.lower()
+        kind, suffix = source.kind, video.suffix.lower()
     if purpose == "encoding":
         return ".mp4" if kind == "mov" else ".mkv"
     if purpose == "chapters" and kind not in ("mov", "matroska"):
         return ".mkv"
-    keeps = (kind, own) in {("mov", ".mov"), ("mov", ".m4v"), ("matroska", ".webm")}
-    return own if keeps else _COPY_SUFFIXES.get(kind, ".mkv")
+    keeps = (kind, suffix) in {("mov", ".mov"), ("mov", ".m4v"), ("matroska", ".webm")}
+    return suffix if keeps else _COPY_SUFFIXES.get(kind, ".mkv")
 
 
 class PacketReader(VideoDecoder):
     """A video as packets: its video stream, all sound tracks, subtitles, and further video tracks."""
 
     def tracks(self) -> list[Stream]:
-        """The video stream, then sound, subtitles, and further video tracks, without covers."""
+        """Return the video stream, then sound, subtitles, and further video tracks, without covers."""
         streams = self.container.streams
         further = (s for s in streams.video if s.index != self.stream.index and not _is_cover(s))
         others = (*streams.audio, *streams.subtitles, *further)
@@ -73,7 +73,7 @@ class PacketReader(VideoDecoder):
 
     @cached_property
     def covers(self) -> dict[int, bytes]:
-        """The cover images, by the index of their stream."""
+        """Read the cover images, by the index of their stream."""
         with open_container(self.path) as container:
             covers = [s for s in container.streams.video if _is_cover(s) and s.codec_context is not None]
             packets = (packet for packet in demux(container, *covers) if packet.size) if covers else ()
@@ -89,12 +89,12 @@ class PacketReader(VideoDecoder):
             if stream.index not in copied and not is_written:
                 kinds["cover" if _is_cover(stream) else _KINDS.get(stream.type, stream.type)] += 1
         if kinds:
-            listed = ", ".join(count(number, kind) for kind, number in kinds.items())
-            warnings.warn(f"{self.path}: left out: {listed}", BasslWarning, stacklevel=2)
+            parts = ", ".join(count(number, kind) for kind, number in kinds.items())
+            warnings.warn(f"{self.path}: left out: {parts}", BasslWarning, stacklevel=2)
 
     def packets(self, tracks: Sequence[Stream]) -> Iterator[Packet[Stream]]:
-        """The packets in file order, up to the first read error, as in decoding. Raises VideoError if the file lacks
-        presentation timestamps."""
+        """Yield the packets in file order, up to the first read error, as in decoding. Raise VideoError if the file
+        lacks presentation timestamps."""
         if self.lacks_times:
             raise VideoError(
                 f"{self.path}: AVI does not say when frames are shown that are stored in another order; "
@@ -111,8 +111,7 @@ class ClipFile:
 
     def __init__(self, path: Path, source: PacketReader, whole: bool = False) -> None:
         self._muxer, self._source, self._whole = _MUXERS[path.suffix], source, whole
-        tags = self.tags_of(source.container)
-        options = {}
+        tags, options = self.tags_of(source.container), {}
         if self._muxer in ("mp4", "mov") and any("." in key for key in tags):
             # Keys such as com.apple.quicktime.creationdate; the muxer then writes all tags as keys.
             options["movflags"] = "use_metadata_tags"
@@ -140,7 +139,7 @@ class ClipFile:
         return {key: value for key, value in kept.items() if self._whole or key.lower() != "timecode"}
 
     def copy_stream(self, stream: Stream) -> Stream:
-        """Add a stream to copy packets to. Raises ValueError, as PyAV, if the format does not support it."""
+        """Add a stream to copy packets to. Raise ValueError, as PyAV does, if the format does not support it."""
         copy = self._container.add_stream_from_template(stream, opaque=True)  # to copy needs no encoder
         copy.metadata.update(self.tags_of(stream))
         copy.disposition = stream.disposition

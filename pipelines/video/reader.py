@@ -93,21 +93,20 @@ class VideoReader(VideoDecoder):
         self._starts = [0]  # first frames of the shots
         self._kinds = bytearray()  # of the frames, see `plain_kinds`
         self._text = TextSearch()
-        self.shots = 0
-        self.frames_read = 0
+        self.shots = self.frames_read = 0
         self.lines: tuple[Line, ...] = ()
         self.segments: tuple[Segment, ...] = ()
 
     def _read_file_lines(self) -> list[Line]:
-        """The lines of the subtitle file that the settings name, or that is beside the video; [] if there is none."""
-        named = self.settings.subtitles
-        file = named if isinstance(named, Path) else subtitles_beside(self.path) if named else None
+        """Read the lines of the subtitle file that the settings name, or that is beside the video, if any."""
+        source = self.settings.subtitles
+        file = source if isinstance(source, Path) else subtitles_beside(self.path) if source else None
         if file is None:
             return []
         try:
             lines, is_guess = read_subtitles(file)
         except DatasetError as error:
-            if file == named:
+            if file == source:
                 raise
             self.warnings.append(f"{error}; these subtitles are left out")
             return []
@@ -116,8 +115,8 @@ class VideoReader(VideoDecoder):
         return lines
 
     def _subtitles(self) -> tuple[Line, ...]:
-        """The lines of the part that was read, in seconds from the video's first frame: of the file, whose times count
-        from the start of all streams, as in players, or else of the video's own track."""
+        """Return the lines of the part that was read, in seconds from the first frame: of the file, or else the video's
+        track. Times in a file count from the start of all streams, as in players."""
         lines, offset, track = self._file_lines, -(self.first or 0.0), self.text_track
         if lines:
             offset += (self.container.start_time or 0) / av.time_base
@@ -126,17 +125,11 @@ class VideoReader(VideoDecoder):
         return lines_within(lines, offset, self._times[0], self.facts.duration)
 
     def _make_detector(self) -> ShotDetector:
-        settings = self.settings
+        settings, rate, times = self.settings, self.frame_rate, self._times
         if settings.shots is not None:
-            cuts = read_cuts(settings.shots, self.frame_rate)
-            return KnownCuts(cuts, settings.shots, self._times, whole=settings.end is None)
-        return make_detector(
-            settings.detector,
-            self.frame_rate,
-            min_shot=settings.min_shot,
-            threshold=settings.detector_threshold,
-            times=self._times,
-        )
+            return KnownCuts(read_cuts(settings.shots, rate), settings.shots, times, whole=settings.end is None)
+        threshold = settings.detector_threshold
+        return make_detector(settings.detector, rate, min_shot=settings.min_shot, threshold=threshold, times=times)
 
     def __iter__(self) -> Iterator[KeyframedShot]:
         frame_reader = FrameReader(self.settings.lines)
@@ -184,7 +177,7 @@ class VideoReader(VideoDecoder):
     def _shots_before(
         self, boundaries: Sequence[int | Boundary], last: int, buffer: FrameBuffer
     ) -> Iterator[KeyframedShot]:
-        """The shots that end at some boundaries; boundaries after frame ``last`` or out of order are ignored."""
+        """Yield the shots that end at some boundaries; boundaries after frame ``last`` or out of order are ignored."""
         for boundary in boundaries:
             if isinstance(boundary, int):
                 boundary = Boundary("", boundary, boundary)
@@ -198,7 +191,7 @@ class VideoReader(VideoDecoder):
                 self._starts.append(cut)
 
     def _segments(self) -> tuple[Segment, ...]:
-        """The segments of the video, by their start."""
+        """Return the segments of the video, by their start."""
         segments = plain_segments(self._kinds, self._times)
         cuts = {*self._starts, len(self._kinds), *(frame for s in segments for frame in (s.start_frame, s.end_frame))}
         duration = max(self.declared_duration or 0.0, self._times[-1])
@@ -211,7 +204,7 @@ class VideoReader(VideoDecoder):
         )
 
     def _silence(self) -> Iterator[Segment]:
-        """The whole frames of the silent parts of the video."""
+        """Yield the whole frames of the silent parts of the video."""
         if not is_file(self.path):
             self.warnings.append(f"{self.path}: is a pipe, which is read once, without its sound; no silence was found")
         elif has_sound(self.path):
@@ -221,27 +214,20 @@ class VideoReader(VideoDecoder):
                     yield Segment("silence", first, last, self._times[first], self._times[last])
 
     def _shot(self, end: int, clean_end: int, transition: Transition | None, buffer: FrameBuffer) -> KeyframedShot:
-        """The shot up to frame ``end``, whose frames from ``clean_end`` on belong to a transition."""
+        """Return the shot up to frame ``end``, whose frames from ``clean_end`` on belong to a transition."""
         start, count = self._shot_start, self.settings.keyframes
         clean = (self._clean, clean_end) if self._clean < clean_end else (start, end)
         frames = [buffer.nearest(index, start, end) for index in keyframe_indices(*clean, count)]
         images = {index: self._keyframe(image) for index, image in dict(frames).items()}
         self.shots += 1
-        return KeyframedShot(
-            index=self.shots - 1,
-            start_frame=start + self._first,
-            end_frame=end + self._first,
-            start=self._times[start],
-            end=self._times[end],
-            keyframes=tuple(images[index] for index, _ in frames),
-            keyframe_indices=tuple(index + self._first for index, _ in frames),
-            transition=transition,
-        )
+        span = (start + self._first, end + self._first, self._times[start], self._times[end])
+        keyframes = tuple(images[index] for index, _ in frames)
+        numbers = tuple(index + self._first for index, _ in frames)
+        return KeyframedShot(self.shots - 1, *span, keyframes, numbers, transition)
 
     def _keyframe(self, image: YUVImage) -> RGBImage:
-        """The image upright, with square pixels, and with at most as many lines as the settings say."""
-        height, width = image.y.shape
-        aspect = self.pixel_aspect
+        """Convert the image to RGB, upright, with square pixels, and with at most as many lines as the settings say."""
+        (height, width), aspect = image.y.shape, self.pixel_aspect
         if self.rotation % 2:
             width, height, aspect = height, width, 1.0 / aspect
         lines = min(height, self.settings.lines)
@@ -266,8 +252,8 @@ def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
 
 
 def lines_from(file: Path, video: Path, start: float, end: float) -> tuple[Line, ...]:
-    """The lines of a subtitle file between two times of its video, in seconds from the first frame. Raises BasslError,
-    one line, for a file that cannot be used."""
+    """Read the lines of a subtitle file between two times of its video, in seconds from the first frame. Raise
+    BasslError, one line, for a file that cannot be used."""
     lines, _ = read_subtitles(file)
     with open_container(video) as container:
         offset = (container.start_time or 0) / av.time_base - float(first_frame_pts(video, "which subtitles need"))
@@ -275,12 +261,12 @@ def lines_from(file: Path, video: Path, start: float, end: float) -> tuple[Line,
 
 
 def keyframe_indices(start: int, end: int, count: int) -> list[int]:
-    """The frames at 1/(count+1), 2/(count+1), ... of the half-open range: for 3, at 1/4, 1/2 and 3/4."""
+    """Return the frames at 1/(count+1), 2/(count+1), ... of the half-open range: for 3, at 1/4, 1/2 and 3/4."""
     return [start + (end - start) * k // (count + 1) for k in range(1, count + 1)]
 
 
 class FrameBuffer:
-    """The frames of the current shot that may become keyframes.
+    """Frames of the current shot that may become keyframes.
 
     The newest ``recent`` frames are all kept, because detectors report a cut some frames late. Older frames are kept
     within ``budget`` bytes, at a stride that doubles when they exceed it, so that memory does not grow with the length
@@ -289,8 +275,7 @@ class FrameBuffer:
 
     def __init__(self, recent: int, budget: int) -> None:
         self._images: list[tuple[int, YUVImage]] = []
-        self._recent, self._budget = recent, budget
-        self._stride = 1
+        self._recent, self._budget, self._stride = recent, budget, 1
 
     def add(self, index: int, image: YUVImage) -> None:
         images = self._images
@@ -308,7 +293,7 @@ class FrameBuffer:
         self._stride = 1
 
     def nearest(self, index: int, start: int, end: int) -> tuple[int, YUVImage]:
-        """The kept (frame number, image) nearest to ``index`` within ``[start, end)``; the earlier of two."""
+        """Return the kept (frame number, image) nearest to ``index`` within ``[start, end)``; the earlier of two."""
         after = bisect_left(self._images, index, key=itemgetter(0))
         around = [entry for entry in self._images[max(0, after - 1) : after + 1] if start <= entry[0] < end]
         return min(around, key=lambda entry: abs(entry[0] - index))
@@ -322,16 +307,16 @@ class StillReader(VideoDecoder):
         times: Sequence[float],
         size: Callable[[int, int], tuple[int, int]] = lambda width, height: (width, height),
     ) -> Iterator[tuple[float, RGBImage]]:
-        """The frames shown at increasing times, in seconds from the first frame.
+        """Yield the frames shown at increasing times, in seconds from the first frame.
 
         ``size`` maps (width, height) of the first frame as shown, with square pixels, to the size of the images.
-        Yields the time of each frame, and its upright image (height, width, 3) uint8 RGB.
+        Each comes with its time, as an upright image (height, width, 3) uint8 RGB.
 
         Raises:
             VideoError: a frame cannot be decoded, or the video ends before.
         """
         reader: FrameReader | None = None
-        for time, frame in self._shown(times):
+        for time, frame in self._frames_at(times):
             turns = self.rotation
             if reader is None:
                 sides = (round(frame.width * self.pixel_aspect), frame.height)
@@ -339,14 +324,13 @@ class StillReader(VideoDecoder):
                 reader = FrameReader(min(image_size))
             yield time, upright(reader.read(frame), image_size, turns)
 
-    def _shown(self, times: Sequence[float]) -> Iterator[tuple[float, VideoFrame]]:
+    def _frames_at(self, times: Sequence[float]) -> Iterator[tuple[float, VideoFrame]]:
         indexed = self.kind in _INDEXED and is_file(self.path)
         frames: Iterator[tuple[float, VideoFrame]] = iter(())
-        shown = following = None  # a frame, and the next one
+        current = following = None  # a frame, and the next one
         first = 0.0
         if indexed:
-            opening = next(self._decoded(), None)
-            if opening is None:
+            if (opening := next(self._decoded(), None)) is None:
                 raise VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
             first, frame = opening
             self.rotation = (-round(frame.rotation / 90)) % 4
@@ -354,23 +338,25 @@ class StillReader(VideoDecoder):
             frames = ((time, frame) for _, time, frame in self.frames(queue_limit=8))
             following = next(frames)
         for time in times:
-            at, back = first + time + _SAME_TIME, 0.0
-            if indexed and (following is None or at > following[0] + _NEAR):
-                shown = None
-                while shown is None or (shown[0] > at and at - back > first):  # seeking led to a later key frame
-                    frames = self._decoded(at - back)
-                    shown, following = next(frames, None), next(frames, None)
-                    if at - back < first:
+            target, back = first + time + _SAME_TIME, 0.0
+            if indexed and (following is None or target > following[0] + _NEAR):
+                current = None
+                while current is None or (
+                    current[0] > target and target - back > first
+                ):  # seeking led to a later key frame
+                    frames = self._decoded(target - back)
+                    current, following = next(frames, None), next(frames, None)
+                    if target - back < first:
                         break
                     back = 2 * back + 5.0
-            while following is not None and following[0] <= at:
-                shown, following = following, next(frames, None)
-            if shown is None or (following is None and shown[0] < at - _NEAR):
+            while following is not None and following[0] <= target:
+                current, following = following, next(frames, None)
+            if current is None or (following is None and current[0] < target - _NEAR):
                 raise VideoError(f"{self.path}: no frame can be decoded at {time:.3f} s; it ends before, or is damaged")
-            yield shown[0] - first, shown[1]
+            yield current[0] - first, current[1]
 
     def _decoded(self, time: float | None = None) -> Iterator[tuple[float, VideoFrame]]:
-        """The frames from the beginning, or from the key frame before a time, with their times on the file's clock."""
+        """Yield the frames from the beginning, or the key frame before a time, with their times on the file's clock."""
         tick = self.stream.time_base
         assert tick is not None
         if time is not None:

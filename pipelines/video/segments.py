@@ -1,4 +1,4 @@
-"""Black, color bars and credits, from what the one pass over a video sees anyway.
+"""Black, color bars and credits, detected during the single decoding pass.
 
 Black and color bars show in the small images for the shot detector. Credits are text over a plain or slow background,
 and text is many edges side by side. Twice a second, the luma of a frame is divided into cells that are wide and low: a
@@ -53,7 +53,7 @@ class Look(NamedTuple):
 
 
 def plain_kinds(images: RGBImage) -> NDArray[np.uint8]:
-    """Which of small images (N, H, W, 3) uint8 RGB are black or color bars, as indices of the kinds above, (N,)."""
+    """Find black and color bars in small images (N, H, W, 3) uint8 RGB: indices of the kinds above, (N,)."""
     kinds, row = np.zeros(len(images), np.uint8), images[:, images.shape[1] // 3]
     for index in np.flatnonzero(row.max((1, 2)) <= _BLACK):  # few are black in one row
         brightest, darkest = images[index].max(), images[index].min()
@@ -93,8 +93,8 @@ class TextSearch:
 
 
 def plain_segments(kinds: Sequence[int], times: Sequence[float]) -> list[Segment]:
-    """The segments of black and of color bars, from the kind of each frame, by `plain_kinds`. ``times`` are the starts
-    of the frames, and the end of the last one."""
+    """Return the segments of black and of color bars, from the kind of each frame, by `plain_kinds`. ``times`` are the
+    starts of the frames, and the end of the last one."""
     segments, start = [], 0
     for kind, run in groupby(kinds):
         end = start + len(list(run))
@@ -107,7 +107,7 @@ def plain_segments(kinds: Sequence[int], times: Sequence[float]) -> list[Segment
 def credit_segments(
     looks: Sequence[Look], cuts: Sequence[int], times: Sequence[float], duration: float
 ) -> list[Segment]:
-    """The segments of opening and end credits.
+    """Return the segments of opening and end credits.
 
     Args:
         looks: at even intervals, from frame 0 on.
@@ -129,7 +129,7 @@ def credit_segments(
 
 
 def _runs_of_text(looks: Sequence[Look], times: Sequence[float]) -> list[tuple[int, int]]:
-    """First and last frame with text of each stretch with short pauses between the cards."""
+    """Return the first and last frame with text of each stretch with short pauses between the cards."""
     runs: list[tuple[int, int]] = []
     blank = other = 0.0  # seconds without text since the last frame with text
     for look, following in pairwise([*looks, Look(len(times) - 1, "other")]):
@@ -145,7 +145,7 @@ def _runs_of_text(looks: Sequence[Look], times: Sequence[float]) -> list[tuple[i
 
 
 def _near_cuts(first: int, last: int, cuts: Sequence[int], times: Sequence[float]) -> tuple[int, int]:
-    """The range of credits from frame ``first`` to ``last``: up to the cuts just before and after, if they are near."""
+    """Extend credits from frame ``first`` to ``last`` up to the cuts just before and after, if they are near."""
     before = max(cut for cut in cuts if cut <= first)
     after = min(cut for cut in cuts if cut > last)
     start = before if times[first] - times[before] <= _NEAR else first

@@ -114,8 +114,7 @@ class VideoProcess:
     def __init__(
         self, path: Path, settings: ReaderSettings, progress: Callable[[float, float | None], None] | None = None
     ) -> None:
-        self._path = path
-        self._progress = progress or (lambda done, total: None)
+        self._path, self._progress = path, progress or (lambda done, total: None)
         self._child = Child(_READ_VIDEO, (path, settings))
         self._messages: Queue[_Message] = Queue(_WAITING_MESSAGES)
         self._receiver = Thread(target=self._receive, daemon=True)

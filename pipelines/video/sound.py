@@ -35,18 +35,18 @@ Floats = NDArray[np.float64]
 
 
 def to_mel(hertz: float | Floats) -> Floats:
-    """m = 2595 log10(1 + f / 700) (O'Shaughnessy, Speech communication, 1987)."""
+    """Convert hertz to mel: m = 2595 log10(1 + f / 700) (O'Shaughnessy, Speech communication, 1987)."""
     return np.asarray(2595 * np.log10(1 + np.asarray(hertz) / 700))
 
 
 def from_mel(mel: float | Floats) -> Floats:
-    """f = 700 (10^(m / 2595) - 1)."""
+    """Convert mel to hertz: f = 700 (10^(m / 2595) - 1)."""
     return np.asarray(700 * (10 ** (np.asarray(mel) / 2595) - 1))
 
 
 @functools.cache
 def mel_filters(bands: int = BANDS, fft: int = FFT, rate: int = RATE) -> Floats:
-    """Triangular mel filters over the bins of a spectrum, (bands, fft // 2 + 1), read-only.
+    """Return triangular mel filters over the bins of a spectrum, (bands, fft // 2 + 1), read-only.
 
     Their corners are evenly spaced on the mel scale: band b rises from corner b to a peak of 1 at corner b + 1 and
     falls to 0 at corner b + 2, linearly in hertz (Davis and Mermelstein 1980).
@@ -60,8 +60,8 @@ def mel_filters(bands: int = BANDS, fft: int = FFT, rate: int = RATE) -> Floats:
 
 
 def log_mel(samples: Floats) -> Floats:
-    """Natural logarithm of the energy in each band, (frames, BANDS), of samples (n,) from -1 to 1. Frame i has WINDOW
-    samples from sample HOP i; an incomplete window at the end is left out."""
+    """Return the natural logarithm of the energy in each band, (frames, BANDS), of samples (n,) from -1 to 1. Frame i
+    has WINDOW samples from sample HOP i; an incomplete window at the end is left out."""
     count = max(0, (len(samples) - WINDOW) // HOP + 1)
     if not count:
         return np.zeros((0, BANDS))
@@ -76,7 +76,7 @@ def shot_sounds(
     progress: Callable[[float, float], None] = lambda done, total: None,
     warn: Callable[[str], None] = lambda line: None,
 ) -> NDArray[np.float32]:
-    """Audio features of each shot of a video.
+    """Compute audio features of each shot of a video.
 
     Args:
         path: the video.
@@ -110,8 +110,8 @@ def shot_sounds(
 
 
 def silences(path: Path, start: float, end: float) -> list[tuple[float, float]]:
-    """The parts of a video between two times in which its sound is silent or missing for a second or more, as seconds
-    from its first frame. Raises VideoError: the video cannot be read or has no sound."""
+    """Find the parts of a video between two times in which its sound is silent or missing for a second or more, as
+    seconds from its first frame. Raise VideoError if the video cannot be read or has no sound."""
     block = HOP / RATE
     loud = [np.array([start - block, end])]  # the starts of all blocks with sound
     for time, samples in _samples(path, Damage()):
@@ -124,13 +124,13 @@ def silences(path: Path, start: float, end: float) -> list[tuple[float, float]]:
 
 
 def has_sound(path: Path) -> bool:
-    """Whether a video has sound that can be decoded. Raises VideoError for a video that cannot be read."""
+    """Return whether a video has sound that can be decoded. Raise VideoError for a video that cannot be read."""
     with open_container(path) as container:
         return bool(container.streams.audio) and container.streams.audio[0].codec_context is not None
 
 
 def _spectra(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
-    """Blocks of spectrum frames, with the start of each in seconds from the video's first frame."""
+    """Yield blocks of spectrum frames, with the start of each in seconds from the video's first frame."""
     pieces, count, start = [np.zeros(0)], 0, 0.0  # joined once per block to avoid copies
     for time, samples in _samples(path, damage):
         if count and abs(time - (start + count / RATE)) > _JUMP:
@@ -152,7 +152,7 @@ def _spectra(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
 
 
 def _samples(path: Path, damage: Damage) -> Iterator[tuple[float, Floats]]:
-    """Pieces of sound, mono at RATE, with the start of each in seconds from the video's first frame."""
+    """Yield pieces of sound, mono at RATE, with the start of each in seconds from the video's first frame."""
     with open_container(path) as container:
         video_stream(path, container)  # raises VideoError if there is none
         if not has_sound(path):

@@ -63,15 +63,14 @@ class AdaptiveCuts:
     _least_score, _reach = 15.0, 2
 
     def __init__(self, shortest: int, threshold: float | None = None) -> None:
-        self._shortest = shortest
-        self._threshold = 3.0 if threshold is None else threshold
+        self._shortest, self._threshold = shortest, 3.0 if threshold is None else threshold
         self.lag = max(self._reach, self._shortest) + 1
         self._last_image: NDArray[np.uint8] | None = None
         self._scores: deque[float] = deque(maxlen=2 * self._reach + 1)
         self._last_cut = 0
 
     def prepare(self, images: RGBImage) -> list[tuple[NDArray[np.uint8], float | None]]:
-        """Each image in HSV, as one row, and its score; None for the first, as the frame before it is not here."""
+        """Return each image in HSV, as one row, and its score; None for the first, which lacks the frame before."""
         # All pixels in one row: OpenCV converts the pixels at the end of each row one by one.
         rows = np.asarray(cv2.cvtColor(images.reshape(1, -1, 3), cv2.COLOR_RGB2HSV), np.uint8).reshape(len(images), -1)
         scores: list[float] = []
@@ -88,14 +87,14 @@ class AdaptiveCuts:
         return self.judge(index, score)
 
     def judge(self, index: int, score: float) -> list[int]:
-        """:meth:`push` with the score of frame ``index``."""
+        """Decide like :meth:`push`, by the score of frame ``index``."""
         self._scores.append(score)
         if len(self._scores) < 2 * self._reach + 1:
             return []
         frame, middle = index - self._reach, self._scores[self._reach]
         if middle < self._least_score or frame - self._last_cut < self._shortest:
             return []
-        average = sum(score for at, score in enumerate(self._scores) if at != self._reach) / (2.0 * self._reach)
+        average = sum(score for i, score in enumerate(self._scores) if i != self._reach) / (2.0 * self._reach)
         if average >= 0.00001 and middle / average < self._threshold:  # without motion around it, any score is a cut
             return []
         self._last_cut = frame
@@ -106,8 +105,8 @@ class AdaptiveCuts:
 
 
 def unlikeness(one: tuple[NDArray[np.uint8], Floats], other: tuple[NDArray[np.uint8], Floats]) -> float:
-    """How unlike two images are in places and in colors, from their HSV and descriptors: 0 for the same, about 1 for
-    unrelated ones. Images without color are compared by a finer histogram, of their brightness."""
+    """Return how unlike two images are in places and colors, from their HSV and descriptors: 0 for the same, about 1
+    for unrelated ones. Images without color are compared by a finer histogram, of their brightness."""
     pixels = [image.reshape(1, -1, 3) for image, _ in (one, other)]
     colorless = max(image[..., 1].mean() for image in pixels) < _COLORLESS
     channels, bins, ranges = ([2], [64], [0, 256]) if colorless else ([0, 1, 2], [16, 8, 8], [0, 180, 0, 256, 0, 256])
@@ -119,7 +118,7 @@ def unlikeness(one: tuple[NDArray[np.uint8], Floats], other: tuple[NDArray[np.ui
 
 
 def is_between(before: Floats, middle: Floats, after: Floats) -> bool:
-    """Whether the second of three images is a mixture of the others, or has one color, from their descriptors."""
+    """Return whether the second of three images is a mixture of the others, or has one color, by descriptors."""
     step, whole = (other[:CELLS] - before[:CELLS] for other in (middle, after))
     weight = step @ whole / max(whole @ whole, 1)
     off = step - weight * whole
@@ -127,15 +126,15 @@ def is_between(before: Floats, middle: Floats, after: Floats) -> bool:
 
 
 def without_cuts(windows: Iterable[Window], cuts: Collection[int], in_fades: Collection[int]) -> list[Window]:
-    """The windows without a hard cut inside, where a change of lighting or a pan may look like the rest of a dissolve,
-    and an image on black like half of a fade. Only the cuts ``in_fades`` count in a fade."""
+    """Return the windows without a hard cut inside, where a change of lighting or a pan may look like the rest of a
+    dissolve, and an image on black like half of a fade. Only the cuts ``in_fades`` count in a fade."""
     return [
         w for w in windows if not any(w.start < c <= w.end for c in (in_fades if w.kind in ("in", "out") else cuts))
     ]
 
 
 def best_windows(windows: Iterable[Window]) -> list[Window]:
-    """Windows that do not overlap: in order of their scores, each that overlaps no better one."""
+    """Return windows that do not overlap: in order of their scores, each that overlaps no better one."""
     best: list[Window] = []
     for window in sorted(windows, key=lambda window: (-window.score, window.start)):
         if not overlaps_any(window, best):
@@ -164,16 +163,10 @@ class TransitionDetector:
     side = 48
 
     def __init__(
-        self,
-        frame_rate: float,
-        min_shot: float,
-        threshold: float | None = None,
-        times: Sequence[float] | None = None,
+        self, frame_rate: float, min_shot: float, threshold: float | None = None, times: Sequence[float] | None = None
     ) -> None:
         self._step = max(1, round(frame_rate / _SAMPLES_PER_SECOND)) if frame_rate <= _CLOCK_RATE else 1
-        self._frame_seconds = 1 / frame_rate
-        self._times = times
-        self._min_shot = min_shot
+        self._frame_seconds, self._times, self._min_shot = 1 / frame_rate, times, min_shot
         self.lag = self._step * (_WAIT + _CHUNK + _LONGEST_FADE // 2)
         self._adaptive = AdaptiveCuts(1, threshold)
         self._unlike = _UNLIKE if threshold is None else _UNLIKE * threshold / 3.0
@@ -215,17 +208,16 @@ class TransitionDetector:
         return self._report(frames)
 
     def _cut_after_pause(self, index: int) -> Boundary:
-        """The cut before frame ``index``; together with the cut before it if the frame between is part of a dissolve or
-        fade."""
+        """Return the cut before frame ``index``, joined with the cut before it if the frame between is mixed."""
         cut = next((t for t in self._open if t.kind == "cut" and t.end == index - 1), None)
         if (
-            cut is None
-            or self._seconds(cut.start - 1, index) > _LONGEST_SECONDS
-            or not is_between(*(descriptor for _, descriptor in self._newest))
+            cut
+            and self._seconds(cut.start - 1, index) <= _LONGEST_SECONDS
+            and is_between(*(d for _, d in self._newest))
         ):
-            return Boundary("cut", index, index)
-        self._open.remove(cut)
-        return Boundary("cut", cut.start, index)
+            self._open.remove(cut)
+            return Boundary("cut", cut.start, index)
+        return Boundary("cut", index, index)
 
     def _search(self) -> None:
         """Find windows and stretches of one color in the samples that wait."""
@@ -261,7 +253,7 @@ class TransitionDetector:
                 self._open.append(Boundary(window.kind, start, end))
 
     def _report(self, until: int) -> list[Boundary]:
-        """The transitions whose boundary lies before a sample, with which all that could change them has been seen."""
+        """Return the transitions whose boundary lies before a sample: nothing later can change them."""
         for start, end in [stretch for stretch in self._flat if stretch[1] < until]:
             self._flat.remove((start, end))
             self._end_flat(start, end)
@@ -301,51 +293,51 @@ class TransitionDetector:
         self._open = [t for t in self._open if t.kind != "cut" or not start <= t.start <= end]
 
     def _sample(self, boundary: Boundary) -> int:
-        """The first sample from a boundary on."""
+        """Return the first sample from a boundary on."""
         return -(-boundary.start // self._step)
 
     def _time(self, sample: int) -> float:
-        """Of a sample, in seconds."""
+        """Return the time of a sample in seconds."""
         return self._seconds(0, sample * self._step)
 
     def _seconds(self, start: int, end: int) -> float:
-        """From one frame to another."""
+        """Return the seconds from one frame to another."""
         if self._times is None:
             return (end - start) * self._frame_seconds
         return self._times[min(end, len(self._times) - 1)] - self._times[start]
 
     def _is_false_cut(self, sample: int) -> bool:
-        """Whether a cut before a sample is false: a jump of dark hues alone, an object that moves fast, or a flash."""
+        """Return whether a cut is false: a jump of dark hues alone, an object that moves fast, or a flash."""
         return self._jump(sample) < _MIN_JUMP or self._is_fast_object(sample) or self._image_returns(sample, sample)
 
     def _jump(self, sample: int) -> float:
-        """Root mean squared change of the cells from the sample before; infinite after the last sample."""
+        """Return the root mean squared change of the cells from the sample before; infinite after the last sample."""
         cells = self._cells(sample - 1, sample + 1)
         return float(np.sqrt(((cells[-1] - cells[0]) ** 2).mean())) if len(cells) == 2 else np.inf
 
     def _is_fast_object(self, sample: int) -> bool:
-        """Whether the change before a sample leaves a part of the image unchanged, and is part of a motion."""
+        """Return whether the change before a sample leaves a part of the image unchanged, and is part of a motion."""
         if self._time(sample) - self._time(sample - 1) > _PAUSE * self._step or self._is_abrupt(sample):
             return False
         last, this = self._cells(sample - 1, sample + 1).reshape(2, ROWS * COLUMNS, 3)
         return bool((((this - last) ** 2).mean(1) > _STILL**2).mean() < _CUT_AREA)
 
     def _is_abrupt(self, sample: int) -> bool:
-        """Whether the change before a sample is much larger than the changes before and after it."""
+        """Return whether the change before a sample is much larger than the changes before and after it."""
         steps = np.diff(self._cells(sample - 2, sample + 2), axis=0)
         if len(steps) < 3:
             return True
-        before, here, after = (steps * steps).mean(1)
-        return bool(here >= _ABRUPT**2 * max(before, after))
+        before, change, after = (steps * steps).mean(1)
+        return bool(change >= _ABRUPT**2 * max(before, after))
 
     def _is_cut_in_fade(self, sample: int) -> bool:
-        """Whether a cut before a sample is a change of its own in a fade: not a step of the fade itself, nor to or from
-        one color."""
+        """Return whether a cut is a change of its own in a fade: not a step of the fade itself, nor to or from one
+        color."""
         beside = self._descriptors(sample - 1, sample + 1)
         return self._is_abrupt(sample) and not any(descriptor[-1] < FLAT for descriptor in beside)
 
     def _image_returns(self, start: int, end: int) -> bool:
-        """Whether the image before sample ``start`` is there again soon from sample ``end`` on, as after a flash."""
+        """Return whether the image before sample ``start`` is there again soon from sample ``end`` on."""
         before, after = self._cells(start - _FLASH, start), self._cells(end, end + _FLASH)
         if not len(before) or not len(after):
             return False
@@ -358,7 +350,7 @@ class TransitionDetector:
         return bool(np.sqrt(change[soon].min(initial=np.inf)) < _SAME_IMAGE * self._jump(start))
 
     def _cells(self, start: int, end: int) -> Floats:
-        """The cells of the samples ``[start, end)``, as far as they are kept, (n, D)."""
+        """Return the cells of the samples ``[start, end)``, as far as they are kept, (n, D)."""
         return np.array([descriptor[:CELLS] for descriptor in self._descriptors(start, end)])
 
     def _descriptors(self, start: int, end: int) -> list[Floats]:

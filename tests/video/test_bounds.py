@@ -23,8 +23,8 @@ from tests.videos import timed
 
 def recording(path: Path, start: float, seconds: float = 0.0) -> Path:
     options = {"output_ts_offset": str(start)}
-    shown = videos.images(48, (20,))
-    return videos.write_video(path, shown, container_options=options, sound_seconds=seconds)
+    images = videos.images(48, (20,))
+    return videos.write_video(path, images, container_options=options, sound_seconds=seconds)
 
 
 def test_a_forward_jump_of_timestamps_is_read_without_the_gap(tmp_path: Path) -> None:

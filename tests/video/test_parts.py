@@ -33,15 +33,15 @@ KINDS = {
 
 @pytest.fixture(scope="module", params=KINDS)
 def video(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    name, how = KINDS[request.param]
+    name, options = KINDS[request.param]
     return videos.write_video(
-        tmp_path_factory.mktemp("parts") / name, videos.images(FRAMES, CUTS, **SMALL), rate=25, **how
+        tmp_path_factory.mktemp("parts") / name, videos.images(FRAMES, CUTS, **SMALL), rate=25, **options
     )
 
 
 def frames(path: Path, *part: float | None, threads: int = 1) -> list[tuple[int, float, int]]:
     with VideoDecoder(path, threads, *part) as video:
-        number = lambda shown: [videos.number_of(frame.to_ndarray(format="rgb24")) for frame in shown]  # noqa: E731
+        number = lambda batch: [videos.number_of(frame.to_ndarray(format="rgb24")) for frame in batch]  # noqa: E731
         return list(video.frames(number))
 
 
@@ -67,11 +67,11 @@ def test_the_facts_of_a_part_are_those_of_its_end(video: Path) -> None:
 def test_frames_before_the_part_are_not_decoded(
     kind: str, most: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, how = KINDS[kind]
-    path = videos.write_video(tmp_path / name, videos.images(FRAMES, CUTS, **SMALL), rate=25, **how)
+    name, options = KINDS[kind]
+    path = videos.write_video(tmp_path / name, videos.images(FRAMES, CUTS, **SMALL), rate=25, **options)
     seen: list[int] = []
     with VideoDecoder(path, 1, 4.0) as video:
-        for index, _, _ in video.frames(lambda shown: [seen.append(0) for frame in shown]):
+        for index, _, _ in video.frames(lambda batch: [seen.append(0) for frame in batch]):
             assert index >= 100
     assert 20 <= len(seen) < most
 
@@ -88,8 +88,8 @@ def test_parts_of_joined_recordings_have_the_times_of_the_whole_video(tmp_path: 
     assert frames(both, 3.0, 4.0) == [frame for frame in whole if 3.0 <= frame[1] < 4.0]
 
 
-def shots_of(path: Path, **how: object) -> list[KeyframedShot]:
-    return list(VideoReader(path, ReaderSettings(threads=1, lines=48, **how)))  # type: ignore[arg-type]
+def shots_of(path: Path, **options: object) -> list[KeyframedShot]:
+    return list(VideoReader(path, ReaderSettings(threads=1, lines=48, **options)))  # type: ignore[arg-type]
 
 
 @pytest.fixture(scope="module")
@@ -104,14 +104,14 @@ def cut_video(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(data=st.data())
 def test_shots_within_a_part_equal_those_of_the_video(cut_video: Path, detector: str, data: st.DataObject) -> None:
     """The first and the last shot are cut by the part; shots shorter than the minimum at its bounds may merge."""
-    how: dict[str, object] = {"detector": detector}
+    options: dict[str, object] = {"detector": detector}
     if detector == "list":
-        how = {"shots": cut_video.with_suffix(".txt")}
+        options = {"shots": cut_video.with_suffix(".txt")}
         cut_video.with_suffix(".txt").write_text("30\n70\n100\n140\n171\n")
-    whole = shots_of(cut_video, **how)
+    whole = shots_of(cut_video, **options)
     start = data.draw(st.integers(0, 120))
     end = data.draw(st.integers(start + 20, 200))
-    part = shots_of(cut_video, start=start / 25, end=end / 25, **how)
+    part = shots_of(cut_video, start=start / 25, end=end / 25, **options)
     assert (part[0].start_frame, part[-1].end_frame) == (start, end)
     least = 15
     expected = {

@@ -117,7 +117,7 @@ def test_every_frame_is_decoded_and_processed_once(
 
 
 class Scripted:
-    """A detector that reports what it is told to at some frames, and the rest at the end."""
+    """Detector that reports a script at some frames, and the rest at the end."""
 
     side = 96
 
@@ -137,7 +137,9 @@ class Scripted:
 @pytest.mark.parametrize("lag", [0, 1, 15, 60])
 def test_cuts_reported_late_do_not_change_keyframes(video: Path, monkeypatch: pytest.MonkeyPatch, lag: int) -> None:
     cuts = (20, 21, 23, 60, 118)
-    monkeypatch.setattr(reader_module, "make_detector", lambda *how: Scripted(lag, {cut + lag: [cut] for cut in cuts}))
+    monkeypatch.setattr(
+        reader_module, "make_detector", lambda *arguments, **options: Scripted(lag, {cut + lag: [cut] for cut in cuts})
+    )
     shots = read(video)
     assert cuts_of(shots) == list(cuts)
     for shot in shots:
@@ -147,7 +149,7 @@ def test_cuts_reported_late_do_not_change_keyframes(video: Path, monkeypatch: py
 
 def test_impossible_and_duplicate_cuts_are_ignored(video: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     detector = Scripted(60, {60: [0, 50, 50, 40], 1000: [50, 120, 127]})
-    monkeypatch.setattr(reader_module, "make_detector", lambda *how: detector)
+    monkeypatch.setattr(reader_module, "make_detector", lambda *arguments, **options: detector)
     assert cuts_of(read(video)) == [50]
 
 
@@ -155,7 +157,7 @@ def test_keyframes_are_outside_transitions_and_boundaries_in_their_middle(
     video: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     detector = Scripted(60, {100: [Boundary("dissolve", 40, 60), Boundary("cut", 90, 90)]})
-    monkeypatch.setattr(reader_module, "make_detector", lambda *how: detector)
+    monkeypatch.setattr(reader_module, "make_detector", lambda *arguments, **options: detector)
     first, second, last = read(video)
     assert (first.end_frame, second.end_frame) == (50, 90)
     assert first.keyframe_indices == (10, 20, 30)
@@ -173,12 +175,12 @@ def test_the_detector_can_be_transnetv2(video: Path) -> None:
 
 
 def test_a_shot_list_replaces_the_detector(video: Path, tmp_path: Path) -> None:
-    listed = tmp_path / "shots.txt"
-    listed.write_text("7\n50\n")
-    assert cuts_of(read(video, shots=listed)) == [7, 50]
-    listed.write_text("7\n500\n")
+    shot_list = tmp_path / "shots.txt"
+    shot_list.write_text("7\n50\n")
+    assert cuts_of(read(video, shots=shot_list)) == [7, 50]
+    shot_list.write_text("7\n500\n")
     with pytest.raises(DatasetError, match=r"shots\.txt: lists frame 500, but the video has 120"):
-        read(video, shots=listed)
+        read(video, shots=shot_list)
 
 
 def test_invalid_settings_are_refused_before_any_frame_is_read(video: Path, tmp_path: Path) -> None:
@@ -240,8 +242,8 @@ def test_a_video_without_cuts_is_one_shot_of_any_length(tmp_path: Path, frames: 
 @pytest.mark.parametrize("pixel_format", ["yuv420p", "bgr0"])
 def test_tiny_and_odd_sizes_are_read(tmp_path: Path, size: tuple[int, int], pixel_format: str) -> None:
     width, height = size
-    shown = videos.images(60, (30,), width, height, seed=1, numbered=False)
-    shots = read(videos.write_video(tmp_path / "odd.mkv", shown, codec="ffv1", pixel_format=pixel_format))
+    images = videos.images(60, (30,), width, height, seed=1, numbered=False)
+    shots = read(videos.write_video(tmp_path / "odd.mkv", images, codec="ffv1", pixel_format=pixel_format))
     assert cuts_of(shots) == [30]
     assert shots[0].keyframes[0].shape == (height, width, 3)
 
@@ -267,8 +269,8 @@ def test_keyframes_are_upright_and_have_the_colors_of_ffmpeg(video: Path, tmp_pa
 def test_keyframes_have_square_pixels(video: Path, tmp_path: Path) -> None:
     wide = videos.write_video(tmp_path / "wide.mkv", videos.images(30), pixel_aspect=Fraction(2))
     assert read(wide)[0].keyframes[0].shape == (96, 320, 3)
-    shown = videos.images(2, width=720, height=576)
-    widescreen = videos.write_video(tmp_path / "pal.mkv", shown, pixel_aspect=Fraction(64, 45))
+    images = videos.images(2, width=720, height=576)
+    widescreen = videos.write_video(tmp_path / "pal.mkv", images, pixel_aspect=Fraction(64, 45))
     assert read(widescreen)[0].keyframes[0].shape == (240, 427, 3)
     turned = videos.write_video(tmp_path / "wide.mp4", videos.images(30), pixel_aspect=Fraction(2))
     assert read(videos.rotated(turned, tmp_path / "turned.mp4", 1))[0].keyframes[0].shape == (160, 48, 3)
@@ -321,15 +323,15 @@ def numbered_images(count: int) -> Iterator[tuple[int, YUVImage]]:
 def test_a_long_shot_stays_within_the_memory_budget_with_keyframes_near_their_places(
     frames: int, recent: int, capacity: int, shares: list[float]
 ) -> None:
-    held = FrameBuffer(recent=recent, budget=capacity * IMAGE_BYTES)
+    buffer = FrameBuffer(recent=recent, budget=capacity * IMAGE_BYTES)
     most = 0
     for index, image in numbered_images(frames):
-        held.add(index, image)
-        most = max(most, len(held._images))
+        buffer.add(index, image)
+        most = max(most, len(buffer._images))
     assert most <= capacity + 1 + recent
     for share in shares:
         index = int(share * frames)
-        nearest, _ = held.nearest(index, 0, frames)
+        nearest, _ = buffer.nearest(index, 0, frames)
         assert 0 <= nearest < frames
         assert abs(nearest - index) <= (0 if frames <= capacity else frames / 100)
 
@@ -338,20 +340,20 @@ def test_a_long_shot_stays_within_the_memory_budget_with_keyframes_near_their_pl
 @given(st.lists(st.integers(1, 300), min_size=1, max_size=12), st.integers(0, 20))
 def test_a_shot_after_a_long_one_has_exact_keyframes_again(lengths: list[int], lag: int) -> None:
     """Shots of these lengths, each cut reported ``lag`` frames late, with room for twenty images before those."""
-    held = FrameBuffer(recent=lag + 1, budget=20 * IMAGE_BYTES)
+    buffer = FrameBuffer(recent=lag + 1, budget=20 * IMAGE_BYTES)
     ends = np.cumsum(lengths).tolist()
     start = 0
     for index, image in numbered_images(ends[-1] + lag + 1):
-        held.add(index, image)
+        buffer.add(index, image)
         if index - lag in ends:
             end = index - lag
             for keyframe in keyframe_indices(start, end, 3):
-                nearest, _ = held.nearest(keyframe, start, end)
+                nearest, _ = buffer.nearest(keyframe, start, end)
                 assert start <= nearest < end
                 assert nearest == keyframe or end - start > 20
-            held.drop_before(end)
+            buffer.drop_before(end)
             start = end
-            assert all(entry[0] >= start for entry in held._images)
+            assert all(entry[0] >= start for entry in buffer._images)
 
 
 def test_keyframes_of_a_shot_beyond_the_budget_are_real_frames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

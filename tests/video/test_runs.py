@@ -47,7 +47,7 @@ RANGES = ("start_frame", "end_frame", "start", "end", "keyframe_indices")
 
 @pytest.fixture
 def decoded_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Has an entry for each run that is decoded."""
+    """Return a list with an entry for each run that is decoded."""
     runs: list[int] = []
     decode = ParallelDecoder._decode
     monkeypatch.setattr(ParallelDecoder, "_decode", lambda self, *run: runs.append(1) or decode(self, *run))
@@ -55,7 +55,7 @@ def decoded_runs(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def read_all(path: Path, threads: int) -> tuple[list[object], object, list[str], bool]:
-    """Shots with their keyframes, facts, warnings, and whether the result is exact."""
+    """Return shots with their keyframes, facts, warnings, and whether the result is exact."""
     reader = VideoReader(path, ReaderSettings(threads=threads, lines=64))
     shots = [
         (*(getattr(shot, name) for name in RANGES), *(image.tobytes() for image in shot.keyframes)) for shot in reader
@@ -68,8 +68,8 @@ def test_the_number_of_threads_does_not_change_the_frames(tmp_path: Path, name: 
     codec, options, splits = KINDS[name]
     pixels = "yuvj420p" if codec == "mjpeg" else "yuv420p"
     times = [i / 24 if i < 40 else 40 / 24 + (i - 40) / 7 for i in range(130)] if name == "variable.mkv" else None
-    shown = videos.images(130, CUTS)
-    video = videos.write_video(tmp_path / name, shown, 24, codec, pixels, times=times, options=options)
+    images = videos.images(130, CUTS)
+    video = videos.write_video(tmp_path / name, images, 24, codec, pixels, times=times, options=options)
     one = read_all(video, 1)
     assert [shot[:2] for shot in one[0]] == [(0, 30), (30, 59), (59, 89), (89, 130)]  # type: ignore[index]
     assert decoded_runs == []

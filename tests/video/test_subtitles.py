@@ -64,7 +64,7 @@ def written(path: Path, text: str = SRT, encoding: str = "utf-8") -> Path:
 
 
 def subtitles(path: Path, subtitles: Path | bool = True, **options: float) -> tuple[tuple[Line, ...], list[str]]:
-    """The lines that a reader finds, and its warnings."""
+    """Return the lines that a reader finds, and its warnings."""
     reader = VideoReader(path, ReaderSettings(subtitles=subtitles, **options))
     for _ in reader:
         pass
@@ -161,10 +161,10 @@ def test_a_reader_that_is_not_asked_reads_no_subtitles(movie: Path) -> None:
 
 
 def test_the_videos_own_track_is_read_if_there_is_no_file(movie: Path, tmp_path: Path) -> None:
-    own = videos.remuxed(tmp_path / "own.mkv", movie, written(tmp_path / "words.srt"))
-    assert subtitles(own) == (LINES, [])
-    written(own.with_suffix(".srt"), SRT.replace("Bye", "Goodbye"))
-    assert [line.text for line in subtitles(own)[0]] == ["Hello there, friend", "Goodbye"]
+    captioned = videos.remuxed(tmp_path / "own.mkv", movie, written(tmp_path / "words.srt"))
+    assert subtitles(captioned) == (LINES, [])
+    written(captioned.with_suffix(".srt"), SRT.replace("Bye", "Goodbye"))
+    assert [line.text for line in subtitles(captioned)[0]] == ["Hello there, friend", "Goodbye"]
 
 
 @pytest.mark.skipif(shutil.which("ffmpeg") is None, reason="the ffmpeg program is not installed")
@@ -182,29 +182,29 @@ def test_of_several_tracks_the_default_one_or_the_first_is_read_but_not_forced_o
     first, second = written(tmp_path / "1.srt"), written(tmp_path / "2.srt", SRT.replace("Bye", "Zwei"))
     command = ["ffmpeg", "-v", "error", "-i", movie, "-i", first, "-i", second, "-map", "0", "-map", "1", "-map", "2"]
     flags = [word for i, name in enumerate(disposition) for word in (f"-disposition:s:{i}", name)]
-    own = tmp_path / "own.mp4"
-    subprocess.run([*command, "-c:v", "copy", "-c:s", "mov_text", *flags, own], check=True)
-    assert subtitles(own)[0][1] == Line(2.0, 3.0, expected)
+    captioned = tmp_path / "own.mp4"
+    subprocess.run([*command, "-c:v", "copy", "-c:s", "mov_text", *flags, captioned], check=True)
+    assert subtitles(captioned)[0][1] == Line(2.0, 3.0, expected)
 
 
 def test_times_count_from_the_first_frame(tmp_path: Path) -> None:
     times = [1.25 + i / 24 for i in range(videos.FRAMES)]
     plain = videos.write_video(tmp_path / "plain.mkv", videos.images(videos.FRAMES, videos.CUTS), times=times)
-    own = videos.remuxed(tmp_path / "own.mkv", plain, written(tmp_path / "words.srt"))
+    captioned = videos.remuxed(tmp_path / "own.mkv", plain, written(tmp_path / "words.srt"))
     expected = (Line(0.0, 0.25, LINES[0].text), Line(0.75, 1.75, "Bye"))
-    assert subtitles(own)[0] == expected
+    assert subtitles(captioned)[0] == expected
     file = written(tmp_path / "own.srt")
-    assert subtitles(own)[0] == lines_from(file, own, 0.0, 5.0)
+    assert subtitles(captioned)[0] == lines_from(file, captioned, 0.0, 5.0)
 
 
 def test_of_a_part_of_the_video_the_lines_that_are_shown_in_it_are_read(movie: Path, tmp_path: Path) -> None:
-    own = videos.remuxed(tmp_path / "own.mkv", movie, written(tmp_path / "words.srt"))
-    for path in (own, movie):
+    captioned = videos.remuxed(tmp_path / "own.mkv", movie, written(tmp_path / "words.srt"))
+    for path in (captioned, movie):
         assert subtitles(path, written(tmp_path / "w.srt"), start=1.0, end=2.5)[0] == (
             Line(1.0, 1.5, LINES[0].text),
             Line(2.0, 2.5, "Bye"),
         )
-    assert subtitles(own, start=1.75)[0] == LINES[1:]
+    assert subtitles(captioned, start=1.75)[0] == LINES[1:]
 
 
 def test_a_text_that_is_shown_again_at_once_is_one_line() -> None:

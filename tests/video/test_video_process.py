@@ -53,10 +53,10 @@ def test_shots_from_the_child_process_equal_those_of_the_reader(video: Path) -> 
 
 def test_settings_reach_the_child_and_progress_and_warnings_the_parent(tmp_path: Path) -> None:
     whole = videos.write_video(tmp_path / "whole.mkv", videos.images(120))
-    video, listed = videos.truncated(whole, tmp_path / "cut.mkv", 0.6), tmp_path / "shots.txt"
-    listed.write_text("40\n")
+    video, shot_list = videos.truncated(whole, tmp_path / "cut.mkv", 0.6), tmp_path / "shots.txt"
+    shot_list.write_text("40\n")
     progress: list[float] = []
-    settings = ReaderSettings(shots=listed, keyframes=2, lines=48)
+    settings = ReaderSettings(shots=shot_list, keyframes=2, lines=48)
     with VideoProcess(video, settings, lambda done, total: progress.append(done)) as process:
         shots = list(process)
     assert [shot.end_frame for shot in shots] == [40, process.facts.frames]
