@@ -49,11 +49,6 @@ class Reading(Settings):
         such as movie.srt or movie.en.srt, or else the video's own text track."""),
     ] = None
     silence: Annotated[bool, Doc("Also find silence: a second or more below -60 dB in the first sound track.")] = False
-    speech: Annotated[
-        bool,
-        Doc("""Also use when people speak, by the times of subtitles: scores rise in pauses and where dialogue
-        begins or ends, and fall inside utterances. What this gains was measured in a simulation only."""),
-    ] = advanced(False)
     start: Annotated[Seconds | None, Doc("Start of the part to read (seconds or timecode). Default: 0.")] = None
     end: Annotated[Seconds | None, Doc("End of the part. Default: the end.")] = None
     duration: Annotated[Seconds | None, Doc("Length of the part, instead of its end.")] = None

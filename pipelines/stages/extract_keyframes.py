@@ -35,7 +35,7 @@ class ExtractSettings(Settings):
     )
     parallel: Parallel = nested(Parallel(), defaults={"jobs": "one for each core"})
     reading: Annotated[Reading, Doc("How each video is read.")] = nested(
-        Reading(detector="transitions"), without=("shots", "subtitles", "silence", "speech")
+        Reading(detector="transitions"), without=("shots", "subtitles", "silence")
     )
     keyframes: Annotated[int, Doc("Keyframes for each shot, N_k (appendix A).")] = 3
     lines: Annotated[int, Doc("Height of a keyframe in pixels; smaller videos are not enlarged.")] = 240

@@ -224,6 +224,21 @@ def test_a_result_is_replaced_after_reading_the_video_again_if_its_scores_may_di
         assert [shot.start_frame for shot in again(**options)[0].shots] == [0, 30]
 
 
+def test_a_result_whose_scores_an_earlier_version_changed_by_speech_is_made_again(
+    again: Again, file: Path, reads: list[str]
+) -> None:
+    content = json.loads(file.read_text())
+    content["settings"]["speech"] = False
+    file.write_text(json.dumps(content))
+    again()
+    assert reads == []
+    content["settings"]["speech"] = True
+    file.write_text(json.dumps(content))
+    again()
+    assert reads == ["predict"]
+    assert "speech" not in json.loads(file.read_text())["settings"]
+
+
 def test_a_video_that_was_changed_at_its_path_is_read_again_and_another_video_is_not_replaced(
     video: Path, settings: PredictSettings, tmp_path: Path, reads: list[str]
 ) -> None:

@@ -85,7 +85,6 @@ class SceneModel:
         with unchanged(video), VideoProcess(video, reader_settings, partial(report, "reading")) as reading:
             from pipelines.models.calibration import Calibration  # start-up time: NumPy
             from pipelines.models.scenes.scene_ends import with_grouping  # start-up time: NumPy
-            from pipelines.models.speech import with_speech  # start-up time: NumPy
             from pipelines.outputs.notebook import thumbnail  # start-up time: OpenCV
 
             identity: dict[str, Any] = {"fingerprint": fingerprint(video), "modified": modified(video)}
@@ -93,10 +92,6 @@ class SceneModel:
             shots, warnings = self._loaded.scored_shots(
                 video, reading, threads=max(1, self._cores // 2), on_shot=keep_thumbnail, report=report
             )
-        if settings.reading.speech:
-            before, shots = shots, with_speech(shots, reading.lines)
-            if shots == before:
-                warnings.append(f"{video}: `speech=True` changed no score: there are no subtitles, or too few lines")
         grouping = settings.grouping
         if grouping.threshold is None and grouping.scenes is None and self._loaded.model.calibration == Calibration():
             warnings.append(

@@ -6,7 +6,7 @@ import json
 import os
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from pipelines.datasets.annotations import read_json
 from pipelines.errors import DatasetError
@@ -89,7 +89,7 @@ def plan_reuse(model: SceneModel, task: VideoTask[PredictSettings]) -> ReusePlan
         }
     else:
         grouping = settings.grouping.resolved()
-    is_stale = _may_have_other_scores(model, task, stored, current, lines)
+    is_stale = _may_have_other_scores(model, task, stored, current)
     action = choose_action(
         is_corrected=has_corrections,
         may_discard=task.replaces.discard_corrections,
@@ -153,7 +153,7 @@ def _subtitles(
 
 
 def _may_have_other_scores(
-    model: SceneModel, task: VideoTask[PredictSettings], stored: SceneData, current: str | None, lines: Any
+    model: SceneModel, task: VideoTask[PredictSettings], stored: SceneData, current: str | None
 ) -> bool:
     """Return whether scores made now may differ from the stored ones."""
     record, video = model.record(), stored.video
@@ -162,8 +162,8 @@ def _may_have_other_scores(
         or record["shots"] is not None  # a list of shots may change
         or current is None  # and a pipe
         or video.fingerprint not in (None, current)
+        or bool(stored.settings.get("speech"))  # an option of earlier versions changed its scores
         or any((stored.settings.get(name) or None) != (record[name] or None) for name in SCORE_INPUTS)
-        or (task.settings.reading.speech and lines != stored.lines)
         or not has_content(task.video, video.modified, video.sha256)
     )
 
