@@ -52,9 +52,9 @@ COMMANDS = {
     "Evaluate": {
         "score": ("score", "Measure how well scenes are found."),
         "baseline": ("score", "Find and score scenes with one of the systems of the paper's Table 1."),
-        "figure": ("figure", "Draw the figures of the paper from your own videos, models and runs."),
+        "figure": ("paper", "Draw the figures of the paper from your own videos, models and runs."),
     },
-    "Reproduce": {"reproduce": ("reproduce", "Measure a table of the paper: every system, on one data set.")},
+    "Reproduce": {"reproduce": ("paper", "Measure a table of the paper: every system, on one data set.")},
 }
 MODULES = {name: module for commands in COMMANDS.values() for name, (module, _) in commands.items()}
 

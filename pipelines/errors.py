@@ -21,7 +21,7 @@ _EXTRAS = dict.fromkeys(
 
 class BasslError(Exception):
     """Unusable input or settings. The message is one line: what is wrong, with which file, and what to do. It names
-    settings as in Python, in backquotes: `threshold`, `overwrite=True`; the command line shows these as options."""
+    settings as in Python, in backquotes: `overwrite=True`; the command line shows these as options."""
 
 
 class StoreError(BasslError):
@@ -96,11 +96,10 @@ def check_installed(module: str, what: str) -> None:
 
 
 def name_input(error: BasslError | str, path: Path, *others: Path) -> str:
-    """Return the text of an error, with the path of its input in front, unless it begins with that or with one of the
-    ``others``, such as a file that is made from the input."""
+    """Return the text of an error, with the path of its input in front, unless it begins with that or another path."""
     text = str(error)
-    signs = (":", ",", os.sep)  # such as "a.csv, line 1: ...", and a file in the folder
-    beginnings = tuple(f"{name}{sign}" for name in (path, *others) for sign in signs)
+    # Such as "a.csv, line 1: ...", and a file in the folder.
+    beginnings = tuple(f"{name}{sign}" for name in (path, *others) for sign in (":", ",", os.sep))
     return text if text.startswith(beginnings) else f"{path}: {text}"
 
 
@@ -110,8 +109,8 @@ def count(number: int, thing: str) -> str:
 
 
 def printable(text: str, longest: int = 2000) -> str:
-    """Return text on one line for a terminal: control characters, bidirectional marks and lone surrogates (from file
-    names that are not UTF-8) are escaped, and very long text is shortened."""
+    """Return text on one line for a terminal: long text is shortened; control characters, bidirectional marks and lone
+    surrogates (from file names that are not UTF-8) are escaped."""
 
     def escape(character: str) -> str:
         if unicodedata.category(character) in ("Cc", "Cs", "Zl", "Zp") or character in DIRECTIONS:

@@ -20,25 +20,21 @@ from pipelines.errors import DIRECTIONS, BasslError, DatasetError, first_line
 
 STDIO = Path("-")
 """As the path of a file: stdin or stdout."""
-
 MOST_BYTES = 16 * 2**20
 """Of a file of labels, shots or scenes: a ``scenes.json`` of a hundred thousand shots."""
-
+EMPTY_NAME = "the name of a file or folder is empty; for the working folder write ."
+# Errors of file systems without locks; for ENOSYS a file lock falls back to one that looks at process ids.
 _NO_LOCKS = (errno.ENOLCK, errno.EINVAL, errno.EOPNOTSUPP)
-"""Errors of file systems without locks; for ENOSYS a file lock falls back to one that looks at process ids."""
-
 # Names of devices on Windows, with any extension.
 _DEVICE = re.compile(r"\A(con(?:in\$|out\$)?|prn|aux|nul|(?:com|lpt)[0-9¹²³])(?= *(?:\.|\Z))", re.IGNORECASE)
 _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 
-EMPTY_NAME = "the name of a file or folder is empty; for the working folder write ."
-
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """Yield a temporary file to write, which is flushed to disk and renamed to ``path`` when the block ends without an
-    error, else removed; also those that killed processes left. Missing folders are created. Raises BasslError for an
-    OSError in the block, such as a full disk, and if ``path`` cannot be written."""
+    """Yield a temporary file, which is flushed to disk and renamed to ``path`` if the block ends without an error, else
+    removed, as are those of killed processes. Missing folders are created. Raises BasslError for an OSError in the
+    block, such as a full disk, and if ``path`` cannot be written."""
     _check_target(path)
     remove_partials(path)
     with os_errors(path, "cannot be written"), _partial(path, lambda new: new.touch(exist_ok=False)) as partial:
@@ -49,12 +45,10 @@ def atomic_file(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def files_together(folder: Path, name: str) -> Iterator[Path]:
-    """Yield a temporary folder, whose files are moved to ``folder``, which must exist, when the block ends without an
-    error.
+    """Yield a temporary folder, whose files are moved to the existing ``folder`` if the block ends without an error.
 
-    If a process is killed while it moves them, the next call with this ``name`` of a writer moves the rest. Files of a
-    process that was killed before that are removed. Raises BasslError for an OSError in the block, such as a full disk.
-    """
+    If a process is killed while it moves them, the next call with this ``name`` of a writer moves the rest; files of
+    one that was killed before are removed. Raises BasslError for an OSError in the block, such as a full disk."""
     path = folder / name
     with os_errors(folder, "cannot be written"):
         remove_partials(path)
@@ -72,9 +66,9 @@ def files_together(folder: Path, name: str) -> Iterator[Path]:
 def new_files(
     folder: Path, names: Iterable[str], read: Iterable[Path | None], overwrite: bool
 ) -> Iterator[tuple[list[Path], list[Path]]]:
-    """Yield the paths of files to write in a folder, and temporary ones to write instead; all are renamed when the
-    block ends without an error. Raises BasslError as :func:`files_together`, and for a file that is among ``read``, or
-    exists without ``overwrite``."""
+    """Yield the paths of new files in a folder, and temporary ones to write, which are renamed together if the block
+    ends without an error. Raises BasslError as :func:`files_together`, and for a file that is among ``read``, or exists
+    without ``overwrite``."""
     targets = [folder / name for name in names]
     check_inputs_kept(targets, read)
     for target in targets:
@@ -127,9 +121,8 @@ def check_names_folder(path: Path) -> None:
 
 
 def safe_name(text: str) -> str:
-    """Return a text as a file name without extension, for every system, Windows too: characters that it refuses and
-    names of its devices are changed; control characters, escape sequences, bidirectional marks and lone surrogates (as
-    Python decodes file names that are not UTF-8) are removed."""
+    """Return a text as a file name without extension, for every system: characters that Windows refuses and names of
+    its devices are changed; control characters, escape sequences, bidirectional marks and lone surrogates removed."""
     text = re.sub(r"\s", " ", _ESCAPE_SEQUENCE.sub("", text))
     text = "".join(sign for sign in text if unicodedata.category(sign) not in ("Cc", "Cs") and sign not in DIRECTIONS)
     return _DEVICE.sub(r"\1_", re.sub(r'[<>:"/\\|?*]', "_", text))
@@ -151,8 +144,7 @@ def remove_partials(path: Path) -> None:
 
 @contextmanager
 def _partial(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
-    """Yield a temporary file or folder of ``path``, removed at the end of the block. Beside it is a lock file, locked
-    before it is made and until it is removed."""
+    """Yield a temporary file or folder of ``path``, removed at the end of the block; a file beside it is locked."""
     with ExitStack() as lock:
         for tries_left in reversed(range(10)):
             partial = path.with_name(f"{_hidden(path)}.{os.urandom(4).hex()}.partial")
@@ -187,9 +179,9 @@ def _flush(path: Path) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[bool]:
-    """Hold a lock file, which is created, and removed at the end; the system releases it if this process is killed.
-    Yields whether the file system has locks; some network file systems have none. Raises BlockingIOError if another
-    process holds it, and OSError if it cannot be created."""
+    """Hold a lock file, which is removed at the end; the system releases it if this process is killed. Yields whether
+    the file system has locks, which some network file systems lack. Raises BlockingIOError if another process holds it,
+    and OSError if it cannot be created."""
     from filelock import FileLock, Timeout  # start-up time
 
     lock = FileLock(path)
@@ -258,10 +250,10 @@ def read_regular(path: Path) -> bytes:
     """Read a regular file of at most ``MOST_BYTES``; others, such as pipes, may never end. The path ``-`` is
     stdin, whose content is kept for further calls. Raises DatasetError for another kind of file or a larger one, and
     OSError if it cannot be read."""
+    if path != STDIO and not stat.S_ISREG(path.stat().st_mode):
+        raise DatasetError(f"{path}: is not a file")
     if path == STDIO:
         content = _stdin()
-    elif not stat.S_ISREG(path.stat().st_mode):
-        raise DatasetError(f"{path}: is not a file")
     else:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -276,8 +268,7 @@ def _stdin() -> bytes:
 
 
 def as_paths(paths: Path | str | Iterable[Path | str]) -> list[Path]:
-    """Return one path or several as a list; a string is one path. Raises BasslError for an empty text, which would mean
-    the working folder, and all videos below it."""
+    """Return one path or several as a list. Raises BasslError for an empty text, which would be the working folder."""
     several = [paths] if isinstance(paths, str | os.PathLike) else list(paths)
     if "" in several:
         raise BasslError(EMPTY_NAME)

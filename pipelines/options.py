@@ -26,11 +26,10 @@ NO_OPTION: Mapping[str, bool] = {"option": False}
 
 
 class Time(float):
-    """Type of an option that is a time, see `Seconds`."""
+    """Type of a field that is a time: seconds, or a text that :func:`pipelines.scenes.parse_time` reads."""
 
 
 Seconds = Annotated[float, Time]
-"""The type of a field that is a time: seconds, or a text that :func:`pipelines.scenes.parse_time` reads."""
 _KIND_NAMES: Mapping[type, str] = {
     bool: "true or false",
     int: "a whole number",
@@ -72,8 +71,7 @@ class Option:
             raise ValueError(f"`{self.name}`: {text!r} is not {_KIND_NAMES[self.kind]}") from error
 
     def coerce(self, value: Any) -> Any:
-        """Return the value as the type of the field. Raises ValueError for a value of another type, or that a Literal
-        does not list."""
+        """Return the value as the type of the field. Raises ValueError for another type, or none of the choices."""
         if value is None and self.optional:
             return None
         if self.choices and value not in self.choices:
@@ -84,25 +82,26 @@ class Option:
         return tuple(map(self._coerce_one, value if is_several else (value,)))
 
     def _coerce_one(self, value: Any) -> Any:
-        if self.kind is Path and value == "":
+        kind, is_bool = self.kind, isinstance(value, bool)
+        if kind is Path and value == "":
             raise ValueError(f"`{self.name}`: {EMPTY_NAME}")
-        if self.kind is Time and isinstance(value, str):
+        if kind is Time and isinstance(value, str):
             try:
                 return parse_time(value)
             except ValueError as error:
                 raise ValueError(f"`{self.name}`: {value!r} {error}") from error
-        if self.kind is bool and value in (False, True):
+        if kind is bool and value in (False, True):
             return bool(value)
-        if self.kind is int and isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        if kind is int and isinstance(value, SupportsIndex) and not is_bool:
             return operator.index(value)
-        if self.kind in (float, Time) and isinstance(value, SupportsFloat) and not isinstance(value, bool):
+        if kind in (float, Time) and isinstance(value, SupportsFloat) and not is_bool:
             return value if isinstance(value, int) else float(value)
-        if self.kind is Path and isinstance(value, str | os.PathLike):
+        if kind is Path and isinstance(value, str | os.PathLike):
             return Path(value)
-        if self.kind is str and not isinstance(value, SupportsFloat):  # also another type of a union, such as a path
+        if kind is str and not isinstance(value, SupportsFloat):  # also another type of a union, such as a path
             return value
         words = f"the text {value!r}" if isinstance(value, str) else repr(value)
-        raise ValueError(f"{self.name} must be {_KIND_NAMES[self.kind]}, not {words}")
+        raise ValueError(f"{self.name} must be {_KIND_NAMES[kind]}, not {words}")
 
 
 @dataclass(frozen=True)
@@ -149,9 +148,9 @@ def advanced(default: V) -> V:
 
 
 def nested(default: V, *, without: Collection[str] = (), defaults: Mapping[str, str] = {}, advanced: bool = False) -> V:
-    """Return a field that contains settings: their options are options of the outer class, and the values of
-    ``default`` their defaults. The outer class lacks the options in ``without``, and refuses other values for them.
-    ``defaults`` are shown in ``--help`` instead of the documentation's; ``advanced`` ones only in ``--help-all``."""
+    """Return a field of settings whose options are options of the outer class too, except those ``without``, whose
+    values are fixed. ``defaults`` are shown in ``--help`` instead of the documentation's; ``advanced`` options only in
+    ``--help-all``."""
     return dataclasses.field(default=default, metadata={"without": without, "defaults": defaults, "advanced": advanced})
 
 
@@ -189,17 +188,18 @@ def _own_options(settings: Any) -> dict[str, Option]:
 def options_of(settings: Any) -> list[Option]:
     """Return the options of a settings dataclass and of those nested in it, in order. Raises TypeError for a field of a
     type that no option can have."""
-    own, options = _own_options(settings), []
+    direct, options = _own_options(settings), []
     for field in fields(settings):
-        if field.name in own:
-            options += [own[field.name]] * field.metadata.get("option", True)
+        facts = field.metadata
+        if field.name in direct:
+            options += [direct[field.name]] * facts.get("option", True)
             continue
         for option in options_of(type(field.default)):
-            if option.name not in field.metadata.get("without", ()):
-                values: dict[str, Any] = {"default": getattr(field.default, option.name), "group": field.name}
-                values["default_text"] = field.metadata.get("defaults", {}).get(option.name, option.default_text)
-                values["advanced"] = option.advanced or field.metadata.get("advanced", False)
-                options.append(replace(option, **values))
+            if option.name not in facts.get("without", ()):
+                default_text = facts.get("defaults", {}).get(option.name, option.default_text)
+                is_advanced = option.advanced or facts.get("advanced", False)
+                texts: dict[str, Any] = {"default_text": default_text, "advanced": is_advanced}
+                options.append(replace(option, default=getattr(field.default, option.name), group=field.name, **texts))
     return options
 
 

@@ -2,9 +2,8 @@
 
 For tasks that may crash (a codec) or that must not share the global interpreter lock with the caller. The task is a
 pickle on the child's stdin. Each message on its stdout is two lengths (8 bytes each, little-endian), a pickle of the
-message's kind and content, and raw bytes. The parent keeps the child's stdin open; the child watches it and exits when
-the parent does. All of this works on Windows as on Linux: pipes are the standard streams, not inherited descriptors or
-shared memory.
+message's kind and content, and raw bytes. The child exits when its stdin closes, because the parent ended. Pipes are
+the standard streams, not inherited descriptors or shared memory, and work on Windows too.
 """
 
 from __future__ import annotations
@@ -33,13 +32,9 @@ from pipelines.errors import BasslError, UnexpectedError, VideoError, first_line
 
 _LENGTHS = struct.Struct("<QQ")
 
-# For children that decode: idle BLAS threads of NumPy spin, and memory freed after each frame is allocated again at
-# once.
-_ENVIRONMENT = {
-    "OPENBLAS_NUM_THREADS": "1",
-    "MALLOC_MMAP_THRESHOLD_": str(64 * 2**20),
-    "MALLOC_TRIM_THRESHOLD_": str(64 * 2**20),
-}
+# For children that decode: idle BLAS threads of NumPy spin, and memory freed after each frame is needed again at once.
+_ENVIRONMENT = dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(64 * 2**20))
+_ENVIRONMENT["OPENBLAS_NUM_THREADS"] = "1"
 
 
 def cores() -> int:
@@ -49,7 +44,7 @@ def cores() -> int:
 
 def free_memory(root: Path = Path("/")) -> int | None:
     """Return the bytes of memory that programs can still take, on this machine and within the limits of its containers
-    (cgroups); without `/proc`, the whole memory; or None if the system does not tell."""
+    (cgroups); without `/proc`, the whole memory; or None."""
     sizes: list[int] = []
     with suppress(OSError, ValueError):
         available = dict(line.split(":") for line in (root / "proc/meminfo").read_text().splitlines())["MemAvailable"]
@@ -77,10 +72,8 @@ def free_memory(root: Path = Path("/")) -> int | None:
 
 
 def limit_threads_and_memory() -> None:
-    """Limit the BLAS threads and the free memory of a process that runs beside decoding processes.
-
-    By default glibc keeps what is freed, up to 32 MB at a time, and a process that makes large arrays grows with time.
-    """
+    """Limit the BLAS threads and the free memory of a process that runs beside decoding processes: by default glibc
+    keeps what is freed, up to 32 MB at a time, and a process that makes large arrays grows with time."""
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # read when NumPy is imported
     with suppress(OSError, AttributeError, TypeError):  # another C library, as on Windows
         library = ctypes.CDLL(None)
@@ -100,8 +93,7 @@ class Send(Protocol):
 
 
 Work = Callable[[Any, Send], None]
-"""What a child runs: a function at the top level of a module, called with the task and a function that sends messages.
-"""
+"""What a child runs: a function at the top level of a module, called with the task and the function to send with."""
 
 
 def start_module(name: str, arguments: Sequence[str], stdout: IO[str]) -> subprocess.Popen[str]:
@@ -135,12 +127,13 @@ class _MessageUnpickler(pickle.Unpickler):
 
     def find_class(self, module: str, name: str) -> Any:
         kind = super().find_class(module, name)
-        is_ours = module.startswith("pipelines.") and isinstance(kind, type)
-        if kind in (Path, PosixPath, WindowsPath, Fraction) or (
-            is_ours and (is_dataclass(kind) or issubclass(kind, BasslError))
-        ):
-            return kind
-        raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a message")
+        if module.startswith("pipelines.") and isinstance(kind, type):
+            is_allowed = is_dataclass(kind) or issubclass(kind, BasslError)
+        else:
+            is_allowed = kind in (Path, PosixPath, WindowsPath, Fraction)
+        if not is_allowed:
+            raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a message")
+        return kind
 
 
 class Child:
@@ -211,8 +204,8 @@ class Child:
 
 
 def serve(name: str, path: list[str]) -> None:
-    """Serve as entry point of the child: read the task, run it, and send its exception, of a bug in one line. ``path``
-    is the parent's ``sys.path``, which a program may have changed."""
+    """Read the task of this child, run it, and send its exception, of a bug in one line. ``path`` is the parent's
+    ``sys.path``, which a program may have changed."""
     # Output that libraries print must not mix with the messages: stdout becomes stderr.
     channel = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -45,11 +45,10 @@ class VideoTask(Generic[S]):
         return VideoResult(self.video_id, self.video, self.output, status, **fields)
 
     def result_of(self, scenes: SceneData, **fields: Any) -> VideoResult:
-        """Return the result of a video with these scenes, with their warnings and notes unless ``fields`` have
-        others."""
-        facts: dict[str, Any] = {"warnings": scenes.warnings, "notes": scenes.notes}
-        facts |= {"frames": scenes.video.frames, "duration": scenes.video.duration}
-        return self.result(scenes=len(scenes.scenes), shots=len(scenes.shots), **{**facts, **fields})
+        """Return the result of a video with these scenes; ``fields`` replace its values."""
+        facts: dict[str, Any] = {"warnings": scenes.warnings, "notes": scenes.notes, "frames": scenes.video.frames}
+        facts |= {"duration": scenes.video.duration, "scenes": len(scenes.scenes), "shots": len(scenes.shots)}
+        return self.result(**(facts | fields))
 
     def failed(self, error: BasslError | str) -> VideoResult:
         """Return the result of a video that failed, with an error that names it."""
@@ -80,21 +79,18 @@ def run_video_tasks(
     dask: str | None = None,
     progress: ReportVideo | None = None,
 ) -> list[VideoResult]:
-    """Process videos. What fails with one video is in its result, and the others continue.
-
-    An exception, such as an interrupt, ends all child processes; unfinished files are removed.
+    """Process videos, whose outputs differ. What fails with one video is in its result, and the others continue. An
+    exception, such as an interrupt, ends all child processes; unfinished files are removed.
 
     Args:
-        tasks: their outputs differ.
         work: called for each video that has no existing result.
-        existing: the result of a video that is done already, or None; a BasslError that it raises is the error of this
-            video. Called in this process, for all videos first.
+        existing: the result of a video that is done already, or None; called in this process, for all videos first.
         jobs: child processes at a time; None for this process, one video after the other.
         dask: address of a Dask scheduler whose workers process the videos instead, in child processes of theirs.
         progress: called with the progress and then with the result of each video.
 
-    Returns one result per task, in their order. Raises BasslError: ``distributed`` is not installed, or the Dask
-        scheduler does not answer or goes away.
+    Returns one result per task, in their order. Raises BasslError if ``distributed`` is not installed, or the Dask
+    scheduler does not answer or goes away.
     """
     report = progress or (lambda state: None)
     results: dict[Path, VideoResult] = {}
@@ -159,7 +155,6 @@ def _in_children(tasks: Sequence[VideoTask[S]], work: VideoWork, jobs: int, repo
                 report(message)
             else:
                 _stop(*running.pop(output))
-                assert isinstance(message, VideoResult)
                 yield message
     finally:
         for entry in running.values():

@@ -39,16 +39,14 @@ def export(
 ) -> ExportResult:
     """Write scenes in one or more other formats. ``source``: scenes, a ``scenes.json``, or a video with a result;
     ``options`` by name, such as ``to``, override ``settings``; ``progress`` is called with the seconds of the video
-    that are read for ``vectors``. Raises BasslError, one line, for a ``scenes.json`` that cannot be read, a named video
-    that is another one, an extension of no format or of several, a separator without CSV, vectors without JSON Lines,
-    or a path that cannot be written, is the video or is the ``scenes.json``."""
+    that are read for ``vectors``. Raises BasslError, one line, for a ``scenes.json`` that cannot be read, another
+    video, an extension of no format or of several, options of another format, or a path that cannot be written or is an
+    input."""
     settings = with_options(settings or ExportSettings, **options)
-    output = settings.run.output
-    if len(settings.to) > 1 and output is not None:
+    output, names = settings.run.output, settings.to
+    if len(names) > 1 and output is not None:
         make_folder(output)
-    if settings.to:
-        names = settings.to
-    else:
+    if not names:
         assert output is not None  # checked by the settings
         if output.is_dir():
             raise BasslError(f"{output}: is a folder; give the format of the file with `to`")
@@ -77,9 +75,9 @@ def export(
 def _search_fields(
     opened: OpenedScenes, settings: ExportSettings, report: ReportProgress
 ) -> tuple[list[dict[str, Any]], tuple[str, ...]]:
-    """Return the search fields of JSON Lines for each scene or shot, and warnings about the video: a ``keyframe``,
-    which is the path of the middle image by `save-images`, if there is one that is newer than the ``scenes.json``; and
-    with ``vectors`` a ``vector``, the mean encoding of its shots by the built-in encoder."""
+    """Return the search fields of JSON Lines for each scene or shot, and warnings about the video: ``keyframe``, the
+    path of the middle image by `save-images` if it is newer than the ``scenes.json``; with ``vectors`` also ``vector``,
+    the mean encoding of its shots by the built-in encoder."""
     scenes, shots, video_id = opened.scenes, settings.selection.shots, opened.video_id
     items = listed(scenes, shots)
     fields: list[dict[str, Any]] = [{} for _ in items]

@@ -1,7 +1,4 @@
-"""Extracting keyframes: videos in, one keyframe store per video out.
-
-Each video has a child process, which decodes it, cuts it into shots and writes the store.
-"""
+"""Extracting keyframes: videos in, one keyframe store per video out, each decoded and written by a child process."""
 
 from __future__ import annotations
 
@@ -30,13 +27,9 @@ from pipelines.video_jobs import VideoTask, run_video_tasks
 class ExtractSettings(Settings):
     """How videos are cut into shots and what is kept of each shot."""
 
-    run: Annotated[RunSettings, Doc("Folder of the keyframe stores, one for each video.")] = nested(
-        RunSettings(Path("data/keyframes")), without=ONLY_TRAINING
-    )
+    run: RunSettings = nested(RunSettings(Path("data/keyframes")), without=ONLY_TRAINING)
     parallel: Parallel = nested(Parallel(), defaults={"jobs": "one for each core"})
-    reading: Annotated[Reading, Doc("How each video is read.")] = nested(
-        Reading(detector="transitions"), without=("shots", "subtitles", "silence")
-    )
+    reading: Reading = nested(Reading(detector="transitions"), without=("shots", "subtitles", "silence"))
     keyframes: Annotated[int, Doc("Keyframes for each shot, N_k (appendix A).")] = 3
     lines: Annotated[int, Doc("Height of a keyframe in pixels; smaller videos are not enlarged.")] = 240
     quality: Annotated[int, Doc("JPEG quality of the keyframes, 1 to 100.")] = 90
@@ -78,29 +71,23 @@ def extract_keyframes(
 
 
 def _reader_settings(settings: ExtractSettings) -> dict[str, Any]:
-    """How videos are read, as fields of `ReaderSettings`."""
+    """Return how videos are read, as fields of `ReaderSettings`."""
     reading = settings.reading
     start, end = reading.part
-    return {
-        "detector": reading.detector or DETECTOR_NAMES[0],
-        "detector_threshold": reading.detector_threshold,
-        "min_shot": reading.min_shot,
-        "keyframes": settings.keyframes,
-        "lines": settings.lines,
-        "start": start,
-        "end": end,
-    }
+    values = {name: getattr(reading, name) for name in ("detector_threshold", "min_shot")}
+    values |= {"keyframes": settings.keyframes, "lines": settings.lines, "start": start, "end": end}
+    return {"detector": reading.detector or DETECTOR_NAMES[0], **values}
 
 
 def _store_settings(settings: ExtractSettings) -> dict[str, Any]:
-    """The settings that decide the content of a store, which are recorded in it; without those that are None."""
+    """Return the settings that decide the content of a store, which records them, without None."""
     values = _reader_settings(settings) | {"quality": settings.quality}
     return {name: value for name, value in values.items() if value is not None}
 
 
 def _existing_result(task: VideoTask[ExtractSettings]) -> VideoResult | None:
-    """The result of a video whose store exists. Raises BasslError for a store of another video, with other settings or
-    damaged, and for a video that cannot be read twice."""
+    """Return the result of a video whose store exists, or None. Raises BasslError for a damaged store, or one of
+    another video or other settings, and for a video that cannot be read twice."""
     if not is_file(task.video):
         raise VideoError(f"{task.video}: {READ_TWICE}")
     if task.settings.run.overwrite or not task.output.exists():

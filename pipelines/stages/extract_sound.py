@@ -32,10 +32,9 @@ def extract_sound(
     log-mel energies over each shot.
 
     Videos are looked up in the index by their ids, which `extract_keyframes` makes of their names. A file that exists
-    is kept if it is of the same shots; a video without sound has failed. Each video has its own child process.
-    ``progress`` is called with the progress of each. Returns one result for each video, in the order of the videos'
-    names. Raises BasslError for inputs, an index or an output folder that cannot be used; errors of single videos are
-    in their results."""
+    is kept if it is of the same shots; a video without sound has failed. ``progress`` is called with the progress of
+    each. Returns one result for each video, in the order of their names. Raises BasslError for inputs, an index or an
+    output folder that cannot be used; errors of single videos are in their results."""
     settings = with_options(settings, **options)
     videos = find_videos(inputs)
     index = read_index(settings.data.index)
@@ -54,8 +53,8 @@ def extract_sound(
 
 
 def _existing_result(index: Index, task: VideoTask[SoundSettings]) -> VideoResult | None:
-    """The result of a video whose file exists. Raises BasslError for a file that is damaged, and for a video that is
-    not in the index or cannot be read twice."""
+    """Return the result of a video whose file exists, or None. Raises BasslError for a damaged file, and for a video
+    that is not in the index or cannot be read twice."""
     if task.video_id not in index.video_ids:
         raise BasslError(f"{task.video}: {index.path} has no video with the id {task.video_id}")
     if not is_file(task.video):
@@ -74,11 +73,8 @@ def _extract(task: VideoTask[SoundSettings], report: ReportVideo) -> VideoResult
     if not np.isfinite(seconds).all():
         raise BasslError(f"{task.video}: {index.path} has no times in seconds for {task.video_id}; extract keyframes")
     warnings: list[str] = []
-
-    def show(done: float, total: float) -> None:
-        report(VideoProgress(task.video_id, done, total))
-
     with unchanged(task.video):
-        sounds = shot_sounds(task.video, seconds, show, warnings.append)
+        show = partial(VideoProgress, task.video_id)
+        sounds = shot_sounds(task.video, seconds, lambda *state: report(show(*state)), warnings.append)
     write_features(task.settings.run.output, SOUND, task.video_id, sounds, shots_checksum(index, number))
     return task.result(shots=len(sounds), warnings=tuple(warnings))

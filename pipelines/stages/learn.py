@@ -52,13 +52,11 @@ def learn(
 ) -> LearnResult:
     """Learn from the corrected scenes of videos, and write a model file for `predict`.
 
-    Each video is read once, in the shots of its ``scenes.json``. A prediction must have been corrected by hand, by a
-    cut or a name; all its scenes then count as right.
-
-    ``sources``: ``scenes.json`` files, or videos with a result, each of another video. ``progress`` is called with the
-    progress and the result of each video; ``options`` by name, such as ``output``, override ``settings``. A video that
-    failed is not learned from; its result has the reason. Raises BasslError, one line, if the model cannot be written
-    or exists, or all videos failed; ValueError for an output that does not end in .safetensors.
+    ``sources``: ``scenes.json`` files, or videos with a result, each of another video. A prediction must have been
+    corrected by hand, by a cut or a name; all its scenes then count as right. ``progress`` is called with the progress
+    and the result of each video; ``options`` by name, such as ``output``, override ``settings``. The result of a video
+    that failed has the reason. Raises BasslError, one line, if the model cannot be written or exists, or all videos
+    failed; ValueError for an output that does not end in .safetensors.
 
     Example::
 
@@ -112,10 +110,8 @@ def _read(
     source = open_scenes(task.video)
     scenes, video = source.scenes, source.existing_video()
     if "threshold" in scenes.settings and not is_corrected(scenes):  # as `predict` made it
-        raise BasslError(
-            f"{source.file}: was not corrected; correct its scenes on the page of `bassl report`, or name one if all "
-            "are right"
-        )
+        remedy = "correct its scenes on the page of `bassl report`, or name one if all are right"
+        raise BasslError(f"{source.file}: was not corrected; {remedy}")
     if len(scenes.scenes) < 2:
         raise BasslError(f"{source.file}: has one scene; learning needs videos with several")
 

@@ -1,8 +1,4 @@
-"""Models: a list of them, and checkpoints of the paper's release into model files and back.
-
-The list has the built-in model and models under ``runs/``, with their training and their scores. Only headers and
-results are read, no weights, so that listing many large models is fast.
-"""
+"""Models: a list of them, by their headers and results alone, and checkpoints of the paper's release as model files."""
 
 from __future__ import annotations
 
@@ -64,8 +60,7 @@ def _list_model(path: Path, read: Callable[[Path], ListedModel]) -> ListedModel:
         return ListedModel(path, "damaged", error=str(error))
     except (LookupError, ArithmeticError, TypeError, ValueError, AttributeError, OSError, RecursionError) as error:
         # A header or a result that this program did not write so.
-        message = f"{path}: its facts on training cannot be read ({error!r})"
-        return ListedModel(path, "damaged", error=message)
+        return ListedModel(path, "damaged", error=f"{path}: its facts on training cannot be read ({error!r})")
 
 
 def _built_in(path: Path) -> ListedModel:
@@ -191,7 +186,7 @@ def import_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
     The default of ``output`` is ``runs/NAME/model.safetensors``. Raises BasslError for a file that is not such a
     checkpoint, or an output that exists or cannot be written."""
     file = Path(file)
-    output = model_path(file) if output is None else Path(output)
+    output = Path(output or model_path(file))
     check_output(output, (file,), overwrite)
     from pipelines.models import bassl, released  # optional dependency: torch
 
@@ -206,9 +201,7 @@ def export_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
     """Write a pre-trained model, its file or run folder, in the layout of the paper's release; its weights. The
     default of ``output`` is the name of the model with the extension ``.ckpt``. Raises BasslError for a model that does
     not fit the layout, or an output that exists or cannot be written."""
-    file = Path(file)
-    output = checkpoint_path(file) if output is None else Path(output)
-    file = model_file(file)
+    output, file = Path(output or checkpoint_path(Path(file))), model_file(Path(file))
     check_output(output, (file,), overwrite)
     from pipelines.models import bassl, released  # optional dependency: torch
 

@@ -36,12 +36,9 @@ class ReviewResult:
     """Page of a review."""
 
     page: Path
-    url: str
-    """The address of the page in review mode."""
-    opened: bool
-    """Whether a browser was started with it."""
-    written: VideoResult | None
-    """The result of `report`; None if the page was there and shows the same scenes."""
+    url: str  # address of the page in review mode
+    opened: bool  # whether a browser was started with it
+    written: VideoResult | None  # the result of `report`; None if the page was there and shows the same scenes
 
 
 def report(
@@ -174,12 +171,10 @@ def _truth(opened: OpenedScenes, matching: Matching) -> tuple[TrueEnds, tuple[st
     # A true end that is far from the ends of all shots splits a shot in the alignment, but not on the page.
     shot_ending_at = {shot.end: shot.index for shot in scenes.shots}
     ends = video.seconds[video.labels == 1, 1].tolist()
-    on_shots, elsewhere = (
-        [shot_ending_at[end] for end in ends if end in shot_ending_at],
-        [end for end in ends if end not in shot_ending_at],
-    )
+    on_shots = tuple(shot_ending_at[end] for end in ends if end in shot_ending_at)
+    elsewhere = tuple(end for end in ends if end not in shot_ending_at)
     source = f"{truth.name}, {name}" if truth.is_dir() else truth.name
-    return TrueEnds(tuple(on_shots), tuple(elsewhere), matching.tolerance, source), scored.notes
+    return TrueEnds(on_shots, elsewhere, matching.tolerance, source), scored.notes
 
 
 def _stored_images(opened: OpenedScenes, stores: Path) -> list[bytes]:

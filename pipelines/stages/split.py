@@ -1,7 +1,4 @@
-"""Cutting a video into one file per scene, or copying it with its scenes as chapters.
-
-FFmpeg's libraries do the work, through PyAV; no FFmpeg program is needed.
-"""
+"""Cutting a video into one file per scene, or copying it with its scenes as chapters, by PyAV, without a program."""
 
 from __future__ import annotations
 
@@ -26,9 +23,8 @@ from pipelines.video.muxing import suffix_for
 
 @dataclass(frozen=True)
 class Clip:
-    """Scene as a separate video. Times are in seconds of the whole video: ``start`` and ``end`` are the scene's,
-    with its handles; the clip begins ``early`` seconds before and ends ``late`` seconds after them, both 0 in an exact
-    cut."""
+    """Scene as a separate video. Times are in seconds of the whole video: ``start`` and ``end`` are the scene's with
+    its handles; the clip begins ``early`` seconds before and ends ``late`` seconds after them, 0 in an exact cut."""
 
     scene: int
     path: Path
