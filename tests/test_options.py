@@ -17,7 +17,7 @@ from pipelines.errors import BasslError
 from pipelines.options import NO_OPTION, Option, Settings, advanced, nested, options_of, with_options
 from pipelines.pretext.settings import AugmentationSettings
 from pipelines.settings import Grouping
-from pipelines.stages.predict.settings import PredictSettings
+from pipelines.stages.settings import PredictSettings
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,7 @@ from pipelines.progress import ReportVideo, VideoProgress, VideoResult
 from pipelines.settings import Reading
 from pipelines.stages.predict.model import model_reader_settings
 from pipelines.stages.predict.scoring import LoadedModel, load
-from pipelines.stages.predict.settings import PredictSettings
-from pipelines.stages.settings import LearnSettings
+from pipelines.stages.settings import LearnSettings, PredictSettings
 from pipelines.training.relational_fit import LabeledTokens, adapt_model
 from pipelines.video.inputs import fingerprint
 from pipelines.video_jobs import VideoTask, run_video_tasks

@@ -33,12 +33,9 @@ class Look:
     """Range of shots for a person to look at next: the window whose answers are expected to raise F1 most."""
 
     start_shot: int
-    end_shot: int
-    """The half-open range of shots; a cut is between each two of them."""
-    ends: tuple[int, ...]
-    """Shots of the range that end scenes now, except for its last shot: the answers, if nobody corrects them."""
-    expected_f1: float
-    """F1 to expect of all scenes as they are now, 0 to 1: an estimate from scores and pins, see docs/review.md."""
+    end_shot: int  # half-open: a cut is between each two shots of the range
+    ends: tuple[int, ...]  # shots that end scenes now, except for the last one: the answers, if nobody corrects them
+    expected_f1: float  # of all scenes as they are now, 0 to 1, estimated from scores and pins, see docs/review.md
 
 
 def regrouped(scenes: S, grouping: Grouping) -> S:
@@ -57,11 +54,11 @@ def regrouped(scenes: S, grouping: Grouping) -> S:
 def regroup(source: Path | str, settings: RegroupSettings = RegroupSettings(), **options: Any) -> SceneData:
     """Choose scene ends again, as `predict` would with these settings, and write the result, by default in place.
 
-    Names of scenes that have the same shots as before are kept; ``notes`` of the result names the page and storyboard
-    beside it that show the scenes before. ``source``: a ``scenes.json``, or a video with a result; ``options`` by name,
-    such as ``min_scene``, override ``settings``. Raises BasslError, one line, for a ``scenes.json`` that cannot be
-    read, scenes that the shots do not allow, or an output that cannot be written or is the video; a CorrectedError for
-    scenes that were corrected by hand, which would be lost."""
+    Names of scenes with the same shots are kept; ``notes`` of the result names a page and storyboard beside it that
+    show the scenes before. ``source``: a ``scenes.json``, or a video with a result; ``options`` by name, such as
+    ``min_scene``, override ``settings``. Raises BasslError, one line, for a ``scenes.json`` that cannot be read, scenes
+    that the shots do not allow, or an output that cannot be written or is the video; CorrectedError if scenes that were
+    corrected by hand would be lost."""
     settings, result = with_options(settings, **options), find_result(Path(source))
     return _write(Path(source), output_path(settings.run.output, result), settings)
 
@@ -73,9 +70,8 @@ def regroup_videos(
     **options: Any,
 ) -> list[VideoResult]:
     """Regroup several files as :func:`regroup` does: in place, or into the folder ``output``. Returns one result per
-    source, in their order: the result of one that failed has the reason, and one is kept if scenes in the output were
-    corrected by hand. Raises BasslError, one line, for two that would have the same output, or a folder that cannot be
-    written."""
+    source, in their order: failed, with the reason; or kept, if scenes in the output were corrected by hand. Raises
+    BasslError, one line, for two that would have the same output, or a folder that cannot be written."""
     settings, paths = with_options(settings, **options), as_paths(sources)
     make_output_folder(paths, settings.run.output)
     tasks = []
@@ -128,18 +124,10 @@ def next_look(scenes: SceneData, shots: int = WINDOW) -> Look | None:
 
 
 def pinned(scenes: S, ends: Iterable[int], joined: Iterable[int]) -> S:
-    """Return the scenes after a person's answers, which no setting changes any more.
-
-    The threshold moves to the one with the best expected F1, given all pins. Scenes of a fixed number, or corrected by
-    hand beyond pins, change only at the answers.
-
-    Args:
-        ends: shots with which scenes end, by index.
-        joined: shots with which no scene ends.
-
-    Raises:
-        BasslError: for a shot in both, or that is not before another shot.
-    """
+    """Return the scenes after a person's answers, which no setting changes any more: scenes end with the shots
+    ``ends``, by index, and none with ``joined``. The threshold moves to the one with the best expected F1, given all
+    pins. Scenes of a fixed number, or corrected by hand beyond pins, change only at the answers. Raises BasslError for
+    a shot in both, or that is not before another shot."""
     answers = {int(shot): True for shot in ends}
     refused = {int(shot) for shot in joined}
     if both := sorted(refused & set(answers)):

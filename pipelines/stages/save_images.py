@@ -28,18 +28,15 @@ _SPRITE_COLUMNS = 10
 
 @dataclass(frozen=True)
 class SavedImage:
-    """Saved image of the scene and shot numbered from 0 in ``scenes.json``, at ``time`` in seconds. ``path`` may be a
-    sprite, which contains all."""
+    """Saved image of the scene and shot numbered from 0 in ``scenes.json``."""
 
-    path: Path
+    path: Path  # may be a sprite, which contains all
     scene: int
     shot: int
-    time: float
+    time: float  # in seconds
 
 
 class _Still(NamedTuple):
-    """Image to save."""
-
     scene: Scene
     shot: Shot
     image: int  # its number in the scene or shot
@@ -123,11 +120,9 @@ def _sheet(path: Path, settings: ImageSettings, images: int, image_size: tuple[i
     (width, height), columns = image_size, min(images, _SPRITE_COLUMNS)
     size = columns * width, -(-images // columns) * height
     if max(size) > (most := LONGEST[settings.format]):
-        smaller = "a smaller `width`" + " or `format=jpg`" * (settings.format == "webp")
-        raise BasslError(
-            f"{path}: {images} images of {width} x {height} pixels make it {size[0]} x {size[1]}, but the limit is "
-            f"{most}; give fewer `images`, {smaller}"
-        )
+        remedy = "give fewer `images`, a smaller `width`" + " or `format=jpg`" * (settings.format == "webp")
+        sizes = f"{images} images of {width} x {height} pixels make it {size[0]} x {size[1]}"
+        raise BasslError(f"{path}: {sizes}, but the limit is {most}; {remedy}")
     return Image.new("RGB", size)
 
 

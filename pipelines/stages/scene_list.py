@@ -82,17 +82,17 @@ class SceneList(SceneData):
         return regrouped(self, with_options(Grouping, **options))
 
     def next_look(self, shots: int = 8) -> Look | None:
-        """Return the shots for a person to look at next, with the expected F1 of the scenes now, or None if all cuts
-        are pinned. A look shows so many shots; two looks of four need fewer answers than one of eight, and are worth
-        slightly more (docs/review.md)."""
+        """Return the shots for a person to look at next, at most so many, with the expected F1 of the scenes now, or
+        None if all cuts are pinned. Two looks of four shots are worth slightly more than one of eight (docs/review.md).
+        """
         from pipelines.stages.regroup import next_look  # start-up time: NumPy
 
         return next_look(self, shots)
 
     def pin(self, ends: Iterable[int] = (), joined: Iterable[int] = ()) -> SceneList:
-        """Return the scenes after a person's answers: a scene ends with each of the shots ``ends``, none with
-        ``joined``, by index. No other option changes these any more, and the threshold moves to the one with the best
-        expected F1; scenes of a fixed number, or corrected by hand, change only at the answers. Nothing is written.
+        """Return the scenes after a person's answers, by index of shots: a scene ends with each of ``ends``, none with
+        ``joined``. No option changes these any more, and the threshold moves to the one with the best expected F1;
+        scenes of a fixed number, or corrected by hand, change only at the answers. Nothing is written.
 
         Example::
 

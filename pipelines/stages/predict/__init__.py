@@ -28,8 +28,8 @@ from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, Video
 from pipelines.settings import ScenesOutput
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.predict.reuse import ReusePlan, plan_reuse, save_reused
-from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
+from pipelines.stages.settings import PredictSettings
 from pipelines.video.inputs import find_videos, safe_id, video_ids
 from pipelines.video.shots import KeyframedShot
 from pipelines.video_jobs import VideoTask, run_video_tasks
@@ -67,9 +67,8 @@ def predict(
 
     Args:
         video: any file that FFmpeg's libraries read.
-        settings: how; the defaults need neither network nor GPU.
-        progress: True shows a bar in a terminal or a notebook; a function is called with how far the video has been
-            read, in seconds.
+        settings: the defaults need neither network nor GPU.
+        progress: True shows a bar in a terminal or a notebook; a function is called with the seconds that are read.
         on_shot: called with each shot and its keyframes as it is found, for a storyboard.
         options: options by name, such as ``min_scene``, wherever they are nested; they override ``settings``.
 
@@ -156,8 +155,7 @@ def predict_videos(
     progress: ReportVideo | bool | None = None,
     **options: Any,
 ) -> list[VideoResult]:
-    """Find the scenes of videos, each into its own file; ``settings`` and ``options`` are the same as for
-    :func:`predict`.
+    """Find the scenes of videos, each into its own file; ``settings`` and ``options`` as for :func:`predict`.
 
     A video that has a file already is not read again, unless what decides its scores changed: as for
     :func:`predict_file`, the file is kept or regrouped. Scenes that were corrected by hand are kept in any case.
@@ -226,9 +224,8 @@ def predict_to_files(
     plan: ReusePlan | None,
     progress: ReportProgress | None = None,
 ) -> SceneList:
-    """Find the scenes of a video, by a plan if there is an existing result, and write its storyboard and page, if they
-    have a path. The caller writes new scenes last, because they mark the video as done; existing ones that changed are
-    written here."""
+    """Find the scenes of a video, by a plan if there is an existing result, and write its storyboard and page. The
+    caller writes new scenes last, because they mark the video as done; existing ones that changed are written here."""
     images: list[bytes] = []
     if plan is not None:
         if plan.needs_images:

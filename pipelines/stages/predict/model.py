@@ -16,8 +16,8 @@ from pipelines.options import with_options
 from pipelines.outputs.describing import described
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
-from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
+from pipelines.stages.settings import PredictSettings
 from pipelines.video.inputs import fingerprint, modified, safe_id, unchanged
 from pipelines.video.shots import KeyframedShot, ReaderSettings, VideoProcess
 
@@ -26,12 +26,11 @@ if TYPE_CHECKING:  # start-up time: OpenCV, and torch for most models
 
 
 class SceneModel:
-    """Model with its encoder, for any number of videos; use one from one thread at a time.
+    """Model with its encoder, for any number of videos, in one thread at a time.
 
     ``settings`` name the model, and are the defaults of `predict`; ``cores`` is the number of processor cores for a
     video (None: all). Weights are loaded by `load`, or else while the first video is read. Raises StoreError, one line,
-    for a model that is missing or damaged.
-    """
+    for a model that is missing or damaged."""
 
     @explain_missing_extra("this model")
     def __init__(self, settings: PredictSettings = PredictSettings(), cores: int | None = None) -> None:
@@ -142,12 +141,9 @@ def model_reader_settings(opened: OpenedModel, reading: Reading) -> ReaderSettin
     facts = opened.keyframe_facts
     start, end = reading.part
     detector = reading.detector or facts.get("detector") or DETECTOR_NAMES[0]
-    requested = ReaderSettings(
-        detector, reading.detector_threshold, reading.min_shot, reading.shots, start=start, end=end
-    )
-    values: dict[str, Any] = {name: facts.get(name) for name in ("lines", "keyframes")}
+    names = ["lines", "keyframes"]
     if detector == facts.get("detector"):  # options of the model's own detector
-        values |= {
-            name: facts.get(name) for name in ("detector_threshold", "min_shot") if getattr(requested, name) is None
-        }
-    return replace(requested, **{name: value for name, value in values.items() if value is not None})
+        names += [name for name in ("detector_threshold", "min_shot") if getattr(reading, name) is None]
+    options = {"detector_threshold": reading.detector_threshold, "min_shot": reading.min_shot, "shots": reading.shots}
+    options |= {name: facts[name] for name in names if facts.get(name) is not None}
+    return ReaderSettings(detector, start=start, end=end, **options)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Literal
 
-from pipelines.datasets.annotations import read_json
 from pipelines.errors import DatasetError
 from pipelines.files import real, write_atomically
 from pipelines.models.scenes.scene_names import with_automatic_names
@@ -18,8 +17,8 @@ from pipelines.progress import Status
 from pipelines.scenes import Line, SceneData, VideoFacts
 from pipelines.settings import GROUPING, Grouping, Reading
 from pipelines.stages.predict.model import SceneModel
-from pipelines.stages.predict.settings import PredictSettings
 from pipelines.stages.scene_list import SceneList
+from pipelines.stages.settings import PredictSettings
 from pipelines.video.inputs import fingerprint, has_content, modified, subtitles_beside, video_at
 from pipelines.video_jobs import VideoTask
 
@@ -34,15 +33,9 @@ video; or nothing, although something else is asked for."""
 def choose_action(
     *, is_corrected: bool, may_discard: bool, other_scores: bool, other_grouping: bool, other_text: bool
 ) -> Action:
-    """Choose what to do with an existing result of a video.
-
-    Args:
-        is_corrected: scenes were corrected by hand.
-        may_discard: corrections may be lost.
-        other_scores: the video or what determines scores may differ, or it is to be read again.
-        other_grouping: other scenes are asked for.
-        other_text: there are other subtitles, or names to ask a program for.
-    """
+    """Choose what to do with an existing result of a video, which may have been corrected by hand. The task may discard
+    corrections, ask for a grouping, and have other subtitles or unnamed scenes; other scores come of another video or
+    model, or if the video is to be read again."""
     if is_corrected and may_discard:
         return "read"
     if is_corrected and (other_scores or other_grouping):
@@ -83,29 +76,24 @@ def plan_reuse(model: SceneModel, task: VideoTask[PredictSettings]) -> ReusePlan
     lines, subtitles = _subtitles(task, stored, current)
     stored_grouping = Grouping().resolved()
     stored_grouping |= {name: stored.settings[name] for name in GROUPING if name in stored.settings}
+    grouping = settings.grouping.resolved()
     if has_corrections:  # only options that are set ask for others
-        grouping = stored_grouping | {
-            name: value for name, value in vars(settings.grouping).items() if value is not None
-        }
-    else:
-        grouping = settings.grouping.resolved()
+        options = {name: value for name, value in vars(settings.grouping).items() if value is not None}
+        grouping = stored_grouping | options
     is_stale = _may_have_other_scores(model, task, stored, current)
     action = choose_action(
         is_corrected=has_corrections,
         may_discard=task.replaces.discard_corrections,
         other_scores=is_stale,
         other_grouping=grouping != stored_grouping,
-        other_text=lines != stored.lines or (settings.describe is not None and _has_unnamed_scenes(stored)),
+        other_text=lines != stored.lines or _needs_names(stored, settings),
     )
     if action == "read":
         return None
     scenes, changes, needs_names = SceneList(**vars(stored)), list[str](), False
     if action == "regroup":
-        changes = [
-            f"{name} {grouping[name]}, was {value}"
-            for name, value in stored_grouping.items()
-            if grouping[name] != value
-        ]
+        pairs = ((name, grouping[name], value) for name, value in stored_grouping.items())
+        changes = [f"{name} {value}, was {before}" for name, value, before in pairs if value != before]
         if lines != stored.lines:
             subtitle_option = settings.reading.subtitles and str(settings.reading.subtitles)
             scenes = replace(scenes, lines=lines, settings={**scenes.settings, "subtitles": subtitle_option})
@@ -115,8 +103,7 @@ def plan_reuse(model: SceneModel, task: VideoTask[PredictSettings]) -> ReusePlan
             from pipelines.models.scenes.scene_ends import with_grouping  # start-up time: NumPy
 
             scenes = with_grouping(scenes, grouping)
-        needs_names = settings.describe is not None and _has_unnamed_scenes(scenes)
-        if needs_names:
+        if needs_names := _needs_names(scenes, settings):
             changes.append(f"names by {settings.describe}")
     needs_images = needs_names or (task.storyboard is not None and (bool(changes) or not task.storyboard.exists()))
     if task.page is not None:
@@ -129,14 +116,14 @@ def plan_reuse(model: SceneModel, task: VideoTask[PredictSettings]) -> ReusePlan
     return ReusePlan(action, scenes, stored.video, has_corrections, needs_images)
 
 
-def _has_unnamed_scenes(scenes: SceneData) -> bool:
-    return any(scene.lacks_name for scene in scenes.scenes)
+def _needs_names(scenes: SceneData, settings: PredictSettings) -> bool:
+    return settings.describe is not None and any(scene.lacks_name for scene in scenes.scenes)
 
 
 def _subtitles(
     task: VideoTask[PredictSettings], stored: SceneData, current: str | None
 ) -> tuple[tuple[Line, ...], Path | None]:
-    """Read the lines of a result again, from the subtitles that are named, or else beside the video; and their file.
+    """Read the lines of a result again, from the named subtitles or those beside the video; return also their file.
     Raises DatasetError for named subtitles that cannot be read; others leave the lines as they are."""
     subtitle_option = task.settings.reading.subtitles
     path = subtitle_option or (None if stored.settings.get("subtitles") else subtitles_beside(task.video))
@@ -170,12 +157,11 @@ def _may_have_other_scores(
 
 def _present_video(stored: VideoFacts, video: Path, current: str | None, is_stale: bool) -> VideoFacts:
     """Return the facts with the video's present path, and its time so that its content is compared once."""
-    facts = stored
-    if facts.fingerprint == current and video_at(Path(facts.path), facts) is None:
-        facts = replace(facts, path=str(video.absolute()))  # it was moved; other commands look there
-    if facts.modified is not None and not is_stale and real(Path(facts.path)) == real(video):
-        facts = replace(facts, modified=modified(video))
-    return facts
+    if stored.fingerprint == current and video_at(Path(stored.path), stored) is None:
+        stored = replace(stored, path=str(video.absolute()))  # it was moved; other commands look there
+    if stored.modified is not None and not is_stale and real(Path(stored.path)) == real(video):
+        stored = replace(stored, modified=modified(video))
+    return stored
 
 
 def _note(action: Action, is_corrected: bool, changes: list[str], reads_video: bool) -> str:
@@ -199,7 +185,7 @@ def save_reused(plan: ReusePlan, task: VideoTask[PredictSettings]) -> SceneList:
         scenes.save(task.output)
         return replace(scenes, notes=scenes.notes + note_on_views(task.output, (task.storyboard, task.page)))
     if scenes.video != plan.stored_video and os.access(task.output, os.W_OK):  # it may be write-protected by hand
-        content = read_json(task.output)  # the rest of the file stays as it is
+        content = json.loads(task.output.read_bytes())  # the rest of the file stays as it is
         content["video"] |= scenes.to_dict(task.output.parent)["video"]
         write_atomically(task.output, json.dumps(content, indent=1).encode() + b"\n")
     return scenes

@@ -19,7 +19,7 @@ from pipelines.models.encoders.shot_encoder import KEYFRAMES, ShotEncoder, encod
 from pipelines.models.opening import OpenedModel
 from pipelines.progress import ReportProgress
 from pipelines.scenes import Shot
-from pipelines.stages.predict.settings import PredictSettings
+from pipelines.stages.settings import PredictSettings
 from pipelines.stores.jpeg import from_jpeg, to_jpeg
 from pipelines.video.shots import KeyframedShot, VideoProcess
 
