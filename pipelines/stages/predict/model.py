@@ -144,6 +144,6 @@ def model_reader_settings(opened: OpenedModel, reading: Reading) -> ReaderSettin
     names = ["lines", "keyframes"]
     if detector == facts.get("detector"):  # options of the model's own detector
         names += [name for name in ("detector_threshold", "min_shot") if getattr(reading, name) is None]
-    options = {"detector_threshold": reading.detector_threshold, "min_shot": reading.min_shot, "shots": reading.shots}
+    options: dict[str, Any] = {name: getattr(reading, name) for name in ("detector_threshold", "min_shot", "shots")}
     options |= {name: facts[name] for name in names if facts.get(name) is not None}
     return ReaderSettings(detector, start=start, end=end, **options)
