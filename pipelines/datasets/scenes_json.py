@@ -198,15 +198,31 @@ def _scene_data(content: Any, path: Path) -> SceneData:
     if not isinstance(settings, dict):
         raise fault(path, "its settings are not an object")
     video = _record(VideoFacts, member(content, "video", "the file", path), "the video", path)
-    shots, scenes = (read_field(list, content, key, "the file", path) for key in ("shots", "scenes"))
-    shots = [_record(Shot, entry, f"shot {i}", path) for i, entry in enumerate(shots)]
-    entries, scenes = scenes, [_scene(entry, f"scene {m}", path) for m, entry in enumerate(scenes)]
-    owners = [(content, "the file"), *((entry, f"scene {m}") for m, entry in enumerate(entries))]
-    lines = [line for entry, owner in owners for line in _lines(entry, owner, path)]
+    shots = _records(Shot, content, "shots", "the file", path)
+    scenes = _records(Scene, content, "scenes", "the file", path)
+    for m, scene in enumerate(scenes):
+        if scene.named_by and scene.name is None:
+            raise fault(path, f"the named_by of scene {m} is {quote(scene.named_by)}, but it is without a name")
+        scenes[m] = replace(scene, start_timecode=timecode(scene.start), end_timecode=timecode(scene.end))
+    owners = {"the file": content} | {f"scene {m}": entry for m, entry in enumerate(content["scenes"])}
+    lines = []
+    for owner, entry in owners.items():
+        for line in _records(Line, {"lines": [], **entry}, "lines", owner, path):
+            if line.end < line.start:
+                raise fault(path, f"a line of {owner} ends at {line.end}, but it begins at {line.start}")
+            lines.append(line)
     lines.sort(key=lambda line: line.start)
-    segments = _optional_list(content, "segments", "the file", path)
-    segments = [_segment(entry, f"segment {i}", path) for i, entry in enumerate(segments)]
+    segments = _records(Segment, {"segments": [], **content}, "segments", "the file", path)
+    for i, segment in enumerate(segments):
+        if segment.end_frame <= segment.start_frame or segment.end <= segment.start:
+            raise fault(path, f"segment {i} is empty, or ends before it begins")
     return SceneData(video, settings, tuple(shots), tuple(scenes), tuple(lines), tuple(segments))
+
+
+def _records(kind: Callable[..., T], holder: dict[str, Any], key: str, owner: str, path: Path) -> list[T]:
+    """Return the dataclasses of a list in an object called ``owner`` in messages."""
+    entries = enumerate(read_field(list, holder, key, owner, path))
+    return [_record(kind, x, f"a line of {owner}" if kind is Line else f"{key[:-1]} {i}", path) for i, x in entries]
 
 
 def _record(kind: Callable[..., T], entry: Any, owner: str, path: Path) -> T:
@@ -237,32 +253,6 @@ def _problem(value: Any, field: _Field) -> str:
         return ""
     limit = f"above {spec.least:g}" if spec.above else f"{spec.least:g} or more"
     return f"{value}, not {limit if spec.most == MAX_POSITION else f'between {spec.least:g} and {spec.most:g}'}"
-
-
-def _scene(entry: Any, owner: str, path: Path) -> Scene:
-    scene = _record(Scene, entry, owner, path)
-    if scene.named_by and scene.name is None:
-        raise fault(path, f"the named_by of {owner} is {quote(scene.named_by)}, but it is without a name")
-    return replace(scene, start_timecode=timecode(scene.start), end_timecode=timecode(scene.end))
-
-
-def _segment(entry: Any, owner: str, path: Path) -> Segment:
-    segment = _record(Segment, entry, owner, path)
-    if segment.end_frame <= segment.start_frame or segment.end <= segment.start:
-        raise fault(path, f"{owner} is empty, or ends before it begins")
-    return segment
-
-
-def _lines(entry: dict[str, Any], owner: str, path: Path) -> list[Line]:
-    lines = [_record(Line, line, f"a line of {owner}", path) for line in _optional_list(entry, "lines", owner, path)]
-    for line in lines:
-        if line.end < line.start:
-            raise fault(path, f"a line of {owner} ends at {line.end}, but it begins at {line.start}")
-    return lines
-
-
-def _optional_list(entry: dict[str, Any], key: str, owner: str, path: Path) -> list[Any]:
-    return read_field(list, entry, key, owner, path) if key in entry else []
 
 
 def _annotation(scenes: SceneData, path: Path) -> VideoAnnotation:

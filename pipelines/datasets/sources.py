@@ -129,8 +129,6 @@ def read_scenes_of_folder(
 def read_annotations(source: Path, annotator: int = 0, frame_rate: float | None = None) -> list[VideoAnnotation]:
     """Read label files of any supported format: a file of one video, or a folder. Raises DatasetError if it is not
     supported or damaged."""
-    if not source.exists():
-        raise DatasetError(f"{source}: no such file or folder")
     if not source.is_dir():
         return [read_scenes_of_video(source, frame_rate)]
     records, problems = read_scenes_of_folder(source, annotator, frame_rate)

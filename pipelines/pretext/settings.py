@@ -23,12 +23,9 @@ Variant = Literal["release", "paper"]
 class PretextSettings(Settings):
     """Settings that determine the pre-training loss. Raises ValueError: one line, for a value that is not allowed."""
 
-    method: Annotated[
-        Method, Doc("BaSSL, one of the shot-level methods it is compared with (table 2, M3 to M5), or both (M8).")
-    ] = "bassl"
+    method: Annotated[Method, Doc("BaSSL, a shot-level method (table 2, M3 to M5), or both (M8).")] = "bassl"
     tasks: Annotated[
-        tuple[Task, ...],
-        Doc("Any of the four tasks (section 3.4; table 3, P1 to P15). The shot-level methods have none."),
+        tuple[Task, ...], Doc("Any of the four tasks (section 3.4; table 3); shot-level methods have none.")
     ] = ("ssm", "cgm", "pp", "msm")
     alpha_ssm: Annotated[float, Doc("Weight of shot-scene matching, alpha 1 (section 3.4).")] = advanced(1.0)
     alpha_cgm: Annotated[float, Doc("Weight of contextual group matching, alpha 2 (section 3.4).")] = advanced(1.0)
@@ -41,8 +38,7 @@ class PretextSettings(Settings):
         listing."""),
     ] = "dtw"
     alignment: Annotated[
-        Alignment,
-        Doc("What is compared to divide it: outputs of the SSM head (release) or the shots' encodings (section 3.3)."),
+        Alignment, Doc("What is compared: outputs of the SSM head (release) or encodings (section 3.3).")
     ] = advanced("head")
     variant: Annotated[Variant, Doc("Losses and SSM head as released, or as in the equations of section 3.4.")] = (
         advanced("release")
@@ -50,8 +46,7 @@ class PretextSettings(Settings):
     temperature: Annotated[float, Doc("tau of every contrastive loss (appendix A).")] = advanced(0.1)
     masking_rate: Annotated[
         float,
-        Doc("""Share of shots that MSM masks, each on its own (section 3.4); at least one per window is masked
-        (release)."""),
+        Doc("Share of shots that MSM masks (section 3.4), at least one per window (release)."),
     ] = advanced(0.15)
     head_dim: Annotated[int, Doc("Dimension of the contrastive space (release).")] = advanced(128)
 
