@@ -1,13 +1,14 @@
-"""DP: a boundary evaluation criterion and dynamic programming (Han and Wu 2011)."""
+"""Division of a video by dynamic programming: into K scenes that each have a value of their own (also for Grouping and
+Story Graph), and DP, whose boundaries have values (Han and Wu 2011)."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.baselines.chains import margins, spanning
 from pipelines.baselines.segmentation import (
     Features,
     Floats,
@@ -19,6 +20,103 @@ from pipelines.baselines.segmentation import (
     segmentation,
     similarities,
 )
+
+
+def prefix_values(worth: Floats, most: int) -> Floats:
+    """Return the maximum value of the first n shots of a video in k scenes, (most+1, N+1): `[k, n]`; -infinity if
+    impossible.
+
+    `worth`: (L, N), `worth[m-1, j]` is the value of a scene of m shots whose last is shot j; ignored if the scene would
+    start before the video (j < m - 1). L is the longest scene. O(most N L) time.
+    """
+    L, N = worth.shape
+    values = np.full((most + 1, N + 1), -np.inf)
+    values[0, 0] = 0.0
+    sums = np.empty(N)
+    for before, best in pairwise(values):
+        for m in range(1, min(L, N) + 1):
+            # All ends at once: a row of a few thousand numbers fits into the L1 cache.
+            np.add(before[: N + 1 - m], worth[m - 1, m - 1 :], out=sums[: N + 1 - m])
+            np.maximum(best[m:], sums[: N + 1 - m], out=best[m:])
+    return values
+
+
+def best_division(worth: Floats, scenes: int) -> tuple[NDArray[np.int64], Floats]:
+    """Return the division of maximum value into a given number of scenes: their last shots, (K-1,), without the video's
+    last, and the margin of an end at each shot, (N,), see `margins`. `worth` is as for `prefix_values`. O(K N L) time.
+    Raises ValueError: K is not between 1 and N, or K scenes of at most L shots cannot cover the video."""
+    L, N = worth.shape
+    if not 1 <= scenes <= N:
+        raise ValueError(f"{N} shots cannot be divided into {scenes} scenes")
+    first = prefix_values(worth, scenes)
+    if first[scenes, N] == -np.inf:
+        raise ValueError(f"{N} shots cannot be divided into {scenes} scenes of at most {L} shots")
+    # [k, n]: the shots from n on, in k scenes
+    rest = np.ascontiguousarray(prefix_values(_in_reverse(worth), scenes)[:, ::-1])
+    best = np.full((L, N), -np.inf)  # of the best division that contains each scene
+    sums = np.empty(N)
+    for m in range(1, min(L, N) + 1):
+        for before, after in zip(first[:scenes], rest[:scenes][::-1], strict=True):
+            np.add(before[: N + 1 - m], after[m:], out=sums[: N + 1 - m])
+            np.maximum(best[m - 1, m - 1 :], sums[: N + 1 - m], out=best[m - 1, m - 1 :])
+        best[m - 1, m - 1 :] += worth[m - 1, m - 1 :]
+    with_end = (first[1:scenes] + rest[scenes - 1 : 0 : -1]).max(axis=0, initial=-np.inf)[1:]
+    ends = backtrack(worth, first, scenes)
+    return ends, margins(with_end, spanning(best))
+
+
+def divide(worth: Floats, scenes: int) -> Segmentation:
+    """Return the division of maximum value into a number of scenes, scored by its margins; by the margins of two scenes
+    if there is only one."""
+    ends, margin = best_division(worth, scenes)
+    if scenes == 1 < worth.shape[1] <= 2 * len(worth):
+        margin = best_division(worth, 2)[1]
+    return segmentation(ends, margin)
+
+
+def backtrack(worth: Floats, values: Floats, scenes: int) -> NDArray[np.int64]:
+    """Return last shots of the scenes of the best division according to `prefix_values`, without the video's last
+    shot."""
+    ends: list[int] = []
+    n = worth.shape[1]
+    for k in range(scenes, 0, -1):
+        m = np.arange(1, min(len(worth), n) + 1)
+        n -= int(m[(values[k - 1, n - m] + worth[m - 1, n - 1]).argmax()])
+        ends.append(n - 1)
+    return np.array(ends[-2::-1], dtype=np.int64)
+
+
+def spanning(best: Floats) -> Floats:
+    """Return the maximum value of a division without an end at each shot, (N,): with a scene that spans it. In `best`,
+    (L, N), `[m-1, j]` is the value of the best division in which a scene of m shots ends with shot j."""
+    L, N = best.shape
+    longer = np.maximum.accumulate(best[::-1], axis=0)[::-1]  # scenes of at least m shots
+    across = np.full(N, -np.inf)
+    for d in range(1, min(L, N)):  # the scene ends d shots later, so it has at least d + 1 shots
+        np.maximum(across[: N - d], longer[d, d:], out=across[: N - d])
+    return across
+
+
+def margins(with_end: Floats, without: Floats) -> Floats:
+    """Return the maximum value of a division with an end at each shot, minus the maximum without: positive at the ends
+    of the best division (0 if another one has the same value), negative elsewhere; infinite if all or no divisions have
+    an end there; -infinity at the last shot."""
+    margin = np.full(len(with_end), -np.inf)
+    possible = with_end > -np.inf
+    margin[possible] = with_end[possible] - without[possible]
+    margin[-1] = -np.inf
+    return margin
+
+
+def _in_reverse(worth: Floats) -> Floats:
+    """Return the same table for the reversed video."""
+    L, N = worth.shape
+    lengths = np.arange(1, L + 1)[:, None]
+    last = N - 1 - np.arange(N) + lengths - 1  # in the original order, of the scene that begins at each shot
+    return np.asarray(np.where(last < N, worth[lengths - 1, np.minimum(last, N - 1)], -np.inf))
+
+
+# --- dp ---------------------------------------------------------------------------------------------------------------
 
 TINY = 1e-9  # similarities below this count as none
 
@@ -103,7 +201,8 @@ class Criteria:
         self.sums = block_sums(weights)
 
     def at(self, n: int) -> Floats:
-        """For a boundary before shot n: (A, B), `[a-1, b-1]` for a shots in the scene before and b after it."""
+        """Return the criteria (A, B) of a boundary before shot n: `[a-1, b-1]` for a shots in the scene before and b
+        after it."""
         N, longest = len(self.alike), self.settings.longest
         a, b = np.arange(1, min(n, longest) + 1), np.arange(1, min(N - n, longest) + 1)
         start = n - a[:, None]
@@ -122,14 +221,14 @@ class Criteria:
 
 
 def _share(cut: Floats, within: Floats) -> Floats:
-    """cut / (cut + within), 1 if both are 0."""
+    """Return cut / (cut + within), 1 if both are 0."""
     # Differences of sums may be slightly below 0 by rounding; the small constant decides if both are 0.
     cut = np.maximum(cut, 0.0) + TINY
     return np.asarray(cut / (cut + np.maximum(within, 0.0)))
 
 
 def _follow(criteria: Criteria, reward: float, after: Floats) -> NDArray[np.int64]:
-    """Last shots of the scenes of the best division, without the video's last."""
+    """Return last shots of the scenes of the best division, without the video's last."""
     N, L = after.shape[0] - 1, after.shape[1] - 1
     first = np.arange(1, min(L, N) + 1)
     a = int(first[after[first, first].argmax()])

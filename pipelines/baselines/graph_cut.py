@@ -54,7 +54,8 @@ def graph_cut(features: Features, times: Times, settings: GraphCutSettings = Gra
 
 
 def shot_graph(features: Floats, times: Floats, decay: float) -> Floats:
-    """Weights of the shot similarity graph: of shots i and i + k, (N, R + 1); farther apart they are negligible."""
+    """Return weights of the shot similarity graph: of shots i and i + k, (N, R + 1); farther apart they are
+    negligible."""
     middle = times.mean(axis=1)
     # Shots of equal length have no deviation; the unit is then their length.
     lengths = np.diff(times)[:, 0]

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from pipelines.baselines.chains import backtrack, divide, prefix_values
+from pipelines.baselines.dp import backtrack, divide, prefix_values
 from pipelines.baselines.segmentation import Features, Floats, Segmentation, Times, block_sums, check_sets, unit_rows
 
 
@@ -64,7 +64,7 @@ def grouping(
 
 
 def fused_distances(sets: Sequence[Floats]) -> Floats:
-    """Distances between shots, (N, N), 0 on the diagonal: the mean over feature sets of (N, D) each."""
+    """Return distances between shots, (N, N), 0 on the diagonal: the mean over feature sets of (N, D) each."""
     total = np.zeros((len(sets[0]), len(sets[0])))
     for features in sets:
         unit = unit_rows(features)
@@ -92,8 +92,8 @@ def estimated_scenes(distances: Floats) -> int:
 
 
 def scene_costs(distances: Floats) -> Floats:
-    """Sums of the distances within each scene, (N, N): `[m-1, j]` for m shots up to shot j; 0 outside the video. Each
-    pair counts twice, in both orders, as in the papers."""
+    """Return sums of the distances within each scene, (N, N): `[m-1, j]` for m shots up to shot j; 0 outside the video.
+    Each pair counts twice, in both orders, as in the papers."""
     N = len(distances)
     sums = block_sums(distances)
     corners = np.diagonal(sums)
@@ -106,8 +106,8 @@ def scene_costs(distances: Floats) -> Floats:
 
 
 def least_ratio(costs: Floats, areas: Floats, scenes: int) -> float:
-    """Minimum of (sum of costs) / (sum of areas) over the divisions into a number of scenes (Dinkelbach 1967), for
-    costs from `scene_costs` and areas (N, 1), of a scene of m shots at `[m-1]`."""
+    """Return minimum of (sum of costs) / (sum of areas) over the divisions into a number of scenes (Dinkelbach 1967),
+    for costs from `scene_costs` and areas (N, 1), of a scene of m shots at `[m-1]`."""
     worth = -costs  # the division of minimum cost is a good start
     ratio = np.inf
     while True:

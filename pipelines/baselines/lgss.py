@@ -92,8 +92,8 @@ def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSe
 
 
 def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> Floats:
-    """Similarities of super shots, (M, M), from 0 to 1, with 0 on the diagonal. `ends`: their last shots, without the
-    video's last."""
+    """Return similarities of super shots, (M, M), from 0 to 1, with 0 on the diagonal. `ends`: their last shots,
+    without the video's last."""
     starts = np.concatenate([[0], ends + 1])
     alike = []
     for one in sets:
@@ -105,7 +105,7 @@ def super_shot_similarities(sets: Sequence[Floats], ends: NDArray[np.int64]) -> 
 
 
 def scene_worth(similarity: Floats) -> Floats:
-    """g of every scene of consecutive super shots, (M, M): `[i, j]` from i to j; -infinity if j < i."""
+    """Return g of every scene of consecutive super shots, (M, M): `[i, j]` from i to j; -infinity if j < i."""
     M = len(similarity)
     sums = block_sums(similarity)
     # On the diagonal sigma(0), the minimum: similarity to itself does not count.
@@ -120,8 +120,8 @@ def scene_worth(similarity: Floats) -> Floats:
 
 
 def best_grouping(worth: Floats) -> NDArray[np.int64]:
-    """Last super shots of the scenes, without the video's last, of the division with the greatest total `scene_worth`;
-    of equal ones, a division with fewer scenes at the end of the video."""
+    """Return last super shots of the scenes, without the video's last, of the division with the greatest total
+    `scene_worth`; of equal ones, a division with fewer scenes at the end of the video."""
     M = len(worth)
     best = np.zeros(M + 1)  # value of the first n super shots
     begins = np.zeros(M + 1, dtype=np.int64)
@@ -166,19 +166,20 @@ class LGSSNetwork(nn.Module):
         )
 
     def forward(self, windows: Sequence[Tensor]) -> Tensor:
-        """For each modality (B, T, 2K, D_m) shots around T consecutive cuts, to (B, T) logits."""
+        """Map for each modality (B, T, 2K, D_m) shots around T consecutive cuts, to (B, T) logits."""
         each = [branch(one) for branch, one in zip(self.branches, windows, strict=True)]
         logits = torch.stack(each).mean(dim=0)
         return logits[..., 1] - logits[..., 0]
 
     def windows(self, video: Sequence[Tensor], shots: NDArray[np.int64]) -> list[Tensor]:
-        """The windows around the cuts after shots (B, T), as input of `forward`."""
+        """Return the windows around the cuts after shots (B, T), as input of `forward`."""
         rows = torch.from_numpy(sequence_windows(np.array([0, len(video[0])]), shots, self.neighbors))
         return [one[rows] for one in video]
 
     @torch.inference_mode()
     def probabilities(self, sets: Sequence[Floats]) -> Floats:
-        """(N,) from 0 to 1, for a video with features (N, D_m). Raises ValueError for other sets than in training."""
+        """Return scene-end probabilities (N,), from 0 to 1, for a video with features (N, D_m). Raises ValueError for
+        other sets than in training."""
         widths = tuple(one.shape[1] for one in sets)
         if widths != self.widths:
             raise ValueError(f"the network was trained on features of the widths {self.widths}, not {widths}")
@@ -227,14 +228,14 @@ def train_lgss(videos: Sequence[Labeled], seed: int = 0, **hyperparameters: Any)
 
 
 def prepare(sets: Sequence[Features]) -> list[Tensor]:
-    """Each feature set minus the video's mean, scaled to unit length, as in all systems here."""
+    """Return each feature set minus the video's mean, scaled to unit length, as in all systems here."""
     return [torch.from_numpy(center(np.asarray(one, dtype=np.float64)).astype(np.float32)) for one in sets]
 
 
 def _epoch(
     targets: Sequence[Tensor], training: LGSSTraining, generator: np.random.Generator
 ) -> list[tuple[int, NDArray[np.int64]]]:
-    """The steps of an epoch: a video, and the shots (B, T) of its sequences, with a random offset each epoch."""
+    """Return the steps of an epoch: a video, and the shots (B, T) of its sequences, with a random offset each epoch."""
     steps = []
     for number, target in enumerate(targets):
         N, length = len(target), min(training.sequence, len(target))

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh  # type: ignore[import-untyped]
 
 from pipelines.baselines.segmentation import (
     Features,
@@ -18,7 +19,6 @@ from pipelines.baselines.segmentation import (
     squared_distances,
     unit_rows,
 )
-from pipelines.baselines.spectral import spectral_embedding
 
 
 @dataclass(frozen=True)
@@ -70,14 +70,26 @@ def scsa(features: Features, times: Times, settings: SCSASettings = SCSASettings
 
 
 def shot_clusters(alike: Floats, settings: SCSASettings) -> NDArray[np.int64]:
-    """The cluster of each shot, (N,)."""
+    """Return the cluster of each shot, (N,)."""
     values, vectors = spectral_embedding(alike, settings.most_clusters)
     count = max(1, int((values > settings.eigenvalue).sum()))
     return fast_global_kmeans(unit_rows(vectors[:, :count], 1e-12), count)
 
 
+def spectral_embedding(affinity: Floats, count: int) -> tuple[Floats, Floats]:
+    """Return the greatest eigenvalues of D^-1/2 A D^-1/2, (count,), at most 1, in descending order, and their
+    eigenvectors, (N, count), for symmetric affinities A (N, N), not negative, with degrees D. There are N if the count
+    is greater. Each vector's entry of greatest magnitude is positive."""
+    scale = 1 / np.sqrt(np.maximum(affinity.sum(axis=1), np.finfo(np.float64).tiny))
+    N = len(affinity)
+    values, vectors = eigh(affinity * scale[:, None] * scale, subset_by_index=(N - min(count, N), N - 1))
+    values, vectors = values[::-1], vectors[:, ::-1]
+    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(vectors.shape[1])])
+    return values, np.asarray(vectors * signs)
+
+
 def fast_global_kmeans(points: Floats, count: int) -> NDArray[np.int64]:
-    """Fast global k-means (Likas et al. 2003): the cluster of each point, (N,).
+    """Cluster points by fast global k-means (Likas et al. 2003): return the cluster of each point, (N,).
 
     Clusters are added one by one: the next center is the point that would reduce the squared error most if the other
     centers stayed fixed; then follow Lloyd's iterations. Deterministic. There are fewer than `count` clusters if there
@@ -95,7 +107,7 @@ def fast_global_kmeans(points: Floats, count: int) -> NDArray[np.int64]:
 
 
 def _lloyd(points: Floats, centers: Floats) -> Floats:
-    """Centers after at most ten of Lloyd's iterations, enough from a good start."""
+    """Return centers after at most ten of Lloyd's iterations, enough from a good start."""
     before = np.full(len(points), -1)
     for _ in range(10):
         nearest = ((centers**2).sum(axis=1) - 2 * points @ centers.T).argmin(axis=1)
@@ -119,8 +131,8 @@ def substitutions(alike: Floats, labels: NDArray[np.int64]) -> Floats:
 
 
 def alignment_scores(labels: NDArray[np.int64], scores: Floats, window: int, gap: float) -> Floats:
-    """Alignment score of the labels up to each shot but the last with the labels after it, (N-1,), at most 1. The
-    alignment tables of all candidates are computed together."""
+    """Return alignment score of the labels up to each shot but the last with the labels after it, (N-1,), at most 1.
+    The alignment tables of all candidates are computed together."""
     N = len(labels)
     at = np.arange(N - 1)
     left, right = np.minimum(at + 1, window), np.minimum(N - 1 - at, window)
@@ -138,7 +150,7 @@ def alignment_scores(labels: NDArray[np.int64], scores: Floats, window: int, gap
 
 
 def low_points(scores: Floats, threshold: float) -> NDArray[np.int64]:
-    """Local minima of at most minimum + threshold * (mean - minimum); of equal neighbors the first."""
+    """Return local minima of at most minimum + threshold * (mean - minimum); of equal neighbors the first."""
     if not len(scores):
         return np.zeros(0, dtype=np.int64)
     padded = np.concatenate([[np.inf], scores, [np.inf]])

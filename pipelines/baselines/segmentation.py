@@ -35,7 +35,7 @@ class Segmentation:
 
     @property
     def labels(self) -> NDArray[np.uint8]:
-        """(N,) 0 or 1, 1 at the shots in `ends`."""
+        """Return (N,) 0 or 1, 1 at the shots in `ends`."""
         marks = np.zeros(len(self.score), dtype=np.uint8)
         marks[self.ends] = 1
         return marks
@@ -60,8 +60,9 @@ def segmentation(ends: NDArray[np.integer[Any]], score: Floats) -> Segmentation:
 
 
 def check_features(features: Features, times: Times) -> tuple[Floats, Floats]:
-    """Features (N, D), N and D at least 1, and times (N, 2), when each shot starts and ends, as float64. Raises
-    ValueError: shapes do not fit, a value is not finite, a shot ends before it starts, or shots are not in order."""
+    """Check and return features (N, D), N and D at least 1, and times (N, 2), when each shot starts and ends, as
+    float64. Raises ValueError: shapes do not fit, a value is not finite, a shot ends before it starts, or shots are not
+    in order."""
     x, t = np.asarray(features, dtype=np.float64), np.asarray(times, dtype=np.float64)
     if x.ndim != 2 or not x.size:
         raise ValueError(f"features must be (N, D) with N, D >= 1, not {x.shape}")
@@ -75,8 +76,8 @@ def check_features(features: Features, times: Times) -> tuple[Floats, Floats]:
 
 
 def check_sets(features: Features | Sequence[Features], times: Times) -> list[Floats]:
-    """One or several feature sets of a video as float64. Raises ValueError as `check_features`, or if there is no
-    set."""
+    """Check and return one or several feature sets of a video as float64. Raises ValueError as `check_features`, or if
+    there is no set."""
     sets = [features] if isinstance(features, np.ndarray) else features
     if not sets:
         raise ValueError("a feature set is needed")
@@ -84,7 +85,7 @@ def check_sets(features: Features | Sequence[Features], times: Times) -> list[Fl
 
 
 def center(features: Floats) -> Floats:
-    """Features minus the video's mean, scaled to unit length, (N, D). A shot that equals the mean stays 0."""
+    """Return features minus the video's mean, scaled to unit length, (N, D). A shot that equals the mean stays 0."""
     x = features / max(float(np.abs(features).max()), np.finfo(np.float64).tiny)
     x = x - x.mean(axis=0)
     norm = np.linalg.norm(x, axis=1, keepdims=True)
@@ -99,12 +100,12 @@ def unit_rows(x: Floats, least: float = float(np.finfo(np.float64).tiny)) -> Flo
 
 
 def squared_distances(x: Floats, y: Floats) -> Floats:
-    """Squared Euclidean distances, (N, D) and (M, D) to (N, M)."""
+    """Return squared Euclidean distances (N, M) of points (N, D) and (M, D)."""
     return np.asarray(np.maximum((x**2).sum(axis=1)[:, None] + (y**2).sum(axis=1) - 2 * x @ y.T, 0.0))
 
 
 def similarities(features: Floats) -> Floats:
-    """Similarities of the shots of a video, (N, N), symmetric, between 0 and 1; 1 on the diagonal. O(N^2 D)."""
+    """Return similarities of the shots of a video, (N, N), symmetric, between 0 and 1; 1 on the diagonal. O(N^2 D)."""
     unit = center(features)
     alike = np.clip(unit @ unit.T, 0.0, 1.0)
     np.fill_diagonal(alike, 1.0)
@@ -112,7 +113,7 @@ def similarities(features: Floats) -> Floats:
 
 
 def block_sums(matrix: Floats) -> Floats:
-    """Summed-area table of a matrix, (N+1, N+1): the sum over any block takes four look-ups (`block`)."""
+    """Return summed-area table of a matrix, (N+1, N+1): the sum over any block takes four look-ups (`block`)."""
     sums = np.zeros((matrix.shape[0] + 1, matrix.shape[1] + 1))
     np.cumsum(matrix, axis=0, out=sums[1:, 1:])
     np.cumsum(sums[1:, 1:], axis=1, out=sums[1:, 1:])
@@ -120,6 +121,34 @@ def block_sums(matrix: Floats) -> Floats:
 
 
 def block(sums: Floats, rows: tuple[Any, Any], columns: tuple[Any, Any]) -> Any:
-    """Sum over `matrix[rows[0]:rows[1], columns[0]:columns[1]]` from `block_sums`; bounds may be arrays."""
+    """Return sum over `matrix[rows[0]:rows[1], columns[0]:columns[1]]` from `block_sums`; bounds may be arrays."""
     (a, b), (c, d) = rows, columns
     return sums[b, d] - sums[a, d] - sums[b, c] + sums[a, c]
+
+
+# --- fixed length -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FixedLengthSettings:
+    """Settings of `fixed_length`."""
+
+    seconds: float = 60.0  # length of a scene
+
+    def __post_init__(self) -> None:
+        if not self.seconds > 0:
+            raise ValueError(f"seconds must be positive: {self}")
+
+
+def fixed_length(
+    features: Features, times: Times, settings: FixedLengthSettings = FixedLengthSettings()
+) -> Segmentation:
+    """End a scene with each shot during which the time since the start of the video passes a multiple of the length.
+
+    The features are not used. Score: 1 at these shots, 0 elsewhere.
+    """
+    _, t = check_features(features, times)
+    passed = np.floor((t[:, 1] - t[0, 0]) / settings.seconds)
+    marks = np.diff(passed, prepend=0.0) > 0
+    marks[-1] = False
+    return segmentation(np.flatnonzero(marks), marks.astype(np.float64))

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn import cluster, exceptions
 from torch import Tensor, nn
 
+from pipelines.baselines.scsa import spectral_embedding
 from pipelines.baselines.segmentation import (
     Features,
     Floats,
@@ -24,7 +25,6 @@ from pipelines.baselines.segmentation import (
     squared_distances,
     unit_rows,
 )
-from pipelines.baselines.spectral import spectral_embedding
 from pipelines.models.networks.torch_networks import one_thread
 
 
@@ -79,7 +79,7 @@ def siamese(features: Features, times: Times, settings: SiameseSettings) -> Segm
 
 
 def affinities(points: Floats, times: Floats, temporal: float) -> Floats:
-    """Affinities of shots, (N, N), from 0 to 1."""
+    """Return affinities of shots, (N, N), from 0 to 1."""
     apart = squared_distances(points, points)
     minutes = times.mean(axis=1) / 60
     spread = float(apart.mean()) or 1.0
@@ -87,7 +87,7 @@ def affinities(points: Floats, times: Floats, temporal: float) -> Floats:
 
 
 def greatest_gap(values: Floats, least: int, most: int) -> int:
-    """The number of values before the greatest gap of descending values, between `least` and `most`."""
+    """Return the number of values before the greatest gap of descending values, between `least` and `most`."""
     least, most = max(1, least), min(most, len(values) - 1)
     if most <= least:
         return min(least, len(values))
@@ -127,13 +127,14 @@ class SiameseNetwork(nn.Module):
         )
 
     def forward(self, features: Tensor) -> Tensor:
-        """Features of unit length (B, D) to embeddings of unit length (B, dimensions)."""
+        """Map features of unit length (B, D) to embeddings of unit length (B, dimensions)."""
         points: Tensor = F.normalize(self.layers(features), dim=1)
         return points
 
     @torch.inference_mode()
     def embed(self, features: Floats) -> Floats:
-        """(N, D) to (N, dimensions). Raises ValueError for features of another width than in training."""
+        """Embed features (N, D) as (N, dimensions). Raises ValueError for features of another width than in
+        training."""
         if features.shape[1] != self.width:
             raise ValueError(f"the network was trained on features of width {self.width}, not {features.shape[1]}")
         self.eval()
@@ -185,7 +186,7 @@ class _Pairs:
         self.sizes = [int(self.same.any(axis=1).sum()), int(self.other.any(axis=1).sum())]
 
     def draw(self, generator: np.random.Generator) -> NDArray[np.int64]:
-        """(P, 2) pairs: `sizes[0]` of the same scene, then `sizes[1]` of different scenes."""
+        """Draw (P, 2) pairs: `sizes[0]` of the same scene, then `sizes[1]` of different scenes."""
         pairs = []
         for allowed in (self.same, self.other):
             shots = np.flatnonzero(allowed.any(axis=1))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array  # type: ignore[import-untyped]
 from scipy.sparse.csgraph import connected_components  # type: ignore[import-untyped]
 
-from pipelines.baselines.chains import divide, prefix_values
+from pipelines.baselines.dp import divide, prefix_values
 from pipelines.baselines.segmentation import (
     Features,
     Floats,
@@ -78,7 +78,7 @@ def story_graph(features: Features, times: Times, settings: StoryGraphSettings =
 
 
 def closeness(features: Floats) -> Floats:
-    """Standardized negative distances between shots, (mean - distance) / deviation over the video, (N, N)."""
+    """Return standardized negative distances between shots, (mean - distance) / deviation over the video, (N, N)."""
     unit = center(features)
     distances = np.sqrt(squared_distances(unit, unit))
     pairs = distances[np.triu_indices(len(distances), 1)]
@@ -88,15 +88,15 @@ def closeness(features: Floats) -> Floats:
 
 
 def threads(alike: Floats, lookahead: int, least: float) -> NDArray[np.int64]:
-    """The thread of each shot, (N,): the number of its connected component."""
+    """Return the thread of each shot, (N,): the number of its connected component."""
     near = np.triu(alike >= least, 1) & ~np.triu(np.ones(alike.shape, dtype=bool), lookahead + 1)
     return np.asarray(connected_components(csr_array(near), directed=False)[1], dtype=np.int64)
 
 
 def scene_worth(near: Floats, thread: NDArray[np.int64], longest: int) -> Floats:
-    """The value of each scene, (L, N): `[m-1, j]` for m shots up to shot j, -infinity outside the video. It is the sum
-    over its shots after the first, plus the value of the next shot as the first of the next scene, which depends on
-    these two scenes only. `near` is from `closeness`, `thread` from `threads`; `longest` is L."""
+    """Return the value of each scene, (L, N): `[m-1, j]` for m shots up to shot j, -infinity outside the video. It is
+    the sum over its shots after the first, plus the value of the next shot as the first of the next scene, which
+    depends on these two scenes only. `near` is from `closeness`, `thread` from `threads`; `longest` is L."""
     N = len(near)
     L = min(longest, N)
     alpha = 1 - 0.5 * (np.arange(1, longest + 1) / longest) ** 2

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.baselines import SYSTEMS, Baseline
 from pipelines.baselines.segmentation import Labeled
-from pipelines.baselines.systems import SYSTEMS, Baseline
 from pipelines.errors import BasslError, count, explain_missing_extra
 from pipelines.evaluation.bootstrap import measure
 from pipelines.evaluation.metrics import VideoScores, video_scores
@@ -40,7 +40,7 @@ def baseline(
 ) -> ScoreResult:
     """Find the scenes of the videos of a split with one of the systems, and score them, as `stages.score.score` does.
 
-    Settings that a system's paper leaves open (`candidates` in `pipelines.baselines.systems`) take the values with the
+    Settings that a system's paper leaves open (`candidates` in `pipelines.baselines`) take the values with the
     greatest sum of AP, F1 and mIoU on the training splits, or their defaults if these have no labeled videos. A system
     with a network needs labeled videos to learn from; its result has mean and deviation over ``seeds``, and otherwise
     shows the first seed. Raises BasslError for an unknown system, or videos without labels, features or times.

@@ -8,17 +8,22 @@ import pytest
 from numpy.typing import NDArray
 from sklearn.metrics import f1_score
 
-from pipelines.baselines.chains import best_division
-from pipelines.baselines.dp import DPSettings
-from pipelines.baselines.fixed_length import FixedLengthSettings, fixed_length
+from pipelines.baselines import SYSTEMS
+from pipelines.baselines.dp import DPSettings, best_division
 from pipelines.baselines.graph_cut import GraphCutSettings
 from pipelines.baselines.grouping import GroupingSettings, grouping
 from pipelines.baselines.lgss import LGSSNetwork, LGSSSettings, LGSSTraining, lgss, train_lgss
 from pipelines.baselines.scsa import SCSASettings
-from pipelines.baselines.segmentation import Labeled, Segmentation, segmentation, similarities
+from pipelines.baselines.segmentation import (
+    FixedLengthSettings,
+    Labeled,
+    Segmentation,
+    fixed_length,
+    segmentation,
+    similarities,
+)
 from pipelines.baselines.siamese import SiameseNetwork, SiameseSettings, SiameseTraining, siamese, train_siamese
 from pipelines.baselines.story_graph import StoryGraphSettings
-from pipelines.baselines.systems import SYSTEMS
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder
 from pipelines.evaluation.metrics import average_precision
 from pipelines.stages.reproduce.rows import ROWS

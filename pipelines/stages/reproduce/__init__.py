@@ -47,18 +47,14 @@ class ReproduceSettings(Settings):
         Default: data/movienet if it exists, else generated videos."""),
     ] = None
     rows: Annotated[tuple[str, ...], Doc("Rows to run, by name or pattern, separated by commas. Default: all.")] = ()
-    machines: Annotated[
-        Machines,
-        Doc("For pre-training, fine-tuning and encoding. On several machines, run the lines of the plan."),
-    ] = nested(Machines())
-    epochs: Annotated[
-        int | None,
-        Doc("Epochs of pre-training where the paper has ten; rows with another number are scaled in proportion."),
-    ] = None
-    seeds: Annotated[int, Doc("Fine-tuning runs for each number (section 4.1).")] = 5
-    output: Annotated[Path, Doc("Folder of the tables and of all files that they are computed from.")] = Path(
-        "runs/reproduce"
+    machines: Annotated[Machines, Doc("For pre-training, fine-tuning and encoding; for several, see --plan.")] = nested(
+        Machines()
     )
+    epochs: Annotated[int | None, Doc("Pre-training epochs where the paper has ten; others scale in proportion.")] = (
+        None
+    )
+    seeds: Annotated[int, Doc("Fine-tuning runs for each number (section 4.1).")] = 5
+    output: Annotated[Path, Doc("Folder of the tables and their files.")] = Path("runs/reproduce")
     overwrite: Annotated[bool, Doc("Run finished commands again.")] = False
 
     def __post_init__(self) -> None:

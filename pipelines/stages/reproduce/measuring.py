@@ -231,19 +231,22 @@ def heading(result: ReproduceResult, table: TableResult) -> str:
 
 def text_table(table: TableResult) -> TextTable:
     """Return two columns for each of the paper's, in percent: its number, and the measured mean ± deviation."""
-    lines = [["", *(f"{column} {which}".strip() for column in table.columns for which in ("paper", "measured"))]]
+    measured = []
     for row in table.rows:
-        paper = TABLES[table.name].rows.get(row.label, {})
-        measured = [_measured(row, column) for column in table.columns]
-        texts = {cell for cell in measured if cell != NOTHING}
-        if len(texts) == 1 and not any(cell.values for cell in row.cells.values()):
-            measured[1:] = [NOTHING] * (len(measured) - 1)  # a reason for the whole row is written once
-        lines.append([row.label])
-        for column, cell in zip(table.columns, measured, strict=True):
-            lines[-1] += [_paper(paper.get(column)), cell]
-    columns = [i for i in range(len(lines[0])) if i % 2 == 0 or any(line[i] != NOTHING for line in lines[1:])]
-    header, *rows = (tuple(line[i] for i in columns) for line in lines)
-    return TextTable(header, tuple(rows))
+        texts = [_measured(row, column) for column in table.columns]
+        reasons = set(texts) - {NOTHING}
+        if len(reasons) == 1 and not any(cell.values for cell in row.cells.values()):
+            where = texts.index(reasons.pop())  # a reason for the whole row is written once
+            texts = [text if i == where else NOTHING for i, text in enumerate(texts)]
+        measured.append(texts)
+    columns = [("", [row.label for row in table.rows])]
+    for i, column in enumerate(table.columns):
+        paper = [_paper(TABLES[table.name].rows.get(row.label, {}).get(column)) for row in table.rows]
+        if any(text != NOTHING for text in paper):
+            columns.append((f"{column} paper".strip(), paper))
+        columns.append((f"{column} measured".strip(), [texts[i] for texts in measured]))
+    header, cells = zip(*columns, strict=True)
+    return TextTable(header, tuple(zip(*cells, strict=True)))
 
 
 def _measured(row: RowResult, column: str) -> str:

@@ -17,7 +17,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from pipelines.baselines.systems import SYSTEMS
+from pipelines.baselines import SYSTEMS
 from pipelines.datasets.movienet import is_movienet, read_movienet_splits, videos_with_keyframes
 from pipelines.datasets.shot_features import read_shot_feature_folder, shot_feature_files
 from pipelines.errors import BasslError, DatasetError, count
