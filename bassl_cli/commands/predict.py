@@ -144,15 +144,15 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
             **vars(files.parallel),
             progress=export_and_show,
         )
-    has_index = files.report and any(result.status != "failed" for result in results)
     written = f"scenes in {console.display_path(output)}"
-    written += f", {console.display_path(output / 'index.html')} shows all pages" * has_index
+    if files.report and any(result.status != "failed" for result in results):
+        written += f", {console.display_path(output / 'index.html')} shows all pages"
     results = [exported[result.output] for result in results]
     if files.json_lines:
         console.print_summary(results, written)
-    else:
-        console.show_videos(results, ("shots", "scenes"), written, as_json)
-    if not (as_json or files.json_lines):
+        return
+    console.show_videos(results, ("shots", "scenes"), written, as_json)
+    if not as_json:
         console.suggest_next("report" if files.report else "predict", output)
 
 

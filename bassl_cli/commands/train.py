@@ -30,8 +30,8 @@ R = TypeVar("R")
 @contextmanager
 def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
     """Run the block in each process of a job, started by this one if there are several; yield whether this process
-    shows the result. Raises BasslError for GPUs that this machine does not have, or a process that died; typer.Exit in
-    the process that started the others, with their exit code, after ``advice`` if they were stopped."""
+    shows the result. Raises BasslError for GPUs that are missing or a process that died; typer.Exit in the process that
+    started the others, with their exit code, after ``advice`` if they were stopped."""
     shows = os.environ.get("RANK", "0") == "0"
     if not (is_worker() or machines.gpus or machines.world_size > 1):
         yield shows
@@ -114,14 +114,8 @@ def pretrain(settings: PretrainSettings, machines: Machines) -> None:
         console.suggest_next("pretrain", settings.run.output)
 
 
-_METRICS = {
-    "ap": "AP",
-    "auc": "AUC",
-    "f1": "F1",
-    "miou": "mIoU",
-    "f1_calibrated": "F1 calibrated",
-    "miou_calibrated": "mIoU calibrated",
-}
+_METRICS = {"ap": "AP", "auc": "AUC", "f1": "F1", "miou": "mIoU"}
+_METRICS |= {"f1_calibrated": "F1 calibrated", "miou_calibrated": "mIoU calibrated"}
 
 
 @with_settings(panels={"machines": "Machines"})
@@ -142,10 +136,8 @@ def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Js
     if result.mean:
         cells = [percent_with_deviation(result.mean.get(name), result.std.get(name)) for name in _METRICS]
         console.show_table(tuple(_METRICS.values()), [cells], text=(), title=_title(settings, result))
-    console.print_info(
-        f"wrote {console.display_path(result.model)} and {console.display_path(result.report)}; "
-        + curves_of(settings.run)
-    )
+    written = f"wrote {console.display_path(result.model)} and {console.display_path(result.report)}"
+    console.print_info(f"{written}; {curves_of(settings.run)}")
     console.suggest_next("finetune", settings.run.output)
 
 

@@ -46,12 +46,11 @@ def extract_keyframes(
     progress: ReportVideo | None = None,
     **options: Any,
 ) -> list[VideoResult]:
-    """Cut videos (files, folders and glob patterns) into shots and store the keyframes of each shot.
-
-    A store that was made with the same settings from the same video is kept. Each video has its own child process: if
-    it dies, its video has failed and the others continue. ``progress`` is called with the progress of each. Returns one
-    result for each video, in the order of the videos' names. Raises BasslError for inputs or an output folder that
-    cannot be used; errors of single videos are in their results."""
+    """Cut videos (files, folders and glob patterns) into shots and store the keyframes of each shot. A store that was
+    made with the same settings from the same video is kept. Each video has its own child process: if it dies, the
+    others continue. ``progress`` is called with the progress of each. Returns one result for each video, in the order
+    of their names. Raises BasslError for inputs or an output folder that cannot be used; errors of single videos are in
+    their results."""
     settings = with_options(settings, **options)
     videos = find_videos(inputs)
     tasks = [

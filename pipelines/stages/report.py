@@ -72,8 +72,8 @@ def report_videos(
 ) -> list[VideoResult]:
     """Write the page of each of several ``scenes.json``, or videos with a result, and ``index.html``, which shows them
     all: to the folder ``output``, or each page beside its file, and the index to the folder that contains all files.
-    Returns one result per source, in their order; the result of one that failed has the reason. Raises BasslError, one
-    line, for two files that would have the same page, or an index that cannot be written."""
+    Returns one result per source, in their order, failed ones with the reason. Raises BasslError, one line, for two
+    files that would have the same page, or an index that cannot be written."""
     settings, paths = with_options(settings, **options), as_paths(sources)
     check_one_video(paths, settings.selection.video)
     make_output_folder(paths, settings.run.output)
@@ -81,8 +81,7 @@ def report_videos(
     tasks = [page_task(source, settings) for source in paths]
     by_path = {index.resolve(): Path("the page of all videos")}
     for task in tasks:
-        other = by_path.setdefault(task.output.resolve(), task.video)
-        if other != task.video:
+        if (other := by_path.setdefault(task.output.resolve(), task.video)) != task.video:
             both = f"{task.video} and {other}"
             raise BasslError(f"{task.output}: would be the page of {both}; name another `output` folder, or rename one")
     check_writable(index)
@@ -138,12 +137,9 @@ def review(
     progress: ReportProgress | None = None,
     **options: Any,
 ) -> ReviewResult:
-    """Open the page of a video's scenes in the browser, in review mode; write it as `report` does, unless it is
-    there and shows the same scenes.
-
-    Without a display no browser is started, except one that the environment variable ``BROWSER`` names. Arguments and
-    errors as for `report`; a page with true scene ends is written in any case.
-    """
+    """Open the page of a video's scenes in the browser, in review mode; write it as `report` does, unless it is there
+    and shows the same scenes without true scene ends. Without a display no browser is started, except one that the
+    environment variable ``BROWSER`` names. Arguments and errors as for `report`."""
     settings = with_options(settings, **options)
     opened = open_scenes(source, settings.selection.video)
     task = page_task(opened.result, settings)

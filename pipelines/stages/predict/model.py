@@ -93,10 +93,8 @@ class SceneModel:
             )
         grouping = settings.grouping
         if grouping.threshold is None and grouping.scenes is None and self._loaded.model.calibration == Calibration():
-            warnings.append(
-                f"{self._opened.file}: its scores are not calibrated: 0.5 may give no scene end, or far too many; set "
-                "`threshold` or `scenes`, or train with videos to validate on"
-            )
+            problem = f"{self._opened.file}: its scores are not calibrated: 0.5 may give no scene end, or far too many"
+            warnings.append(f"{problem}; set `threshold` or `scenes`, or train with videos to validate on")
         facts = replace(reading.facts, path=str(video), id=safe_id(video.stem), **identity)
         values = facts, self.record(settings), shots, (), reading.lines, reading.segments
         scenes = with_grouping(SceneList(*values, thumbnails=tuple(images) if thumbnails else ()), grouping.resolved())

@@ -33,9 +33,9 @@ video; or nothing, although something else is asked for."""
 def choose_action(
     *, is_corrected: bool, may_discard: bool, other_scores: bool, other_grouping: bool, other_text: bool
 ) -> Action:
-    """Choose what to do with an existing result of a video, which may have been corrected by hand. The task may discard
-    corrections, ask for a grouping, and have other subtitles or unnamed scenes; other scores come of another video or
-    model, or if the video is to be read again."""
+    """Choose what to do with an existing result of a video: whether it was corrected by hand, and corrections may be
+    lost; whether scores may differ, or the video is to be read again; whether another grouping is asked for; and
+    whether there are other subtitles, or names to ask a program for."""
     if is_corrected and may_discard:
         return "read"
     if is_corrected and (other_scores or other_grouping):
