@@ -64,7 +64,7 @@ def test_the_model_is_a_file_like_the_built_in_one_that_says_what_it_learned_fro
     assert predict(place / "video1.mp4", model=result.output).settings["model_id"] == open_model(result.output).digest
 
 
-def test_one_video_adapts_the_operating_point_without_a_measure(place: Path) -> None:
+def test_one_video_adapts_the_threshold_without_a_measure(place: Path) -> None:
     result = learn(place / "video0.mp4")
     assert (result.measured, result.strength, result.output) == ({}, None, Path("my.safetensors"))
     assert (result.videos[0].status, result.videos[0].scenes, result.scene_ends) == ("done", 4, 3)
