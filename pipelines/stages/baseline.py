@@ -3,7 +3,7 @@ labeled videos, then the scenes of others are found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any
@@ -64,7 +64,7 @@ def baseline(
     sets = _feature_sets(settings, index)
     videos = _videos(settings, index, sets, (settings.split,))
     # the videos to score are never trained on
-    training = _videos(settings, index, sets, [split for split in settings.data.splits if split != settings.split])
+    training = _videos(settings, index, sets, set(settings.data.splits) - {settings.split})
     if system.trainer and len(training) < 2:
         raise BasslError(f"{settings.data.index}: {settings.system} needs two labeled videos to learn from")
 
@@ -155,7 +155,7 @@ def _feature_sets(settings: BaselineSettings, index: Index) -> list[ShotRows]:
 
 
 def _videos(
-    settings: BaselineSettings, index: Index, sets: Sequence[ShotRows], splits: Sequence[str]
+    settings: BaselineSettings, index: Index, sets: Sequence[ShotRows], splits: Collection[str]
 ) -> list[BaselineVideo]:
     videos = []
     for video, (name, split) in enumerate(zip(index.video_ids, index.splits, strict=True)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -36,14 +37,11 @@ class ScoreSettings(Settings):
     both. The setting for doubtful labels is for the truth; an index has its own.
     """
 
-    data: Annotated[
-        ScoredData,
-        Doc("Index of the videos that a model is scored on. Features that are missing are computed into the folder."),
-    ] = nested(ScoredData())
+    data: Annotated[ScoredData, Doc("Videos of a model; missing features are computed into the folder.")] = nested(
+        ScoredData()
+    )
     split: Annotated[str, Doc("Videos of this split; ``all`` takes every labeled video.")] = "test"
-    sound: Annotated[
-        Path, Doc("Folder of sound (bassl extract-sound), for a model that was fine-tuned with sound.")
-    ] = Path("data/sound")
+    sound: Annotated[Path, Doc("Folder of sound (bassl extract-sound), for a model with sound.")] = Path("data/sound")
     grouping: Grouping = nested(
         Grouping(),
         without=("min_scene", "max_scene", "drop_short", "scenes"),
@@ -149,11 +147,7 @@ class ScoreResult:
             "confidence": CONFIDENCE,
             "metrics": flatten(self.measures),
             "seeds": {
-                JSON_KEYS.get(name, name): {
-                    "mean": one.mean,
-                    "std": one.deviation,
-                    "values": {str(seed): value for seed, value in one.values.items()},
-                }
+                JSON_KEYS.get(name, name): {"mean": one.mean, "std": one.deviation, "values": _by_text(one.values)}
                 for name, one in self.seeds.items()
             },
             "problems": list(self.problems),
@@ -165,8 +159,8 @@ class ScoreResult:
         if self.representation is not None:
             content["representation"] = {
                 "encoder": self.representation.encoder,
-                "knn": {str(k): _number(value) for k, value in self.representation.knn.pooled.items()},
-                "knn_videos": {str(k): _number(value) for k, value in self.representation.knn.by_video.items()},
+                "knn": _by_text(self.representation.knn.pooled),
+                "knn_videos": _by_text(self.representation.knn.by_video),
                 "nmi": {
                     str(one.length): {"mean": _number(one.nmi), "scenes": one.scenes, "trials": list(one.trials)}
                     for one in self.representation.nmi
@@ -255,7 +249,7 @@ class AnnotatorScores:
 
 
 def _distinct(parts: Iterable[Sequence[str]]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(line for lines in parts for line in lines))
+    return tuple(dict.fromkeys(chain.from_iterable(parts)))
 
 
 def _mean(results: Iterable[ScoreResult], metric: str) -> float | None:
@@ -268,6 +262,10 @@ def _matching(one: Alignment) -> dict[str, Any]:
         report and {**asdict(report), "unmatched": list(report.unmatched)} for report in (one.truth, one.prediction)
     )
     return {"shots": one.basis, "part": one.part, "truth": truth, "prediction": prediction}
+
+
+def _by_text(values: Mapping[int, float]) -> dict[str, float | None]:
+    return {str(key): _number(value) for key, value in values.items()}
 
 
 def _number(value: float) -> float | None:

@@ -74,8 +74,8 @@ def score_annotators(subject: Path, truths: Sequence[Path], settings: ScoreSetti
     if len(set(names)) < max(2, len(names)):
         raise BasslError(f"{names[-1]}: name two truths or more, each once")
     scores = {name: score_lists(subject, Path(name), settings) for name in names}
-    listed = with_options(settings, threshold=None)  # a list of scenes ends scenes where it says so
-    between = {(one, other): score_lists(Path(one), Path(other), listed) for one, other in permutations(names, 2)}
+    plain = with_options(settings, threshold=None)  # labels have no scores to compare with a threshold
+    between = {(one, other): score_lists(Path(one), Path(other), plain) for one, other in permutations(names, 2)}
     return AnnotatorScores(scores, between)
 
 
@@ -92,8 +92,7 @@ def _matched_by_name(
 ) -> tuple[list[tuple[VideoAnnotation, VideoAnnotation]], list[str]]:
     """Return pairs of predictions and truths with the same name (of the video, or else of the file), and a line for
     each file without a counterpart."""
-    pairs, lines = [], []
-    left = dict(truths)
+    pairs, lines, left = [], [], dict(truths)
     files = {_file_name(true): video for video, true in truths.items() if video not in guesses}
     for video, guess in sorted(guesses.items(), key=lambda item: item[0] not in truths):  # equal ids first
         names = (video, _file_name(guess), files.get(video), files.get(_file_name(guess)))
@@ -117,9 +116,9 @@ def _list_notes(alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
     kinds: dict[str, list[Alignment]] = {}
     for one in alignments.values():
         kinds.setdefault(one.basis, []).append(one)
-    for how, some in kinds.items():
+    for basis, some in kinds.items():
         videos = f"{count(len(some), 'video')}: "
-        if how == "same shots":
+        if basis == "same shots":
             notes.append(f"{videos}prediction and truth have the same shots; compared shot by shot")
             continue
         whose = "true" if some[0].truth is not None else "predicted"
@@ -128,7 +127,7 @@ def _list_notes(alignments: Mapping[str, Alignment]) -> tuple[str, ...]:
         mean = sum(report.mean_distance * report.matched for report in reports) / max(1, matched)
         most = max(report.max_distance for report in reports)
         notes.append(
-            f"{videos}{matched} of {ends} {whose} scene ends matched to {_MATCHED_TO[how]}, {mean:.2f} s away on "
+            f"{videos}{matched} of {ends} {whose} scene ends matched to {_MATCHED_TO[basis]}, {mean:.2f} s away on "
             f"average, {most:.2f} s at most"
             + (f"; {ends - matched} had no match within the tolerance and split their shot" * (matched < ends))
         )

@@ -50,8 +50,10 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         )
     else:
         model = opened.boundary_model()
-    if known := set(model.training.get("trained_on", ())) & {index.video_ids[video] for video in videos}:
-        note = f"learned from {len(known)} of these {len(videos)} videos: their scores are better than on other videos"
+    if overlap := set(model.training.get("trained_on", ())) & {index.video_ids[video] for video in videos}:
+        note = (
+            f"learned from {len(overlap)} of these {len(videos)} videos: their scores are better than on other videos"
+        )
         elsewhere = "; docs/default-model.md has figures on videos that it did not learn from"
         notes.insert(0, f"the built-in model {note}{elsewhere}" if opened.built_in else f"{path} {note}")
     if opened.has_weights and model.encoder is not None:  # its id with as many keyframes as the index has
