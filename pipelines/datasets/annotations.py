@@ -59,8 +59,7 @@ class VideoAnnotation:
     source: Path  # file or folder of the record, for messages
     shots: NDArray[np.int64] | None = None  # (N, 2) int64, frame range of each shot
     shots_seconds: NDArray[np.float64] | None = None  # (N, 2) float64, the same in seconds, if the source has it
-    # (N,) int8: `SCENE_END` at the last shot of a scene, `DOUBTFUL` at a doubtful one of MovieNet, else `INSIDE`. The
-    # last shot is always `INSIDE`.
+    # (N,) int8: `SCENE_END`, `DOUBTFUL` (MovieNet) or `INSIDE`, as the last shot always is
     scene_end: NDArray[np.int8] | None = None
     scenes_frames: NDArray[np.int64] | None = None  # (M, 2) int64, frame range of each scene
     scenes_seconds: NDArray[np.float64] | None = None  # (M, 2) float64, the scenes in seconds
@@ -72,8 +71,7 @@ class VideoAnnotation:
     # (N,) int8, of a prediction that a person reviewed: `SCENE_END` or `INSIDE` as pinned, `NOT_PINNED` elsewhere
     pins: NDArray[np.int8] | None = None
     part: bool = False  # whether the shots cover only a part of the video
-    # whether the last scene has no end in the source: it ends with the video, see `close_last_scene`
-    open_end: bool = False
+    open_end: bool = False  # whether the last scene has no end in the source: it ends with the video
 
     def __post_init__(self) -> None:
         if not self.video_id.strip() or re.search(r"[/\\\0]|^\.+$", self.video_id):
@@ -119,7 +117,7 @@ def check_ranges(ranges: Ranges, unit: str, path: Path, lines: Sequence[int] | N
         return
     i = int(np.flatnonzero(~(valid & in_order))[0])
     problem = f"{unit} {i}, from {start[i]} to {end[i]},"
-    if not (np.isfinite(ranges[i]).all() and end[i] <= MAX_POSITION and start[i] <= MAX_POSITION):
+    if not (ranges[i] <= MAX_POSITION).all() or np.isinf(ranges[i]).any():
         problem += " is outside the valid range"
     elif start[i] < 0:
         problem += " starts before the video"

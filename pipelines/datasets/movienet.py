@@ -152,13 +152,10 @@ def _video(
 ) -> VideoAnnotation:
     shots = read_inclusive_ranges(shot_file, "shot", extra=True) if shot_file else None
     keyframes = _read_keyframe_folder(keyframe_folder) if keyframe_folder else None
-    number, counted = 0, None
-    if shots is not None:
-        number, counted = len(shots), shot_file
-    elif keyframes is not None:
-        number, counted = keyframes.shots, keyframe_folder
-    elif entry is not None:
-        number, counted = entry.shots, entry.path
+    counts = [(len(shots), shot_file)] if shots is not None else []
+    counts += [(keyframes.shots, keyframe_folder)] if keyframes is not None else []
+    counts += [(entry.shots, entry.path)] if entry is not None else []
+    number, counted = counts[0] if counts else (0, None)
     if keyframes is not None and keyframes.shots != number:
         raise fault(keyframes.folder, f"has keyframes of {keyframes.shots} shots, but {counted} lists {number} shots")
     if entry is not None and not number - MAX_UNLABELED <= entry.shots <= number:
@@ -290,8 +287,7 @@ def _read_list(path: Path, part: str) -> dict[str, _ListEntry]:
         video.labels[shot] = label
     for video_id, video in videos.items():
         video.shots += video.num_shot in video.labels
-        absent = video.shots - len(video.labels)
-        if absent > MAX_UNLABELED:
+        if video.shots - len(video.labels) > MAX_UNLABELED:
             raise fault(path, f"has {len(video.labels)} of the {video.shots} shots of {quote(video_id)}", video.line)
         unlabeled = sum(label is None for label in video.labels.values())
         if 0 < unlabeled < len(video.labels):

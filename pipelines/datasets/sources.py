@@ -44,8 +44,7 @@ from pipelines.errors import DatasetError
 from pipelines.files import real
 
 BBC_FRAME_RATE = 25.0  # frames per second of the series as broadcast; the files do not have it
-# In frames, about two seconds: between the starts, and between the ends, of all scenes and all shots of an OVSD video.
-MAX_DIFFERENCE = 48
+MAX_DIFFERENCE = 48  # frames, about two seconds, between the bounds of scenes and shots of an OVSD video
 
 _SCENES = "_scenes.txt"
 _SHOTS = "_shots.txt"
@@ -139,8 +138,7 @@ def read_annotations(source: Path, annotator: int = 0, frame_rate: float | None 
 
 def _from_features(path: Path) -> VideoAnnotation:
     video = read_shot_features(path)
-    # The video's end is not a scene end to predict.
-    scene_end = np.append(video.scene_end[:-1], 0).astype(np.int8)
+    scene_end = labels_from_ends(np.flatnonzero(video.scene_end).tolist(), len(video.shots))
     seconds = None if video.frame_rate is None else video.shots / video.frame_rate
     return VideoAnnotation(path.stem, path, video.shots, seconds, scene_end, frame_rate=video.frame_rate)
 

@@ -367,9 +367,8 @@ def _look(seed: int, character: int) -> _Appearance:
     style = ("short", "long", "bun", "hat", "bald")[(character + seed) % 5]
     shirt = _hsv(0.618 * character + 0.2 * seed, rng.uniform(0.6, 0.9), rng.uniform(0.6, 0.95))
     trousers = _hsv(rng.random(), 0.4, rng.uniform(0.2, 0.5))
-    return _Appearance(
-        skin, hair, style, shirt, trousers, rng.uniform(0.92, 1.06), rng.random() < 0.3, rng.uniform(0, 6)
-    )
+    size, glasses, phase = rng.uniform(0.92, 1.06), rng.random() < 0.3, rng.uniform(0, 6)
+    return _Appearance(skin, hair, style, shirt, trousers, size, glasses, phase)
 
 
 def draw_figure(view: Canvas, actor: Actor, seed: int, time: float) -> None:

@@ -43,15 +43,12 @@ class VideoScores:
 
     def __post_init__(self) -> None:
         N = len(self.labels)
-        for array, shape in (
-            (self.scores, (N,)),
-            (self.shots, (N, 2)),
-            (self.seconds, (N, 2)),
-            (self.known, (N,)),
-            (self.predicted, (N,)),
-        ):
-            if array is not None and array.shape != shape:
-                raise ValueError(f"{self.video or 'a video'} has {N} labels, but an array {array.shape}, not {shape}")
+        for shape, arrays in {
+            (N,): (self.scores, self.known, self.predicted),
+            (N, 2): (self.shots, self.seconds),
+        }.items():
+            if wrong := [array.shape for array in arrays if array is not None and array.shape != shape]:
+                raise ValueError(f"{self.video or 'a video'} has {N} labels, but an array {wrong[0]}, not {shape}")
         if self.predicted is None and np.isnan(self.scores).any():
             raise ValueError(f"{self.video or 'a video'} has scores that are NaN")
 
@@ -91,9 +88,9 @@ def recall_within_counts(labels: ArrayLike, predicted: ArrayLike, seconds: NDArr
     if seconds.shape != (len(y), 2) or not np.isfinite(seconds).all():
         raise ValueError(f"seconds must be ({len(y)}, 2) finite numbers")
     true, predicted_ends = np.flatnonzero(y == 1), np.flatnonzero(p == 1)
-    distance = np.abs(true[:, None] - predicted_ends[None, :])
-    ends = seconds[:, 1]
-    near = (distance <= RECALL_SHOTS) & (np.abs(ends[true][:, None] - ends[predicted_ends][None, :]) < RECALL_SECONDS)
+    distance = np.abs(true[:, None] - predicted_ends)
+    seconds_apart = np.abs(seconds[true, 1][:, None] - seconds[predicted_ends, 1])
+    near = (distance <= RECALL_SHOTS) & (seconds_apart < RECALL_SECONDS)
     return int(near.any(axis=1).sum()), len(true)
 
 
@@ -114,18 +111,16 @@ def video_miou(labels: ArrayLike, predicted: ArrayLike, shots: NDArray[np.int64]
     truth, guess = _scenes(y == 1, shots), _scenes(p == 1, shots)
     if not len(truth) or not len(guess):
         return 0.0
-    start = np.maximum(truth[:, None, 0], guess[None, :, 0])
-    end = np.minimum(truth[:, None, 1], guess[None, :, 1])
-    overlap = np.maximum(end - start, 0)
-    union = (truth[:, 1] - truth[:, 0])[:, None] + (guess[:, 1] - guess[:, 0])[None, :] - overlap
-    iou = overlap / union
+    starts, ends = np.maximum(truth[:, None, 0], guess[:, 0]), np.minimum(truth[:, None, 1], guess[:, 1])
+    overlap = np.maximum(ends - starts, 0)
+    iou = overlap / (np.diff(truth) + np.diff(guess)[:, 0] - overlap)
     return float((iou.max(axis=1).mean() + iou.max(axis=0).mean()) / 2)
 
 
 def _scenes(ends: NDArray[np.bool_], shots: NDArray[np.int64] | NDArray[np.float64]) -> NDArray[np.float64]:
     """Return half-open ranges of the scenes that end at the marked shots, (scenes, 2)."""
     last = np.flatnonzero(ends)
-    first = np.concatenate([np.zeros(1, dtype=np.int64), last[:-1] + 1])[: len(last)]
+    first = np.append(0, last[:-1] + 1)[: len(last)]
     return np.stack([shots[first, 0], shots[last, 1]], axis=1).astype(np.float64)
 
 

@@ -110,15 +110,14 @@ def scene_nmi(
     """Compute the NMI of k-means clusters of shots with the scenes that they were sampled from.
 
     In each trial, ``sampled`` scenes are drawn from all videos without replacement, and their shots are grouped into as
-    many clusters. The appendix has scenes of N_c shots; as few scenes have exactly 32, N_c consecutive shots are taken,
-    at a random position, from scenes with at least N_c. Features are not normalized, because the paper does not mention
-    it; normalize them first for cosine distances.
+    many clusters. As few scenes have exactly 32 shots, N_c consecutive ones are taken, at a random position, from
+    scenes with at least N_c. Features are not normalized (not in the paper); normalize them for cosine distances.
 
     Args:
         features, scenes, videos: as for :func:`knn_precision`, in video order; scene ids from :func:`scene_ids`.
         length: N_c.
-        sampled: number of scenes and clusters, 100 in the appendix. If fewer scenes are long enough, all are taken; the
-            result has the number. NMI values with different numbers are not comparable.
+        sampled: number of scenes and clusters, 100 in the appendix; fewer if fewer scenes are long enough. NMI values
+            with different numbers are not comparable.
         trials: with different scenes and k-means seeds; five in the appendix.
         restarts: of k-means, the best is kept; not in the appendix, 10 was scikit-learn's default.
         seed: of the sampling and of k-means.
