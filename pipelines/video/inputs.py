@@ -98,7 +98,7 @@ def _videos_of(path: Path) -> list[Path]:
 def files_below(folder: Path) -> Iterator[Path]:
     """Yield the files below a folder without hidden ones. Each folder is searched once: links may be cyclic. A folder
     that cannot be read is skipped with a BasslWarning."""
-    seen: set[Path] = set()
+    visited: set[Path] = set()
 
     def skip(error: OSError) -> None:
         if not isinstance(error, NotADirectoryError):  # a file has no files below it
@@ -106,10 +106,10 @@ def files_below(folder: Path) -> Iterator[Path]:
 
     for place, folders, names in os.walk(folder, onerror=skip, followlinks=True):
         real = Path(place).resolve()
-        if real in seen:
+        if real in visited:
             folders.clear()
             continue
-        seen.add(real)
+        visited.add(real)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         yield from (Path(place, name) for name in sorted(names) if not name.startswith("."))
 
@@ -127,9 +127,9 @@ def video_ids(videos: Sequence[Path]) -> list[str]:
     the same on some systems.
     """
     folders = [video.parent.resolve() for video in videos]
-    inside = Counter((folder, _key(safe_id(video.stem))) for folder, video in zip(folders, videos, strict=True))
+    counts = Counter((folder, _key(safe_id(video.stem))) for folder, video in zip(folders, videos, strict=True))
     names = [
-        video.name if inside[folder, _key(safe_id(video.stem))] > 1 else video.stem
+        video.name if counts[folder, _key(safe_id(video.stem))] > 1 else video.stem
         for folder, video in zip(folders, videos, strict=True)
     ]
     parts = [(*folder.parts[1:], name) for folder, name in zip(folders, names, strict=True)]

@@ -191,8 +191,8 @@ def ends_differ(samples: Samples, candidates: Candidates) -> Flags:
     """Return whether the ends of a window have different cells, and one of them has content, (K,)."""
     least = np.where(is_fade(samples, candidates), _CONTRAST**2, _MIN_DIFFERENCE**2) * CELLS
     content = np.maximum(samples.spread[candidates.start], samples.spread[candidates.end])
-    apart = samples.squared_distance(candidates.start, candidates.end)
-    return np.asarray((apart >= least) & (content > _CONTRAST))
+    distance = samples.squared_distance(candidates.start, candidates.end)
+    return np.asarray((distance >= least) & (content > _CONTRAST))
 
 
 def middle_is_mixed(samples: Samples, candidates: Candidates) -> Flags:
@@ -251,10 +251,10 @@ def weights(samples: Samples, candidates: Candidates, between: Indices) -> tuple
     """
     square = np.diagonal(samples.products)
     s, e = candidates.start[:, None], candidates.end[:, None]
-    apart = samples.squared_distance(s, e)
+    distance = samples.squared_distance(s, e)
     from_start = samples.products[between, s]
-    weight = (samples.products[between, e] - from_start - samples.products[s, e] + square[s]) / apart
-    return weight, (square[between] + square[s] - 2 * from_start) / apart - weight * weight
+    weight = (samples.products[between, e] - from_start - samples.products[s, e] + square[s]) / distance
+    return weight, (square[between] + square[s] - 2 * from_start) / distance - weight * weight
 
 
 def layers(energy: Floats, candidates: Candidates, weight: Floats) -> Floats:

@@ -67,8 +67,8 @@ class PacketReader(VideoDecoder):
     def tracks(self) -> list[Stream]:
         """Return the video stream, then sound, subtitles, and further video tracks, without covers."""
         streams = self.container.streams
-        further = (s for s in streams.video if s.index != self.stream.index and not _is_cover(s))
-        others = (*streams.audio, *streams.subtitles, *further)
+        more_video = (s for s in streams.video if s.index != self.stream.index and not _is_cover(s))
+        others = (*streams.audio, *streams.subtitles, *more_video)
         return [self.stream, *(s for s in others if s.codec_context is not None)]
 
     @cached_property

@@ -295,8 +295,8 @@ class FrameBuffer:
     def nearest(self, index: int, start: int, end: int) -> tuple[int, YUVImage]:
         """Return the kept (frame number, image) nearest to ``index`` within ``[start, end)``; the earlier of two."""
         after = bisect_left(self._images, index, key=itemgetter(0))
-        around = [entry for entry in self._images[max(0, after - 1) : after + 1] if start <= entry[0] < end]
-        return min(around, key=lambda entry: abs(entry[0] - index))
+        neighbors = [entry for entry in self._images[max(0, after - 1) : after + 1] if start <= entry[0] < end]
+        return min(neighbors, key=lambda entry: abs(entry[0] - index))
 
 
 class StillReader(VideoDecoder):

@@ -96,10 +96,10 @@ def shot_sounds(
     for start, values in _spectra(path, damage):
         middles = start + (np.arange(len(values)) * HOP + WINDOW / 2) / RATE
         shot = np.searchsorted(shots[:, 0], middles, side="right") - 1
-        inside = (shot >= 0) & (middles < shots[shot, 1])
-        np.add.at(sums, shot[inside], values[inside])
-        np.add.at(squares, shot[inside], values[inside] ** 2)
-        np.add.at(counts, shot[inside], 1)
+        in_shot = (shot >= 0) & (middles < shots[shot, 1])
+        np.add.at(sums, shot[in_shot], values[in_shot])
+        np.add.at(squares, shot[in_shot], values[in_shot] ** 2)
+        np.add.at(counts, shot[in_shot], 1)
         progress(min(float(middles[-1]), float(shots[-1, 1])), float(shots[-1, 1]))
     if damage.places:
         warn(f"{path}: its sound is damaged in {damage.places} place(s); what could be read of it was used")

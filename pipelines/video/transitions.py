@@ -319,8 +319,8 @@ class TransitionDetector:
         """Return whether the change before a sample leaves a part of the image unchanged, and is part of a motion."""
         if self._time(sample) - self._time(sample - 1) > _PAUSE * self._step or self._is_abrupt(sample):
             return False
-        last, this = self._cells(sample - 1, sample + 1).reshape(2, ROWS * COLUMNS, 3)
-        return bool((((this - last) ** 2).mean(1) > _STILL**2).mean() < _CUT_AREA)
+        last, current = self._cells(sample - 1, sample + 1).reshape(2, ROWS * COLUMNS, 3)
+        return bool((((current - last) ** 2).mean(1) > _STILL**2).mean() < _CUT_AREA)
 
     def _is_abrupt(self, sample: int) -> bool:
         """Return whether the change before a sample is much larger than the changes before and after it."""

@@ -10,7 +10,7 @@ WIDTH, HEIGHT = 112, 64
 
 
 def image(seed: int, width: int = WIDTH, height: int = HEIGHT) -> NDArray[np.float32]:
-    """An image with large and small shapes, different for every seed."""
+    """Return an image with large and small shapes, different for every seed."""
     rng = np.random.default_rng(seed)
     layers = (
         cv2.GaussianBlur(rng.normal(0, 1, (height, width, 3)).astype(np.float32), (0, 0), s) * s for s in (12, 4, 1)
@@ -40,7 +40,7 @@ def zoom(seed: int, frames: int, by: float = 1.6) -> Video:
 
 
 def mixed(before: Video, after: Video, frames: int) -> Video:
-    """Two videos with a dissolve of so many frames from the end of the first to the beginning of the second."""
+    """Return two videos with a dissolve of so many frames from the end of the first to the beginning of the second."""
     a = (np.arange(1, frames + 1) / (frames + 1))[:, None, None, None]
     both = (1 - a) * before[-frames:] + a * after[:frames]
     return np.concatenate([before[:-frames], both.astype(np.uint8), after[frames:]])

@@ -65,8 +65,8 @@ def test_a_video_whose_frame_size_is_known_only_later_is_read_from_there(tmp_pat
     )
     content = bytearray(whole.read_bytes())
     header, filler = b"\0\0\1\x67", 0x6C  # H.264's sequence parameter set has the size
-    for found in re.finditer(header, content[: len(content) * 6 // 10]):
-        content[found.end() - 1] = filler
+    for match in re.finditer(header, content[: len(content) * 6 // 10]):
+        content[match.end() - 1] = filler
     late = tmp_path / "late.ts"
     late.write_bytes(content)
     with av.open(str(late)) as container:

@@ -21,7 +21,7 @@ def clock(first: float | None = None) -> FrameClock:
 
 
 def times(timestamps: Iterable[int | None], duration: int = FRAME) -> list[float]:
-    """Times of frames in ticks."""
+    """Return times of frames in ticks."""
     frame_clock = clock()
     return [round(frame_clock.advance(timestamp, duration) * SECOND) for timestamp in timestamps]
 
@@ -125,7 +125,7 @@ def test_a_single_early_timestamp_does_not_change_the_time_of_any_frame(wrong: i
 
 
 def shifts(packets: Iterable[tuple[int, float]], longest: float = 10.0) -> tuple[list[float], list[float]]:
-    """Seconds to subtract from packets of a second each, (stream, timestamp), and the lengths of the jumps."""
+    """Return seconds to subtract from packets of a second each, (stream, timestamp), and the lengths of the jumps."""
     lengths: list[float] = []
     jumps = ForwardJumps(longest, lengths)
     return [jumps.shift(stream, stamp, 1.0) for stream, stamp in packets], lengths

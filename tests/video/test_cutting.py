@@ -16,8 +16,8 @@ def packets(order: Sequence[int], keys: Collection[int], sound_delay: float = 0.
     return [FramePacket(n / RATE, n in keys, n / RATE - sound_delay) for n in order]
 
 
-def shown(clip: ClipRange, frames: Sequence[FramePacket]) -> list[int]:
-    """The numbers of a clip's frames in the order in which they are shown."""
+def numbers_of(clip: ClipRange, frames: Sequence[FramePacket]) -> list[int]:
+    """Return the numbers of a clip's frames in the order in which they are shown."""
     return sorted(round(f.time * RATE) for i, f in enumerate(frames) if clips_of_frame([clip], i, f.time))
 
 
@@ -48,7 +48,7 @@ def test_a_clip_has_the_frames_of_its_scene_and_those_that_they_depend_on(
     frames: list[FramePacket], span: tuple[float, float], clip: range, late: float
 ) -> None:
     (planned,) = plan_clips(frames, [span], RATE)
-    assert shown(planned, frames) == list(clip)
+    assert numbers_of(planned, frames) == list(clip)
     assert planned.start == clip.start / RATE
     assert planned.late == pytest.approx(late)
 
@@ -56,8 +56,8 @@ def test_a_clip_has_the_frames_of_its_scene_and_those_that_they_depend_on(
 def test_frames_before_the_first_that_can_be_decoded_are_in_the_first_clip() -> None:
     frames = packets(range(-3, 20), (0, 10))
     first, second = plan_clips(frames, [(0.0, 1.0), (1.0, 2.0)], RATE)
-    assert shown(first, frames) == list(range(-3, 10))
-    assert shown(second, frames) == list(range(10, 20))
+    assert numbers_of(first, frames) == list(range(-3, 10))
+    assert numbers_of(second, frames) == list(range(10, 20))
 
 
 def test_a_packet_is_in_all_clips_that_overlap_and_in_none_in_a_gap() -> None:

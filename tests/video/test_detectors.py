@@ -117,15 +117,15 @@ def test_an_unknown_detector_is_refused_with_the_known_ones() -> None:
         make_detector("sharp", 24.0)
 
 
-@pytest.mark.parametrize("together", [1, 6, 43])
-def test_the_adaptive_frame_score_equals_pyscenedetects(rng: np.random.Generator, together: int) -> None:
+@pytest.mark.parametrize("batch_size", [1, 6, 43])
+def test_the_adaptive_frame_score_equals_pyscenedetects(rng: np.random.Generator, batch_size: int) -> None:
     ours, stock = AdaptiveCuts(14), AdaptiveDetector(**ADAPTIVE, min_scene_len=14)
     scores: list[float] = []
     ours.judge = lambda index, score: scores.append(score) or []  # type: ignore[method-assign,func-returns-value]
     images = [rng.integers(0, 256, (54, 96, 3)).astype(np.uint8) for _ in range(3)]
     images += videos.images(40, (20,), 96, 54)
-    for at in range(0, len(images), together):
-        for index, prepared in enumerate(ours.prepare(np.stack(images[at : at + together])), at):
+    for start in range(0, len(images), batch_size):
+        for index, prepared in enumerate(ours.prepare(np.stack(images[start : start + batch_size])), start):
             ours.push(index, prepared)
     for index, (image, score) in enumerate(zip(images, scores, strict=True)):
         theirs = stock._calculate_frame_score(FrameTimecode(index, fps=24.0), cv2.cvtColor(image, cv2.COLOR_RGB2BGR))
@@ -272,15 +272,15 @@ def test_a_shot_list_with_a_decimal_comma_on_each_line_says_so(tmp_path: Path) -
         read_cuts(tmp_path / "shots.txt", 24.0)
 
 
-def cuts_listed(cuts: Sequence[float]) -> list[int]:
-    """The cuts in a video of six frames at uneven times."""
+def cuts_of_list(cuts: Sequence[float]) -> list[int]:
+    """Return the cuts in a video of six frames at uneven times."""
     times = [0.0, 0.1, 0.2, 0.5, 0.6, 0.7]
     return cuts_of(KnownCuts(cuts, Path("list.txt"), times), [np.zeros((2, 2, 3), np.uint8)] * len(times))
 
 
 def test_listed_cuts_are_reported_at_their_frame_or_the_one_nearest_to_their_time() -> None:
-    assert cuts_listed([3, 5]) == [3, 5]
-    assert cuts_listed([0.099, 0.34, 0.36, 0.6]) == [1, 2, 3, 4]
+    assert cuts_of_list([3, 5]) == [3, 5]
+    assert cuts_of_list([0.099, 0.34, 0.36, 0.6]) == [1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -292,4 +292,4 @@ def test_listed_cuts_are_reported_at_their_frame_or_the_one_nearest_to_their_tim
 )
 def test_listed_cuts_beyond_the_video_are_an_error_that_names_the_list(cuts: list[float], fault: str) -> None:
     with pytest.raises(DatasetError, match=rf"^list\.txt: lists {fault}"):
-        cuts_listed(cuts)
+        cuts_of_list(cuts)

@@ -32,7 +32,7 @@ def first_frame(path: Path) -> av.VideoFrame:
 
 
 def blocks(image: RGBImage) -> NDArray[np.float64]:
-    """The colors in the middle of the texture's blocks, where no interpolation between them reaches."""
+    """Return the colors in the middle of the texture's blocks, where no interpolation between them reaches."""
     height, width = image.shape[:2]
     rows, columns = (np.arange(3) * 2 + 1) * height // 8, (np.arange(6) * 2 + 1) * width // 12
     return image[rows][:, columns].astype(float)

@@ -38,13 +38,13 @@ BT2020 = primaries((0.708, 0.292), (0.170, 0.797), (0.131, 0.046))
 
 
 def pq(light: Floats) -> Floats:
-    """The code, 0 to 1, of light in cd/m²."""
+    """Return the code, 0 to 1, of light in cd/m²."""
     y = (light / 10_000) ** 0.1593017578125
     return ((0.8359375 + 18.8515625 * y) / (1 + 18.6875 * y)) ** 78.84375
 
 
 def hlg(light: Floats) -> Floats:
-    """The code, 0 to 1, of the light in cd/m² of a display whose peak is 1000."""
+    """Return the code, 0 to 1, of the light in cd/m² of a display whose peak is 1000."""
     luminance = np.maximum(light @ LUMINANCE / 1000, 1e-12)[..., None]
     scene = light / 1000 * luminance ** (1 / 1.2 - 1)
     a, b, c = 0.17883277, 0.28466892, 0.55991073
@@ -52,7 +52,7 @@ def hlg(light: Floats) -> Floats:
 
 
 def hdr_codes(image: RGBImage, transfer: str) -> Floats:
-    """Nonlinear RGB of BT.2020, 0 to 1, of a standard image."""
+    """Return nonlinear RGB of BT.2020, 0 to 1, of a standard image."""
     light = 203 * (image / 255.0) ** 2.4 @ (np.linalg.inv(BT2020) @ BT709).T
     return (pq if transfer == "pq" else hlg)(np.maximum(light, 0))
 
@@ -84,7 +84,7 @@ def write_hdr(path: Path, codes: Iterable[Floats], transfer: str, pixel_format: 
 
 
 def tiles(colors: Iterable[tuple[int, int, int]]) -> RGBImage:
-    """An image with a tile of 32 x 32 pixels for each color."""
+    """Return an image with a tile of 32 x 32 pixels for each color."""
     return np.concatenate([np.full((32, 32, 3), color, np.uint8) for color in colors], axis=1)
 
 

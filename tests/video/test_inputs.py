@@ -16,7 +16,7 @@ from pipelines.video.inputs import files_below, find_videos, safe_id, video_ids
 
 @pytest.fixture
 def movies(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder of (empty) videos and other files."""
+    """Return a folder of (empty) videos and other files."""
     names = (
         "b.mp4 a.MKV notes.txt poster.jpg .hidden.mp4 old/c.avi old/.trash/d.mp4 .git/e.mp4 old/deep/f.webm noending "
         "old/[1080p].mov"

@@ -47,7 +47,7 @@ def lit(video: Video, first: float, last: float) -> Video:
 
 
 def with_object(video: Video) -> Video:
-    """A video in whose left half something appears."""
+    """Return a video in whose left half something appears."""
     changed = video.copy()
     changed[12:, :, :40] = image(9)[:, :40]
     return changed

@@ -107,13 +107,13 @@ def test_every_frame_is_decoded_and_processed_once(
     tmp_path: Path, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     video = videos.write_video(tmp_path / "video.mp4", videos.images(120, CUTS), options={"g": "24"})
-    seen: list[int] = []
+    timestamps: list[int] = []
     look = reader_module.FrameReader.read
     monkeypatch.setattr(
-        reader_module.FrameReader, "read", lambda self, frame: seen.append(frame.pts) or look(self, frame)
+        reader_module.FrameReader, "read", lambda self, frame: timestamps.append(frame.pts) or look(self, frame)
     )
     read(video, threads=threads)
-    assert len(seen) == len(set(seen)) == 120
+    assert len(timestamps) == len(set(timestamps)) == 120
 
 
 class Scripted:

@@ -186,14 +186,14 @@ def test_an_error_of_the_container_is_raised(video: Path, monkeypatch: pytest.Mo
         list(opened.frames())
 
 
-@pytest.mark.parametrize("at", [0, 100])
-def test_an_error_in_a_decoding_thread_is_raised(video: Path, at: int) -> None:
+@pytest.mark.parametrize("count", [0, 100])
+def test_an_error_in_a_decoding_thread_is_raised(video: Path, count: int) -> None:
     decoded: list[VideoFrame] = []
 
     def fail(frames: Iterator[VideoFrame]) -> list[VideoFrame]:
         batch = list(frames)
         decoded.extend(batch)
-        if len(decoded) > at:
+        if len(decoded) > count:
             raise ZeroDivisionError("a bug")
         return batch
 

@@ -34,13 +34,13 @@ def texture(seed: int, shot: int) -> RGBImage:
 
 
 def action(seconds: float, seed: int = 0) -> Iterator[RGBImage]:
-    """A texture that pans fast, with a cut each two seconds."""
+    """Return a texture that pans fast, with a cut each two seconds."""
     for index in range(round(seconds * RATE)):
         yield texture(seed, index // (2 * RATE))[:, 8 * (index % 40) :][:, :WIDTH]
 
 
 def written(image: RGBImage, lines: Iterable[str], top: float, size: int = 15) -> RGBImage:
-    """The image with centered lines of text, the first at ``top``."""
+    """Return the image with centered lines of text, the first at ``top``."""
     canvas = Image.fromarray(image)
     font = ImageFont.load_default(size)
     for row, line in enumerate(lines):
@@ -59,14 +59,14 @@ def cards(seconds: float, color: tuple[int, int, int] = (0, 0, 0)) -> Iterator[R
 
 
 def scrolling(seconds: float, color: tuple[int, int, int] = (0, 0, 0)) -> Iterator[RGBImage]:
-    """Names that enter at the bottom and leave at the top."""
+    """Return names that enter at the bottom and leave at the top."""
     lines, frames = NAMES * 3, round(seconds * RATE)
     for index, image in enumerate(plain(seconds, color)):
         yield written(image, lines, HEIGHT - (HEIGHT + 22.5 * len(lines)) * index / frames)
 
 
 def slow(seconds: float) -> Iterator[RGBImage]:
-    """Names over a blurred photo that moves slowly."""
+    """Return names over a blurred photo that moves slowly."""
     photo = Image.fromarray(np.random.default_rng(1).integers(20, 140, (4, 6, 3), np.uint8))
     wide = np.asarray(photo.resize((WIDTH + 200, HEIGHT), Image.Resampling.BICUBIC))
     for index in range(round(seconds * RATE)):
@@ -91,7 +91,7 @@ def snow(seconds: float) -> Iterator[RGBImage]:
 
 
 def cartoon(seconds: float) -> Iterator[RGBImage]:
-    """A figure with outlines that walks through flat colors."""
+    """Return a figure with outlines that walks through flat colors."""
     for index in range(round(seconds * RATE)):
         canvas = Image.new("RGB", (WIDTH, HEIGHT), (120, 190, 240))
         draw, x = ImageDraw.Draw(canvas), 20 + 3 * index % WIDTH
@@ -102,7 +102,7 @@ def cartoon(seconds: float) -> Iterator[RGBImage]:
 
 
 def faded(images: Iterable[RGBImage], seconds: float) -> Iterator[RGBImage]:
-    """Images that fade out."""
+    """Return images that fade out."""
     frames = round(seconds * RATE)
     return ((image * (1 - index / frames)).astype(np.uint8) for index, image in enumerate(islice(images, frames)))
 

@@ -36,7 +36,7 @@ def write_sounding_video(
     rate: int = 48000,
     layout: str = "stereo",
 ) -> Path:
-    """Six seconds of frames, and sound that begins with the first of them; all timestamps moved by a delay."""
+    """Write six seconds of frames, and sound that begins with the first of them; all timestamps moved by a delay."""
     samples = (0.5 * wave(np.arange(round(rate * SECONDS)) / rate) * 32767).astype(np.int16)
     shown = videos.images(round(24 * SECONDS), (60,), 64, 48)
     options = {"output_ts_offset": str(delay)} if delay else {}

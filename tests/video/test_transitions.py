@@ -18,7 +18,7 @@ from tests.video.noise_shots import WIDTH, Video, image, mixed, pan, plain, stil
 
 def transitions_of(video: Video, rate: float = 24.0, times: Sequence[float] | None = None) -> list[Boundary]:
     detector = TransitionDetector(rate, 0.6, times=times)
-    prepared = [frame for at in range(0, len(video), 16) for frame in detector.prepare(video[at : at + 16])]
+    prepared = [frame for start in range(0, len(video), 16) for frame in detector.prepare(video[start : start + 16])]
     transitions = [t for index, frame in enumerate(prepared) for t in detector.push(index, frame)]
     return transitions + detector.finish(len(video))
 
@@ -32,7 +32,7 @@ def black(frames: int) -> Video:
 
 
 def lit(video: Video, first: float, last: float, start: int = 30, end: int = 60) -> Video:
-    """A video whose light changes between two frames."""
+    """Return a video whose light changes between two frames."""
     light = np.interp(np.arange(len(video)), [start, end], [first, last])[:, None, None, None]
     return np.clip(video * light, 0, 255).astype(np.uint8)
 
@@ -102,14 +102,14 @@ def test_half_a_fade_and_a_hard_cut_beside_it_are_a_fade(parts: list[Video], sta
 
 
 def iris(video: Video, radius: float) -> Video:
-    """A video within a circle on black."""
+    """Return a video within a circle on black."""
     rows, columns = np.ogrid[: video.shape[1], : video.shape[2]]
     circle = np.hypot(rows - video.shape[1] / 2, columns - video.shape[2] / 2) < radius
     return video * circle[..., None]
 
 
 def vignette(video: Video, strength: float) -> Video:
-    """A video that darkens toward its edges."""
+    """Return a video that darkens toward its edges."""
     rows, columns = np.ogrid[-1 : 1 : video.shape[1] * 1j, -1 : 1 : video.shape[2] * 1j]
     return (video * np.exp(-strength * (rows**2 + columns**2))[..., None]).astype(np.uint8)
 
@@ -269,7 +269,7 @@ def test_a_flash_is_no_transition(shot: type, shares: Sequence[float]) -> None:
 
 
 def joined(seed: int) -> Video:
-    """A video with one transition of each kind."""
+    """Return a video with one transition of each kind."""
     dissolved = mixed(pan(seed, 60), still(seed + 1, 60), 20)
     faded = mixed(mixed(dissolved, black(40), 16), still(seed + 2, 60), 16)
     return np.concatenate([faded, zoom(seed + 3, 60)])
