@@ -51,11 +51,7 @@ S = TypeVar("S", bound=Stream)
 
 
 def open_container(path: Path) -> InputContainer:
-    """Open a video file.
-
-    Raises:
-        VideoError: one line, if there is no such file, or it is not a video.
-    """
+    """Open a video file. Raise VideoError, one line, if there is no such file, or it is not a video."""
     try:
         status = path.stat()
         if S_ISDIR(status.st_mode):
@@ -245,11 +241,8 @@ def demux(container: InputContainer, *streams: S, jumps: list[float] | None = No
 
 
 def video_stream(path: Path, container: InputContainer) -> VideoStream:
-    """Return the video stream of a file to decode: the default one, or else the largest.
-
-    Raises:
-        VideoError: one line, if there is none that can be decoded.
-    """
+    """Return the video stream of a file to decode: the default one, or else the largest. Raise VideoError, one line,
+    without one that can be decoded."""
     # The cover image of a sound file is a video stream, too.
     streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
     if not streams:
@@ -284,11 +277,7 @@ def declared_end(container: InputContainer, stream: VideoStream, first: float) -
 
 
 def check_same_video(video: Path, scenes: SceneData) -> None:
-    """Check that a file is the video of some scenes, by its fingerprint or else by its declared length.
-
-    Raises:
-        VideoError: one line, if it is another video.
-    """
+    """Raise VideoError if a file is not the video of some scenes, by its fingerprint or else its declared length."""
     if not _has_same_fingerprint(video, scenes) and (length := declared_length(video)) is not None:
         check_length(video, length, scenes)
 
@@ -298,11 +287,8 @@ def _has_same_fingerprint(video: Path, scenes: SceneData) -> bool:
 
 
 def declared_length(video: Path) -> float | None:
-    """Return the seconds from the first frame of a video to its end according to its container, or None.
-
-    Raises:
-        VideoError: one line, if the video cannot be opened.
-    """
+    """Return the seconds from the first frame of a video to its end according to its container, or None. Raise
+    VideoError, one line, if the video cannot be opened."""
     with open_container(video) as container:
         stream = video_stream(video, container)
         return declared_end(container, stream, float((stream.start_time or 0) * (stream.time_base or 0)))

@@ -386,10 +386,7 @@ class VideoDecoder:
 
 def first_frame_pts(video: Path, consequence: str) -> Fraction:
     """Return the presentation time of the first frame that can be decoded, in seconds on the file's clock.
-
-    Raises:
-        VideoError: no frame can be decoded, or the first has no timestamp, with this consequence.
-    """
+    Raise VideoError, with this consequence, if no frame can be decoded, or the first has no timestamp."""
     with VideoDecoder(video, threads=1) as decoder:
         for _, _, frame in decoder.frames(lambda frames: [next(frames)]):
             timestamp = decoder.stamp(frame)

@@ -40,8 +40,8 @@ def find_videos(inputs: Path | str | Sequence[Path | str]) -> list[Path]:
     links to missing files are skipped with a BasslWarning.
 
     Raises:
-        BasslError: one line, for an empty text; a VideoError for an input that does not exist, a pattern that matches
-            nothing, or a folder without videos.
+        BasslError: an empty text.
+        VideoError: an input that does not exist, a pattern that matches nothing, or a folder without videos.
     """
     videos: dict[Path, Path] = {}
     for path in as_paths(inputs):

@@ -246,8 +246,8 @@ def weights(samples: Samples, candidates: Candidates, between: Indices) -> tuple
     """Locate the samples ``between`` (K, n) relative to the line through the ends of each window, which differ.
 
     Returns:
-        weight (K, n), the nearest place on the line, 0 at the start and 1 at the end; and the squared distance from it
-        (K, n), relative to the squared distance of the ends.
+        (K, n), the nearest place on the line, 0 at the start and 1 at the end; and the squared distance from it (K, n),
+        relative to the squared distance of the ends.
     """
     square = np.diagonal(samples.products)
     s, e = candidates.start[:, None], candidates.end[:, None]

@@ -53,13 +53,6 @@ _SAME_TIME = 0.001
 class VideoReader(VideoDecoder):
     """Iterate once for the shots; then :attr:`facts` and :attr:`warnings` are available.
 
-    Example::
-
-        reader = VideoReader(Path("movie.mp4"), ReaderSettings())
-        for shot in reader:
-            print(shot.start, shot.end)
-        print(reader.facts.duration)
-
     Attributes:
         frames_read: number of frames decoded so far.
         shots: number of shots found so far.
@@ -70,13 +63,10 @@ class VideoReader(VideoDecoder):
     def __init__(
         self, path: Path, settings: ReaderSettings, progress: Callable[[float, float | None], None] | None = None
     ) -> None:
-        """Args:
-            path: the video.
-            settings: see :class:`ReaderSettings`.
-            progress: called regularly with (seconds read, seconds in total or None).
+        """Open a video. ``progress`` is called regularly with (seconds read, seconds in total or None).
 
         Raises:
-            BasslError: the video, the detector or the shot list cannot be used. Raised before any frame is read.
+            BasslError: the video, the detector or the shot list cannot be used.
         """
         super().__init__(path, settings.threads, settings.start, settings.end)
         self.settings = settings
@@ -235,9 +225,9 @@ class VideoReader(VideoDecoder):
 
 
 def send_video(task: tuple[Path, ReaderSettings], send: Send) -> None:
-    """Read a video in the child process of a :class:`pipelines.video.shots.VideoProcess`: send each shot as it
-    is found, the progress, and the video's facts, warnings, subtitles and segments at the end. If all of it is read, in
-    shots of its own, the facts have the digest of the file, computed meanwhile."""
+    """Read a video in the child process of a :class:`pipelines.video.shots.VideoProcess`: send each shot when it is
+    complete, the progress, and facts, warnings, subtitles and segments at the end. If the whole video is read with a
+    detector, the facts have the digest of the file, computed meanwhile."""
     path, settings = task
     reader = VideoReader(path, settings, lambda done, total: send("progress", (done, total)))
     is_whole = is_file(path) and (settings.shots, settings.start, settings.end) == (None, None, None)
@@ -300,7 +290,7 @@ class FrameBuffer:
 
 
 class StillReader(VideoDecoder):
-    """Reads single frames of a video."""
+    """Reader of single frames of a video."""
 
     def images(
         self,

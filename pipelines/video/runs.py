@@ -111,21 +111,15 @@ class ParallelDecoder(Generic[Result]):
 
     ``transform`` runs in these threads. The video's first batch is finished before any other starts, so that
     ``transform`` may depend on the first frame.
-
-    Args:
-        packets, transform, damage, batch_size: as for :func:`decode`.
-        decoders: not yet used.
-        is_restart: from :func:`restart_test`.
-        queue_limit: maximum number of results of one run that are held ready.
     """
 
     packets: Iterator[Packet[VideoStream]]
-    decoders: Sequence[VideoCodecContext]
+    decoders: Sequence[VideoCodecContext]  # not yet used
     is_restart: RestartTest
     transform: Transform[Result]
     damage: Damage
     batch_size: int
-    queue_limit: int
+    queue_limit: int  # maximum number of results of one run that are held ready
 
     def __post_init__(self) -> None:
         self._threads = [Thread(target=self._decode_runs, args=(decoder,), daemon=True) for decoder in self.decoders]
@@ -134,8 +128,7 @@ class ParallelDecoder(Generic[Result]):
         self._runs: SimpleQueue[_Run[Result] | None] = SimpleQueue()  # in the order of the video, then None
         self._room = Semaphore(2 * len(self.decoders))  # runs in progress, including the one being consumed
         self._stopped = Event()
-        self._count = 0
-        self._uneven = False
+        self._count, self._uneven = 0, False
 
     @property
     def exact(self) -> bool:

@@ -119,7 +119,9 @@ def credit_segments(
     for first, last in _runs_of_text(looks, times):
         share = times[first] / duration
         kind = "opening_credits" if share < _OPENING else "end_credits" if share > _ENDING else ""
-        start, end = _near_cuts(first, last, cuts, times)
+        before, after = max(cut for cut in cuts if cut <= first), min(cut for cut in cuts if cut > last)
+        start = before if times[first] - times[before] <= _NEAR else first
+        end = after if times[after] - times[last] <= _NEAR else last + 1
         if kind and times[end] - times[start] >= _SHORTEST_CREDITS:
             segments.append(Segment(kind, start, end, times[start], times[end]))
     rest = [look for look in looks if not any(s.start_frame <= look.frame < s.end_frame for s in segments)]
@@ -142,11 +144,3 @@ def _runs_of_text(looks: Sequence[Look], times: Sequence[float]) -> list[tuple[i
             runs.append((runs.pop()[0] if is_pause else look.frame, look.frame))
             blank = other = 0.0
     return runs
-
-
-def _near_cuts(first: int, last: int, cuts: Sequence[int], times: Sequence[float]) -> tuple[int, int]:
-    """Extend credits from frame ``first`` to ``last`` up to the cuts just before and after, if they are near."""
-    before = max(cut for cut in cuts if cut <= first)
-    after = min(cut for cut in cuts if cut > last)
-    start = before if times[first] - times[before] <= _NEAR else first
-    return start, after if times[after] - times[last] <= _NEAR else last + 1

@@ -100,10 +100,8 @@ _Message = tuple[str, Any, bytes] | BasslError
 class VideoProcess:
     """Child process with a :class:`pipelines.video.reader.VideoReader`; iterate over it for the shots.
 
-    The process starts when this is constructed. Use it as a context manager, which always ends the process.
-
-    Raises (while iterating):
-        BasslError: raised by the reader; a :class:`VideoError` if the process dies.
+    The process starts when this is constructed; the end of its context ends it. Iterating raises the reader's
+    BasslError, and a :class:`VideoError` if the process dies.
     """
 
     facts: VideoFacts

@@ -51,7 +51,7 @@ def plain(color: tuple[int, int, int], frames: int) -> Video:
 
 
 def wiped(before: Video, after: Video, frames: int, axis: int = 1, reverse: bool = False) -> Video:
-    """Two videos with a wipe of so many frames, along an axis of the image (0: down, 1: right) or the other way."""
+    """Return two videos with a wipe of so many frames, along an axis (0: down, 1: right) or the other way."""
     line = np.linspace(0, 1, (HEIGHT, WIDTH)[axis]).reshape((-1, 1, 1) if axis == 0 else (1, -1, 1))
     line = 1 - line if reverse else line
     weight = np.arange(1, frames + 1) / (frames + 1)

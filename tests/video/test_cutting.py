@@ -12,7 +12,7 @@ RATE = 10
 
 
 def packets(order: Sequence[int], keys: Collection[int], sound_delay: float = 0.0) -> list[FramePacket]:
-    """Packets of frames at ten a second, numbered in the order in which they are shown, listed as they are stored."""
+    """Return packets of frames at ten a second, numbered as they are shown, in the order in which they are stored."""
     return [FramePacket(n / RATE, n in keys, n / RATE - sound_delay) for n in order]
 
 

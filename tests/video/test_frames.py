@@ -62,18 +62,18 @@ def test_colors_are_close_to_those_of_ffmpeg(tmp_path: Path, kind: str, lines: i
 def test_video_of_full_and_of_limited_range_has_its_black_and_white(
     tmp_path: Path, full_range: bool, color: int
 ) -> None:
-    shown = videos.plain_images(1, (color,) * 3, 64, 48)
-    path = videos.write_video(tmp_path / "video.mkv", shown, full_range=full_range, options={"crf": "4"})
+    images = videos.plain_images(1, (color,) * 3, 64, 48)
+    path = videos.write_video(tmp_path / "video.mkv", images, full_range=full_range, options={"crf": "4"})
     assert rgb(FrameReader(1000).read(first_frame(path))).mean() == pytest.approx(color, abs=2)
 
 
 @pytest.mark.parametrize("codec", ["ffv1", "libx264rgb"])
 def test_colors_of_high_definition_rgb_video_are_kept(tmp_path: Path, codec: str) -> None:
-    shown = next(videos.images(1, width=1280, height=720))
+    image = next(videos.images(1, width=1280, height=720))
     pixel_format = {"ffv1": "bgr0", "libx264rgb": "rgb24"}[codec]
-    path = videos.write_video(tmp_path / "hd.mkv", [shown], codec=codec, pixel_format=pixel_format)
+    path = videos.write_video(tmp_path / "hd.mkv", [image], codec=codec, pixel_format=pixel_format)
     for lines in (720, 240):
-        assert np.abs(blocks(rgb(FrameReader(lines).read(first_frame(path)))) - blocks(shown)).max() <= 4
+        assert np.abs(blocks(rgb(FrameReader(lines).read(first_frame(path)))) - blocks(image)).max() <= 4
 
 
 def test_10_bit_video_in_high_definition_has_the_colors_of_the_8_bit_one(tmp_path: Path) -> None:
@@ -111,8 +111,8 @@ def test_every_size_can_be_halved_and_shrunk(rng: np.random.Generator, size: tup
 @pytest.mark.parametrize("size", [(64, 48), (448, 252), (480, 270), (853, 480), (1919, 1079)])
 def test_images_resized_in_a_batch_or_alone_are_the_same(rng: np.random.Generator, size: tuple[int, int]) -> None:
     images = [yuv(rng, *size) for _ in range(3)]
-    together = small_rgb(images, 96, 8)
-    for image, small in zip(images, together, strict=True):
+    batch = small_rgb(images, 96, 8)
+    for image, small in zip(images, batch, strict=True):
         np.testing.assert_array_equal(small_rgb([image], 96, 8)[0], small)
         alone = image
         while max(alone.y.shape) // 2 >= 96:  # colors are halved once less, and so once more than they need here

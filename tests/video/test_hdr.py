@@ -27,7 +27,7 @@ LUMINANCE = np.array([0.2627, 0.6780, 0.0593])
 
 
 def primaries(*xy: tuple[float, float]) -> Floats:
-    """From RGB to XYZ, by the chromaticities of red, green and blue, and D65 as white."""
+    """Return the matrix from RGB to XYZ, by the chromaticities of red, green and blue, and D65 as white."""
     columns = np.array([[x / y, 1, (1 - x - y) / y] for x, y in xy]).T
     white = np.array([0.3127 / 0.3290, 1, (1 - 0.3127 - 0.3290) / 0.3290])
     return columns * np.linalg.solve(columns, white)
@@ -97,8 +97,8 @@ def still(path: Path) -> RGBImage:
         return next(image for _, image in reader.images([0.0]))
 
 
-def of_highlight(light: float) -> float:
-    """What BT.2390, section 5.4.1, makes of gray light in cd/m², as a standard value of 0 to 255."""
+def mapped_gray(light: float) -> float:
+    """Map gray light in cd/m² to a standard value of 0 to 255 (BT.2390, section 5.4.1)."""
     peak, white = float(pq(np.array(1000.0))), float(pq(np.array(203.0)))
     code, most = min(float(pq(np.array(light))) / peak, 1.0), white / peak
     knee = 1.5 * most - 0.5
@@ -119,19 +119,19 @@ def test_standard_brightness_keeps_its_value_up_to_half_of_white_and_217_stays_n
     tmp_path: Path, transfer: str
 ) -> None:
     image = tiles((gray, gray, gray) for gray in GRAYS)
-    shown = centers(still(write_hdr(tmp_path / "video.mkv", [hdr_codes(image, transfer)], transfer)))
-    np.testing.assert_allclose(shown[:6], np.repeat(GRAYS[:6], 3).reshape(6, 3), atol=2)
-    np.testing.assert_allclose(shown[6], 217, atol=8)
-    expected = [of_highlight(203 * (gray / 255) ** 2.4) for gray in GRAYS]
-    np.testing.assert_allclose(shown, np.repeat(expected, 3).reshape(-1, 3), atol=2)
+    colors = centers(still(write_hdr(tmp_path / "video.mkv", [hdr_codes(image, transfer)], transfer)))
+    np.testing.assert_allclose(colors[:6], np.repeat(GRAYS[:6], 3).reshape(6, 3), atol=2)
+    np.testing.assert_allclose(colors[6], 217, atol=8)
+    expected = [mapped_gray(203 * (gray / 255) ** 2.4) for gray in GRAYS]
+    np.testing.assert_allclose(colors, np.repeat(expected, 3).reshape(-1, 3), atol=2)
 
 
 def test_highlights_are_compressed_by_the_curve_of_bt_2390_and_all_beyond_1000_is_white(tmp_path: Path) -> None:
     lights = np.array([1.0, 50.0, 92.0, 150.0, 300.0, 600.0, 1000.0, 4000.0, 10_000.0])
     codes = np.repeat(np.repeat(pq(lights), 32)[None, :, None], 32, axis=0).repeat(3, axis=2)
-    shown = centers(still(write_hdr(tmp_path / "video.mkv", [codes], "pq")))
-    np.testing.assert_allclose(shown[:, 0], [of_highlight(light) for light in lights], atol=2)
-    assert shown[-3:].tolist() == [[255.0] * 3] * 3
+    colors = centers(still(write_hdr(tmp_path / "video.mkv", [codes], "pq")))
+    np.testing.assert_allclose(colors[:, 0], [mapped_gray(light) for light in lights], atol=2)
+    assert colors[-3:].tolist() == [[255.0] * 3] * 3
 
 
 @TRANSFER
@@ -139,14 +139,14 @@ def test_highlights_are_compressed_by_the_curve_of_bt_2390_and_all_beyond_1000_i
 def test_every_pixel_format_is_converted(tmp_path: Path, transfer: str, pixel_format: str) -> None:
     image = tiles((gray, gray, gray) for gray in GRAYS[2:])
     video = write_hdr(tmp_path / "video.mkv", [hdr_codes(image, transfer)], transfer, pixel_format)
-    expected = [of_highlight(203 * (gray / 255) ** 2.4) for gray in GRAYS[2:]]
+    expected = [mapped_gray(203 * (gray / 255) ** 2.4) for gray in GRAYS[2:]]
     np.testing.assert_allclose(centers(still(video)).mean(1), expected, atol=3)
 
 
 @TRANSFER
 def test_colors_are_converted_from_bt_2020(tmp_path: Path, transfer: str) -> None:
-    shown = centers(still(write_hdr(tmp_path / "video.mkv", [hdr_codes(tiles(COLORS), transfer)], transfer)))
-    np.testing.assert_allclose(shown, COLORS, atol=4)
+    colors = centers(still(write_hdr(tmp_path / "video.mkv", [hdr_codes(tiles(COLORS), transfer)], transfer)))
+    np.testing.assert_allclose(colors, COLORS, atol=4)
 
 
 @TRANSFER

@@ -69,11 +69,11 @@ def test_frames_before_the_part_are_not_decoded(
 ) -> None:
     name, options = KINDS[kind]
     path = videos.write_video(tmp_path / name, videos.images(FRAMES, CUTS, **SMALL), rate=25, **options)
-    seen: list[int] = []
+    decoded: list[int] = []
     with VideoDecoder(path, 1, 4.0) as video:
-        for index, _, _ in video.frames(lambda batch: [seen.append(0) for frame in batch]):
+        for index, _, _ in video.frames(lambda batch: [decoded.append(0) for frame in batch]):
             assert index >= 100
-    assert 20 <= len(seen) < most
+    assert 20 <= len(decoded) < most
 
 
 def test_a_part_after_the_end_is_an_error(video: Path) -> None:
@@ -122,10 +122,10 @@ def test_shots_within_a_part_equal_those_of_the_video(cut_video: Path, detector:
     shots = {(shot.start_frame, shot.end_frame): shot for shot in part}
     assert expected.keys() <= shots.keys()
     for place, shot in expected.items():
-        mine = shots[place]
-        assert (mine.start, mine.end, mine.keyframe_indices) == (shot.start, shot.end, shot.keyframe_indices)
-        assert all(np.array_equal(a, b) for a, b in zip(mine.keyframes, shot.keyframes, strict=True))
-        assert [videos.number_of(image) for image in mine.keyframes] == list(mine.keyframe_indices)
+        same = shots[place]
+        assert (same.start, same.end, same.keyframe_indices) == (shot.start, shot.end, shot.keyframe_indices)
+        assert all(np.array_equal(a, b) for a, b in zip(same.keyframes, shot.keyframes, strict=True))
+        assert [videos.number_of(image) for image in same.keyframes] == list(same.keyframe_indices)
 
 
 def test_a_part_can_be_given_by_end_or_duration() -> None:

@@ -19,7 +19,7 @@ from pipelines.video.shots import ReaderSettings
 from tests import videos
 
 RATE, WIDTH, HEIGHT = 8, 320, 180
-NAMES = [f"{given} {family}" for family in ("Marlow", "Osterfeld", "Quintana") for given in ("Anna", "Bertram", "Jo")]
+NAMES = [f"{first} {last}" for last in ("Marlow", "Osterfeld", "Quintana") for first in ("Anna", "Bertram", "Jo")]
 BARS = ((180, 180, 180), (180, 180, 16), (16, 180, 180), (16, 180, 16), (180, 16, 180), (180, 16, 16), (16, 16, 180))
 
 
@@ -34,7 +34,7 @@ def texture(seed: int, shot: int) -> RGBImage:
 
 
 def action(seconds: float, seed: int = 0) -> Iterator[RGBImage]:
-    """Return a texture that pans fast, with a cut each two seconds."""
+    """Yield a texture that pans fast, with a cut each two seconds."""
     for index in range(round(seconds * RATE)):
         yield texture(seed, index // (2 * RATE))[:, 8 * (index % 40) :][:, :WIDTH]
 
@@ -51,22 +51,21 @@ def written(image: RGBImage, lines: Iterable[str], top: float, size: int = 15) -
 
 
 def cards(seconds: float, color: tuple[int, int, int] = (0, 0, 0)) -> Iterator[RGBImage]:
-    """Names, three at a time, with pauses of half a second between them."""
+    """Yield names, three at a time, with pauses of half a second between them."""
     for index, image in enumerate(plain(seconds, color)):
-        card, shown = divmod(index, 4 * RATE)
-        names = NAMES[card * 3 % 9 :][:3]
-        yield image if shown < RATE / 2 else written(image, names, 60)
+        card, frame = divmod(index, 4 * RATE)
+        yield image if frame < RATE / 2 else written(image, NAMES[card * 3 % 9 :][:3], 60)
 
 
 def scrolling(seconds: float, color: tuple[int, int, int] = (0, 0, 0)) -> Iterator[RGBImage]:
-    """Return names that enter at the bottom and leave at the top."""
+    """Yield names that enter at the bottom and leave at the top."""
     lines, frames = NAMES * 3, round(seconds * RATE)
     for index, image in enumerate(plain(seconds, color)):
         yield written(image, lines, HEIGHT - (HEIGHT + 22.5 * len(lines)) * index / frames)
 
 
 def slow(seconds: float) -> Iterator[RGBImage]:
-    """Return names over a blurred photo that moves slowly."""
+    """Yield names over a blurred photo that moves slowly."""
     photo = Image.fromarray(np.random.default_rng(1).integers(20, 140, (4, 6, 3), np.uint8))
     wide = np.asarray(photo.resize((WIDTH + 200, HEIGHT), Image.Resampling.BICUBIC))
     for index in range(round(seconds * RATE)):
@@ -91,7 +90,7 @@ def snow(seconds: float) -> Iterator[RGBImage]:
 
 
 def cartoon(seconds: float) -> Iterator[RGBImage]:
-    """Return a figure with outlines that walks through flat colors."""
+    """Yield a figure with outlines that walks through flat colors."""
     for index in range(round(seconds * RATE)):
         canvas = Image.new("RGB", (WIDTH, HEIGHT), (120, 190, 240))
         draw, x = ImageDraw.Draw(canvas), 20 + 3 * index % WIDTH
@@ -214,11 +213,10 @@ def test_silence_is_found_where_there_is_sound_if_asked_for(tmp_path: Path, code
     video = videos.write_video(tmp_path / "video.mkv", action(13), rate=RATE, sound=sound)
 
     def silence(path: Path, **options: Any) -> list[tuple[float, float]]:
-        reader = VideoReader(path, ReaderSettings(**options))
-        list(reader)
-        for segment in reader.segments:
+        segments = segments_in(path, **options)
+        for segment in segments:
             assert (segment.start_frame, segment.end_frame) == (segment.start * RATE, segment.end * RATE)
-        return ranges(reader.segments, "silence")
+        return ranges(segments, "silence")
 
     assert silence(video) == []
     near = 2 / RATE  # whole frames; codecs begin and end a little late

@@ -38,9 +38,9 @@ def write_sounding_video(
 ) -> Path:
     """Write six seconds of frames, and sound that begins with the first of them; all timestamps moved by a delay."""
     samples = (0.5 * wave(np.arange(round(rate * SECONDS)) / rate) * 32767).astype(np.int16)
-    shown = videos.images(round(24 * SECONDS), (60,), 64, 48)
+    images = videos.images(round(24 * SECONDS), (60,), 64, 48)
     options = {"output_ts_offset": str(delay)} if delay else {}
-    return videos.write_video(path, shown, container_options=options, sound=videos.Sound(samples, rate, codec, layout))
+    return videos.write_video(path, images, container_options=options, sound=videos.Sound(samples, rate, codec, layout))
 
 
 def changing(seconds: np.ndarray) -> np.ndarray:
@@ -89,8 +89,8 @@ def test_sound_features_change_where_the_sound_changes(video: Path, monkeypatch:
     actual = sound.shot_sounds(video, shots)
     assert actual.shape == (5, sound.WIDTH)
     assert actual.dtype == np.float32
-    apart = np.linalg.norm(np.diff(actual[:, : sound.BANDS], axis=0), axis=1)
-    assert apart[1] > 5 * max(apart[0], apart[2])
+    changes = np.linalg.norm(np.diff(actual[:, : sound.BANDS], axis=0), axis=1)
+    assert changes[1] > 5 * max(changes[0], changes[2])
     assert (actual[4, : sound.BANDS] == np.float32(np.log(sound.FLOOR))).all()  # after the end there is silence
     assert (actual[4, sound.BANDS :] == 0).all()
     monkeypatch.setattr(sound, "_BLOCK", 7)  # read in small pieces it is the same
@@ -108,8 +108,8 @@ def test_sound_is_aligned_with_a_video_whose_first_frame_is_damaged(tmp_path: Pa
     """As for frames, times count from the first frame that can be decoded."""
     options = videos.GROUPS | {"g": "48", "x264-params": "scenecut=0"}
     late = {"output_ts_offset": "100"}
-    shown = videos.images(120, (60,))
-    video = videos.write_video(tmp_path / "video.ts", shown, options=options, sound_seconds=5, container_options=late)
+    images = videos.images(120, (60,))
+    video = videos.write_video(tmp_path / "video.ts", images, options=options, sound_seconds=5, container_options=late)
     content = bytearray(video.read_bytes())
     for packet in range(3, 40):  # of the transport stream, after the tables: the beginning of the first frame
         content[packet * 188 + 60 : packet * 188 + 188] = np.random.default_rng(packet).bytes(128)
