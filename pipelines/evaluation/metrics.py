@@ -43,10 +43,8 @@ class VideoScores:
 
     def __post_init__(self) -> None:
         N = len(self.labels)
-        for shape, arrays in {
-            (N,): (self.scores, self.known, self.predicted),
-            (N, 2): (self.shots, self.seconds),
-        }.items():
+        by_shape = {(N,): (self.scores, self.known, self.predicted), (N, 2): (self.shots, self.seconds)}
+        for shape, arrays in by_shape.items():
             if wrong := [array.shape for array in arrays if array is not None and array.shape != shape]:
                 raise ValueError(f"{self.video or 'a video'} has {N} labels, but an array {wrong[0]}, not {shape}")
         if self.predicted is None and np.isnan(self.scores).any():
