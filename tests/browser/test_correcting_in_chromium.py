@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from fractions import Fraction
 from pathlib import Path
 
 import jsonschema
-import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -17,7 +15,7 @@ from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.outputs.corrections import is_corrected
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.page import save_page
-from pipelines.scenes import SceneData, Shot, Transition, without_short
+from pipelines.scenes import without_short
 from pipelines.stages.regroup import regroup
 from pipelines.stages.report import report
 from tests import pages
@@ -36,6 +34,7 @@ from tests.browser.opening import (
     tile,
     video_time,
 )
+from tests.command import bassl_process
 from tests.scenes_schema import SCHEMA
 
 # The video of `made` ends its scenes with shots 1, 3, 4, 6 and 7, its scores are pages.SCORES.
@@ -457,50 +456,17 @@ def test_save_writes_to_the_chosen_file_again_if_supported(view: Page, made: Mad
     assert view.is_visible("#unsaved")
 
 
-# --- exports --------------------------------------------------------------------------------------------------------
-
-
-def at_rate(rate: Fraction, steady: bool = True) -> SceneData:
-    """Two hundred shots at a frame rate; unless ``steady`` the second half of the video is slower."""
-    rng = np.random.default_rng(7)
-    frames = np.concatenate([[0], rng.integers(5, 4000, 200).cumsum()]).tolist()
-    seconds = [float(frame / rate * (1 if steady or frame < frames[100] else Fraction(4, 3))) for frame in frames]
-    shots = [
-        Shot(i, frames[i], frames[i + 1], seconds[i], seconds[i + 1], round(float(score), 6))
-        for i, score in enumerate(rng.beta(0.7, 2.0, 200))
-    ]
-    fade = Transition("fade", frames[101] - 2, frames[101] + 2, seconds[101] - 0.04, seconds[101] + 0.04)
-    shots[100] = replace(shots[100], score=0.9, transition=fade)
-    facts = replace(pages.invented(2).video, frame_rate=float(rate), frames=frames[-1], duration=seconds[-1])
-    listed = pages.grouped(shots, facts)
-    named = [
-        replace(scene, name=name) for scene, name in zip(listed.scenes, ['=1+1, "x"', "a\nb", "ü\ud800"], strict=False)
-    ]
-    return replace(listed, scenes=(*named, *listed.scenes[len(named) :]))
-
-
-@pytest.mark.parametrize(
-    ("rate", "steady", "least"),
-    [(Fraction(24), True, 0), (Fraction(30000, 1001), True, 0), (Fraction(60000, 1001), True, 0),
-     (Fraction(120), True, 0), (Fraction(25), False, 0), (Fraction(48), True, 0), (Fraction(25), False, 200)],
-)  # fmt: skip
-def test_exports_of_the_page_equal_those_of_the_command(
-    browser: Browser, tmp_path: Path, rate: Fraction, steady: bool, least: float
-) -> None:
-    scenes = at_rate(rate, steady)
-    left = without_short(scenes.scenes, least)
-    assert (len(left) < len(scenes.scenes)) == (least > 0)
-    scenes = replace(scenes, settings={**scenes.settings, "drop_short": least > 0}, scenes=left)
-    with opened_page(browser, tmp_path, scenes) as seen:
-        for kind in ("csv", "edl", "youtube", "webvtt", "ffmetadata"):
-            seen.page.click("#exports")
-            with seen.page.expect_download() as download:
-                seen.page.click(f"#{kind}")
-            assert download.value.suggested_filename == f"scenes{FORMATS[kind].extension}"
-            written = download.value.path().read_bytes()
-            assert written.decode() == FORMATS[kind].content(scenes).text
-            assert seen.page.is_hidden("#export-menu")
-        assert seen.complaints == []
+def test_the_export_menu_has_commands_that_write_the_saved_scenes(view: Page, made: Made, tmp_path: Path) -> None:
+    press(view, "m")
+    saved(view, tmp_path)
+    view.click("#exports")
+    commands = view.locator("#export-menu dd").all_inner_texts()
+    start = "bassl export scenes.json --to "
+    assert f"{start}edl" in commands
+    names = ",".join(command.removeprefix(start) for command in commands)
+    assert bassl_process(f"export scenes.json --to {names}", tmp_path).code == 0
+    corrected = read_scene_list(tmp_path / "scenes.json")
+    assert (tmp_path / "scenes.edl").read_text() == FORMATS["edl"].content(corrected).text
 
 
 # --- shots in no scene ----------------------------------------------------------------------------------------------
@@ -553,13 +519,6 @@ def test_changing_the_threshold_drops_short_scenes_as_regroup_does(gaps: Page, t
         assert covered(saved(gaps, tmp_path)) == [(scene.start_shot, scene.end_shot) for scene in actual.scenes]
     gaps.fill("#min-scene", "99")
     assert gaps.inner_text("#status") == "No scene is 99 seconds or longer."
-
-
-def test_the_edl_has_the_sound_of_the_video(view: Page, made: Made) -> None:
-    view.click("#exports")
-    with view.expect_download() as download:
-        view.click("#edl")
-    assert download.value.path().read_text() == FORMATS["edl"].content(made.scenes).text
 
 
 # --- filter and compact view ----------------------------------------------------------------------------------------

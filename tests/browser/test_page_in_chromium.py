@@ -435,6 +435,7 @@ def test_axe_finds_no_accessibility_problems(browser: Browser, made: Made, schem
         assert faults(seen.page) == []
         seen.page.click("#exports")
         assert faults(seen.page) == []
+        seen.page.keyboard.press("Escape")
         seen.page.click("#compact")
         seen.page.check("#filter-uncertain")
         assert faults(seen.page) == []

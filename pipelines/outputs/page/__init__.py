@@ -2,9 +2,8 @@
 a server.
 
 Images, style and script are embedded, and the content security policy forbids the network; only the video is a separate
-file. ``scene_ends.js`` groups shots as :mod:`pipelines.models.scenes.scene_ends` does, ``exports.js`` writes the same
-files
-as :mod:`pipelines.outputs.exports`; the other scripts share the page's state (``state.js``) and are joined in order.
+file. ``scene_ends.js`` groups shots as :mod:`pipelines.models.scenes.scene_ends` does; the other scripts share the
+page's state (``state.js``) and are joined in order.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from contextlib import suppress
@@ -27,22 +27,15 @@ from markupsafe import Markup
 import pipelines
 from pipelines.errors import BasslError, VideoError, count
 from pipelines.files import is_file, relative, write_atomically
-from pipelines.outputs.exports.editing import FASTEST_EDL, edl_channels
-from pipelines.outputs.exports.timeline import timecode_base, timeline_of
+from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.names import one_line, video_name
 from pipelines.outputs.page.thumbnails import TYPE, page_images, resize
 from pipelines.scenes import SEGMENTS, SceneData, timecode
 from pipelines.video.decoding import first_frame_pts
 
 _FOLDER = Path(__file__).parent
-_EXPORTS = {
-    "csv": "CSV, for spreadsheets",
-    "edl": "EDL, for editing tools",
-    "youtube": "Chapters for YouTube",
-    "webvtt": "Chapters for web pages (WebVTT)",
-    "ffmetadata": "Chapters for MP4 (FFmpeg)",
-}
-_RULES = ("scene_ends", "exports", "review")
+_EXPORTS = ("csv", "edl", "fcp7", "youtube", "webvtt", "ffmetadata")
+_RULES = ("scene_ends", "review")
 _PARTS = ("state", "storage", "review_mode", "list", "video", "timeline", "page")
 
 
@@ -83,7 +76,6 @@ def save_page(
         "file": result.to_dict(path.parent),
         "id": sha256(json.dumps(result.to_dict()).encode()).hexdigest(),
         "save_as": one_line(save_as),
-        "timeline": _timeline(result),
         "video": {"name": video_name(result), "source": _address(video, path), "first": first},
         "images": {"type": TYPE, "width": thumbnails.width, "height": thumbnails.height}
         if thumbnails.encoded
@@ -97,7 +89,9 @@ def save_page(
         script,
         brief=_brief(result),
         data=_script_json(data),
-        exports=_EXPORTS if data["timeline"] else {k: v for k, v in _EXPORTS.items() if k != "edl"},
+        exports=[
+            (FORMATS[name].purpose, f"bassl export {shlex.quote(one_line(save_as))} --to {name}") for name in _EXPORTS
+        ],
         facts=_facts(result),
         images=Markup("\n".join(thumbnails.encoded)),  # base64 needs no escaping
         result=result,
@@ -111,24 +105,6 @@ def save_page(
         ],
         title=video_name(result) or "video",
     )
-
-
-def _timeline(result: SceneData) -> dict[str, Any] | None:
-    """Facts for an edit decision list, without its cuts; None if the file is not a video, or its path is invalid."""
-    try:
-        timeline = timeline_of(result, fastest=FASTEST_EDL)
-    except (VideoError, ValueError):
-        return None
-    return {
-        "title": timeline.name,
-        "clip": timeline.file,
-        "rate": float(timeline.rate),
-        "base": timecode_base(timeline.rate),
-        "drop": timeline.drop,
-        "start": timeline.source_start,
-        "channels": edl_channels(timeline),
-        "steady": timeline.steady,
-    }
 
 
 def _write(path: Path, template: str, script: str, **values: Any) -> None:

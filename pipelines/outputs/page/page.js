@@ -37,15 +37,6 @@ function showPanels() {
   byId("measures").textContent = `Precision ${percent(hits, ends.length)} · recall ${percent(hits, trueCount)} · F1 ${percent(2 * hits, ends.length + trueCount)}`;
 }
 
-/** Extension, type and content of each export. */
-const EXPORTS = {
-  csv: [".csv", "text/csv", () => csvOf(scenes)],
-  edl: [".edl", "text/plain", () => edlOf(scenes, shots, data.timeline)],
-  youtube: [".youtube.txt", "text/plain", () => youtubeOf(scenes)],
-  webvtt: [".vtt", "text/vtt", () => webvttOf(scenes)],
-  ffmetadata: [".ffmetadata", "text/plain", () => ffmetadataOf(scenes)],
-};
-
 function setUpPanels() {
   const open = () => { byId("grouping").open = !oneColumn.matches; };
   oneColumn.addEventListener("change", open);
@@ -70,9 +61,6 @@ function setUpPanels() {
     const { source, shots: on, elsewhere, tolerance } = data.truth;
     const off = elsewhere.length ? ` ${elsewhere.length} of ${count(on.length + elsewhere.length, "true end")} have no shot end within ${tolerance} s.` : "";
     byId("truth-source").textContent = `Truth: ${source}.${off}`;
-  }
-  for (const [name, [extension, type, content]] of Object.entries(EXPORTS)) {
-    byId(name)?.addEventListener("click", () => exportAs(extension, content(), type));
   }
   byId("theme").addEventListener("click", () => {
     const { style } = document.documentElement;

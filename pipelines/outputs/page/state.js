@@ -287,9 +287,3 @@ async function save() {
   keep();
   tell(`Saved as ${name}, for bassl score, build-index and export.`);
 }
-
-function exportAs(extension, text, type) {
-  const name = data.save_as.replace(/\.json$/i, "") + extension;
-  download(text, name, type);
-  tell(`Saved as ${name}.`);
-}
