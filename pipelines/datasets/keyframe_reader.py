@@ -14,8 +14,8 @@ from pipelines.datasets.movienet import keyframe_name, read_jpeg
 from pipelines.errors import StoreError
 from pipelines.files import os_errors
 from pipelines.stores.index import Index, read_index
-from pipelines.stores.jpeg import from_jpeg
 from pipelines.stores.keyframes import read_keyframes
+from pipelines.video.images import from_jpeg
 
 # Limit on stores held open by one reader: MovieNet has 1,100 videos, and some systems allow a process 256 open files.
 _OPEN_FILES = 100

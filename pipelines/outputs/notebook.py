@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.scenes import Scene, SceneData
-from pipelines.stores.jpeg import to_jpeg
+from pipelines.video.images import to_jpeg
 
 _LINES = 96
 _QUALITY = 70

@@ -125,12 +125,13 @@ def _extract(task: VideoTask[ExtractSettings], report: ReportVideo) -> VideoResu
         )
         shots = iter(reader)
         shots = chain([next(shots)], shots)  # starts the threads that decode
-        from pipelines.stores import jpeg, keyframes  # start-up time: h5py, imported while the threads decode
+        from pipelines.stores import keyframes  # start-up time: h5py, imported while the threads decode
+        from pipelines.video.images import to_jpeg
 
         def compress() -> Iterator[keyframes.StoredShot]:
             for shot in shots:
                 try:
-                    jpegs = tuple(jpeg.to_jpeg(image, task.settings.quality) for image in shot.keyframes)
+                    jpegs = tuple(to_jpeg(image, task.settings.quality) for image in shot.keyframes)
                 except ValueError as error:
                     raise VideoError(f"a keyframe of {error}") from error
                 frames, seconds = (shot.start_frame, shot.end_frame), (shot.start, shot.end)

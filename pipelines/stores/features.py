@@ -47,7 +47,7 @@ _REMEDY = f"delete it, and {_MISSING}"
 
 @dataclass(frozen=True, eq=False)
 class VideoFeatures:
-    """The features of one video; arrays are mapped from the file, so that only what is read takes memory."""
+    """Features of one video; arrays are mapped from the file, so that only what is read takes memory."""
 
     video_id: str
     encoder: str
@@ -57,8 +57,8 @@ class VideoFeatures:
 
 
 def feature_file(store: Path, video_id: str) -> Path:
-    """The file of a video in a feature store: its id, or for an id that no file can have as its name, such as
-    ``bbc/01``, a similar name that ends in a digest of the id."""
+    """Return the file of a video in a feature store, named by its id, or for an id that no file can have as its name,
+    such as ``bbc/01``, by a similar name that ends in a digest of the id."""
     name = safe_id(video_id)
     if name != video_id:
         name += f"-{hashlib.sha256(video_id.encode()).hexdigest()[:12]}"
@@ -73,7 +73,7 @@ def write_features(
     shots: int | None = None,
     color: NDArray[np.float32] | None = None,
 ) -> Path:
-    """Write the features (N, D_e) and hue histograms (N, H) of a video, and the checksum of its shots; returns the
+    """Write the features (N, D_e) and hue histograms (N, H) of a video, and the checksum of its shots; return the
     file. Raises BasslError for a path that cannot be written and for features that are not finite floating-point
     numbers; ValueError for color of another number of shots."""
     path = feature_file(store, video_id)
@@ -122,37 +122,35 @@ def open_features(path: Path, verify: bool = True) -> VideoFeatures:
 
 
 def is_current(path: Path, encoder: str, shots: int) -> bool:
-    """Whether the file of a video exists, and its features are of these shots, or of unknown ones. Raises StoreError
-    for a file that is damaged or of another encoder."""
+    """Return whether the file of a video exists, and its features are of these shots, or of unknown ones. Raises
+    StoreError for a file that is damaged or of another encoder."""
     if not path.exists():
         return False
     video = open_features(path, verify=False)
     if video.encoder != encoder:
-        wrong = f"has features of {video.encoder}, not of {encoder}"
-        raise StoreError(f"{path}: {wrong}; name another folder, or delete this file")
+        fault = f"has features of {video.encoder}, not of {encoder}"
+        raise StoreError(f"{path}: {fault}; name another folder, or delete this file")
     return video.shots in (None, shots)
 
 
 def shots_checksum(index: Index, video: int) -> int:
-    """Checksum of the shots and keyframes of a video in an index, to recognize features of other shots. For JPEG files,
-    which have no checksums in an index, of the shots alone."""
+    """Return a checksum of a video's shots and keyframes in an index, to recognize features of other shots. JPEG files
+    have no checksums in an index; then it is of the shots alone."""
     span = index.span(video)
     # Without keyframes only sound is encoded, which depends on the times of the shots.
-    shown = index.seconds if index.keyframe_sources[video] is None else index.jpeg_crc32
-    frames = zlib.crc32(np.ascontiguousarray(index.frames[span]).data)
-    return zlib.crc32(np.ascontiguousarray(shown[span]).data, frames)
+    content = index.seconds if index.keyframe_sources[video] is None else index.jpeg_crc32
+    return zlib.crc32(content[span].tobytes(), zlib.crc32(index.frames[span].tobytes()))
 
 
 class ShotRows:
-    """Values (T, D) of the shots of an index, in one array (N, D) per video, all of width D.
+    """Values (T, D) of the shots of an index, in one array (N, D) per video, all of width D, which may be mapped.
 
-    The arrays may be mapped from files: only what is read takes memory. ``rows[start:end]``, within one video, is a
-    view; ``rows[numbers]``, an array (...) of row numbers, is a copy (..., D). Both have the stored type.
+    ``first_row`` (V + 1,) is as in an index, ``videos`` are by number in the index. ``rows[start:end]``, within one
+    video, is a view; ``rows[numbers]``, an array (...) of row numbers, is a copy (..., D). Both have the stored type.
+    Rows of other videos raise KeyError.
     """
 
     def __init__(self, first_row: NDArray[np.int64], videos: Mapping[int, NDArray[np.floating[Any]]]) -> None:
-        """``first_row`` (V + 1,) as in an index; ``videos`` by number in the index. Rows of other videos raise
-        KeyError."""
         self.first_row, self.videos = first_row, videos
         self.dtype = np.result_type(*(values.dtype for values in videos.values()))
         self.width: int = next(iter(videos.values())).shape[1]
@@ -186,24 +184,24 @@ class IndexedFeatures:
 
 
 def features_of(index: Index, stores: Sequence[Path], used: Sequence[int] | None = None) -> IndexedFeatures:
-    """The features of the ``used`` videos of an index (None: all) in feature stores; of a video in several stores,
-    those in the last. Raises StoreError for a video that is in no store, or with other shots or keyframes, for a
-    damaged file, and for features of different encoders in a store, or of different widths."""
+    """Map the features of the ``used`` videos of an index (None: all) from feature stores; the last store that has a
+    video counts. Raises StoreError for a video that is in no store, or with other shots or keyframes, for a damaged
+    file, and for features of different encoders in a store, or of different widths."""
     for store in stores:
         if not store.is_dir():
             what = "is a file, not a feature store (a folder)" if store.exists() else "no such feature store"
             raise StoreError(f"{store}: {what}; {_MISSING}")
-    named = ", ".join(map(str, stores))
+    names = ", ".join(map(str, stores))
     encoders: dict[Path, str] = {}
     features: dict[int, NDArray[np.floating[Any]]] = {}
     color: dict[int, NDArray[np.float32]] = {}
     for number in range(len(index.video_ids)) if used is None else used:
         video_id, span = index.video_ids[number], index.span(number)
         length = span.stop - span.start
-        path = next((path for store in reversed(stores) if (path := feature_file(store, video_id)).exists()), None)
-        if path is None:
+        if not (having := stores_with(stores, video_id)):
             missing = f"has no features of {video_id}, which is in {index.path}"
-            raise StoreError(f"{named}: {missing}; name its store too, or add them with `bassl encode`")
+            raise StoreError(f"{names}: {missing}; name its store too, or add them with `bassl encode`")
+        path = feature_file(having[-1], video_id)
         video = open_features(path)
         if len(video.features) != length:
             shots = f"has {len(video.features)} shots of {video_id}, but {index.path} has {length}"
@@ -212,35 +210,34 @@ def features_of(index: Index, stores: Sequence[Path], used: Sequence[int] | None
         if index.keyframe_sources[number] is not None and video.shots not in (None, shots_checksum(index, number)):
             other = f"its features of {video_id} are of other shots or keyframes than in {index.path}"
             raise StoreError(f"{path}: {other}; encode them again")
-        if (first := encoders.setdefault(path.parent, video.encoder)) != video.encoder:
+        if (first := encoders.setdefault(having[-1], video.encoder)) != video.encoder:
             raise StoreError(f"{path}: has features of {video.encoder}, but other files of its store are of {first}")
         features[number] = video.features
         if video.color is not None:
             color[number] = video.color
     for what, arrays in (("features", features), ("color", color)):
         if len({values.shape[1] for values in arrays.values()}) > 1:
-            raise StoreError(f"{named}: {what} of different widths cannot be mixed; name stores of one encoder")
+            raise StoreError(f"{names}: {what} of different widths cannot be mixed; name stores of one encoder")
     for store in stores:  # its encoder counts even if none of its videos is used
-        if store not in encoders and (path := next(store.glob("*.h5"), None)) is not None:
-            encoders[store] = open_features(path, verify=False).encoder
+        if store not in encoders and (sample := next(store.glob("*.h5"), None)) is not None:
+            encoders[store] = open_features(sample, verify=False).encoder
     in_order = dict.fromkeys(encoders[store] for store in stores if store in encoders)
     hues = None
     if color:
         bins = next(iter(color.values())).shape[1]
-        unknown = np.zeros((), np.float32)
         for number, values in features.items():
-            color.setdefault(number, np.broadcast_to(unknown, (len(values), bins)))
+            color.setdefault(number, np.broadcast_to(np.float32(0), (len(values), bins)))
         hues = ShotRows(index.first_row, color)
     return IndexedFeatures(JOINED.join(in_order), ShotRows(index.first_row, features), hues)
 
 
 def is_store(path: Path) -> bool:
-    """Whether a folder is a feature store, not a folder of stores or a run."""
+    """Return whether a folder is a feature store, not a folder of stores or a run."""
     return next(path.glob("*.h5"), None) is not None
 
 
 def find_features(index: Index, encoder: str, folder: Path, used: Sequence[int] | None = None) -> tuple[Path, ...]:
-    """The feature stores of an index, for :func:`features_of`; empty if there is none for an encoder.
+    """Return the feature stores of an index, for :func:`features_of`; none if they lack an encoder.
 
     ``encoder`` is an id, or several joined by `JOINED` (see `pipelines.models.encoder_loading.encoder_for`). A store
     that the index names comes before ``<folder>/<encoder id>/``, which is taken only if it has all ``used`` videos
@@ -257,19 +254,19 @@ def find_features(index: Index, encoder: str, folder: Path, used: Sequence[int] 
             if not all(is_current(file, name, shots_checksum(index, video)) for video, file in files.items()):
                 return ()
         stores.append(store)
-    if any(len(having(stores, name)) > 1 for name in index.video_ids):
-        named = ", ".join(map(str, stores))
-        raise StoreError(f"{index.path}: has features of several encoders; name one with `features`: {named}")
+    if any(len(stores_with(stores, name)) > 1 for name in index.video_ids):
+        names = ", ".join(map(str, stores))
+        raise StoreError(f"{index.path}: has features of several encoders; name one with `features`: {names}")
     return tuple(stores)
 
 
-def having(stores: Sequence[Path], video_id: str) -> list[Path]:
-    """Those of some feature stores that have a video."""
+def stores_with(stores: Sequence[Path], video_id: str) -> list[Path]:
+    """Return the feature stores that have a video."""
     return [store for store in stores if feature_file(store, video_id).exists()]
 
 
 def keyframe_facts(index: Index) -> dict[str, Any]:
-    """How the keyframes of an index were made, for the header of a model that is trained on them: ``detector``,
+    """Return how the keyframes of an index were made, for the header of a model that is trained on them: ``detector``,
     ``detector_threshold``, ``min_shot``, ``keyframes``, ``lines`` and ``quality``, if all its keyframe stores agree;
     empty for folders of JPEG files. Raises StoreError for a store that is missing or damaged."""
     stores = [store for store in index.keyframe_sources if store is not None]

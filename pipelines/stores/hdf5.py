@@ -102,13 +102,13 @@ def open_store(path: Path, schema: str, version: int, remedy: str, missing: str 
         raise StoreError(f"{path}: {fault}; {remedy}") from error
 
 
-def read_array(file: h5py.File, name: str, kind: str, dimensions: int) -> NDArray[Any]:
-    """Read a data set as an array. ``kind`` is the expected NumPy kind, such as ``"i"``. Raises DamageError if it is
-    missing, or of another kind or number of dimensions."""
+def read_array(file: h5py.File, name: str, dtype: Any, dimensions: int) -> NDArray[Any]:
+    """Read a data set as an array of a type. Raises DamageError if it is missing, or of another kind of type or number
+    of dimensions."""
     data = _data_set(file, name)
-    if data.dtype.kind != kind or data.ndim != dimensions:
+    if data.dtype.kind != np.dtype(dtype).kind or data.ndim != dimensions:
         raise DamageError(f"{name!r} is {data.dtype}, {data.ndim} dimension(s)")
-    return np.asarray(data[...])
+    return np.asarray(data[...], dtype)
 
 
 def map_array(path: Path, file: h5py.File, name: str) -> NDArray[np.floating[Any]]:

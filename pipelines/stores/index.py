@@ -57,13 +57,23 @@ NO_LABEL = -128
 JOINED = " + "  # between the encoder ids of features that come from several stores
 ASSUMED_FRAME_RATE = 25.0  # if a file has none: European television's, as in most videos of BBC and OVSD
 MAX_FRAME = 2**31 - 1
+# By data set: the field of an Index, its type and its number of dimensions.
+_ARRAYS: dict[str, tuple[str, Any, int]] = {
+    "videos/first_row": ("first_row", np.int64, 1),
+    "videos/frame_rate": ("frame_rates", np.float64, 1),
+    "shots/frames": ("frames", np.int32, 2),
+    "shots/seconds": ("seconds", np.float64, 2),
+    "shots/label": ("label", np.int8, 1),
+    "shots/jpeg": ("jpeg", np.int64, 2),
+    "shots/jpeg_crc32": ("jpeg_crc32", np.uint32, 2),
+}
 _REMEDY = "run `bassl build-index` with `overwrite=True`"
 _MISSING = "run `bassl build-index`, or name one with `index`"
 
 
 @dataclass(frozen=True, eq=False)
 class IndexedVideo:
-    """One video of an index to write; arrays as in :class:`Index`, for its own shots only. ``keyframe_source`` is a
+    """Video of an index to write; arrays as in :class:`Index`, for its own shots only. ``keyframe_source`` is a
     store (``.h5``) or a folder of MovieNet's JPEG files, whose names follow from the shots' numbers."""
 
     video_id: str
@@ -82,7 +92,7 @@ class IndexedVideo:
 
 @dataclass(frozen=True, eq=False)
 class Index:
-    """An open index. Row r is a shot; the shots of video v are the rows ``span(v)``."""
+    """Open index. Row r is a shot; the shots of video v are the rows ``span(v)``."""
 
     path: Path
     video_ids: tuple[str, ...]  # (V,), as ``splits``, ``sources`` and ``keyframe_sources``
@@ -103,73 +113,74 @@ class Index:
 
     @property
     def keyframes(self) -> int:
-        """N_k, 0 without keyframes."""
+        """Return N_k, 0 without keyframes."""
         return int(self.jpeg_crc32.shape[1])
 
     def span(self, video: int) -> slice:
-        """The rows of a video."""
+        """Return the rows of a video."""
         return slice(int(self.first_row[video]), int(self.first_row[video + 1]))
 
     def rows(self, videos: Sequence[int]) -> NDArray[np.int64]:
-        """The rows of some videos, one video after the other."""
+        """Return the rows of some videos, one video after the other."""
         spans = map(self.span, videos)
         return np.concatenate([np.zeros(0, np.int64), *(np.arange(span.start, span.stop) for span in spans)])
 
     def times(self, video: int, frame_rate: float | None = None) -> NDArray[np.float64] | None:
-        """(N, 2) half-open ranges in seconds of a video's shots; if the index lacks some of them, frames over
-        ``frame_rate``, or None without it."""
+        """Return the half-open ranges in seconds of a video's shots (N, 2); if the index lacks some of them, frames
+        over ``frame_rate``, or None without it."""
         seconds = self.seconds[self.span(video)]
         if np.isfinite(seconds).all():
             return seconds
         return None if frame_rate is None else self.frames[self.span(video)] / frame_rate
 
     def shot_seconds(self, video: int, frame_rate: float | None = None) -> NDArray[np.float64]:
-        """(N,) lengths of a video's shots in seconds; without times, by ``frame_rate`` or `ASSUMED_FRAME_RATE`."""
+        """Return the lengths of a video's shots in seconds (N,); without times, by ``frame_rate`` or
+        `ASSUMED_FRAME_RATE`."""
         times = self.times(video, frame_rate or ASSUMED_FRAME_RATE)
         assert times is not None
         return times[:, 1] - times[:, 0]
 
     @property
-    def of_movienet(self) -> bool:
-        """Whether these are MovieNet's videos: all are named by their number in IMDb."""
+    def is_movienet(self) -> bool:
+        """Return whether these are MovieNet's videos: all are named by their number in IMDb."""
         return all(re.fullmatch(r"tt[0-9]{7,8}", video_id) for video_id in self.video_ids)
 
     @property
     def encoder(self) -> str:
-        """The ids of the encoders of its features, joined; empty if it names none."""
+        """Return the ids of the encoders of its features, joined; empty without features."""
         return JOINED.join(self.features)
 
     @property
     def shots_crc32(self) -> int:
-        """Checksum of the shots of all videos and of their keyframes in stores."""
+        """Return a checksum of the shots of all videos, and their keyframes in stores."""
         return zlib.crc32(self.jpeg_crc32.tobytes(), zlib.crc32(self.frames.tobytes()))
 
     @cached_property
     def usable(self) -> NDArray[np.bool_]:
-        """(T,) whether training and scoring may use the label of a row: not without a label, nor doubtful ends if
-        the index ignores them."""
+        """Return whether training and scoring may use the label of a row (T,): not without a label, nor doubtful ends
+        if the index ignores them."""
         labeled: NDArray[np.bool_] = self.label != NO_LABEL
         return labeled & (self.label != -1) if self.doubtful == "ignore" else labeled
 
     def video_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """The video of each row, any shape."""
+        """Return the video of each row, any shape."""
         return np.asarray(np.searchsorted(self.first_row, rows, side="right") - 1)
 
     def rows_of(self, splits: Sequence[str] | None = None, labeled: bool = False) -> NDArray[np.int64]:
-        """The rows of videos of these splits (None: all); with ``labeled`` only those that are ``usable``."""
+        """Return the rows of videos of these splits (None: all); with ``labeled`` only those that are ``usable``."""
         selected = np.repeat([splits is None or split in splits for split in self.splits], np.diff(self.first_row))
         return np.flatnonzero(selected & self.usable if labeled else selected).astype(np.int64)
 
     def videos_of(self, splits: Sequence[str] | None = None, labeled: bool = False) -> list[int]:
-        """The videos of :meth:`rows_of`."""
+        """Return the videos of :meth:`rows_of`."""
         return [int(video) for video in np.unique(self.video_of(self.rows_of(splits, labeled)))]
 
-    def check_splits(self, named: Iterable[str], defaults: Iterable[str] = ()) -> None:
+    def check_splits(self, splits: Iterable[str], defaults: Iterable[str] = ()) -> None:
         """Raise StoreError for a split without videos, unless it is one of the ``defaults`` of a setting."""
-        for name in named:
+        for name in splits:
             if name not in self.splits and name not in defaults:
-                there = ", ".join(sorted({split for split in self.splits if split})) or "none"
-                raise StoreError(f"{self.path}: has no split {name!r} (it has: {there})")
+                others = ", ".join(sorted({*self.splits} - {""})) or "none"
+                raise StoreError(f"{self.path}: has no split {name!r} (it has: {others})")
 
     def check_keyframes(self, videos: Iterable[int]) -> None:
         """Raise StoreError if one of these videos has no keyframes."""
@@ -185,14 +196,14 @@ class Index:
             )
 
     def targets(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Labels of rows as 0 and 1 (the release reads -1 as a scene end)."""
+        """Return the labels of rows as 0 and 1 (the release reads -1 as a scene end)."""
         return np.asarray(np.abs(self.label[rows].astype(np.int64)) == 1, np.int64)
 
 
 def window_rows(
     first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbors: int, edge: Literal["shift", "clip"]
 ) -> NDArray[np.int64]:
-    """The rows (B, 2K + 1) of the windows around the center shots ``rows`` (B,), each window within one video.
+    """Return the rows (B, 2K + 1) of the windows around the center shots ``rows`` (B,), each within one video.
     ``first_row`` (V + 1,) as in an :class:`Index`, ``neighbors`` K. At a video's edge, as in the paper's release,
     ``shift`` moves the window inside (pre-training), and ``clip`` repeats the first or last shot (fine-tuning). A video
     shorter than a window is always clipped. Raises IndexError for rows that are not in the index."""
@@ -217,15 +228,8 @@ def save_index(index: Index) -> None:
         "source": index.sources,
         "keyframes": ["" if store is None else _relative(store, home) for store in index.keyframe_sources],
     }
-    arrays = {f"videos/{name}": fixed_length(values, path) for name, values in texts.items()} | {
-        "videos/first_row": index.first_row,
-        "videos/frame_rate": index.frame_rates,
-        "shots/frames": index.frames.astype(np.int32),
-        "shots/seconds": index.seconds,
-        "shots/label": index.label.astype(np.int8),
-        "shots/jpeg": index.jpeg,
-        "shots/jpeg_crc32": index.jpeg_crc32,
-    }
+    arrays = {f"videos/{name}": fixed_length(values, path) for name, values in texts.items()}
+    arrays |= {name: getattr(index, field).astype(dtype) for name, (field, dtype, _) in _ARRAYS.items()}
     attributes = {
         "settings": json.dumps(dict(index.settings)),
         "doubtful": index.doubtful,
@@ -241,8 +245,8 @@ def joined(
     doubtful: Literal["end", "ignore"] = "end",
     features: Mapping[str, Path] = {},
 ) -> Index:
-    """An index of the videos, sorted by id, with feature stores by encoder, not yet written. Raises StoreError if two
-    videos have one id or different numbers of keyframes, or the shots of a video contradict each other."""
+    """Join videos to an index, sorted by id, with feature stores by encoder; it is not yet written. Raises StoreError
+    if two videos have one id or different numbers of keyframes, or the shots of a video contradict each other."""
     if not videos:
         raise StoreError(f"{path}: an index needs at least one video")
     videos = sorted(videos, key=lambda video: video.video_id)
@@ -295,13 +299,7 @@ def read_index(path: Path) -> Index:
             splits=tuple(read_strings(file, "videos/split")),
             sources=tuple(read_strings(file, "videos/source")),
             keyframe_sources=tuple(_absolute(name, home) if name else None for name in keyframe_sources),
-            first_row=read_array(file, "videos/first_row", "i", 1),
-            frame_rates=read_array(file, "videos/frame_rate", "f", 1),
-            frames=read_array(file, "shots/frames", "i", 2),
-            seconds=read_array(file, "shots/seconds", "f", 2),
-            label=read_array(file, "shots/label", "i", 1),
-            jpeg=read_array(file, "shots/jpeg", "i", 2),
-            jpeg_crc32=read_array(file, "shots/jpeg_crc32", "u", 2),
+            **{field: read_array(file, name, dtype, ndim) for name, (field, dtype, ndim) in _ARRAYS.items()},
             features={name: _absolute(store, home) for name, store in read_json_attribute(file, "features").items()},
             doubtful=read_text_attribute(file, "doubtful"),  # type: ignore[arg-type]  # checked below
             settings=read_json_attribute(file, "settings"),
@@ -312,8 +310,8 @@ def read_index(path: Path) -> Index:
 
 
 def fixed_length(texts: Sequence[str], path: Path) -> NDArray[Any]:
-    """Texts as UTF-8 of one length: strings of variable length would make a file depend on memory addresses. Raises
-    StoreError for a name that is not text, such as a file name in another encoding."""
+    """Encode texts as UTF-8 of one length: strings of variable length have no checksum in HDF5. Raises StoreError for a
+    name that is not text, such as a file name in another encoding."""
     try:
         encoded = [text.encode() for text in texts]
     except UnicodeEncodeError as error:
@@ -322,7 +320,7 @@ def fixed_length(texts: Sequence[str], path: Path) -> NDArray[Any]:
 
 
 def _relative(path: Path, home: Path) -> str:
-    """A path as seen from the index's folder, so that a project can move as a whole."""
+    """Return a path as seen from the index's folder, so that a project can move as a whole."""
     return relative(path.resolve(), home.resolve()).as_posix()
 
 

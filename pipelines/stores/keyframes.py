@@ -46,7 +46,7 @@ _MISSING = "run `bassl extract-keyframes` on its video"
 
 @dataclass(frozen=True)
 class KeyframeStore:
-    """The content of a store, without the JPEGs."""
+    """Content of a store, without the JPEGs."""
 
     path: Path
     frames: NDArray[np.int64]  # (N, 2) half-open ranges of the shots, as ``seconds``
@@ -63,7 +63,7 @@ class KeyframeStore:
 
 @dataclass(frozen=True)
 class StoredShot:
-    """A shot to be stored: half-open ranges, the frame numbers of its keyframes, these as JPEG, and how it ends."""
+    """Shot to be stored: half-open ranges, the frame numbers of its keyframes, these as JPEG, and how it ends."""
 
     frames: tuple[int, int]
     seconds: tuple[float, float]
@@ -118,7 +118,7 @@ def read_keyframes(path: Path) -> KeyframeStore:
     """Read a store and check that its content is consistent. Raises StoreError for a file that is missing, damaged,
     inconsistent or not a keyframe store."""
     with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
-        frames = read_array(file, "shots/frames", "i", 2).astype(np.int64)
+        frames = read_array(file, "shots/frames", np.int64, 2)
         jpeg = file["jpeg"]
         start = jpeg.id.get_offset()
         if start is None or jpeg.dtype != np.uint8 or jpeg.chunks is not None:
@@ -126,10 +126,10 @@ def read_keyframes(path: Path) -> KeyframeStore:
         store = KeyframeStore(
             path=path,
             frames=frames,
-            seconds=read_array(file, "shots/seconds", "f", 2).astype(np.float64),
-            keyframes=read_array(file, "shots/keyframes", "i", 2).astype(np.int64),
-            jpeg_offsets=read_array(file, "jpeg_offsets", "i", 1).astype(np.int64) + start,
-            jpeg_crc32=read_array(file, "jpeg_crc32", "u", 1).astype(np.uint32),
+            seconds=read_array(file, "shots/seconds", np.float64, 2),
+            keyframes=read_array(file, "shots/keyframes", np.int64, 2),
+            jpeg_offsets=read_array(file, "jpeg_offsets", np.int64, 1) + start,
+            jpeg_crc32=read_array(file, "jpeg_crc32", np.uint32, 1),
             video=VideoFacts(**read_json_attribute(file, "video")),
             source=read_json_attribute(file, "source"),
             settings=read_json_attribute(file, "settings"),
@@ -141,7 +141,7 @@ def read_keyframes(path: Path) -> KeyframeStore:
 
 
 def read_keyframe_jpegs(store: KeyframeStore, position: int) -> list[bytes]:
-    """The keyframe at ``position`` (0 to N_k - 1) of each shot, as it is stored. Raises StoreError if the file
+    """Read the keyframe at ``position`` (0 to N_k - 1) of each shot, as it is stored. Raises StoreError if the file
     has changed since it was opened, or a keyframe is damaged."""
     count = store.keyframes.shape[1]
     jpegs = []
@@ -158,8 +158,8 @@ def _read_transitions(file: h5py.File, shots: int) -> tuple[Transition | None, .
     if "transitions" not in file:
         return (None,) * shots
     kinds = read_strings(file, "transitions/kind")
-    frames = read_array(file, "transitions/frames", "i", 2).tolist()
-    seconds = read_array(file, "transitions/seconds", "f", 2).tolist()
+    frames = read_array(file, "transitions/frames", np.int64, 2).tolist()
+    seconds = read_array(file, "transitions/seconds", np.float64, 2).tolist()
     if not {*kinds} <= {"", *TRANSITIONS}:
         raise DamageError("its shots end in transitions of unknown kinds")
     ends = tuple(Transition(k, *f, *s) if k else None for k, f, s in zip(kinds, frames, seconds, strict=True))

@@ -1,4 +1,6 @@
-"""RGB images without FFmpeg: at the input size of a network, and from a high dynamic range to the standard one.
+"""RGB images without FFmpeg: as JPEG, at the input size of a network, and from a high dynamic range to the standard.
+
+`predict` and stores encode keyframes as JPEG in the same way, so that both see equal pixels.
 
 High dynamic range (PQ and HLG, ITU-R BT.2100): light up to a half of diffuse white, 203 cd/m² (BT.2408), is shown as
 standard video shows it; what is brighter is compressed by the curve of BT.2390. The curve is the same for all frames,
@@ -13,6 +15,25 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+
+
+def to_jpeg(image: NDArray[np.uint8], quality: int) -> bytes:
+    """Encode an image (H, W, 3) uint8 RGB as JPEG. Raises ValueError for a size that JPEG does not allow."""
+    encoded, jpeg = cv2.imencode(".jpg", cv2.cvtColor(image, cv2.COLOR_RGB2BGR), [cv2.IMWRITE_JPEG_QUALITY, quality])
+    if not encoded:
+        raise ValueError(f"{image.shape[1]} x {image.shape[0]} pixels cannot be a JPEG")
+    return jpeg.tobytes()
+
+
+def from_jpeg(jpeg: bytes) -> NDArray[np.uint8]:
+    """Decode a JPEG to (H, W, 3) uint8 RGB. Raises ValueError when it cannot be decoded."""
+    try:
+        image = cv2.imdecode(np.frombuffer(jpeg, np.uint8), cv2.IMREAD_COLOR_RGB)
+    except cv2.error:  # such as an impossible size
+        image = None
+    if image is None:
+        raise ValueError("not a JPEG that can be decoded")
+    return np.asarray(image, np.uint8)
 
 
 def resize_to_square(image: NDArray[np.uint8], size: int) -> NDArray[np.uint8]:

@@ -539,7 +539,7 @@ SHARES = "0.6,0.2,0.2"
         ({"tolerance": -1.0}, "tolerance"),
         ({"tolerance": float("nan")}, "tolerance"),
         ({"doubtful": "maybe"}, "'maybe'"),
-        ({"seed": -1}, "seed must be at least 0"),
+        ({"seed": -1}, "seed must be from 0 to"),
         ({"frame_rate": 0.0}, "frames per second"),
         ({"split": "a,b"}, "'a,b'"),
         ({"split": ()}, SHARES),

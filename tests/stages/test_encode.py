@@ -35,8 +35,7 @@ from pipelines.stores.features import (
     write_features,
 )
 from pipelines.stores.index import read_index
-from pipelines.stores.jpeg import from_jpeg
-from pipelines.video.images import resize_to_square
+from pipelines.video.images import from_jpeg, resize_to_square
 from tests.dask_cluster import Cluster
 from tests.datasets.movienet_files import put_movienet, put_shots
 from tests.released_layout import released_state

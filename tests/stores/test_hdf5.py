@@ -49,10 +49,10 @@ def make(path: Path, version: int = 3) -> Path:
 def whole(path: Path, version: int = 3) -> list[object]:
     with open_store(path, "bassl.test", version, REMEDY) as file:
         return [
-            read_array(file, "numbers", "i", 2).tolist(),
+            read_array(file, "numbers", np.int64, 2).tolist(),
             read_strings(file, "group/names"),
-            int(read_array(file, "many", "i", 1).sum()),
-            read_array(file, "empty", "f", 2).shape,
+            int(read_array(file, "many", np.int64, 1).sum()),
+            read_array(file, "empty", np.float64, 2).shape,
             read_json_attribute(file, "settings"),
             read_text_attribute(file, "name"),
         ]
@@ -196,10 +196,10 @@ def test_a_damaged_store_is_refused_or_read_unchanged(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("read", "fault"),
     [
-        (lambda file: read_array(file, "nothing", "i", 2), "it has no data set 'nothing'"),
-        (lambda file: read_array(file, "group", "i", 2), "it has no data set 'group'"),
-        (lambda file: read_array(file, "numbers", "f", 2), "'numbers' is int64, 2 dimension(s)"),
-        (lambda file: read_array(file, "numbers", "i", 1), "'numbers' is int64, 2 dimension(s)"),
+        (lambda file: read_array(file, "nothing", np.int64, 2), "it has no data set 'nothing'"),
+        (lambda file: read_array(file, "group", np.int64, 2), "it has no data set 'group'"),
+        (lambda file: read_array(file, "numbers", np.float64, 2), "'numbers' is int64, 2 dimension(s)"),
+        (lambda file: read_array(file, "numbers", np.int64, 1), "'numbers' is int64, 2 dimension(s)"),
         (lambda file: read_strings(file, "nothing"), "it has no data set 'nothing'"),
         (lambda file: read_strings(file, "numbers"), ""),
         (lambda file: map_array(Path("a.h5"), file, "numbers"), "'numbers' is not (N, D) contiguous floats"),

@@ -88,7 +88,7 @@ class SplitStatistics:
 
 @dataclass(frozen=True)
 class IndexReport:
-    """An index with its statistics."""
+    """Index with its statistics."""
 
     index: Index
     splits: tuple[SplitStatistics, ...]
@@ -111,7 +111,8 @@ def build_index(
 
 
 def describe_index(path: Path | str) -> IndexReport:
-    """Statistics of an index, and notes on what is missing. Raises StoreError if it is damaged or not an index."""
+    """Return the statistics of an index, and notes on what is missing. Raises StoreError if it is damaged or not an
+    index."""
     from pipelines.stages.build_index import building  # start-up time: numpy and h5py
 
     return building.describe(Path(path))

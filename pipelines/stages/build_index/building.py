@@ -1,25 +1,33 @@
-"""Building an index: reading its sources, putting labels on shots, drawing splits, writing."""
+"""Building an index: reading its sources, putting labels on shots, drawing splits, writing.
+
+A source is a folder of keyframe stores, MovieNet, BBC, OVSD, features with labels, or a list of scenes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence, Set
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from pipelines.datasets.annotations import VideoAnnotation, fault, read_json
+from pipelines.datasets.annotations import KeyframeFolder, VideoAnnotation, fault, read_json
 from pipelines.datasets.matching import MatchReport, match_annotation
-from pipelines.datasets.movienet import SPLITS
-from pipelines.datasets.shot_features import ShotFeatures
+from pipelines.datasets.movienet import SPLITS, is_movienet, keyframe_name, movienet_of_part, read_jpeg, read_movienet
+from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder, shot_feature_files
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
 from pipelines.files import check_output
+from pipelines.scenes import VideoFacts
 from pipelines.stages.build_index import IndexReport, IndexSettings, SplitStatistics
-from pipelines.stages.build_index.sources import INCOMPLETE, read_source
 from pipelines.stores.features import feature_file, open_features, write_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, save_index
-from pipelines.video.inputs import safe_id
+from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
+from pipelines.video.images import from_jpeg
+from pipelines.video.inputs import VIDEO_ENDINGS, safe_id
+
+_INCOMPLETE = "has no keyframes or features"
 
 
 def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
@@ -31,7 +39,7 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
     features: dict[str, list[ShotFeatures]] = {}  # by name of the store
     incomplete: dict[str, str] = {}
     for path in sources:
-        source = read_source(path, settings)
+        source = _read_source(path, settings)
         videos += source.videos
         incomplete |= source.incomplete
         if source.features:
@@ -76,7 +84,7 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
 
 
 def _twins(videos: Sequence[IndexedVideo]) -> list[str]:
-    """A note for each video file that several videos were made from."""
+    """Return a note for each video file that several videos were made from."""
     by_file: dict[str, list[str]] = {}
     for video in videos:
         if video.made_of:
@@ -106,10 +114,10 @@ def _check_kept(store: Path, records: Sequence[ShotFeatures]) -> None:
 
 
 def _reasons(incomplete: Mapping[str, str], complete: int) -> list[str]:
-    """Notes on the videos that were left out: their number, and each damaged video."""
+    """Return notes on the videos that were left out: their number, and each damaged video."""
     if not incomplete:
         return []
-    damaged = [f"{name} is left out: {reason}" for name, reason in sorted(incomplete.items()) if reason != INCOMPLETE]
+    damaged = [f"{name} is left out: {reason}" for name, reason in sorted(incomplete.items()) if reason != _INCOMPLETE]
     count = f"{len(incomplete)} of {len(incomplete) + complete} videos are left out"
     return [f"{count}, {len(incomplete) - len(damaged)} of them because they have no keyframes or features", *damaged]
 
@@ -122,7 +130,7 @@ def describe(path: Path, matches: Mapping[str, MatchReport] = {}, notes: Sequenc
 def _label(
     videos: list[IndexedVideo], settings: IndexSettings
 ) -> tuple[list[IndexedVideo], dict[str, MatchReport], list[str]]:
-    """The videos with the labels of the label files, how the labels were matched to shots, and notes."""
+    """Return the videos with the labels of the label files, how these were matched to shots, and notes."""
     video_ids = {video.video_id for video in videos}
     records: dict[str, VideoAnnotation] = {}
     for path in settings.labels:
@@ -151,14 +159,13 @@ def _label(
         if match.outside
     ]
     if records:
-        names = ", ".join(sorted(records)[:3]) + (", ..." if len(records) > 3 else "")
         are = "labeled video is" if len(records) == 1 else "labeled videos are"
-        notes.append(f"{len(records)} {are} not among the sources: {names}")
+        notes.append(f"{len(records)} {are} not among the sources: {_examples(sorted(records))}")
     return labeled, matches, notes
 
 
 def _with_video_id(record: VideoAnnotation, video_ids: Set[str]) -> VideoAnnotation:
-    """Labels with the id of their video: ids of videos with one name begin with the names of their folders."""
+    """Give labels the id of their video: ids of videos with one name begin with the names of their folders."""
     parts = record.source.resolve().parent.parts[1:]
     longer = (safe_id("_".join((*parts[-depth:], record.video_id))) for depth in range(1, len(parts) + 1))
     full = safe_id(record.source.stem)  # of a video that is itself called "..._scenes"
@@ -169,7 +176,7 @@ def _with_video_id(record: VideoAnnotation, video_ids: Set[str]) -> VideoAnnotat
 def _listed_splits(
     videos: list[IndexedVideo], path: Path, incomplete: Collection[str]
 ) -> tuple[list[IndexedVideo], list[str]]:
-    """The videos with their splits in a JSON file, which may list videos that were left out, and the splits' names."""
+    """Return the videos with their splits in a JSON file, which may list videos that were left out, and all splits."""
     content = read_json(path)
     if not isinstance(content, dict) or not all(
         isinstance(names, list) and all(isinstance(name, str) for name in names) for names in content.values()
@@ -187,7 +194,7 @@ def _listed_splits(
 
 
 def _drawn_splits(videos: list[IndexedVideo], shares: tuple[float, ...], seed: int) -> list[IndexedVideo]:
-    """Whole videos are drawn, so that the shots of a video are never in two splits."""
+    """Draw whole videos, so that the shots of a video are never in two splits."""
     videos = sorted(videos, key=lambda video: video.video_id)
     order = np.random.default_rng(seed).permutation(len(videos))
     bounds = np.round(np.cumsum(shares) * len(videos)).astype(int)
@@ -201,10 +208,171 @@ def _names(shares: tuple[float, ...]) -> tuple[str, ...]:
     return SPLITS if len(shares) == 3 else ("train", "test")
 
 
+# --- sources ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Source:
+    """Videos of a source."""
+
+    videos: list[IndexedVideo]
+    incomplete: Mapping[str, str]  # videos that were left out, and why
+    features: Sequence[ShotFeatures] = ()  # of the videos of .npz files
+
+
+def _read_source(source: Path, settings: IndexSettings) -> _Source:
+    """Read a source of any kind; with ``only_complete``, damaged videos are left out. Raises BasslError for an
+    unsupported kind of source, or a damaged one."""
+    if not source.exists():
+        raise DatasetError(f"{source}: no such file or folder")
+    # A file of another program beside MovieNet's folders is not a keyframe store.
+    stores = [] if is_movienet(source) else sorted(source.glob("[!.]*.h5"))
+    if source.suffix == ".h5":
+        stores = [source]
+    if source / "index.h5" in stores and (source / "keyframes").is_dir():  # without it: a video called index
+        raise fault(source, f"contains an index; give its folder of keyframe stores, such as {source / 'keyframes'}")
+    if source.is_dir() and (whole := movienet_of_part(source)) is not None:
+        raise DatasetError(f"{source}: is a part of MovieNet; give the whole data set, {whole}")
+    incomplete: dict[str, str] = {}
+    left_out = incomplete if settings.only_complete else None
+    readers: list[tuple[str, Callable[[], IndexedVideo]]]
+    if stores:
+        readers = [(path.stem, partial(_from_store, path)) for path in stores]
+    # MovieNet first: a search for files in it would visit five million.
+    elif not is_movienet(source) and next(shot_feature_files(source), None) is not None:
+        features = read_shot_feature_folder(source, left_out)
+        return _Source([_from_features(record, source) for record in features], incomplete, features)
+    else:
+        records = read_movienet(source, left_out) if is_movienet(source) else _annotations(source, settings)
+        readers = [(record.video_id, partial(_from_annotation, record, settings)) for record in records]
+    videos = []
+    for name, read in readers:
+        try:
+            video = read()
+            if settings.only_complete and video.keyframe_source is None:
+                raise DatasetError(_INCOMPLETE)
+            videos.append(video)
+        except BasslError as error:
+            if left_out is None:
+                raise
+            left_out[name] = str(error)
+    return _Source(videos, incomplete)
+
+
+def _annotations(source: Path, settings: IndexSettings) -> list[VideoAnnotation]:
+    try:
+        return read_annotations(source, settings.matching.annotator, settings.matching.frame_rate)
+    except DatasetError as error:
+        if not any(path.suffix.lower() in VIDEO_ENDINGS for path in (source, *source.glob("*"))):
+            raise
+        raise DatasetError(f"{error}; for videos, run `bassl extract-keyframes` first") from error
+
+
+def _from_store(path: Path) -> IndexedVideo:
+    store = read_keyframes(path)
+    shots, images = store.keyframes.shape
+    # (N, N_k + 1): the starts of the JPEGs of each shot, and the end of the last one.
+    bounds = np.arange(shots)[:, None] * images + np.arange(images + 1)
+    return IndexedVideo(
+        video_id=path.stem,
+        source=str(path),
+        frames=store.frames,
+        seconds=store.seconds,
+        label=np.full(shots, NO_LABEL, np.int8),
+        frame_rate=store.video.frame_rate,
+        keyframe_source=path,
+        keyframes=images,
+        jpeg=store.jpeg_offsets[bounds],
+        jpeg_crc32=store.jpeg_crc32.reshape(shots, images),
+        made_of=store.source["sha256"],
+    )
+
+
+def _from_features(record: ShotFeatures, source: Path) -> IndexedVideo:
+    frame_rate = record.frame_rate or float("nan")
+    return IndexedVideo(
+        video_id=record.video_id,
+        source=str(source),
+        frames=record.shots,
+        seconds=record.shots / frame_rate,
+        label=np.append(record.scene_end[:-1], 0).astype(np.int8),  # the video's end is not a scene end to predict
+        frame_rate=frame_rate,
+    )
+
+
+def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> IndexedVideo:
+    shots = record.number_of_shots
+    if shots is None:
+        problem = f"has labels of {record.video_id}, but not its shots"
+        raise fault(record.source, f"{problem}; extract keyframes of the video, and give this file with `labels`")
+    jpegs, frame_rate = record.keyframes, record.frame_rate or float("nan")
+    if record.shots is not None:
+        frames = record.shots
+        seconds = frames / frame_rate if record.shots_seconds is None else record.shots_seconds
+    else:  # MovieNet's videos without a shot list have keyframes only: each shot then counts as one frame
+        frames = np.arange(shots)[:, None] + np.arange(2)
+        seconds = np.full((shots, 2), np.nan)
+    video = IndexedVideo(
+        video_id=record.video_id,
+        source=str(record.source),
+        frames=frames,
+        seconds=seconds,
+        label=np.full(shots, NO_LABEL, np.int8) if record.scene_end is None else record.scene_end,
+        split=record.split or "",
+        frame_rate=frame_rate,
+        keyframe_source=None if jpegs is None else jpegs.folder,
+        keyframes=0 if jpegs is None else jpegs.images,
+    )
+    return video if settings.pack is None or jpegs is None else _pack(video, jpegs, settings)
+
+
+def _pack(video: IndexedVideo, jpegs: KeyframeFolder, settings: IndexSettings) -> IndexedVideo:
+    """The video with its JPEG files copied into a keyframe store without encoding them again."""
+    assert settings.pack is not None
+    path = settings.pack / f"{video.video_id}.h5"
+    if settings.run.overwrite or not path.exists():
+        # MovieNet's keyframes are at 1/4, 1/2 and 3/4 of a shot. A store needs times, too.
+        seconds = video.seconds if np.isfinite(video.seconds).all() else video.frames.astype(np.float64)
+        count = jpegs.images
+        shots = (
+            StoredShot(
+                (start, end),
+                (begin, finish),
+                tuple(start + (end - start) * k // (count + 1) for k in range(1, count + 1)),
+                tuple(read_jpeg(jpegs.folder / keyframe_name(shot, image)) for image in range(count)),
+            )
+            for shot, ((start, end), (begin, finish)) in enumerate(
+                zip(video.frames.tolist(), seconds.tolist(), strict=True)
+            )
+        )
+        first = jpegs.folder / keyframe_name(0, 0)
+        try:
+            height, width, _ = from_jpeg(read_jpeg(first)).shape
+        except ValueError as error:
+            raise DatasetError(f"{first}: is {error}") from error
+        length = float(seconds[-1, 1])
+        facts = VideoFacts(video.video_id, width, height, length, int(video.frames[-1, 1]), video.frame_rate)
+        write_keyframes(
+            path,
+            shots,
+            lambda: (facts, {"name": video.video_id, "bytes": 0, "sha256": ""}),
+            {"packed": True, "keyframes": video.keyframes},
+        )
+    packed = _from_store(path)
+    if packed.keyframes != video.keyframes or not np.array_equal(packed.frames, video.frames):
+        raise DatasetError(f"{path}: has other shots or keyframes than {video.source}; use `overwrite=True`")
+    return replace(video, keyframe_source=path, jpeg=packed.jpeg, jpeg_crc32=packed.jpeg_crc32)
+
+
 # --- what an index contains ------------------------------------------------------------------------------------------
 
 
+def _examples(names: Sequence[str]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
 def missing(index: Index) -> list[str]:
+    """Return a note for each kind of content that some videos lack."""
     spans = [index.span(video) for video in range(len(index.video_ids))]
     without = {
         "no keyframes": [v for v, store in enumerate(index.keyframe_sources) if store is None],
@@ -216,7 +384,7 @@ def missing(index: Index) -> list[str]:
     notes = []
     for what, videos in without.items():
         if videos:
-            names = ", ".join(index.video_ids[v] for v in videos[:3]) + (", ..." if len(videos) > 3 else "")
+            names = _examples([index.video_ids[v] for v in videos])
             notes.append(f"{len(videos)} of {len(index.video_ids)} videos have {what}: {names}")
     return notes + [
         f"features {name} no longer exist: {path}" for name, path in index.features.items() if not path.exists()
@@ -224,23 +392,22 @@ def missing(index: Index) -> list[str]:
 
 
 def statistics(index: Index) -> list[SplitStatistics]:
-    """Counts of each split: train, val, test, others; and then of all, if there are several."""
+    """Count each split: train, val, test, others; and then all, if there are several."""
     usual = [split for split in SPLITS if split in index.splits]
-    splits = [*usual, *sorted({*index.splits} - {*usual})]
-    return [_statistics(index, split) for split in (splits if len(splits) == 1 else (*splits, None))]
-
-
-def _statistics(index: Index, split: str | None) -> SplitStatistics:
-    videos = [v for v, name in enumerate(index.splits) if split in (name, None)]
-    spans = [index.span(v) for v in videos]
-    labeled = [span for span in spans if np.any(index.label[span] != NO_LABEL)]
-    ends = sum(int(index.targets(np.arange(span.start, span.stop)).sum()) for span in labeled)
-    seconds = sum(float(index.seconds[span.stop - 1, 1] - index.seconds[span.start, 0]) for span in spans)
-    return SplitStatistics(
-        split="all" if split is None else split or "none",
-        videos=len(videos),
-        labeled=len(labeled),
-        scenes=ends + len(labeled),  # the last scene of a video ends with the video, without a label
-        shots=sum(int(span.stop - span.start) for span in spans),
-        hours=None if np.isnan(seconds) else seconds / 3600,
-    )
+    splits: list[str | None] = [*usual, *sorted({*index.splits} - {*usual})]
+    rows = []
+    for split in splits if len(splits) == 1 else (*splits, None):
+        spans = [index.span(v) for v, name in enumerate(index.splits) if split in (name, None)]
+        labeled = [span for span in spans if np.any(index.label[span] != NO_LABEL)]
+        ends = sum(int(index.targets(np.arange(span.start, span.stop)).sum()) for span in labeled)
+        seconds = sum(float(index.seconds[span.stop - 1, 1] - index.seconds[span.start, 0]) for span in spans)
+        counts = SplitStatistics(
+            split="all" if split is None else split or "none",
+            videos=len(spans),
+            labeled=len(labeled),
+            scenes=ends + len(labeled),  # the last scene of a video ends with the video, without a label
+            shots=sum(int(span.stop - span.start) for span in spans),
+            hours=None if np.isnan(seconds) else seconds / 3600,
+        )
+        rows.append(counts)
+    return rows

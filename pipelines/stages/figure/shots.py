@@ -34,7 +34,7 @@ from pipelines.outputs.plots import (
 )
 from pipelines.pretext.pseudo_boundary import discover, end_similarity
 from pipelines.stages.figure import PseudoBoundarySettings, SimilaritySettings
-from pipelines.stores.features import features_of, find_features, having, is_store
+from pipelines.stores.features import features_of, find_features, is_store, stores_with
 from pipelines.stores.index import JOINED, Index, read_index, window_rows
 
 _MOST_IMAGES = 48  # above a matrix; more would be too small to recognize
@@ -257,7 +257,7 @@ def _store_of(index: Index, video: int, features: Path, model: str | Path | None
         return features
     encoder, name = encoder_for(index, model), index.video_ids[video]
     parts = encoder.split(JOINED)
-    stores = having([store for part in parts for store in find_features(index, part, features, [video])], name)
+    stores = stores_with([store for part in parts for store in find_features(index, part, features, [video])], name)
     if not stores:
         raise StoreError(
             f"{index.path}: has no features of {encoder} of {name}, and neither has {features}; run `bassl encode`, or "

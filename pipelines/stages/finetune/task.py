@@ -103,7 +103,7 @@ def run(settings: FinetuneSettings, progress: Callable[[TrainingProgress], None]
 
     warn = partial(note, warning=True)
     index = read_index(settings.data.index)
-    settings = replace(settings, select=settings.select or ("last" if index.of_movienet else "val"))
+    settings = replace(settings, select=settings.select or ("last" if index.is_movienet else "val"))
     split = split_videos(settings, index, warn)
     start = find_pretrained_source(settings, note)
     if line := few_labels(settings, index, split.train):

@@ -20,7 +20,7 @@ from pipelines.models.opening import OpenedModel
 from pipelines.progress import ReportProgress
 from pipelines.scenes import Shot
 from pipelines.stages.settings import PredictSettings
-from pipelines.stores.jpeg import from_jpeg, to_jpeg
+from pipelines.video.images import from_jpeg, to_jpeg
 from pipelines.video.shots import KeyframedShot, VideoProcess
 
 

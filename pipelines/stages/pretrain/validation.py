@@ -21,7 +21,7 @@ from pipelines.models.encoders.image_networks import TrainableEncoder
 from pipelines.stages.pretrain.data import FeatureWindows
 from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stages.pretrain.settings import PretrainSettings
-from pipelines.stores.features import having
+from pipelines.stores.features import stores_with
 from pipelines.stores.index import NO_LABEL, Index, window_rows
 from pipelines.training.distributed import Process, send
 from pipelines.training.keyframe_windows import KeyframeWindows, read_ahead
@@ -49,7 +49,7 @@ def labeled_videos(settings: PretrainSettings, index: Index) -> LabeledVideos:
     labeled = [
         video
         for video, (name, keyframes) in enumerate(zip(index.video_ids, index.keyframe_sources, strict=True))
-        if (having(stores, name) if stores else keyframes is not None)
+        if (stores_with(stores, name) if stores else keyframes is not None)
         and (index.label[index.span(video)] != NO_LABEL).any()
     ]
     numbers = [video for video in labeled if index.splits[video] == settings.validate_split] or labeled

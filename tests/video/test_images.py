@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.stores.jpeg import from_jpeg, to_jpeg
+from pipelines.video.images import from_jpeg, to_jpeg
 
 
 def test_jpeg_keeps_colors_and_channel_order() -> None:
