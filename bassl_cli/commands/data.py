@@ -59,8 +59,9 @@ def build_index(
     sources: Annotated[
         list[Path] | None,
         typer.Argument(
-            help="Folders of keyframe stores, MovieNet, BBC, OVSD, .npz features or scenes.json files.",
-            show_default=str(_KEYFRAMES),
+            help="Folders of keyframe stores, MovieNet, BBC, OVSD, .npz features or scenes.json files "
+            f"(default: {_KEYFRAMES}).",
+            show_default=False,
         ),
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="Only show the existing index.")] = False,
