@@ -9,7 +9,8 @@ from typing import Literal
 import numpy as np
 
 from pipelines.baselines.dp import backtrack, divide, prefix_values
-from pipelines.baselines.segmentation import Features, Floats, Segmentation, Times, block_sums, check_sets, unit_rows
+from pipelines.baselines.segmentation import Features, Floats, Segmentation, Times, block_sums, check_sets
+from pipelines.models.networks.cut_evidence import unit_rows
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ def fused_distances(sets: Sequence[Floats]) -> Floats:
     """Return distances between shots, (N, N), 0 on the diagonal: the mean over feature sets of (N, D) each."""
     total = np.zeros((len(sets[0]), len(sets[0])))
     for features in sets:
-        unit = unit_rows(features)
+        unit = unit_rows(features, 0)
         distances = np.maximum(1 - unit @ unit.T, 0.0)
         np.fill_diagonal(distances, 0.0)
         total += distances / len(sets) / (distances.mean() or 1.0)

@@ -22,8 +22,9 @@ from pipelines.baselines.segmentation import (
     center,
     check_sets,
     segmentation,
-    unit_rows,
 )
+from pipelines.models.calibration import sigmoid
+from pipelines.models.networks.cut_evidence import unit_rows
 from pipelines.models.networks.kinds import MSLSTMSettings
 from pipelines.models.networks.ms_lstm import MSLSTM
 from pipelines.models.networks.torch_networks import one_thread, sequence_starts, sequence_windows
@@ -109,7 +110,7 @@ def scene_worth(similarity: Floats) -> Floats:
     M = len(similarity)
     sums = block_sums(similarity)
     # On the diagonal sigma(0), the minimum: similarity to itself does not count.
-    likeness = 1 / (1 + np.exp(-similarity))
+    likeness = sigmoid(similarity)
     worth = np.full((M, M), -np.inf)
     for i in range(M):
         counts = np.arange(M - i)  # number of other super shots

@@ -17,8 +17,8 @@ from pipelines.baselines.segmentation import (
     segmentation,
     similarities,
     squared_distances,
-    unit_rows,
 )
+from pipelines.models.networks.cut_evidence import unit_rows
 
 
 @dataclass(frozen=True)

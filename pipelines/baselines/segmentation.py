@@ -19,6 +19,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from pipelines.models.networks.cut_evidence import unit_rows
+
 Floats = NDArray[np.float64]
 Features = NDArray[np.floating[Any]]
 Times = NDArray[np.floating[Any] | np.integer[Any]]
@@ -88,15 +90,8 @@ def center(features: Floats) -> Floats:
     """Return features minus the video's mean, scaled to unit length, (N, D). A shot that equals the mean stays 0."""
     x = features / max(float(np.abs(features).max()), np.finfo(np.float64).tiny)
     x = x - x.mean(axis=0)
-    norm = np.linalg.norm(x, axis=1, keepdims=True)
-    # If all shots are equal, only rounding error remains, which must not be scaled to unit length.
-    alive = norm > 1e-9 * np.sqrt(x.shape[1])
-    return np.asarray(np.where(alive, x / np.where(alive, norm, 1.0), 0.0))
-
-
-def unit_rows(x: Floats, least: float = float(np.finfo(np.float64).tiny)) -> Floats:
-    """Scale rows to unit length; rows shorter than `least` stay shorter than 1."""
-    return np.asarray(x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), least))
+    # If all shots are equal, only rounding error remains.
+    return unit_rows(x, 1e-9 * float(np.sqrt(x.shape[1])))
 
 
 def squared_distances(x: Floats, y: Floats) -> Floats:

@@ -23,8 +23,8 @@ from pipelines.baselines.segmentation import (
     check_features,
     segmentation,
     squared_distances,
-    unit_rows,
 )
+from pipelines.models.networks.cut_evidence import unit_rows
 from pipelines.models.networks.torch_networks import one_thread
 
 
@@ -196,4 +196,4 @@ class _Pairs:
 
 
 def _unit(features: Floats) -> Tensor:
-    return torch.from_numpy(unit_rows(features).astype(np.float32))
+    return torch.from_numpy(unit_rows(features, 0).astype(np.float32))

@@ -20,6 +20,7 @@ from pipelines.baselines.segmentation import (
     similarities,
     squared_distances,
 )
+from pipelines.models.calibration import sigmoid
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ def scene_worth(near: Floats, thread: NDArray[np.int64], longest: int) -> Floats
         shots = np.arange(m, N)  # with m shots before them
         total[shots] += near[shots, shots - m]
         mates[shots] += same[shots, shots - m]
-        like = (1 + np.tanh(total[shots] / m / 2)) / 2  # the logistic function
+        like = sigmoid(total[shots] / m)
         beyond[m - 1, shots - 1] = alpha[longest - m] * np.maximum(0.0, 1 - like - (mates[shots] > 0))
         if m < L:
             worth[m, shots] = worth[m - 1, shots - 1] + alpha[m] * (like + mates[shots])

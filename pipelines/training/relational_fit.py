@@ -15,15 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.evaluation.metrics import average_precision
-from pipelines.models.calibration import Calibration, best_f1_threshold
+from pipelines.models.calibration import Calibration, best_f1_threshold, fit_logistic
 from pipelines.models.networks.cut_evidence import token_width
 from pipelines.models.networks.kinds import RelationalSettings
 from pipelines.models.networks.relational import LinearModel, relational_logits
 
 Logits = list[NDArray[np.float64]]
 """One (N,) array per video."""
-STEPS = 100
-"""Limit on Newton steps; about six are needed, and more from a model that is certain of wrong labels."""
 STRENGTHS = (400.0, 200.0, 100.0)
 """Strengths to choose from. Weaker ones gained nothing more on videos of one series, and lost on mixed videos."""
 OPERATING_POINT_ENDS = 100.0  # number of scene ends that the first operating point counts as
@@ -66,25 +64,10 @@ def fit_linear_models(
         center = np.append(slopes * deviation, start.bias + slopes @ mean)
 
     models = []
-    weights = center.copy()
+    weights = center
     for penalty in penalties:
         pull = np.append(np.full(x.shape[1] - 1, penalty), 0.0)
-
-        def loss(weights: NDArray[np.float64], pull: NDArray[np.float64] = pull) -> float:
-            errors = np.logaddexp(0, np.where(y == 1, -1, 1) * (x @ weights))
-            return float(shot_weights @ errors + pull @ (weights - center) ** 2 / 2)
-
-        for _ in range(STEPS):
-            p = (1 + np.tanh(x @ weights / 2)) / 2
-            gradient = x.T @ (shot_weights * (p - y)) + pull * (weights - center)
-            curvature = x.T @ (x * (shot_weights * p * (1 - p))[:, None]) + np.diag(pull)
-            step = np.linalg.solve(curvature, gradient)
-            if np.abs(step).max() < 1e-8:
-                break
-            before = loss(weights)
-            while loss(weights - step) > before and np.abs(step).max() > 1e-8:
-                step /= 2
-            weights = weights - step
+        weights = fit_logistic(x, y, penalties=pull, center=center, weights=shot_weights, start=weights)
         slopes = weights[:-1] / deviation
         models.append(
             LinearModel(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pipelines.baselines.segmentation import unit_rows
+from pipelines.models.networks.cut_evidence import unit_rows
 from pipelines.stores.index import ASSUMED_FRAME_RATE
 from pipelines.training.relational_fit import LabeledVideo, reorder_scenes
 

@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from pipelines.baselines.segmentation import unit_rows
 from pipelines.datasets.synthetic import SyntheticVideoSettings, plan_video, render_keyframes
 from pipelines.models.encoders.onnx_encoder import OnnxEncoder, open_onnx_encoder
 from pipelines.models.encoders.shot_encoder import KEYFRAMES
+from pipelines.models.networks.cut_evidence import unit_rows
 from recipes.onnx_encoder.network import float_features, layers_of, published_weights
 
 Shots = NDArray[np.uint8]
@@ -61,7 +61,9 @@ def agreement(found: NDArray[np.float32], original: NDArray[np.float32]) -> dict
     those of shots with the mean taken off.
     """
     width = found.shape[2]
-    centered = [unit_rows((x - x.mean(axis=(0, 1))).reshape(-1, width).astype(np.float64)) for x in (found, original)]
+    centered = [
+        unit_rows((x - x.mean(axis=(0, 1))).reshape(-1, width).astype(np.float64), 0) for x in (found, original)
+    ]
     plain = [_similarities(x.mean(axis=1)) for x in (found, original)]
     of_centered = [_similarities(x.mean(axis=1) - x.mean(axis=(0, 1))) for x in (found, original)]
     return {
@@ -72,7 +74,7 @@ def agreement(found: NDArray[np.float32], original: NDArray[np.float32]) -> dict
 
 
 def _similarities(shots: NDArray[np.float32]) -> NDArray[np.float64]:
-    unit = unit_rows(shots.astype(np.float64))
+    unit = unit_rows(shots.astype(np.float64), 0)
     return (unit @ unit.T)[np.triu_indices(len(unit), 1)]
 
 

@@ -130,14 +130,14 @@ def joined_features(features: Numbers, color: Numbers, weight: float) -> Floats:
     The inner product of the roots of two histograms is their Bhattacharyya coefficient."""
     content = np.asarray(features, dtype=np.float64)
     content = content / max(float(np.abs(content).max()), np.finfo(np.float64).tiny)
-    return np.hstack([_unit_rows(content), weight * _unit_rows(np.sqrt(np.asarray(color, dtype=np.float64)))])
+    return np.hstack([unit_rows(content), weight * unit_rows(np.sqrt(np.asarray(color, dtype=np.float64)))])
 
 
 def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Features minus the video's mean, and minus the mean of the surroundings; each row has unit length, or is 0. Each
     shot's features are first scaled to unit length, which improved scores, see docs/default-model.md."""
     x = np.asarray(features, dtype=np.float64)
-    x = _unit_rows(x / max(float(np.abs(x).max()), np.finfo(np.float64).tiny))
+    x = unit_rows(x / max(float(np.abs(x).max()), np.finfo(np.float64).tiny))
     x -= x.mean(axis=0)
     N, D = x.shape
     sums = np.zeros((N + 1, D))
@@ -147,14 +147,14 @@ def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.fl
         rows = np.arange(begin, min(begin + 256, N))
         first, last = np.maximum(rows - SURROUNDINGS, 0), np.minimum(rows + SURROUNDINGS + 1, N)
         around = (sums[last] - sums[first]) / (last - first)[:, None]
-        video[rows], near[rows] = _unit_rows(x[rows]), _unit_rows(x[rows] - around)
+        video[rows], near[rows] = unit_rows(x[rows]), unit_rows(x[rows] - around)
     return video, near
 
 
-def _unit_rows(x: Floats) -> Floats:
+def unit_rows(x: Floats, least: float = 1e-6) -> Floats:
+    """Scale rows to unit length; rows of at most the least length, which may be rounding errors only, become 0."""
     norm = np.sqrt(np.einsum("nd,nd->n", x, x))[:, None]
-    # If all shots are equal, only rounding errors remain, which must not be scaled to unit length.
-    alive = norm > 1e-6
+    alive = norm > least
     return np.asarray(x * (alive / np.where(alive, norm, 1.0)))
 
 

@@ -19,13 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from pipelines.models.calibration import fit_logistic, sigmoid
 from pipelines.models.scenes.scene_ends import logit
 
 Floats = NDArray[np.float64]
 
 WINDOW = 8  # shots of a look
 SMALLEST_SLOPE = 0.1  # so that a higher score is always a higher probability
-STEPS = 50  # limit on Newton steps; about five are needed
 TIE = 1e-9  # relative difference of windows that count as equal, so that rounding does not decide between them
 
 
@@ -77,37 +77,27 @@ def review(
     platt = fit_platt(log_odds, answers, prior)
     probabilities = cut_probabilities(log_odds, answers, platt)
     expected, least = best_expected_f1(probabilities)
-    threshold = float(_sigmoid((logit(np.array(least)) - platt.offset) / platt.slope))
+    threshold = float(sigmoid((logit(np.array(least)) - platt.offset) / platt.slope))
     window = next_window(probabilities, answers, least, shots_per_look)
     return Review(probabilities, min(max(threshold, 0.001), 0.999), expected, window)
 
 
 def fit_platt(log_odds: Floats, answers: Mapping[int, bool], prior: Prior = Prior()) -> Platt:
-    """The most likely slope and offset, given the answers and the prior: logistic regression by Newton's method."""
+    """The most likely slope and offset, given the answers and the prior."""
     cuts = sorted(answers)
     x, y = log_odds[cuts], np.array([answers[cut] for cut in cuts], np.float64)
-    slope, offset = prior.slope, prior.offset
-    slope_weight, offset_weight = 1 / prior.slope_deviation**2, 1 / prior.offset_deviation**2
-    for _ in range(STEPS):
-        p = _sigmoid(slope * x + offset)
-        wrong, spread = p - y, p * (1 - p)
-        of_slope = float((wrong * x).sum()) + slope_weight * (slope - prior.slope)
-        of_offset = float(wrong.sum()) + offset_weight * (offset - prior.offset)
-        a, b, c = float((spread * x * x).sum()) + slope_weight, float((spread * x).sum()), float(spread.sum())
-        c += offset_weight
-        slope_step = (c * of_slope - b * of_offset) / (a * c - b * b)
-        offset_step = (a * of_offset - b * of_slope) / (a * c - b * b)
-        largest = max(abs(slope_step), abs(offset_step))
-        part = 1 / max(1.0, largest)
-        slope, offset = slope - part * slope_step, offset - part * offset_step
-        if largest < 1e-10:
-            break
+    slope, offset = fit_logistic(
+        np.stack([x, np.ones_like(x)], axis=1),
+        y,
+        penalties=np.array([prior.slope_deviation, prior.offset_deviation]) ** -2.0,
+        center=np.array([prior.slope, prior.offset]),
+    ).tolist()
     return Platt(max(slope, SMALLEST_SLOPE), offset)
 
 
 def cut_probabilities(log_odds: Floats, answers: Mapping[int, bool], platt: Platt) -> Floats:
     """Probability of a scene end at each cut, (N - 1,); answers are certain."""
-    probabilities = _sigmoid(platt.slope * log_odds + platt.offset)
+    probabilities = sigmoid(platt.slope * log_odds + platt.offset)
     for cut, is_end in answers.items():
         probabilities[cut] = float(is_end)
     return probabilities
@@ -156,7 +146,3 @@ def next_window(
     after = first + int(np.append(equal[first:], False).argmin())
     start = (first + after - 1) // 2
     return start, start + cuts + 1
-
-
-def _sigmoid(x: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-np.clip(x, -700, 700))))

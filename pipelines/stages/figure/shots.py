@@ -15,10 +15,10 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from pipelines.baselines.segmentation import unit_rows
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, StoreError, count
 from pipelines.models.encoder_loading import encoder_for
+from pipelines.models.networks.cut_evidence import unit_rows
 from pipelines.models.opening import open_model
 from pipelines.outputs.plots import (
     BLACK,
