@@ -13,7 +13,7 @@ from pipelines.datasets.synthetic import SyntheticVideo, SyntheticVideoSettings,
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.networks.kinds import RelationalSettings
-from pipelines.models.networks.relational_network import RelationalNetwork
+from pipelines.models.networks.torch_networks import RelationalNetwork
 from tests import videos
 from tests.command import Bassl, running
 from tests.dask_cluster import Cluster

@@ -26,8 +26,7 @@ from pipelines.baselines.segmentation import (
 from pipelines.models.calibration import sigmoid
 from pipelines.models.networks.cut_evidence import unit_rows
 from pipelines.models.networks.kinds import MSLSTMSettings
-from pipelines.models.networks.ms_lstm import MSLSTM
-from pipelines.models.networks.torch_networks import one_thread, sequence_starts, sequence_windows
+from pipelines.models.networks.torch_networks import MSLSTM, one_thread, sequence_starts, sequence_windows
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def lgss(features: Features | Sequence[Features], times: Times, settings: LGSSSe
        the scene, and F_t is sigma(similarity to the most similar of them), because shots of a dialogue recur.
        The scenes become super shots, and this is repeated.
 
-    Choices made here: the first two steps are the network of `pipelines.models.networks.ms_lstm`. Features come from
+    Choices made here: the first two steps are `pipelines.models.networks.torch_networks.MSLSTM`. Features come from
     frozen encoders, minus the video's mean and of unit length, instead of from networks that are trained jointly.
     Modalities
     have equal weights. Super shots are compared by their mean features (the paper refines these in its supplement),

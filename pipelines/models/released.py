@@ -34,7 +34,7 @@ from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 from pipelines.errors import BasslError, StoreError, first_line, printable
 from pipelines.files import os_reason, write_atomically
 from pipelines.models.bassl import BOUNDARY_HEAD, PARTS, BasslSettings, BasslWeights, crn_shapes
-from pipelines.models.encoders.image_networks import import_torchvision
+from pipelines.models.encoders.torch_encoders import import_torchvision
 from pipelines.models.networks.kinds import CRNSettings
 
 HEADS = 8  # attention heads of a released CRN. Not determined by the weights (paper, appendix A).

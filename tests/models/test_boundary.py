@@ -16,7 +16,7 @@ from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import KIND, BoundaryModel, save_boundary_model
 from pipelines.models.calibration import Calibration
 from pipelines.models.checkpoints import read_arrays, save_model
-from pipelines.models.networks import relational_network, torch_networks
+from pipelines.models.networks import torch_networks
 from pipelines.models.networks.kinds import CRNSettings, MLPSettings, MSLSTMSettings, RelationalSettings, Shape
 from pipelines.models.networks.torch_networks import build_network
 from pipelines.models.opening import open_model
@@ -79,7 +79,7 @@ def test_limiting_memory_does_not_change_scores(crn: str, monkeypatch: pytest.Mo
     model, (features, durations) = model_of(crn), video(40)
     whole = model.logits(features, durations)
     monkeypatch.setattr(torch_networks, "WINDOWS_AT_A_TIME", 7)
-    monkeypatch.setattr(relational_network, "BATCH", 7)
+    monkeypatch.setattr(torch_networks, "BATCH", 7)
     np.testing.assert_allclose(model.logits(features, durations), whole, rtol=1e-4, atol=1e-6)
 
 

@@ -19,7 +19,6 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.encoder_loading import encoder_of_id, load_encoder
 from pipelines.models.encoders import torch_encoders as module
-from pipelines.models.encoders.image_networks import import_torchvision, trainable_encoder
 from pipelines.models.encoders.options import absolute_encoder, named_encoder
 from pipelines.models.encoders.shot_encoder import (
     HUES,
@@ -30,7 +29,14 @@ from pipelines.models.encoders.shot_encoder import (
     preparation,
     shot_color,
 )
-from pipelines.models.encoders.torch_encoders import TorchEncoder, choose_device, torch_encoder, torch_encoder_id
+from pipelines.models.encoders.torch_encoders import (
+    TorchEncoder,
+    choose_device,
+    import_torchvision,
+    torch_encoder,
+    torch_encoder_id,
+    trainable_encoder,
+)
 from pipelines.video.images import resize_to_square
 from tests.small_stores import refusal
 

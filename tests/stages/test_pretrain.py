@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from pipelines.errors import BasslError
 from pipelines.evaluation.representation import knn_precision
 from pipelines.models.bassl import load_bassl_model
-from pipelines.models.encoders.image_networks import trainable_encoder
+from pipelines.models.encoders.torch_encoders import trainable_encoder
 from pipelines.options import with_options
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.pseudo_boundary import draw_noise

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 
 from pipelines.errors import BasslError
-from pipelines.models.encoders.image_networks import trainable_encoder
+from pipelines.models.encoders.torch_encoders import trainable_encoder
 from pipelines.models.networks.crn import ContextualRelationNetwork
 from pipelines.models.networks.kinds import CRNSettings
 from pipelines.pretext.objective import PretextObjective

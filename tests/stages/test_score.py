@@ -17,9 +17,8 @@ from pipelines.models import boundary
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
 from pipelines.models.encoders import torch_encoders
-from pipelines.models.encoders.image_networks import TrainableEncoder, trainable_encoder
 from pipelines.models.encoders.shot_encoder import PREPARATIONS, Preparation
-from pipelines.models.encoders.torch_encoders import torch_encoder
+from pipelines.models.encoders.torch_encoders import TrainableEncoder, torch_encoder, trainable_encoder
 from pipelines.models.networks.crn import TransformerBoundary
 from pipelines.models.networks.kinds import MLPSettings
 from pipelines.models.networks.torch_networks import build_network

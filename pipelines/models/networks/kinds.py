@@ -60,7 +60,7 @@ class MLPSettings:
 
 @dataclass(frozen=True)
 class MSLSTMSettings:
-    """The MS-LSTM, `pipelines.models.networks.ms_lstm`."""
+    """The MS-LSTM, `pipelines.models.networks.torch_networks`."""
 
     neighbors: int = 2  # K: shots on either side of a cut (the release: four shots in all)
     input_width: int = 2048  # D_e: width of the shot encodings
@@ -123,9 +123,9 @@ class NetworkKind:
 NETWORKS: Mapping[str, NetworkKind] = {
     "transformer": NetworkKind(CRNSettings, "pipelines.models.networks.crn:TransformerBoundary", "windows"),
     "mlp": NetworkKind(MLPSettings, "pipelines.models.networks.crn:WindowMLP", "windows"),
-    "ms-lstm": NetworkKind(MSLSTMSettings, "pipelines.models.networks.ms_lstm:MSLSTM", "sequences"),
+    "ms-lstm": NetworkKind(MSLSTMSettings, "pipelines.models.networks.torch_networks:MSLSTM", "sequences"),
     "relational": NetworkKind(
-        RelationalSettings, "pipelines.models.networks.relational_network:RelationalNetwork", "tokens"
+        RelationalSettings, "pipelines.models.networks.torch_networks:RelationalNetwork", "tokens"
     ),
 }
 """By the name of the option ``--crn``."""

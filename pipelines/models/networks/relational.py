@@ -3,7 +3,7 @@
 The input is not the features but the evidence of `pipelines.models.networks.cut_evidence` at each cut: similarities of
 the content and color of shots, and their lengths, at many scales up to the whole video. The built-in model is linear
 in this evidence: on the available labels, nothing larger was better. With more labels, a small network can be trained
-beside it (`pipelines.models.networks.relational_network`), which starts at zero and also sees the K cuts on either
+beside it (`pipelines.models.networks.torch_networks`), which starts at zero and also sees the K cuts on either
 side. Nothing depends on the encoder's dimension or axes, so one trained model serves any shot encoder.
 
 The cut of a shot is the one after it; the last shot of a video has none. The linear model needs NumPy only.
@@ -25,7 +25,7 @@ from pipelines.models.networks.cut_evidence import cut_evidence, token_width
 from pipelines.models.networks.kinds import RelationalSettings
 
 if TYPE_CHECKING:  # optional dependency: torch
-    from pipelines.models.networks.relational_network import RelationalNetwork
+    from pipelines.models.networks.torch_networks import RelationalNetwork
 
 SUPPRESSION_REACH = 2  # cuts on either side of a cut that it competes with
 # Largest reduction of a logit by a neighboring cut. It prevents scenes of one shot: one in sixteen labeled scenes.

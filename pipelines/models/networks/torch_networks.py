@@ -14,8 +14,10 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
-from pipelines.models.networks.kinds import NETWORKS, Shape
+from pipelines.models.networks.cut_evidence import token_width
+from pipelines.models.networks.kinds import NETWORKS, MSLSTMSettings, RelationalSettings, Shape
 from pipelines.stores.index import window_rows
 
 Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
@@ -124,3 +126,145 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(threads)
+
+
+# --- the small network beside the linear model of `relational` --------------------------------------------------------
+
+BATCH = 512  # windows that are scored at a time: bounds memory, changes nothing else
+
+
+def pad_tokens(tokens: Tensor, neighbors: int) -> Tensor:
+    """A video's tokens with K rows of 0 on either side, (N + 2K, F), the table of `windows`."""
+    return functional.pad(tokens, (0, 0, neighbors, neighbors))
+
+
+def windows(table: Tensor, first: Tensor, neighbors: int) -> Tensor:
+    """Tokens of windows, (B, S, F), all 0 if there is no cut.
+
+    `table`: (T, F), the padded tokens of one video or several.
+    `first`: (B,) int64, first row of each window: in a table of one video, the number of the shot.
+    """
+    return table[first[:, None] + torch.arange(2 * neighbors + 1, device=first.device)]
+
+
+class Correction(nn.Module):
+    """A small network over a window, symmetric in time; its output starts at zero."""
+
+    def __init__(self, settings: RelationalSettings) -> None:
+        super().__init__()
+        width = settings.width
+        self.reading = nn.Linear(token_width(), width)
+        self.joining = nn.Linear(settings.window * width, width)
+        self.layers = nn.ModuleList(nn.Linear(width, width) for _ in range(settings.layers - 1))
+        self.head = nn.Linear(width, 1, bias=False)
+        nn.init.zeros_(self.head.weight)
+        self.activation, self.dropout = nn.GELU(), nn.Dropout(settings.dropout)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, S, F) to (B, 1)."""
+        cuts = self.dropout(self.activation(self.reading(tokens)))
+        x = sum(self.activation(self.joining(order.flatten(1))) for order in (cuts, cuts.flip(1)))
+        for layer in self.layers:
+            x = x + self.activation(layer(self.dropout(x)))
+        result: Tensor = self.head(self.dropout(x))
+        return result
+
+
+class RelationalNetwork(nn.Module):
+    """Tokens of a window to the logit that a scene ends at its center."""
+
+    def __init__(self, settings: RelationalSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        self.weighing = nn.Linear(token_width(), 1)
+        self.correction = Correction(settings) if settings.width else None
+        self.dropout = nn.Dropout(settings.dropout)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """(B, S, F) tokens to (B,) logits."""
+        x = self.dropout(tokens)
+        logits: Tensor = self.weighing(x[:, self.settings.neighbors])
+        if self.correction is not None:
+            logits = logits + self.correction(x)
+        return logits[:, 0]
+
+    @torch.inference_mode()
+    def token_logits(self, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
+        """(N, F) tokens of a video to (N,), without dropout; leaves the network in evaluation mode."""
+        self.eval()
+        K, weight = self.settings.neighbors, self.weighing.weight
+        table = pad_tokens(torch.from_numpy(tokens), K).to(weight)
+        shots = torch.arange(len(tokens), device=weight.device)
+        logits = torch.cat([self(windows(table, some, K)) for some in torch.split(shots, BATCH)])
+        return np.asarray(logits.double().cpu().numpy())
+
+
+# --- MS-LSTM ----------------------------------------------------------------------------------------------------------
+
+HIDDEN = 100  # width of the layer between the LSTM and the logits (the release)
+_CHUNK = 64  # cuts whose C x D_e filtered values are in memory at a time
+
+
+class MSLSTM(nn.Module):
+    """Image branch of MS-LSTM: a boundary network at each cut and a bidirectional LSTM over consecutive cuts.
+
+    Source: LGSS (Rao et al. 2020) and MovieNet (Huang et al. 2020), whose MS-LSTM the paper compares with, as in their
+    release. For each cut, from the K shots before it and the K after it:
+
+    1. B_d: C filters over K shots reduce each side to C vectors (D_e); B_d is the C cosines between the two sides.
+    2. B_r: C other filters over all 2K shots; B_r is their maximum in each of the D_e dimensions.
+    3. [B_r, B_d] of T consecutive cuts goes through one bidirectional LSTM, then Linear(2H, 100), ReLU, Linear(100, 2).
+
+    The release trains on consecutive sequences of T = 10, with K = 2, C = H = 512. Choices made here:
+
+    * The shot encoder is frozen, as for every network of the paper; the release trains its ResNet-50.
+    * Encodings are scaled to unit length, so that learning rates suit any encoder: the norms of ImageNet features are
+      10 to 100, and B_r would dominate the cosines of B_d.
+    * Windows are padded by repeating the video's first or last shot, as in the paper; the release leaves such cuts out.
+    * A video is scored in sequences of T from its first shot on; the last one is moved back to end with the video. In
+      training, the sequences of a video begin at a new random shot every epoch.
+    * Loss, optimizer and epochs are the ones of fine-tuning (the release: weights 0.5 and 5, SGD at 0.01, 30 epochs).
+
+    Windows of consecutive shots become the two logits of each shot; class 1 is a scene end.
+    """
+
+    def __init__(self, settings: MSLSTMSettings) -> None:
+        super().__init__()
+        self.settings = settings
+        C = settings.width
+        # Filters along the shots, shared by all D_e dimensions: nn.Linear is initialized as the release's Conv2d with
+        # kernel (shots, 1).
+        self.side = nn.Linear(settings.neighbors, C)
+        self.context = nn.Linear(settings.window, C)
+        self.lstm = nn.LSTM(settings.input_width + C, C, batch_first=True, bidirectional=True)
+        self.hidden = nn.Linear(2 * C, HIDDEN)
+        self.head = nn.Linear(HIDDEN, 2)
+
+    def forward(self, windows: Tensor) -> Tensor:
+        """(B, T, 2K, D_e) to (B, T, 2)."""
+        flat = functional.normalize(windows.flatten(0, 1), dim=2)
+        boundary = torch.cat([self.greatest_context(flat), self.similarity(flat)], dim=1)
+        along, _ = self.lstm(boundary.view(*windows.shape[:2], -1))
+        logits: Tensor = self.head(functional.relu(self.hidden(along)))
+        return logits
+
+    def similarity(self, windows: Tensor) -> Tensor:
+        """B_d: (B, 2K, D_e) to (B, C), the cosines of the filtered shots before and after the cut. The C x D_e filtered
+        values of each cut are not computed: their products follow from the K x K products of the shots."""
+        K = self.settings.neighbors
+        weight = torch.cat([self.side.weight, self.side.bias[:, None]], dim=1)  # (C, K+1): the bias is a shot of ones
+        ones = windows.new_ones(len(windows), 1, windows.shape[2])
+        before, after = (torch.cat([part, ones], dim=1) for part in (windows[:, :K], windows[:, K:]))
+
+        def product(a: Tensor, b: Tensor) -> Tensor:
+            return torch.einsum("ck,bkj,cj->bc", weight, a @ b.transpose(1, 2), weight)
+
+        # Rounding may make a squared length negative.
+        lengths = (product(before, before).clamp_min(1e-16), product(after, after).clamp_min(1e-16))
+        return product(before, after) * lengths[0].rsqrt() * lengths[1].rsqrt()
+
+    def greatest_context(self, windows: Tensor) -> Tensor:
+        """B_r: (B, 2K, D_e) to (B, D_e), the maximum of C filters over the whole window in each dimension."""
+        # In parts: the backward pass of a maximum needs only its index, so C x D_e values exist for one part at a time.
+        parts = [self.context(part.transpose(1, 2)).max(dim=2).values for part in torch.split(windows, _CHUNK)]
+        return torch.cat(parts)

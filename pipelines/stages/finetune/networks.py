@@ -20,8 +20,7 @@ from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import Calibration
-from pipelines.models.encoders.image_networks import TrainableEncoder, trainable_encoder
-from pipelines.models.encoders.torch_encoders import torch_encoder
+from pipelines.models.encoders.torch_encoders import TrainableEncoder, torch_encoder, trainable_encoder
 from pipelines.models.networks.kinds import NETWORKS, MSLSTMSettings
 from pipelines.models.networks.torch_networks import build_network
 from pipelines.stages.finetune.data import (

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from pipelines.errors import BasslError
 from pipelines.models.bassl import BasslWeights
-from pipelines.models.encoders.image_networks import TrainableEncoder, trainable_encoder
+from pipelines.models.encoders.torch_encoders import TrainableEncoder, trainable_encoder
 from pipelines.models.networks.crn import ContextualRelationNetwork
 from pipelines.models.networks.kinds import CRNSettings
 from pipelines.models.opening import open_model

@@ -17,7 +17,7 @@ from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import average_precision
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
-from pipelines.models.encoders.image_networks import TrainableEncoder
+from pipelines.models.encoders.torch_encoders import TrainableEncoder
 from pipelines.stages.pretrain.data import FeatureWindows
 from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stages.pretrain.settings import PretrainSettings

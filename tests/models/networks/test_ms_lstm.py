@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from pipelines.models.networks import ms_lstm
+from pipelines.models.networks import torch_networks
 from pipelines.models.networks.kinds import MSLSTMSettings
-from pipelines.models.networks.ms_lstm import MSLSTM
+from pipelines.models.networks.torch_networks import MSLSTM
 
 SMALL = MSLSTMSettings(neighbors=3, input_width=7, width=5, sequence=4)
 
@@ -53,7 +53,7 @@ def test_context_is_the_maximum_filter_response_in_any_number_of_chunks(
         dtype=torch.float64,
     )
     torch.testing.assert_close(network.greatest_context(cuts), expected)
-    monkeypatch.setattr(ms_lstm, "_CHUNK", 2)
+    monkeypatch.setattr(torch_networks, "_CHUNK", 2)
     torch.testing.assert_close(network.greatest_context(cuts), expected)
 
 

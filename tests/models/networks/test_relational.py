@@ -18,7 +18,7 @@ from pipelines.models.checkpoints import read_arrays, save_model
 from pipelines.models.networks.cut_evidence import cut_evidence, token_width
 from pipelines.models.networks.kinds import RelationalSettings
 from pipelines.models.networks.relational import SUPPRESSION_WEIGHT, relational_logits, shot_tokens, suppress_neighbors
-from pipelines.models.networks.relational_network import RelationalNetwork, pad_tokens, windows
+from pipelines.models.networks.torch_networks import RelationalNetwork, pad_tokens, windows
 from pipelines.models.opening import BUILT_IN, open_model
 from tests.small_stores import refusal
 
