@@ -37,7 +37,7 @@ notebook](notebook.ipynb) shows the functions at work. This page is made from do
 
 
 def api_page() -> str:
-    """docs/api.md: every public name, with its signature, its fields and its docstring."""
+    """Return docs/api.md: every public name, with its signature, its fields and its docstring."""
     groups: dict[str, list[str]] = {name: [] for name in ("Functions", "Settings", "Results and data", "Errors")}
     names: list[str] = vars(bassl)["__all__"]
     for name in names:
@@ -128,7 +128,8 @@ def _default(value: ast.expr | None, thing: Any, name: str) -> str:
 
 
 def _text(thing: Any) -> str:
-    """A docstring as Markdown: roles and double backquotes become single ones, arguments a list, examples code."""
+    """Return a docstring as Markdown: roles and double backquotes become single ones, arguments a list, examples
+    code."""
     text = inspect.getdoc(thing) or ""
     text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text).replace("``", "`")
     text = re.sub(r"::\n\n((?:    .*\n?|\n)+)", lambda found: _code(found[1]), text)
@@ -151,7 +152,7 @@ def _section(found: re.Match[str]) -> str:
 
 
 def make_videos(folder: Path) -> None:
-    """What the commands of the README are about: movie.mp4, its true scenes truth.csv, and videos/."""
+    """Make the files of the README's commands: movie.mp4, its true scenes truth.csv, and videos/."""
     settings = SyntheticVideoSettings(
         seed=2, scenes=4, shots_per_scene=(4, 6), shot_seconds=(1.0, 2.0), width=320, height=180, dissolves=1
     )
@@ -169,19 +170,20 @@ def make_videos(folder: Path) -> None:
 
 
 def blocks(page: str, language: str) -> list[str]:
-    """The blocks of code of a page."""
+    """Return the blocks of code of a page."""
     fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
     return [text for name, text in fenced if name == language]
 
 
 def commands(page: str) -> list[list[str]]:
-    """The command lines in the blocks of a page, without comments."""
+    """Return the command lines in the blocks of a page, without comments."""
     lines = (line for block in blocks(page, "sh") for line in block.splitlines())
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
 def with_example(page: str, shown: str) -> str:
-    """The README with what ``bassl predict movie.mp4`` printed as its example, the first block without a language."""
+    """Return the README with what ``bassl predict movie.mp4`` printed as its example, the first block without a
+    language."""
     return re.sub(r"(?<=\n```\n)scene .*?(?=```\n)", lambda found: shown, page, count=1, flags=re.DOTALL)
 
 

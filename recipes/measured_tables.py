@@ -28,8 +28,8 @@ MEASURED = "measured"
 
 
 def lines_of(ways: Sequence[TableResult]) -> tuple[list[str], dict[str, list[str]]]:
-    """The header of a table, and the cells of its measured rows by label: for each column the paper's number and one of
-    each way to train and test, then the date."""
+    """Return the header of a table, and the cells of its measured rows by label: for each column the paper's number and
+    one of each way to train and test, then the date."""
     name = ways[0].name
     columns, paper = COLUMNS.get(name, ways[0].columns), TABLES[name]
     printed = [column for column in columns if column in paper.columns and column not in WITHOUT_PAPER]
@@ -61,8 +61,8 @@ def _measured(row: RowResult, column: str) -> str:
 
 
 def with_rows(page: str, marker: str, header: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
-    """The page with these rows in the table below a marker, in place of the rows with their labels, or after them.
-    Raises ValueError if there is no such table, or it has other columns."""
+    """Return the page with these rows in the table below a marker, in place of the rows with their labels, or after
+    them. Raises ValueError if there is no such table, or it has other columns."""
     before, found, rest = page.partition(f"<!-- {marker} -->\n\n")
     lines = rest.splitlines()
     end = next((i for i, line in enumerate(lines) if not line.startswith("|")), len(lines))
@@ -84,7 +84,7 @@ def _line(cells: Sequence[str]) -> str:
 
 
 def tables_of(settings: ReproduceSettings) -> Iterator[list[TableResult]]:
-    """The tables, each in all ways to train and test. Raises SystemExit for a row that failed."""
+    """Return the tables, each in all ways to train and test. Raises SystemExit for a row that failed."""
     result = reproduce(settings, lambda row, doing, done, total: print(f"{row}: {doing}", file=sys.stderr))
     if result.failed or result.stopped:
         raise SystemExit("\n".join(result.failed) or "stopped; run it again to continue")

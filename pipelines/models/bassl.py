@@ -51,24 +51,25 @@ class BasslWeights:
 
     @property
     def finetuned(self) -> bool:
-        """Whether it has the head that predicts scene ends."""
+        """Return whether it has the head that predicts scene ends."""
         return f"{BOUNDARY_HEAD}.weight" in self.heads
 
     @property
     def input_size(self) -> int:
-        """Side of the encoder's input: the size of the augmented keyframes in pre-training, or else the paper's."""
+        """Return the side of the encoder's input: the size of the augmented keyframes in pre-training, or else the
+        paper's."""
         augmentation = self.training.get("augmentation")
         size = augmentation.get("size") if isinstance(augmentation, dict) else None
         return size if isinstance(size, int) else INPUT_SIZE
 
     @property
     def head_names(self) -> list[str]:
-        """Names of the heads, sorted, such as ``head_cgm``."""
+        """Return the names of the heads, sorted, such as ``head_cgm``."""
         return sorted({name.split(".")[0] for name in self.heads})
 
     def build_crn(self) -> ContextualRelationNetwork:
-        """The contextual relation network with these weights, in training mode. Raises ValueError: the model has none,
-        or its weights do not fit its settings."""
+        """Return the contextual relation network with these weights, in training mode. Raises ValueError: the model has
+        none, or its weights do not fit its settings."""
         if self.settings.crn is None:
             raise ValueError("this model has no contextual relation network")
         with torch.device("meta"):
@@ -110,7 +111,7 @@ def load_bassl_model(path: Path) -> BasslWeights:
 
 
 def crn_shapes(settings: CRNSettings) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the weights of a contextual relation network."""
+    """Return names and shapes of the weights of a contextual relation network."""
     with torch.device("meta"):
         crn = ContextualRelationNetwork(settings)
     return {name: tuple(tensor.shape) for name, tensor in crn.state_dict().items()}
@@ -119,7 +120,8 @@ def crn_shapes(settings: CRNSettings) -> dict[str, tuple[int, ...]]:
 def boundary_of_weights(
     path: Path, weights: BasslWeights, *, encoder: str | None, input_size: int | None, head: str = BOUNDARY_HEAD
 ) -> BoundaryModel:
-    """The paper's model, which has a CRN, as a `BoundaryModel` by one of its heads, Linear(D_c, 2) on the center shot.
+    """Return the paper's model, which has a CRN, as a `BoundaryModel` by one of its heads, Linear(D_c, 2) on the center
+    shot.
 
     `path` is the file with the weights, for messages; `encoder` the id of the shot encoder, `input_size` its input, if
     its weights are in the file. Raises StoreError if the weights of the head do not fit the CRN.

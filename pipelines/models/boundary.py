@@ -56,7 +56,7 @@ class BoundaryModel:
 
     @property
     def width(self) -> int | None:
-        """Width of the input: D_e, plus the width of sound if the model uses sound; None if any will do."""
+        """Return the width of the input: D_e, plus the width of sound if the model uses sound; None if any will do."""
         return getattr(self.shape, "input_width", None)
 
     def check(self, encoder: str, width: int) -> None:
@@ -67,7 +67,7 @@ class BoundaryModel:
             raise BasslError(f"the model was trained on features of width {self.width}, not {width}")
 
     def logits(self, features: Numbers, durations: Numbers, color: Numbers | None = None) -> NDArray[np.float64]:
-        """Logits (N,) before calibration; arguments and errors as for `score`."""
+        """Return logits (N,) before calibration; arguments and errors as for `score`."""
         if features.ndim != 2 or not len(features) or self.width not in (None, features.shape[1]):
             width = "D_e" if self.width is None else self.width
             raise ValueError(f"features must be (N, {width}) with N >= 1, not {features.shape}")
@@ -81,7 +81,7 @@ class BoundaryModel:
         return LOGITS[NETWORKS[self.crn].reads](self.network, self.shape, features)
 
     def score(self, features: Numbers, durations: Numbers, color: Numbers | None = None) -> NDArray[np.float64]:
-        """How likely it is that a scene ends with each shot.
+        """Return how likely it is that a scene ends with each shot.
 
         Args:
             features: (N, D_e) encodings of the shots of one whole video, in order, N >= 1.

@@ -52,8 +52,8 @@ def save_model(
 
 
 def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """The weights by name and the settings of a model that `save_model` wrote; imports no torch. Raises StoreError: no
-    such file; not safetensors, or damaged; not a bassl model; of another version or kind."""
+    """Read the weights by name and the settings of a model that `save_model` wrote; imports no torch. Raises
+    StoreError: no such file; not safetensors, or damaged; not a bassl model; of another version or kind."""
     _check_exists(path)
     try:
         with safe_open(path, framework="np") as file:
@@ -70,7 +70,8 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[st
 
 
 def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
-    """The kind and the settings of a model of any kind, without its weights. Raises StoreError as `read_arrays`."""
+    """Read the kind and the settings of a model, without its weights. Raises StoreError as
+    `read_arrays`."""
     _check_exists(path)
     try:
         # safetensors itself would import NumPy to read a header.
@@ -87,8 +88,8 @@ def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
 
 
 def numbers_of(stored: Mapping[str, Any], kind: type) -> dict[str, Any]:
-    """The fields of a settings class from a header. Raises ValueError unless exactly these fields are there and each is
-    a finite number."""
+    """Return the fields of a settings class from a header. Raises ValueError unless exactly these fields are there and
+    each is a finite number."""
     if set(stored) != {field.name for field in fields(kind)}:
         raise ValueError(f"fields {sorted(stored)}")
     for name, value in stored.items():
@@ -99,7 +100,7 @@ def numbers_of(stored: Mapping[str, Any], kind: type) -> dict[str, Any]:
 
 @contextmanager
 def settings_fit(path: Path) -> Iterator[None]:
-    """A block that builds a model from a file's weights and settings. Raises StoreError if that fails."""
+    """Guard a block that builds a model from a file's weights and settings. Raises StoreError if that fails."""
     try:
         yield
     except (KeyError, TypeError, ValueError, RuntimeError, ArithmeticError) as error:
@@ -109,7 +110,7 @@ def settings_fit(path: Path) -> Iterator[None]:
 
 
 def part_of(tensors: Mapping[str, T], part: str) -> dict[str, T]:
-    """The tensors whose names begin with ``part.``, by the rest of the name."""
+    """Return the tensors whose names begin with ``part.``, by the rest of the name."""
     return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")}
 
 
@@ -145,8 +146,9 @@ def _settings(metadata: Mapping[str, str], path: Path) -> dict[str, Any]:
 
 
 def _add_digest(content: bytes) -> bytes:
-    """A safetensors file with its header in a fixed order, and a digest of everything else in the header. safetensors
-    keeps metadata in a hash map, in another order in every process, but the same model should give the same bytes."""
+    """Return a safetensors file with its header in a fixed order, and a digest of everything else in the header.
+    safetensors keeps metadata in a hash map, in another order in every process, but the same model should give the same
+    bytes."""
     file = io.BytesIO(content)
     header, start = _read_header(file), file.tell()
     header["__metadata__"]["digest"] = _digest(header, file)
@@ -164,7 +166,7 @@ def _check_digest(path: Path) -> None:
 
 
 def _read_header(file: BinaryIO) -> dict[str, Any]:
-    """The header of a safetensors file: eight bytes with its length, then JSON. The tensors come next."""
+    """Read the header of a safetensors file: eight bytes with its length, then JSON. The tensors come next."""
     length = int.from_bytes(file.read(8), "little")
     header: dict[str, Any] = json.loads(file.read(min(length, _LONGEST_HEADER)))
     return header

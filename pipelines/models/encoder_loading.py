@@ -30,7 +30,7 @@ def load_encoder(
     how: Preparation | None = None,
     options: EncoderOptions = EncoderOptions(),
 ) -> ShotEncoder:
-    """A shot encoder, ready to run.
+    """Load a shot encoder, ready to run.
 
     Args:
         source: ``efficientnet_lite0`` (in the package), the path of an ONNX file, ``resnet50`` or another of
@@ -74,8 +74,8 @@ def load_encoder(
 
 
 def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: int) -> ShotEncoder:
-    """The encoder whose features a fine-tuned model reads, with the model's own weights if it has some. ``file`` is the
-    model's, for messages. Raises BasslError if the encoder is unknown or has another id here."""
+    """Return the encoder whose features a fine-tuned model reads, with the model's own weights if it has some. ``file``
+    is the model's, for messages. Raises BasslError if the encoder is unknown or has another id here."""
     if model.encoder is None:
         raise BasslError(f"{file}: reads features of any encoder and has none of its own; name one")
     if not model.encoder_weights:
@@ -99,8 +99,8 @@ def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: i
 
 
 def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> ShotEncoder:
-    """The encoder with an id or a name, if its weights can be loaded by name. ``asker``, for messages: what was trained
-    on its features. Raises BasslError if the encoder is unknown or has another id here."""
+    """Return the encoder with an id or a name, if its weights can be loaded by name. ``asker``, for messages: what was
+    trained on its features. Raises BasslError if the encoder is unknown or has another id here."""
     name = named_encoder(identity)
     if name is None:
         if identity == DEFAULT_ENCODER or is_published(identity):
@@ -122,7 +122,7 @@ def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> Sho
 
 
 def encoder_for(index: Index, named: str | Path | None = None, how: Preparation | None = None) -> str:
-    """The id of the encoder whose features are used for an index, for `pipelines.stores.features.find_features`.
+    """Return the id of the encoder whose features are used for an index, for `pipelines.stores.features.find_features`.
 
     ``named``: a model that has an encoder, or the name or id of an encoder. Default: the encoders of the features that
     the index names, or else the default encoder. ``how`` is as for :func:`load_encoder`. Raises BasslError if a named

@@ -41,18 +41,18 @@ class OpenedModel:
 
     @property
     def built_in(self) -> bool:
-        """Whether it is the model in the package."""
+        """Return whether it is the model in the package."""
         return self.file == BUILT_IN
 
     @cached_property
     def digest(self) -> str:
-        """The first 12 hexadecimal digits of the file's SHA-256."""
+        """Return the first 12 hexadecimal digits of the file's SHA-256."""
         return hashlib.sha256(self.file.read_bytes()).hexdigest()[:12]
 
     @property
     def keyframe_facts(self) -> dict[str, Any]:
-        """How the keyframes that it learned from were made, see `pipelines.stores.features.keyframe_facts`, with their
-        number for each shot, ``keyframes``. Raises StoreError for facts of another type."""
+        """Return how the keyframes that it learned from were made, see `pipelines.stores.features.keyframe_facts`, with
+        their number for each shot, ``keyframes``. Raises StoreError for facts of another type."""
         facts, kinds = self.header.get("pictures", {}), {"lines": int, "quality": int, "detector": str}
         keyframes = self.header.get("keyframes")
         if (
@@ -67,30 +67,30 @@ class OpenedModel:
 
     @property
     def has_weights(self) -> bool:
-        """Whether it has `weights`."""
+        """Return whether it has `weights`."""
         return self.kind in ("bassl", RELEASED)
 
     @property
     def has_encoder(self) -> bool:
-        """Whether `weights` include a shot encoder. Raises StoreError for a damaged file."""
+        """Return whether `weights` include a shot encoder. Raises StoreError for a damaged file."""
         return self.has_weights and bool(self.weights.encoder)
 
     @cached_property
     def weights(self) -> BasslWeights:
-        """Shot encoder, CRN and heads of the paper's model. Raises StoreError for a model of another kind or a damaged
-        file."""
+        """Return shot encoder, CRN and heads of the paper's model. Raises StoreError for a model of another kind or a
+        damaged file."""
         from pipelines.models import bassl, released  # optional dependency: torch
 
         return released.read_released(self.file) if self.kind == RELEASED else bassl.load_bassl_model(self.file)
 
     @property
     def pretrained_only(self) -> bool:
-        """Whether it is pre-trained without a head for scene ends."""
+        """Return whether it is pre-trained without a head for scene ends."""
         return self.has_weights and not self.weights.finetuned
 
     def boundary_model(self) -> BoundaryModel:
-        """The model as a `BoundaryModel`, which scores videos. Raises StoreError for a damaged file, or a model that
-        is pre-trained only."""
+        """Return the model as a `BoundaryModel`, which scores videos. Raises StoreError for a damaged file, or a model
+        that is pre-trained only."""
         if not self.has_weights:
             from pipelines.models.boundary import load_boundary_model  # start-up time: OpenBLAS
 
@@ -103,8 +103,9 @@ class OpenedModel:
         return self._by_head("head_sbd")
 
     def pseudo_boundary_model(self) -> BoundaryModel:
-        """A pre-trained model as a `BoundaryModel` that scores videos by its head for pseudo-boundaries (section 3.3)
-        instead of one for scene ends. Raises StoreError for a damaged file, or a model without a CRN or this head."""
+        """Return a pre-trained model as a `BoundaryModel` that scores videos by its head for pseudo-boundaries (section
+        3.3) instead of one for scene ends. Raises StoreError for a damaged file, or a model without a CRN or this
+        head."""
         if self.weights.settings.crn is None or "head_pp.weight" not in self.weights.heads:
             raise StoreError(
                 f"{self.file}: is pre-trained without pseudo-boundary prediction and has no head that scores videos; "
@@ -113,7 +114,7 @@ class OpenedModel:
         return self._by_head("head_pp")
 
     def context(self) -> tuple[ContextualRelationNetwork, str | None]:
-        """The paper's CRN in evaluation mode, pre-trained or fine-tuned, and the id of its shot encoder. Raises
+        """Return the paper's CRN in evaluation mode, pre-trained or fine-tuned, and the id of its shot encoder. Raises
         StoreError for a damaged file, or a model without such a network."""
         if self.has_weights:
             if self.weights.settings.crn is not None:
@@ -133,7 +134,8 @@ class OpenedModel:
         return boundary_of_weights(self.file, self.weights, encoder=encoder, input_size=input_size, head=head)
 
     def _encoder(self) -> tuple[str | None, int | None]:
-        """Id and input size of its own shot encoder, or the id or name of the one that it was trained with."""
+        """Return the id and input size of its own shot encoder, or the id or name of the one that it was trained
+        with."""
         name = self.weights.settings.encoder
         if name is None or not self.weights.encoder:
             return name, None
@@ -144,7 +146,7 @@ class OpenedModel:
 
 
 def model_file(path: Path) -> Path:
-    """The model file of a run folder, or the path itself; it may not exist."""
+    """Return the model file of a run folder, or the path itself; it may not exist."""
     return path / MODEL if os.path.isdir(path) else path  # noqa: PTH112  # also for invalid names
 
 

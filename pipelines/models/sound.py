@@ -18,7 +18,7 @@ Floats = NDArray[np.floating[Any]]
 
 
 def with_sound(features: Floats, sounds: Floats) -> NDArray[np.float32]:
-    """Content of shots (..., D_e) beside their sound (..., WIDTH) from `pipelines.video.sound.shot_sounds`,
+    """Return content of shots (..., D_e) beside their sound (..., WIDTH) from `pipelines.video.sound.shot_sounds`,
     (..., D_e + WIDTH): in units of the logarithm of the dynamic range, so that silence is 0 and full scale about 1."""
     silence = np.float32(np.log(FLOOR))
     scaled = np.abs(sounds - np.repeat(np.array([silence, 0.0], np.float32), WIDTH // 2)) / -silence
@@ -26,13 +26,13 @@ def with_sound(features: Floats, sounds: Floats) -> NDArray[np.float32]:
 
 
 def silent(shots: int) -> NDArray[np.float32]:
-    """The sound of shots of a video without any, (N, WIDTH)."""
+    """Return the sound of shots of a video without any, (N, WIDTH)."""
     return np.tile(np.repeat(np.array([np.log(FLOOR), 0.0], np.float32), WIDTH // 2), (shots, 1))
 
 
 def add_sound(features: Floats, video: Path, times: NDArray[np.float64]) -> tuple[NDArray[np.float32], list[str]]:
-    """Content of a video's shots (N, D_e) beside their sound, and warnings if that is damaged or missing; ``times``
-    (N, 2) are starts and ends in seconds."""
+    """Return content of a video's shots (N, D_e) beside their sound, and warnings if that is damaged or missing;
+    ``times`` (N, 2) are starts and ends in seconds."""
     warnings: list[str] = []
     if has_sound(video):
         sounds = shot_sounds(video, times, warn=warnings.append)
@@ -55,8 +55,9 @@ class RowsWithSound(ShotRows):
 
 
 def stored_sound(index: Index, store: Path, videos: Sequence[int]) -> tuple[ShotRows, list[str]]:
-    """The sound of some videos of an index, (T, WIDTH), and the ids of the videos that the store does not have, which
-    count as silent. Raises StoreError for a store that is missing or damaged, is not of sound, or is of other shots."""
+    """Return the sound of some videos of an index, (T, WIDTH), and the ids of the videos that the store does not have,
+    which count as silent. Raises StoreError for a store that is missing or damaged, is not of sound, or is of other
+    shots."""
     if not store.is_dir():
         raise StoreError(f"{store}: no such folder of sound; run `bassl extract-sound`, or name one with `sound`")
     missing: list[str] = []
@@ -76,7 +77,7 @@ def stored_sound(index: Index, store: Path, videos: Sequence[int]) -> tuple[Shot
 
 
 def missing_note(store: Path, missing: Sequence[str], videos: int) -> str:
-    """A line on the videos that a store of sound does not have."""
+    """Return a line on the videos that a store of sound does not have."""
     return (
         f"{len(missing)} of {videos} videos have no sound in {store} and count as silent: {', '.join(missing[:3])}"
         + (", ..." if len(missing) > 3 else "")

@@ -16,7 +16,7 @@ from recipes.default_model.study import BASELINES, Study, Test, by_set, recursiv
 
 
 def model_card(study: Study, number: int) -> str:
-    """The model card in Markdown: what the model is, and all figures of a study."""
+    """Write the model card in Markdown: what the model is, and all figures of a study."""
     videos = video_scores(study.videos, [apply_calibration(logits, study.calibration) for logits in study.logits])
     lines = [
         CARD_HEAD.format(
@@ -132,7 +132,7 @@ def model_card(study: Study, number: int) -> str:
 
 
 def _counts(sets: Mapping[str, Sequence[ShotFeatures]]) -> list[dict[str, Any]]:
-    """For each set its name, and its numbers of videos, shots and scene ends."""
+    """Return for each set its name, and its numbers of videos, shots and scene ends."""
     return [
         {
             "set": name,
@@ -149,13 +149,13 @@ def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 
 
 def _row(name: str, result: Mapping[str, float]) -> list[str]:
-    """A name, then AP, AUC, F1, mIoU, and the means over videos of AP and F1."""
+    """Return a name, then AP, AUC, F1, mIoU, and the means over videos of AP and F1."""
     columns = ("ap", "auc", "f1", "miou", "video_ap", "video_f1")
     return [name, *(percent(result[column]) for column in columns)]
 
 
 def _test_row(trained_on: str, tested_on: str, test: Test) -> list[str]:
-    """A test with intervals over videos, if there are several."""
+    """Return a test with intervals over videos, if there are several."""
     measures = measure(test.videos)
 
     def cell(value: float | None, interval: tuple[float, float] | None) -> str:
@@ -172,7 +172,7 @@ def _test_row(trained_on: str, tested_on: str, test: Test) -> list[str]:
 
 
 def _of_parts(parts: Sequence[VideoScores]) -> list[list[str]]:
-    """A row for each length of parts."""
+    """Return a row for each length of parts."""
     rows = []
     for length in sorted({len(part.labels) for part in parts}):
         some = [part for part in parts if len(part.labels) == length]
@@ -286,7 +286,7 @@ has its own terms, which apply to whoever uses those files.
 
 
 def training_facts(study: Study, number: int) -> dict[str, Any]:
-    """How the model was made: videos, their counts by set, and measures, as plain JSON values."""
+    """Return how the model was made: videos, their counts by set, and measures, as plain JSON values."""
 
     def measures_entry(how: str, result: Mapping[str, float]) -> dict[str, Any]:
         return {"how": how, **{name: round(result[name], 3) for name in ("ap", "auc", "f1", "miou")}}

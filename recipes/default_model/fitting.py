@@ -48,7 +48,7 @@ Forms = Mapping[str, Form]
 
 
 def form_of(video: ShotFeatures, evidence: Path | None = None) -> Form:
-    """The unchanged video with its evidence, which is read from the folder `evidence` or stored there."""
+    """Return the unchanged video with its evidence, which is read from the folder `evidence` or stored there."""
     if evidence is None:
         return Form(video, shot_tokens(video.features, video.seconds, video.color))
     digest = hashlib.sha256(_fingerprint())
@@ -83,13 +83,13 @@ def parts_of(video: ShotFeatures) -> Iterator[ShotFeatures]:
 
 @cache
 def _fingerprint() -> bytes:
-    """Evidence of one artificial video: stored evidence is read only by code that computes the same evidence."""
+    """Return evidence of one artificial video: stored evidence is read only by code that computes the same evidence."""
     rng = np.random.default_rng(0)
     return shot_tokens(rng.random((150, 32)), rng.uniform(0.5, 9, 150), rng.random((150, 8))).tobytes()
 
 
 def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.random.Generator) -> ShotFeatures:
-    """A perturbed video of the same length; its shots have no gaps and a mean length of 1,000 short frames."""
+    """Return a perturbed video of the same length; its shots have no gaps and a mean length of 1,000 short frames."""
     perturbed = perturbation(LabeledVideo(video.features, video.seconds, video.scene_end, color=video.color), generator)
     edges = np.cumsum(perturbed.durations) * (1000 / np.mean(perturbed.durations))
     edges = np.append(0, np.round(edges)).astype(np.int64)
@@ -99,13 +99,13 @@ def perturb(video: ShotFeatures, perturbation: Perturbation, generator: np.rando
 
 
 def whole_form(video: ShotFeatures, evidence: Path | None = None) -> Form:
-    """The unchanged video with its parts. `evidence`: see `form_of`."""
+    """Return the unchanged video with its parts. `evidence`: see `form_of`."""
     return form_of(video, evidence)._replace(parts=tuple(form_of(part, evidence) for part in parts_of(video)))
 
 
 def forms_of(whole: Form, number: int, seed: int, evidence: Path | None = None) -> Forms:
-    """A video, unchanged as given by `whole_form`, and in one draw of each perturbation. The draw depends only on the
-    seed, the video's number and the perturbation. `evidence`: see `form_of`."""
+    """Return a video, unchanged as given by `whole_form`, and in one draw of each perturbation. The draw depends only
+    on the seed, the video's number and the perturbation. `evidence`: see `form_of`."""
     return {UNCHANGED: whole} | {
         name: form_of(perturb(whole.video, perturbation, np.random.default_rng((seed, number, k))), evidence)
         for k, (name, perturbation) in enumerate(PERTURBATIONS.items())
@@ -115,7 +115,7 @@ def forms_of(whole: Form, number: int, seed: int, evidence: Path | None = None) 
 def prepare(
     videos: Sequence[ShotFeatures], draws: int, report: Report, evidence: Path | None = None
 ) -> list[list[Forms]]:
-    """All forms of each video, in `draws` draws. `report` gets a line for each part of the work; `evidence`: see
+    """Return all forms of each video, in `draws` draws. `report` gets a line for each part of the work; `evidence`: see
     `form_of`."""
     found: list[list[Forms]] = []
     report(f"evidence of {len(videos)} videos and their parts")
@@ -139,13 +139,13 @@ def fit(forms: Sequence[Form], penalty: float) -> LinearModel:
 
 
 def folds(count: int, number: int) -> list[list[int]]:
-    """Folds of `count` videos: every `number`-th video, so that each data set is spread evenly over them."""
+    """Return folds of `count` videos: every `number`-th video, so that each data set is spread evenly over them."""
     return [list(range(first, count, number)) for first in range(min(number, count))]
 
 
 def cross_validate(forms: Sequence[Form], penalty: float, number: int = FOLDS) -> list[LinearModel]:
-    """For each video the model that was fitted without its fold, of ``number`` folds or one for each video; the videos
-    of a fold share one. Raises ValueError: fewer than two videos."""
+    """Return for each video the model that was fitted without its fold, of ``number`` folds or one for each video; the
+    videos of a fold share one. Raises ValueError: fewer than two videos."""
     if len(forms) < 2:
         raise ValueError("cross-validation needs two videos or more")
     blind: dict[int, LinearModel] = {}
@@ -187,11 +187,11 @@ def choose(draws: Sequence[Sequence[Forms]], number: int = FOLDS) -> tuple[float
 
 
 def blind_logits(models: Sequence[LinearModel], forms: Sequence[Form]) -> Logits:
-    """Logits of each video by its own model."""
+    """Return logits of each video by its own model."""
     return [relational_logits(model, form.tokens) for model, form in zip(models, forms, strict=True)]
 
 
 def calibrate(logits: Logits, videos: Sequence[ShotFeatures]) -> Calibration:
-    """Platt's slope, and a score of 0.5 where F1 is best, all shots pooled, from the logits of the videos by models
-    that were fitted without them."""
+    """Return Platt's slope, and a score of 0.5 where F1 is best, all shots pooled, from the logits of the videos by
+    models that were fitted without them."""
     return fit_calibration(np.concatenate(logits), np.concatenate([video.scene_end for video in videos]))

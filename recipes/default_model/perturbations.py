@@ -29,27 +29,27 @@ SHOT_NOISE = 0.3
 
 
 def raise_to_power(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
-    """Features raised to a random power, signs kept."""
+    """Return features raised to a random power, signs kept."""
     power = generator.uniform(0.5, 1.25)
     return _with_features(video, np.sign(video.features) * np.abs(video.features) ** power)
 
 
 def drop_dimensions(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
-    """A random half, quarter or eighth of the dimensions, at least eight."""
+    """Return a random half, quarter or eighth of the dimensions, at least eight."""
     width = video.features.shape[1]
     kept = generator.permutation(width)[: max(8, int(width * generator.choice([0.5, 0.25, 0.125])))]
     return replace(video, features=video.features[:, kept])
 
 
 def project_randomly(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
-    """Features through a random linear layer with a random bias, and ReLU."""
+    """Return features through a random linear layer with a random bias, and ReLU."""
     unit = unit_rows(video.features.astype(np.float64), 1e-9)
     hidden = unit @ generator.normal(size=(unit.shape[1], int(generator.choice([256, 768, 1280]))))
     return _with_features(video, np.maximum(hidden - generator.uniform(-0.5, 1.0) * hidden.std(), 0))
 
 
 def add_noise(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
-    """Gaussian noise of 0.2 to 0.6 mean standard deviations of a dimension on every feature."""
+    """Add Gaussian noise of 0.2 to 0.6 mean standard deviations to every feature."""
     noise = (
         generator.uniform(0.2, 0.6)
         * float(video.features.std(axis=0).mean())
@@ -62,7 +62,7 @@ def add_noise(video: LabeledVideo, generator: np.random.Generator) -> LabeledVid
 
 
 def merge_shots(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
-    """Adjacent shots of one scene are merged, more likely where they are similar; features are the longest shot's."""
+    """Merge adjacent shots of one scene, more likely where they are similar; features are the longest shot's."""
     N, lengths, unit = len(video.features), _lengths(video), unit_rows(video.features.astype(np.float64), 1e-9)
     rank = (unit[:-1] * unit[1:]).sum(axis=1).argsort().argsort() / N
     same = video.scene_end[:-1] == 0
@@ -81,7 +81,7 @@ def merge_shots(video: LabeledVideo, generator: np.random.Generator) -> LabeledV
 
 
 def split_shots(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
-    """Shots, more likely long ones, are split into two that differ a little."""
+    """Split shots, more likely long ones, into two that differ a little."""
     N, lengths = len(video.features), _lengths(video)
     count = int(generator.uniform(*SHARES) * N)
     chosen = np.sort(generator.choice(N, size=count, replace=False, p=lengths / lengths.sum()))
@@ -108,7 +108,7 @@ def split_shots(video: LabeledVideo, generator: np.random.Generator) -> LabeledV
 
 
 def remove_shots(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
-    """Shots are removed; a scene that lost its last shot ends with the one before."""
+    """Remove shots; a scene that lost its last shot ends with the one before."""
     kept = generator.random(len(video.features)) >= generator.uniform(*SHARES)
     kept[[0, -1]] = True
     scene = (np.cumsum(video.scene_end, dtype=np.int64) - video.scene_end)[kept]
@@ -120,17 +120,17 @@ def remove_shots(video: LabeledVideo, generator: np.random.Generator) -> Labeled
 
 
 def change_lengths(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
-    """Shot lengths raised to a random power: steadier or more uneven editing."""
+    """Return shot lengths raised to a random power: steadier or more uneven editing."""
     return replace(video, durations=_lengths(video) ** generator.uniform(0.4, 1.5))
 
 
 def add_length_noise(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
-    """Shot lengths times log-normal noise of standard deviation 0.5."""
+    """Return shot lengths times log-normal noise of standard deviation 0.5."""
     return replace(video, durations=_lengths(video) * np.exp(0.5 * generator.normal(size=len(video.durations))))
 
 
 def equalise_lengths(video: LabeledVideo, generator: np.random.Generator) -> LabeledVideo:
-    """All shots of one length, so that lengths carry no information."""
+    """Return all shots of one length, so that lengths carry no information."""
     return replace(video, durations=np.ones(len(video.durations)))
 
 
@@ -150,12 +150,12 @@ PERTURBATIONS: Mapping[str, Perturbation] = {
 
 
 def _with_shots(video: LabeledVideo, shots: NDArray[np.int64]) -> LabeledVideo:
-    """Content and color of some shots; the rest of the video is to be replaced."""
+    """Return content and color of some shots; the rest of the video is to be replaced."""
     return replace(video, features=video.features[shots], color=None if video.color is None else video.color[shots])
 
 
 def _with_features(video: LabeledVideo, features: NDArray[np.floating[Any]]) -> LabeledVideo:
-    """The video with other features, which stay non-negative where they were: most encoders end in a ReLU."""
+    """Return the video with other features, which stay non-negative where they were: most encoders end in a ReLU."""
     if (video.features >= 0).all():
         features = np.maximum(features, 0)
     return replace(video, features=features.astype(np.float32))

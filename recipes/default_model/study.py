@@ -36,16 +36,16 @@ from recipes.default_model.fitting import (
 
 
 def left_right_contrast(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
-    """Baseline without learning, (N,): the mean similarity among the last `reach` shots before each cut and among the
-    first `reach` after it, minus the mean across: the evidence of that name, for any reach. The video's last shot gets
-    the lowest value."""
+    """Return a baseline without learning, (N,): the mean similarity among the last `reach` shots before each cut and
+    among the first `reach` after it, minus the mean across: the evidence of that name, for any reach. The video's last
+    shot gets the lowest value."""
     contrast = side_means(BlockSums(video_similarities(video)), reach).contrast
     return np.append(contrast, contrast.min(initial=0.0))
 
 
 def closest_across(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
-    """Baseline without learning, (N,): the greatest similarity of one of the last `reach` shots before each cut and one
-    of the first `reach` after it, negated. The video's last shot gets the lowest value."""
+    """Return a baseline without learning, (N,): the greatest similarity of one of the last `reach` shots before each
+    cut and one of the first `reach` after it, negated. The video's last shot gets the lowest value."""
     z = video_similarities(video)
     N = len(z)
     cuts, places = np.arange(1, N)[:, None, None], np.arange(reach)
@@ -56,12 +56,12 @@ def closest_across(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
 
 
 def video_similarities(video: ShotFeatures) -> NDArray[np.float64]:
-    """z-scores of shot similarities as the evidence uses them, (N, REACH + 1)."""
+    """Return z-scores of shot similarities as the evidence uses them, (N, REACH + 1)."""
     return z_scores(similarity_band(unit_features(video.features)[0], REACH))
 
 
 def recursive_cuts(video: ShotFeatures, reach: int) -> NDArray[np.float64]:
-    """GraphCut (Rasheed and Shah 2005) of the whole video, see `pipelines.baselines`; `reach` is not used."""
+    """Return GraphCut (Rasheed and Shah 2005) of the whole video, see `pipelines.baselines`; `reach` is not used."""
     return graph_cut(video.features, video.shots).score
 
 
@@ -75,7 +75,7 @@ SIDES = range(2, 9)
 
 
 def video_scores(videos: Sequence[ShotFeatures], scores: Sequence[NDArray[np.float64]]) -> list[VideoScores]:
-    """Videos with scores (N,) each."""
+    """Return videos with scores (N,) each."""
     return [
         VideoScores(video.scene_end, score, video.shots, video=video.video_id)
         for video, score in zip(videos, scores, strict=True)
@@ -110,7 +110,7 @@ class Study:
 
 
 def by_set(videos: Sequence[ShotFeatures]) -> dict[str, list[ShotFeatures]]:
-    """Videos by their data set, the first part of their ids."""
+    """Return videos by their data set, the first part of their ids."""
     sets: dict[str, list[ShotFeatures]] = {}
     for video in videos:
         sets.setdefault(video.video_id.split("/")[0], []).append(video)
@@ -118,7 +118,7 @@ def by_set(videos: Sequence[ShotFeatures]) -> dict[str, list[ShotFeatures]]:
 
 
 def calibrated_scores(forms: Sequence[Form], logits: Logits, calibration: Calibration) -> list[VideoScores]:
-    """Videos with the scores of logits, one array per form."""
+    """Return videos with the scores of logits, one array per form."""
     return video_scores([form.video for form in forms], [apply_calibration(values, calibration) for values in logits])
 
 
@@ -142,7 +142,7 @@ def learn_and_test(
 
 
 def colorless(form: Form) -> Form:
-    """The same video without color."""
+    """Return the same video without color."""
     return form if form.video.color is None else form_of(replace(form.video, color=None))
 
 

@@ -23,7 +23,7 @@ Shots = NDArray[np.uint8]
 
 
 def generated_shots(encoder: OnnxEncoder, videos: int) -> Shots:
-    """Shots of generated videos that no encoder was calibrated on."""
+    """Return shots of generated videos that no encoder was calibrated on."""
     shots = []
     for seed in range(1000, 1000 + videos):
         video = plan_video(SyntheticVideoSettings(seed=seed, width=426, height=240))
@@ -32,7 +32,7 @@ def generated_shots(encoder: OnnxEncoder, videos: int) -> Shots:
 
 
 def video_shots(encoder: OnnxEncoder, video: Path) -> Shots:
-    """The shots of a video as ``bassl predict`` finds them."""
+    """Return the shots of a video as ``bassl predict`` finds them."""
     from pipelines.video.reader import VideoReader
     from pipelines.video.shots import ReaderSettings
 
@@ -41,7 +41,7 @@ def video_shots(encoder: OnnxEncoder, video: Path) -> Shots:
 
 
 def original_features(shots: Shots) -> NDArray[np.float32]:
-    """(shots, N_k, 1280) of the original network."""
+    """Return (shots, N_k, 1280) of the original network."""
     layers = layers_of(published_weights())
     with torch.inference_mode():
         found = [float_features(layers, torch.from_numpy(shot)).numpy() for shot in shots]
@@ -49,12 +49,12 @@ def original_features(shots: Shots) -> NDArray[np.float32]:
 
 
 def encoded_features(encoder: OnnxEncoder, shots: Shots) -> NDArray[np.float32]:
-    """(shots, N_k, D_e): of each key-frame alone."""
+    """Return (shots, N_k, D_e): of each key-frame alone."""
     return np.stack([encoder.encode([[frame] for frame in shot]) for shot in shots])
 
 
 def agreement(found: NDArray[np.float32], original: NDArray[np.float32]) -> dict[str, float]:
-    """How far features (shots, N_k, D_e) agree.
+    """Return how far features (shots, N_k, D_e) agree.
 
     ``cosine`` is the mean over key-frames of the cosine between both features, each with the mean of all taken off;
     ``similarity`` the correlation of the cosine similarities of every two shots, and ``centered_similarity`` that of

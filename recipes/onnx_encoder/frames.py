@@ -29,7 +29,7 @@ DESCRIPTION = (
 
 
 def calibration_frames(number: int, seed: int = 0) -> Frame:
-    """(number, SIZE, SIZE, 3) uint8."""
+    """Return (number, SIZE, SIZE, 3) uint8."""
     rng = np.random.default_rng(seed)
     videos, photographs = _video_frames(), load_sample_images().images
 
@@ -64,7 +64,7 @@ def _cropped(frame: Frame, rng: Generator) -> Frame:
 
 
 def _recolored(frame: Frame, rng: Generator) -> Frame:
-    """Another hue, saturation, contrast and sharpness."""
+    """Return another hue, saturation, contrast and sharpness."""
     hsv = cv2.cvtColor(frame, cv2.COLOR_RGB2HSV).astype(np.float32)
     hsv[..., 0] = (hsv[..., 0] + rng.uniform(0, 180)) % 180
     hsv[..., 1] *= rng.uniform(0.2, 1.6)
@@ -74,7 +74,7 @@ def _recolored(frame: Frame, rng: Generator) -> Frame:
 
 
 def _leaves(rng: Generator) -> Frame:
-    """Shapes of all sizes in a few colors, each hiding what is behind it, with shading and texture."""
+    """Return shapes of all sizes in a few colors, each hiding what is behind it, with shading and texture."""
     frame = np.zeros((SIZE, SIZE, 3), np.float32)
     colors = rng.uniform(0, 255, (6, 3))
     ramp = np.linspace(-1, 1, SIZE)
@@ -94,7 +94,7 @@ def _leaves(rng: Generator) -> Frame:
 
 
 def _noise(rng: Generator) -> NDArray[np.float64]:
-    """(SIZE, SIZE, 3) with a standard deviation of 1; its amplitudes fall with a power of the frequency."""
+    """Return (SIZE, SIZE, 3) with a standard deviation of 1; its amplitudes fall with a power of the frequency."""
     frequency = np.hypot(*np.meshgrid(np.fft.fftfreq(SIZE), np.fft.fftfreq(SIZE)))
     frequency[0, 0] = 1.0
     falling = frequency ** -rng.uniform(0.8, 1.6)

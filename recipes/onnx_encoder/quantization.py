@@ -50,7 +50,7 @@ class Scale:
     zero: int
 
     def rounded(self, x: Tensor) -> Tensor:
-        """The values that the tensor can hold nearest to ``x``, in place."""
+        """Round to the values that the tensor can hold nearest to ``x``, in place."""
         return x.div_(self.step).round_().add_(self.zero).clamp_(0, 255).sub_(self.zero).mul_(self.step)
 
 
@@ -73,7 +73,7 @@ class IntegerLayer:
 
 @torch.no_grad()
 def quantize(layers: Sequence[Layer], frames: Tensor) -> list[IntegerLayer]:
-    """The layers in integers, calibrated on frames (N, SIZE, SIZE, 3) uint8."""
+    """Return the layers in integers, calibrated on frames (N, SIZE, SIZE, 3) uint8."""
     exact = [(part.permute(0, 3, 1, 2).float() - MEAN) / STD for part in torch.split(frames, 16)]
     integer = [part.clone() for part in exact]
     exact_kept, integer_kept, scale = exact, integer, INPUT
@@ -104,7 +104,7 @@ def quantize(layers: Sequence[Layer], frames: Tensor) -> list[IntegerLayer]:
 
 
 def _scale_of(parts: Sequence[Tensor]) -> Scale:
-    """The step with which uint8 holds all values, 0 among them."""
+    """Return the step with which uint8 holds all values, 0 among them."""
     low, high = min(0.0, *(float(x.min()) for x in parts)), max(0.0, *(float(x.max()) for x in parts))
     step = float(np.float32((high - low) / 255))
     return Scale(step, round(-low / step))
@@ -113,7 +113,8 @@ def _scale_of(parts: Sequence[Tensor]) -> Scale:
 def _rounded_weights(
     layer: Layer, inputs: Sequence[Tensor], wanted: Sequence[Tensor], scale: Scale
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Integer weights (as float32), their steps, and the bias in steps of both, for the integer network's inputs."""
+    """Return integer weights (as float32), their steps, and the bias in steps of both, for the integer network's
+    inputs."""
     x, y = _patches(layer, inputs), _outputs(layer, wanted)
     n = x.shape[2]
     x_mean, y_mean = x.mean(dim=2), y.mean(dim=2)
@@ -145,7 +146,7 @@ def _rounded_weights(
 
 
 def _round_in_turn(weight: Tensor, covariance: Tensor, steps: Tensor, limit: int, pairs: bool) -> Tensor:
-    """GPTQ of groups of rows: weight (G, O, K), covariance (G, K, K), steps (G, O) to integers (G, O, K)."""
+    """Round groups of rows by GPTQ: weight (G, O, K), covariance (G, K, K), steps (G, O) to integers (G, O, K)."""
     left = weight.clone()
     rounded = torch.zeros_like(weight)
     factor = torch.linalg.cholesky(torch.linalg.inv(covariance), upper=True)
@@ -161,7 +162,7 @@ def _round_in_turn(weight: Tensor, covariance: Tensor, steps: Tensor, limit: int
 
 
 def _patches(layer: Layer, inputs: Sequence[Tensor]) -> Tensor:
-    """What a layer's kernel sees at some positions: (groups, weights of a kernel, positions)."""
+    """Return what a layer's kernel sees at some positions: (groups, weights of a kernel, positions)."""
     kernel, stride = layer.weight.shape[-1], layer.stride
     parts = []
     for part in inputs:
@@ -180,7 +181,7 @@ def _patches(layer: Layer, inputs: Sequence[Tensor]) -> Tensor:
 
 
 def _outputs(layer: Layer, outputs: Sequence[Tensor]) -> Tensor:
-    """Its outputs at the same positions: (groups, outputs of a group, positions)."""
+    """Return its outputs at the same positions: (groups, outputs of a group, positions)."""
     every, first = _spacing(layer, outputs[0].shape[2])
     parts = [part[:, :, first::every, first::every].permute(1, 0, 2, 3).flatten(1) for part in outputs]
     together = torch.cat(parts, dim=1)
@@ -188,6 +189,6 @@ def _outputs(layer: Layer, outputs: Sequence[Tensor]) -> Tensor:
 
 
 def _spacing(layer: Layer, height: int) -> tuple[int, int]:
-    """Every which position on a side is looked at, and the first."""
+    """Return the step between positions to look at on a side, and the first."""
     every = -(-height // (_DEPTHWISE_GRID if layer.groups > 1 else _GRID))
     return every, every // 2

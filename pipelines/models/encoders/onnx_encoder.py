@@ -70,7 +70,7 @@ class OnnxEncoder(ShotEncoder):
 def open_onnx_encoder(
     path: Path, keyframes: int = KEYFRAMES, how: Preparation = "squeeze", options: EncoderOptions = EncoderOptions()
 ) -> OnnxEncoder:
-    """The network in an ONNX file as a shot encoder; arguments as for
+    """Return the network in an ONNX file as a shot encoder; arguments as for
     :func:`pipelines.models.encoder_loading.load_encoder`.
 
     It has one input, ``(B, 3, H, W)`` float or ``(B, H, W, 3)`` uint8, and one output with features, ``(B, D_e)``, or a
@@ -119,7 +119,7 @@ def open_onnx_encoder(
 
 
 def _network_input(images: NDArray[np.uint8], kind: str, mean: Color, std: Color) -> NDArray[Any]:
-    """Images (B, H, W, 3) as the network's input: unchanged, or normalized, (B, 3, H, W)."""
+    """Return images (B, H, W, 3) as the network's input: unchanged, or normalized, (B, 3, H, W)."""
     if kind not in _FLOATS:
         return images
     x = images.transpose(0, 3, 1, 2).astype(np.float32, order="C")
@@ -148,7 +148,7 @@ def _session(path: Path, content: bytes) -> onnxruntime.InferenceSession:
 
 
 def _input(path: Path, session: onnxruntime.InferenceSession) -> tuple[str, Sequence[Any]]:
-    """Type of the only input, and its batch, height and width, None if not fixed."""
+    """Return the type of the only input, and its batch, height and width, None if not fixed."""
     inputs = session.get_inputs()
     if len(inputs) != 1:
         raise BasslError(f"{path}: has the inputs {', '.join(node.name for node in inputs) or 'none'}; {_FORM}")
@@ -165,7 +165,7 @@ def _input(path: Path, session: onnxruntime.InferenceSession) -> tuple[str, Sequ
 
 
 def _size(path: Path, sides: Sequence[int | None], option: int | None, metadata: str | None) -> int:
-    """The side of the input: fixed by the file, or the option, or from the metadata."""
+    """Return the side of the input: fixed by the file, or the option, or from the metadata."""
     if option is None and metadata is not None:
         try:
             option = int(metadata)
@@ -185,7 +185,7 @@ def _size(path: Path, sides: Sequence[int | None], option: int | None, metadata:
 
 
 def _color(path: Path, name: str, option: tuple[float, ...] | None, metadata: Mapping[str, str]) -> Color:
-    """Mean or standard deviation of the channels on the scale of 0 to 255."""
+    """Return the mean or standard deviation of the channels on the scale of 0 to 255."""
     text = metadata.get(name)
     if option is None and text is None:
         raise BasslError(f"{path}: has no {name} in its metadata; pass the one of its training as `encoder_{name}`")
@@ -201,7 +201,7 @@ def _color(path: Path, name: str, option: tuple[float, ...] | None, metadata: Ma
 def _pool_output(
     session: onnxruntime.InferenceSession, path: Path, output: str, images: NDArray[Any]
 ) -> NDArray[np.float32]:
-    """The output of the network, (B, D_e); a grid is averaged over its positions."""
+    """Return the output of the network, (B, D_e); a grid is averaged over its positions."""
     try:
         (values,) = session.run([output], {session.get_inputs()[0].name: images})
     except Exception as error:  # as in `_session`

@@ -18,12 +18,12 @@ RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
 
 def is_published(encoder: str | Path) -> bool:
-    """Whether an encoder is the name of a network of torchvision or timm with published weights."""
+    """Return whether an encoder is the name of a network of torchvision or timm with published weights."""
     return isinstance(encoder, str) and (encoder in RESNETS or encoder.startswith("timm:"))
 
 
 def named_encoder(identity: str) -> str | None:
-    """The name, as on the command line, of the encoder with this id; None for an id of another form."""
+    """Return the name, as on the command line, of the encoder with this id; None for an id of another form."""
     parts = re.fullmatch(r"(.+)-[0-9a-f]{12}", identity)
     if parts is None:
         return None
@@ -46,7 +46,7 @@ def check_encoder(encoder: str | Path) -> None:
 
 
 def absolute_encoder(encoder: str | Path) -> str:
-    """An encoder as another working directory needs it: a path becomes absolute, a name or an id stays."""
+    """Return an encoder as another working directory needs it: a path becomes absolute, a name or an id stays."""
     named = encoder == DEFAULT_ENCODER or is_published(encoder)
     return str(encoder if named or not Path(encoder).exists() else Path(encoder).absolute())
 

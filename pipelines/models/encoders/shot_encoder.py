@@ -64,25 +64,26 @@ class ShotEncoder(ABC):
 
     @abstractmethod
     def features(self, images: NDArray[np.uint8]) -> NDArray[np.float32]:
-        """Prepared images (B, size, size, 3) RGB to features (B, D_e), not yet averaged; may run in several threads."""
+        """Map prepared images (B, size, size, 3) RGB to features (B, D_e), not yet averaged; may run in several
+        threads."""
 
     def one_thread_each(self) -> AbstractContextManager[None]:
-        """A context in which each call of `features` runs in one thread."""
+        """Return a context in which each call of `features` runs in one thread."""
         return nullcontext()
 
     @property
     def on_gpu(self) -> bool:
-        """Whether it runs on a GPU."""
+        """Return whether it runs on a GPU."""
         return self.device.startswith("cuda")
 
     @property
     def shots_at_a_time(self) -> int:
-        """Shots are always encoded in groups of this size, from the first shot of a video on: the number of images in a
-        batch determines how a convolution is computed, and so the last bits of a feature."""
+        """Return the size of the groups in which shots are always encoded, from the first shot of a video on: the
+        number of images in a batch determines how a convolution is computed, and so the last bits of a feature."""
         return max(1, self._images_at_a_time // self.keyframes)
 
     def groups(self, shots: Iterable[Item]) -> Iterator[tuple[Item, ...]]:
-        """Shots in groups of `shots_at_a_time`, for `encode_groups`."""
+        """Divide shots into groups of `shots_at_a_time`, for `encode_groups`."""
         rest = iter(shots)
         return iter(lambda: tuple(islice(rest, self.shots_at_a_time)), ())  # `batched` of Python 3.12
 
@@ -91,7 +92,7 @@ class ShotEncoder(ABC):
         return _IMAGES_AT_A_TIME.get(self.device.partition(":")[0], 6)
 
     def prepare(self, image: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """An image (H, W, 3) at the network's input size (size, size, 3), by `preparation`."""
+        """Return an image (H, W, 3) at the network's input size (size, size, 3), by `preparation`."""
         return (resize_and_crop if self.preparation == "center" else resize_to_square)(image, self.size)
 
     def encode(self, shots: Sequence[Sequence[NDArray[np.uint8]]]) -> NDArray[np.float32]:
@@ -145,7 +146,7 @@ def encode_groups(
 
 
 def scale_color(color: Sequence[float]) -> Color:
-    """Red, green and blue on the scale of 0 to 1, on the scale of 0 to 255."""
+    """Return red, green and blue on the scale of 0 to 1, on the scale of 0 to 255."""
     red, green, blue = (round(255.0 * float(value), 6) for value in color)  # 255 * 0.485 is 123.67499999999998
     return red, green, blue
 
@@ -153,13 +154,14 @@ def scale_color(color: Sequence[float]) -> Color:
 def preparation(
     size: int, mean: Sequence[float], std: Sequence[float], keyframes: int = KEYFRAMES, how: Preparation = "squeeze"
 ) -> dict[str, Any]:
-    """The preparation of keyframes as plain JSON values, for `encoder_id`."""
+    """Return the preparation of keyframes as plain JSON values, for `encoder_id`."""
     return {"size": size, "mean": list(mean), "std": list(std), "resize": _RESIZE[how], "keyframes": keyframes}
 
 
 def encoder_id(name: str, weights: Iterable[bytes], preprocessing: Mapping[str, Any]) -> str:
-    """The id of an encoder, under which its features are stored: its name, made a valid file name, and 12 hexadecimal
-    digits of a SHA-256 of bytes that determine its weights and of its `preparation`: ``resnet50-3f2a91c07d1e``."""
+    """Return the id of an encoder, under which its features are stored: its name, made a valid file name, and 12
+    hexadecimal digits of a SHA-256 of bytes that determine its weights and of its `preparation`:
+    ``resnet50-3f2a91c07d1e``."""
     digest = hashlib.sha256(json.dumps(dict(preprocessing), sort_keys=True).encode())
     for part in weights:
         digest.update(part)
@@ -170,12 +172,12 @@ HUES = 180  # bins: OpenCV's hue of 8-bit images counts in steps of two degrees
 
 
 def hue_histogram(image: NDArray[np.uint8]) -> NDArray[np.float32]:
-    """Share of the pixels of an image (H, W, 3), RGB, at each hue, (HUES,), of sum 1. Every pixel counts once, whatever
-    its saturation; gray has the hue 0, as in OpenCV."""
+    """Return the share of the pixels of an image (H, W, 3), RGB, at each hue, (HUES,), of sum 1. Every pixel counts
+    once, whatever its saturation; gray has the hue 0, as in OpenCV."""
     counts = cv2.calcHist([cv2.cvtColor(image, cv2.COLOR_RGB2HSV)], [0], None, [HUES], [0, HUES])
     return np.asarray(counts.ravel() / (image.shape[0] * image.shape[1]), dtype=np.float32)
 
 
 def shot_color(keyframes: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
-    """The hue histogram (HUES,) of the middle keyframe of a shot; if there are two, of the later one."""
+    """Return the hue histogram (HUES,) of the middle keyframe of a shot; if there are two, of the later one."""
     return hue_histogram(keyframes[len(keyframes) // 2])

@@ -47,8 +47,8 @@ class TrainableEncoder:
 
 
 def trainable_encoder(name: str, pretrained: bool, size: int | None = None) -> TrainableEncoder:
-    """An image network by name, torchvision's ``resnet18`` to ``resnet152`` or ``timm:NAME``, with random weights from
-    torch's generator, or ImageNet weights, downloaded once.
+    """Return an image network by name, torchvision's ``resnet18`` to ``resnet152`` or ``timm:NAME``, with random
+    weights from torch's generator, or ImageNet weights, downloaded once.
 
     The last BN of each residual branch is initialized to zero (release): an option of torchvision's ResNets, and the
     default of timm. `size` is the side of its input. Default: the size that its published weights were trained with.
@@ -83,7 +83,7 @@ def trainable_encoder(name: str, pretrained: bool, size: int | None = None) -> T
 
 
 def _width(network: nn.Module, size: int) -> int:
-    """D_e, measured on an output: timm's `num_features` is another number for some models."""
+    """Return D_e, measured on an output: timm's `num_features` is another number for some models."""
     with torch.inference_mode():
         width = int(network.eval()(torch.zeros(1, 3, size, size)).shape[1])
     network.train()
@@ -91,7 +91,7 @@ def _width(network: nn.Module, size: int) -> int:
 
 
 def import_torchvision() -> ModuleType:
-    """torchvision. Raises BasslError if it was built for another version of torch."""
+    """Import torchvision. Raises BasslError if it was built for another version of torch."""
     try:
         import torchvision  # start-up time, and it may not fit torch
     except (ImportError, RuntimeError) as error:
@@ -127,7 +127,7 @@ class TorchEncoder(ShotEncoder):
 
 
 def torch_encoder_id(name: str, weights: Mapping[str, Tensor], preprocessing: Mapping[str, Any]) -> str:
-    """The id of an encoder by its state dict; see `pipelines.models.encoders.shot_encoder.encoder_id`."""
+    """Return the id of an encoder by its state dict; see `pipelines.models.encoders.shot_encoder.encoder_id`."""
 
     def parts() -> Iterator[bytes]:
         for key in sorted(weights):
@@ -147,9 +147,9 @@ def torch_encoder(
     size: int | None = INPUT_SIZE,
     how: Preparation | None = None,
 ) -> TorchEncoder:
-    """A shot encoder by the name of its network, ``resnet18`` to ``resnet152`` or ``timm:NAME``, with its weights, or
-    ImageNet weights, downloaded once. `size` is the side of its input; None: the size that its published weights were
-    trained with. Other arguments are as for :func:`pipelines.models.encoder_loading.load_encoder`.
+    """Return a shot encoder by the name of its network, ``resnet18`` to ``resnet152`` or ``timm:NAME``, with its
+    weights, or ImageNet weights, downloaded once. `size` is the side of its input; None: the size that its published
+    weights were trained with. Other arguments are as for :func:`pipelines.models.encoder_loading.load_encoder`.
 
     Raises BasslError for an unknown name or device, or weights that cannot be downloaded, ValueError for weights that
     do not fit the network.
@@ -193,8 +193,8 @@ def encoder_in_file(
     size: int,
     how: Preparation = "center",
 ) -> TorchEncoder:
-    """`torch_encoder` with the weights of a model file, which errors name. Raises StoreError if the weights do not fit
-    the network, BasslError for an unknown name or device."""
+    """Make a `torch_encoder` with the weights of a model file, which errors name. Raises StoreError if the weights do
+    not fit the network, BasslError for an unknown name or device."""
     try:
         return torch_encoder(name, weights, device, keyframes=keyframes, size=size, how=how)
     except ValueError as error:
@@ -204,7 +204,8 @@ def encoder_in_file(
 
 
 def choose_device(name: str) -> torch.device:
-    """The torch device for ``auto`` or the name of a device. Raises BasslError for an unknown or unavailable one."""
+    """Return the torch device for ``auto`` or the name of a device. Raises BasslError for an unknown or unavailable
+    one."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

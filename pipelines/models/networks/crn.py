@@ -41,7 +41,7 @@ class ShotEmbedding(nn.Module):
         self.dropout = nn.Dropout(settings.dropout)
 
     def forward(self, shots: Tensor, mask: Tensor | None = None) -> Tensor:
-        """(B, S, D_e), and a mask (B, S), true for a hidden shot, to (B, S+1, D_c)."""
+        """Map (B, S, D_e), and a mask (B, S), true for a hidden shot, to (B, S+1, D_c)."""
         if mask is not None:
             shots = torch.where(mask[..., None], self.mask_embedding.weight[1].to(shots.dtype), shots)
         tokens = torch.cat([shots.mean(dim=1, keepdim=True), shots], dim=1)
@@ -62,7 +62,7 @@ class SelfAttention(nn.Module):
         self.value = nn.Linear(settings.width, settings.width)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, D_c) to (B, T, D_c), the heads side by side."""
+        """Map (B, T, D_c) to (B, T, D_c), the heads side by side."""
         query, key, value = (
             part.unflatten(2, (self.heads, -1)).transpose(1, 2) for part in (self.query(x), self.key(x), self.value(x))
         )
@@ -80,7 +80,7 @@ class AddAndNorm(nn.Module):
         self.dropout = nn.Dropout(settings.dropout)
 
     def forward(self, x: Tensor, residual: Tensor) -> Tensor:
-        """(B, T, inputs) and (B, T, D_c) to (B, T, D_c)."""
+        """Map (B, T, inputs) and (B, T, D_c) to (B, T, D_c)."""
         result: Tensor = self.LayerNorm(residual + self.dropout(self.dense(x)))
         return result
 
@@ -97,7 +97,7 @@ class Layer(nn.Module):
         self.output = AddAndNorm(settings.hidden, settings)
 
     def forward(self, x: Tensor) -> Tensor:
-        """(B, T, D_c) to (B, T, D_c)."""
+        """Map (B, T, D_c) to (B, T, D_c)."""
         x = self.attention["output"](self.attention["self"](x), x)
         result: Tensor = self.output(F.gelu(self.intermediate["dense"](x)), x)  # GELU by the error function, not tanh
         return result
@@ -120,8 +120,8 @@ class ContextualRelationNetwork(nn.Module):
         self.encoder = nn.ModuleDict({"layer": nn.Sequential(*(Layer(settings) for _ in range(settings.layers)))})
 
     def forward(self, shots: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """Encodings (B, S, D_e) to contextualized shots (B, S, D_c), the center shot at position K, and the [CLS] token
-        (B, D_c). `mask`: (B, S), bool or 0 and 1; a true value replaces the shot by the mask embedding. Raises
+        """Map encodings (B, S, D_e) to contextualized shots (B, S, D_c), the center shot at position K, and the [CLS]
+        token (B, D_c). `mask`: (B, S), bool or 0 and 1; a true value replaces the shot by the mask embedding. Raises
         ValueError for shapes that do not fit the network."""
         expected = (self.settings.window, self.settings.input_width)
         if shots.ndim != 3 or tuple(shots.shape[1:]) != expected:
@@ -146,7 +146,7 @@ class TransformerBoundary(nn.Module):
         self.crn.shot_embedding.mask_embedding.requires_grad_(False)
 
     def forward(self, windows: Tensor) -> Tensor:
-        """(B, S, D_e) to (B, 2); class 1 is a scene end."""
+        """Map (B, S, D_e) to (B, 2); class 1 is a scene end."""
         shots, _ = self.crn(windows)
         logits: Tensor = self.head_sbd(shots[:, self.settings.center])
         return logits
@@ -175,6 +175,6 @@ class WindowMLP(nn.Module):
         )
 
     def forward(self, windows: Tensor) -> Tensor:
-        """(B, S, D_e) to (B, 2); class 1 is a scene end."""
+        """Map (B, S, D_e) to (B, 2); class 1 is a scene end."""
         logits: Tensor = self.layers(windows.flatten(1))
         return logits

@@ -76,7 +76,7 @@ MEAN_SHARE, MEAN_COST = 0.3, 2.5  # as for the predictive likelihood
 def cut_evidence(
     features: Numbers, durations: Numbers, color: Numbers | None = None
 ) -> tuple[tuple[str, ...], NDArray[np.float32]]:
-    """The evidence at each cut of one video.
+    """Return the evidence at each cut of one video.
 
     The arguments are as for `pipelines.models.networks.relational.shot_tokens`, which checks them.
 
@@ -103,7 +103,8 @@ def cut_evidence(
 
 @cache
 def token_width() -> int:
-    """F, the length of a token of the relational network: the kinds of evidence at a cut, and 1 if there is a cut."""
+    """Return F, the length of a token of the relational network: the kinds of evidence at a cut, and 1 if there is a
+    cut."""
     kinds, _ = cut_evidence(np.eye(2, dtype=np.float32), np.ones(2))
     return len(kinds) + 1
 
@@ -126,16 +127,16 @@ def _view_evidence(units: tuple[NDArray[np.float32], ...], lengths: Floats) -> d
 
 
 def joined_features(features: Numbers, color: Numbers, weight: float) -> Floats:
-    """Content (N, D) of unit length beside the square root of color histograms (N, H) of length `weight`, (N, D + H).
-    The inner product of the roots of two histograms is their Bhattacharyya coefficient."""
+    """Return content (N, D) of unit length beside the square root of color histograms (N, H) of length `weight`, (N, D
+    + H). The inner product of the roots of two histograms is their Bhattacharyya coefficient."""
     content = np.asarray(features, dtype=np.float64)
     content = content / max(float(np.abs(content).max()), np.finfo(np.float64).tiny)
     return np.hstack([unit_rows(content), weight * unit_rows(np.sqrt(np.asarray(color, dtype=np.float64)))])
 
 
 def unit_features(features: Numbers) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Features minus the video's mean, and minus the mean of the surroundings; each row has unit length, or is 0. Each
-    shot's features are first scaled to unit length, which improved scores, see docs/default-model.md."""
+    """Return features minus the video's mean, and minus the mean of the surroundings; each row has unit length, or is
+    0. Each shot's features are first scaled to unit length, which improved scores, see docs/default-model.md."""
     x = np.asarray(features, dtype=np.float64)
     x = unit_rows(x / max(float(np.abs(x).max()), np.finfo(np.float64).tiny))
     x -= x.mean(axis=0)
@@ -159,7 +160,7 @@ def unit_rows(x: Floats, least: float = 1e-6) -> Floats:
 
 
 def similarity_band(unit: NDArray[np.floating[Any]], reach: int) -> Floats:
-    """Similarity of shots i and i + k, (N, reach + 1); 0 if there is no shot i + k."""
+    """Return the similarity of shots i and i + k, (N, reach + 1); 0 if there is no shot i + k."""
     N, rows = len(unit), 256
     band = np.zeros((N, reach + 1))
     for first in range(0, N, rows):
@@ -173,12 +174,12 @@ def similarity_band(unit: NDArray[np.floating[Any]], reach: int) -> Floats:
 
 
 def pairs_exist(N: int, reach: int) -> NDArray[np.bool_]:
-    """(N, reach + 1): whether there is a shot i + k."""
+    """Return (N, reach + 1): whether there is a shot i + k."""
     return np.asarray(np.arange(N)[:, None] + np.arange(reach + 1) < N)
 
 
 def z_scores(band: Floats) -> Floats:
-    """A band of similarities as z-scores over all pairs of different shots in it; 0 if there is no pair."""
+    """Return a band of similarities as z-scores over all pairs of different shots in it; 0 if there is no pair."""
     exists = pairs_exist(len(band), band.shape[1] - 1)
     pairs = band[:, 1:][exists[:, 1:]]
     deviation = float(pairs.std()) if len(pairs) else 0.0
@@ -218,15 +219,15 @@ class BlockSums:
         self.severed: Floats = beyond[:, 1:-1, 0]  # (G, N - 1) over all pairs with a shot on either side of a cut
 
     def within(self, start: Any, end: Any) -> Floats:
-        """Over the pairs of different shots of [start, end)."""
+        """Sum over the pairs of different shots of [start, end)."""
         return self._up_to(end, end) - self._up_to(start, end)
 
     def across(self, start: Any, cut: Any, end: Any) -> Floats:
-        """Over the pairs of a shot of [start, cut) and one of [cut, end)."""
+        """Sum over the pairs of a shot of [start, cut) and one of [cut, end)."""
         return self._up_to(cut, end) - self._up_to(start, end) - self._up_to(cut, cut) + self._up_to(start, cut)
 
     def normalized_cut(self, start: Any, cut: Any, end: Any) -> Floats:
-        """The normalized cut of [start, end) into [start, cut) and [cut, end), 0 to 2 (Shi and Malik 2000)."""
+        """Return the normalized cut of [start, end) into [start, cut) and [cut, end), 0 to 2 (Shi and Malik 2000)."""
         # Rounding can make differences of large sums negative.
         severed = np.maximum(self.across(start, cut, end), 0.0)
         left = self.own[cut] - self.own[start] + 2 * self.within(start, cut)
@@ -238,7 +239,7 @@ class BlockSums:
 
 
 def cut_costs(sums: BlockSums) -> Floats:
-    """The least threshold at which recursive normalized cuts cut the video at each of its cuts, (G, N - 1).
+    """Return the least threshold at which recursive normalized cuts cut the video at each of its cuts, (G, N - 1).
 
     The video is cut where the normalized cut is least, then each part again, down to single shots. The cost of a cut is
     the greatest normalized cut on the path to it, including its own. All parts of a level are cut at once, in all
@@ -290,17 +291,18 @@ class ShotGraphs:
         self._seconds = ((middle[self._other] - middle[:, None]) / unit) ** 2
 
     def in_time(self, decay: float, power: float) -> Floats:
-        """(N, reach + 1), falling with time; a shot counts as this power of its length."""
+        """Return weights (N, reach + 1) falling with time; a shot counts as this power of its length."""
         mass = self._lengths**power
         return np.asarray(self._alike * np.exp(-self._seconds / decay) * mass[:, None] * mass[self._other])
 
     def in_shots(self, scale: float) -> Floats:
-        """(N, reach + 1), falling with the number of shots between."""
+        """Return weights (N, reach + 1) falling with the number of shots between."""
         return np.asarray(self._alike * np.exp(-((self._apart / scale) ** 2)))
 
 
 def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
-    """Logarithms of normalized cuts of graphs of the shots, of the whole video and of the surroundings of each cut."""
+    """Return logarithms of normalized cuts in graphs: the whole video, and the surroundings of each
+    cut."""
     # Name and weights of each graph, and the names and sizes of the surroundings in which it is cut.
     sides = [(f" of {side}", side) for side in LOCAL_SIDES]
     kinds = [(f"d{decay:g} m{power:g}", graphs.in_time(decay, power), sides) for decay in DECAYS for power in MASSES]
@@ -319,9 +321,9 @@ def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
 
 
 def _scene_worths(unit: NDArray[np.float32], band: Floats, lengths: Floats) -> dict[str, Floats]:
-    """The worth of each range of shots as a scene, (LONGEST_SCENE, N) each
-    (`pipelines.models.networks.scene_posteriors`), from `unit_features` (N, D), their similarities (N, LONGEST_SCENE
-    + 1), and lengths (N,) of mean 1."""
+    """Return the worth of each range of shots as a scene, (LONGEST_SCENE, N) each
+    (`pipelines.models.networks.scene_posteriors`), from `unit_features` (N, D), their similarities (N, LONGEST_SCENE +
+    1), and lengths (N,) of mean 1."""
     worths: dict[str, Floats] = {}
     parts = principal_parts(unit, AXES)
     graphs = ShotGraphs(band, lengths)
@@ -362,12 +364,13 @@ class SideMeans(NamedTuple):
 
     @property
     def contrast(self) -> Floats:
-        """How much more similar shots on the same side of a cut are than shots across it."""
+        """Return how much more similar shots on the same side of a cut are than shots across it."""
         return (self.left + self.right) / 2 - self.across
 
 
 def side_means(sums: BlockSums, side: int) -> SideMeans:
-    """The means over the last `side` shots up to each cut and the first `side` after it, fewer at the video's ends."""
+    """Return the means over the last `side` shots up to each cut and the first `side` after it, fewer at the video's
+    ends."""
     N = sums.shots
     cut = np.arange(1, N)
     start, end = np.maximum(cut - side, 0), np.minimum(cut + side, N)
@@ -417,7 +420,8 @@ def _similarity_evidence(z: Floats) -> dict[str, Floats]:
 
 
 def _links_to_nearest(z: Floats, far: int) -> Floats:
-    """Number of links, from each shot to the most similar one at most `far` away, that each cut severs, (N - 1,)."""
+    """Return the number of links, from each shot to the most similar one at most `far` away, that each cut severs, (N -
+    1,)."""
     N = len(z)
     exists = pairs_exist(N, far)[:, 1:]
     around = np.full((N, 2 * far), -np.inf)  # the shots before, from the nearest on, then those after
@@ -446,7 +450,7 @@ def _length_evidence(lengths: Floats) -> dict[str, Floats]:
 
 
 def _pace_evidence(seconds: Floats) -> dict[str, Floats]:
-    """log(1 + n), where n shots have their middle within some seconds of a cut."""
+    """Return log(1 + n), where n shots have their middle within some seconds of a cut."""
     ends = np.cumsum(seconds)
     middles, cuts = ends - seconds / 2, ends[:-1]
     return {

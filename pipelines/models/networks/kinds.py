@@ -29,12 +29,12 @@ class CRNSettings:
 
     @property
     def window(self) -> int:
-        """S, the shots in a window."""
+        """Return S, the shots in a window."""
         return 2 * self.neighbors + 1
 
     @property
     def center(self) -> int:
-        """K, the position of the center shot among the contextualized shots (K+1 if [CLS] is counted)."""
+        """Return K, the position of the center shot among the contextualized shots (K+1 if [CLS] is counted)."""
         return self.neighbors
 
 
@@ -54,7 +54,7 @@ class MLPSettings:
 
     @property
     def window(self) -> int:
-        """S, the shots in a window."""
+        """Return S, the shots in a window."""
         return 2 * self.neighbors + 1
 
 
@@ -72,7 +72,7 @@ class MSLSTMSettings:
 
     @property
     def window(self) -> int:
-        """2K, the shots around a cut: K up to it, ending with the center shot, and K after it."""
+        """Return 2K, the shots around a cut: K up to it, ending with the center shot, and K after it."""
         return 2 * self.neighbors
 
 
@@ -90,7 +90,7 @@ class RelationalSettings:
 
     @property
     def window(self) -> int:
-        """S, the cuts in a window."""
+        """Return S, the cuts in a window."""
         return 2 * self.neighbors + 1
 
 
@@ -132,9 +132,9 @@ NETWORKS: Mapping[str, NetworkKind] = {
 
 
 def make_shape(crn: str, input_width: int, **sizes: int | float | None) -> Shape:
-    """The shape of a network for encodings of a width D_e. `sizes` are by the fields of the shape; None stands for the
-    default (of the hidden width: four times the width), and sizes that the kind does not have are ignored. Raises
-    ValueError for invalid sizes, or for a dropout if the kind has none."""
+    """Return the shape of a network for encodings of a width D_e. `sizes` are by the fields of the shape; None stands
+    for the default (of the hidden width: four times the width), and sizes that the kind does not have are ignored.
+    Raises ValueError for invalid sizes, or for a dropout if the kind has none."""
     kind = NETWORKS[crn].shape
     names = {field.name for field in fields(kind)}
     if sizes.get("dropout") is not None and "dropout" not in names:

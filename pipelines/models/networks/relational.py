@@ -37,7 +37,8 @@ Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]
 def shot_tokens(
     features: NDArray[np.floating[Any]], durations: Numbers, color: Numbers | None = None
 ) -> NDArray[np.float32]:
-    """The input of the model for a video: the evidence at the cut after each shot, and 1; all 0 for the last shot.
+    """Return the input of the model for a video: the evidence at the cut after each shot, and 1; all 0 for the last
+    shot.
 
     Args:
         features: (N, D), any D.
@@ -75,17 +76,17 @@ class LinearModel:
     settings: RelationalSettings = field(default_factory=RelationalSettings)
 
     def token_logits(self, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(N, F) tokens of a video to (N,)."""
+        """Map (N, F) tokens of a video to (N,)."""
         logits: NDArray[np.float64] = tokens.astype(np.float64) @ self.weight.astype(np.float64) + self.bias
         return logits
 
     def arrays(self) -> dict[str, NDArray[np.float32]]:
-        """Its weights by the names of `RelationalNetwork.state_dict`."""
+        """Return its weights by the names of `RelationalNetwork.state_dict`."""
         return {"weighing.weight": self.weight[None], "weighing.bias": np.array([self.bias], np.float32)}
 
 
 def relational_logits(network: LinearModel | RelationalNetwork, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
-    """Logits of a network for a video, after soft non-maximum suppression: tokens (N, F) to (N,)."""
+    """Return logits of a network for a video, after soft non-maximum suppression: tokens (N, F) to (N,)."""
     logits = network.token_logits(tokens)
     if len(logits) > 1:
         logits[:-1] = suppress_neighbors(logits[:-1])
@@ -95,7 +96,7 @@ def relational_logits(network: LinearModel | RelationalNetwork, tokens: NDArray[
 
 
 def suppress_neighbors(logits: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Soft non-maximum suppression: lower logits next to a cut with a greater one, (N,) to (N,).
+    """Lower logits next to a cut with a greater one, (N,) to (N,).
 
     Two neighboring cuts are rarely both scene ends, but evidence for one is also evidence for the other: both cuts of
     a long shot unlike all others look like scene ends. A cut loses `SUPPRESSION_WEIGHT` times the logistic
@@ -121,7 +122,7 @@ def check_evidence(path: Path, weights: Mapping[str, NDArray[Any]]) -> None:
 
 
 def linear_model(settings: RelationalSettings, weights: Mapping[str, NDArray[Any]]) -> LinearModel:
-    """A linear model from weights by the names of its state dict. Raises ValueError: other weights."""
+    """Return a linear model from weights by the names of its state dict. Raises ValueError: other weights."""
     shapes = {name: array.shape for name, array in weights.items()}
     if shapes != {"weighing.weight": (1, token_width()), "weighing.bias": (1,)}:
         raise ValueError(f"weights {shapes}")

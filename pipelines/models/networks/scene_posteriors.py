@@ -24,8 +24,8 @@ ODDS_LIMIT = 12.0  # log odds are clipped here
 
 
 def posterior_log_odds(worth: Floats) -> Floats:
-    """Log odds of a scene end at each cut, over all divisions of a video into scenes of at most L shots: worths
-    (N, L, B) of B kinds, N >= 1, to (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`. O(B L N) time."""
+    """Return the log odds of a scene end at each cut, over all divisions of a video into scenes of at most L shots:
+    worths (N, L, B) of B kinds, N >= 1, to (B, N - 1), between -`ODDS_LIMIT` and `ODDS_LIMIT`. O(B L N) time."""
     N, L, B = worth.shape
     # Row L + n: log of the sum over all divisions of the first n shots, and of the last n. The rows before row L belong
     # to no division.
@@ -49,8 +49,9 @@ def posterior_log_odds(worth: Floats) -> Floats:
 
 
 def association(weights: Floats, longest: int) -> Floats:
-    """Share of the links of each range of shots that stay inside it, (L, N), between 0 and 1, from the weights (N,
-    reach + 1) between shots i and i + k of a graph (k = 0: of a shot with itself); 0 if there is no shot i + k."""
+    """Return the share of the links of each range of shots that stay inside it, (L, N), between 0 and 1, from the
+    weights (N, reach + 1) between shots i and i + k of a graph (k = 0: of a shot with itself); 0 if there is no shot i
+    + k."""
     N, reach = len(weights), weights.shape[1] - 1
     degree = weights[:, 0].copy()
     for k in range(1, min(reach, N - 1) + 1):
@@ -62,8 +63,8 @@ def association(weights: Floats, longest: int) -> Floats:
 
 
 def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest: int) -> Floats:
-    """Log ratio of the predictive likelihood of each range's shots given its others to the likelihood given the video,
-    summed, (B, L, N). O(B N L^2) operations of some nanoseconds, the slowest part of this module.
+    """Return the log ratio of the predictive likelihood of each range's shots given its others to the likelihood given
+    the video, summed, (B, L, N). O(B N L^2) operations of some nanoseconds, the slowest part of this module.
 
     The likelihood of a shot is the mean of its kernel to the others and to some background shots, for which it is 1.
     `kernels`: (B, N, reach + 1), of shots i and i + k, their mean over pairs 1; 0 if there is no shot i + k.
@@ -91,8 +92,8 @@ def predictive_likelihood(kernels: Floats, backgrounds: Sequence[float], longest
 
 
 def common_mean(parts: Floats, scales: Sequence[Floats], ratios: Sequence[float], longest: int) -> Floats:
-    """Log likelihood ratio of the shots of each range: about their own mean, against about the video's mean, (S, R, L,
-    N), from coordinates (N, d) about the video's mean, d >= 0.
+    """Return the log likelihood ratio of the shots of each range: about their own mean, against about the video's mean,
+    (S, R, L, N), from coordinates (N, d) about the video's mean, d >= 0.
 
     `scales`: S of (d,), by which coordinates are divided, after which they have variance 1 (each, or all together).
     `ratios`: R of variance between scenes over variance within.
@@ -119,7 +120,7 @@ def common_mean(parts: Floats, scales: Sequence[Floats], ratios: Sequence[float]
 
 
 def range_sums(x: Floats, longest: int) -> Floats:
-    """Sums over the shots of each range, (N, ...) to (L, N, ...); 0 if it would begin before the video."""
+    """Return sums over the shots of each range, (N, ...) to (L, N, ...); 0 if it would begin before the video."""
     N = len(x)
     upto = np.concatenate([np.zeros((1, *x.shape[1:])), np.cumsum(x, axis=0)])
     sums = np.zeros((longest, *x.shape))
@@ -129,8 +130,8 @@ def range_sums(x: Floats, longest: int) -> Floats:
 
 
 def pair_sums(band: Floats, longest: int) -> Floats:
-    """Sums over the pairs of different shots of each range, (L, N); 0 if it would begin before the video. `band`: (N,
-    reach + 1), reach >= 1, of shots i and i + k; 0 if there is no shot i + k, and beyond the reach."""
+    """Return sums over the pairs of different shots of each range, (L, N); 0 if it would begin before the video.
+    `band`: (N, reach + 1), reach >= 1, of shots i and i + k; 0 if there is no shot i + k, and beyond the reach."""
     N, reach = len(band), band.shape[1] - 1
     onwards = np.cumsum(band[:, 1:], axis=1)
     sums = np.zeros((longest, N))
@@ -140,7 +141,7 @@ def pair_sums(band: Floats, longest: int) -> Floats:
 
 
 def principal_parts(features: NDArray[np.floating[Any]], axes: int) -> Floats:
-    """Coordinates of shots (N, D) on their first principal axes, about their mean, (N, `axes` or fewer): axes of
+    """Return coordinates of shots (N, D) on their first principal axes, about their mean, (N, `axes` or fewer): axes of
     negligible variance are left out, possibly all. O(N D m + m^3) with m = min(N, D)."""
 
     def center_features() -> Floats:  # computed twice, so that it takes no memory while LAPACK runs

@@ -26,7 +26,7 @@ WINDOWS_AT_A_TIME = 256  # windows that are scored together: bounds memory, chan
 
 
 def build_network(crn: str, shape: Shape) -> nn.Module:
-    """A new network, its weights from torch's generator. Raises TypeError: the shape belongs to another kind."""
+    """Return a new network, its weights from torch's generator. Raises TypeError: the shape belongs to another kind."""
     kind = NETWORKS[crn]
     if not isinstance(shape, kind.shape):
         raise TypeError(f"{type(shape).__name__} is not the shape of {crn}")
@@ -36,8 +36,8 @@ def build_network(crn: str, shape: Shape) -> nn.Module:
 
 
 def network_of_arrays(crn: str, shape: Shape, arrays: Mapping[str, NDArray[Any]]) -> nn.Module:
-    """A network with weights by the names of its state dict, in evaluation mode. Raises ValueError: the weights do not
-    fit the shape."""
+    """Return a network with weights by the names of its state dict, in evaluation mode. Raises ValueError: the weights
+    do not fit the shape."""
     # A header may contain any size, which must not be built before this check.
     if getattr(shape, "layers", 0) > len(arrays):
         raise ValueError(f"there are no weights for {shape}")
@@ -51,13 +51,13 @@ def network_of_arrays(crn: str, shape: Shape, arrays: Mapping[str, NDArray[Any]]
 
 
 def tensors_of(arrays: Mapping[str, NDArray[Any]]) -> dict[str, Tensor]:
-    """Arrays as tensors that share no memory with them."""
+    """Return arrays as tensors that share no memory with them."""
     return {name: torch.tensor(array) for name, array in arrays.items()}
 
 
 @torch.inference_mode()
 def window_logits(network: nn.Module, shape: Any, features: Numbers) -> NDArray[np.float64]:
-    """Logits of a video by a network of windows: each shot by the window around it, (N, D_e) to (N,)."""
+    """Return logits of a video by a network of windows: each shot by the window around it, (N, D_e) to (N,)."""
     video, like = _on_device(features, network)
     rows = window_rows(np.array([0, len(video)]), np.arange(len(video)), shape.neighbors, "clip")
     parts = [
@@ -69,7 +69,7 @@ def window_logits(network: nn.Module, shape: Any, features: Numbers) -> NDArray[
 
 @torch.inference_mode()
 def sequence_logits(network: nn.Module, shape: Any, features: Numbers) -> NDArray[np.float64]:
-    """Logits of a video by a network of sequences, (N, D_e) to (N,); see `sequence_starts`."""
+    """Return logits of a video by a network of sequences, (N, D_e) to (N,); see `sequence_starts`."""
     video, like = _on_device(features, network)
     N, length = len(video), min(shape.sequence, len(video))
     shots = sequence_starts(N, length)[:, None] + np.arange(length)
@@ -91,26 +91,26 @@ LOGITS: Mapping[str, Callable[[nn.Module, Any, Numbers], NDArray[np.float64]]] =
 
 
 def sequence_starts(shots: int, length: int, first: int = 0) -> NDArray[np.int64]:
-    """First shots of sequences of a length (at most N) that cover the N shots of a video from `first` on; the last is
-    moved back to end with the video."""
+    """Return the first shots of sequences of a length (at most N) that cover the N shots of a video from `first` on;
+    the last is moved back to end with the video."""
     return np.minimum(np.arange(first, shots, length), shots - length)
 
 
 def sequence_windows(first_row: NDArray[np.int64], rows: NDArray[np.int64], neighbors: int) -> NDArray[np.int64]:
-    """The rows around cuts, (...) to (..., 2K): K up to the shot and K after it, clipped at the video's edges, for
-    `first_row` as in an index."""
+    """Return the rows around cuts, (...) to (..., 2K): K up to the shot and K after it, clipped at the video's edges,
+    for `first_row` as in an index."""
     # A shot is the middle of its window of 2K+1: without the first, it is the last of K.
     return window_rows(first_row, rows.ravel(), neighbors, "clip")[:, 1:].reshape(*rows.shape, -1)
 
 
 def _difference(logits: Tensor) -> NDArray[np.float64]:
-    """(N, 2) to (N,): the logistic function of the result is the softmax of class 1."""
+    """Map (N, 2) to (N,): the logistic function of the result is the softmax of class 1."""
     values: NDArray[np.float64] = (logits[:, 1] - logits[:, 0]).double().cpu().numpy()
     return values
 
 
 def _on_device(features: Numbers, network: nn.Module) -> tuple[Tensor, torch.dtype]:
-    """A video's features where the network is, and the network's precision."""
+    """Return a video's features where the network is, and the network's precision."""
     parameter = next(network.parameters())
     # float16 features are converted after they are gathered, which halves the memory for a long video.
     return torch.from_numpy(np.ascontiguousarray(features)).to(parameter.device), parameter.dtype
@@ -134,12 +134,12 @@ BATCH = 512  # windows that are scored at a time: bounds memory, changes nothing
 
 
 def pad_tokens(tokens: Tensor, neighbors: int) -> Tensor:
-    """A video's tokens with K rows of 0 on either side, (N + 2K, F), the table of `windows`."""
+    """Return a video's tokens with K rows of 0 on either side, (N + 2K, F), the table of `windows`."""
     return functional.pad(tokens, (0, 0, neighbors, neighbors))
 
 
 def windows(table: Tensor, first: Tensor, neighbors: int) -> Tensor:
-    """Tokens of windows, (B, S, F), all 0 if there is no cut.
+    """Return tokens of windows, (B, S, F), all 0 if there is no cut.
 
     `table`: (T, F), the padded tokens of one video or several.
     `first`: (B,) int64, first row of each window: in a table of one video, the number of the shot.
@@ -161,7 +161,7 @@ class Correction(nn.Module):
         self.activation, self.dropout = nn.GELU(), nn.Dropout(settings.dropout)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """(B, S, F) to (B, 1)."""
+        """Map (B, S, F) to (B, 1)."""
         cuts = self.dropout(self.activation(self.reading(tokens)))
         x = sum(self.activation(self.joining(order.flatten(1))) for order in (cuts, cuts.flip(1)))
         for layer in self.layers:
@@ -181,7 +181,7 @@ class RelationalNetwork(nn.Module):
         self.dropout = nn.Dropout(settings.dropout)
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """(B, S, F) tokens to (B,) logits."""
+        """Map (B, S, F) tokens to (B,) logits."""
         x = self.dropout(tokens)
         logits: Tensor = self.weighing(x[:, self.settings.neighbors])
         if self.correction is not None:
@@ -190,7 +190,7 @@ class RelationalNetwork(nn.Module):
 
     @torch.inference_mode()
     def token_logits(self, tokens: NDArray[np.float32]) -> NDArray[np.float64]:
-        """(N, F) tokens of a video to (N,), without dropout; leaves the network in evaluation mode."""
+        """Map (N, F) tokens of a video to (N,), without dropout; leaves the network in evaluation mode."""
         self.eval()
         K, weight = self.settings.neighbors, self.weighing.weight
         table = pad_tokens(torch.from_numpy(tokens), K).to(weight)
@@ -241,7 +241,7 @@ class MSLSTM(nn.Module):
         self.head = nn.Linear(HIDDEN, 2)
 
     def forward(self, windows: Tensor) -> Tensor:
-        """(B, T, 2K, D_e) to (B, T, 2)."""
+        """Map (B, T, 2K, D_e) to (B, T, 2)."""
         flat = functional.normalize(windows.flatten(0, 1), dim=2)
         boundary = torch.cat([self.greatest_context(flat), self.similarity(flat)], dim=1)
         along, _ = self.lstm(boundary.view(*windows.shape[:2], -1))
@@ -249,8 +249,8 @@ class MSLSTM(nn.Module):
         return logits
 
     def similarity(self, windows: Tensor) -> Tensor:
-        """B_d: (B, 2K, D_e) to (B, C), the cosines of the filtered shots before and after the cut. The C x D_e filtered
-        values of each cut are not computed: their products follow from the K x K products of the shots."""
+        """Return B_d: (B, 2K, D_e) to (B, C), the cosines of the filtered shots before and after the cut. The C x D_e
+        filtered values of each cut are not computed: their products follow from the K x K products of the shots."""
         K = self.settings.neighbors
         weight = torch.cat([self.side.weight, self.side.bias[:, None]], dim=1)  # (C, K+1): the bias is a shot of ones
         ones = windows.new_ones(len(windows), 1, windows.shape[2])
@@ -264,7 +264,7 @@ class MSLSTM(nn.Module):
         return product(before, after) * lengths[0].rsqrt() * lengths[1].rsqrt()
 
     def greatest_context(self, windows: Tensor) -> Tensor:
-        """B_r: (B, 2K, D_e) to (B, D_e), the maximum of C filters over the whole window in each dimension."""
+        """Return B_r: (B, 2K, D_e) to (B, D_e), the maximum of C filters over the whole window in each dimension."""
         # In parts: the backward pass of a maximum needs only its index, so C x D_e values exist for one part at a time.
         parts = [self.context(part.transpose(1, 2)).max(dim=2).values for part in torch.split(windows, _CHUNK)]
         return torch.cat(parts)
