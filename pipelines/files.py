@@ -25,6 +25,38 @@ MOST_BYTES = 16 * 2**20
 EMPTY_NAME = "the name of a file or folder is empty; for the working folder write ."
 # Errors of file systems without locks; for ENOSYS a file lock falls back to one that looks at process ids.
 _NO_LOCKS = (errno.ENOLCK, errno.EINVAL, errno.EOPNOTSUPP)
+EXPORT_EXTENSIONS: dict[str, tuple[str, ...]] = {
+    "csv": (".csv",),
+    "edl": (".edl",),
+    "otio": (".otio",),
+    "fcpxml": (".fcpxml",),
+    "fcp7": (".xml", ".xmeml"),
+    "resolve-markers": (".markers.edl",),
+    "fcpxml-markers": (".markers.fcpxml",),
+    "fcp7-markers": (".markers.xml",),
+    "kdenlive": (".guides.json",),
+    "losslesscut": (".llc",),
+    "youtube": (".youtube.txt",),
+    "kodi": (".kodi.edl",),
+    "matroska": (".chapters.xml",),
+    "ffmetadata": (".ffmetadata", ".ffmeta"),
+    "webvtt": (".vtt",),
+    "jsonl": (".jsonl", ".ndjson"),
+    "label-studio": (".label-studio.json",),
+    "activitynet": (".activitynet.json",),
+    "cvat": (".cvat.xml",),
+    "elan": (".eaf",),
+    "subtitle-edit": (".shotchanges",),
+    "qpfile": (".qp", ".qpfile"),
+}
+"""Extensions of the formats of `bassl export`, by their names; new files have the first one."""
+_FILE_EXTENSIONS = {
+    ".json",
+    ".png",
+    ".html",
+    *(Path(f"a{end}").suffix for ends in EXPORT_EXTENSIONS.values() for end in ends),
+}
+
 # Names of devices on Windows, with any extension.
 _DEVICE = re.compile(r"\A(con(?:in\$|out\$)?|prn|aux|nul|(?:com|lpt)[0-9¹²³])(?= *(?:\.|\Z))", re.IGNORECASE)
 _ESCAPE_SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
@@ -116,7 +148,7 @@ def check_names_folder(path: Path) -> None:
     """Check that the name of an output folder is not a file name. Raises BasslError."""
     if path == STDIO:
         raise BasslError("-: stdout takes one file; for several name a folder")
-    if path.suffix.lower() in (".json", ".png", ".csv", ".html", ".edl", ".otio", ".fcpxml", ".xml", ".txt", ".vtt"):
+    if path.suffix.lower() in _FILE_EXTENSIONS:
         raise BasslError(f"{path}: is the name of a file; for several name a folder, such as {path.stem}/")
 
 

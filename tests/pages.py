@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.models.scenes.scene_ends import choose_scene_ends
-from pipelines.outputs.page.thumbnails import encode_thumbnail
+from pipelines.outputs.images import encode_thumbnail
 from pipelines.scenes import SceneData, Shot, VideoFacts, group_shots
 from pipelines.video.reader import VideoReader
 from pipelines.video.shots import ReaderSettings

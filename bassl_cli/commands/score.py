@@ -135,7 +135,7 @@ def _scenes(path: Path) -> Path:
 
 
 def _draw(plot: Path, result: ScoreResult | Comparison | AnnotatorScores) -> None:
-    from pipelines.outputs.precision_recall import save_curves  # start-up time: matplotlib
+    from pipelines.outputs.plots import save_curves  # start-up time: matplotlib
 
     assert not isinstance(result, AnnotatorScores)
     videos = {one.name: one.videos for one in result.parts}

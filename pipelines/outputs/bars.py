@@ -19,7 +19,7 @@ _NOTEBOOK_SECONDS = 0.2  # between two updates, each of which is a message to th
 
 
 def bars(console: Console) -> Progress:
-    """Bars of tasks with a field ``speed``, which disappear at the end."""
+    """Make bars of tasks with a field ``speed``, which disappear at the end."""
     return Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -33,8 +33,8 @@ def bars(console: Console) -> Progress:
 
 @contextmanager
 def stage_bar(console: Console, video: str = "") -> Iterator[ReportProgress]:
-    """A bar of a stage, with the time left; for a video, whose progress is in seconds, also the speed as a multiple of
-    real time."""
+    """Show a bar of a stage, with the time left; for a video, whose progress is in seconds, also the speed as a
+    multiple of real time."""
     before, video = "", printable(video, 120)
     with bars(console) as progress:
         task = progress.add_task(f"reading {video}" if video else "", total=None, speed="")
@@ -53,7 +53,7 @@ def stage_bar(console: Console, video: str = "") -> Iterator[ReportProgress]:
 
 @contextmanager
 def video_bars(console: Console, videos: int) -> Iterator[ReportVideo]:
-    """A bar of all videos, and one for each video that is being read, with its speed and the time left."""
+    """Show a bar of all videos, and one for each video that is being read, with its speed and the time left."""
     with bars(console) as progress:
         overall = progress.add_task("videos", total=videos, speed=f"0 of {videos}")
         tasks: dict[str, TaskID] = {}
@@ -80,7 +80,7 @@ def video_bars(console: Console, videos: int) -> Iterator[ReportVideo]:
 
 
 def shown_stage(video: str) -> AbstractContextManager[ReportProgress]:
-    """The progress of a video for a program: a bar in a notebook or if stderr is a terminal, else nothing."""
+    """Show the progress of a video for a program: a bar in a notebook or if stderr is a terminal, else nothing."""
     console = Console(stderr=True, emoji=False, highlight=False)
     if console.is_jupyter:
         return _notebook_bar(video)
@@ -88,7 +88,7 @@ def shown_stage(video: str) -> AbstractContextManager[ReportProgress]:
 
 
 def shown_videos(videos: int) -> AbstractContextManager[ReportVideo]:
-    """As :func:`shown_stage`, for several videos."""
+    """Show the progress of several videos, as :func:`shown_stage`."""
     console = Console(stderr=True, emoji=False, highlight=False)
     if console.is_jupyter:
         return _notebook_videos(videos)

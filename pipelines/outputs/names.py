@@ -14,19 +14,19 @@ from pipelines.scenes import Scene, SceneData, Shot
 
 
 def name_of(item: Scene | Shot) -> str:
-    """The name of a scene on one line; without a name, and for a shot, its kind and number."""
+    """Return the name of a scene on one line; without a name, and for a shot, its kind and number."""
     name = one_line(item.name or "") if isinstance(item, Scene) else ""
     return name or f"{type(item).__name__} {item.index + 1}"
 
 
 def video_name(scenes: SceneData) -> str:
-    """The file name of the video, without its folder, on one line."""
+    """Return the file name of the video, without its folder, on one line."""
     return one_line(PureWindowsPath(scenes.video.path).name)
 
 
 def one_line(text: str) -> str:
-    """Text that is safe on a line and in XML 1.0: line ends, control characters and halves of surrogate pairs (Python's
-    form of file names that are not UTF-8) become spaces or U+FFFD."""
+    """Make text safe on a line and in XML 1.0: line ends, control characters and halves of surrogate pairs
+    (Python's form of file names that are not UTF-8) become spaces or U+FFFD."""
 
     def safe(character: str) -> str:
         category = unicodedata.category(character)
@@ -38,7 +38,7 @@ def one_line(text: str) -> str:
 
 
 def check_template(template: str, names: Collection[str]) -> None:
-    """Raises ValueError, one line, if the template contains a variable that is not one of ``names``."""
+    """Raise ValueError, one line, if the template contains a variable that is not one of ``names``."""
     supported = f"supported: {', '.join(f'${name}' for name in names)}"
     try:
         Template(template).substitute(dict.fromkeys(names, "1"))
@@ -49,7 +49,7 @@ def check_template(template: str, names: Collection[str]) -> None:
 
 
 def file_names(template: str, rows: Iterable[Mapping[str, object]], suffix: str, variable: str) -> list[str]:
-    """A name for each row of values, safe for every file system. Raises BasslError if two are equal; the message
+    """Return a name for each row of values, safe for every file system. Raises BasslError if two are equal; the message
     suggests to add ``variable`` to the template."""
     names = [safe_name(Template(template).substitute(row)) + suffix for row in rows]
     if duplicates := [name for name, times in Counter(map(str.casefold, names)).items() if times > 1]:
@@ -58,10 +58,10 @@ def file_names(template: str, rows: Iterable[Mapping[str, object]], suffix: str,
 
 
 def image_folder(video_id: str) -> Path:
-    """Where `save-images` saves the images of a video, unless another folder is named."""
+    """Return the folder where `save-images` saves the images of a video, unless another folder is named."""
     return Path(f"{video_id}-images")
 
 
 def padded_number(index: int, count: int) -> str:
-    """The number ``index + 1`` with as many digits as ``count`` has, but at least three."""
+    """Return the number ``index + 1`` with as many digits as ``count`` has, but at least three."""
     return f"{index + 1:0{max(3, len(str(count)))}d}"

@@ -20,7 +20,7 @@ _IMAGES = 300
 
 
 def thumbnail(image: NDArray[np.uint8]) -> bytes:
-    """A keyframe (H, W, 3) as a JPEG of at most 96 lines."""
+    """Encode a keyframe (H, W, 3) as a JPEG of at most 96 lines."""
     height, width = image.shape[:2]
     if height > _LINES:
         size = max(1, round(width * _LINES / height)), _LINES
@@ -29,8 +29,8 @@ def thumbnail(image: NDArray[np.uint8]) -> bytes:
 
 
 def scene_table(scenes: SceneData, thumbnails: Sequence[bytes]) -> str:
-    """A table of the scenes as HTML. ``thumbnails``: a JPEG of each shot, or none; each scene shows an even selection
-    of one to five."""
+    """Return a table of the scenes as HTML. ``thumbnails``: a JPEG of each shot, or none; each scene shows an even
+    selection of one to five."""
     most = min(5, max(1, _IMAGES // len(scenes.scenes)))
     has_names = any(scene.name for scene in scenes.scenes)
     names = ("scene", *["name"] * has_names, "start", "end", "length", "shots", "confidence")

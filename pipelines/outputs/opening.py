@@ -33,11 +33,11 @@ class OpenedScenes:
 
     @property
     def video_id(self) -> str:
-        """The id of the video."""
+        """Return the id of the video."""
         return listed_id(self.scenes.video)
 
     def existing_video(self) -> Path:
-        """The video. Raises BasslError if it was not found."""
+        """Return the video. Raises BasslError if it was not found."""
         if self.video is None:
             raise BasslError(f"{self.scenes.video.path}: {NO_VIDEO}")
         check_same_video(self.video, self.scenes)

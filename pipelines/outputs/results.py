@@ -1,16 +1,18 @@
-"""The result of a video, ``NAME.scenes.json``: its name, the names of the files that belong to it, and the results that
-arguments of commands name."""
+"""Results of videos, ``NAME.scenes.json``: their names, the files that belong to them, which of them the arguments of a
+command name, and corrections by hand, which a command replaces only with `discard_corrections`."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
-from pathlib import Path
+from pathlib import Path, PureWindowsPath
 from shlex import quote
 
-from pipelines.errors import BasslError, VideoError
-from pipelines.files import STDIO, is_file, make_folder
-from pipelines.outputs.exports import FORMATS
+from pipelines.errors import BasslError, CorrectedError, DatasetError, StoreError, VideoError
+from pipelines.files import STDIO, is_file, make_folder, real
+from pipelines.outputs.exports import FORMATS, is_scenes_json
+from pipelines.scenes import SceneData, shot_ranges
+from pipelines.settings import Grouping, ScenesOutput
 from pipelines.video.inputs import find_videos, safe_id, video_ids
 
 FOLDER = Path("scenes")
@@ -18,25 +20,25 @@ FOLDER = Path("scenes")
 
 
 def result_name(video_id: str) -> str:
-    """The name of the ``scenes.json`` of a video."""
+    """Return the name of the ``scenes.json`` of a video."""
     return f"{video_id}.scenes.json"
 
 
 def result_path(video: Path) -> Path:
-    """The path of the ``scenes.json`` of one video, in the working folder."""
+    """Return the path of the ``scenes.json`` of one video, in the working folder."""
     return Path(result_name(safe_id(video.stem)))
 
 
 def beside(result: Path, extension: str) -> Path:
-    """The path of what belongs to a ``scenes.json``, such as a page or an export: it has the same stem. In the working
-    folder if the ``scenes.json`` is read from stdin."""
+    """Return the path of what belongs to a ``scenes.json``, such as a page or an export: it has the same stem. In the
+    working folder if the ``scenes.json`` is read from stdin."""
     return result.with_name(("scenes" if result == STDIO else result.stem) + extension)
 
 
 def note_on_views(result: Path, renewed: Collection[Path | None] = ()) -> tuple[str, ...]:
-    """One line on the page and the storyboard beside a ``scenes.json`` whose scenes have changed, except those that are
-    ``renewed``; none if there are none. A page is not written again unasked: it may have corrections that only the
-    browser has."""
+    """Return one line on the page and the storyboard beside a ``scenes.json`` whose scenes have changed, except those
+    that are ``renewed``; none if there are none. A page is not written again unasked: it may have corrections that only
+    the browser has."""
     page = beside(result, ".html")
     old = [path for path in (page, beside(result, ".png")) if path not in renewed and is_file(path)]
     if not old:
@@ -47,13 +49,13 @@ def note_on_views(result: Path, renewed: Collection[Path | None] = ()) -> tuple[
 
 
 def is_video(source: Path) -> bool:
-    """Whether what has scenes is a video by its name, and not a ``scenes.json``: a ``.json`` or stdin."""
+    """Return whether what has scenes is a video by its name, and not a ``scenes.json``: a ``.json`` or stdin."""
     return source != STDIO and source.suffix.lower() != ".json"
 
 
 def find_result(source: Path) -> Path:
-    """The ``scenes.json`` of a video: in the working folder, beside the video, or in the folder ``scenes`` of these. If
-    there is none, the path where `bassl predict` writes it. Any other path is returned unchanged."""
+    """Find the ``scenes.json`` of a video: in the working folder, beside the video, or in the folder ``scenes`` of
+    these. If there is none, the path where `bassl predict` writes it. Any other path is returned unchanged."""
     return _find(source, result_path(source).name) if is_video(source) else source
 
 
@@ -63,7 +65,7 @@ def _find(video: Path, name: str) -> Path:
 
 
 def existing_result(source: Path) -> Path:
-    """The ``scenes.json`` of a video, or any other file, to read. Raises BasslError if there is none."""
+    """Find the ``scenes.json`` of a video, or any other file, to read. Raises BasslError if there is none."""
     if is_video(source) and not is_file(source):
         raise BasslError(f"{source}: no such file")
     file = find_result(source)
@@ -74,7 +76,7 @@ def existing_result(source: Path) -> Path:
 
 
 def expand_results(sources: Sequence[Path]) -> list[Path]:
-    """The videos and ``scenes.json`` files that arguments of a command name, each result once.
+    """Return the videos and ``scenes.json`` files that arguments of a command name, each result once.
 
     A folder is its results, else the results in its folder ``scenes``, else its videos. Without an argument it is the
     only result in the working folder. Exports in JSON beside a result, which ``*.json`` matches, are left out. Raises
@@ -110,7 +112,8 @@ def _results_in(folder: Path) -> list[Path]:
 
 
 def _sources_in(folder: Path) -> list[Path]:
-    """The results in a folder, or its videos; a video that shares its name with another one as its ``scenes.json``."""
+    """Return the results in a folder, or its videos; a video that shares its name with another one as its
+    ``scenes.json``."""
     if results := _results_in(folder):
         return results
     try:
@@ -129,7 +132,7 @@ def _sources_in(folder: Path) -> list[Path]:
 
 
 def check_one_video(sources: Sequence[Path], video: Path | None) -> None:
-    """Raises BasslError if one video is named for several results."""
+    """Raise BasslError if one video is named for several results."""
     if len(sources) > 1 and video is not None:
         raise BasslError(f"{video}: is one video, but there are {len(sources)} results; leave `video` out")
 
@@ -146,3 +149,75 @@ def make_output_folder(sources: Sequence[Path], output: Path | None) -> None:
                 f"{result} and {other}: have the same name, so they need separate folders; leave `output` out"
             )
     make_folder(output)
+
+
+def read_prediction(path: Path, video: Path, fingerprint: str | None, replaces: ScenesOutput) -> SceneData | None:
+    """Read the prediction of ``video`` at ``path``: None without a ``scenes.json``, or one that ``overwrite`` replaces.
+
+    A prediction is of the video with its fingerprint or path: a video that was changed at its path is the same. One
+    without a fingerprint is of any video with the name. Raises StoreError for a file that may not be replaced: without
+    ``overwrite`` anything else than a prediction of this video; scenes of another video that were corrected by hand,
+    also without ``discard_corrections``.
+    """
+    if path == STDIO or not is_scenes_json(path) or not path.exists():
+        return None
+    from pipelines.datasets.scenes_json import read_scene_list  # start-up time: NumPy
+
+    remedy = "name another file, or replace it with `overwrite=True`"
+    try:
+        existing = read_scene_list(path)
+        if "threshold" not in existing.settings:
+            raise DatasetError(f"{path}: was not made by `bassl predict`")
+    except DatasetError as error:
+        if replaces.overwrite:
+            return None
+        raise StoreError(f"{error}; {remedy}") from error
+    facts = existing.video
+    if facts.fingerprint is None:
+        is_same = PureWindowsPath(facts.path).name == PureWindowsPath(video).name
+    else:
+        is_same = facts.fingerprint == fingerprint or real(Path(facts.path)) == real(video)
+    if is_same:
+        return existing
+    is_kept = is_corrected(existing) and not replaces.discard_corrections
+    if replaces.overwrite and not is_kept:
+        return None
+    remedy += " and `discard_corrections=True`: it was corrected by hand" if is_kept else ""
+    raise StoreError(f"{path}: contains the scenes of another video, not of {video}; {remedy}")
+
+
+def check_replaceable(
+    path: Path, video: Path, fingerprint: str | None, replaces: ScenesOutput, lasting: Collection[object] = ()
+) -> None:
+    """Check that a new result, of ``video``, may replace the file at ``path``, which may be missing, so that no
+    correction is lost. ``lasting``: `names_and_pins` that are not lost. Raises StoreError as `read_prediction`, and
+    CorrectedError, without ``discard_corrections``, for scenes that were corrected by hand."""
+    existing = read_prediction(path, video, fingerprint, replaces)
+    if existing is not None and not replaces.discard_corrections and is_corrected(existing, lasting):
+        raise CorrectedError(
+            f"{path}: was corrected by hand (`bassl report` makes its page); name another file, or replace it with "
+            "`discard_corrections=True`"
+        )
+
+
+def names_and_pins(scenes: SceneData) -> set[object]:
+    """Return what a person added to a result: names of scenes, and pins as (end of the shot in frames, whether a scene
+    ends there)."""
+    pins = {(shot.end_frame, shot.pinned) for shot in scenes.shots if shot.pinned is not None}
+    return pins | {scene.name for scene in scenes.scenes if scene.name is not None and scene.named_by is None}
+
+
+def is_corrected(scenes: SceneData, lasting: Collection[object] = ()) -> bool:
+    """Return whether there are names or pins other than ``lasting``, or scenes that do not follow from scores and pins,
+    as after an edit of the file."""
+    from pipelines.models.scenes.scene_ends import choose_scenes  # start-up time: NumPy
+
+    if scenes.settings.get("edited_by_hand") is True:
+        return True
+    if not names_and_pins(scenes) <= set(lasting):
+        return True
+    try:
+        predicted = choose_scenes(scenes.shots, **Grouping().resolved(scenes.settings))
+    except (BasslError, TypeError, ValueError):
+        return True
+    return shot_ranges(predicted) != shot_ranges(scenes.scenes)

@@ -24,9 +24,9 @@ Progress = Callable[[float, float | None], None]
 
 
 def images_from_video(scenes: SceneData, video: Path, progress: Progress) -> tuple[list[bytes], tuple[str, ...]]:
-    """A small image of each shot, the middle frame, read from the video, and the warnings of its reader; ``progress``
-    is called with the seconds read and in all. Raises VideoError for another video."""
-    from pipelines.outputs.page.thumbnails import encode_thumbnail  # start-up time: Pillow
+    """Read a small image of each shot, its middle frame, from the video, and return the reader's warnings too;
+    ``progress`` is called with the seconds read and in all. Raises VideoError for another video."""
+    from pipelines.outputs.images import encode_thumbnail  # start-up time: Pillow
 
     warnings: list[str] = []
     shots = read_shots(scenes, video, ReaderSettings(keyframes=1), progress, warnings)
@@ -36,8 +36,8 @@ def images_from_video(scenes: SceneData, video: Path, progress: Progress) -> tup
 def encodings_from_video(
     scenes: SceneData, video: Path, progress: Progress
 ) -> tuple[NDArray[np.float32], tuple[str, ...]]:
-    """The encoding of each shot by the default encoder, (N, D_e), and the warnings of the reader; arguments and errors
-    are the same as for `images_from_video`."""
+    """Return the encoding of each shot by the default encoder, (N, D_e), and the warnings of the reader; arguments and
+    errors as for `images_from_video`."""
     # Start-up time: OpenCV, ONNX Runtime.
     import numpy as np
 
@@ -57,7 +57,7 @@ def encodings_from_video(
 def read_shots(
     scenes: SceneData, video: Path, reader: ReaderSettings, progress: Progress, warnings: list[str]
 ) -> Iterator[KeyframedShot]:
-    """The shots of scenes, read from their video again, with the reader's other settings; its warnings are added to
+    """Read the shots of scenes from their video again, with the reader's other settings; its warnings are added to
     ``warnings`` at the end. Raises VideoError for another video."""
     ranges = []
     end = None if scenes.settings.get("end") is None else scenes.shots[-1].end

@@ -18,23 +18,23 @@ class TextTable(NamedTuple):
 
 
 def percent(value: float | None) -> str:
-    """A fraction as a percentage with one decimal place; `NOTHING` for None and NaN."""
+    """Return a fraction as a percentage with one decimal place; `NOTHING` for None and NaN."""
     return NOTHING if value is None or value != value else f"{100 * value:.1f}"
 
 
 def percent_with_deviation(mean: float | None, deviation: float | None) -> str:
-    """``mean ± deviation`` in percent, or the mean alone."""
+    """Return ``mean ± deviation`` in percent, or the mean alone."""
     return percent(mean) + ("" if mean is None or deviation is None else f" ± {percent(deviation)}")
 
 
 def markdown(table: TextTable) -> str:
-    """A table in Markdown, numbers aligned to the right."""
+    """Return a table in Markdown, numbers aligned to the right."""
     lines = [table.header, ("---", *("---:" for _ in table.header[1:])), *table.rows]
     return "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in line)} |\n" for line in lines)
 
 
 def latex(table: TextTable) -> str:
-    """A `tabular` for the package `booktabs`."""
+    """Return a `tabular` for the package `booktabs`."""
     lines = [" & ".join(map(_escape_latex, row)) + r" \\" for row in (table.header, *table.rows)]
     columns = "l" + "r" * (len(table.header) - 1)
     body = [f"\\begin{{tabular}}{{{columns}}}", "\\toprule", lines[0], "\\midrule", *lines[1:], "\\bottomrule"]
@@ -42,7 +42,7 @@ def latex(table: TextTable) -> str:
 
 
 def comma_separated(table: TextTable) -> str:
-    """A table as comma-separated values."""
+    """Return a table as comma-separated values."""
     buffer = io.StringIO()
     rows = [[no_formula(name), *cells] for name, *cells in (table.header, *table.rows)]
     csv.writer(buffer, lineterminator="\n").writerows(rows)
@@ -50,7 +50,7 @@ def comma_separated(table: TextTable) -> str:
 
 
 def no_formula(text: str) -> str:
-    """Text for a cell, quoted if a spreadsheet would evaluate it as a formula."""
+    """Return text for a cell, quoted if a spreadsheet would evaluate it as a formula."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20")) else text
 
 

@@ -12,7 +12,7 @@ from pipelines.errors import BasslError
 from pipelines.files import STDIO, check_inputs_kept, make_folder, output_path
 from pipelines.options import with_options
 from pipelines.outputs.exports import FORMATS, export as write_export, format_of
-from pipelines.outputs.exports.content import listed
+from pipelines.outputs.exports.timeline import listed
 from pipelines.outputs.names import image_folder
 from pipelines.outputs.opening import OpenedScenes, open_scenes
 from pipelines.outputs.results import beside

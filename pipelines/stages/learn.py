@@ -15,8 +15,8 @@ from pipelines.models.boundary import save_boundary_model
 from pipelines.models.networks.relational import shot_tokens
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.options import with_options
-from pipelines.outputs.corrections import is_corrected
 from pipelines.outputs.opening import open_scenes
+from pipelines.outputs.results import is_corrected
 from pipelines.outputs.shot_images import read_shots
 from pipelines.processes import cores
 from pipelines.progress import ReportVideo, VideoProgress, VideoResult

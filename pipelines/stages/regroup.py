@@ -15,10 +15,9 @@ from pipelines.files import as_paths, check_inputs_kept, check_writable, output_
 from pipelines.models.scenes.review import WINDOW, expected_f1, review
 from pipelines.models.scenes.scene_ends import with_grouping, with_scenes
 from pipelines.options import with_options
-from pipelines.outputs.corrections import check_replaceable, names_and_pins
 from pipelines.outputs.exports import is_scenes_json
 from pipelines.outputs.opening import open_scenes
-from pipelines.outputs.results import find_result, make_output_folder, note_on_views
+from pipelines.outputs.results import check_replaceable, find_result, make_output_folder, names_and_pins, note_on_views
 from pipelines.progress import ReportVideo, VideoResult
 from pipelines.scenes import DROP_SHORT_ALONE, SceneData, group_shots, shot_ranges
 from pipelines.settings import GROUPING, Grouping

@@ -12,9 +12,9 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from pipelines.datasets.scenes_json import read_scene_list
-from pipelines.outputs.corrections import is_corrected
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.page import save_page
+from pipelines.outputs.results import is_corrected
 from pipelines.scenes import without_short
 from pipelines.stages.regroup import regroup
 from pipelines.stages.report import report

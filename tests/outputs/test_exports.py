@@ -23,6 +23,7 @@ from hypothesis import given, settings
 from pipelines.datasets.scene_tables import read_scenes_csv
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError, VideoError
+from pipelines.files import EXPORT_EXTENSIONS, check_names_folder
 from pipelines.outputs.exports import FORMATS, check_extension, export, format_of, save
 from pipelines.outputs.exports.lists import table
 from pipelines.outputs.exports.timeline import timecode_base, timeline_of, timeline_rate
@@ -40,6 +41,7 @@ from tests.outputs.exporting import (
     steady_videos,
     unsteady_videos,
 )
+from tests.running import HOME
 
 Ranges = list[tuple[int, int]]
 
@@ -728,6 +730,16 @@ def test_the_default_suffix_of_a_format_selects_it_or_is_ambiguous(name: str) ->
             format_of(path)
     else:
         assert format_of(path) == name
+
+
+def test_each_extension_of_a_format_is_that_of_a_file_and_documented() -> None:
+    assert list(EXPORT_EXTENSIONS) == list(FORMATS)
+    documented = (HOME / "docs" / "formats.md").read_text()
+    for name, extensions in EXPORT_EXTENSIONS.items():
+        assert f"| `{name}` |" in documented
+        for extension in extensions:
+            with pytest.raises(BasslError, match="is the name of a file; for several name a folder"):
+                check_names_folder(Path(f"scenes{extension}"))
 
 
 @pytest.mark.parametrize("name", ["a.json", "A.JSON", "a.csv", "a.label-studio.json", "a.chapters.xml"])

@@ -398,7 +398,7 @@ def test_a_figure_does_not_depend_on_matplotlibrc(tmp_path: Path, monkeypatch: p
 def test_invalid_settings_are_refused_on_construction() -> None:
     refusal(lambda: SimilaritySettings(shots=1), "shots must be at least 2", error=ValueError)
     refusal(lambda: PseudoBoundarySettings(windows=0), "windows must be at least 1", error=ValueError)
-    refusal(lambda: PseudoBoundarySettings(seed=-1), "seed must be from 0 to", error=ValueError)
+    refusal(lambda: PseudoBoundarySettings(seed=-1), "seed must be at least 0", error=ValueError)
     refusal(lambda: PseudoBoundarySettings(neighbors=0), "neighbors must be at least 1", error=ValueError)
     refusal(
         lambda: PseudoBoundarySettings(method="random"),  # type: ignore[arg-type]

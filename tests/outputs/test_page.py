@@ -19,8 +19,8 @@ import pytest
 from PIL import Image
 
 from pipelines.errors import BasslError
+from pipelines.outputs.images import BUDGET, page_images
 from pipelines.outputs.page import TrueEnds, save_index, save_page
-from pipelines.outputs.page.thumbnails import BUDGET, page_images
 from pipelines.scenes import SceneData
 from tests import pages
 from tests.pages import HOSTILE, Elements

@@ -6,7 +6,7 @@ from PIL import Image
 
 from pipelines.errors import BasslError
 from pipelines.evaluation.metrics import VideoScores
-from pipelines.outputs.precision_recall import save_curves
+from pipelines.outputs.plots import save_curves
 from tests.evaluation.scored_videos import one_video, videos
 from tests.small_stores import refusal
 

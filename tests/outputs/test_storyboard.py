@@ -7,8 +7,7 @@ import pytest
 from PIL import Image
 
 from pipelines.errors import BasslError
-from pipelines.outputs.page.thumbnails import encode_thumbnail
-from pipelines.outputs.storyboard import save_storyboard
+from pipelines.outputs.images import encode_thumbnail, save_storyboard
 from tests.outputs.exporting import scene_list
 
 COLORS = ((220, 30, 30), (30, 200, 30), (40, 40, 230), (230, 220, 30))

@@ -16,7 +16,7 @@ from PIL import Image
 from bassl import PredictSettings, SceneList, predict
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.options import with_options
-from pipelines.outputs import describing
+from pipelines.outputs import images
 from pipelines.stages.predict import predict_file, predict_videos
 from tests.command import Bassl
 
@@ -93,7 +93,7 @@ def test_scenes_for_which_the_program_fails_keep_their_names_with_one_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     if "sleep" in text:
-        monkeypatch.setattr(describing, "_MOST_SECONDS", 0.5)
+        monkeypatch.setattr(images, "_MOST_SECONDS", 0.5)
     result = predict(video, settings, describe=program(f"if facts['index'] < 2:\n  {text}\nprint('Fine')"))
     fine = ("Fine", "program")
     first = result.scenes[0]

@@ -9,7 +9,7 @@ import pytest
 
 from bassl import BasslError, SceneList, load_scenes
 from pipelines.models.scenes.review import review
-from pipelines.outputs.corrections import is_corrected
+from pipelines.outputs.results import is_corrected
 from pipelines.scenes import SceneData
 from tests import pages
 

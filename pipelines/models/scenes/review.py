@@ -65,7 +65,7 @@ class Review:
 def review(
     scores: ArrayLike, answers: Mapping[int, bool], shots_per_look: int = WINDOW, prior: Prior = Prior()
 ) -> Review:
-    """Where to look next, and what to expect of the scenes now.
+    """Find where to look next, and what to expect of the scenes now.
 
     Args:
         scores: (N,) of shots, between 0 and 1; the last one is ignored.
@@ -83,7 +83,7 @@ def review(
 
 
 def fit_platt(log_odds: Floats, answers: Mapping[int, bool], prior: Prior = Prior()) -> Platt:
-    """The most likely slope and offset, given the answers and the prior."""
+    """Fit the most likely slope and offset, given the answers and the prior."""
     cuts = sorted(answers)
     x, y = log_odds[cuts], np.array([answers[cut] for cut in cuts], np.float64)
     slope, offset = fit_logistic(
@@ -96,7 +96,7 @@ def fit_platt(log_odds: Floats, answers: Mapping[int, bool], prior: Prior = Prio
 
 
 def cut_probabilities(log_odds: Floats, answers: Mapping[int, bool], platt: Platt) -> Floats:
-    """Probability of a scene end at each cut, (N - 1,); answers are certain."""
+    """Return the probability of a scene end at each cut, (N - 1,); answers are certain."""
     probabilities = sigmoid(platt.slope * log_odds + platt.offset)
     for cut, is_end in answers.items():
         probabilities[cut] = float(is_end)
@@ -104,7 +104,7 @@ def cut_probabilities(log_odds: Floats, answers: Mapping[int, bool], platt: Plat
 
 
 def expected_f1(probabilities: Floats, ends: NDArray[np.bool_]) -> float:
-    """The F1 to expect of a choice of cuts, (N - 1,): ``2 E[hits] / (chosen + E[scene ends])``; of no cut, the
+    """Return the F1 to expect of a choice of cuts, (N - 1,): ``2 E[hits] / (chosen + E[scene ends])``; of no cut, the
     probability that there is no scene end."""
     if not ends.any():
         return float(np.prod(1 - probabilities))
@@ -112,7 +112,7 @@ def expected_f1(probabilities: Floats, ends: NDArray[np.bool_]) -> float:
 
 
 def best_expected_f1(probabilities: Floats) -> tuple[float, float]:
-    """The best expected F1 of all choices, and the least probability of a cut that is chosen for it.
+    """Return the best expected F1 of all choices, and the least probability of a cut that is chosen for it.
 
     Adding a cut of probability p to a choice raises its expected F1 if p is more than half of that, so the best choice
     is every cut from half of its own expected F1 on.
@@ -128,7 +128,7 @@ def best_expected_f1(probabilities: Floats) -> tuple[float, float]:
 def next_window(
     probabilities: Floats, answers: Mapping[int, bool], least: float, shots_per_look: int = WINDOW
 ) -> tuple[int, int] | None:
-    """The window of shots whose answers are expected to raise F1 most.
+    """Return the window of shots whose answers are expected to raise F1 most.
 
     An answer moves a cut that was chosen wrongly out, or one that was not chosen in. With cuts chosen from a
     probability of `least` on, that is worth min(least * (1 - p), (1 - least) * p), up to a common factor. Of windows

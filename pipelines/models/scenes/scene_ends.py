@@ -21,8 +21,8 @@ S = TypeVar("S", bound=SceneData)
 def choose_scenes(
     shots: Sequence[Shot], threshold: float, min_scene: float, max_scene: float, drop_short: bool, scenes: int | None
 ) -> tuple[Scene, ...]:
-    """The scenes of shots with scores and pins, as `bassl predict` finds them with these settings; a ``max_scene`` of 0
-    is no limit. Errors as for `choose_scene_ends`."""
+    """Choose the scenes of shots with scores and pins, as `bassl predict` finds them with these settings; a
+    ``max_scene`` of 0 is no limit. Errors as for `choose_scene_ends`."""
     scores, pins = [shot.score for shot in shots], [shot.pinned for shot in shots]
     ends = [shot.end - shots[0].start for shot in shots]
     least, longest = 0.0 if drop_short else min_scene, max_scene or math.inf
@@ -31,15 +31,15 @@ def choose_scenes(
 
 
 def with_grouping(scenes: S, values: Mapping[str, Any]) -> S:
-    """The scenes that the same scores make with other values of all options of `Grouping`. Scenes with the same shots
-    as before keep their names. Raises BasslError for values that the shots do not allow."""
+    """Return the scenes that the same scores make with other values of all options of `Grouping`. Scenes with the same
+    shots as before keep their names. Raises BasslError for values that the shots do not allow."""
     settings = {name: value for name, value in scenes.settings.items() if name != "edited_by_hand"}
     return with_scenes(scenes, choose_scenes(scenes.shots, **values), {**settings, **values})
 
 
 def with_scenes(scenes: S, groups: Sequence[Scene], settings: Mapping[str, Any]) -> S:
-    """Other scenes of the same video. Scenes with the same shots as before keep their names; names from words are made
-    again."""
+    """Return other scenes of the same video. Scenes with the same shots as before keep their names; names from words
+    are made again."""
     before = {(scene.start_shot, scene.end_shot): scene for scene in scenes.scenes}
     named = []
     for scene in groups:
@@ -50,8 +50,7 @@ def with_scenes(scenes: S, groups: Sequence[Scene], settings: Mapping[str, Any])
 
 
 def length_warnings(video: Path | str, scenes: Sequence[Scene], settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Which scenes of a video exceed the limits that they were chosen with: one line each for longer and shorter
-    ones."""
+    """Return a line each on the scenes that are longer, and shorter, than the limits they were chosen with."""
     min_scene, max_scene = settings["min_scene"], settings["max_scene"]
     if not max_scene:
         return ()
@@ -81,7 +80,7 @@ def choose_scene_ends(
     scenes: int | None = None,
     pins: Sequence[bool | None] = (),
 ) -> list[int]:
-    """The shots that end scenes, in increasing order, the last shot of the video included.
+    """Choose the shots that end scenes, in increasing order, the last shot of the video included.
 
     Each possible end i has the gain logit(score_i) - logit(threshold). Pins hold in any case. No scene is longer than
     ``max_scene`` seconds, unless nothing inside can end one. Of all such choices with the fewest scenes shorter than
@@ -124,7 +123,7 @@ def choose_scene_ends(
 
 
 def _check_number(scenes: int, first: NDArray[np.intp], max_scene: float, is_pinned: bool) -> None:
-    """Raises BasslError if there are more or fewer possible numbers of scenes, by where each can begin."""
+    """Raise BasslError if there are more or fewer possible numbers of scenes, by where each can begin."""
     most, fewest = len(first) - 1, 0
     at = most
     while at > 0:
@@ -138,8 +137,8 @@ def _check_number(scenes: int, first: NDArray[np.intp], max_scene: float, is_pin
 def _best_ends(
     gains: NDArray[np.float64], first: NDArray[np.intp], enough: NDArray[np.intp], scenes: int | None = None
 ) -> tuple[list[int], int]:
-    """Dynamic program over shots: the best choice with a scene end at each shot, for every number of scenes up to
-    ``scenes`` at once, or for any number. Returns the ends, and how many scenes are too short.
+    """Find by dynamic programming over shots the best choice with a scene end at each shot, for every number of scenes
+    up to ``scenes`` at once, or for any number. Returns the ends, and how many scenes are too short.
 
     A choice is worth a complex number, as these are ordered by their real part first: minus the number of scenes that
     are too short, and the sum of gains.
@@ -173,7 +172,7 @@ class _MovingMaximum:
         self.earlier, self.later = rows[:0], self.lowest
 
     def over(self, start: int, stop: int) -> NDArray[np.complex128]:
-        """The maximum of each column in rows [start, stop); minus infinity if there are none."""
+        """Return the maximum of each column in rows [start, stop); minus infinity if there are none."""
         if start >= self.middle:
             self.base, self.middle = start, stop
             self.earlier = np.maximum.accumulate(self.rows[start:stop][::-1])[::-1]

@@ -21,7 +21,7 @@ _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")  # Thai, La
 
 
 def with_automatic_names(scenes: S) -> S:
-    """The scenes, each without a name by people or a program named as credits, if it is hardly anything else, or by its
+    """Name each scene without a name by people or a program: as credits, if it is hardly anything else, or by its
     words, if there are any: up to three terms that distinguish it from the other scenes, by TF-IDF (Spärck Jones, A
     statistical interpretation of term specificity, 1972). Stop words are in most scenes, so no list of them is needed,
     and it works in any language."""
@@ -47,7 +47,7 @@ def with_automatic_names(scenes: S) -> S:
 
 
 def _terms(text: str) -> Iterator[str]:
-    """Words of three letters and more; in scripts without spaces between words, pairs of characters."""
+    """Return words of three letters and more; in scripts without spaces between words, pairs of characters."""
     for word in _WORD.findall(text):
         if _UNSPACED.search(word):
             yield from map("".join, pairwise(word))

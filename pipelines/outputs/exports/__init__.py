@@ -9,73 +9,72 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import BasslError
-from pipelines.files import STDIO, check_inputs_kept, write_atomically
+from pipelines.files import EXPORT_EXTENSIONS, STDIO, check_inputs_kept, write_atomically
 from pipelines.outputs.exports import editing, lists
-from pipelines.outputs.exports.content import Content
+from pipelines.outputs.exports.timeline import Content
 from pipelines.scenes import SceneData
 
 
 @dataclass(frozen=True)
 class Format:
-    """One format: its purpose, the extension of its files, and the function from scenes, and whether their shots are
-    listed instead, to its content.
+    """One format: its name, its purpose, and the function from scenes, and whether their shots are listed instead, to
+    its content. ``media``: whether the file refers to the video file."""
 
-    A file with the ``extension``, or one of ``others``, has this format, except ``.xml``, which two formats have.
-    ``media``: whether the file refers to the video file.
-    """
-
+    name: str
     purpose: str
-    extension: str
     content: Callable[..., Content]
-    others: tuple[str, ...] = ()
     media: bool = False
+
+    @property
+    def extension(self) -> str:
+        """Return the extension of new files."""
+        return EXPORT_EXTENSIONS[self.name][0]
 
 
 _FCP7 = "Final Cut Pro 7 XML, for Premiere Pro and DaVinci Resolve"
 _FCPXML_MARKERS, _FCP7_MARKERS = partial(editing.fcpxml, markers=True), partial(editing.fcp7, markers=True)
 
-FORMATS: dict[str, Format] = {
-    "csv": Format("table with PySceneDetect's columns", ".csv", lists.table),
-    "edl": Format("edit decision list, CMX 3600", ".edl", editing.edl, media=True),
-    "otio": Format("OpenTimelineIO", ".otio", editing.otio, media=True),
-    "fcpxml": Format("Final Cut Pro", ".fcpxml", editing.fcpxml, media=True),
-    "fcp7": Format(_FCP7, ".xml", editing.fcp7, (".xmeml",), media=True),
-    "resolve-markers": Format("markers for DaVinci Resolve", ".markers.edl", editing.marker_edl),
-    "fcpxml-markers": Format("Final Cut Pro, markers", ".markers.fcpxml", _FCPXML_MARKERS, media=True),
-    "fcp7-markers": Format("Premiere Pro, markers", ".markers.xml", _FCP7_MARKERS, media=True),
-    "kdenlive": Format("guides for Kdenlive", ".guides.json", editing.kdenlive),
-    "losslesscut": Format("LosslessCut", ".llc", editing.lossless_cut),
-    "youtube": Format("chapters for YouTube", ".youtube.txt", lists.youtube),
-    "kodi": Format("scene markers for Kodi", ".kodi.edl", lists.kodi),
-    "matroska": Format("chapters for mkvmerge", ".chapters.xml", lists.matroska_chapters),
-    "ffmetadata": Format("chapters for FFmpeg, into MP4 and others", ".ffmetadata", lists.ffmetadata, (".ffmeta",)),
-    "webvtt": Format("chapters for web pages", ".vtt", lists.webvtt),
-    "jsonl": Format("JSON Lines", ".jsonl", lists.json_lines, (".ndjson",)),
-    "label-studio": Format("task for Label Studio", ".label-studio.json", lists.label_studio),
-    "activitynet": Format("annotations of ActivityNet", ".activitynet.json", lists.activitynet),
-    "cvat": Format("tags for CVAT", ".cvat.xml", lists.cvat),
-    "elan": Format("annotations for ELAN: scenes, shots, subtitles, credits", ".eaf", lists.elan, media=True),
-    "subtitle-edit": Format("shot changes for Subtitle Edit", ".shotchanges", lists.shot_changes),
-    "qpfile": Format("key frames for x264 and x265", ".qp", lists.qp_file, (".qpfile",)),
+FORMATS = {
+    form.name: form
+    for form in (
+        Format("csv", "table with PySceneDetect's columns", lists.table),
+        Format("edl", "edit decision list, CMX 3600", editing.edl, media=True),
+        Format("otio", "OpenTimelineIO", editing.otio, media=True),
+        Format("fcpxml", "Final Cut Pro", editing.fcpxml, media=True),
+        Format("fcp7", _FCP7, editing.fcp7, media=True),
+        Format("resolve-markers", "markers for DaVinci Resolve", editing.marker_edl),
+        Format("fcpxml-markers", "Final Cut Pro, markers", _FCPXML_MARKERS, media=True),
+        Format("fcp7-markers", "Premiere Pro, markers", _FCP7_MARKERS, media=True),
+        Format("kdenlive", "guides for Kdenlive", editing.kdenlive),
+        Format("losslesscut", "LosslessCut", editing.lossless_cut),
+        Format("youtube", "chapters for YouTube", lists.youtube),
+        Format("kodi", "scene markers for Kodi", lists.kodi),
+        Format("matroska", "chapters for mkvmerge", lists.matroska_chapters),
+        Format("ffmetadata", "chapters for FFmpeg, into MP4 and others", lists.ffmetadata),
+        Format("webvtt", "chapters for web pages", lists.webvtt),
+        Format("jsonl", "JSON Lines", lists.json_lines),
+        Format("label-studio", "task for Label Studio", lists.label_studio),
+        Format("activitynet", "annotations of ActivityNet", lists.activitynet),
+        Format("cvat", "tags for CVAT", lists.cvat),
+        Format("elan", "annotations for ELAN: scenes, shots, subtitles, credits", lists.elan, media=True),
+        Format("subtitle-edit", "shot changes for Subtitle Edit", lists.shot_changes),
+        Format("qpfile", "key frames for x264 and x265", lists.qp_file),
+    )
 }
 """By the name for ``--to``."""
-_EXTENSIONS = {
-    extension: name
-    for name, format in FORMATS.items()
-    for extension in (format.extension, *format.others)
-    if extension != ".xml"
-}
+# Two formats have .xml.
+_EXTENSIONS = {end: name for name, ends in EXPORT_EXTENSIONS.items() for end in ends if end != ".xml"}
 
 
 def _format_by_extension(path: Path) -> str | None:
-    """The format of the longest extension that a path has, if there is one."""
+    """Return the format of the longest extension that a path has, if there is one."""
     extensions = filter(path.name.lower().endswith, _EXTENSIONS)
     return _EXTENSIONS.get(max(extensions, key=len, default=""))
 
 
 def format_of(path: Path) -> str:
-    """The format of a path by its extension, the longest that matches. Raises BasslError: no format has that extension,
-    or (``.xml``) two have."""
+    """Return the format of a path by its extension, the longest that matches. Raises BasslError: no format has that
+    extension, or (``.xml``) two have."""
     if name := _format_by_extension(path):
         return name
     if is_scenes_json(path):
@@ -121,5 +120,5 @@ def save(scenes: SceneData, path: Path) -> None:
 
 
 def is_scenes_json(path: Path) -> bool:
-    """Whether :func:`save` writes ``scenes.json`` to this path: ``.json`` or stdout."""
+    """Return whether :func:`save` writes ``scenes.json`` to this path: ``.json`` or stdout."""
     return path == STDIO or (path.name.lower().endswith(".json") and not _format_by_extension(path))

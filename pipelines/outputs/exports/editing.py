@@ -12,34 +12,39 @@ from dataclasses import asdict
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from pipelines.outputs.exports.content import Content, add_element, add_elements, document, listed
-from pipelines.outputs.exports.timeline import Clip, Timeline, smpte, timecode_base, timeline_of
+from pipelines.outputs.exports.timeline import (
+    Clip,
+    Content,
+    Timeline,
+    add_element,
+    add_elements,
+    document,
+    listed,
+    smpte,
+    timecode_base,
+    timeline_of,
+)
 from pipelines.outputs.names import name_of, video_name
 from pipelines.scenes import SceneData, timecode
 
 # Timecode counts at most this many frames per second.
-FASTEST_EDL = 60
-
-
-def edl_channels(timeline: Timeline) -> str:
-    """Channels of an event: video alone, with one channel of sound, or with two."""
-    return ("V", "B", "AA/V")[min(timeline.channels, 2)]
+_FASTEST_EDL = 60
 
 
 def edl(scenes: SceneData, shots: bool = False) -> Content:
-    """A CMX 3600 edit decision list: one cut event per scene, source and record timecodes.
+    """Return a CMX 3600 edit decision list: one cut event per scene, source and record timecodes.
 
     The source side has the video's own timecode, if there is one; the record side starts at zero. At 29.97 and 59.94
     timecodes are drop-frame, unless the video's own timecode is not. Above 60 frames per second every second frame has
     a label, and cuts are rounded to the nearest. The format is meant for 999 events; further ones have numbers of four
     digits, which current tools read. The frames of the video contain a dissolve, fade or wipe already, so its event is
     a cut in its middle; a comment names it, with its seconds in the video."""
-    timeline = timeline_of(scenes, shots, FASTEST_EDL)
+    timeline = timeline_of(scenes, shots, _FASTEST_EDL)
 
     def label(frame: int) -> str:
         return smpte(frame, timeline.rate, timeline.drop)
 
-    channels = edl_channels(timeline)
+    channels = ("V", "B", "AA/V")[min(timeline.channels, 2)]  # video alone, with one channel of sound, or with two
     lines = _edl_head(timeline)
     for clip in timeline.clips:
         source = f"{label(timeline.source_start + clip.start)} {label(timeline.source_start + clip.end)}"
@@ -57,11 +62,12 @@ def _edl_head(timeline: Timeline) -> list[str]:
 
 
 def marker_edl(scenes: SceneData, shots: bool = False) -> Content:
-    """Markers for DaVinci Resolve (Timelines > Import > Timeline Markers from EDL): one at the start of each scene.
+    """Return markers for DaVinci Resolve (Timelines > Import > Timeline Markers from EDL): one at the start of each
+    scene.
 
     The first frame has the video's own timecode, or 01:00:00:00, where a timeline of Resolve begins.
     """
-    timeline = timeline_of(scenes, shots, FASTEST_EDL)
+    timeline = timeline_of(scenes, shots, _FASTEST_EDL)
     first = timeline.timecode
     if first is None:
         first = round(3600 * timeline.rate) if timeline.drop else 3600 * timecode_base(timeline.rate)
@@ -74,21 +80,21 @@ def marker_edl(scenes: SceneData, shots: bool = False) -> Content:
 
 
 def kdenlive(scenes: SceneData, shots: bool = False) -> Content:
-    """Guides for Kdenlive (Guides > Import): one at the start of each scene, at the frame rate of the video."""
+    """Return guides for Kdenlive (Guides > Import): one at the start of each scene, at the frame rate of the video."""
     timeline = timeline_of(scenes, shots)
     guides = [{"pos": mark.start, "comment": mark.name, "type": 0} for mark in timeline.marks]
     return Content(json.dumps(guides, indent=1) + "\n", timeline.warnings)
 
 
 def lossless_cut(scenes: SceneData, shots: bool = False) -> Content:
-    """A project of LosslessCut, version 1, to be opened beside the video. JSON is valid JSON5."""
+    """Return a project of LosslessCut, version 1, to be opened beside the video. JSON is valid JSON5."""
     parts = [{"start": item.start, "end": item.end, "name": name_of(item)} for item in listed(scenes, shots)]
     project = {"version": 1, "mediaFileName": video_name(scenes), "cutSegments": parts}
     return Content(json.dumps(project, indent=1) + "\n")
 
 
 def otio(scenes: SceneData, shots: bool = False) -> Content:
-    """An OpenTimelineIO timeline (JSON): a video track, and an audio track for each of the video's.
+    """Return an OpenTimelineIO timeline (JSON): a video track, and an audio track for each of the video's.
 
     Rates are floating-point numbers in this format. Each scene is a clip and a marker; the metadata of both have its
     score, the clip's also the transition at its end. It is no transition of the timeline, because the frames contain it
@@ -140,8 +146,8 @@ def otio(scenes: SceneData, shots: bool = False) -> Content:
 
 
 def fcpxml(scenes: SceneData, shots: bool = False, markers: bool = False) -> Content:
-    """A Final Cut Pro project (FCPXML 1.10): one clip per scene, or with ``markers`` the video with a marker at the
-    start of each, in exact fractions of a second."""
+    """Return a Final Cut Pro project (FCPXML 1.10): one clip per scene, or with ``markers`` the video with a marker at
+    the start of each, in exact fractions of a second."""
     timeline = timeline_of(scenes, shots, whole=markers)
     display = "DF" if timeline.drop else "NDF"
 
@@ -176,8 +182,8 @@ def fcpxml(scenes: SceneData, shots: bool = False, markers: bool = False) -> Con
 
 
 def fcp7(scenes: SceneData, shots: bool = False, markers: bool = False) -> Content:
-    """Final Cut Pro 7 XML (xmeml 5), which Premiere Pro and DaVinci Resolve read: one clip per scene, with sound, or
-    with ``markers`` the video with a marker at the start of each."""
+    """Return Final Cut Pro 7 XML (xmeml 5), which Premiere Pro and DaVinci Resolve read: one clip per scene, with
+    sound, or with ``markers`` the video with a marker at the start of each."""
     timeline = timeline_of(scenes, shots, whole=markers)
     size = {"width": timeline.video.width, "height": timeline.video.height}
     root = Element("xmeml", version="5")

@@ -20,8 +20,16 @@ from pathlib import PureWindowsPath
 from urllib.parse import quote
 from xml.etree import ElementTree
 
-from pipelines.outputs.exports.content import Content, add_element, add_elements, document, listed, score_of
-from pipelines.outputs.exports.timeline import timeline_of, video_uri
+from pipelines.outputs.exports.timeline import (
+    Content,
+    add_element,
+    add_elements,
+    document,
+    listed,
+    score_of,
+    timeline_of,
+    video_uri,
+)
 from pipelines.outputs.names import name_of, one_line, video_name
 from pipelines.outputs.tables import no_formula
 from pipelines.scenes import SEGMENTS, SceneData, entry, timecode
@@ -38,7 +46,7 @@ _SCHEMA_INSTANCE = "http://www.w3.org/2001/XMLSchema-instance"
 
 
 def table(scenes: SceneData, shots: bool = False, separator: str = ",") -> Content:
-    """CSV with the columns of PySceneDetect's ``list-scenes``, then the name and the score.
+    """Return CSV with the columns of PySceneDetect's ``list-scenes``, then the name and the score.
 
     As there, frames count from one, and the end frame is the last of the scene. PySceneDetect's own writer computes
     frames from times, which is wrong if the frame rate varies. With semicolons as the separator decimals have commas,
@@ -64,8 +72,8 @@ def table(scenes: SceneData, shots: bool = False, separator: str = ",") -> Conte
 
 
 def json_lines(scenes: SceneData, shots: bool = False, fields: Sequence[Mapping[str, object]] = ()) -> Content:
-    """One JSON object per line, for programs, search engines and language models: the entries of ``scenes.json``, each
-    with the path and id of its video, the text of its subtitles, and further ``fields``."""
+    """Return one JSON object per line, for programs, search engines and language models: the entries of
+    ``scenes.json``, each with the path and id of its video, the text of its subtitles, and further ``fields``."""
     video = {"video": scenes.video.path, "video_id": listed_id(scenes.video)}
     items = listed(scenes, shots)
     rows = []
@@ -76,7 +84,7 @@ def json_lines(scenes: SceneData, shots: bool = False, fields: Sequence[Mapping[
 
 
 def label_studio(scenes: SceneData, shots: bool = False) -> Content:
-    """One task for Label Studio with the scenes as predictions, to be corrected there.
+    """Return one task for Label Studio with the scenes as predictions, to be corrected there.
 
     The labeling setup that it fits::
 
@@ -110,7 +118,8 @@ def label_studio(scenes: SceneData, shots: bool = False) -> Content:
 
 
 def activitynet(scenes: SceneData, shots: bool = False) -> Content:
-    """Temporal annotations of ActivityNet: segments in seconds with the label Scene, or Shot, and their names."""
+    """Return temporal annotations of ActivityNet: segments in seconds with the label Scene, or Shot, and their
+    names."""
     segments = [
         {"segment": [item.start, item.end], "label": type(item).__name__, "name": name_of(item)}
         for item in listed(scenes, shots)
@@ -123,7 +132,7 @@ def activitynet(scenes: SceneData, shots: bool = False) -> Content:
 
 
 def cvat(scenes: SceneData, shots: bool = False) -> Content:
-    """Annotations for CVAT (CVAT for images 1.1, into the task of the video): a tag on the first frame of each
+    """Return annotations for CVAT (CVAT for images 1.1, into the task of the video): a tag on the first frame of each
     scene."""
     kind = "Shot" if shots else "Scene"
     size = {"width": str(scenes.video.width), "height": str(scenes.video.height)}
@@ -139,9 +148,9 @@ def cvat(scenes: SceneData, shots: bool = False) -> Content:
 
 
 def elan(scenes: SceneData, shots: bool = False) -> Content:
-    """Annotations for ELAN, format 3.0 (EAFv3.0.xsd), to the millisecond: a tier of the scenes, unless ``shots``, of
-    the shots, of the subtitles, and of each kind of segments, such as credits. The document has the date of the video
-    file."""
+    """Return annotations for ELAN, format 3.0 (EAFv3.0.xsd), to the millisecond: a tier of the scenes, unless
+    ``shots``, of the shots, of the subtitles, and of each kind of segments, such as credits. The document has the date
+    of the video file."""
     tiers = _tiers(scenes)
     if shots:
         del tiers["Scenes"]
@@ -176,7 +185,7 @@ def elan(scenes: SceneData, shots: bool = False) -> Content:
 
 
 def _tiers(scenes: SceneData) -> dict[str, list[tuple[int, int, str]]]:
-    """What ELAN shows, by tier: start and end in milliseconds and text, in order and without overlaps."""
+    """Return what ELAN shows, by tier: start and end in milliseconds and text, in order and without overlaps."""
 
     def timed(start: float, end: float, text: str) -> tuple[int, int, str]:
         return round(1000 * start), round(1000 * end), text
@@ -202,18 +211,18 @@ def _tiers(scenes: SceneData) -> dict[str, list[tuple[int, int, str]]]:
 
 
 def shot_changes(scenes: SceneData, shots: bool = False) -> Content:
-    """Shot changes for Subtitle Edit, in seconds, one in each line. Subtitles are timed by cuts, so these are the shots
-    of all scenes, also without ``shots``."""
+    """Return shot changes for Subtitle Edit, in seconds, one in each line. Subtitles are timed by cuts, so these are
+    the shots of all scenes, also without ``shots``."""
     return Content("".join(f"{shot.start:.3f}\n" for shot in scenes.shots[1:]))
 
 
 def qp_file(scenes: SceneData, shots: bool = False) -> Content:
-    """Frame types for ``x264 --qpfile`` and ``x265 --qpfile``: a key frame (IDR) at the start of each scene."""
+    """Return frame types for ``x264 --qpfile`` and ``x265 --qpfile``: a key frame (IDR) at the start of each scene."""
     return Content("".join(f"{item.start_frame} I -1\n" for item in listed(scenes, shots)))
 
 
 def matroska_chapters(scenes: SceneData, shots: bool = False) -> Content:
-    """Chapters for ``mkvmerge --chapters FILE``, to the microsecond."""
+    """Return chapters for ``mkvmerge --chapters FILE``, to the microsecond."""
     root = ElementTree.Element("Chapters")
     edition = add_element(root, "EditionEntry")
     for item in listed(scenes, shots):
@@ -230,7 +239,8 @@ def _nanoseconds(seconds: float) -> str:
 
 
 def ffmetadata(scenes: SceneData, shots: bool = False) -> Content:
-    """Chapters for ``ffmpeg -i VIDEO -i FILE -map_metadata 0 -map_chapters 1 -codec copy OUT``, to the microsecond."""
+    """Return chapters for ``ffmpeg -i VIDEO -i FILE -map_metadata 0 -map_chapters 1 -codec copy OUT``, to the
+    microsecond."""
     lines = [";FFMETADATA1"]
     for item in listed(scenes, shots):
         start, end = (round(seconds * 1_000_000) for seconds in (item.start, item.end))
@@ -240,7 +250,7 @@ def ffmetadata(scenes: SceneData, shots: bool = False) -> Content:
 
 
 def webvtt(scenes: SceneData, shots: bool = False) -> Content:
-    """Chapters for ``<track kind="chapters">``, to the millisecond."""
+    """Return chapters for ``<track kind="chapters">``, to the millisecond."""
     cues = [
         f"{item.index + 1}\n{timecode(item.start)} --> {timecode(item.end)}\n"
         f"{html.escape(name_of(item), quote=False)}\n"
@@ -252,8 +262,8 @@ def webvtt(scenes: SceneData, shots: bool = False) -> Content:
 def thumbnails_vtt(
     sprite: str, spans: Sequence[tuple[float, float]], boxes: Sequence[tuple[int, int, int, int]]
 ) -> str:
-    """Thumbnails for the timeline of a player: for each span of seconds a box (left, top, width and height in pixels)
-    of the image ``sprite``, as a spatial media fragment (W3C Media Fragments, section 4.2.2)."""
+    """Return thumbnails for the timeline of a player: for each span of seconds a box (left, top, width and height in
+    pixels) of the image ``sprite``, as a spatial media fragment (W3C Media Fragments, section 4.2.2)."""
     cues = [
         f"{timecode(start)} --> {timecode(end)}\n{quote(os.fsencode(sprite))}#xywh={','.join(map(str, box))}\n"
         for (start, end), box in zip(spans, boxes, strict=True)
@@ -262,8 +272,8 @@ def thumbnails_vtt(
 
 
 def youtube(scenes: SceneData, shots: bool = False) -> Content:
-    """Chapters for the description of a YouTube video: one line per chapter, in whole seconds. YouTube shows them only
-    if there are at least three, from 0:00 on, of at least 10 seconds; a warning says what is wrong."""
+    """Return chapters for the description of a YouTube video: one line per chapter, in whole seconds. YouTube shows
+    them only if there are at least three, from 0:00 on, of at least 10 seconds; a warning says what is wrong."""
     # A description must not have angle brackets.
     signs = str.maketrans("<>", "\u2039\u203a")
     items, lines = listed(scenes, shots), []
@@ -282,5 +292,5 @@ def youtube(scenes: SceneData, shots: bool = False) -> Content:
 
 
 def kodi(scenes: SceneData, shots: bool = False) -> Content:
-    """Scene markers for Kodi, which reads them from ``VIDEO.edl`` beside the video (MPlayer's EDL, action 2)."""
+    """Return scene markers for Kodi, which reads them from ``VIDEO.edl`` beside the video (MPlayer's EDL, action 2)."""
     return Content("".join(f"{item.start:.3f}\t{item.start:.3f}\t2\n" for item in listed(scenes, shots)))

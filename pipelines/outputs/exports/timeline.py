@@ -1,19 +1,63 @@
-"""Clips on a timeline with a constant frame rate, and SMPTE timecodes (SMPTE ST 12-1), which count its frames."""
+"""What formats have in common: their content, XML, and clips on a timeline with a constant frame rate, whose frames are
+counted by SMPTE timecodes (SMPTE ST 12-1)."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path, PureWindowsPath
 from typing import NamedTuple
+from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
 
-from pipelines.outputs.exports.content import listed, score_of
 from pipelines.outputs.names import name_of, one_line, video_name
-from pipelines.scenes import SEGMENTS, SceneData, Shot, Transition, VideoFacts
+from pipelines.scenes import SEGMENTS, Scene, SceneData, Shot, Transition, VideoFacts
 from pipelines.video.inputs import video_at
+
+
+class Content(NamedTuple):
+    """The text of a file, and one line each on why its readers may refuse it or show other times."""
+
+    text: str
+    warnings: tuple[str, ...] = ()
+
+
+def listed(scenes: SceneData, shots: bool) -> Sequence[Scene | Shot]:
+    """Return the scenes of a video in order, or with ``shots`` its shots; gaps only at dropped scenes."""
+    return scenes.shots if shots else scenes.scenes
+
+
+def score_of(item: Scene | Shot) -> float:
+    """Return the confidence of a scene, or the probability that a scene ends with the shot."""
+    return item.score if isinstance(item, Shot) else item.confidence
+
+
+def add_element(parent: Element, tag: str, text: object = None, **attributes: str) -> Element:
+    """Add an element to ``parent``, with text unless it is None."""
+    element = ElementTree.SubElement(parent, tag, attributes)
+    if text is not None:
+        element.text = str(text)
+    return element
+
+
+def add_elements(parent: Element, contents: Mapping[str, object]) -> None:
+    """Add elements to ``parent``, by tag, each with a text, or with elements if its content is a mapping."""
+    for tag, content in contents.items():
+        if isinstance(content, Mapping):
+            add_elements(add_element(parent, tag), content)
+        else:
+            add_element(parent, tag, content)
+
+
+def document(root: Element, doctype: str = "") -> str:
+    """Return the document of a root element, indented."""
+    ElementTree.indent(root)
+    head = '<?xml version="1.0" encoding="UTF-8"?>\n' + f"<!DOCTYPE {doctype}>\n" * bool(doctype)
+    return f"{head}{ElementTree.tostring(root, encoding='unicode')}\n"
+
 
 _WHOLE_RATES = (24, 25, 30, 48, 50, 60, 96, 100, 120)
 STANDARD_RATES = (
@@ -30,10 +74,10 @@ _FINEST_GRID = 240
 
 
 def timeline_rate(scenes: SceneData, fastest: int = 120) -> tuple[Fraction, bool]:
-    """The standard rate, of at most ``fastest``, at which editing tools show a video, and whether its frames keep their
-    numbers: if that is the video's constant rate. Else it is the nearest multiple of the grid of its frames (15 as
-    30), or whole part of it (24 and 30, on a grid of 120, as 30; 120 as 60 in an EDL). If there is none, it is the
-    nearest in whole frames."""
+    """Return the standard rate, of at most ``fastest``, at which editing tools show a video, and whether its frames
+    keep their numbers: if that is the video's constant rate. Else it is the nearest multiple of the grid of its frames
+    (15 as 30), or whole part of it (24 and 30, on a grid of 120, as 30; 120 as 60 in an EDL). If there is none, it is
+    the nearest in whole frames."""
     declared = scenes.video.frame_rate
     rates = [rate for rate in STANDARD_RATES if rate <= fastest]
     own = min(rates, key=lambda rate: abs(float(rate) - declared))
@@ -49,25 +93,25 @@ def timeline_rate(scenes: SceneData, fastest: int = 120) -> tuple[Fraction, bool
 
 
 def _is_multiple(a: float, b: float) -> bool:
-    """Whether the greater of two rates is a multiple of the other."""
+    """Return whether the greater of two rates is a multiple of the other."""
     ratio = max(a, b) / min(a, b)
     return abs(ratio / round(ratio) - 1) <= _SAME_RATE
 
 
 def timecode_base(rate: Fraction) -> int:
-    """The number of frames in a second of timecode: 24 at 23.976, 30 at 29.97."""
+    """Return the number of frames in a second of timecode: 24 at 23.976, 30 at 29.97."""
     return round(rate)
 
 
 def may_drop(rate: Fraction) -> bool:
-    """Whether drop-frame timecode exists for a rate: only for 29.97 and 59.94."""
+    """Return whether drop-frame timecode exists for a rate: only for 29.97 and 59.94."""
     return rate.denominator == 1001 and timecode_base(rate) in (30, 60)
 
 
 def smpte(frame: int, rate: Fraction, drop: bool) -> str:
-    """The timecode ``HH:MM:SS:FF`` of a frame; with ``drop`` ``HH:MM:SS;FF``. Drop-frame leaves out the first two
-    labels (four at 59.94) of each minute except every tenth, so that labels keep up with the clock; no frame is lost.
-    After 24 hours labels begin again. Raises ValueError for ``drop`` at a rate without drop-frame timecode."""
+    """Return the timecode ``HH:MM:SS:FF`` of a frame; with ``drop`` ``HH:MM:SS;FF``. Drop-frame leaves out the first
+    two labels (four at 59.94) of each minute except every tenth, so that labels keep up with the clock; no frame is
+    lost. After 24 hours labels begin again. Raises ValueError for ``drop`` at a rate without drop-frame timecode."""
     base = timecode_base(rate)
     if drop:
         if not may_drop(rate):
@@ -83,8 +127,8 @@ def smpte(frame: int, rate: Fraction, drop: bool) -> str:
 
 
 def parse_smpte(text: str, base: int) -> tuple[int, bool] | None:
-    """The frame of a timecode with ``base`` labels per second, and whether it is drop-frame; None for any other text,
-    and for labels that drop-frame leaves out. Phones also count drop-frame at 30.00 frames per second."""
+    """Return the frame of a timecode with ``base`` labels per second, and whether it is drop-frame; None for any other
+    text, and for labels that drop-frame leaves out. Phones also count drop-frame at 30.00 frames per second."""
     match = re.fullmatch(r"([0-9]{2}):([0-5][0-9]):([0-5][0-9])([:;.])([0-9]{2,3})", text.strip())
     if match is None:
         return None
@@ -114,7 +158,7 @@ class Clip:
 
     @property
     def length(self) -> int:
-        """In frames."""
+        """Return the length in frames."""
         return self.end - self.start
 
 
@@ -131,7 +175,6 @@ class Timeline:
 
     name: str  # of the video, without extension
     rate: Fraction  # frames per second, exact
-    steady: bool  # whether frames of the video keep their numbers; else they are placed by their times
     drop: bool  # whether its timecodes are drop-frame
     timecode: int | None  # of the video's first frame, in frames; None if it has none
     source_start: int  # the same, or 0
@@ -147,7 +190,7 @@ class Timeline:
 
 
 def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whole: bool = False) -> Timeline:
-    """The timeline of the scenes of a video, or of its shots, with at most ``fastest`` frames per second; with
+    """Lay out the timeline of the scenes of a video, or of its shots, with at most ``fastest`` frames per second; with
     ``whole``, for markers, the video is the only clip. Frames keep their numbers if the frame rate is constant and
     standard; else cuts are placed by their times, because editing tools show such a video at a standard rate by its
     timestamps. Raises VideoError if the file is not a video."""
@@ -192,7 +235,6 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whol
     return Timeline(
         name=PureWindowsPath(file).stem,
         rate=rate,
-        steady=is_own,
         drop=may_drop(rate) and (start_timecode is None or start_timecode[1]),
         timecode=timecode,
         source_start=timecode or 0,
@@ -209,14 +251,14 @@ def timeline_of(scenes: SceneData, shots: bool = False, fastest: int = 120, whol
 
 
 def video_uri(video: VideoFacts) -> str:
-    """The address of a video's file; an absolute path of Windows may be read on another system."""
+    """Return the address of a video's file; an absolute path of Windows may be read on another system."""
     path, windows = Path(video.path), PureWindowsPath(video.path)
     return (windows if windows.is_absolute() and not path.is_absolute() else path.absolute()).as_uri()
 
 
 def _places(scenes: SceneData, rate: Fraction | None) -> Mapping[int, int]:
-    """Frames on a timeline for the start of each shot and the end of the last: the nearest by timestamp, at a ``rate``,
-    or without one the same frame."""
+    """Return the frames on a timeline for the start of each shot and the end of the last: the nearest by timestamp, at
+    a ``rate``, or without one the same frame."""
     if rate is None:
         return {frame: frame for shot in scenes.shots for frame in (shot.start_frame, shot.end_frame)}
     last = round(scenes.shots[0].start * float(rate))
@@ -228,7 +270,7 @@ def _places(scenes: SceneData, rate: Fraction | None) -> Mapping[int, int]:
 
 
 def _is_steady(scenes: SceneData, rate: float) -> bool:
-    """Whether shots are at their frames, counted at a constant rate."""
+    """Return whether shots are at their frames, counted at a constant rate."""
     return (
         all(abs(shot.start * rate - shot.start_frame) <= 0.5 for shot in scenes.shots)
         # The duration of the last frame is not always known.

@@ -28,8 +28,8 @@ import pipelines
 from pipelines.errors import BasslError, VideoError, count
 from pipelines.files import is_file, relative, write_atomically
 from pipelines.outputs.exports import FORMATS
+from pipelines.outputs.images import TYPE, page_images, resize
 from pipelines.outputs.names import one_line, video_name
-from pipelines.outputs.page.thumbnails import TYPE, page_images, resize
 from pipelines.scenes import SEGMENTS, SceneData, timecode
 from pipelines.video.decoding import first_frame_pts
 
@@ -58,7 +58,7 @@ def save_page(
     truth: TrueEnds | None = None,
     save_as: str = "scenes.json",
 ) -> None:
-    """Write the page. ``images``: none, or one per shot by :func:`pipelines.outputs.page.thumbnails.encode_thumbnail`;
+    """Write the page. ``images``: none, or one per shot by :func:`pipelines.outputs.images.encode_thumbnail`;
     ``video``: played beside the scenes; ``truth``: marks hits and misses; ``save_as``: name of the file that the page
     saves. Raises BasslError if the path cannot be written, or there are more or fewer images than shots."""
     if images and len(images) != len(result.shots):
@@ -125,7 +125,7 @@ def _write(path: Path, template: str, script: str, **values: Any) -> None:
 
 
 def _script_json(content: Any) -> Markup:
-    """JSON that is safe in a script element: ASCII without ``<``, ``>`` and ``&``."""
+    """Return JSON that is safe in a script element: ASCII without ``<``, ``>`` and ``&``."""
     text = json.dumps(content, allow_nan=False, separators=(",", ":"))
     for sign in "<>&":
         text = text.replace(sign, f"\\u{ord(sign):04x}")
@@ -133,7 +133,7 @@ def _script_json(content: Any) -> Markup:
 
 
 def _address(video: Path | None, page_path: Path) -> str | None:
-    """The video's URL relative to the page, so that both can be moved together."""
+    """Return the video's URL relative to the page, so that both can be moved together."""
     if video is None:
         return None
     place = relative(video.resolve(), page_path.resolve().parent)
@@ -142,7 +142,7 @@ def _address(video: Path | None, page_path: Path) -> str | None:
 
 
 def _brief(result: SceneData) -> list[str]:
-    """Facts in the header: size and rate of the video, detector, encoder and model."""
+    """Return facts in the header: size and rate of the video, detector, encoder and model."""
     size, rate = f"{result.video.width} × {result.video.height}", f"{round(result.video.frame_rate, 3):g} frames/s"
     names = [result.settings.get(name) for name in ("detector", "encoder", "model")]
     return [size, rate, *(one_line(name) for name in names if isinstance(name, str))]
@@ -183,7 +183,7 @@ def save_index(path: Path, pages: Sequence[Path]) -> None:
 
 
 def shows(page: Path, scenes: SceneData) -> bool:
-    """Whether there is such a page, by :func:`save_page`, and it shows these scenes."""
+    """Return whether there is such a page, by :func:`save_page`, and it shows these scenes."""
     try:
         shown = _read_page(page)[0]["file"]
         return all(shown[part] == value for part, value in scenes.to_dict().items() if part != "video")
@@ -192,7 +192,7 @@ def shows(page: Path, scenes: SceneData) -> bool:
 
 
 def _read_page(page: Path) -> tuple[dict[str, Any], list[str]]:
-    """The data of a page and its images. Raises OSError, or ValueError for another file."""
+    """Read the data of a page and its images. Raises OSError, or ValueError for another file."""
     match = re.search(
         r'id="data">(.*?)</script>\s*<script type="text/plain" id="images">(.*?)</script>',
         page.read_text("utf-8"),

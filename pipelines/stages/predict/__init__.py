@@ -18,10 +18,8 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, real
 from pipelines.models.encoders.options import absolute_encoder
 from pipelines.options import with_options
-from pipelines.outputs.corrections import check_replaceable
-from pipelines.outputs.describing import described
 from pipelines.outputs.exports import check_extension, save
-from pipelines.outputs.results import beside, result_name
+from pipelines.outputs.results import beside, check_replaceable, result_name
 from pipelines.outputs.shot_images import images_from_video
 from pipelines.processes import cores, free_memory
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult, no_progress
@@ -231,12 +229,14 @@ def predict_to_files(
         if plan.needs_images:
             images, _ = images_from_video(plan.scenes, task.video, partial(progress or no_progress, "reading"))
             if task.settings.describe is not None and plan.action != "refuse":
+                from pipelines.outputs.images import described  # start-up time: Pillow
+
                 plan = replace(plan, scenes=described(plan.scenes, images, task.settings.describe))
         scenes = save_reused(plan, task)
     else:
 
         def keep_image(shot: KeyframedShot) -> None:
-            from pipelines.outputs.page.thumbnails import encode_thumbnail  # start-up time: Pillow
+            from pipelines.outputs.images import encode_thumbnail  # start-up time: Pillow
 
             images.append(encode_thumbnail(shot.keyframes[len(shot.keyframes) // 2]))
 
@@ -245,7 +245,7 @@ def predict_to_files(
         check_replaceable(task.output, task.video, scenes.video.fingerprint, task.replaces)  # corrected meanwhile?
         scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
     if images and task.storyboard is not None:
-        from pipelines.outputs.storyboard import save_storyboard  # start-up time: Pillow
+        from pipelines.outputs.images import save_storyboard  # start-up time: Pillow
 
         save_storyboard(task.storyboard, scenes, images)
     if images and task.page is not None:  # it plays the video, and saves corrected scenes under the result's name

@@ -13,7 +13,6 @@ from pipelines.errors import explain_missing_extra
 from pipelines.models.encoders.options import EncoderOptions
 from pipelines.models.opening import OpenedModel, open_model
 from pipelines.options import with_options
-from pipelines.outputs.describing import described
 from pipelines.progress import ReportProgress, no_progress
 from pipelines.settings import DETECTOR_NAMES, VIDEO_OPTIONS, Reading
 from pipelines.stages.scene_list import SceneList
@@ -102,6 +101,8 @@ class SceneModel:
         scenes = replace(scenes, video=replace(facts, path=str(video.absolute())), warnings=all_warnings)
         if settings.describe is not None:
             report("describing", 0.0, None)
+            from pipelines.outputs.images import described  # start-up time: Pillow
+
             scenes = described(scenes, images, settings.describe)
         return scenes
 

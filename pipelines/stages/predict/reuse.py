@@ -11,8 +11,7 @@ from typing import Literal
 from pipelines.errors import DatasetError
 from pipelines.files import real, write_atomically
 from pipelines.models.scenes.scene_names import with_automatic_names
-from pipelines.outputs.corrections import is_corrected, read_prediction
-from pipelines.outputs.results import note_on_views
+from pipelines.outputs.results import is_corrected, note_on_views, read_prediction
 from pipelines.progress import Status
 from pipelines.scenes import Line, SceneData, VideoFacts
 from pipelines.settings import GROUPING, Grouping, Reading

@@ -8,7 +8,7 @@ import pytest
 
 from pipelines.models.scenes.scene_ends import with_scenes
 from pipelines.models.scenes.scene_names import with_automatic_names
-from pipelines.outputs.corrections import names_and_pins
+from pipelines.outputs.results import names_and_pins
 from pipelines.scenes import Line, SceneData, Segment, group_shots
 from tests.outputs.exporting import scene_list
 
