@@ -1,4 +1,4 @@
-"""Import and export of checkpoints in the layout of the paper's release, and import of torchvision's ResNet-50.
+"""Import and export of checkpoints in the layout of the paper's release.
 
 A released checkpoint is a PyTorch Lightning checkpoint: a pickle in a zip archive, with the weights under
 ``state_dict`` and the state of the trainer beside it. Its parameter names differ from ours by prefixes only:
@@ -32,21 +32,14 @@ from torch import Tensor, nn
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from pipelines.errors import BasslError, StoreError, first_line, printable
-from pipelines.files import os_reason, write_atomically
+from pipelines.files import os_errors, write_atomically
 from pipelines.models.bassl import BOUNDARY_HEAD, PARTS, BasslSettings, BasslWeights, crn_shapes
-from pipelines.models.encoders.torch_encoders import import_torchvision
+from pipelines.models.encoders.torch_encoders import torchvision_resnet50
 from pipelines.models.networks.kinds import CRNSettings
 
 HEADS = 8  # attention heads of a released CRN. Not determined by the weights (paper, appendix A).
 RESNET50_WIDTH = 2048
 LONGEST_NAME = 200
-# Prefix in a released checkpoint: our part, and the rest of the prefix in our name.
-_PREFIXES = {
-    "shot_encoder.": ("encoder", ""),
-    "crn.": ("crn", ""),
-    "loss.head_": ("heads", "head_"),
-    f"{BOUNDARY_HEAD}.": ("heads", f"{BOUNDARY_HEAD}."),
-}
 _MSM_BIAS = "loss.head_msm.predictions.decoder.bias"
 _MSM_BIAS_AGAIN = "loss.head_msm.predictions.bias"  # BERT's implementation registers this bias twice
 
@@ -61,8 +54,6 @@ _TRAINER_NAMES = {
     *(f"pathlib{module}.{name}" for module in ("", "._local") for name in ("Path", "PosixPath", "WindowsPath")),
     *(f"builtins.{name}" for name in ("bool", "dict", "float", "int", "list", "str", "tuple")),
 }
-
-Shapes = dict[str, tuple[int, ...]]
 
 
 def read_released(path: Path) -> BasslWeights:
@@ -89,9 +80,9 @@ def read_released(path: Path) -> BasslWeights:
         raise StoreError(f"{path}: not in the layout of the paper's release: {error}") from error
     parts: dict[str, dict[str, Tensor]] = {part: {} for part in PARTS}
     for name, tensor in state.items():
-        prefix = next(prefix for prefix in _PREFIXES if name.startswith(prefix))
-        part, start = _PREFIXES[prefix]
-        parts[part][start + name.removeprefix(prefix)] = tensor
+        first, _, rest = name.partition(".")
+        part = {"shot_encoder": "encoder", "crn": "crn"}.get(first, "heads")
+        parts[part][name.removeprefix("loss.") if part == "heads" else rest] = tensor
     return BasslWeights(BasslSettings("resnet50" if parts["encoder"] else None, settings), **parts)
 
 
@@ -120,35 +111,6 @@ def write_released(path: Path, weights: BasslWeights) -> None:
     write_atomically(path, content.getvalue())
 
 
-def read_torchvision_resnet(path: Path) -> BasslWeights | None:
-    """Read the encoder of a checkpoint of a ResNet-50 under torchvision's names, alone or in ``state_dict``, with no
-    last layer; None for another file. Weights for Places365 (Zhou et al. 2018) are published in this form. No code in
-    the file is run. Raises StoreError if the weights do not fit a ResNet-50, or are not finite."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # torch warns about old files
-            content: Any = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception:  # a pickle can make torch raise anything; the next reader reports it
-        return None
-    state = content.get("state_dict", content) if isinstance(content, dict) else None
-    if not isinstance(state, dict) or not all(isinstance(name, str) for name in state):
-        return None
-    state = {name.removeprefix("module."): value for name, value in state.items()}  # nn.DataParallel's prefix
-    if not {"conv1.weight", "fc.weight", "layer1.0.conv1.weight"} <= state.keys():
-        return None
-    shapes = resnet50_shapes()
-    # Files from before 2018 lack the counters of batches, which have no effect.
-    weights = {name: torch.zeros((), dtype=torch.int64) for name in shapes if name.endswith("num_batches_tracked")}
-    for name, value in state.items():
-        if not name.startswith("fc.") and (tensor := _plain_copy(value)) is not None:
-            weights[name] = tensor.float() if tensor.is_floating_point() else tensor
-    try:
-        _check_shapes(weights, shapes)
-    except ValueError as error:
-        raise StoreError(f"{path}: its weights do not fit a ResNet-50: {error}; get the file again") from error
-    return BasslWeights(BasslSettings("resnet50", None), weights, {}, {})
-
-
 # --- the file ---------------------------------------------------------------------------------------------------------
 
 
@@ -162,8 +124,10 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
             classes = sorted(get_unsafe_globals_in_checkpoint(path))
             code = [c for c in classes if c.partition(".")[0] not in _TRAINER_PACKAGES and c not in _TRAINER_NAMES]
             if not code:
+                # Instances are empty dictionaries: torch sets items and attributes of these, which settings need.
+                new: dict[str, Any] = {"__new__": lambda cls, *_: OrderedDict()}
                 # Mapped, so that the state of the optimizer, as large as the weights, is not read.
-                with safe_globals([(_placeholder(), name) for name in classes]):
+                with safe_globals([(type("Placeholder", (), new), name) for name in classes]):
                     checkpoint = torch.load(path, map_location="cpu", mmap=True, weights_only=True)
     except Exception as error:  # a forged pickle can make torch raise anything
         reason = printable(first_line(error), 200)
@@ -193,7 +157,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
 def _check_archive(path: Path) -> None:
     """Refuse a file that is not a complete zip archive. torch itself does not check the checksums."""
     try:
-        with path.open("rb") as file:
+        with os_errors(path, kind=StoreError), path.open("rb") as file:
             start = file.read(4)
         if start[:2] == b"\x1f\x8b":
             raise StoreError(f"{path}: is an archive; unpack it (tar -xf) and name the .ckpt file inside")
@@ -204,20 +168,10 @@ def _check_archive(path: Path) -> None:
                 raise StoreError(f"{path}: not a PyTorch checkpoint but another kind of zip archive; name a .ckpt file")
             if archive.testzip() is not None:
                 raise StoreError(f"{path}: damaged, a checksum in it is wrong; get the file again")
-    except FileNotFoundError as error:
-        raise StoreError(f"{path}: no such checkpoint; check the path") from error
-    except OSError as error:
-        raise StoreError(f"{path}: cannot be read ({os_reason(error)})") from error
     except StoreError:
         raise
     except Exception as error:  # zipfile raises a dozen kinds for an invalid header
         raise StoreError(f"{path}: not a PyTorch checkpoint, or truncated; get the file again") from error
-
-
-def _placeholder() -> type:
-    """Return a class for a name in a pickle: its instances are empty dictionaries, because torch's reader can set items
-    and attributes of these, which settings objects need."""
-    return type("Placeholder", (), {"__new__": lambda cls, *_: OrderedDict()})
 
 
 def _plain_copy(value: object) -> Tensor | None:
@@ -291,7 +245,11 @@ def _check_layout(state: Mapping[str, Tensor], crn: CRNSettings | None) -> None:
         "loss.head_msm.predictions.decoder": (D_e, D_c),
         BOUNDARY_HEAD: (2, D_c),
     }
-    shapes = {f"shot_encoder.{name}": shape for name, shape in resnet50_shapes().items()} if has_encoder else {}
+    shapes: dict[str, tuple[int, ...]] = {}
+    if has_encoder:
+        with torch.device("meta"):
+            resnet = torchvision_resnet50()
+        shapes |= {f"shot_encoder.{name}": tuple(values.shape) for name, values in resnet.state_dict().items()}
     shapes |= {} if crn is None else {f"crn.{name}": shape for name, shape in crn_shapes(crn).items()}
     for name, shape in layers.items():
         if name.removeprefix("loss.").split(".")[0] in heads:
@@ -299,14 +257,7 @@ def _check_layout(state: Mapping[str, Tensor], crn: CRNSettings | None) -> None:
     _check_shapes(state, shapes)
 
 
-def resnet50_shapes() -> Shapes:
-    """Return names and shapes of torchvision's ResNet-50 without its classifier."""
-    with torch.device("meta"):
-        network = import_torchvision().models.resnet50()
-    return {name: tuple(value.shape) for name, value in network.state_dict().items() if not name.startswith("fc.")}
-
-
-def _check_shapes(weights: Mapping[str, Tensor], shapes: Shapes) -> None:
+def _check_shapes(weights: Mapping[str, Tensor], shapes: Mapping[str, tuple[int, ...]]) -> None:
     """Raise ValueError with the first differences between weights and the shapes that they need."""
     faults = []
     for name, tensor in weights.items():

@@ -11,9 +11,10 @@ import torch
 import torchvision
 
 from pipelines.errors import StoreError
-from pipelines.models.bassl import load_bassl_model, save_bassl_model
+from pipelines.models.bassl import BasslSettings, load_bassl_model
 from pipelines.models.encoder_loading import load_encoder
-from pipelines.models.released import read_torchvision_resnet
+from pipelines.models.encoders.torch_encoders import read_torchvision_resnet
+from pipelines.stages.models import import_checkpoint
 from tests.small_stores import refusal
 
 
@@ -32,10 +33,8 @@ def put(path: Path, state: dict[str, Any]) -> Path:
 
 def test_the_imported_encoder_is_the_resnet_without_its_last_layer(network: Any, tmp_path: Path) -> None:
     state = {f"module.{name}": value for name, value in network.state_dict().items() if "num_batches" not in name}
-    weights = read_torchvision_resnet(put(tmp_path / "places.pth.tar", state))
-    assert weights.settings.encoder == "resnet50"
-    assert weights.settings.crn is None
-    save_bassl_model(tmp_path / "model.safetensors", weights)
+    weights = import_checkpoint(put(tmp_path / "places.pth.tar", state), tmp_path / "model.safetensors")
+    assert weights.settings == BasslSettings("resnet50", None)
     assert load_bassl_model(tmp_path / "model.safetensors").encoder.keys() == weights.encoder.keys()
     encoder = load_encoder(tmp_path / "model.safetensors", "cpu", keyframes=1)
     picture = np.random.default_rng(0).integers(0, 256, (224, 224, 3), np.uint8)
