@@ -322,7 +322,7 @@ def test_what_cannot_be_scored_is_refused(
         ({"frame_rate": 0.0}, ["frames per second"]),
         ({"resamples": -1}, ["resamples"]),
         ({"resamples": 10_000_000_000}, ["from 0 to 100,000"]),
-        ({"seed": -1}, ["seed must be from 0 to"]),
+        ({"seed": -1}, ["seed must be at least 0"]),
         ({"doubtful": "maybe"}, ["one of end, ignore", "'maybe'"]),
     ],
 )
