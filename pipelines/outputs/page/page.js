@@ -15,8 +15,8 @@ function showPanels() {
   if ((byId("max-scene").valueAsNumber || 0) !== state.maxScene) byId("max-scene").value = state.maxScene || "";
   const byNumber = typeof settings.scenes === "number" ? `The number of scenes was set to ${settings.scenes}, regardless of the threshold.` : "";
   byId("origin").textContent = {
-    file: settings.edited_by_hand || fromFile.pins.length ? "As in the file, which was corrected by hand." : byNumber || "As in the file.",
-    threshold: state.cuts.length || state.pins.length ? "By threshold, except for what was corrected by hand." : "By threshold: the same scenes as bassl predict.",
+    file: settings.edited_by_hand || fromFile.pins.length ? "Saved settings, with scenes corrected by hand." : byNumber || "Saved settings.",
+    threshold: state.cuts.length || state.pins.length ? "By threshold, except for what was corrected by hand." : "By threshold: the same scenes as from bassl predict.",
     hand: "Corrected by hand.",
   }[state.by];
   for (const [id, label, changes] of [["undo", "Undo", done], ["redo", "Redo", undone]]) {

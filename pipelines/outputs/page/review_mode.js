@@ -1,7 +1,7 @@
 // --- review mode ------------------------------------------------------------------------------------------------------
 
 // One look at a time: a few shots in a row, with a mark on each boundary where a scene ends. Confirming a look pins its
-// boundaries, and the threshold moves to the one with the best expected F1, given all pins.
+// boundaries, and the threshold moves to the value with the best expected F1, given all pins.
 /** The state that is reviewed, the first shot of the look and the marks on its boundaries; null if review mode is off. */
 let reviewing = null;
 
@@ -36,14 +36,15 @@ function showReview() {
   const ends = new Set(state.ends);
   reviewing = { state, first, marks: endFrames.slice(first, Math.max(stop - 1, 0)).map((frame) => ends.has(frame)) };
 
-  byId("review-title").textContent = window ? `Look ${state.looks + 1}` : "Every boundary is decided: nothing is left to look at";
-  byId("review-made").textContent = `${count(state.looks, "look")} made · ${state.pins.length.toLocaleString("en")} of ${last.toLocaleString("en")} boundaries decided`;
+  byId("review-title").textContent = window ? `Look ${state.looks + 1}` : "You have answered every boundary: nothing is left to review";
+  byId("review-made").textContent = `${count(state.looks, "look")} · ${state.pins.length.toLocaleString("en")} of ${last.toLocaleString("en")} boundaries answered`;
   const chosen = groups.slice(0, -1).map((group) => group.end_shot - 1);
   const [hits, expected] = [chosen.map((cut) => probabilities[cut]), probabilities].map(sum);
-  byId("review-f1").textContent = `expected F1 of the scenes now: ${(100 * expectedF1(probabilities, chosen)).toFixed(0)} %`;
+  const f1 = expectedF1(probabilities, chosen);
+  byId("review-f1").textContent = f1 >= 0.95 ? "nearly all scene ends are right" : `about ${Math.round(10 * f1)} of 10 scene ends are right`;
   byId("review-how").textContent = chosen.length
-    ? `2 × ${hits.toFixed(1)} expected hits / (${count(chosen.length, "scene end")} + ${expected.toFixed(1)} expected in the video). Sums of the probabilities below the keys, which are the scores, calibrated by your answers; what you decided is certain. An estimate by the model, not a measurement.`
-    : "The probability that the video has no scene end, by the scores, calibrated by your answers. An estimate by the model, not a measurement.";
+    ? `Expected F1 ${(100 * f1).toFixed(0)} %: 2 × ${hits.toFixed(1)} expected hits / (${count(chosen.length, "scene end")} + ${expected.toFixed(1)} expected in the video), from the probabilities below the keys: the scores, calibrated by your answers, which count as certain. This is the model's estimate, not a measurement.`
+    : `Expected F1 ${(100 * f1).toFixed(0)} %: the probability that the video has no scene end, from the scores, calibrated by your answers. This is the model's estimate, not a measurement.`;
   byId("review-confirm").hidden = !window;
   if (byId("review-shots").contains(document.activeElement)) byId("review-title").focus();
   byId("review-shots").replaceChildren(...shots.slice(first, stop).map((shot, i) => reviewTile(shot, i, probabilities[first + i - 1])));
@@ -71,9 +72,9 @@ function reviewTile(shot, i, probability) {
   const isEnd = reviewing.marks[i - 1];
   const isDecided = isPinned(shot.index - 1);
   boundary.firstElementChild.textContent = i;
-  boundary.lastElementChild.textContent = isDecided ? "decided" : `${(100 * probability).toFixed(0)} %`;
+  boundary.lastElementChild.textContent = isDecided ? "answered" : `${(100 * probability).toFixed(0)} %`;
   boundary.classList.toggle("guess", isEnd && !isDecided);
-  boundary.title = isDecided ? "You decided this before" : `The model: ${isEnd ? "a" : "no"} scene ends here, probability ${probability.toFixed(2)}`;
+  boundary.title = isDecided ? "You already answered this" : `The model: ${isEnd ? "a" : "no"} scene ends here, probability ${probability.toFixed(2)}`;
   boundary.setAttribute("aria-label", `Key ${i}: a scene ends between shots ${shot.index} and ${shot.index + 1}`);
   boundary.addEventListener("click", () => toggleMark(i));
   return element;

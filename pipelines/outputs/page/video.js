@@ -141,7 +141,7 @@ function setUpVideo() {
     if (video.currentTime < beginning) seek(shots[selected].start_frame);
   });
   video.addEventListener("error", () => {
-    note(`${data.video.name} was not found, or this browser cannot play its format.`);
+    note(`${data.video.name} was not found, or this browser cannot play it.`);
   });
   byId("video-file").addEventListener("change", (event) => {
     const [opened] = event.target.files;
