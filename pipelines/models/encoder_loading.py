@@ -27,7 +27,7 @@ def load_encoder(
     source: str | Path = DEFAULT_ENCODER,
     device: str = "auto",
     keyframes: int = KEYFRAMES,
-    how: Preparation | None = None,
+    preparation: Preparation | None = None,
     options: EncoderOptions = EncoderOptions(),
 ) -> ShotEncoder:
     """Load a shot encoder, ready to run.
@@ -38,7 +38,7 @@ def load_encoder(
             once), or the path of a model file or run folder: its own encoder, or the one that it was trained with.
         device: ``auto`` (a GPU if there is one), ``cpu``, ``cuda``, ``cuda:1``, ...; ONNX files run on the CPU.
         keyframes: N_k, keyframes per shot.
-        how: preparation of images. Default: ``center`` for the encoder of a pre-trained model, as in the evaluation of
+        preparation: of images. Default: ``center`` for the encoder of a pre-trained model, as in the evaluation of
             the paper's release, otherwise ``squeeze``.
         options: for an ONNX file.
     Raises BasslError for an unknown name or device, weights that cannot be downloaded, or a model without an encoder.
@@ -50,17 +50,21 @@ def load_encoder(
             f"`encoder_mean`, `encoder_std`, `encoder_size` and `encoder_output` are for ONNX files, not for {source}"
         )
     if is_onnx or source == DEFAULT_ENCODER:
-        return open_onnx_encoder(Path(source) if is_onnx else BUILT_IN, keyframes, how or "squeeze", options)
+        return open_onnx_encoder(Path(source) if is_onnx else BUILT_IN, keyframes, preparation or "squeeze", options)
     from pipelines.models.encoders import torch_encoders  # optional dependency: torch
 
     if is_published(source):
-        how = how or "squeeze"
-        return torch_encoders.torch_encoder(str(source), None, device, keyframes=keyframes, size=None, how=how)
+        preparation = preparation or "squeeze"
+        return torch_encoders.torch_encoder(
+            str(source), None, device, keyframes=keyframes, size=None, preparation=preparation
+        )
     opened = open_model(source)
     if not opened.has_weights:
         encoder = encoder_of_model(opened.boundary_model(), opened.file, device, keyframes)
-        if how not in (None, encoder.preparation):
-            raise BasslError(f"{source}: reads features of {encoder.id}, prepared by {encoder.preparation}, not {how}")
+        if preparation not in (None, encoder.preparation):
+            raise BasslError(
+                f"{source}: reads features of {encoder.id}, prepared by {encoder.preparation}, not {preparation}"
+            )
         return encoder
     name = opened.weights.settings.encoder
     if name is None:
@@ -69,7 +73,7 @@ def load_encoder(
         return encoder_of_id(name, device, keyframes, str(opened.file))
     weights, size = opened.weights.encoder, opened.weights.input_size
     return torch_encoders.encoder_in_file(
-        opened.file, name, weights, device, keyframes=keyframes, size=size, how=how or "center"
+        opened.file, name, weights, device, keyframes=keyframes, size=size, preparation=preparation or "center"
     )
 
 
@@ -88,8 +92,10 @@ def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: i
     from pipelines.models.encoders.torch_encoders import encoder_in_file  # optional dependency: torch
 
     name, size = model.encoder_name or "", model.input_size or INPUT_SIZE
-    for how in PREPARATIONS:  # the id is a digest that depends on the preparation
-        encoder = encoder_in_file(file, name, model.encoder_weights, device, keyframes=keyframes, size=size, how=how)
+    for preparation in PREPARATIONS:  # the id is a digest that depends on the preparation
+        encoder = encoder_in_file(
+            file, name, model.encoder_weights, device, keyframes=keyframes, size=size, preparation=preparation
+        )
         if encoder.id == model.encoder:
             return encoder
     raise StoreError(
@@ -121,16 +127,15 @@ def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> Sho
     )
 
 
-def encoder_for(index: Index, named: str | Path | None = None, how: Preparation | None = None) -> str:
+def encoder_for(index: Index, encoder: str | Path | None = None, preparation: Preparation | None = None) -> str:
     """Return the id of the encoder whose features are used for an index, for `pipelines.stores.features.find_features`.
 
-    ``named``: a model that has an encoder, or the name or id of an encoder. Default: the encoders of the features that
-    the index names, or else the default encoder. ``how`` is as for :func:`load_encoder`. Raises BasslError if a named
-    encoder cannot be loaded.
-    """
-    if named is None and index.encoder:
+    ``encoder``: a model that has an encoder, or the name or id of an encoder. Default: the encoders of the features that
+    the index names, or else the default encoder. ``preparation`` is as for :func:`load_encoder`. Raises BasslError if a
+    named encoder cannot be loaded."""
+    if encoder is None and index.encoder:
         return index.encoder
-    named = named or DEFAULT_ENCODER
-    if isinstance(named, str) and named != DEFAULT_ENCODER and not is_published(named):
-        return named
-    return load_encoder(named, "cpu", index.keyframes or KEYFRAMES, how).id
+    encoder = encoder or DEFAULT_ENCODER
+    if isinstance(encoder, str) and encoder != DEFAULT_ENCODER and not is_published(encoder):
+        return encoder
+    return load_encoder(encoder, "cpu", index.keyframes or KEYFRAMES, preparation).id

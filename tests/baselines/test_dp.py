@@ -116,10 +116,10 @@ def literal_values(features: NDArray[np.float64], settings: DPSettings) -> dict[
 def test_no_division_has_a_higher_worth_and_scores_equal_brute_force(seed: int, settings: DPSettings) -> None:
     features, times = random_video(seed, 8)
     values = literal_values(features, settings)
-    found = dp(features, times, settings)
-    assert values[tuple(found.ends)] == pytest.approx(max(values.values()), abs=1e-6)
+    result = dp(features, times, settings)
+    assert values[tuple(result.ends)] == pytest.approx(max(values.values()), abs=1e-6)
     expected = [margin(values, shot) for shot in range(7)]
-    np.testing.assert_allclose(found.score[:-1], expected, atol=1e-6)
+    np.testing.assert_allclose(result.score[:-1], expected, atol=1e-6)
 
 
 def test_a_greater_reward_gives_at_least_as_many_scenes() -> None:

@@ -23,8 +23,8 @@ def literal_ends(weights: NDArray[np.float64], shots: list[int], threshold: floa
     """Try every cut of a part, take the best, continue in both halves."""
     if len(shots) < 2:
         return []
-    cuts = {at: literal_cut(weights, shots[:at], shots[at:]) for at in range(1, len(shots))}
-    best = min(cuts, key=lambda at: cuts[at])
+    cuts = {position: literal_cut(weights, shots[:position], shots[position:]) for position in range(1, len(shots))}
+    best = min(cuts, key=lambda position: cuts[position])
     if cuts[best] > threshold:
         return []
     return [
@@ -40,8 +40,8 @@ def test_cuts_equal_those_of_the_literal_recursion(seed: int, threshold: float) 
     features, times = random_video(seed, 11)
     settings = GraphCutSettings(threshold=threshold)
     weights = table_of(shot_graph(*check_features(features, times), settings.decay))
-    found = graph_cut(features, times, settings)
-    assert found.ends.tolist() == literal_ends(weights, list(range(11)), threshold)
+    result = graph_cut(features, times, settings)
+    assert result.ends.tolist() == literal_ends(weights, list(range(11)), threshold)
 
 
 def test_the_graph_has_the_weights_of_the_paper() -> None:
@@ -82,12 +82,12 @@ def test_scenes_at_any_threshold_follow_from_the_scores() -> None:
 def test_clear_scenes_are_found() -> None:
     features, times, ends = clear_video()
     # Lengths of shots vary less than in real videos, and the decay is in units of their deviation.
-    found = graph_cut(features, times, GraphCutSettings(decay=100))
-    assert found.ends.tolist() == ends.tolist()
-    assert sorted(np.argsort(-found.score)[: len(ends)]) == ends.tolist()
+    result = graph_cut(features, times, GraphCutSettings(decay=100))
+    assert result.ends.tolist() == ends.tolist()
+    assert sorted(np.argsort(-result.score)[: len(ends)]) == ends.tolist()
 
 
 def test_clear_scenes_are_found_where_all_shots_have_equal_length() -> None:
     features, _, ends = clear_video()
-    at = 4.0 * np.arange(len(features) + 1)
-    assert graph_cut(features, np.stack([at[:-1], at[1:]], axis=1)).ends.tolist() == ends.tolist()
+    position = 4.0 * np.arange(len(features) + 1)
+    assert graph_cut(features, np.stack([position[:-1], position[1:]], axis=1)).ends.tolist() == ends.tolist()

@@ -43,9 +43,9 @@ def test_no_division_has_a_lower_cost(seed: int, scenes: int, kind: Literal["add
         areas = np.arange(1.0, 11)[:, None] ** 2
         assert least_ratio(scene_costs(distances), areas, scenes) == pytest.approx(least)
     values = {ends: least * pairs - cost for ends, (cost, pairs) in sums.items()}
-    found = grouping(features, times, GroupingSettings(kind, scenes))
-    assert values[tuple(found.ends)] == pytest.approx(max(values.values()))
-    np.testing.assert_allclose(found.score[:-1], [margin(values, shot) for shot in range(9)], atol=1e-9)
+    result = grouping(features, times, GroupingSettings(kind, scenes))
+    assert values[tuple(result.ends)] == pytest.approx(max(values.values()))
+    np.testing.assert_allclose(result.score[:-1], [margin(values, shot) for shot in range(9)], atol=1e-9)
 
 
 def test_the_two_costs_differ_where_scenes_differ_in_length() -> None:
@@ -73,8 +73,8 @@ def test_the_number_of_clear_scenes_is_estimated_from_the_singular_values(sizes:
 @pytest.mark.parametrize("cost", ["additive", "normalized"])
 def test_clear_scenes_are_found(cost: str) -> None:
     features, times, ends = clear_video()
-    found = grouping(features, times, GroupingSettings(cost, len(ends) + 1))  # type: ignore[arg-type]
-    assert found.ends.tolist() == ends.tolist()
+    result = grouping(features, times, GroupingSettings(cost, len(ends) + 1))  # type: ignore[arg-type]
+    assert result.ends.tolist() == ends.tolist()
 
 
 def test_several_feature_sets_find_more_scenes_than_each_alone() -> None:

@@ -36,8 +36,8 @@ def test_the_grouping_is_the_best_of_all_groupings(seed: int) -> None:
     similarity = super_shot_similarities([features], np.arange(8))
     worth = scene_worth(similarity)
     values = {ends: sum(literal_worth(similarity, *scene) for scene in scenes_of(ends, 9)) for ends in divisions(9)}
-    found = tuple(best_grouping(worth).tolist())
-    assert values[found] == pytest.approx(max(values.values()), abs=1e-12)
+    result = tuple(best_grouping(worth).tolist())
+    assert values[result] == pytest.approx(max(values.values()), abs=1e-12)
     for start in range(9):
         for end in range(start + 1, 10):
             assert worth[start, end - 1] == pytest.approx(literal_worth(similarity, start, end), abs=1e-12)
@@ -47,7 +47,7 @@ def test_the_grouping_is_the_best_of_all_groupings(seed: int) -> None:
 def test_similarities_are_those_of_mean_features_averaged_over_sets() -> None:
     (one, _), (other, _) = random_video(0, 6), random_video(1, 6, width=4)
     ends = np.array([1, 3])
-    found = super_shot_similarities([one, other], ends)
+    result = super_shot_similarities([one, other], ends)
     expected = np.zeros((3, 3))
     for features in (one, other):
         x = features - features.mean(axis=0)
@@ -56,7 +56,7 @@ def test_similarities_are_those_of_mean_features_averaged_over_sets() -> None:
         means /= np.linalg.norm(means, axis=1, keepdims=True)
         expected += np.maximum(means @ means.T, 0) / 2
     np.fill_diagonal(expected, 0)
-    np.testing.assert_allclose(found, expected, atol=1e-12)
+    np.testing.assert_allclose(result, expected, atol=1e-12)
 
 
 @pytest.fixture(scope="module")
@@ -67,10 +67,10 @@ def network() -> LGSSNetwork:
 
 def test_scenes_of_an_unseen_video_are_found(network: LGSSNetwork) -> None:
     features, times, ends = clear_video(seed=4)
-    found = lgss(features, times, LGSSSettings(network))
-    assert found.ends.tolist() == ends.tolist()
-    assert sorted(np.argsort(-found.score)[: len(ends)].tolist()) == ends.tolist()
-    assert ((found.score >= 0) & (found.score <= 1)).all()
+    result = lgss(features, times, LGSSSettings(network))
+    assert result.ends.tolist() == ends.tolist()
+    assert sorted(np.argsort(-result.score)[: len(ends)].tolist()) == ends.tolist()
+    assert ((result.score >= 0) & (result.score <= 1)).all()
 
 
 def test_further_rounds_only_remove_scene_ends(network: LGSSNetwork) -> None:
@@ -108,5 +108,5 @@ def test_several_feature_sets_are_fused() -> None:
 
     taught, (sets, times, marks) = [video() for _ in range(6)], video()
     network = train_lgss([Labeled(s, m) for s, _, m in taught], width=16)
-    found = lgss(sets, times, LGSSSettings(network))
-    assert np.mean(np.isin(np.flatnonzero(marks), np.argsort(-found.score)[: 2 * int(marks.sum())])) > 0.7
+    result = lgss(sets, times, LGSSSettings(network))
+    assert np.mean(np.isin(np.flatnonzero(marks), np.argsort(-result.score)[: 2 * int(marks.sum())])) > 0.7

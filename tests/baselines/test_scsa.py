@@ -32,12 +32,12 @@ def test_alignment_equals_needleman_wunsch(seed: int, window: int, gap: float) -
     rng = np.random.default_rng(seed)
     labels = rng.integers(0, 4, 11)
     scores = rng.uniform(-1, 1, (4, 4))
-    found = alignment_scores(labels, scores, window, gap)
+    result = alignment_scores(labels, scores, window, gap)
     for shot in range(10):
         left = labels[max(0, shot + 1 - window) : shot + 1].tolist()
         right = labels[shot + 1 : shot + 1 + window].tolist()
         expected = needleman_wunsch(left, right, scores, gap) / max(len(left), len(right))
-        assert found[shot] == pytest.approx(expected)
+        assert result[shot] == pytest.approx(expected)
 
 
 def test_alignment_scores_are_lowest_where_the_pattern_of_shots_changes() -> None:
@@ -65,9 +65,9 @@ def test_global_k_means_finds_clear_clusters_without_a_random_start(seed: int) -
     rng = np.random.default_rng(seed)
     truth = rng.permutation(np.repeat(np.arange(7), 9))
     points = 5 * rng.normal(size=(7, 4))[truth] + 0.1 * rng.normal(size=(63, 4))
-    found = fast_global_kmeans(points, 7)
-    assert len({(a, b) for a, b in zip(truth, found, strict=True)}) == 7
-    np.testing.assert_array_equal(found, fast_global_kmeans(points, 7))
+    result = fast_global_kmeans(points, 7)
+    assert len({(a, b) for a, b in zip(truth, result, strict=True)}) == 7
+    np.testing.assert_array_equal(result, fast_global_kmeans(points, 7))
 
 
 def test_there_are_at_most_as_many_clusters_as_different_points() -> None:

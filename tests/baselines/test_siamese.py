@@ -52,9 +52,9 @@ def test_the_network_stores_the_mean_scene_length(network: SiameseNetwork) -> No
 
 def test_clear_scenes_of_an_unseen_video_are_found(network: SiameseNetwork) -> None:
     _, times, ends = clear_video()
-    found = siamese(labeled(0).features[0], times, SiameseSettings(network, temporal=1.0))
-    assert found.ends.tolist() == ends.tolist()
-    assert found.score[ends].mean() > 1.5 * np.delete(found.score, ends).mean()
+    result = siamese(labeled(0).features[0], times, SiameseSettings(network, temporal=1.0))
+    assert result.ends.tolist() == ends.tolist()
+    assert result.score[ends].mean() > 1.5 * np.delete(result.score, ends).mean()
 
 
 def test_the_same_seed_gives_the_same_network_and_leaves_the_generator_alone() -> None:
@@ -74,10 +74,10 @@ def test_affinities_fall_with_feature_and_time_distance() -> None:
     points = np.array([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
     times = np.array([[0.0, 60.0], [60.0, 120.0], [120.0, 180.0]])
     spread = 8 / 9  # mean of the squared distances, each pair and each shot with itself
-    found = affinities(points, times, 0.5)
-    assert found[0, 1] == pytest.approx(np.exp(-0.5 / spread))
-    assert found[0, 2] == pytest.approx(np.exp(-(2 + 0.5 * 4) / spread))
-    assert np.diagonal(found).tolist() == [1.0, 1.0, 1.0]
+    result = affinities(points, times, 0.5)
+    assert result[0, 1] == pytest.approx(np.exp(-0.5 / spread))
+    assert result[0, 2] == pytest.approx(np.exp(-(2 + 0.5 * 4) / spread))
+    assert np.diagonal(result).tolist() == [1.0, 1.0, 1.0]
 
 
 def test_the_number_of_clusters_is_at_the_largest_eigenvalue_gap() -> None:

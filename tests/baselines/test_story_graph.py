@@ -45,12 +45,12 @@ def test_no_division_has_a_higher_worth_and_scores_equal_brute_force(seed: int, 
         parts = scenes_of(ends, 9)
         if max(end - start for start, end in parts) <= longest:
             values[ends] = literal_value(near, thread, parts, longest)
-    found = story_graph(features, times, settings)
-    assert values[tuple(found.ends)] == pytest.approx(max(values.values()))
+    result = story_graph(features, times, settings)
+    assert values[tuple(result.ends)] == pytest.approx(max(values.values()))
     if count > 1:
         expected = np.array([margin(values, shot) for shot in range(8)])
         finite = np.isfinite(expected)
-        np.testing.assert_allclose(found.score[:-1][finite], expected[finite], atol=1e-9)
+        np.testing.assert_allclose(result.score[:-1][finite], expected[finite], atol=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -47,15 +47,15 @@ def run(name: str, features: NDArray[np.floating], times: NDArray[np.float64]) -
 def test_any_number_of_shots_is_segmented(name: str, shots: int) -> None:
     features, times = random_video(0, shots)
     kept = features.copy(), times.copy()
-    found = run(name, features, times)
-    assert found.score.shape == (shots,)
-    assert found.score.dtype == np.float64
-    assert np.isfinite(found.score).all()
-    assert found.score[-1] == found.score.min()
-    assert found.ends.dtype == np.int64
-    assert (np.diff(found.ends) > 0).all()
-    assert ((found.ends >= 0) & (found.ends < shots - 1)).all()
-    assert np.flatnonzero(found.labels).tolist() == found.ends.tolist()
+    result = run(name, features, times)
+    assert result.score.shape == (shots,)
+    assert result.score.dtype == np.float64
+    assert np.isfinite(result.score).all()
+    assert result.score[-1] == result.score.min()
+    assert result.ends.dtype == np.int64
+    assert (np.diff(result.ends) > 0).all()
+    assert ((result.ends >= 0) & (result.ends < shots - 1)).all()
+    assert np.flatnonzero(result.labels).tolist() == result.ends.tolist()
     np.testing.assert_array_equal(features, kept[0])
     np.testing.assert_array_equal(times, kept[1])
 
@@ -69,14 +69,14 @@ def test_clear_scenes_are_found_with_default_settings(name: str) -> None:
 @pytest.mark.parametrize("name", CLASSICAL)
 @pytest.mark.parametrize("value", [0.0, 3.0])
 def test_videos_of_identical_shots_are_segmented(name: str, value: float) -> None:
-    found = run(name, np.full((9, 4), value), times_of(np.ones(9)))
-    assert np.isfinite(found.score).all()
+    result = run(name, np.full((9, 4), value), times_of(np.ones(9)))
+    assert np.isfinite(result.score).all()
 
 
 @pytest.mark.parametrize("name", CLASSICAL)
 def test_shots_of_length_zero_are_accepted(name: str) -> None:
-    found = run(name, random_video(0, 9)[0], np.zeros((9, 2)))
-    assert np.isfinite(found.score).all()
+    result = run(name, random_video(0, 9)[0], np.zeros((9, 2)))
+    assert np.isfinite(result.score).all()
 
 
 @pytest.mark.parametrize("name", CLASSICAL)
@@ -167,15 +167,15 @@ def test_similarity_is_the_cosine_after_subtracting_the_videos_mean() -> None:
 
 
 def test_infinite_scores_are_placed_just_beyond_the_finite_ones() -> None:
-    found = segmentation(np.array([2, 0]), np.array([np.inf, 1.0, -np.inf, 3.0, 9.0]))
-    assert found.score.tolist() == [4.0, 1.0, 0.0, 3.0, 0.0]
-    assert found.ends.tolist() == [0, 2]
+    result = segmentation(np.array([2, 0]), np.array([np.inf, 1.0, -np.inf, 3.0, 9.0]))
+    assert result.score.tolist() == [4.0, 1.0, 0.0, 3.0, 0.0]
+    assert result.ends.tolist() == [0, 2]
 
 
 def test_scenes_of_fixed_length_end_when_the_length_has_passed() -> None:
     times = times_of(np.array([4.0, 5.0, 3.0, 20.0, 2.0, 6.0])) + 100
-    found = fixed_length(np.ones((6, 1)), times, FixedLengthSettings(10.0))
-    assert found.ends.tolist() == [2, 3]  # at 12 s, and at 32 s; 40 s is the end of the video
+    result = fixed_length(np.ones((6, 1)), times, FixedLengthSettings(10.0))
+    assert result.ends.tolist() == [2, 3]  # at 12 s, and at 32 s; 40 s is the end of the video
 
 
 @pytest.fixture(scope="module")
@@ -191,10 +191,10 @@ def test_real_scenes_are_found_better_than_by_chance_and_by_length(name: str, vi
     tested = videos if SYSTEMS[name].trainer == "" else videos[::2]
     settings = SYSTEMS[name].default_settings([Labeled([video.features], video.scene_end) for video in videos[1::2]])
     labels = np.concatenate([video.scene_end for video in tested])
-    found = [SYSTEMS[name].segment(video.features, video.shots / 25, settings) for video in tested]
+    result = [SYSTEMS[name].segment(video.features, video.shots / 25, settings) for video in tested]
     lengths = [fixed_length(video.features, video.shots / 25, FixedLengthSettings(60.0)) for video in tested]
-    scores, fixed = (np.concatenate([one.score for one in group]) for group in (found, lengths))
-    ends, fixed_ends = (np.concatenate([one.labels for one in group]) for group in (found, lengths))
+    scores, fixed = (np.concatenate([one.score for one in group]) for group in (result, lengths))
+    ends, fixed_ends = (np.concatenate([one.labels for one in group]) for group in (result, lengths))
     precision = average_precision(labels, scores)
     assert precision > 1.5 * labels.mean()
     assert precision > 1.3 * average_precision(labels, fixed)

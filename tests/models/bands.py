@@ -25,6 +25,6 @@ def table_of(band: NDArray[np.float64]) -> NDArray[np.float64]:
     N = len(band)
     table = np.zeros((N, N))
     for k in range(min(N, band.shape[1])):
-        at = np.arange(N - k)
-        table[at, at + k] = table[at + k, at] = band[at, k]
+        position = np.arange(N - k)
+        table[position, position + k] = table[position + k, position] = band[position, k]
     return table

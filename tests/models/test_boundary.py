@@ -202,8 +202,8 @@ def test_an_imported_checkpoint_scores_as_the_release_does(tmp_path: Path) -> No
     features = np.random.default_rng(0).normal(size=(6, 24)).astype(np.float32)
     contextualised, _ = weights.build_crn().eval()(torch.from_numpy(features[[1, 2, 3, 4, 5]])[None])
     logits = contextualised[0, 2] @ heads["head_sbd.weight"].T + heads["head_sbd.bias"]
-    found = model.score(features, np.ones(6))[3]
-    assert found == pytest.approx(float(logits.softmax(0)[1].detach()), rel=1e-4)
+    result = model.score(features, np.ones(6))[3]
+    assert result == pytest.approx(float(logits.softmax(0)[1].detach()), rel=1e-4)
 
 
 def test_a_model_that_is_only_pre_trained_cannot_score(tmp_path: Path) -> None:
@@ -215,17 +215,17 @@ def test_a_model_that_is_only_pre_trained_cannot_score(tmp_path: Path) -> None:
 
 
 def test_a_missing_run_and_other_files_are_refused(tmp_path: Path) -> None:
-    def told(path: Path, words: str) -> None:
+    def message(path: Path, words: str) -> None:
         refusal(lambda: open_model(path).boundary_model(), words)
 
-    told(tmp_path, "no such model file; check the path")
+    message(tmp_path, "no such model file; check the path")
     (tmp_path / "state.pt").touch()
-    told(tmp_path, "its run is unfinished; continue with `resume=True`")
-    told(tmp_path / "none", "no such run or model")
+    message(tmp_path, "its run is unfinished; continue with `resume=True`")
+    message(tmp_path / "none", "no such run or model")
     (tmp_path / "text").write_text("nothing")
-    told(tmp_path / "text", "not a safetensors file")
+    message(tmp_path / "text", "not a safetensors file")
     save_model(tmp_path / "strange", {}, "strange", {})
-    told(tmp_path / "strange", "'strange', but a fine-tuned model is needed")
+    message(tmp_path / "strange", "'strange', but a fine-tuned model is needed")
 
 
 @pytest.mark.parametrize("crn", KINDS)
@@ -235,14 +235,14 @@ def test_a_damaged_file_gives_a_one_line_error(crn: str, tmp_path: Path) -> None
     content = path.read_bytes()
     for what, changed in damaged(content, flips=30, cuts=10):
         path.write_bytes(changed)
-        told = ""
+        message = ""
         try:
             model = open_model(path).boundary_model()
         except BasslError as error:
-            told = str(error)
-        if told:
-            assert "\n" not in told, what
-            assert str(path) in told, what
+            message = str(error)
+        if message:
+            assert "\n" not in message, what
+            assert str(path) in message, what
         else:  # another weight, or another letter in what is said of the training
             assert model.shape == SHAPES[crn], what
 

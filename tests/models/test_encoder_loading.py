@@ -26,7 +26,7 @@ from pipelines.models.encoders.shot_encoder import (
     ShotEncoder,
     encode_groups,
     hue_histogram,
-    preparation,
+    preparation_facts,
     shot_color,
 )
 from pipelines.models.encoders.torch_encoders import (
@@ -186,20 +186,20 @@ def test_the_id_of_the_default_encoder_is_the_same_on_every_machine() -> None:
 
 def test_an_encoder_id_covers_everything_that_determines_features() -> None:
     weights = {"a": torch.zeros(2, 3), "b": torch.arange(4)}
-    how = preparation(224, (1.0, 2.0, 3.0), (4.0, 5.0, 6.0), 3)
+    preparation = preparation_facts(224, (1.0, 2.0, 3.0), (4.0, 5.0, 6.0), 3)
     ids = [
-        torch_encoder_id("resnet50", weights, how),
-        torch_encoder_id("resnet50", weights | {"a": torch.full((2, 3), 1e-30)}, how),
-        torch_encoder_id("resnet50", weights | {"a": torch.zeros(3, 2)}, how),
-        torch_encoder_id("resnet50", weights | {"a": torch.zeros(2, 3, dtype=torch.float16)}, how),
-        torch_encoder_id("resnet50", {"a": weights["a"], "c": weights["b"]}, how),
+        torch_encoder_id("resnet50", weights, preparation),
+        torch_encoder_id("resnet50", weights | {"a": torch.full((2, 3), 1e-30)}, preparation),
+        torch_encoder_id("resnet50", weights | {"a": torch.zeros(3, 2)}, preparation),
+        torch_encoder_id("resnet50", weights | {"a": torch.zeros(2, 3, dtype=torch.float16)}, preparation),
+        torch_encoder_id("resnet50", {"a": weights["a"], "c": weights["b"]}, preparation),
     ]
     changes = {"size": 225, "mean": [1.0, 2.0, 4.0], "std": [4.0, 5.0, 7.0], "resize": "crop", "keyframes": 1}
-    ids += [torch_encoder_id("resnet50", weights, how | {name: value}) for name, value in changes.items()]
+    ids += [torch_encoder_id("resnet50", weights, preparation | {name: value}) for name, value in changes.items()]
     assert len({identity.rpartition("-")[2] for identity in ids}) == len(ids)
     assert all(re.fullmatch("resnet50-[0-9a-f]{12}", identity) for identity in ids)
-    assert torch_encoder_id("resnet50", dict(reversed(weights.items())), how) == ids[0]
-    assert torch_encoder_id("other", weights, how) == ids[0].replace("resnet50", "other")
+    assert torch_encoder_id("resnet50", dict(reversed(weights.items())), preparation) == ids[0]
+    assert torch_encoder_id("other", weights, preparation) == ids[0].replace("resnet50", "other")
 
 
 def test_an_encoder_id_is_a_file_name_from_which_the_name_can_be_read() -> None:
@@ -255,7 +255,7 @@ def test_the_encoder_of_a_run_has_the_weights_of_the_run(
     resnet: nn.Module, pretrained: Path, rng: np.random.Generator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "_fastest_dtype", lambda place: torch.float32)
-    encoder = load_encoder(pretrained, "cpu", how="squeeze")
+    encoder = load_encoder(pretrained, "cpu", preparation="squeeze")
     picture = rng.integers(0, 256, (90, 160, 3)).astype(np.uint8)
     square = torch.from_numpy(resize_to_square(picture, 224)).permute(2, 0, 1)[None] / 255
     mean, std = (torch.tensor(v).view(1, 3, 1, 1) for v in ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225)))
@@ -286,19 +286,19 @@ def test_a_pre_trained_encoder_reads_the_center_of_frames_as_in_the_release(
     tensor = torch.from_numpy(((cut / 255 - mean) / std).astype(np.float32)).permute(2, 0, 1)[None]
     with torch.inference_mode():
         expected = resnet(tensor)[0]
-    found = torch.from_numpy(centered.encode([[centered.prepare(image)]])[0])
+    result = torch.from_numpy(centered.encode([[centered.prepare(image)]])[0])
     center = expected.mean()
-    assert torch.cosine_similarity(found - center, expected - center, dim=0) >= 0.999
+    assert torch.cosine_similarity(result - center, expected - center, dim=0) >= 0.999
 
 
 def test_the_preparation_is_part_of_the_id_and_can_be_chosen(state: dict[str, Tensor], tmp_path: Path) -> None:
     model = put_model(tmp_path / "model.safetensors", TINY, state)
-    center, squeeze = (load_encoder(model, "cpu", how=how) for how in PREPARATIONS)
+    center, squeeze = (load_encoder(model, "cpu", preparation=preparation) for preparation in PREPARATIONS)
     assert load_encoder(model, "cpu").id == center.id != squeeze.id
     assert (center.preparation, squeeze.preparation) == PREPARATIONS
-    own = load_encoder("efficientnet_lite0", "cpu", how="center")
-    assert own.id != load_encoder("efficientnet_lite0", "cpu").id
-    assert encoder_of_id(own.id, "cpu", 3, "a model").preparation == "center"
+    encoder_again = load_encoder("efficientnet_lite0", "cpu", preparation="center")
+    assert encoder_again.id != load_encoder("efficientnet_lite0", "cpu").id
+    assert encoder_of_id(encoder_again.id, "cpu", 3, "a model").preparation == "center"
 
 
 def test_other_weights_and_another_size_are_another_encoder(state: dict[str, Tensor], tmp_path: Path) -> None:
@@ -313,9 +313,9 @@ def test_other_weights_and_another_size_are_another_encoder(state: dict[str, Ten
 
 
 def test_a_model_on_a_frozen_encoder_names_it_by_its_id(tmp_path: Path) -> None:
-    own = load_encoder("efficientnet_lite0", "cpu")
-    assert load_encoder(put_model(tmp_path / "m.safetensors", own.id, {}), "cpu").id == own.id
-    assert load_encoder(put_model(tmp_path / "n.safetensors", own.name, {}), "cpu").id == own.id
+    encoder_again = load_encoder("efficientnet_lite0", "cpu")
+    assert load_encoder(put_model(tmp_path / "m.safetensors", encoder_again.id, {}), "cpu").id == encoder_again.id
+    assert load_encoder(put_model(tmp_path / "n.safetensors", encoder_again.name, {}), "cpu").id == encoder_again.id
 
 
 def test_encoders_that_cannot_be_loaded_are_refused(state: dict[str, Tensor], tmp_path: Path) -> None:
@@ -404,9 +404,9 @@ def test_a_histogram_counts_the_hues_of_all_pixels_in_steps_of_two_degrees() -> 
     pixels = image.reshape(-1, 3).tolist()
     hues = [round(180 * colorsys.rgb_to_hsv(*(value / 255 for value in pixel))[0]) for pixel in pixels]
     for pixel, hue in zip(image.reshape(-1, 1, 3), hues, strict=True):
-        found = hue_histogram(pixel[:, None])
-        assert found.sum() == 1
-        assert (int(found.argmax()) - hue + 1) % HUES <= 2
+        result = hue_histogram(pixel[:, None])
+        assert result.sum() == 1
+        assert (int(result.argmax()) - hue + 1) % HUES <= 2
     singles = [hue_histogram(pixel[:, None]) for pixel in image.reshape(-1, 1, 3)]
     np.testing.assert_allclose(hue_histogram(image), np.mean(singles, axis=0), atol=1e-6)
 

@@ -293,9 +293,9 @@ def trainer(monkeypatch: pytest.MonkeyPatch) -> types.SimpleNamespace:
             name_so_far = ".".join(parts[:i])
             if name_so_far not in sys.modules:
                 monkeypatch.setitem(sys.modules, name_so_far, types.ModuleType(name_so_far))
-        made = type(name, bases, {"__module__": module})
-        setattr(sys.modules[module], name, made)
-        return made
+        instance = type(name, bases, {"__module__": module})
+        setattr(sys.modules[module], name, instance)
+        return instance
 
     of_python_3_13 = getattr(sys.modules.get("pathlib._local"), "PosixPath", None)
     return types.SimpleNamespace(

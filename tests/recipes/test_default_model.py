@@ -156,14 +156,14 @@ def test_a_model_that_learned_from_parts_finds_about_as_many_scene_ends_in_short
     short = [part for seed in range(6, 12) for part in parts_of(made_up(seed)) if len(part.shots) == 8]
     share = np.mean([part.scene_end[:-1].mean() for part in short])
 
-    def found(learned: list[Form]) -> float:
+    def result(learned: list[Form]) -> float:
         """The share of cuts of short videos with a logit above the operating point of whole ones."""
         model = fit(learned, PENALTY)
         offset = calibrate(blind_logits([model] * len(videos), videos), [form.video for form in videos]).offset
         return float(np.mean([relational_logits(model, form_of(part).tokens)[:-1] > offset for part in short]))
 
-    assert found(videos) < 1.5 * share
-    assert found([form._replace(parts=()) for form in videos]) > 2 * share
+    assert result(videos) < 1.5 * share
+    assert result([form._replace(parts=()) for form in videos]) > 2 * share
 
 
 def test_training_without_scene_ends_or_with_one_video_is_refused() -> None:
@@ -258,8 +258,8 @@ def test_the_fitted_threshold_has_the_best_f1(seed: int) -> None:
     rng = np.random.default_rng(seed)
     logits = rng.integers(-4, 5, size=60) / 2  # many are equal
     labels = (rng.random(60) < 0.3).astype(np.uint8)
-    found = f1_score(labels, logits >= best_f1_threshold(logits, labels))
-    assert found == pytest.approx(max(f1_score(labels, logits >= t) for t in logits))
+    result = f1_score(labels, logits >= best_f1_threshold(logits, labels))
+    assert result == pytest.approx(max(f1_score(labels, logits >= t) for t in logits))
 
 
 def test_after_calibration_the_best_f1_is_at_0_5_and_the_order_is_kept() -> None:

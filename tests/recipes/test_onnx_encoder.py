@@ -37,9 +37,9 @@ def normalized(images: torch.Tensor) -> torch.Tensor:
     return (images.permute(0, 3, 1, 2).float() - 127) / 128
 
 
-def assert_same(found: torch.Tensor, expected: torch.Tensor) -> None:
+def assert_same(result: torch.Tensor, expected: torch.Tensor) -> None:
     assert expected.std() > 0.01
-    torch.testing.assert_close(found, expected, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(result, expected, rtol=1e-3, atol=1e-4)
 
 
 def test_the_floating_point_network_equals_the_original_code(published: State) -> None:
@@ -126,6 +126,6 @@ def test_the_integer_network_is_close_to_the_floating_point_network() -> None:
     images = mixed_images(12)
     model = integer_model(quantize(layers, images[:8]), {"output": "features"}).SerializeToString()
     session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
-    (found,) = session.run(["features"], {"images": images[8:].numpy()})
+    (result,) = session.run(["features"], {"images": images[8:].numpy()})
     expected = float_features(layers, images[8:]).numpy()
-    assert np.corrcoef(found.ravel(), expected.ravel())[0, 1] > 0.999
+    assert np.corrcoef(result.ravel(), expected.ravel())[0, 1] > 0.999

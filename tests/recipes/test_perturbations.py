@@ -23,15 +23,15 @@ def video(N: int = 60, D: int = 32, signed: bool = False, seed: int = 0) -> Labe
 def test_a_perturbation_returns_a_new_video_and_keeps_the_input(name: str) -> None:
     for given in (video(), video(signed=True), video(N=1), video(N=2, D=1)):
         before = given.features.copy(), np.array(given.durations), given.scene_end.copy()
-        made = PERTURBATIONS[name](given, np.random.default_rng(1))
-        N = len(made.features)
-        assert made.features.dtype == np.float32
-        assert made.features.ndim == 2
-        assert made.durations.shape == made.scene_end.shape == (N,)
-        assert np.isfinite(made.features).all()
-        assert (made.durations > 0).all()
+        instance = PERTURBATIONS[name](given, np.random.default_rng(1))
+        N = len(instance.features)
+        assert instance.features.dtype == np.float32
+        assert instance.features.ndim == 2
+        assert instance.durations.shape == instance.scene_end.shape == (N,)
+        assert np.isfinite(instance.features).all()
+        assert (instance.durations > 0).all()
         if (given.features >= 0).all():
-            assert (made.features >= 0).all()
+            assert (instance.features >= 0).all()
         for was, now in zip(before, (given.features, given.durations, given.scene_end), strict=True):
             np.testing.assert_array_equal(was, now)
 
@@ -41,21 +41,21 @@ def test_merged_split_and_removed_shots_keep_their_scenes(seed: int) -> None:
     given = video(seed=seed)
     scenes = set(given.features[:, 0].tolist())
     for perturbation in (merge_shots, split_shots, remove_shots):
-        made = perturbation(given, np.random.default_rng(seed))
+        instance = perturbation(given, np.random.default_rng(seed))
         if perturbation is split_shots:
-            assert len(made.features) > len(given.features)
+            assert len(instance.features) > len(given.features)
             # The halves of a shot carry noise; all others still tell their scene.
-            kept = np.isin(made.features[:, 0], given.features[:, 0])
-            scene = (np.cumsum(made.scene_end) - made.scene_end)[kept]
+            kept = np.isin(instance.features[:, 0], given.features[:, 0])
+            scene = (np.cumsum(instance.scene_end) - instance.scene_end)[kept]
         else:
-            assert len(made.features) < len(given.features)
-            scene = np.cumsum(made.scene_end) - made.scene_end
-            kept = np.ones(len(made.features), dtype=bool)
-        names = made.features[kept, 0]
+            assert len(instance.features) < len(given.features)
+            scene = np.cumsum(instance.scene_end) - instance.scene_end
+            kept = np.ones(len(instance.features), dtype=bool)
+        names = instance.features[kept, 0]
         for (one, a), (other, b) in pairwise(zip(scene, names, strict=True)):
             assert (one == other) == (a == b)
         if perturbation is merge_shots:
             assert set(names.tolist()) == scenes
         if perturbation is not remove_shots:
-            assert made.durations.sum() == pytest.approx(given.durations.sum())
-            assert made.scene_end.sum() == given.scene_end.sum()
+            assert instance.durations.sum() == pytest.approx(given.durations.sum())
+            assert instance.scene_end.sum() == given.scene_end.sum()

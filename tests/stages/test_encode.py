@@ -60,7 +60,9 @@ def encoder(monkeypatch: pytest.MonkeyPatch) -> ShotEncoder:
     black, one = (0.0, 0.0, 0.0), (1.0, 1.0, 1.0)
     made = MeanColor(name="mean", id="mean-0123456789ab", width=3, size=8, mean=black, std=one, keyframes=3)
     monkeypatch.setattr(
-        encoding, "load_encoder", lambda source, device, keyframes, how, options: replace(made, keyframes=keyframes)
+        encoding,
+        "load_encoder",
+        lambda source, device, keyframes, preparation, options: replace(made, keyframes=keyframes),
     )
     return made
 

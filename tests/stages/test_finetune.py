@@ -797,7 +797,7 @@ def test_the_requested_preparation_is_used_for_a_named_encoder(on_keyframes: Fin
     for how in ("squeeze", "center"):
         named = {"encoder": "efficientnet_lite0", "preparation": how}
         run = trained(on_keyframes, how, init="none", width=16, heads=2, **named).run.output
-        assert open_model(run).boundary_model().encoder == load_encoder("efficientnet_lite0", "cpu", how=how).id
+        assert open_model(run).boundary_model().encoder == load_encoder("efficientnet_lite0", "cpu", preparation=how).id
 
 
 @pytest.mark.slow
@@ -829,7 +829,7 @@ def test_end_to_end_training_updates_the_encoder(on_keyframes: FinetuneSettings,
     model = open_model(settings.run.output).boundary_model()
     began = load_bassl_model(Path(settings.init) / "model.safetensors").encoder
     assert not torch.equal(model.encoder_weights["conv1.0.weight"], began["conv1.0.weight"])
-    assert torch_encoder(ENCODER, model.encoder_weights, "cpu", size=32, how="squeeze").id == model.encoder
+    assert torch_encoder(ENCODER, model.encoder_weights, "cpu", size=32, preparation="squeeze").id == model.encoder
     assert model.training["transfer"] == "encoder+crn"
     again = with_options(settings, output=tmp_path / "again")
     with left_by(lambda state: state.epoch == 2) as stop:

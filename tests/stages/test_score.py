@@ -209,12 +209,12 @@ def test_missing_features_are_computed_with_the_preparation_of_the_model(
     assert list((tmp_path / "features").iterdir()) == [store]
 
 
-@pytest.mark.parametrize("how", PREPARATIONS)
+@pytest.mark.parametrize("preparation", PREPARATIONS)
 def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
-    on_labeled: ScoreSettings, tmp_path: Path, how: Preparation
+    on_labeled: ScoreSettings, tmp_path: Path, preparation: Preparation
 ) -> None:
     name, weights = tiny_encoder()
-    encoder = torch_encoder(name, weights, "cpu", size=32, how=how)
+    encoder = torch_encoder(name, weights, "cpu", size=32, preparation=preparation)
     shape = MLPSettings(2, encoder.width, 8)
     tuned = BoundaryModel(
         crn="mlp",
@@ -229,7 +229,7 @@ def test_a_model_with_its_own_encoder_computes_the_features_it_was_trained_on(
     assert len(score(tmp_path / "m.safetensors", settings=on_labeled).videos) == 2
     assert [store.name for store in on_labeled.data.features.iterdir()] == [encoder.id]
     other = tmp_path / "other.safetensors"
-    of_five = torch_encoder(name, weights, "cpu", keyframes=5, size=32, how=how)
+    of_five = torch_encoder(name, weights, "cpu", keyframes=5, size=32, preparation=preparation)
     save_boundary_model(other, replace(tuned, encoder=of_five.id, keyframes=5))
     refusal(lambda: score(other, settings=on_labeled), other, "`keyframes=5`", error=BasslError)
 

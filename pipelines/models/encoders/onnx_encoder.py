@@ -26,7 +26,7 @@ from pipelines.models.encoders.shot_encoder import (
     Preparation,
     ShotEncoder,
     encoder_id,
-    preparation,
+    preparation_facts,
     scale_color,
 )
 
@@ -68,7 +68,10 @@ class OnnxEncoder(ShotEncoder):
 
 
 def open_onnx_encoder(
-    path: Path, keyframes: int = KEYFRAMES, how: Preparation = "squeeze", options: EncoderOptions = EncoderOptions()
+    path: Path,
+    keyframes: int = KEYFRAMES,
+    preparation: Preparation = "squeeze",
+    options: EncoderOptions = EncoderOptions(),
 ) -> OnnxEncoder:
     """Return the network in an ONNX file as a shot encoder; arguments as for
     :func:`pipelines.models.encoder_loading.load_encoder`.
@@ -100,7 +103,7 @@ def open_onnx_encoder(
         raise BasslError(f"{path}: takes images as uint8 and normalizes them itself; leave out mean and std")
     blank = _network_input(np.zeros((1, size, size, 3), np.uint8), kind, mean, std)
     name = metadata.get("name") or path.stem
-    prepared = preparation(size, mean, std, keyframes, how) | {"output": output}
+    prepared = preparation_facts(size, mean, std, keyframes, preparation) | {"output": output}
     return OnnxEncoder(
         name=name,
         id=encoder_id(name, [content], prepared),
@@ -110,7 +113,7 @@ def open_onnx_encoder(
         std=std,
         precision="int8" if metadata.get("precision", "").startswith("int8") else "float32",
         keyframes=keyframes,
-        preparation=how,
+        preparation=preparation,
         file=path,
         session=session,
         output=output,

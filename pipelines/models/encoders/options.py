@@ -47,8 +47,8 @@ def check_encoder(encoder: str | Path) -> None:
 
 def absolute_encoder(encoder: str | Path) -> str:
     """Return an encoder as another working directory needs it: a path becomes absolute, a name or an id stays."""
-    named = encoder == DEFAULT_ENCODER or is_published(encoder)
-    return str(encoder if named or not Path(encoder).exists() else Path(encoder).absolute())
+    is_name = encoder == DEFAULT_ENCODER or is_published(encoder)
+    return str(encoder if is_name or not Path(encoder).exists() else Path(encoder).absolute())
 
 
 @dataclass(frozen=True)

@@ -137,10 +137,10 @@ def encode_groups(
             for group in groups:
                 running.append((group, pool.submit(encode, group)))
                 while running and (len(running) > 2 * threads or running[0][1].done()):
-                    done, encoded = running.popleft()
-                    yield done, *encoded.result()
-            for done, encoded in running:
-                yield done, *encoded.result()
+                    first_group, encoded = running.popleft()
+                    yield first_group, *encoded.result()
+            for first_group, encoded in running:
+                yield first_group, *encoded.result()
         finally:
             pool.shutdown(cancel_futures=True)
 
@@ -151,16 +151,20 @@ def scale_color(color: Sequence[float]) -> Color:
     return red, green, blue
 
 
-def preparation(
-    size: int, mean: Sequence[float], std: Sequence[float], keyframes: int = KEYFRAMES, how: Preparation = "squeeze"
+def preparation_facts(
+    size: int,
+    mean: Sequence[float],
+    std: Sequence[float],
+    keyframes: int = KEYFRAMES,
+    preparation: Preparation = "squeeze",
 ) -> dict[str, Any]:
     """Return the preparation of keyframes as plain JSON values, for `encoder_id`."""
-    return {"size": size, "mean": list(mean), "std": list(std), "resize": _RESIZE[how], "keyframes": keyframes}
+    return {"size": size, "mean": list(mean), "std": list(std), "resize": _RESIZE[preparation], "keyframes": keyframes}
 
 
 def encoder_id(name: str, weights: Iterable[bytes], preprocessing: Mapping[str, Any]) -> str:
     """Return the id of an encoder, under which its features are stored: its name, made a valid file name, and 12
-    hexadecimal digits of a SHA-256 of bytes that determine its weights and of its `preparation`:
+    hexadecimal digits of a SHA-256 of bytes that determine its weights and of its `preparation_facts`:
     ``resnet50-3f2a91c07d1e``."""
     digest = hashlib.sha256(json.dumps(dict(preprocessing), sort_keys=True).encode())
     for part in weights:

@@ -24,7 +24,7 @@ from pipelines.models.encoders.shot_encoder import (
     Preparation,
     ShotEncoder,
     encoder_id,
-    preparation,
+    preparation_facts,
     scale_color,
 )
 from pipelines.models.networks.torch_networks import one_thread
@@ -183,7 +183,7 @@ def torch_encoder(
     *,
     keyframes: int = KEYFRAMES,
     size: int | None = INPUT_SIZE,
-    how: Preparation | None = None,
+    preparation: Preparation | None = None,
 ) -> TorchEncoder:
     """Return a shot encoder by the name of its network, ``resnet18`` to ``resnet152`` or ``timm:NAME``, with its
     weights, or ImageNet weights, downloaded once. `size` is the side of its input; None: the size that its published
@@ -200,14 +200,16 @@ def torch_encoder(
             image_network.network.load_state_dict(weights)
         except RuntimeError as error:
             raise ValueError(first_line(error)) from error
-    how = how or "center"
+    preparation = preparation or "center"
     mean, std = scale_color(image_network.mean), scale_color(image_network.std)
     dtype = _fastest_dtype(place)
     network = image_network.network.eval().requires_grad_(False)
     return TorchEncoder(
         name=name,
         id=torch_encoder_id(
-            name, weights or network.state_dict(), preparation(image_network.size, mean, std, keyframes, how)
+            name,
+            weights or network.state_dict(),
+            preparation_facts(image_network.size, mean, std, keyframes, preparation),
         ),
         width=image_network.width,
         size=image_network.size,
@@ -216,7 +218,7 @@ def torch_encoder(
         device=str(place),
         precision=str(dtype).removeprefix("torch."),
         keyframes=keyframes,
-        preparation=how,
+        preparation=preparation,
         network=network.to(place, dtype, memory_format=torch.channels_last),  # type: ignore[call-overload]
     )
 
@@ -229,12 +231,12 @@ def encoder_in_file(
     *,
     keyframes: int = KEYFRAMES,
     size: int,
-    how: Preparation = "center",
+    preparation: Preparation = "center",
 ) -> TorchEncoder:
     """Make a `torch_encoder` with the weights of a model file, which errors name. Raises StoreError if the weights do
     not fit the network, BasslError for an unknown name or device."""
     try:
-        return torch_encoder(name, weights, device, keyframes=keyframes, size=size, how=how)
+        return torch_encoder(name, weights, device, keyframes=keyframes, size=size, preparation=preparation)
     except ValueError as error:
         raise StoreError(f"{path}: its shot encoder is not a {name}; train or download the model again") from error
     except BasslError as error:

@@ -152,7 +152,7 @@ class KeyframeNetwork:
         assert isinstance(network, EndToEnd)
         keyframes, size = self.index.keyframes, self.settings.size
         weights = plain_weights(network.encoder)
-        encoder = torch_encoder(self.encoder, weights, "cpu", keyframes=keyframes, size=size, how="squeeze")
+        encoder = torch_encoder(self.encoder, weights, "cpu", keyframes=keyframes, size=size, preparation="squeeze")
         return BoundaryModel(
             crn=self.settings.crn,
             network=network.boundary,

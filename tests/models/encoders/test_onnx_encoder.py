@@ -110,8 +110,8 @@ def test_metadata_of_the_file_stand_in_for_options(tmp_path: Path) -> None:
 def test_threads_share_one_encoder_and_get_their_own_features(tmp_path: Path) -> None:
     encoder = open_onnx_encoder(write_network(tmp_path / "net.onnx"), options=PLAIN)
     with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda value: encoder.encode([[plain(value, 0, 0)]])[0, 0], range(100)))
-    np.testing.assert_allclose(found, range(100), rtol=1e-6)
+        result = list(pool.map(lambda value: encoder.encode([[plain(value, 0, 0)]])[0, 0], range(100)))
+    np.testing.assert_allclose(result, range(100), rtol=1e-6)
 
 
 # --- ids --------------------------------------------------------------------------------------------------------------

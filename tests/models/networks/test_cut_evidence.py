@@ -39,19 +39,23 @@ def costs_by_recursion(weights: NDArray[np.float64], reached: float = 0.0) -> li
     if len(weights) < 2:
         return []
     cuts = [
-        sum(weights[:at, at:].sum() / side.sum() for side in (weights[:at], weights[at:]))
-        for at in range(1, len(weights))
+        sum(weights[:position, position:].sum() / side.sum() for side in (weights[:position], weights[position:]))
+        for position in range(1, len(weights))
     ]
-    at = int(np.argmin(cuts)) + 1
-    reached = max(reached, cuts[at - 1])
-    return [*costs_by_recursion(weights[:at, :at], reached), reached, *costs_by_recursion(weights[at:, at:], reached)]
+    position = int(np.argmin(cuts)) + 1
+    reached = max(reached, cuts[position - 1])
+    return [
+        *costs_by_recursion(weights[:position, :position], reached),
+        reached,
+        *costs_by_recursion(weights[position:, position:], reached),
+    ]
 
 
 def test_cut_costs_of_several_graphs_equal_recursive_cuts() -> None:
     tables = [near_table(60, 12, seed) for seed in range(3)]
     expected = [costs_by_recursion(table) for table in tables]
-    found = cut_costs(BlockSums(*(band_of(table, 12) for table in tables)))
-    np.testing.assert_allclose(found, expected, atol=1e-9)
+    result = cut_costs(BlockSums(*(band_of(table, 12) for table in tables)))
+    np.testing.assert_allclose(result, expected, atol=1e-9)
 
 
 def test_the_similarity_band_equals_the_full_similarity_matrix() -> None:
@@ -88,11 +92,11 @@ def test_only_the_numbers_of_shots_within_seconds_depend_on_the_unit_of_time(eve
     rng = np.random.default_rng(6)
     features, lengths = rng.normal(size=(50, 9)), np.ones(50) if even else rng.uniform(1, 9, size=50)
     kinds, expected = cut_evidence(features, lengths)
-    _, found = cut_evidence(features, 4 * lengths)
+    _, result = cut_evidence(features, 4 * lengths)
     counts = np.array([kind.startswith("shots within") for kind in kinds])
-    np.testing.assert_allclose(found[:, ~counts], expected[:, ~counts], atol=1e-3)
-    assert (found[:, counts] <= expected[:, counts]).all()
-    assert (found[:, counts] < expected[:, counts]).any(axis=0).all()
+    np.testing.assert_allclose(result[:, ~counts], expected[:, ~counts], atol=1e-3)
+    assert (result[:, counts] <= expected[:, counts]).all()
+    assert (result[:, counts] < expected[:, counts]).any(axis=0).all()
 
 
 # Of each family of evidence, how many there are and their root mean square over a video that never changes.
@@ -124,17 +128,17 @@ LEARNED_FROM = {
 def test_the_evidence_equals_that_of_the_training_of_the_built_in_model() -> None:
     """Weights of a model fit the evidence that it was trained on: where this changes, the model must be trained again
     (`make default-model`), and then these numbers."""
-    at = np.arange(60)
-    content = np.sin(np.outer(at // 7 % 4 + 1, np.arange(1, 13))) + 0.4 * np.sin(
-        np.outer(at + 1, np.arange(1, 13)) ** 1.5
+    position = np.arange(60)
+    content = np.sin(np.outer(position // 7 % 4 + 1, np.arange(1, 13))) + 0.4 * np.sin(
+        np.outer(position + 1, np.arange(1, 13)) ** 1.5
     )
-    hues = 1 + np.cos(np.outer(at // 5, np.arange(1, 7)))
-    kinds, table = cut_evidence(content, 2 + np.sin(at), hues / hues.sum(axis=1, keepdims=True))
+    hues = 1 + np.cos(np.outer(position // 5, np.arange(1, 7)))
+    kinds, table = cut_evidence(content, 2 + np.sin(position), hues / hues.sum(axis=1, keepdims=True))
     families: dict[str, list[np.ndarray]] = {}
     for kind, column in zip(kinds, table.T.astype(np.float64), strict=True):
         families.setdefault(re.sub(r"video |near | of|from|\S*\d\S*", "", kind).strip(), []).append(column)
-    found = {name: (len(of), float(np.sqrt(np.square(of).mean()))) for name, of in families.items()}
-    assert found == {name: (number, pytest.approx(size, abs=1e-3)) for name, (number, size) in LEARNED_FROM.items()}
+    result = {name: (len(of), float(np.sqrt(np.square(of).mean()))) for name, of in families.items()}
+    assert result == {name: (number, pytest.approx(size, abs=1e-3)) for name, (number, size) in LEARNED_FROM.items()}
 
 
 def test_equal_shot_lengths_use_the_minimum_time_unit() -> None:
@@ -170,9 +174,9 @@ def test_equal_and_unknown_colors_do_not_change_the_evidence(color: np.ndarray) 
     rng = np.random.default_rng(6)
     features, lengths = rng.normal(size=(70, 9)), rng.uniform(1, 9, size=70)
     kinds, expected = cut_evidence(features, lengths)
-    again, found = cut_evidence(features, lengths, color)
+    again, result = cut_evidence(features, lengths, color)
     assert again == kinds
-    np.testing.assert_array_equal(found, expected)
+    np.testing.assert_array_equal(result, expected)
     nearly = np.full((70, 5), 0.2)
     nearly[0, 0] += 1e-9
     np.testing.assert_allclose(cut_evidence(features, lengths, nearly)[1], expected, atol=1e-3)

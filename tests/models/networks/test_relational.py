@@ -68,12 +68,12 @@ def test_tokens_are_the_evidence_padded_with_zeros(N: int, K: int) -> None:
     assert (tokens[:-1, -1] == 1).all()
     assert not tokens[-1].any()
     np.testing.assert_array_equal(tokens[:-1, :-1], cut_evidence(features, durations)[1])
-    read = windows(pad_tokens(torch.from_numpy(tokens), K), torch.arange(N), K)
+    content = windows(pad_tokens(torch.from_numpy(tokens), K), torch.arange(N), K)
     for shot in range(N):
         for place in range(2 * K + 1):
             cut = shot - K + place
             expected = tokens[cut] if 0 <= cut < N else np.zeros(token_width())
-            np.testing.assert_array_equal(read[shot, place], expected)
+            np.testing.assert_array_equal(content[shot, place], expected)
 
 
 def test_the_order_of_shots_changes_scores(scorer: BoundaryModel) -> None:
@@ -86,8 +86,8 @@ def test_logits_are_the_network_s_with_neighbors_suppressed_and_lowest_at_the_la
     tokens = shot_tokens(*video(20, 8))
     one = network()
     with torch.no_grad():
-        read = windows(pad_tokens(torch.from_numpy(tokens), 3), torch.arange(20), 3)
-        expected = suppress_neighbors(one(read).double().numpy()[:-1])
+        content = windows(pad_tokens(torch.from_numpy(tokens), 3), torch.arange(20), 3)
+        expected = suppress_neighbors(one(content).double().numpy()[:-1])
     logits = relational_logits(one, tokens)
     np.testing.assert_allclose(logits, [*expected, expected.min()], atol=1e-6)
 
@@ -96,16 +96,16 @@ def test_the_network_correction_starts_at_zero_and_is_added_to_the_linear_model(
     tokens = torch.randn(4, SMALL.window, token_width())
     new = RelationalNetwork(SMALL).eval()
     assert not new.correction(tokens).any()
-    made = network()
+    instance = network()
     linear = network(replace(SMALL, width=0))
-    linear.load_state_dict({name: tensor for name, tensor in made.state_dict().items() if "correction" not in name})
-    expected = linear(tokens) + made.correction(tokens)[:, 0]
-    torch.testing.assert_close(made(tokens), expected)
-    torch.testing.assert_close(made(tokens.flip(1)), expected)
+    linear.load_state_dict({name: tensor for name, tensor in instance.state_dict().items() if "correction" not in name})
+    expected = linear(tokens) + instance.correction(tokens)[:, 0]
+    torch.testing.assert_close(instance(tokens), expected)
+    torch.testing.assert_close(instance(tokens.flip(1)), expected)
     moved = tokens.clone()
     moved[:, 0] += 1
     assert torch.equal(linear(moved), linear(tokens))
-    assert not torch.equal(made(moved), expected)
+    assert not torch.equal(instance(moved), expected)
 
 
 def test_a_cut_is_suppressed_only_by_a_nearby_cut_with_a_greater_logit() -> None:

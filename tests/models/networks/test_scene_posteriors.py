@@ -33,8 +33,8 @@ SHAPES = [(1, 3, 2), (2, 3, 2), (9, 3, 2), (9, 4, 12), (7, 20, 20)]
 @pytest.mark.parametrize(("N", "longest"), [(1, 3), (2, 1), (2, 5), (9, 3), (9, 20)])
 def test_posteriors_equal_those_over_all_divisions(N: int, longest: int) -> None:
     worth = np.random.default_rng(N).normal(scale=2, size=(2, longest, N))
-    found = posterior_log_odds(worth.T)
-    assert found.shape == (2, N - 1)
+    result = posterior_log_odds(worth.T)
+    assert result.shape == (2, N - 1)
     for b in range(2):
         through, total = np.zeros(N - 1), 0.0
         for count in range(N):
@@ -47,7 +47,7 @@ def test_posteriors_equal_those_over_all_divisions(N: int, longest: int) -> None
                 through[np.array(cuts, dtype=int) - 1] += weight
         share = np.clip(through / total, 1e-15, 1 - 1e-9)
         expected = np.clip(np.log(share) - np.log1p(-share), -ODDS_LIMIT, ODDS_LIMIT)
-        np.testing.assert_allclose(found[b], expected, atol=1e-9)
+        np.testing.assert_allclose(result[b], expected, atol=1e-9)
 
 
 def test_a_reversed_video_has_the_same_posteriors() -> None:
@@ -61,43 +61,43 @@ def test_a_reversed_video_has_the_same_posteriors() -> None:
 
 def test_posteriors_are_bounded_for_any_worth() -> None:
     for scale in (1e-9, 1.0, 1e6):
-        found = posterior_log_odds(scale * np.random.default_rng(2).normal(size=(40, 5, 3)))
-        assert np.isfinite(found).all()
-        assert np.abs(found).max() <= ODDS_LIMIT
+        result = posterior_log_odds(scale * np.random.default_rng(2).normal(size=(40, 5, 3)))
+        assert np.isfinite(result).all()
+        assert np.abs(result).max() <= ODDS_LIMIT
 
 
 @pytest.mark.parametrize(("N", "longest", "reach"), SHAPES)
 def test_sums_and_association_equal_plain_loops(N: int, longest: int, reach: int) -> None:
     table = near_table(N, reach)
-    own, inside = range_sums(np.diag(table), longest), pair_sums(band_of(table, reach), longest)
+    single, inside = range_sums(np.diag(table), longest), pair_sums(band_of(table, reach), longest)
     share = association(band_of(table, reach), longest)
     for a, b in ranges(N, longest):
-        at = b - a - 1, b - 1
-        assert own[at] == pytest.approx(np.trace(table[a:b, a:b]))
-        assert inside[at] == pytest.approx(np.triu(table[a:b, a:b], 1).sum())
-        assert share[at] == pytest.approx(table[a:b, a:b].sum() / table[a:b].sum())
+        position = b - a - 1, b - 1
+        assert single[position] == pytest.approx(np.trace(table[a:b, a:b]))
+        assert inside[position] == pytest.approx(np.triu(table[a:b, a:b], 1).sum())
+        assert share[position] == pytest.approx(table[a:b, a:b].sum() / table[a:b].sum())
 
 
 @pytest.mark.parametrize(("N", "longest", "reach"), [*SHAPES, (40, 40, 50)])
 def test_the_predictive_likelihood_equals_plain_loops(N: int, longest: int, reach: int) -> None:
     table = near_table(N, reach)
     backgrounds = (0.5, 2.0)
-    found = predictive_likelihood(np.stack([band_of(table, reach), band_of(3 * table, reach)]), backgrounds, longest)
-    assert found.shape == (2, longest, N)
+    result = predictive_likelihood(np.stack([band_of(table, reach), band_of(3 * table, reach)]), backgrounds, longest)
+    assert result.shape == (2, longest, N)
     for kind, (kernel, some) in enumerate(zip((table, 3 * table), backgrounds, strict=True)):
         for a, b in ranges(N, longest):
             others = kernel[a:b, a:b].sum(axis=1) - np.diag(kernel)[a:b]
             expected = np.log((others + some) / (b - a - 1 + some)).sum()
-            assert found[kind, b - a - 1, b - 1] == pytest.approx(expected, abs=1e-9)
+            assert result[kind, b - a - 1, b - 1] == pytest.approx(expected, abs=1e-9)
 
 
 def test_the_common_mean_likelihood_equals_the_random_effects_likelihood() -> None:
     N, d, longest = 7, 3, 5
     parts = np.random.default_rng(3).normal(size=(N, d))
     scales, ratios = [np.ones(d), np.array([0.5, 1.0, 3.0])], (2.0, 0.3)
-    found = common_mean(parts, scales, ratios, longest)
-    assert found.shape == (2, 2, longest, N)
-    for tables, scale in zip(found, scales, strict=True):
+    result = common_mean(parts, scales, ratios, longest)
+    assert result.shape == (2, 2, longest, N)
+    for tables, scale in zip(result, scales, strict=True):
         for table, ratio in zip(tables, ratios, strict=True):
             within, between = 1 / (1 + ratio), ratio / (1 + ratio)
             for a, b in ranges(N, longest):
@@ -119,8 +119,8 @@ def test_principal_parts_equal_those_of_the_singular_value_decomposition(N: int,
     centered = x - x.mean(axis=0)
     left, values, _ = np.linalg.svd(centered, full_matrices=False)
     expected = (left * values)[:, :5]
-    found = principal_parts(x, 5)
-    np.testing.assert_allclose(found @ found.T, expected @ expected.T, atol=1e-8 * values[0] ** 2)
+    result = principal_parts(x, 5)
+    np.testing.assert_allclose(result @ result.T, expected @ expected.T, atol=1e-8 * values[0] ** 2)
 
 
 @pytest.mark.parametrize(("N", "D", "axes"), [(1, 4, 0), (2, 4, 1), (5, 30, 4), (30, 3, 3), (30, 1, 1)])
