@@ -120,8 +120,8 @@ def _default(value: ast.expr | None, thing: Any, name: str) -> str:
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in ("advanced", "nested"):
         value = value.args[0]
     if isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id == "field":
-        given = {one.arg: one.value for one in value.keywords}
-        value = given.get("default") or ast.Call(given["default_factory"], [], [])
+        options = {one.arg: one.value for one in value.keywords}
+        value = options.get("default") or ast.Call(options["default_factory"], [], [])
     if isinstance(value, ast.Attribute):  # an attribute of another class
         return f"`{getattr(thing, name)!r}`"
     return f"`{ast.unparse(value)}`"
@@ -132,7 +132,7 @@ def _text(thing: Any) -> str:
     code."""
     text = inspect.getdoc(thing) or ""
     text = re.sub(r":\w+:`~?(?:[\w.]+\.)?(\w+)`", r"`\1`", text).replace("``", "`")
-    text = re.sub(r"::\n\n((?:    .*\n?|\n)+)", lambda found: _code(found[1]), text)
+    text = re.sub(r"::\n\n((?:    .*\n?|\n)+)", lambda match: _code(match[1]), text)
     text = re.sub(
         r"^(Args|Attributes|Raises|Returns|Yields):\n((?:    .*(?:\n|$))+)", _section, text, flags=re.MULTILINE
     )
@@ -143,12 +143,12 @@ def _code(block: str) -> str:
     return f":\n\n```python\n{textwrap.dedent(block).strip()}\n```\n"
 
 
-def _section(found: re.Match[str]) -> str:
-    entries = re.sub(r"\n\s{2,}", " ", textwrap.dedent(found[2])).strip().splitlines()
-    if found[1] in ("Returns", "Yields"):
-        return f"{found[1]}: {' '.join(entries)}\n"
-    listed = (re.sub(r"^([\w, *]+):", r"`\1`:", entry) for entry in entries)
-    return f"{found[1]}:\n\n" + "\n".join(f"- {entry}" for entry in listed) + "\n"
+def _section(match: re.Match[str]) -> str:
+    entries = re.sub(r"\n\s{2,}", " ", textwrap.dedent(match[2])).strip().splitlines()
+    if match[1] in ("Returns", "Yields"):
+        return f"{match[1]}: {' '.join(entries)}\n"
+    items = (re.sub(r"^([\w, *]+):", r"`\1`:", entry) for entry in entries)
+    return f"{match[1]}:\n\n" + "\n".join(f"- {entry}" for entry in items) + "\n"
 
 
 def make_videos(folder: Path) -> None:
@@ -181,10 +181,10 @@ def commands(page: str) -> list[list[str]]:
     return [words for line in lines if (words := shlex.split(line, comments=True))]
 
 
-def with_example(page: str, shown: str) -> str:
+def with_example(page: str, output: str) -> str:
     """Return the README with what ``bassl predict movie.mp4`` printed as its example, the first block without a
     language."""
-    return re.sub(r"(?<=\n```\n)scene .*?(?=```\n)", lambda found: shown, page, count=1, flags=re.DOTALL)
+    return re.sub(r"(?<=\n```\n)scene .*?(?=```\n)", lambda match: output, page, count=1, flags=re.DOTALL)
 
 
 def main() -> None:

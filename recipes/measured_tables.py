@@ -41,13 +41,13 @@ def lines_of(ways: Sequence[TableResult]) -> tuple[list[str], dict[str, list[str
         label = versions[0].label if len({row.label for row in versions}) == 1 else ""
         if not any(cell.values for row in versions for cell in row.cells.values()):
             continue
-        shown = f"{label} ({versions[0].note})" if name == "table3" else label  # the pretext tasks
-        cells = [shown]
+        row_label = f"{label} ({versions[0].note})" if name == "table3" else label  # the pretext tasks
+        cells = [row_label]
         for column in columns:
             number = paper.rows.get(label, {}).get(column)
             cells += [NOTHING if number is None else f"{number.mean:.2f}"] * (column in printed)
             cells += [_measured(row, column) for row in versions]
-        rows[shown] = [*cells, max(row.finished for row in versions)[:10]]
+        rows[row_label] = [*cells, max(row.finished for row in versions)[:10]]
     return [*header, MEASURED], rows
 
 
@@ -63,16 +63,16 @@ def _measured(row: RowResult, column: str) -> str:
 def with_rows(page: str, marker: str, header: Sequence[str], rows: Mapping[str, Sequence[str]]) -> str:
     """Return the page with these rows in the table below a marker, in place of the rows with their labels, or after
     them. Raises ValueError if there is no such table, or it has other columns."""
-    before, found, rest = page.partition(f"<!-- {marker} -->\n\n")
+    before, marker_found, rest = page.partition(f"<!-- {marker} -->\n\n")
     lines = rest.splitlines()
     end = next((i for i, line in enumerate(lines) if not line.startswith("|")), len(lines))
     table = {cells[0]: cells for cells in map(_cells, lines[2:end])}
-    if not found or _cells(lines[0]) != list(header):
+    if not marker_found or _cells(lines[0]) != list(header):
         raise ValueError(
             f"{marker}: the page has no such table, or with other columns; write its header: {_line(header)}"
         )
     text = "\n".join([*lines[:2], *map(_line, (table | dict(rows)).values()), *lines[end:]])
-    return f"{before}{found}{text}\n"
+    return f"{before}{marker_found}{text}\n"
 
 
 def _cells(line: str) -> list[str]:
@@ -85,7 +85,7 @@ def _line(cells: Sequence[str]) -> str:
 
 def tables_of(settings: ReproduceSettings) -> Iterator[list[TableResult]]:
     """Return the tables, each in all ways to train and test. Raises SystemExit for a row that failed."""
-    result = reproduce(settings, lambda row, doing, done, total: print(f"{row}: {doing}", file=sys.stderr))
+    result = reproduce(settings, lambda row, doing, finished, total: print(f"{row}: {doing}", file=sys.stderr))
     if result.failed or result.stopped:
         raise SystemExit("\n".join(result.failed) or "stopped; run it again to continue")
     for _, ways in groupby(sorted(result.tables, key=lambda table: table.name), key=lambda table: table.name):

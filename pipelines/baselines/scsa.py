@@ -134,19 +134,19 @@ def alignment_scores(labels: NDArray[np.int64], scores: Floats, window: int, gap
     """Return alignment score of the labels up to each shot but the last with the labels after it, (N-1,), at most 1.
     The alignment tables of all candidates are computed together."""
     N = len(labels)
-    at = np.arange(N - 1)
-    left, right = np.minimum(at + 1, window), np.minimum(N - 1 - at, window)
+    shot = np.arange(N - 1)
+    left, right = np.minimum(shot + 1, window), np.minimum(N - 1 - shot, window)
     # Both sides are reversed, which does not change the score and lets every side start at position 0.
     places = np.arange(window)
-    first = labels[np.maximum(at[:, None] - places, 0)]
-    second = labels[np.clip((at + right)[:, None] - places, 0, N - 1)]
+    first = labels[np.maximum(shot[:, None] - places, 0)]
+    second = labels[np.clip((shot + right)[:, None] - places, 0, N - 1)]
     table = np.zeros((window + 1, window + 1, N - 1))
     table[:, 0] = table[0, :] = gap * np.arange(window + 1)[:, None]
     for i in range(1, window + 1):
         for j in range(1, window + 1):
             match = table[i - 1, j - 1] + scores[first[:, i - 1], second[:, j - 1]]
             table[i, j] = np.maximum(match, np.maximum(table[i - 1, j], table[i, j - 1]) + gap)
-    return np.asarray(table[left, right, at] / np.maximum(left, right))
+    return np.asarray(table[left, right, shot] / np.maximum(left, right))
 
 
 def low_points(scores: Floats, threshold: float) -> NDArray[np.int64]:

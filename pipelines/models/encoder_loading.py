@@ -130,9 +130,9 @@ def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> Sho
 def encoder_for(index: Index, encoder: str | Path | None = None, preparation: Preparation | None = None) -> str:
     """Return the id of the encoder whose features are used for an index, for `pipelines.stores.features.find_features`.
 
-    ``encoder``: a model that has an encoder, or the name or id of an encoder. Default: the encoders of the features that
-    the index names, or else the default encoder. ``preparation`` is as for :func:`load_encoder`. Raises BasslError if a
-    named encoder cannot be loaded."""
+    ``encoder``: a model that has an encoder, or the name or id of an encoder. Default: the encoders of the features
+    that the index names, or else the default encoder. ``preparation`` is as for :func:`load_encoder`. Raises BasslError
+    if a named encoder cannot be loaded."""
     if encoder is None and index.encoder:
         return index.encoder
     encoder = encoder or DEFAULT_ENCODER

@@ -178,9 +178,9 @@ def _of_parts(parts: Sequence[VideoScores]) -> list[list[str]]:
         some = [part for part in parts if len(part.labels) == length]
         shots, result = length * len(some), evaluate(some)
         true = sum(int(part.labels.sum()) for part in some)
-        found = sum(int(part.decisions(0.5).sum()) for part in some)
+        predicted_ends = sum(int(part.decisions(0.5).sum()) for part in some)
         metrics = (percent(result.get(name)) for name in ("ap", "precision", "recall", "f1"))
-        rows.append([str(length), str(len(some)), percent(true / shots), percent(found / shots), *metrics])
+        rows.append([str(length), str(len(some)), percent(true / shots), percent(predicted_ends / shots), *metrics])
     return rows
 
 
@@ -288,8 +288,8 @@ has its own terms, which apply to whoever uses those files.
 def training_facts(study: Study, number: int) -> dict[str, Any]:
     """Return how the model was made: videos, their counts by set, and measures, as plain JSON values."""
 
-    def measures_entry(how: str, result: Mapping[str, float]) -> dict[str, Any]:
-        return {"how": how, **{name: round(result[name], 3) for name in ("ap", "auc", "f1", "miou")}}
+    def measures_entry(procedure: str, result: Mapping[str, float]) -> dict[str, Any]:
+        return {"how": procedure, **{name: round(result[name], 3) for name in ("ap", "auc", "f1", "miou")}}
 
     folds_made = min(number, len(study.videos))
     return {

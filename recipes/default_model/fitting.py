@@ -52,8 +52,8 @@ def form_of(video: ShotFeatures, evidence: Path | None = None) -> Form:
     if evidence is None:
         return Form(video, shot_tokens(video.features, video.seconds, video.color))
     digest = hashlib.sha256(_fingerprint())
-    known: list[NDArray[np.floating[Any]]] = [video.features, video.seconds]
-    for array in known if video.color is None else [*known, video.color]:
+    inputs: list[NDArray[np.floating[Any]]] = [video.features, video.seconds]
+    for array in inputs if video.color is None else [*inputs, video.color]:
         digest.update(f"{array.shape} {array.dtype}".encode() + np.ascontiguousarray(array).tobytes())
     path = evidence / f"{digest.hexdigest()}.npy"
     if not path.exists():
@@ -117,17 +117,17 @@ def prepare(
 ) -> list[list[Forms]]:
     """Return all forms of each video, in `draws` draws. `report` gets a line for each part of the work; `evidence`: see
     `form_of`."""
-    found: list[list[Forms]] = []
+    forms: list[list[Forms]] = []
     report(f"evidence of {len(videos)} videos and their parts")
     wholes = [whole_form(video, evidence) for video in videos]
     began = time.monotonic()
     for seed in range(draws):
         report(f"evidence of {len(videos)} videos in {len(PERTURBATIONS)} perturbations, draw {seed + 1} of {draws}")
-        found.append([forms_of(whole, i, seed, evidence) for i, whole in enumerate(wholes)])
+        forms.append([forms_of(whole, i, seed, evidence) for i, whole in enumerate(wholes)])
         if seed + 1 < draws:
             left = (time.monotonic() - began) / (seed + 1) * (draws - seed - 1)
             report(f"about {left / 60:.0f} minutes left for evidence")
-    return found
+    return forms
 
 
 def fit(forms: Sequence[Form], penalty: float) -> LinearModel:

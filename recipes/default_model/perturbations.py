@@ -84,11 +84,11 @@ def split_shots(video: LabeledVideo, generator: np.random.Generator) -> LabeledV
     """Split shots, more likely long ones, into two that differ a little."""
     N, lengths = len(video.features), _lengths(video)
     count = int(generator.uniform(*SHARES) * N)
-    chosen = np.sort(generator.choice(N, size=count, replace=False, p=lengths / lengths.sum()))
+    picks = np.sort(generator.choice(N, size=count, replace=False, p=lengths / lengths.sum()))
     times = np.ones(N, dtype=np.int64)
-    times[chosen] = 2
+    times[picks] = 2
     source = np.repeat(np.arange(N), times)
-    first = np.cumsum(times)[chosen] - 2
+    first = np.cumsum(times)[picks] - 2
     part = np.ones(len(source))
     part[first] = generator.uniform(0.2, 0.8, count)
     part[first + 1] = 1 - part[first]

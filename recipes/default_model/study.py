@@ -129,9 +129,9 @@ def learn_and_test(
     videos, in one or more draws of the perturbations; ``number``: of folds."""
     penalty, models = choose([[videos[i] for i in trained_on] for videos in draws], number)
     plain = [forms[UNCHANGED] for forms in draws[0]]
-    known = [plain[i] for i in trained_on]
-    operating = calibrate(blind_logits(models, known), [form.video for form in known])
-    model = fit(known, penalty)
+    training_forms = [plain[i] for i in trained_on]
+    operating = calibrate(blind_logits(models, training_forms), [form.video for form in training_forms])
+    model = fit(training_forms, penalty)
 
     def scores(forms: Sequence[Form]) -> list[VideoScores]:
         return calibrated_scores(forms, blind_logits([model] * len(forms), forms), operating)

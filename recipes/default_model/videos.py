@@ -24,11 +24,13 @@ def read_videos(folder: Path) -> list[ShotFeatures]:
     colors = {name: video for name, video in everything.items() if name.partition("/")[0].endswith(COLOR_SUFFIX)}
     videos = {name: video for name, video in everything.items() if name not in colors}
     for name, color in colors.items():
-        own = name.replace(f"{COLOR_SUFFIX}/", "/", 1)
-        if own not in videos or not np.array_equal(videos[own].shots, color.shots):
-            raise DatasetError(f"{folder}: color {name} has other shots than {own}, or no such video; leave it out")
+        video_name = name.replace(f"{COLOR_SUFFIX}/", "/", 1)
+        if video_name not in videos or not np.array_equal(videos[video_name].shots, color.shots):
+            raise DatasetError(
+                f"{folder}: color {name} has other shots than {video_name}, or no such video; leave it out"
+            )
         sums = color.features.sum(axis=1, keepdims=True)
         if (color.features < 0).any() or (sums <= 0).any():
             raise DatasetError(f"{folder}: color {name} has rows that are not histograms; compute them again")
-        videos[own] = replace(videos[own], color=color.features / sums)
+        videos[video_name] = replace(videos[video_name], color=color.features / sums)
     return list(videos.values())

@@ -44,8 +44,8 @@ def original_features(shots: Shots) -> NDArray[np.float32]:
     """Return (shots, N_k, 1280) of the original network."""
     layers = layers_of(published_weights())
     with torch.inference_mode():
-        found = [float_features(layers, torch.from_numpy(shot)).numpy() for shot in shots]
-    return np.stack(found)
+        features = [float_features(layers, torch.from_numpy(shot)).numpy() for shot in shots]
+    return np.stack(features)
 
 
 def encoded_features(encoder: OnnxEncoder, shots: Shots) -> NDArray[np.float32]:

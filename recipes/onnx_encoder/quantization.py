@@ -77,7 +77,7 @@ def quantize(layers: Sequence[Layer], frames: Tensor) -> list[IntegerLayer]:
     exact = [(part.permute(0, 3, 1, 2).float() - MEAN) / STD for part in torch.split(frames, 16)]
     integer = [part.clone() for part in exact]
     exact_kept, integer_kept, scale = exact, integer, INPUT
-    found = []
+    integer_layers = []
     for layer in layers:
         if layer.begins_block:
             exact_kept, integer_kept = exact, integer
@@ -98,9 +98,11 @@ def quantize(layers: Sequence[Layer], frames: Tensor) -> list[IntegerLayer]:
         if layer.adds:
             total = _scale_of(exact)
             integer = [total.rounded(x.add_(kept)) for x, kept in zip(integer, integer_kept, strict=True)]
-        found.append(IntegerLayer(layer, weight.to(torch.int8), steps, bias.to(torch.int32), scale, output, total))
+        integer_layers.append(
+            IntegerLayer(layer, weight.to(torch.int8), steps, bias.to(torch.int32), scale, output, total)
+        )
         scale = total or output
-    return found
+    return integer_layers
 
 
 def _scale_of(parts: Sequence[Tensor]) -> Scale:

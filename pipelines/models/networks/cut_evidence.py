@@ -168,8 +168,8 @@ def similarity_band(unit: NDArray[np.floating[Any]], reach: int) -> Floats:
         products = np.zeros((len(part), rows + reach))
         others = unit[first : first + rows + reach]
         products[:, : len(others)] = part @ others.T
-        at = np.arange(len(part))[:, None]
-        band[first : first + rows] = products[at, at + np.arange(reach + 1)]
+        row = np.arange(len(part))[:, None]
+        band[first : first + rows] = products[row, row + np.arange(reach + 1)]
     return band
 
 
@@ -314,7 +314,7 @@ def _graph_evidence(graphs: ShotGraphs) -> dict[str, Floats]:
         costs[f"cost {name}"] = cost
         for of, side in near:
             around = np.maximum(cut - side, 0), cut, np.minimum(cut + side, sums.shots)
-            costs[f"local cost {name}{of}"] = sums.normalized_cut(*(first + at for at in around))
+            costs[f"local cost {name}{of}"] = sums.normalized_cut(*(first + row for row in around))
     return {
         name: np.log((cost if graphs.differ else np.ones_like(cost)) + COST_FLOOR) + 1 for name, cost in costs.items()
     }
