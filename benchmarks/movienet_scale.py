@@ -56,7 +56,7 @@ def write_store(index_file: Path, store: Path, width: int) -> None:
         scene = np.cumsum(np.append(0, index.targets(rows)[:-1]))
         places = rng.standard_normal((scene[-1] + 1, width), np.float32)
         features = places[scene] + 2 * rng.standard_normal((len(rows), width), np.float32)
-        write_features(store, ENCODER, name, features.astype(np.float16), shots_checksum(index, video))
+        write_features(store, ENCODER, name, features.astype(np.float16), shots=shots_checksum(index, video))
 
 
 def run_for(seconds: float, command: measure.Command, log: Path) -> measure.Run:

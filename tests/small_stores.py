@@ -28,7 +28,7 @@ MAPPED = ("features", "color", "jpeg")
 
 
 def jpeg(*number: int, width: int = 40, height: int = 24) -> bytes:
-    """A unique JPEG: noise, enlarged so that it survives compression, seeded with the number."""
+    """Make a unique JPEG: noise, enlarged so that it survives compression, seeded with the number."""
     noise = np.random.default_rng(number).integers(0, 256, (3, 5, 3), np.uint8)
     buffer = BytesIO()
     Image.fromarray(noise).resize((width, height), Image.Resampling.NEAREST).save(buffer, "JPEG", quality=95)
@@ -36,9 +36,9 @@ def jpeg(*number: int, width: int = 40, height: int = 24) -> bytes:
 
 
 def put_store(
-    path: Path | str, shots: int = 5, images: int = 3, seed: int = 0, jpegs: list[list[bytes]] | None = None
+    path: Path | str, shots: int = 5, images: int = 3, *, seed: int = 0, jpegs: list[list[bytes]] | None = None
 ) -> Path:
-    """A keyframe store of shots of two seconds; keyframe k of shot i is ``jpeg(seed, i, k)``."""
+    """Write a keyframe store of shots of two seconds; keyframe k of shot i is ``jpeg(seed, i, k)``."""
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     length = SHOT_FRAMES / RATE
@@ -72,33 +72,33 @@ def put_features(
     shots: Mapping[str, int] | None = None,
     color: Mapping[str, Any] | None = None,
 ) -> Path:
-    """A feature store of some videos (N, D_e)."""
+    """Write a feature store of some videos (N, D_e)."""
     for name, features in videos.items():
-        write_features(store, encoder, name, features, (shots or {}).get(name), (color or {}).get(name))
+        write_features(store, encoder, name, features, shots=(shots or {}).get(name), color=(color or {}).get(name))
     return store
 
 
 def features_in(store: Path) -> dict[str, np.ndarray]:
-    """The features of each video in a store."""
+    """Read the features of each video in a store."""
     videos = [open_features(path) for path in store.glob("*.h5")]
     return {video.video_id: video.features for video in sorted(videos, key=lambda video: video.video_id)}
 
 
 def read_jpegs(store: KeyframeStore, start_shot: int, end_shot: int) -> list[list[bytes]]:
-    """The keyframes of the shots ``[start_shot, end_shot)`` of a store, unchecked: a list of N_k for each."""
+    """Read the keyframes of the shots ``[start_shot, end_shot)`` of a store, unchecked: a list of N_k for each."""
     content, count = store.path.read_bytes(), store.keyframes.shape[1]
     jpegs = [content[start:end] for start, end in pairwise(store.jpeg_offsets.tolist())]
     return [jpegs[shot * count : shot * count + count] for shot in range(start_shot, end_shot)]
 
 
 def read_all(reader: KeyframeReader, rows: Iterable[int]) -> list[list[bytes]]:
-    """All keyframes of rows of one video: a list of N_k JPEGs for each."""
-    chosen = np.array(list(rows))
-    return reader.read(chosen, np.tile(np.arange(reader.index.keyframes), (len(chosen), 1)))
+    """Read all keyframes of rows of one video: a list of N_k JPEGs for each."""
+    numbers = np.array(list(rows))
+    return reader.read(numbers, np.tile(np.arange(reader.index.keyframes), (len(numbers), 1)))
 
 
 def refusal(read: Callable[[], object], *words: str | Path, error: type[Exception] = StoreError) -> str:
-    """The one line with which something is refused, having checked that it is one line with these words."""
+    """Return the one line with which something is refused, and check that it has these words."""
     with pytest.raises(error) as caught:
         read()
     message = str(caught.value)
@@ -139,8 +139,8 @@ def forge(path: Path, out: Path, changes: dict[str, Any]) -> Path:
         out,
         schema,
         version,
-        attributes,
-        arrays,
+        attributes=attributes,
+        arrays=arrays,
         mapped=mapped | {name for name, array in arrays.items() if not array.ndim},
     )
     return out

@@ -46,7 +46,7 @@ _DARK, _BRIGHT = 40, 215
 def images(
     frames: int, cuts: Sequence[int] = (), width: int = 160, height: int = 96, seed: int = 0, numbered: bool = True
 ) -> Iterator[RGBImage]:
-    """The images of a video whose new shots begin at ``cuts``: (height, width, 3) uint8 RGB."""
+    """Make the images of a video whose new shots begin at ``cuts``: (height, width, 3) uint8 RGB."""
     rng = np.random.default_rng(seed)
     texture = _texture(rng, width, height)
     for index in range(frames):
@@ -56,12 +56,12 @@ def images(
 
 
 def plain_images(frames: int, color: tuple[int, int, int], width: int, height: int) -> Iterator[RGBImage]:
-    """The same image of one color again and again."""
+    """Make the same image of one color again and again."""
     yield from (np.full((height, width, 3), color, np.uint8) for _ in range(frames))
 
 
 def with_number(image: RGBImage, number: int) -> RGBImage:
-    """The image with a number in its strip."""
+    """Return the image with a number in its strip."""
     numbered = image.copy()
     height, width = image.shape[:2]
     strip = numbered[height - max(1, height // 6) :]
@@ -71,7 +71,7 @@ def with_number(image: RGBImage, number: int) -> RGBImage:
 
 
 def number_of(image: RGBImage) -> int:
-    """The number in the strip of an image."""
+    """Read the number in the strip of an image."""
     height, width = image.shape[:2]
     strip, number, block = image[-max(1, height // 12) :], 0, width / _BITS
     for bit in range(_BITS):
@@ -149,7 +149,7 @@ def write_slideshow(path: Path, shown: Sequence[RGBImage], seconds: Sequence[flo
 
 
 def write_unsampled_video(path: Path) -> Path:
-    """A video with uncompressed frames, most of which no part of its fingerprint samples."""
+    """Write a video with uncompressed frames, most of which no part of its fingerprint samples."""
     return write_video(path, images(40, (20,), 320, 240), codec="rawvideo")
 
 
@@ -166,14 +166,14 @@ def tone(seconds: float) -> Sound:
 
 
 def write_sound(path: Path, codec: str = "aac") -> Path:
-    """A file of sound without video."""
+    """Write a file of sound without video."""
     with av.open(str(path), "w") as container:
         _encode_sound(container, container.add_stream(codec, rate=48000), tone(1.0))
     return path
 
 
 def write_sound_with_cover(path: Path) -> Path:
-    """An MP3 with a cover image in its ID3 tag."""
+    """Write an MP3 with a cover image in its ID3 tag."""
     write_sound(path, "libmp3lame")
     cover = BytesIO()
     Image.fromarray(next(images(1))).save(cover, "JPEG")
@@ -185,13 +185,13 @@ def write_sound_with_cover(path: Path) -> Path:
 
 
 def write_still(path: Path) -> Path:
-    """A image: PNG, JPEG, ... by the suffix."""
+    """Write an image: PNG, JPEG, ... by the suffix."""
     Image.fromarray(next(images(1))).save(path)
     return path
 
 
 def write_huge_frame(path: Path) -> Path:
-    """A GIF whose header promises frames of a gigabyte."""
+    """Write a GIF whose header promises frames of a gigabyte."""
     content = BytesIO()
     Image.new("P", (2, 2)).save(content, "GIF")
     header = bytearray(content.getvalue())
@@ -201,12 +201,12 @@ def write_huge_frame(path: Path) -> Path:
 
 
 def rotated(source: Path, path: Path, quarter_turns: int) -> Path:
-    """A copy of an MP4 with the mark that phones write: turn it clockwise by so many quarters to show it upright."""
+    """Copy an MP4 with the mark that phones write: turn it clockwise by so many quarters to show it upright."""
     content = bytearray(source.read_bytes())
     cos, sin = ((1, 0), (0, 1), (-1, 0), (0, -1))[quarter_turns]
-    at = content.index(b"tkhd") + 4 + 40  # a version 0 header: the matrix follows 40 bytes of other fields
+    start = content.index(b"tkhd") + 4 + 40  # a version 0 header: the matrix follows 40 bytes of other fields
     matrix = (cos, sin, 0, -sin, cos, 0, 0, 0)
-    content[at : at + 36] = struct.pack(">9i", *(value << 16 for value in matrix), 1 << 30)
+    content[start : start + 36] = struct.pack(">9i", *(value << 16 for value in matrix), 1 << 30)
     path.write_bytes(content)
     return path
 
@@ -215,9 +215,9 @@ def with_timecode_track(path: Path, frame: int, labels: int, drop: bool = False)
     """Change the timecode track of a QuickTime file: the number of its first frame, its labels per second, and its mark
     of drop-frame."""
     content = bytearray(path.read_bytes())
-    at = content.index(b"tmcd\0\0\0\0\0\0\0\1") + 16  # a sample description
-    content[at : at + 13] = struct.pack(">IIIB", drop, labels * 1000, 1000, labels)
-    chunk = content.index(b"stco", at) + 12
+    start = content.index(b"tmcd\0\0\0\0\0\0\0\1") + 16  # a sample description
+    content[start : start + 13] = struct.pack(">IIIB", drop, labels * 1000, 1000, labels)
+    chunk = content.index(b"stco", start) + 12
     (place,) = struct.unpack_from(">I", content, chunk)
     struct.pack_into(">I", content, place, frame)
     path.write_bytes(content)
@@ -225,14 +225,14 @@ def with_timecode_track(path: Path, frame: int, labels: int, drop: bool = False)
 
 
 def truncated(source: Path, path: Path, share: float) -> Path:
-    """The first part of a file."""
+    """Write the first part of a file."""
     content = source.read_bytes()
     path.write_bytes(content[: int(len(content) * share)])
     return path
 
 
 def damaged(source: Path, path: Path, start: float = 0.4, end: float = 0.6) -> Path:
-    """A copy with noise in the middle of the file."""
+    """Write a copy with noise in the middle of the file."""
     content = bytearray(source.read_bytes())
     a, b = int(len(content) * start), int(len(content) * end)
     content[a:b] = np.random.default_rng(0).integers(0, 256, b - a).astype(np.uint8).tobytes()
@@ -241,13 +241,13 @@ def damaged(source: Path, path: Path, start: float = 0.4, end: float = 0.6) -> P
 
 
 def joined(sources: Sequence[Path], path: Path) -> Path:
-    """The bytes of one file after the bytes of another, as some recorders join what they wrote."""
+    """Write the bytes of one file after the bytes of another, as some recorders join what they wrote."""
     path.write_bytes(b"".join(source.read_bytes() for source in sources))
     return path
 
 
 def remuxed(path: Path, *sources: Path, tag: str | None = None) -> Path:
-    """The tracks of several files in one."""
+    """Write the tracks of several files in one."""
     with ExitStack() as stack:
         output = stack.enter_context(av.open(str(path), "w"))
         packets = []
@@ -265,29 +265,29 @@ def remuxed(path: Path, *sources: Path, tag: str | None = None) -> Path:
 
 
 def decoded(path: Path) -> list[RGBImage]:
-    """All images of a video as FFmpeg converts them to RGB."""
+    """Return all images of a video as FFmpeg converts them to RGB."""
     with av.open(str(path)) as container:
         return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
 
 
 def numbers(path: Path) -> list[int]:
-    """The number that each frame of a video has in its strip."""
+    """Read the number that each frame of a video has in its strip."""
     return [number_of(image) for image in decoded(path)]
 
 
 def timed(path: Path) -> tuple[list[float], VideoDecoder]:
-    """The times of all frames of a video, and its decoder, which has read them."""
+    """Return the times of all frames of a video, and its decoder, which has read them."""
     with VideoDecoder(path) as video:
         return [time for _, time, _ in video.frames()], video
 
 
 def scenes_of(path: Path, cuts: tuple[int, ...] = CUTS) -> SceneData:
-    """Scenes that begin at ``cuts``, with the times that decoding gives."""
+    """Return scenes that begin at ``cuts``, with the times that decoding gives."""
     times, video = timed(path)
     facts = video.facts
     borders = [0, *cuts, facts.frames]
-    at = [*times, facts.duration]
-    shots = tuple(Shot(i, a, b, at[a], at[b], 0.5) for i, (a, b) in enumerate(pairwise(borders)))
+    starts = [*times, facts.duration]
+    shots = tuple(Shot(i, a, b, starts[a], starts[b], 0.5) for i, (a, b) in enumerate(pairwise(borders)))
     return SceneData(facts, {}, shots, group_shots(shots, range(len(shots))))
 
 

@@ -169,5 +169,6 @@ def _encode_video(
             encodings.append(features)
             hues.append(color)
     features, color = np.concatenate(encodings), np.concatenate(hues)
-    write_features(task.output.parent, encoder.id, task.video_id, features, shots_checksum(index, video), color)
+    shots = shots_checksum(index, video)
+    write_features(task.output.parent, encoder.id, task.video_id, features, shots=shots, color=color)
     return task.result(shots=len(rows))

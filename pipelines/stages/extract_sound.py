@@ -76,5 +76,5 @@ def _extract(task: VideoTask[SoundSettings], report: ReportVideo) -> VideoResult
     with unchanged(task.video):
         show = partial(VideoProgress, task.video_id)
         sounds = shot_sounds(task.video, seconds, lambda *state: report(show(*state)), warnings.append)
-    write_features(task.settings.run.output, SOUND, task.video_id, sounds, shots_checksum(index, number))
+    write_features(task.settings.run.output, SOUND, task.video_id, sounds, shots=shots_checksum(index, number))
     return task.result(shots=len(sounds), warnings=tuple(warnings))

@@ -70,6 +70,7 @@ def write_features(
     encoder: str,
     video_id: str,
     features: NDArray[np.floating[Any]],
+    *,
     shots: int | None = None,
     color: NDArray[np.float32] | None = None,
 ) -> Path:
@@ -91,14 +92,14 @@ def write_features(
             raise ValueError("color of another number of shots than the features")
         arrays["color"] = np.ascontiguousarray(color, np.float32)
         attributes["color_crc32"] = np.uint32(zlib.crc32(arrays["color"].data))
-    write_store(path, SCHEMA, VERSION, attributes, arrays, mapped=arrays)
+    write_store(path, SCHEMA, VERSION, attributes=attributes, arrays=arrays, mapped=arrays)
     return path
 
 
 def open_features(path: Path, verify: bool = True) -> VideoFeatures:
     """Open the file of a video; with ``verify`` its arrays are read once and checked. Raises StoreError for a file that
     is missing, damaged or not a feature store."""
-    with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
+    with open_store(path, SCHEMA, VERSION, remedy=_REMEDY, missing=_MISSING) as file:
         shots, crc32, color_crc32 = (file.attrs.get(name) for name in ("shots", "crc32", "color_crc32"))
         features = map_array(path, file, "features")
         color_name = next((name for name in ("color", "colour") if name in file), None)
@@ -122,7 +123,7 @@ def open_features(path: Path, verify: bool = True) -> VideoFeatures:
 
 
 def is_current(path: Path, encoder: str, shots: int) -> bool:
-    """Return whether the file of a video exists, and its features are of these shots, or of unknown ones. Raises
+    """Return whether the file of a video exists with features for these shots, or for unknown ones. Raises
     StoreError for a file that is damaged or of another encoder."""
     if not path.exists():
         return False

@@ -37,9 +37,9 @@ def write_store(
     path: Path,
     schema: str,
     version: int,
+    *,
     attributes: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]],
-    *,
     mapped: Collection[str] = (),
     appended: tuple[str, BinaryIO] | None = None,
 ) -> None:
@@ -70,7 +70,9 @@ def write_store(
 
 
 @contextmanager
-def open_store(path: Path, schema: str, version: int, remedy: str, missing: str | None = None) -> Iterator[h5py.File]:
+def open_store(
+    path: Path, schema: str, version: int, *, remedy: str, missing: str | None = None
+) -> Iterator[h5py.File]:
     """Open an HDF5 file that :func:`write_store` made, of this version or an earlier one, for reading. Raises
     StoreError if it is missing, not HDF5, truncated, or of another schema or a later version, or if the block raises a
     DamageError or what h5py raises; the message ends with ``remedy``, what to run, or for a missing file with

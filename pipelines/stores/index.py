@@ -235,13 +235,14 @@ def save_index(index: Index) -> None:
         "doubtful": index.doubtful,
         "features": json.dumps({name: _relative(store, home) for name, store in index.features.items()}),
     }
-    write_store(path, SCHEMA, VERSION, attributes, arrays)
+    write_store(path, SCHEMA, VERSION, attributes=attributes, arrays=arrays)
 
 
 def joined(
     path: Path,
     videos: Sequence[IndexedVideo],
     settings: Mapping[str, Any],
+    *,
     doubtful: Literal["end", "ignore"] = "end",
     features: Mapping[str, Path] = {},
 ) -> Index:
@@ -290,7 +291,7 @@ def joined(
 
 def read_index(path: Path) -> Index:
     """Open an index and check it. Raises StoreError for a file that is missing, damaged, contradictory or no index."""
-    with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
+    with open_store(path, SCHEMA, VERSION, remedy=_REMEDY, missing=_MISSING) as file:
         home = path.resolve().parent  # stores are relative to the index itself, not to a link to it
         keyframe_sources = read_strings(file, "videos/keyframes")
         index = Index(

@@ -110,14 +110,14 @@ def write_keyframes(
             }
         texts = {"video": entry(facts), "source": dict(source), "settings": dict(settings)}
         attributes = {name: json.dumps(value) for name, value in texts.items()}
-        write_store(path, SCHEMA, VERSION, attributes, arrays, appended=("jpeg", jpegs))
+        write_store(path, SCHEMA, VERSION, attributes=attributes, arrays=arrays, appended=("jpeg", jpegs))
     return len(stored)
 
 
 def read_keyframes(path: Path) -> KeyframeStore:
     """Read a store and check that its content is consistent. Raises StoreError for a file that is missing, damaged,
     inconsistent or not a keyframe store."""
-    with open_store(path, SCHEMA, VERSION, _REMEDY, _MISSING) as file:
+    with open_store(path, SCHEMA, VERSION, remedy=_REMEDY, missing=_MISSING) as file:
         frames = read_array(file, "shots/frames", np.int64, 2)
         jpeg = file["jpeg"]
         start = jpeg.id.get_offset()

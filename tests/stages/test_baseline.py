@@ -114,7 +114,7 @@ def test_without_labeled_videos_to_choose_by_the_settings_are_the_defaults(index
 
 def test_features_of_encode_are_found_and_otherwise_encode_is_suggested(bassl: Bassl, tmp_path: Path) -> None:
     for seed, name in enumerate("ab"):
-        put_store(tmp_path / "stores" / f"{name}.h5", 8, 1, seed)
+        put_store(tmp_path / "stores" / f"{name}.h5", 8, 1, seed=seed)
     assert bassl("build-index", tmp_path / "stores").code == 0
     label = np.tile([0, 0, 0, 1], 4).astype(np.int8)
     write_relabeled(Path("data/index.h5"), Path("labeled.h5"), label, ["train", "test"])

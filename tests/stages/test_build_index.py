@@ -43,7 +43,7 @@ def build(*sources: Path | str, **options: Any) -> IndexReport:
 
 
 def features_of(index: Index) -> dict[str, NDArray[np.float32]]:
-    """The features that the stores of an index have, by video."""
+    """Read the features in the stores of an index, by video."""
     return {name: rows for store in index.features.values() for name, rows in features_in(store).items()}
 
 
@@ -437,7 +437,7 @@ BAD_JPEGS = (b"", b"GIF89a", jpeg(1)[:-30], None)
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory, video: Path) -> Iterator[Path]:
-    """A folder with an index, the stores that it is made of, and sources that are refused."""
+    """Make a folder with an index, the stores that it is made of, and sources that are refused."""
     folder = tmp_path_factory.mktemp("place")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
@@ -499,7 +499,7 @@ REFUSED: list[tuple[str, dict[str, Any], tuple[str, ...]]] = [
     ("far/vgg", {}, ("far/vgg/01.npz: shot 2, ", "outside the valid range")),
     ("one/bbc two/bbc", {}, ("'bbc/01'",)),
     ("two/bbc", NEW, ("bbc-4d/bbc_01-", "other features", "`feature_folder`")),
-    (STORES, {"labels": "nowhere.csv"}, ("nowhere.csv: no such file or folder",)),
+    (STORES, {"labels": "nowhere.csv"}, ("nowhere.csv: no such file",)),
     ("x/video.h5", {"labels": ("x/video.csv", "y/video.csv")}, ("x/video.csv", "y/video.csv")),
     ("ovsd", {"labels": "02.csv"}, ("02_scenes.txt", "no times in seconds", "02.csv")),
     ("x/video.csv", {}, ("x/video.csv", "`labels`")),

@@ -49,7 +49,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def stores(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The stores of the library as an undisturbed run makes them; not to be changed."""
+    """Make the stores of the library as an undisturbed run makes them; not to be changed."""
     folder = tmp_path_factory.mktemp("stores")
     assert {result.status for result in extract_keyframes([library], output=folder)} == {"done"}
     return folder
@@ -153,7 +153,7 @@ def test_the_store_of_a_damaged_video_does_not_depend_on_the_number_of_threads(
 
 @pytest.fixture
 def output(stores: Path, tmp_path: Path) -> Path:
-    """A folder with all stores of the library, of an earlier time."""
+    """Make a folder with all stores of the library, of an earlier time."""
     shutil.copytree(stores, tmp_path / "output")
     for path in (tmp_path / "output").iterdir():
         os.utime(path, (1, 1))

@@ -44,7 +44,7 @@ def indexed(folder: Path) -> Index:
 @pytest.mark.parametrize("dtype", [np.float16, np.float32])
 def test_written_features_are_read_back_in_their_type(tmp_path: Path, dtype: Any) -> None:
     color = np.random.default_rng(1).dirichlet(np.ones(4), size=30).astype(np.float32)
-    path = write_features(tmp_path, "vgg19 of «x»", "a", features(dtype), 2**32 - 1, color)
+    path = write_features(tmp_path, "vgg19 of «x»", "a", features(dtype), shots=2**32 - 1, color=color)
     stored = open_features(path)
     assert (stored.video_id, stored.encoder, stored.shots) == ("a", "vgg19 of «x»", 2**32 - 1)
     assert stored.features.dtype == dtype
@@ -247,19 +247,19 @@ def test_stores_that_do_not_fit_the_index_are_refused(tmp_path: Path, name: str)
 
 def test_features_of_other_shots_are_refused_and_not_current(tmp_path: Path) -> None:
     index = written(tmp_path / "index.h5", pictured("a", tmp_path))
-    own, store = shots_checksum(index, 0), tmp_path / "x"
+    checksum, store = shots_checksum(index, 0), tmp_path / "x"
     path = feature_file(store, "a")
-    assert not is_current(path, "x", own)
-    for shots in (own, None):  # None: nobody knows, as for features computed elsewhere
-        write_features(store, "x", "a", features(shots=4), shots)
+    assert not is_current(path, "x", checksum)
+    for shots in (checksum, None):  # None: nobody knows, as for features computed elsewhere
+        write_features(store, "x", "a", features(shots=4), shots=shots)
         assert len(features_of(index, [store]).features) == 4
-        assert is_current(path, "x", own)
-    write_features(store, "x", "a", features(shots=4), own ^ 1)
-    assert not is_current(path, "x", own)
+        assert is_current(path, "x", checksum)
+    write_features(store, "x", "a", features(shots=4), shots=checksum ^ 1)
+    assert not is_current(path, "x", checksum)
     refusal(lambda: features_of(index, [store]), path, "features of a are of other shots or keyframes", "encode")
     bare = written(tmp_path / "bare.h5", video("a"))
     assert len(features_of(bare, [store]).features) == 4
-    refusal(lambda: is_current(path, "y", own), path, "has features of x, not of y", "delete this file")
+    refusal(lambda: is_current(path, "y", checksum), path, "has features of x, not of y", "delete this file")
 
 
 def test_the_checksum_depends_on_shots_and_keyframes(tmp_path: Path) -> None:
@@ -306,16 +306,16 @@ def test_a_folder_of_stores_is_not_a_store(tmp_path: Path) -> None:
 
 
 def test_features_are_searched_in_the_index_first_and_then_in_the_folder(tmp_path: Path) -> None:
-    own, folder = tmp_path / "own", tmp_path / "features"
-    index = written(tmp_path / "index.h5", video("a"), video("b"), features={"vgg": own})
+    store, folder = tmp_path / "own", tmp_path / "features"
+    index = written(tmp_path / "index.h5", video("a"), video("b"), features={"vgg": store})
     assert find_features(index, "vgg", folder) == ()
     put_zeros(folder / "vgg", "a")
     assert find_features(index, "vgg", folder) == ()
     assert find_features(index, "vgg", folder, [0]) == (folder / "vgg",)
     put_zeros(folder / "vgg", "b")
     assert find_features(index, "vgg", folder) == (folder / "vgg",)
-    put_zeros(own, "a")
-    assert find_features(index, "vgg", folder) == (own,)
+    put_zeros(store, "a")
+    assert find_features(index, "vgg", folder) == (store,)
     assert find_features(index, "other", folder) == ()
 
 

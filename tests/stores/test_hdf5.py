@@ -40,14 +40,13 @@ def make(path: Path, version: int = 3) -> Path:
         "mapped": np.arange(6, dtype=np.float32).reshape(2, 3),
     }
     attributes = {"settings": json.dumps({"a": 1}), "name": "«x»"}
-    write_store(
-        path, "bassl.test", version, attributes, arrays, mapped={"mapped"}, appended=("pixels", BytesIO(PIXELS))
-    )
+    pixels = ("pixels", BytesIO(PIXELS))
+    write_store(path, "bassl.test", version, attributes=attributes, arrays=arrays, mapped={"mapped"}, appended=pixels)
     return path
 
 
 def whole(path: Path, version: int = 3) -> list[object]:
-    with open_store(path, "bassl.test", version, REMEDY) as file:
+    with open_store(path, "bassl.test", version, remedy=REMEDY) as file:
         return [
             read_array(file, "numbers", np.int64, 2).tolist(),
             read_strings(file, "group/names"),
@@ -69,7 +68,7 @@ def test_a_written_store_is_read_back(tmp_path: Path) -> None:
     path = make(tmp_path / "a.h5")
     numbers = np.arange(12).reshape(3, 4).tolist()
     assert whole(path) == [numbers, ["à", "b"], sum(range(200_000)), (0, 2), {"a": 1}, "«x»"]
-    with open_store(path, "bassl.test", 3, REMEDY) as file:
+    with open_store(path, "bassl.test", 3, remedy=REMEDY) as file:
         np.testing.assert_array_equal(map_array(path, file, "mapped"), file["mapped"][...])
         assert file["pixels"][...].tobytes() == PIXELS
     assert [path.name for path in tmp_path.iterdir()] == ["a.h5"]
@@ -83,8 +82,8 @@ def test_the_same_content_gives_the_same_bytes_at_any_time(tmp_path: Path) -> No
 
 def test_a_long_attribute_is_stored(tmp_path: Path) -> None:
     long = {"text": "x" * 200_000}
-    write_store(tmp_path / "a.h5", "bassl.test", 3, {"long": json.dumps(long)}, {})
-    with open_store(tmp_path / "a.h5", "bassl.test", 3, REMEDY) as file:
+    write_store(tmp_path / "a.h5", "bassl.test", 3, attributes={"long": json.dumps(long)}, arrays={})
+    with open_store(tmp_path / "a.h5", "bassl.test", 3, remedy=REMEDY) as file:
         assert read_json_attribute(file, "long") == long
 
 
@@ -104,7 +103,7 @@ def _fill(path: Path, limit: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
     try:
         arrays = {"whole": np.arange(50_000)}
-        write_store(path, "bassl.test", 3, {}, arrays, appended=("bytes", BytesIO(bytes(100_000))))
+        write_store(path, "bassl.test", 3, attributes={}, arrays=arrays, appended=("bytes", BytesIO(bytes(100_000))))
     except BasslError as error:
         sys.stdout.write(str(error))
 
@@ -127,7 +126,7 @@ def test_a_full_disk_at_any_point_gives_one_line_and_keeps_the_old_file(tmp_path
 def test_a_missing_store_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.h5"
     assert "no such file" in complaint(path)
-    with pytest.raises(StoreError) as caught, open_store(path, "bassl.test", 3, REMEDY, "make it"):
+    with pytest.raises(StoreError) as caught, open_store(path, "bassl.test", 3, remedy=REMEDY, missing="make it"):
         pass
     assert str(caught.value) == f"{path}: no such file; make it"
 
@@ -142,7 +141,7 @@ NOT_STORES: dict[str, tuple[Callable[[Path], object], str]] = {
     "a pipe, which is not read": (os.mkfifo, "is not a file"),
     "HDF5 from elsewhere": (put_foreign, "is not a file of bassl"),
     "another schema": (
-        lambda path: write_store(path, "bassl.other", 3, {}, {}),
+        lambda path: write_store(path, "bassl.other", 3, attributes={}, arrays={}),
         "is a bassl.other file, not a bassl.test file",
     ),
     "a later version": (
@@ -211,8 +210,8 @@ def test_a_damaged_store_is_refused_or_read_unchanged(tmp_path: Path) -> None:
 )
 def test_missing_or_wrong_content_is_refused(tmp_path: Path, read: Callable[[h5py.File], object], fault: str) -> None:
     arrays = {"numbers": np.arange(12).reshape(3, 4), "group/names": np.array([b"b"])}
-    write_store(tmp_path / "a.h5", "bassl.test", 3, {"list": "[1]", "text": "{", "number": 5}, arrays)
-    with pytest.raises(StoreError) as caught, open_store(tmp_path / "a.h5", "bassl.test", 3, REMEDY) as opened:
+    write_store(tmp_path / "a.h5", "bassl.test", 3, attributes={"list": "[1]", "text": "{", "number": 5}, arrays=arrays)
+    with pytest.raises(StoreError) as caught, open_store(tmp_path / "a.h5", "bassl.test", 3, remedy=REMEDY) as opened:
         read(opened)
     message = str(caught.value)
     assert message.startswith(f"{tmp_path}/a.h5: is damaged")

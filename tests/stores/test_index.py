@@ -24,7 +24,7 @@ Edge = Literal["shift", "clip"]
 
 
 def slow_window(lengths: list[int], row: int, neighbors: int, edge: Edge) -> list[int]:
-    """The rows of a window, found one at a time."""
+    """Return the rows of a window, one at a time."""
     first = 0
     for length in lengths:
         if row < first + length:
@@ -131,7 +131,7 @@ def test_a_written_store_is_read_back(tmp_path: Path) -> None:
     folder = video("Übung 映画", 2, keyframe_source=tmp_path / "240P_frames" / "ü", keyframes=2)
     features = {"vgg": tmp_path / "features" / "vgg.h5"}
     settings = {"split": [0.5, 0.5], "seed": 3}
-    save_index(joined(tmp_path / "index.h5", [one, folder, other], settings, "ignore", features))
+    save_index(joined(tmp_path / "index.h5", [one, folder, other], settings, doubtful="ignore", features=features))
     index = read_index(tmp_path / "index.h5")
     assert index.path == tmp_path / "index.h5"
     assert index.video_ids == ("a", "b", "Übung 映画")

@@ -72,7 +72,7 @@ def build(sources: Sequence[Path], settings: IndexSettings) -> IndexReport:
     }
     stores = {name: settings.feature_folder / name for name in features}
     # raises before a file is replaced
-    index = joined(settings.run.output, videos, recorded, settings.matching.doubtful, stores)
+    index = joined(settings.run.output, videos, recorded, doubtful=settings.matching.doubtful, features=stores)
     for name, records in features.items():
         _check_widths(stores[name], records)
         if not settings.run.overwrite:
@@ -327,7 +327,7 @@ def _from_annotation(record: VideoAnnotation, settings: IndexSettings) -> Indexe
 
 
 def _pack(video: IndexedVideo, jpegs: KeyframeFolder, settings: IndexSettings) -> IndexedVideo:
-    """The video with its JPEG files copied into a keyframe store without encoding them again."""
+    """Copy the JPEG files of a video into a keyframe store, without encoding them again."""
     assert settings.pack is not None
     path = settings.pack / f"{video.video_id}.h5"
     if settings.run.overwrite or not path.exists():
