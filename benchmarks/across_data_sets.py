@@ -62,7 +62,7 @@ Said = dict[str, list[tuple[NDArray[np.float64], NDArray[np.float64]]]]
 
 
 def run(job: Job, features: str, folder: str) -> tuple[float, Said, float]:
-    """The result of `trained`, from its file if it is there."""
+    """Return the result of `trained`, from its file if it is there."""
     what = json.dumps([asdict(job), NETWORKS[job.crn], features], sort_keys=True)
     kept = measure.RESULTS / "across_data_sets" / f"{job.crn}-{hashlib.sha256(what.encode()).hexdigest()[:16]}.npz"
     if not kept.exists():
@@ -162,7 +162,7 @@ def judged(videos: Mapping[str, ShotFeatures], said: Said, seeds: int) -> dict[s
 
 
 def markdown(rows: Sequence[Mapping[str, Any]]) -> str:
-    """The table, in percent, mean and standard deviation over seeds."""
+    """Return the table, in percent, mean and standard deviation over seeds."""
     names = ("trained on", "tested on", "network")
     lines = []
     for row in rows:

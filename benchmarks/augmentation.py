@@ -42,7 +42,8 @@ def frames(windows: int, shots: int) -> list[list[Image.Image]]:
 
 
 def image_by_image(settings: AugmentationSettings) -> Callable[[list[Image.Image], bool, bool, bool], Tensor]:
-    """The release's augmentation of a window; flipping, jitter and blur are arguments, the same for both sides."""
+    """Return the release's augmentation of a window; flipping, jitter and blur are arguments, the same for both
+    sides."""
     jitter = transforms.ColorJitter(settings.brightness, settings.contrast, settings.saturation, settings.hue)
     finish = transforms.Compose([transforms.ToTensor(), transforms.Normalize(settings.mean, settings.std)])
 

@@ -56,7 +56,7 @@ def run(name: str, settings: Any, videos: Sequence[ShotFeatures]) -> list[Segmen
 
 
 def chosen(name: str, videos: Sequence[ShotFeatures]) -> Any:
-    """The best candidate on some videos; if the system has a network, it is trained on them."""
+    """Return the best candidate on some videos; if the system has a network, it is trained on them."""
     system = SYSTEMS[name]
     baseline_videos = [
         BaselineVideo((v.features,), VideoScores(v.scene_end, np.zeros(len(v.shots)), v.shots, v.shots / FRAME_RATE))
@@ -117,7 +117,7 @@ def print_row(name: str, row: dict[str, Any], sets: dict[str, list[ShotFeatures]
 
 
 def made_up(shots: int, seed: int = 0) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-    """A video of scenes of about twelve shots, from a few cameras each."""
+    """Return a video of scenes of about twelve shots, from a few cameras each."""
     rng = np.random.default_rng(seed)
     scene = np.cumsum(rng.random(shots) < 1 / 12)
     camera = 3 * scene + rng.integers(0, 3, shots)

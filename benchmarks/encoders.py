@@ -163,7 +163,7 @@ class Lite(nn.Module):
         self.widths = [len(self.head.bias)] * 3 + [channels[list(self.stage).index(n)] for n in POOLED_STAGES]
 
     def layers(self, x: Tensor) -> Iterator[tuple[str, Tensor]]:
-        """The outputs of each of `POOLED_STAGES` and of the head, computed one after another."""
+        """Return the outputs of each of `POOLED_STAGES` and of the head, computed one after another."""
         x = F.relu6(self.stem(x), inplace=True)
         for i, block in enumerate(self.blocks):
             x = block(x)
@@ -181,7 +181,7 @@ class Lite(nn.Module):
 
 
 def encoder_of(network: nn.Module, dtype: torch.dtype = torch.float32) -> ShotEncoder:
-    """A network as a shot encoder, with the preparation of the default encoder."""
+    """Return a network as a shot encoder, with the preparation of the default encoder."""
     frozen = copy.deepcopy(network).eval().requires_grad_(False).to(dtype)
     precision = str(dtype).removeprefix("torch.")
     colors = {"mean": (127.0, 127.0, 127.0), "std": (128.0, 128.0, 128.0)}
@@ -214,7 +214,7 @@ class Video:
 
 
 def drawn_video(number: int) -> Video:
-    """A generated video, every fourth twice as long."""
+    """Return a generated video, every fourth twice as long."""
     settings = SyntheticVideoSettings(seed=FIRST_SEED + number)
     plan = plan_video(with_options(settings, scenes=2 * settings.scenes) if number % 4 == 3 else settings)
     lines = ReaderSettings().lines
@@ -228,7 +228,7 @@ def drawn_video(number: int) -> Video:
 
 
 def planned_video(name: str, plan: SyntheticVideo, images: Callable[[], Images]) -> Video:
-    """A generated video with the shots and the scenes that were planned."""
+    """Return a generated video with the shots and the scenes that were planned."""
     scene = np.array(plan.scene_of_shot)
     ends = np.append(scene[1:] != scene[:-1], False).astype(np.uint8)
     return Video(name, images, np.array(plan.shot_ranges, np.int64), {"scenes": ends}, float(plan.frame_rate))
@@ -300,7 +300,7 @@ def unit(x: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def variants(widths: Mapping[str, Sequence[int]]) -> list[Variant]:
-    """The rows, the built-in encoder first."""
+    """Return the rows, the built-in encoder first."""
     own = widths["lite0"]
     head, stage5, stage6, stage7 = (part(name, own) for name in ("head, mean", *POOLINGS[3:]))
     upright = [how for how in PASSES if not how.mirrored]
@@ -360,8 +360,8 @@ def judged(videos: Sequence[Video], features: Sequence[NDArray[np.float32]], ver
 
 
 def stretches(video: VideoScores) -> list[VideoScores]:
-    """The only real video in pieces of `STRETCH` shots, which are drawn like videos: they are not independent, so that
-    intervals are too narrow rather than too wide."""
+    """Return the only real video in pieces of `STRETCH` shots, which are drawn like videos: they are not independent,
+    so that intervals are too narrow rather than too wide."""
     bounds = [*range(0, len(video.labels) - STRETCH // 2, STRETCH), len(video.labels)]
     return [
         VideoScores(video.labels[a:b], video.scores[a:b], video.shots[a:b], video=f"{video.video} {a}")
@@ -402,7 +402,7 @@ COLUMNS = ("contrast", "closest", "GraphCut", "content", "box", "pairs")
 
 
 def line(figures: Mapping[str, Any]) -> str:
-    """A row in Markdown, in percent: the value, and the interval of its difference from the built-in encoder."""
+    """Return a row in Markdown, in percent: the value, and the interval of its difference from the built-in encoder."""
 
     def cell(column: Mapping[str, Any]) -> str:
         value = f"{100 * column.get('ap', column.get('auc', 0)):.1f}"

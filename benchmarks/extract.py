@@ -42,7 +42,7 @@ def commands(video: Path, output: Path) -> dict[str, Command]:
 
 
 def three_times(video: Path, path: Path) -> Path:
-    """The frames of a video three times in a row, copied without encoding."""
+    """Return the frames of a video three times in a row, copied without encoding."""
     with av.open(str(path), "w") as output:
         offset, stream = 0, None
         for _ in range(3):

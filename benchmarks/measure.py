@@ -34,12 +34,12 @@ class Run:
 
 
 def command_line(description: str | None) -> argparse.ArgumentParser:
-    """A parser whose help shows the docstring of a benchmark unchanged."""
+    """Return a parser whose help shows the docstring of a benchmark unchanged."""
     return argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
 def features_line(description: str | None, nargs: str | None = None) -> argparse.ArgumentParser:
-    """A parser with the folder of labeled features that a benchmark reads, and the folder of their evidence."""
+    """Return a parser with the folder of labeled features that a benchmark reads, and the folder of their evidence."""
     parser = command_line(description)
     parser.add_argument("features", type=Path, nargs=nargs, help="folder of labeled per-shot features, a folder a set")
     parser.add_argument("--evidence", type=Path, default=Path("data/evidence"), help="folder that keeps evidence")
@@ -47,12 +47,12 @@ def features_line(description: str | None, nargs: str | None = None) -> argparse
 
 
 def program(name: str) -> Path:
-    """A command of the environment of this Python."""
+    """Return a command of the environment of this Python."""
     return Path(sys.executable).with_name(name)
 
 
 def python(code: str, *arguments: str | Path) -> Command:
-    """A command that runs a few lines of Python."""
+    """Return a command that runs a few lines of Python."""
     return [sys.executable, "-c", code, *arguments]
 
 

@@ -37,14 +37,14 @@ def features(windows: int, neighbors: int, dimension: int) -> tuple[Tensor, Tens
 
 
 def by_listing(slow: Tensor, dense: Tensor) -> NDArray[np.int64]:
-    """The paper's listing, and the boundary of each path."""
+    """Return the paper's listing, and the boundary of each path."""
     cost = (1 - torch.bmm(slow, dense.transpose(1, 2))).numpy()
     paths = [np.asarray(dtw_path_from_metric(matrix, metric="precomputed")[0]) for matrix in cost]
     return np.array([np.flatnonzero(path[:, 0] == 0)[-1] for path in paths])
 
 
 def seconds(run: Callable[[], object], repeats: int) -> float:
-    """The fastest of some repeats, each long enough for the clock."""
+    """Return the fastest of some repeats, each long enough for the clock."""
     calls = 0
     start = time.perf_counter()
     while (elapsed := time.perf_counter() - start) < 0.01:

@@ -75,7 +75,7 @@ Method = Callable[[Scored, Answers], State]
 
 
 def most_of(values: Numbers, answers: Answers) -> tuple[int, int] | None:
-    """The window with the greatest sum of values of cuts that are not answered."""
+    """Return the window with the greatest sum of values of cuts that are not answered."""
     left = values.copy()
     left[list(answers)] = 0
     cuts = min(WINDOW - 1, len(left))

@@ -55,7 +55,7 @@ def generated_videos(folder: Path) -> list[Path]:
 
 
 def labeled_scenes(version: str) -> VideoAnnotation:
-    """The scenes of Big Buck Bunny: strict or fine."""
+    """Return the scenes of Big Buck Bunny: strict or fine."""
     lines = [line.split(maxsplit=2) for line in LABELS.read_text().splitlines() if not line.startswith("#")]
     ends = [float(second) for second, kind, _ in lines if version in (kind, "fine")]
     return VideoAnnotation(

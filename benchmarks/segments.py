@@ -103,7 +103,7 @@ def block(rng: Generator, lines: int, two: bool) -> list[tuple[str, str]]:
 
 
 def text_image(size: tuple[int, int], font: Any, lines: Sequence[tuple[str, str]], top: float) -> Images:
-    """A mask of lines of text, centered, or in two columns that meet in the middle."""
+    """Return a mask of lines of text, centered, or in two columns that meet in the middle."""
     width, height = size
     mask = Image.new("L", size)
     draw, step = ImageDraw.Draw(mask), font.size * 1.5
@@ -217,7 +217,7 @@ def bars(size: tuple[int, int], seconds: float) -> Iterator[Images]:
 
 
 def story(path: Path, seed: int, size: tuple[int, int]) -> list[Images]:
-    """The images of a generated video of about half a minute."""
+    """Return the images of a generated video of about half a minute."""
     settings = SyntheticVideoSettings(seed, 4, (2, 4), (1.5, 4.0), RATE, *size, dissolves=1)
     write_video(path, settings)
     with av.open(str(path)) as container:
@@ -297,7 +297,7 @@ def find(video: Path) -> list[Range]:
 
 
 def seconds(ranges: Sequence[Range], kind: str) -> NDArray[np.bool_]:
-    """Whether each hundredth of a second, of two hours at most, is in a segment of a kind."""
+    """Return whether each hundredth of a second, of two hours at most, is in a segment of a kind."""
     inside = np.zeros(720_000, bool)
     for own, start, end in ranges:
         if own == kind:

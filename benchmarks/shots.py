@@ -55,7 +55,7 @@ DRAWN = SyntheticVideoSettings(16, 28, (2, 4), (2.5, 7.0), width=374, height=210
 
 
 def sections(video: Path, known: Sequence[tuple[int, int]], folder: Path, *, search: bool = True) -> list[Images]:
-    """The sections of a video in order: frames within one shot, away from the known transitions.
+    """Return the sections of a video in order: frames within one shot, away from the known transitions.
 
     Args:
         folder: for the decoded frames.
@@ -98,7 +98,7 @@ def within_shots(
 
 
 def transnetv2_scores(small: Images) -> NDArray[np.float32]:
-    """The transition score of each frame of (N, 27, 48, 3)."""
+    """Return the transition score of each frame of (N, 27, 48, 3)."""
     from pipelines.video.detectors import load_transnetv2  # optional dependency
 
     predict = load_transnetv2()
@@ -134,7 +134,7 @@ MOVES = ("still", "still", "pan", "pan", "zoom", "shake", "light")
 
 
 def through_window(section: Images, move: str, rng: Generator) -> Images:
-    """The section through a moving window: (N, HEIGHT, WIDTH, 3)."""
+    """Return the section through a moving window: (N, HEIGHT, WIDTH, 3)."""
     count, height, width, _ = section.shape
     time = np.linspace(0, 1, count)
     scale, center = np.full(count, rng.uniform(0.6, 0.85)), rng.uniform(0, 1, (1, 2)).repeat(count, 0)
@@ -166,7 +166,8 @@ COLORS = ((0, 0, 0), (0, 0, 0), (0, 0, 0), (255, 255, 255), (200, 30, 20))
 
 
 def joint(kind: str, before: Images, after: Images, rng: Generator) -> Images:
-    """The frames of a transition between the end of one section and the beginning of the next, of equal length."""
+    """Return the frames of a transition between the end of one section and the beginning of the next, of equal
+    length."""
     count = len(before)
     weight = np.arange(1, count + 1) / (count + 1)
     if rng.random() < 0.3:
@@ -182,7 +183,7 @@ def joint(kind: str, before: Images, after: Images, rng: Generator) -> Images:
 
 
 def flashed(images: Images, rng: Generator) -> Images:
-    """A few frames in the light of a flash, which starts at once, and ends at once or fades."""
+    """Return a few frames in the light of a flash, which starts at once, and ends at once or fades."""
     share = np.full(len(images), rng.uniform(0.6, 1.0))
     if rng.random() < 0.5:
         share *= np.linspace(1, 0.3, len(images))
@@ -248,7 +249,7 @@ def make_video(
 
 
 def shuffled(parts: Sequence[Images], rng: Generator) -> list[int]:
-    """A random order in which neighbors do not look alike, as two sections of one shot do."""
+    """Return a random order in which neighbors do not look alike, as two sections of one shot do."""
     looks = [[cv2.resize(s[i], (32, 18), interpolation=cv2.INTER_AREA).astype(float) for i in (0, -1)] for s in parts]
     left = rng.permutation(len(parts)).tolist()
     order = [left.pop()]
@@ -262,7 +263,7 @@ def shuffled(parts: Sequence[Images], rng: Generator) -> list[int]:
 
 @contextmanager
 def encoding(path: Path) -> Iterator[Callable[[NDArray[np.uint8]], None]]:
-    """A function that adds an image to an H.264 file."""
+    """Return a function that adds an image to an H.264 file."""
     with av.open(str(path), "w") as container:
         stream = container.add_stream("libx264", rate=RATE, options={"preset": "veryfast", "crf": "23"})
         assert isinstance(stream, VideoStream)
@@ -282,7 +283,8 @@ NEAR = 2
 
 
 def find(video: Path, detector: str) -> tuple[list[Transition], float]:
-    """The transitions that a detector reports, and the processor time in seconds of reading the video with it."""
+    """Return the transitions that a detector reports, and the processor time in seconds of reading the video with
+    it."""
     start = time.process_time()
     shots = list(VideoReader(video, ReaderSettings(detector=detector, threads=1)))[:-1]
     taken = time.process_time() - start
@@ -377,7 +379,7 @@ def judge(videos: dict[str, list[Video]], detector: str) -> dict[str, Any]:
 
 
 def alarms(count: int, minutes: float) -> dict[str, Any]:
-    """The rate of false alarms, with the exact 95 % interval of a Poisson process."""
+    """Return the rate of false alarms, with the exact 95 % interval of a Poisson process."""
     low = chi2.ppf(0.025, 2 * count) / 2 if count else 0.0
     interval = [float(10 * bound / minutes) for bound in (low, chi2.ppf(0.975, 2 * count + 2) / 2)]
     return {"in 10 minutes": 10 * count / minutes, "interval": interval, "false": count, "minutes": minutes}
@@ -444,7 +446,7 @@ def main() -> None:
 
 
 def read_ranges(path: Path) -> list[tuple[int, int]]:
-    """The first two numbers of each line."""
+    """Return the first two numbers of each line."""
     lines = [line.split() for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
     return [(int(fields[0]), int(fields[1])) for fields in lines if fields]
 

@@ -42,12 +42,12 @@ class PretextWindows:
 
     @property
     def dense(self) -> tuple[int, ...]:
-        """Which of a window's rows are the dense sequence."""
+        """Return which of a window's rows are the dense sequence."""
         return (0,) if self.single else tuple(range(2 * self.neighbors + 1))
 
     @property
     def slow(self) -> tuple[int, ...]:
-        """Which of a window's rows are, under the second augmentation, the slow sequence."""
+        """Return which of a window's rows are, under the second augmentation, the slow sequence."""
         if self.single:
             return (1,) if self.pretext.method == "simclr-temporal" else (0,)
         return self.pretext.slow_positions(2 * self.neighbors + 1)
