@@ -126,7 +126,7 @@ def augment(
     if keyframes.dtype != torch.uint8:
         raise ValueError(f"keyframes must be uint8, not {keyframes.dtype}")
     if keyframes.shape[:2] != (B, S):
-        raise ValueError(f"{B} windows of {S} shots were drawn, and {tuple(keyframes.shape[:2])} given")
+        raise ValueError(f"{B} windows of {S} shots were drawn, but keyframes are {tuple(keyframes.shape[:2])}")
     device = keyframes.device
     size = settings.size
     views = torch.empty(B * S, 3, size, size, device=device, memory_format=torch.channels_last)
@@ -191,11 +191,11 @@ def _crop(keyframes: Tensor, drawn: Augmentations, size: int) -> Tensor:
     squeeze = Q / drawn.frame.double()
     start, extent = (start * squeeze)[:, :, None], (extent * squeeze)[:, :, None]  # (n, 2, 1), rows then columns
     # Centers of the result's pixels, as positions between 0 and Q, at least half a pixel inside the box.
-    at = start + extent * (torch.arange(size, dtype=torch.float64) + 0.5) / size
+    points = start + extent * (torch.arange(size, dtype=torch.float64) + 0.5) / size
     margin = (extent / 2).clamp(max=0.5)
-    at = torch.minimum(torch.maximum(at, start + margin), start + extent - margin)
-    at[:, 1] = torch.where(drawn.flip[:, None], at[:, 1].flip(1), at[:, 1])
-    rows, columns = send((at * 2 / Q - 1).float(), keyframes.device).unbind(1)
+    points = torch.minimum(torch.maximum(points, start + margin), start + extent - margin)
+    points[:, 1] = torch.where(drawn.flip[:, None], points[:, 1].flip(1), points[:, 1])
+    rows, columns = send((points * 2 / Q - 1).float(), keyframes.device).unbind(1)
     grid = torch.stack(
         [columns[:, None, :].expand(n, size, size), rows[:, :, None].expand(n, size, size)], dim=3
     )  # all shots of a window have the same grid, so they are its channels
@@ -217,14 +217,14 @@ def _jitter(x: Tensor, drawn: Augmentations) -> None:
     factor = torch.where(jittered[:, None], factors.gather(1, blends), 1.0)
     # (3, N, 1, 1, 1): the factor, and how much of the reference is mean gray (contrast) and gray (saturation).
     columns = [factor, (1 - factor) * (blends == 1), (1 - factor) * (blends == 2)]
-    own, of_mean, of_gray = send(torch.stack(columns).transpose(1, 2)[..., None, None, None], x.device)
+    scale, mean_share, gray_share = send(torch.stack(columns).transpose(1, 2)[..., None, None, None], x.device)
     for place in range(4):
         hued = jittered & (hue_place == place) & (factors[:, _HUE] != 0)
         _change(x, hued, _shift_hue, factors[:, _HUE])
         if place < 3:
             gray = _gray(x)
-            reference = gray.mean(dim=(2, 3), keepdim=True).mul_(of_mean[place]).add(gray.mul_(of_gray[place]))
-            torch.addcmul(reference, x, own[place], out=x).clamp_(0, 1)
+            reference = gray.mean(dim=(2, 3), keepdim=True).mul_(mean_share[place]).add(gray.mul_(gray_share[place]))
+            torch.addcmul(reference, x, scale[place], out=x).clamp_(0, 1)
 
 
 def _change(x: Tensor, which: Tensor, operation: Callable[[Tensor, Tensor], Tensor], values: Tensor) -> None:
@@ -254,8 +254,8 @@ def _blur(x: Tensor, drawn: Augmentations, taps: int) -> None:
     """Blur the images of the blurred windows with a Gaussian, each with its sigma, as torchvision's, one axis at a
     time."""
     S = drawn.sigma.shape[1]
-    at = torch.arange(taps, dtype=torch.float32) - taps // 2
-    kernels = torch.exp(-0.5 * (at / drawn.sigma.flatten()[:, None]) ** 2)
+    offsets = torch.arange(taps, dtype=torch.float32) - taps // 2
+    kernels = torch.exp(-0.5 * (offsets / drawn.sigma.flatten()[:, None]) ** 2)
     kernels = kernels / kernels.sum(dim=1, keepdim=True)
     _change(x, drawn.blurred.repeat_interleave(S), _convolve, kernels)
 

@@ -141,7 +141,7 @@ _last = [signal.SIGTERM.value]  # the signal that stopped a run in this process
 
 
 def stopped_code() -> int:
-    """Exit code of a stopped run: 128 + the signal, as in a shell."""
+    """Return the exit code of a stopped run: 128 + the signal, as in a shell."""
     return 128 + _last[0]
 
 

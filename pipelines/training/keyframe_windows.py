@@ -54,12 +54,12 @@ class WindowOrder:
         return self.epoch_steps * self.epochs
 
     def centers(self, start: int) -> Iterator[tuple[int, int, NDArray[np.int64]]]:
-        """Step and epoch, both from 0, and the (batch,) center shots of each step from ``start`` on."""
+        """Yield step and epoch, both from 0, and the (batch,) center shots of each step from ``start`` on."""
         for epoch in range(start // self.epoch_steps, self.epochs):
             order = np.random.default_rng((self.seed, WINDOW_ORDER, epoch)).permutation(self.rows)
             for step in range(max(start, epoch * self.epoch_steps), (epoch + 1) * self.epoch_steps):
-                at = step - epoch * self.epoch_steps
-                yield step, epoch, order[at * self.batch : (at + 1) * self.batch]
+                first = (step - epoch * self.epoch_steps) * self.batch
+                yield step, epoch, order[first : first + self.batch]
 
 
 WindowRows = Callable[[int, NDArray[np.int64]], tuple[NDArray[np.int64], NDArray[np.int64] | None]]
@@ -92,8 +92,8 @@ class KeyframeWindows:
 
         def items() -> Iterator[_Item]:
             for _, epoch, centers in order.centers(start):
-                for at in range(part.start, part.stop, _CHUNK):
-                    yield order.seed, epoch, centers[at : min(at + _CHUNK, part.stop)]
+                for first in range(part.start, part.stop, _CHUNK):
+                    yield order.seed, epoch, centers[first : min(first + _CHUNK, part.stop)]
 
         per_batch = -(-(part.stop - part.start) // _CHUNK)
         chunks = read_ahead(self._windows, items, workers=self.workers, device=device, ahead=2 * per_batch)

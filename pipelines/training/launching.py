@@ -5,7 +5,7 @@ stand, each for one reason:
 
 - exit codes of `jobs`: torchrun knows only 0 and failures, and a stop or some failed inputs are neither;
 - choosing the failure to show: torchrun takes the first by the second, often a process that only lost its peer;
-- waiting for the host (`endpoint`): torchrun would wait a quarter of an hour and ignore Ctrl-C;
+- waiting for the host (`_endpoint`): torchrun would wait a quarter of an hour and ignore Ctrl-C;
 - `check_gpus`: torchrun would start processes that have no GPU;
 - `_restore_state` and a temporary log folder: torchrun leaves its signal handlers, environment and folder behind;
 - the watch on the launcher (`LAUNCHED`): nothing ends the processes of a torchrun that was killed.
@@ -25,12 +25,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
 from torch.distributed import run as torchrun
 from torch.distributed.elastic.multiprocessing.api import SignalException
-from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, get_error_handler
+from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure, get_error_handler
 from torch.distributed.elastic.rendezvous import RendezvousError
 from torch.distributed.elastic.rendezvous.utils import parse_rendezvous_endpoint
 
@@ -45,21 +44,19 @@ def check_gpus(machines: Machines, command: str) -> None:
     """Check that this machine has the GPUs of the job. Raises BasslError with a ``command`` line that fits it."""
     if not machines.gpus:
         return
-    here = torch.cuda.device_count()
-    if machines.per_node <= here:
+    gpus = torch.cuda.device_count()
+    if machines.per_node <= gpus:
         return
-    nodes = -(-machines.gpus // (here or 8))  # unknown on a machine without a GPU: 8 is usual
-    while machines.gpus % nodes:
-        nodes += 1
-    available = f"this machine has {count(here, 'GPU')}" if here else "this machine has no GPU"
-    many = f"{count(nodes, 'machine')} with {count(machines.gpus // nodes, 'GPU')}{' each' * (nodes > 1)}"
-    what = f": {command} --gpus {machines.gpus}"
-    if nodes > 1:
-        what += f" --nodes {nodes} --node-rank 0 (to {nodes - 1}) --rdzv-endpoint FIRST_MACHINE:29500"
-    if nodes == machines.nodes:  # the command is right, the machine is not
-        what = ""
-    cpu = "" if here else "; or train here on the CPU with `gpus=0`"
-    raise BasslError(f"{available}, but {machines.per_node} are requested; run on {many}{what}{cpu}")
+    fewest = -(-machines.gpus // (gpus or 8))  # unknown on a machine without a GPU: 8 is usual
+    nodes = next(nodes for nodes in range(fewest, machines.gpus + 1) if machines.gpus % nodes == 0)
+    cluster = f"{count(nodes, 'machine')} with {count(machines.gpus // nodes, 'GPU')}{' each' * (nodes > 1)}"
+    if nodes != machines.nodes:  # else the command is right, the machine is not
+        cluster += f": {command} --gpus {machines.gpus}"
+        if nodes > 1:
+            cluster += f" --nodes {nodes} --node-rank 0 (to {nodes - 1}) --rdzv-endpoint FIRST_MACHINE:29500"
+    cpu = "" if gpus else "; or train here on the CPU with `gpus=0`"
+    available = count(gpus, "GPU") if gpus else "no GPU"
+    raise BasslError(f"this machine has {available}, but {machines.per_node} are requested; run on {cluster}{cpu}")
 
 
 def launch(machines: Machines, arguments: Sequence[str]) -> int:
@@ -68,27 +65,25 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
 
     Returns: The exit code: 0, 1 if some inputs failed, or 128 + the signal for a job that was asked to stop.
     Raises BasslError for an error of a process (see :func:`errors_to_launcher`), or a process that died."""
-    where = ["--standalone"]
+    options = ["--standalone"]
     if machines.nodes > 1:
-        where = ["--nnodes", str(machines.nodes), "--rdzv-endpoint", ":".join(endpoint(machines))]
-        if machines.node_rank is None:
-            where += ["--rdzv-backend", "c10d", "--rdzv-id", "bassl"]
-        else:
-            where += ["--node-rank", str(machines.node_rank)]
+        options = ["--nnodes", str(machines.nodes), "--rdzv-endpoint", _endpoint(machines)]
+        rendezvous = ["--rdzv-backend", "c10d", "--rdzv-id", "bassl"]
+        options += rendezvous if machines.node_rank is None else ["--node-rank", str(machines.node_rank)]
     # torchrun logs at length what launch() reports in one line.
     for logger in map(logging.getLogger, ("torch.distributed.elastic", "torch.distributed.run")):
         logger.handlers, logger.propagate = [logging.NullHandler()], False  # loggers below have levels of their own
     # A temporary folder, because torchrun's own folder for errors would stay.
     with _restore_state(), TemporaryDirectory(prefix="bassl-") as errors:
-        how = ["--nproc-per-node", str(machines.per_node), "--log-dir", errors]
+        options += ["--nproc-per-node", str(machines.per_node), "--log-dir", errors]
         os.environ[LAUNCHED] = str(os.getpid())
         # Processes with more threads than cores are many times slower.
         os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // machines.per_node)))
         try:
-            torchrun.run(torchrun.parse_args([*where, *how, "-m", "bassl_cli", *arguments]))  # type: ignore[no-untyped-call]
+            torchrun.run(torchrun.parse_args([*options, "-m", "bassl_cli", *arguments]))  # type: ignore[no-untyped-call]
         except (RendezvousError, torch.distributed.DistError) as error:
-            place = machines.rdzv_endpoint or "localhost"
-            raise BasslError(f"the processes did not meet at {place} ({first_line(error)})") from error
+            address = machines.rdzv_endpoint or "localhost"
+            raise BasslError(f"the processes did not meet at {address} ({first_line(error)})") from error
         except SignalException as stop:
             return 128 + int(stop.sigval)
         except ChildFailedError as error:
@@ -104,10 +99,9 @@ def launch(machines: Machines, arguments: Sequence[str]) -> int:
     return 0
 
 
-def endpoint(machines: Machines) -> tuple[str, str]:
-    """Return host and port where several machines meet; the default port of torchrun depends on --node-rank. Raises
-    BasslError for an invalid address, or a host that does not resolve within a minute; torchrun would wait a quarter of
-    an hour and ignore Ctrl-C."""
+def _endpoint(machines: Machines) -> str:
+    """Return HOST:PORT where several machines meet; the default port of torchrun depends on --node-rank. Raises
+    BasslError for an invalid address, or a host that does not resolve within a minute."""
     address = str(machines.rdzv_endpoint)
     try:
         host, port = parse_rendezvous_endpoint(address, 29500)
@@ -119,7 +113,7 @@ def endpoint(machines: Machines) -> tuple[str, str]:
             raise BasslError(f"`rdzv_endpoint` {address}: no such host; name the first machine, HOST:PORT")
         warnings.warn(BasslWarning(f"`rdzv_endpoint` {address}: no such host yet; waiting"), stacklevel=2)  # shown once
         time.sleep(1)
-    return f"[{host}]" if ":" in host else host, str(port)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _resolves(host: str) -> bool:
@@ -137,25 +131,21 @@ def _restore_state() -> Iterator[None]:
     try:
         yield
     finally:
-        for name in os.environ.keys() - environment.keys():
-            del os.environ[name]
+        os.environ.clear()
         os.environ.update(environment)
         for number, handler in handlers.items():
             if handler is not None and signal.getsignal(number) is not handler:
                 signal.signal(number, handler)
 
 
-def _error_of(rank: int, failure: Any) -> BasslError:
-    if failure.exitcode in (2, LOST_PEER):
-        recorded = failure.error_file_data.get("message") if isinstance(failure.error_file_data, dict) else None
-        text = str(recorded.get("message", "")) if isinstance(recorded, dict) else ""
-        return BasslError(text.partition(": ")[2] or f"process {rank} stopped; see above")
-    how = (
-        f"was killed by signal {-failure.exitcode} ({signal.Signals(-failure.exitcode).name})"
-        if failure.exitcode < 0
-        else f"failed with exit code {failure.exitcode}"
-    )
-    return BasslError(f"process {rank} {how}; the job was stopped; continue with `resume=True`")
+def _error_of(rank: int, failure: ProcessFailure) -> BasslError:
+    code = failure.exitcode
+    if code in (2, LOST_PEER):
+        recorded = failure.error_file_data["message"]  # "<NONE>" without an error file
+        message = recorded["message"].partition(": ")[2] if isinstance(recorded, dict) else ""
+        return BasslError(message or f"process {rank} stopped; see above")
+    end = f"was killed by signal {-code} ({failure.signal_name()})" if code < 0 else f"failed with exit code {code}"
+    return BasslError(f"process {rank} {end}; the job was stopped; continue with `resume=True`")
 
 
 @contextmanager

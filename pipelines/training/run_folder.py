@@ -152,8 +152,8 @@ def save_state(folder: Path, state: Mapping[str, Any]) -> None:
 
 
 def load_state(folder: Path, identity: Mapping[str, Any], process: Peer) -> dict[str, Any] | None:
-    """Return the state of a run, or None. Raises StoreError if it is damaged or contains more than tensors and plain
-    containers, BasslError if its ``settings`` (JSON) are not ``identity``."""
+    """Return the state of a run, or None. Raises StoreError if it is damaged, contains more than tensors and plain
+    containers, or is of an earlier version, BasslError if its ``settings`` (JSON) are not ``identity``."""
     import torch  # optional dependency: reading logs does not need it
 
     path = folder / STATE
@@ -171,6 +171,8 @@ def load_state(folder: Path, identity: Mapping[str, Any], process: Peer) -> dict
     except Exception as error:  # unpickling raises nearly anything
         raise StoreError(f"{path}: is damaged or not the state of a run; start again with `overwrite=True`") from error
     check_identity(folder, stored, identity)
+    if state["model"] and "sums" not in state:  # of fine-tuning with a loop of its own
+        raise StoreError(f"{path}: was written by an earlier version; start again with `overwrite=True`")
     return state
 
 
@@ -201,7 +203,9 @@ class RunLog:
     def __enter__(self) -> RunLog:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         with suppress(OSError):  # a full disk, reported when a row was written
             self._close()
 
@@ -239,13 +243,13 @@ class RunLog:
 
     def _open(self, folder: Path, seed: float | None) -> None:
         self._seed, done, self._done = seed, self._done, 0
-        own = "" if seed is None else f"seed-{seed:.0f}"
+        part = "" if seed is None else f"seed-{seed:.0f}"
         if self._logger == "wandb":
             import wandb  # optional dependency
 
             name = folder.resolve().name
             try:
-                self._curves = wandb.init(project="bassl", group=name, name=f"{name} {own}".strip(), dir=str(folder))
+                self._curves = wandb.init(project="bassl", group=name, name=f"{name} {part}".strip(), dir=str(folder))
             except Exception as error:  # of its own kinds: no account, no network
                 raise BasslError(f"Weights & Biases cannot be used ({first_line(error)})") from error
             return
@@ -253,7 +257,7 @@ class RunLog:
         sys.modules.setdefault("tensorboard.compat.notf", ModuleType("notf"))
         from torch.utils.tensorboard import SummaryWriter  # start-up time: reading logs does not need torch
 
-        self._curves = SummaryWriter(str(folder / TENSORBOARD / own), purge_step=done + 1)
+        self._curves = SummaryWriter(str(folder / TENSORBOARD / part), purge_step=done + 1)
 
     def _close(self) -> None:
         if self._curves is not None:

@@ -29,7 +29,7 @@ from pipelines.pretext.settings import PretextSettings
 from pipelines.progress import TrainingProgress
 from pipelines.stages.build_index import build_index
 from pipelines.stages.encode import encode_shots
-from pipelines.stages.pretrain import PretrainSettings, pretrain, task, validation as pretrain_validation
+from pipelines.stages.pretrain import PretrainSettings, pretrain, task
 from pipelines.stages.pretrain.data import PretextWindows, noise_of
 from pipelines.stages.pretrain.model import PretrainModel
 from pipelines.stores.features import features_of
@@ -505,7 +505,7 @@ def test_processes_share_the_validation_keyframes(
     def encoded(place: Process) -> torch.Tensor:
         source = KeyframeWindows(index, chooser.rows, place, 0, 40)
         with torch.inference_mode():
-            return pretrain_validation._encode_shots(place, model.encoder, source, encoder, rows, 32)
+            return task._encode_shots(place, model.encoder, source, encoder, rows, 32)
 
     whole = encoded(HERE)
     assert whole.any(dim=1).all()
@@ -524,10 +524,10 @@ def test_processes_share_the_windows_of_validation(count: int, monkeypatch: pyte
         asked.append(len(rows))
         return torch.from_numpy(rows)[:, None] + torch.tensor([1.0, 2.0])
 
-    whole = pretrain_validation.share_rows(HERE, count, values)
+    whole = task.share_rows(HERE, count, values)
     monkeypatch.setattr(torch.distributed, "all_reduce", lambda tensor: None)
     asked.clear()
-    parts = [pretrain_validation.share_rows(Process(rank, 3, HERE.device), count, values) for rank in range(3)]
+    parts = [task.share_rows(Process(rank, 3, HERE.device), count, values) for rank in range(3)]
     assert torch.equal(sum(parts, torch.zeros(1)), whole)
     assert sum(asked) == max(count, 3)
 
@@ -540,12 +540,12 @@ def test_validation_holds_few_keyframes_whatever_the_length_of_the_videos(
     def counted(data: Any, items: Callable[[], Any], **options: Any) -> Any:
         return read_ahead(data, lambda: (asked.append(item) or item for item in items()), **options)
 
-    monkeypatch.setattr(pretrain_validation, "read_ahead", counted)
-    monkeypatch.setattr(pretrain_validation, "_SHOTS", 1)
+    monkeypatch.setattr(task, "read_ahead", counted)
+    monkeypatch.setattr(task, "_SHOTS", 1)
     index = read_index(videos)
     chooser = PretextWindows(index.first_row, pixels.pretext, 2, 0)
     source = KeyframeWindows(index, chooser.rows, HERE, 1, 40)
-    frames = pretrain_validation._keyframes(source, np.arange(index.first_row[-1]), 32)
+    frames = task._keyframes(source, np.arange(index.first_row[-1]), 32)
     assert next(frames).shape == (1, 3, 3, 32, 32)
     assert len(asked) <= 3 < index.first_row[-1]
 

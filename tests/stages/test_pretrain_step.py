@@ -18,7 +18,7 @@ from pipelines.models.networks.kinds import CRNSettings
 from pipelines.pretext.objective import PretextObjective
 from pipelines.pretext.pseudo_boundary import draw_noise
 from pipelines.pretext.settings import PretextSettings
-from pipelines.stages.pretrain.model import PretrainModel, backward_in_parts
+from pipelines.stages.pretrain.model import PretrainModel, backward_windows
 from pipelines.training.distributed import Process
 from pipelines.training.loop import make_trainer
 from pipelines.training.memory import FEWER_WINDOWS, translate_resource_errors
@@ -73,17 +73,10 @@ def test_compiled_networks_give_the_same_loss_and_keep_weight_names(
     totals = []
     for model in (plain, made):
         if micro_batch:
-            loss = backward_in_parts(
-                model,
-                lambda part: (dense[part], slow[part]),
-                4,
-                micro_batch,
-                noise=noise,
-                joins=None,
-                autocast=lambda: torch.autocast("cpu", enabled=False),
-                scale=lambda loss: loss,
-                seed=0,
-            )
+            optimizer = torch.optim.SGD(model.parameters(), lr=0.0)
+            trainer = make_trainer(model, optimizer, "float32", Process(0, 1, torch.device("cpu")))
+            options = {"noise": noise, "joins": None, "seed": 0}
+            loss = backward_windows(trainer, model, lambda part: (dense[part], slow[part]), 4, micro_batch, **options)
         else:
             loss = model(dense, slow, noise, None)
             loss.total.backward()

@@ -8,11 +8,13 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.opening import MODEL, STATE
 from pipelines.settings import RunSettings
+from pipelines.training.jobs import Peer
 from pipelines.training.run_folder import (
     LOCK,
     LOG,
@@ -20,10 +22,13 @@ from pipelines.training.run_folder import (
     VALIDATION,
     RunLog,
     check_identity,
+    load_state,
     open_run_folder,
     read_log,
+    save_state,
     seed_file,
 )
+from tests.small_stores import refusal
 
 OF_A_RUN = (STATE, MODEL, LOG, VALIDATION, RESULT, seed_file(3))
 
@@ -79,6 +84,14 @@ def test_a_run_can_be_resumed_only_with_the_same_settings(tmp_path: Path) -> Non
             check_identity(tmp_path, begun, {"stage": "finetune", "settings": now})
     with pytest.raises(BasslError, match="started with another index"):
         check_identity(tmp_path, {**begun, "keyframes of the index": 6}, {**begun, "keyframes of the index": 7})
+
+
+def test_fine_tuning_that_an_earlier_version_stopped_within_a_seed_is_refused_in_one_line(tmp_path: Path) -> None:
+    state = {"settings": "{}", "step": 3, "optimizer": {}}
+    save_state(tmp_path, {**state, "model": {}})  # between two seeds
+    assert load_state(tmp_path, {}, Peer(0, 1))
+    save_state(tmp_path, {**state, "model": {"weight": torch.zeros(1)}})
+    refusal(lambda: load_state(tmp_path, {}, Peer(0, 1)), "state.pt: was written by an earlier version; start again")
 
 
 def test_a_log_has_each_step_once_after_a_killed_run_is_resumed(tmp_path: Path) -> None:

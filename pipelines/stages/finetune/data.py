@@ -53,8 +53,8 @@ class Split:
 def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str], None]) -> Split:
     """Divide the labeled videos into training, validation and test. Raises BasslError if there is nothing to learn
     from, or no video of the split that the settings select the epoch on."""
-    named, usual = ((*s.data.splits, s.validate_split, s.test_split) for s in (settings, FinetuneSettings()))
-    index.check_splits(named, usual)
+    splits, usual = ((*s.data.splits, s.validate_split, s.test_split) for s in (settings, FinetuneSettings()))
+    index.check_splits(splits, usual)
     counts = [labeled_shots(index, [video]) for video in range(len(index.video_ids))]
 
     def of(splits: Sequence[str]) -> list[int]:
@@ -70,10 +70,10 @@ def split_videos(settings: FinetuneSettings, index: Index, report: Callable[[str
         train, val, test = [i for i in range(len(index.splits)) if counts[i][0]], [], []
         report("no video of the index has a split: all labeled videos are used for training")
     if not both_classes(train):
-        there = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
+        present = ", ".join(sorted({split for split in index.splits if split})) or "no splits"
         raise BasslError(
             f"{index.path}: has no videos with scene ends and other shots in {', '.join(settings.data.splits)} "
-            f"(it has {there}); label them, or name other splits with `splits`"
+            f"(it has {present}); label them, or name other splits with `splits`"
         )
     for name, videos in ((settings.validate_split, val), (settings.test_split, test)):
         if set(videos) & set(train):
@@ -159,9 +159,9 @@ def sequence_epoch(
         offset = int(np.random.default_rng((seed, VARIATIONS, epoch, video)).integers(length))
         # As many sequences whatever the offset, so that every epoch has as many steps.
         count = -(-(end - start + length - 1) // length)
-        rows_here = start - offset + np.arange(count * length).reshape(count, length)
-        rows.append(np.clip(rows_here, start, end - 1))
-        inside.append((rows_here >= start) & (rows_here < end))
+        shots = start - offset + np.arange(count * length).reshape(count, length)
+        rows.append(np.clip(shots, start, end - 1))
+        inside.append((shots >= start) & (shots < end))
     sequences, usable = np.concatenate(rows), np.concatenate(inside)
 
     def inputs(examples: NDArray[np.int64]) -> Tensor:
@@ -258,7 +258,7 @@ def loss_weights(targets: NDArray[np.int64], usable: NDArray[np.bool_], loss: Lo
 
 
 def weighted_cross_entropy(logits: Tensor, targets: Tensor, weights: Tensor) -> Tensor:
-    """Cross-entropy of logits (..., 2), or of the single logits (...) of a scene end, summed with weights (...)."""
+    """Return the cross-entropy of logits (..., 2), or of single logits (...) of scene ends, summed with weights."""
     if logits.shape == targets.shape:
         logits = torch.stack([torch.zeros_like(logits), logits], dim=-1)
     entropy = torch.nn.functional.cross_entropy(logits.flatten(0, -2), targets.flatten(), reduction="none")

@@ -181,8 +181,8 @@ def measure_built_in(
         span = index.span(video)
         color = None if stored.color is None else stored.color[span]
         logits.append(model.logits(stored.features[span], index.shot_seconds(video), color))
-    known = {index.video_ids[video] for video in videos} & set(model.training.get("trained_on", ()))
-    return measure_videos(index, videos, logits, model.calibration), bool(known)
+    learned = {index.video_ids[video] for video in videos} & set(model.training.get("trained_on", ()))
+    return measure_videos(index, videos, logits, model.calibration), bool(learned)
 
 
 def comparison(tuned: dict[str, float], built_in: dict[str, float], videos: int, learned: bool) -> tuple[str, bool]:

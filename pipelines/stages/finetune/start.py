@@ -105,10 +105,10 @@ def shape_for(settings: FinetuneSettings, start: PretrainedSource, width: int) -
                 f"{start.path}: its CRN needs encodings of width {crn.input_width}, but these have {width}"
             )
         sizes = {"neighbors": crn.neighbors, "width": crn.width, "layers": crn.layers, "heads": crn.heads}
-        for name, here in sizes.items():
-            if getattr(settings, name) not in (getattr(FinetuneSettings, name), here):
+        for name, size in sizes.items():
+            if getattr(settings, name) not in (getattr(FinetuneSettings, name), size):
                 raise BasslError(
-                    f"--{name} {getattr(settings, name)}: the CRN of {start.path} has {here}; "
+                    f"--{name} {getattr(settings, name)}: the CRN of {start.path} has {size}; "
                     "leave it out, or start the CRN from scratch with `transfer=encoder`"
                 )
         if settings.dropout is None:
@@ -180,22 +180,22 @@ def find_encoding(
     else computed now. Raises BasslError if they cannot be computed, or are of another encoder than the pre-trained
     model's.
     """
-    own = _encoder_of(start, index, settings)
+    encoder = _encoder_of(start, index, settings)
     if settings.data.features:
         stored = features_of(index, settings.data.features, videos)
-        _check_encoder(stored.encoder, start, own, settings.data.features)
-        encoder = own or FrozenEncoder(stored.encoder, named_encoder(stored.encoder))
+        _check_encoder(stored.encoder, start, encoder, settings.data.features)
+        encoder = encoder or FrozenEncoder(stored.encoder, named_encoder(stored.encoder))
         return Encoding(stored.features, encoder, stored.color)
     source: str | Path | None = start.path
-    if own is None:
+    if encoder is None:
         source = (start.weights.settings.encoder if start.weights is not None else None) or settings.encoder
         identity = encoder_for(index, source, settings.preparation)
-        own = FrozenEncoder(identity, source if source and is_published(source) else named_encoder(identity))
-    stores = find_features(index, own.id, settings.feature_folder, videos)
+        encoder = FrozenEncoder(identity, source if source and is_published(source) else named_encoder(identity))
+    stores = find_features(index, encoder.id, settings.feature_folder, videos)
     if not stores:
-        how = settings.preparation
-        if not own.weights:
-            source, how = _loadable_encoder(own, index, start)
+        preparation = settings.preparation
+        if not encoder.weights:
+            source, preparation = _loadable_encoder(encoder, index, start)
         assert source is not None
         report(f"computes the features of the labeled videos once, into {settings.feature_folder}")
         encoding = EncodeSettings(
@@ -203,11 +203,11 @@ def find_encoding(
             source,
             RunSettings(settings.feature_folder),
             compute=Compute(settings.compute.device, settings.compute.workers or None),
-            preparation=how,
+            preparation=preparation,
         )
         stores = (encode_shots(encoding, process=process, videos=videos),)
     stored = features_of(index, stores, videos)
-    return Encoding(stored.features, own, stored.color)
+    return Encoding(stored.features, encoder, stored.color)
 
 
 def join_sound(encoding: Encoding, index: Index, store: Path, videos: Sequence[int], report: Report) -> Encoding:
@@ -236,16 +236,16 @@ def _encoder_of(start: PretrainedSource, index: Index, settings: FinetuneSetting
     return FrozenEncoder(identity, start.weights.settings.encoder, start.weights.encoder, start.weights.input_size)
 
 
-def _check_encoder(made_by: str, start: PretrainedSource, own: FrozenEncoder | None, stores: Sequence[Path]) -> None:
+def _check_encoder(stored: str, start: PretrainedSource, encoder: FrozenEncoder | None, stores: Sequence[Path]) -> None:
     """Check that features are of the encoder that the pre-trained model has or learned from."""
     if start.weights is None:
         return
-    expected = start.weights.settings.encoder if own is None else own.id
+    expected = start.weights.settings.encoder if encoder is None else encoder.id
     # A name alone stands for its published weights.
-    if made_by == expected or (own is None and expected is not None and named_encoder(made_by) == expected):
+    if stored == expected or (encoder is None and expected is not None and named_encoder(stored) == expected):
         return
     raise BasslError(
-        f"{', '.join(map(str, stores))}: features of {made_by}, but {start.path} was pre-trained with {expected}; "
+        f"{', '.join(map(str, stores))}: features of {stored}, but {start.path} was pre-trained with {expected}; "
         "leave `features` out, name its `preparation` (center or squeeze), or start from scratch with `init=none`"
     )
 

@@ -148,11 +148,12 @@ def _finetune(job: FinetuneJob, lock: ExitStack) -> FinetuneResult:
     if saved is not None:
         job.notes[:0] = [note for note in json.loads(saved["notes"]) if note not in job.notes]
 
-    def save(number: int, at: int, state: Mapping[str, Any]) -> None:
+    def save(number: int, seed_step: int, state: Mapping[str, Any]) -> None:
         if process.is_first:
             plain = {"settings": identity, "records": records, "notes": job.notes}
             texts = {name: json.dumps(value) for name, value in plain.items()}
-            save_state(output, {**texts, "number": number, "at": at, "step": number * job.steps + at, **state})
+            place = {"number": number, "at": seed_step, "step": number * job.steps + seed_step}
+            save_state(output, {**texts, **place, **state})
 
     first_step = saved["step"] if saved is not None else 0
     log_folder, logger = output if process.is_first else None, settings.run.logger

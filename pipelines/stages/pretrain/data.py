@@ -135,9 +135,9 @@ def make_views(
         return lambda part: (select(shots[part], windows.dense), select(shots[part], windows.slow))
     # Drawn for the whole batch: first the augmentations of the dense sequences, then of the slow ones.
     generator = torch.Generator().manual_seed(torch_seed(order.seed, AUGMENTATION, batch.step))
-    own = process.share(order.batch)
+    share = process.share(order.batch)
     dense, slow = (
-        plan_augmentations(random_numbers(order.batch, len(shots), generator)[own], batch.frame_size, augmentation)
+        plan_augmentations(random_numbers(order.batch, len(shots), generator)[share], batch.frame_size, augmentation)
         for shots in (windows.dense, windows.slow)
     )
 

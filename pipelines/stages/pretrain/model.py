@@ -3,7 +3,6 @@ is short."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -20,7 +19,7 @@ from pipelines.pretext.objective import PretextLoss, PretextObjective
 from pipelines.stages.pretrain.data import FeatureWindows, PretextWindows, Views
 from pipelines.stages.pretrain.settings import PretrainSettings
 from pipelines.training.distributed import Process, synchronized_norms
-from pipelines.training.loop import Autocast, Trainer, mixed_precision, weight_dtype
+from pipelines.training.loop import Trainer, mixed_precision, weight_dtype
 from pipelines.training.memory import check_kept, free_bytes, gigabytes, measure_images, windows_that_fit
 
 _BATCHES_IN_MEMORY = 3  # of keyframes: the current one, and those that are read ahead
@@ -74,8 +73,8 @@ class PretrainModel(nn.Module):
                 network.compile()
 
     def encode(self, dense: Tensor, slow: Tensor) -> tuple[Tensor, Tensor]:
-        """Frames (B, S, 3, H, W) and (B, n, 3, H, W) to encodings (B, S, D_e) and (B, n, D_e), unchanged without an
-        encoder. Both go through it together, so that BN sees one batch."""
+        """Encode frames (B, S, 3, H, W) and (B, n, 3, H, W) as (B, S, D_e) and (B, n, D_e), unchanged without encoder.
+        Both go through it together, so that BN sees one batch."""
         if self.encoder is None:
             return dense, slow
         B, S, n = len(dense), dense.shape[1], slow.shape[1]
@@ -100,50 +99,6 @@ class PretrainModel(nn.Module):
         return self.loss(*self.encode(dense, slow), noise, joins)
 
 
-def backward_in_parts(
-    model: PretrainModel,
-    views: Views,
-    windows: int,
-    part: int,
-    *,
-    noise: Tensor | None,
-    joins: Tensor | None,
-    autocast: Autocast,
-    scale: Callable[[Tensor], Tensor],
-    seed: int,
-) -> PretextLoss:
-    """Compute the loss and gradients of a batch of B ``windows`` whose frames do not all fit into the device's memory.
-
-    All windows are encoded ``part`` by part without a graph. Their loss, with all negatives, gives the gradient of each
-    encoding. Then each part is encoded again, with a graph, and these gradients are propagated through it (GradCache,
-    Gao et al. 2021). The result equals the whole batch's, except for batch normalization, which normalizes each part by
-    itself and updates its running statistics twice. ``views`` is called twice for each part; ``seed`` makes its dropout
-    the same both times. The model must not be wrapped in DDP.
-    """
-    parts = [slice(start, min(start + part, windows)) for start in range(0, windows, part)]
-
-    def encode(at: int) -> tuple[Tensor, Tensor]:
-        torch.manual_seed(seed + at)
-        with autocast():
-            return model.encode(*views(parts[at]))
-
-    with torch.no_grad():
-        encoded = [encode(at) for at in range(len(parts))]
-    dense, slow = (torch.cat(each).detach().requires_grad_() for each in zip(*encoded, strict=True))
-    del encoded
-    torch.manual_seed(seed)
-    with autocast():
-        loss = model.loss(dense, slow, noise, joins)
-    scale(loss.total).backward()  # type: ignore[no-untyped-call]
-    if not model.frozen:
-        for at, chosen in enumerate(parts):
-            gradients = [
-                (e, g.grad[chosen]) for e, g in zip(encode(at), (dense, slow), strict=True) if g.grad is not None
-            ]
-            torch.autograd.backward([e for e, _ in gradients], [g for _, g in gradients])
-    return loss
-
-
 def backward_windows(
     trainer: Trainer,
     model: PretrainModel,
@@ -155,22 +110,40 @@ def backward_windows(
     joins: Tensor | None,
     seed: int,
 ) -> PretextLoss:
-    """Compute the loss and gradients of this process's ``windows``, encoding ``micro_batch`` at a time (0: all)."""
-    if 0 < micro_batch < windows:
-        return backward_in_parts(
-            model,
-            views,
-            windows,
-            micro_batch,
-            noise=noise,
-            joins=joins,
-            autocast=trainer.autocast,
-            scale=trainer.scaler.scale,
-            seed=seed,
-        )
+    """Compute the loss and gradients of this process's B ``windows``, encoding ``micro_batch`` at a time (0: all), if
+    their frames do not all fit into the device's memory.
+
+    In parts, all windows are encoded without a graph. Their loss, with all negatives, gives the gradient of each
+    encoding. Then each part is encoded again, with a graph, and these gradients are propagated through it (GradCache,
+    Gao et al. 2021). The result equals the whole batch's, except for batch normalization, which normalizes each part by
+    itself and updates its running statistics twice. ``views`` is called twice for each part; ``seed`` makes its dropout
+    the same both times. The model must not be wrapped in DDP.
+    """
+    if not 0 < micro_batch < windows:
+        with trainer.autocast():
+            loss: PretextLoss = trainer.module(*views(slice(0, windows)), noise, joins)
+        trainer.scaler.scale(loss.total).backward()  # type: ignore[no-untyped-call]
+        return loss
+    parts = [slice(start, min(start + micro_batch, windows)) for start in range(0, windows, micro_batch)]
+
+    def encode(number: int) -> tuple[Tensor, Tensor]:
+        torch.manual_seed(seed + number)
+        with trainer.autocast():
+            return model.encode(*views(parts[number]))
+
+    with torch.no_grad():
+        encoded = [encode(number) for number in range(len(parts))]
+    dense, slow = (torch.cat(each).detach().requires_grad_() for each in zip(*encoded, strict=True))
+    del encoded
+    torch.manual_seed(seed)
     with trainer.autocast():
-        loss: PretextLoss = trainer.module(*views(slice(0, windows)), noise, joins)
+        loss = model.loss(dense, slow, noise, joins)
     trainer.scaler.scale(loss.total).backward()  # type: ignore[no-untyped-call]
+    if not model.frozen:
+        for number, rows in enumerate(parts):
+            encodings = zip(encode(number), (dense, slow), strict=True)
+            gradients = [(e, whole.grad[rows]) for e, whole in encodings if whole.grad is not None]
+            torch.autograd.backward([e for e, _ in gradients], [g for _, g in gradients])
     return loss
 
 
