@@ -163,7 +163,7 @@ def test_chapters_option_writes_one_copy_with_chapters(bassl: Bassl, movie: Path
         (["{movie}", "-o", "text.json"], ["text.json"]),
         (["{movie}", "--expand", "-1"], ["expand must be at least 0"]),
         (["{movie}", "--crf", "20"], ["add --exact"]),
-        (["{movie}", "--exact", "--crf", "52"], ["between from 0 to 51"]),
+        (["{movie}", "--exact", "--crf", "52"], ["must be from 0 to 51"]),
         (["{movie}", "--exact", "--preset", "warp"], ["warp", "ultrafast"]),
         (["{movie}", "-f", "$NUMBER"], ["unknown variable $NUMBER; supported: $VIDEO_NAME, $SCENE_NUMBER"]),
         (["{movie}", "-f", "$ 1"], ["(write $$ for a dollar sign); "]),
