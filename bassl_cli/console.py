@@ -28,10 +28,10 @@ err = Console(stderr=True, emoji=False, highlight=False)
 
 _DEBUG = "BASSL_DEBUG"
 NO_WRAP_WIDTH = 10_000  # columns of a table in a file or a pipe: no cell is wrapped or cut
-MAX_NAMES = 20  # of results in a line
+MAX_NAMES = 20  # results named in one line
 _UNITS = {"scoring": "video", "encoding": "shot", "saving": "image"}  # what a stage counts, by its activity
 
-quiet = False  # whether only warnings, errors and JSON are shown, while a command runs with ``--quiet``
+quiet = False  # whether a command runs with ``--quiet``: only warnings, errors and JSON are shown
 
 
 def _set_debug(debug: bool) -> None:
@@ -54,7 +54,7 @@ Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show 
 
 
 def print_error(*messages: str) -> None:
-    """Print what went wrong, one line a message."""
+    """Print what went wrong, one line per message."""
     _print("bassl: ", messages, "red")
 
 
@@ -85,7 +85,7 @@ NEXT = {
 
 
 def suggest_next(command: str, *results: Path) -> None:
-    """Print, in a terminal only, what to do next with the results of a command, or their folder if they are many."""
+    """Print what to do next with a command's results, or with their folder if there are many; in a terminal only."""
     folders = {result.parent for result in results}
     if len(results) > 3 and len(folders) == 1:
         results = (folders.pop(),)
@@ -107,7 +107,7 @@ def print_info(message: str) -> None:
 
 
 def print_written(result: str, *paths: Path, verb: str = "wrote") -> None:
-    """Print one line: what was done, and the files that it is in."""
+    """Print one line: what was done, and the files that contain it."""
     print_info(f"{result}; {verb} {', '.join(map(display_path, paths))}")
 
 
@@ -142,7 +142,8 @@ def _as_plain(result: object) -> object:
 
 
 def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
-    """Call a function with each file, and return how many failed: one of several fails alone, with its own line."""
+    """Call a function with each file, and return how many failed: if there are several, each failure has its own line
+    and does not stop the others."""
     failed = 0
     for file in files:
         try:
@@ -156,9 +157,9 @@ def try_each(files: Sequence[Path], act: Callable[[Path], None]) -> int:
 
 
 def print_summary(results: Sequence[VideoResult], written: str, has_table: bool = False) -> None:
-    """Show the warnings, a line for each video that failed, and one that counts all and says where the output is. With
-    a table, more than three that failed for one reason have one line. Raises typer.Exit with 1 if a video failed."""
-    warn(*dict.fromkeys(warning for result in results for warning in result.warnings))  # once what is about the model
+    """Show the warnings, a line for each failed video, and a final line with all counts and the place of the output.
+    With a table, more than three failures for one reason share a line. Raises typer.Exit with 1 if a video failed."""
+    warn(*dict.fromkeys(warning for result in results for warning in result.warnings))  # shared warnings only once
     failed = [result.error for result in results if result.status == "failed"]
     reasons: dict[str, list[str]] = {}
     for error in failed:
@@ -166,9 +167,10 @@ def print_summary(results: Sequence[VideoResult], written: str, has_table: bool 
         reasons.setdefault(reason or error, []).append(error)
     for first, *more in reasons.values():
         print_error(*((first, *more) if len(more) < 3 else (f"{first} (the same for {len(more)} more)",)))
-    left = [str(result.output) for result in results if result.corrected]
-    if left:
-        names = ", ".join(left[:MAX_NAMES]) + f" and {len(left) - MAX_NAMES} more" * (len(left) > MAX_NAMES)
+    corrected = [str(result.output) for result in results if result.corrected]
+    if corrected:
+        others = f" and {len(corrected) - MAX_NAMES} more" * (len(corrected) > MAX_NAMES)
+        names = ", ".join(corrected[:MAX_NAMES]) + others
         note(f"corrected by hand and left as they are: {names}; `discard_corrections=True` replaces them")
     number = Counter(result.status for result in results)
     regrouped = f"{number['regrouped']} regrouped from their scores, " * ("regrouped" in number)

@@ -21,7 +21,7 @@ from pipelines.files import relative, write_atomically
 SCHEMA = "bassl.scenes"
 SCHEMA_VERSION = 1
 
-MOST_SHOTS = 100_000  # of one video, and of its scenes; a longer list is damaged
+MOST_SHOTS = 100_000  # in one video; the same limit for scenes; a longer list means damage
 MAX_POSITION = 2**31 - 1  # largest valid frame number, count or time in seconds; more means damage
 
 NO_VIDEO = "the video was not found, or was changed since; name it with `video`"
@@ -38,8 +38,8 @@ class Spec:
     least: float = 0  # smallest number
     most: float = MAX_POSITION  # largest number
     above: bool = False  # whether a number must be more than ``least``
-    words: tuple[str, ...] = ()  # the texts that are possible; no text is empty
-    pattern: str | None = None  # of a text that is written for people and not read
+    words: tuple[str, ...] = ()  # allowed texts; no text is empty
+    pattern: str | None = None  # of a text that is only for people; bassl does not read it
 
 
 _LEAST = -MAX_POSITION
@@ -234,9 +234,9 @@ def timecode(seconds: float) -> str:
 
 def parse_time(text: str, frame_rate: float | None = None) -> float:
     """Return the seconds of a number, also ``10s``, or of a timecode: ``H:MM:SS``, ``MM:SS``, ``HH:MM:SS.mmm`` or
-    ``HH:MM:SS:FF``. ``frame_rate``, in frames per second, is for a timecode that ends in a frame number
-    (non-drop-frame). Raises ValueError; the message continues a sentence that begins with the text, such as "is neither
-    seconds nor ..."."""
+    ``HH:MM:SS:FF``. ``frame_rate``, in frames per second, is needed if a timecode ends in a frame
+    number (non-drop-frame). Raises ValueError; the message continues a sentence that begins with the text, such as "is
+    neither seconds nor ..."."""
     if re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?s?", text):
         return float(text.rstrip("s"))
     if match := re.fullmatch(r"(?:([0-9]{1,4}):)?([0-5]?[0-9]):([0-5]?[0-9](?:[.,][0-9]{1,9})?)", text):
@@ -254,8 +254,8 @@ def parse_time(text: str, frame_rate: float | None = None) -> float:
 
 
 def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]:
-    """Return scenes from all shots of a video; ``ends`` are the indices of the shots that end scenes, in order, with
-    the last shot."""
+    """Group all shots of a video into scenes; ``ends`` are the indices of the shots that end scenes, in order,
+    including the last shot."""
     scenes = []
     for index, (before, end) in enumerate(pairwise([-1, *ends])):
         borders = [shots[i] for i in (before, end) if 0 <= i < len(shots) - 1]
@@ -278,7 +278,7 @@ def group_shots(shots: Sequence[Shot], ends: Sequence[int]) -> tuple[Scene, ...]
 
 
 def shot_ranges(scenes: Sequence[Scene]) -> list[tuple[int, int]]:
-    """Return the half-open ranges of shots of scenes."""
+    """Return each scene's half-open range of shots."""
     return [(scene.start_shot, scene.end_shot) for scene in scenes]
 
 
@@ -300,8 +300,8 @@ S = TypeVar("S", bound=SceneData)
 
 
 def without_credits(scenes: S) -> S:
-    """Return scenes without the shots at their beginning and end whose middle lies in opening or end credits. Scenes of
-    only such shots are left out. Indices stay. Raises BasslError if no scene is left."""
+    """Return scenes without the shots at their beginning and end whose middle lies in opening or end credits. Scenes
+    with only such shots are left out. Indices do not change. Raises BasslError if no scene is left."""
     is_left_out = in_credits(scenes.shots, scenes.segments)
     kept = []
     for scene in scenes.scenes:

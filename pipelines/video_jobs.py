@@ -37,8 +37,8 @@ class VideoTask(Generic[S]):
     settings: S
     storyboard: Path | None = None
     page: Path | None = None
-    replaces: ScenesOutput = field(default_factory=ScenesOutput)  # what existing files it may replace
-    cores: int = 1  # to use for this video; `run_video_tasks` divides the machine's
+    replaces: ScenesOutput = field(default_factory=ScenesOutput)  # which existing files it may replace
+    cores: int = 1  # for this video; `run_video_tasks` divides the machine's cores
 
     def result(self, status: Status = "done", **fields: Any) -> VideoResult:
         """Return the result of the video, with these counts and warnings."""
@@ -66,8 +66,8 @@ class VideoTask(Generic[S]):
 
 
 VideoWork = Callable[[VideoTask[Any], ReportVideo], VideoResult]
-"""What a stage does with a video. For child processes and Dask a function at the top level of a module. A BasslError
-that it raises is the error of this video."""
+"""What a stage does with a video. For child processes and Dask it must be a top-level function. A BasslError that it
+raises becomes the video's error."""
 
 
 def run_video_tasks(
@@ -79,14 +79,14 @@ def run_video_tasks(
     dask: str | None = None,
     progress: ReportVideo | None = None,
 ) -> list[VideoResult]:
-    """Process videos, whose outputs differ. What fails with one video is in its result, and the others continue. An
+    """Process videos with different outputs. If one fails, its result has the error and the others continue. An
     exception, such as an interrupt, ends all child processes; unfinished files are removed.
 
     Args:
         work: called for each video that has no existing result.
         existing: the result of a video that is done already, or None; called in this process, for all videos first.
         jobs: child processes at a time; None for this process, one video after the other.
-        dask: address of a Dask scheduler whose workers process the videos instead, in child processes of theirs.
+        dask: address of a Dask scheduler whose workers process the videos instead, in their own child processes.
         progress: called with the progress and then with the result of each video.
 
     Returns one result per task, in their order. Raises BasslError if ``distributed`` is not installed, or the Dask
@@ -186,14 +186,14 @@ def run_task(message: tuple[VideoWork, VideoTask[Any]], send: Send) -> None:
 
 
 def _on_dask(tasks: Sequence[VideoTask[S]], work: VideoWork, address: str) -> Results:
-    """Process videos on a cluster: videos of a lost worker go to another; one that kills several workers has failed."""
+    """Process videos on a cluster: videos of a lost worker go to another; a video that kills several workers fails."""
     from asyncio import CancelledError as Cancelled  # start-up time
 
     with explain_missing_extra("`dask`"):
         from distributed import Client, as_completed  # optional dependency: distributed
     if not tasks:
         return
-    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # an error below says it in one line
+    logging.getLogger("distributed.client").setLevel(logging.CRITICAL)  # reported in one line below
     try:
         client = Client(address, timeout=TIMEOUT)
     except (OSError, ValueError) as error:
@@ -222,7 +222,7 @@ def _run_on_worker(task: VideoTask[S], work: VideoWork) -> VideoResult:
 
 
 def _make_paths_absolute(value: Any) -> Any:
-    """Return a task or settings with absolute paths: a worker of a cluster has another working directory."""
+    """Return a task or settings with absolute paths: a cluster's workers have another working directory."""
     changed = {
         name: part.absolute() if isinstance(part, Path) else _make_paths_absolute(part)
         for name, part in vars(value).items()

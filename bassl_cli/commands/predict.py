@@ -99,7 +99,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
     warnings = result.warnings
     for name, path in exports.items():
         warnings += write_export(result, path, name)
-    console.warn(*dict.fromkeys(warnings))  # formats may warn of the same
+    console.warn(*dict.fromkeys(warnings))  # formats may repeat a warning
     if as_json:
         console.print_json(result.to_dict())
     else:
@@ -157,7 +157,7 @@ def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as
 
 
 def _export(result: VideoResult, to: tuple[str, ...], read: tuple[Path | None, ...]) -> VideoResult:
-    """Return a video's result with the warnings of its exports, which may fail alone."""
+    """Export a video's result; return it with the exports' warnings, or as failed if an export fails."""
     if result.status == "failed" or not to:
         return result
     from pipelines.stages.export import export  # start-up time: NumPy, PyAV

@@ -1,4 +1,4 @@
-"""Commands that take a video's result: to look at it, correct it, learn from it, cut it and take it to other tools."""
+"""Commands that work on a video's result: view, correct, learn, cut and export."""
 
 from __future__ import annotations
 
@@ -154,7 +154,7 @@ def learn(settings: LearnSettings, sources: Results = [], as_json: console.Json 
 
 
 def _print_learned(result: LearnResult) -> None:
-    """Print what was learned, and how well, on videos left out in turn."""
+    """Print what was learned, and how well it works on videos left out in turn."""
     learned = sum(video.status != "failed" for video in result.videos)
     source = f"{console.count(learned, 'video')} with {console.count(result.scene_ends, 'scene end')}"
     if not result.measured:
@@ -200,7 +200,7 @@ def export(settings: ExportSettings, sources: Results = []) -> None:
 
 
 def _are_pair(sources: Sequence[Path]) -> bool:
-    """Return whether there is a video and then its ``scenes.json``, which are both kept as they are."""
+    """Return whether the sources are a video and then its ``scenes.json``, which are used unchanged."""
     return [is_video(source) and not source.is_dir() for source in sources] == [True, False]
 
 

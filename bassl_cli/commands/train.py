@@ -1,4 +1,4 @@
-"""Commands that train or encode, and the jobs that they run as: this process, or several that torchrun starts."""
+"""Commands that train or encode, in this process or in several that torchrun starts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ R = TypeVar("R")
 @contextmanager
 def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
     """Run the block in each process of a job, started by this one if there are several; yield whether this process
-    shows the result. Raises BasslError for GPUs that are missing or a process that died; typer.Exit in the process that
-    started the others, with their exit code, after ``advice`` if they were stopped."""
+    shows the result. Raises BasslError if GPUs are missing or a process died; typer.Exit in the process that started
+    the others, with their exit code, after ``advice`` if they were stopped."""
     shows = os.environ.get("RANK", "0") == "0"
     if not (is_worker() or machines.gpus or machines.world_size > 1):
         yield shows
@@ -50,8 +50,8 @@ def job(machines: Machines, command: str, advice: str) -> Iterator[bool]:
 
 
 def train(stage: Callable[[Any, Callable[[TrainingProgress], None]], R], settings: Any, machines: Machines) -> R | None:
-    """Run the public function of a training stage, named as its command, on the machines; its result in the process
-    that is to show it, None in the others. Raises what `job` and the stage raise; typer.Exit if it was stopped."""
+    """Run a training stage's public function, named like its command, on the machines. Return its result in the process
+    that shows it, None in the others. Raises the errors of `job` and the stage; typer.Exit if it was stopped."""
     settings = with_options(settings, device=machines.device or settings.compute.device)
     advice = f"continue with --resume --output {settings.run.output}"
     with job(machines, stage.__name__, advice) as shows, console.training_progress() as progress:
@@ -65,7 +65,7 @@ def train(stage: Callable[[Any, Callable[[TrainingProgress], None]], R], setting
 
 
 def curves_of(run: RunSettings) -> str:
-    """Return where the curves of a run are."""
+    """Return a line about where a run's curves are."""
     if run.logger == "wandb":
         return f"curves: group {run.output.resolve().name} of the project bassl on Weights & Biases"
     return f"curves: tensorboard --logdir {shlex.quote(str(run.output / 'tensorboard'))}"
@@ -142,7 +142,7 @@ def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Js
 
 
 def _title(settings: FinetuneSettings, result: FinetuneResult) -> str:
-    on = settings.test_split if result.tested_on == "test" else settings.validate_split
+    split = settings.test_split if result.tested_on == "test" else settings.validate_split
     selections = {"val": f"epoch chosen on {settings.validate_split}", "test": "epoch chosen on the test split itself"}
     selection = selections.get(result.selected_on, result.selected_on)
-    return f"{settings.crn} on {on}, {console.count(result.seeds, 'seed')}, {selection}, in percent"
+    return f"{settings.crn} on {split}, {console.count(result.seeds, 'seed')}, {selection}, in percent"

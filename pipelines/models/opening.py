@@ -51,8 +51,8 @@ class OpenedModel:
 
     @property
     def keyframe_facts(self) -> dict[str, Any]:
-        """Return how the keyframes that it learned from were made, see `pipelines.stores.features.keyframe_facts`, with
-        their number for each shot, ``keyframes``. Raises StoreError for facts of another type."""
+        """Return how its training keyframes were made, see `pipelines.stores.features.keyframe_facts`, and
+        ``keyframes``, their number per shot. Raises StoreError for facts with a wrong type."""
         facts, kinds = self.header.get("pictures", {}), {"lines": int, "quality": int, "detector": str}
         keyframes = self.header.get("keyframes")
         if (
@@ -85,7 +85,7 @@ class OpenedModel:
 
     @property
     def pretrained_only(self) -> bool:
-        """Return whether it is pre-trained without a head for scene ends."""
+        """Return whether it is pre-trained and has no head for scene ends."""
         return self.has_weights and not self.weights.finetuned
 
     def boundary_model(self) -> BoundaryModel:
@@ -134,8 +134,8 @@ class OpenedModel:
         return boundary_of_weights(self.file, self.weights, encoder=encoder, input_size=input_size, head=head)
 
     def _encoder(self) -> tuple[str | None, int | None]:
-        """Return the id and input size of its own shot encoder, or the id or name of the one that it was trained
-        with."""
+        """Return the id and input size of the shot encoder in the file, or else the id or name of the encoder that it
+        was trained with, and None."""
         name = self.weights.settings.encoder
         if name is None or not self.weights.encoder:
             return name, None
@@ -151,10 +151,10 @@ def model_file(path: Path) -> Path:
 
 
 def open_model(path: Path | str | None = None) -> OpenedModel:
-    """Open the model at a path; reads no weights.
+    """Open the model at a path, without reading its weights.
 
-    `path`: a run folder, a model file or a checkpoint of the paper's release. Default: the built-in model, also by the
-        name ``default``.
+    `path`: a run folder, a model file or a checkpoint of the paper's release. Default: the built-in model, whose
+        name is ``default``.
     Raises StoreError for a path without a model, or a file that is not a model.
     """
     if path is None or (str(path) == DEFAULT and not Path(path).exists()):

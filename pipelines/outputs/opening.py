@@ -1,4 +1,4 @@
-"""The scenes that a stage is called with: those of a program, a ``scenes.json``, or the result of a video."""
+"""Resolve a stage's input to scenes: scenes from a program, a ``scenes.json``, or a video's result."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from pipelines.video.inputs import listed_id, video_at
 
 @dataclass(frozen=True)
 class OpenedScenes:
-    """Scenes, with the path of their video; ``video`` is None if it is not there, or another one is.
+    """Scenes, with the path of their video; ``video`` is None if it is missing or was replaced by another.
 
-    ``file`` is the ``scenes.json`` that was read, None for the scenes of a program; what belongs to the scenes is
-    named after ``result``, which is the same file or the one that `bassl predict` would write.
+    ``file`` is the ``scenes.json`` that was read, None for scenes from a program. Files that belong to the scenes
+    are named after ``result``: the same file, or the one that `bassl predict` would write.
     """
 
     scenes: SceneData
@@ -46,8 +46,8 @@ class OpenedScenes:
 
 def open_scenes(source: SceneData | Path | str, video: Path | None = None) -> OpenedScenes:
     """Read scenes, and find their video. ``source``: scenes, a ``scenes.json`` (``-`` is stdin), or a video with a
-    result, see `find_result`; ``video``: the video of the scenes, instead of the one that they name. Raises BasslError,
-    one line, for a ``scenes.json`` that is missing or cannot be read, or that is of another video."""
+    result, see `find_result`; ``video``: the video of the scenes, instead of the one recorded in them. Raises
+    BasslError, one line, for a ``scenes.json`` that is missing, cannot be read, or belongs to another video."""
     if isinstance(source, SceneData):
         file, stored = None, source
     else:
@@ -62,8 +62,8 @@ def open_scenes(source: SceneData | Path | str, video: Path | None = None) -> Op
     scenes = with_video(stored, video)
     if video is not None:
         check_same_video(video, stored)
-    named = Path(result_name(listed_id(scenes.video)))
-    return OpenedScenes(scenes, video_at(Path(scenes.video.path), scenes.video), file, file or named)
+    default = Path(result_name(listed_id(scenes.video)))
+    return OpenedScenes(scenes, video_at(Path(scenes.video.path), scenes.video), file, file or default)
 
 
 def check_several(sources: Sequence[Path], template: str, run: OutputSettings, video: Path | None) -> None:

@@ -1,5 +1,5 @@
-"""Results of videos, ``NAME.scenes.json``: their names, the files that belong to them, which of them the arguments of a
-command name, and corrections by hand, which a command replaces only with `discard_corrections`."""
+"""Results of videos, ``NAME.scenes.json``: their names, the files beside them, how a command's arguments select them,
+and corrections by hand, which a command replaces only with `discard_corrections`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from pipelines.settings import Grouping, ScenesOutput
 from pipelines.video.inputs import find_videos, safe_id, video_ids
 
 FOLDER = Path("scenes")
-"""Of the results of several videos."""
+"""Default folder for the results of several videos."""
 
 
 def result_name(video_id: str) -> str:
@@ -30,15 +30,15 @@ def result_path(video: Path) -> Path:
 
 
 def beside(result: Path, extension: str) -> Path:
-    """Return the path of what belongs to a ``scenes.json``, such as a page or an export: it has the same stem. In the
-    working folder if the ``scenes.json`` is read from stdin."""
+    """Return the path of a file that belongs to a ``scenes.json``, such as a page or an export, with the same stem. It
+    is in the working folder if the ``scenes.json`` is read from stdin."""
     return result.with_name(("scenes" if result == STDIO else result.stem) + extension)
 
 
 def note_on_views(result: Path, renewed: Collection[Path | None] = ()) -> tuple[str, ...]:
-    """Return one line on the page and the storyboard beside a ``scenes.json`` whose scenes have changed, except those
-    that are ``renewed``; none if there are none. A page is not written again unasked: it may have corrections that only
-    the browser has."""
+    """Return one line about an outdated page or storyboard beside a ``scenes.json`` whose scenes changed, not counting
+    those in ``renewed``; no line if there is none. A page is never rewritten unasked: its corrections may exist only in
+    the browser."""
     page = beside(result, ".html")
     old = [path for path in (page, beside(result, ".png")) if path not in renewed and is_file(path)]
     if not old:
@@ -49,13 +49,13 @@ def note_on_views(result: Path, renewed: Collection[Path | None] = ()) -> tuple[
 
 
 def is_video(source: Path) -> bool:
-    """Return whether what has scenes is a video by its name, and not a ``scenes.json``: a ``.json`` or stdin."""
+    """Return whether a source is a video by its name, not a ``scenes.json`` (a ``.json`` file or stdin)."""
     return source != STDIO and source.suffix.lower() != ".json"
 
 
 def find_result(source: Path) -> Path:
-    """Find the ``scenes.json`` of a video: in the working folder, beside the video, or in the folder ``scenes`` of
-    these. If there is none, the path where `bassl predict` writes it. Any other path is returned unchanged."""
+    """Find the ``scenes.json`` of a video: in the working folder, beside the video, or in a folder ``scenes`` in
+    either. If there is none, return the path where `bassl predict` writes it. Any other path is returned unchanged."""
     return _find(source, result_path(source).name) if is_video(source) else source
 
 
@@ -78,17 +78,17 @@ def existing_result(source: Path) -> Path:
 def expand_results(sources: Sequence[Path]) -> list[Path]:
     """Return the videos and ``scenes.json`` files that arguments of a command name, each result once.
 
-    A folder is its results, else the results in its folder ``scenes``, else its videos. Without an argument it is the
+    A folder stands for its results, else the results in its folder ``scenes``, else its videos. No argument means the
     only result in the working folder. Exports in JSON beside a result, which ``*.json`` matches, are left out. Raises
-    BasslError, one line, for a folder without results, and if without an argument there is none or more than one."""
+    BasslError, one line, for a folder without results, and for no argument if there is none or more than one."""
     if not sources:
         return [_only_result()]
-    named: list[Path] = []
+    paths: list[Path] = []
     for source in sources:
-        named += _sources_in(source) if os.path.isdir(source) else [source]  # noqa: PTH112  # a name may be too long
-    exports = {beside(source, known.extension) for source in named for known in FORMATS.values()}
+        paths += _sources_in(source) if os.path.isdir(source) else [source]  # noqa: PTH112  # a name may be too long
+    exports = {beside(source, form.extension) for source in paths for form in FORMATS.values()}
     by_result: dict[Path, Path] = {}
-    for source in named:
+    for source in paths:
         if is_video(source) or source not in exports:
             by_result.setdefault(find_result(source), source)
     return list(by_result.values())
@@ -99,8 +99,8 @@ def _only_result() -> Path:
     if not results:
         raise BasslError("no scenes.json in this folder; name a video or a scenes.json, or run: bassl predict VIDEO")
     if len(results) > 1:
-        shown = ", ".join(map(str, results[:5])) + f" and {len(results) - 5:,} more" * (len(results) > 5)
-        raise BasslError(f"there are {len(results):,} results; name one, several or their folder: {shown}")
+        names = ", ".join(map(str, results[:5])) + f" and {len(results) - 5:,} more" * (len(results) > 5)
+        raise BasslError(f"there are {len(results):,} results; name one, several or their folder: {names}")
     return results[0]
 
 
@@ -112,7 +112,7 @@ def _results_in(folder: Path) -> list[Path]:
 
 
 def _sources_in(folder: Path) -> list[Path]:
-    """Return the results in a folder, or its videos; a video that shares its name with another one as its
+    """Return the results in a folder, or its videos; a video that shares its name with another is returned as its
     ``scenes.json``."""
     if results := _results_in(folder):
         return results
@@ -138,7 +138,7 @@ def check_one_video(sources: Sequence[Path], video: Path | None) -> None:
 
 
 def make_output_folder(sources: Sequence[Path], output: Path | None) -> None:
-    """Make the folder for files that belong to several results, if one is named. Raises BasslError if ``output`` is the
+    """Make the output folder for several results, if ``output`` names one. Raises BasslError if ``output`` is the
     name of a file, or two results have the same name."""
     if len(sources) < 2 or output is None:
         return
@@ -154,10 +154,10 @@ def make_output_folder(sources: Sequence[Path], output: Path | None) -> None:
 def read_prediction(path: Path, video: Path, fingerprint: str | None, replaces: ScenesOutput) -> SceneData | None:
     """Read the prediction of ``video`` at ``path``: None without a ``scenes.json``, or one that ``overwrite`` replaces.
 
-    A prediction is of the video with its fingerprint or path: a video that was changed at its path is the same. One
-    without a fingerprint is of any video with the name. Raises StoreError for a file that may not be replaced: without
-    ``overwrite`` anything else than a prediction of this video; scenes of another video that were corrected by hand,
-    also without ``discard_corrections``.
+    A prediction belongs to the video with its fingerprint or path, even if the file at that path was changed. Without a
+    fingerprint it belongs to any video with the same name. Raises StoreError for a file that may not be replaced:
+    without ``overwrite``, anything but a prediction of this video; without ``discard_corrections``, also scenes of
+    another video that were corrected by hand.
     """
     if path == STDIO or not is_scenes_json(path) or not path.exists():
         return None
@@ -189,8 +189,8 @@ def read_prediction(path: Path, video: Path, fingerprint: str | None, replaces: 
 def check_replaceable(
     path: Path, video: Path, fingerprint: str | None, replaces: ScenesOutput, lasting: Collection[object] = ()
 ) -> None:
-    """Check that a new result, of ``video``, may replace the file at ``path``, which may be missing, so that no
-    correction is lost. ``lasting``: `names_and_pins` that are not lost. Raises StoreError as `read_prediction`, and
+    """Check that a new result of ``video`` may replace the file at ``path``, if there is one, without losing
+    corrections. ``lasting``: `names_and_pins` that are not lost. Raises StoreError like `read_prediction`, and
     CorrectedError, without ``discard_corrections``, for scenes that were corrected by hand."""
     existing = read_prediction(path, video, fingerprint, replaces)
     if existing is not None and not replaces.discard_corrections and is_corrected(existing, lasting):
@@ -209,7 +209,7 @@ def names_and_pins(scenes: SceneData) -> set[object]:
 
 def is_corrected(scenes: SceneData, lasting: Collection[object] = ()) -> bool:
     """Return whether there are names or pins other than ``lasting``, or scenes that do not follow from scores and pins,
-    as after an edit of the file."""
+    for example because the file was edited."""
     from pipelines.models.scenes.scene_ends import choose_scenes  # start-up time: NumPy
 
     if scenes.settings.get("edited_by_hand") is True:

@@ -1,4 +1,4 @@
-"""Opening a video file with FFmpeg: its streams, their packets, what its headers contain, and whose scenes it has."""
+"""Opening a video file with FFmpeg: streams, packets, header facts, and checks that scenes belong to the video."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ WRONG_CLOCK = 30 * 3600.0
 # Larger frames (16K has 133 million pixels) mean a damaged or malicious header: one would take a gigabyte.
 _MOST_PIXELS = 200_000_000
 
-# Of the header of an MP4 file, in bytes, in which a timecode track is searched; of ten hours it has 50 MB.
+# Bytes of an MP4 header, at most, that are searched for a timecode track; the header of a ten-hour video has 50 MB.
 _MOST_HEADER = 2**27
 
 S = TypeVar("S", bound=Stream)
@@ -78,8 +78,8 @@ def open_container(path: Path) -> InputContainer:
 
 
 def _check_readable(path: Path, in_playlist: bool = False) -> None:
-    """Raise VideoError for what FFmpeg would read without end: an HLS playlist without one, such as a live stream, and
-    a file of tags."""
+    """Raise VideoError for files that FFmpeg would read without end: an HLS playlist without an end marker, such as a
+    live stream, and a file of tags."""
     if not is_file(path):
         return
     with path.open("rb") as file:
@@ -132,7 +132,8 @@ _FIRST_CHUNK = re.compile(rb"stco\0{4}(?!\0{4}).{4}(.{4})|co64\0{4}(?!\0{4}).{4}
 
 def _timecode_track(path: Path) -> tuple[int, int | None] | None:
     """Read labels per second, and the number of the first frame (None in fragmented files), from the timecode track of
-    a QuickTime or MP4 file. FFmpeg does not tell the rate, and has no text for some, such as drop-frame at 25."""
+    a QuickTime or MP4 file. FFmpeg does not expose the rate, and has no text for some timecodes, such as drop-frame at
+    25."""
     with path.open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         offset = 0
@@ -196,7 +197,7 @@ class ForwardJumps:
         """Return the seconds to subtract from a stream's next packet, given its decoding timestamp and duration."""
         shift, end = self._shift_of.get(stream, 0.0), self._end_of.get(stream)
         if end is not None and stamp - shift - end > self._longest:
-            # The shift of another stream, if it fits, so that sound stays with its frames.
+            # Use the shift of another stream if it fits, so that sound stays with its frames.
             fitting = [earlier for earlier in self._shifts if abs(stamp - earlier - end) <= self._longest]
             if fitting:
                 shift = fitting[-1]
@@ -235,14 +236,14 @@ def demux(container: InputContainer, *streams: S, jumps: list[float] | None = No
                     packet.pts = None if packet.pts is None else packet.pts - shift_ticks
             yield packet
     except IndexError:
-        # PyAV knows the streams that were there at opening. If more appear, as formats without a header allow, it fails
-        # after the last packet, when it ends all streams. FFmpeg's own command line ignores such streams, too.
+        # PyAV knows only the streams that existed at opening. If more appear, as formats without a header allow, it
+        # fails after the last packet, when it ends all streams. FFmpeg's own command line ignores such streams, too.
         return
 
 
 def video_stream(path: Path, container: InputContainer) -> VideoStream:
     """Return the video stream of a file to decode: the default one, or else the largest. Raise VideoError, one line,
-    without one that can be decoded."""
+    if none can be decoded."""
     # The cover image of a sound file is a video stream, too.
     streams = [s for s in container.streams.video if not s.disposition & Disposition.attached_pic]
     if not streams:
@@ -277,7 +278,7 @@ def declared_end(container: InputContainer, stream: VideoStream, first: float) -
 
 
 def check_same_video(video: Path, scenes: SceneData) -> None:
-    """Raise VideoError if a file is not the video of some scenes, by its fingerprint or else its declared length."""
+    """Raise VideoError if a file is not the scenes' video, by its fingerprint or else its declared length."""
     if not _has_same_fingerprint(video, scenes) and (length := declared_length(video)) is not None:
         check_length(video, length, scenes)
 

@@ -87,7 +87,8 @@ class FrameClock:
         return round(self._last + self._length, 6)
 
     def end_declared(self, end: float | None) -> float:
-        """Return :attr:`end`, but a long frame counts as it is if it ends where the container declares the end."""
+        """Return :attr:`end`, but keep the stored length of a long last frame if it ends at the container's declared
+        end."""
         long_end = round(self._last + self._stored_length, 6)
         agrees = end is not None and self._stored_length > _LONGEST_FRAME and abs(long_end - end) < CLOCK_NOISE
         return long_end if agrees else self.end
@@ -182,14 +183,14 @@ class VideoDecoder:
 
     @property
     def lacks_times(self) -> bool:
-        """Return whether packets have no presentation timestamps: AVI has decoding timestamps only, from which FFmpeg
-        does not derive the others if H.264 or HEVC has reordered frames."""
+        """Return whether packets lack presentation timestamps: AVI has only decoding timestamps, and FFmpeg does not
+        derive the others from them if H.264 or HEVC has reordered frames."""
         codec = self.stream.codec_context
         return self.kind == "avi" and codec.name in ("h264", "hevc") and bool(codec.has_b_frames)
 
     def stamp(self, frame: VideoFrame) -> int | None:
         """Return the presentation timestamp of a frame, in ticks. AVI has none, and FFmpeg guesses wrong if H.264 has
-        reordered frames: it is the decoding timestamp with which the frame comes out."""
+        reordered frames; there it is the decoding timestamp with which the decoder outputs the frame."""
         return frame.dts if self.kind == "avi" else frame.pts
 
     def frames(self, transform: Transform[Any] = list, queue_limit: int = 64) -> Iterator[tuple[int, float, Any]]:
@@ -202,7 +203,7 @@ class VideoDecoder:
 
         Yields:
             ``(index, time, result)``: index from 0, time in seconds from the video's first frame, strictly increasing
-            (see :class:`FrameClock`). In a part of a video they are the same as in the whole.
+            (see :class:`FrameClock`). In a part of a video they are the same as in the whole video.
 
         Raises:
             VideoError: no frame can be decoded, or the part begins after the video's end.
@@ -226,7 +227,7 @@ class VideoDecoder:
             declared = declared_end(self.container, self.stream, clock.first or 0.0)
             declared = None if declared is None else declared - sum(self._jumps)
             end = clock.end_declared(declared)
-        self._decoding.close()  # its threads read on
+        self._decoding.close()  # its threads would go on reading
         if not yielded:
             raise self._no_frames(count, end)
         self.first = clock.first
@@ -281,8 +282,8 @@ class VideoDecoder:
         """Skip the packets before the last point up to the start of the part at which a decoder can begin.
 
         Return the number of frames skipped, and the time of the video's first frame in seconds on the file's clock; 0
-        and None if the video has to be decoded from its beginning: if frames may refer to any earlier one, or times
-        depend on all frames before, as in joined recordings.
+        and None if the video has to be decoded from its beginning, because frames may refer to any earlier one or times
+        depend on all earlier frames, as in joined recordings.
         """
         is_restart = restart_test(self.stream)
         if is_restart is None and self.stream.codec_context.codec.intra_only:
@@ -386,7 +387,7 @@ class VideoDecoder:
 
 def first_frame_pts(video: Path, consequence: str) -> Fraction:
     """Return the presentation time of the first frame that can be decoded, in seconds on the file's clock.
-    Raise VideoError, with this consequence, if no frame can be decoded, or the first has no timestamp."""
+    Raise VideoError, which states ``consequence``, if no frame can be decoded, or the first has no timestamp."""
     with VideoDecoder(video, threads=1) as decoder:
         for _, _, frame in decoder.frames(lambda frames: [next(frames)]):
             timestamp = decoder.stamp(frame)

@@ -1,4 +1,4 @@
-"""Reads a video: shots with their keyframes in one pass and in bounded memory; and single frames, by seeking."""
+"""Read a video: shots with keyframes in one pass and in bounded memory, or single frames by seeking."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ _HELD_BYTES = 48 * 2**20
 # Memory for the frames that each thread decodes ahead.
 _AHEAD_BYTES = 16 * 2**20
 
-# Demuxers that find a time by an index, and whose clock never restarts. In other formats a video is read from its
-# beginning: its times depend on all timestamps before.
+# Demuxers that find a time by an index, and whose clock never restarts. Videos in other formats are read from the
+# beginning, because a time depends on all earlier timestamps.
 _INDEXED = ("mov", "matroska")
 
 # Seconds ahead up to which a frame is reached by decoding; seeking would go back to a keyframe.
@@ -56,7 +56,7 @@ class VideoReader(VideoDecoder):
     Attributes:
         frames_read: number of frames decoded so far.
         shots: number of shots found so far.
-        lines: after the last shot, the subtitles of what was read, if the settings ask for them.
+        lines: after the last shot, the subtitles of the part that was read, if the settings ask for them.
         segments: after the last shot, black, color bars and credits, and silence if the settings ask for it.
     """
 
@@ -105,8 +105,8 @@ class VideoReader(VideoDecoder):
         return lines
 
     def _subtitles(self) -> tuple[Line, ...]:
-        """Return the lines of the part that was read, in seconds from the first frame: of the file, or else the video's
-        track. Times in a file count from the start of all streams, as in players."""
+        """Return the lines in the part that was read, in seconds from the first frame: from the file, or else from the
+        video's track. Times in a file count from the start of all streams, as in players."""
         lines, offset, track = self._file_lines, -(self.first or 0.0), self.text_track
         if lines:
             offset += (self.container.start_time or 0) / av.time_base
@@ -194,7 +194,7 @@ class VideoReader(VideoDecoder):
         )
 
     def _silence(self) -> Iterator[Segment]:
-        """Yield the whole frames of the silent parts of the video."""
+        """Yield the silent parts of the video, in whole frames."""
         if not is_file(self.path):
             self.warnings.append(f"{self.path}: is a pipe, which is read once, without its sound; no silence was found")
         elif has_sound(self.path):

@@ -1,10 +1,10 @@
 """Black, color bars and credits, detected during the single decoding pass.
 
-Black and color bars show in the small images for the shot detector. Credits are text over a plain or slow background,
-and text is many edges side by side. Twice a second, the luma of a frame is divided into cells that are wide and low: a
-line of text has many edge pixels in a cell, an outline few, a plain background none. Grass or snow have cells of all
-kinds, but over a plain background, most cells that are not plain are text. The lowest quarter of the frame, with
-subtitles, is left out. Limits were chosen on the tuning videos of ``benchmarks/segments.py``.
+Black and color bars are found in the shot detector's small images. Credits are text over a plain or slow background,
+and text has many edges side by side. Twice a second, the luma of a frame is divided into cells that are wide and low: a
+line of text has many edge pixels in a cell, an outline few, a plain background none. Grass or snow gives cells of all
+kinds, but over a plain background most cells that are not plain are text. The lowest quarter of the frame is left out
+because of subtitles. Limits were chosen on the tuning videos of ``benchmarks/segments.py``.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Look(NamedTuple):
 def plain_kinds(images: RGBImage) -> NDArray[np.uint8]:
     """Find black and color bars in small images (N, H, W, 3) uint8 RGB: indices of the kinds above, (N,)."""
     kinds, row = np.zeros(len(images), np.uint8), images[:, images.shape[1] // 3]
-    for index in np.flatnonzero(row.max((1, 2)) <= _BLACK):  # few are black in one row
+    for index in np.flatnonzero(row.max((1, 2)) <= _BLACK):  # few images are black in this row
         brightest, darkest = images[index].max(), images[index].min()
         kinds[index] = brightest <= _BLACK and brightest - darkest <= _BLACK_RANGE
     bars = row[:, (_BAR_CENTERS * row.shape[1]).astype(int)]  # (N, layouts, 7, 3)
@@ -64,14 +64,14 @@ def plain_kinds(images: RGBImage) -> NDArray[np.uint8]:
 
 
 class TextSearch:
-    """Looks for text in frames, in order; ``looks`` has a `Look` of each."""
+    """Search for text in frames, in order; ``looks`` has a `Look` per frame."""
 
     def __init__(self) -> None:
         self.looks: list[Look] = []
         self._last_samples: Plane | None = None
 
     def look_at(self, frame: int, luma: Plane) -> None:
-        """Look at a frame by its luma (H, W); less than 60 lines are too few for text."""
+        """Look at a frame by its luma (H, W); fewer than 60 lines are too few for text."""
         high, wide = luma.shape[0] // _ROWS, luma.shape[1] // (_COLUMNS + 1)
         if not high or not wide:
             self.looks.append(Look(frame, "other"))
@@ -93,8 +93,8 @@ class TextSearch:
 
 
 def plain_segments(kinds: Sequence[int], times: Sequence[float]) -> list[Segment]:
-    """Return the segments of black and of color bars, from the kind of each frame, by `plain_kinds`. ``times`` are the
-    starts of the frames, and the end of the last one."""
+    """Return the segments of black and of color bars, from each frame's kind (`plain_kinds`). ``times`` are the starts
+    of the frames, and the end of the last one."""
     segments, start = [], 0
     for kind, run in groupby(kinds):
         end = start + len(list(run))
@@ -131,7 +131,7 @@ def credit_segments(
 
 
 def _runs_of_text(looks: Sequence[Look], times: Sequence[float]) -> list[tuple[int, int]]:
-    """Return the first and last frame with text of each stretch with short pauses between the cards."""
+    """Return the first and last frame of each stretch of text; short pauses between cards do not end a stretch."""
     runs: list[tuple[int, int]] = []
     blank = other = 0.0  # seconds without text since the last frame with text
     for look, following in pairwise([*looks, Look(len(times) - 1, "other")]):

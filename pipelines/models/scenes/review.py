@@ -1,10 +1,10 @@
-"""Review of scene ends by a person: where to look next, and what the answers tell about the rest of the video.
+"""Review of scene ends by a person: where to look next, and what the answers say about the rest of the video.
 
-A person looks at a window of consecutive shots and says of each cut between them whether a scene ends there. The score
-of a cut is 0.5 at the operating point, where a scene end is less likely than not, so probabilities are
-``sigmoid(slope * logit(score) + offset)``. Both numbers are fitted to the answers with a prior, which alone holds for
-the first look. From the probabilities follow the F1 to expect of a choice of scene ends, the threshold with the best
-one, and the window whose answers raise it most. docs/review.md has the derivation, and what this gains.
+A person looks at a window of consecutive shots and answers for each cut between them whether a scene ends there. The
+score of a cut is 0.5 at the operating point, where a scene end is less likely than not, so probabilities are
+``sigmoid(slope * logit(score) + offset)``. Both numbers are fitted to the answers with a prior, which is all there is
+before the first answer. The probabilities give the expected F1 for a choice of scene ends, the threshold with the best
+expected F1, and the window whose answers raise it most. docs/review.md has the derivation, and what this gains.
 
 ``pipelines/outputs/page/review.js`` has the same functions.
 
@@ -26,7 +26,7 @@ Floats = NDArray[np.float64]
 
 WINDOW = 8  # shots of a look
 SMALLEST_SLOPE = 0.1  # so that a higher score is always a higher probability
-TIE = 1e-9  # relative difference of windows that count as equal, so that rounding does not decide between them
+TIE = 1e-9  # relative difference of windows that count as equal, so that rounding does not choose between them
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Platt:
 
 @dataclass(frozen=True)
 class Prior:
-    """Normal prior of the two numbers of `Platt`.
+    """Normal prior for the two numbers in `Platt`.
 
     The means are a fit to the cross-validation scores of the built-in model on its 25 training videos. The deviations
     were set beforehand; between videos of one data set the fitted deviation of the offset is below 0.3, and the offsets
@@ -65,7 +65,7 @@ class Review:
 def review(
     scores: ArrayLike, answers: Mapping[int, bool], shots_per_look: int = WINDOW, prior: Prior = Prior()
 ) -> Review:
-    """Find where to look next, and what to expect of the scenes now.
+    """Find where to look next, and the expected F1 so far.
 
     Args:
         scores: (N,) of shots, between 0 and 1; the last one is ignored.
@@ -112,10 +112,10 @@ def expected_f1(probabilities: Floats, ends: NDArray[np.bool_]) -> float:
 
 
 def best_expected_f1(probabilities: Floats) -> tuple[float, float]:
-    """Return the best expected F1 of all choices, and the least probability of a cut that is chosen for it.
+    """Return the best expected F1 over all choices, and the least probability that a cut needs to be chosen.
 
-    Adding a cut of probability p to a choice raises its expected F1 if p is more than half of that, so the best choice
-    is every cut from half of its own expected F1 on.
+    Adding a cut with probability p raises the expected F1 of a choice if p is more than half that F1, so the best
+    choice is every cut with a probability of at least half its expected F1.
     """
     none = float(np.prod(1 - probabilities))
     hits = np.cumsum(np.sort(probabilities)[::-1])
@@ -130,10 +130,9 @@ def next_window(
 ) -> tuple[int, int] | None:
     """Return the window of shots whose answers are expected to raise F1 most.
 
-    An answer moves a cut that was chosen wrongly out, or one that was not chosen in. With cuts chosen from a
-    probability of `least` on, that is worth min(least * (1 - p), (1 - least) * p), up to a common factor. Of windows
-    that are equal, the first ones that follow each other are taken, and of them the middle one, so that what is
-    unanswered has shots on either side.
+    An answer removes a cut that was chosen wrongly, or adds one that was missed. If cuts are chosen from a probability
+    of `least` on, that is worth min(least * (1 - p), (1 - least) * p), up to a common factor. If windows tie, the
+    middle one in the first unbroken run is taken, so that unanswered cuts have shots on either side.
     """
     gains = np.minimum(least * (1 - probabilities), (1 - least) * probabilities)
     gains[list(answers)] = 0.0

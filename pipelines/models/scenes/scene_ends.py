@@ -21,8 +21,8 @@ S = TypeVar("S", bound=SceneData)
 def choose_scenes(
     shots: Sequence[Shot], threshold: float, min_scene: float, max_scene: float, drop_short: bool, scenes: int | None
 ) -> tuple[Scene, ...]:
-    """Choose the scenes of shots with scores and pins, as `bassl predict` finds them with these settings; a
-    ``max_scene`` of 0 is no limit. Errors as for `choose_scene_ends`."""
+    """Choose the scenes of shots with scores and pins, as `bassl predict` does with these settings; a ``max_scene`` of
+    0 means no limit. Errors as for `choose_scene_ends`."""
     scores, pins = [shot.score for shot in shots], [shot.pinned for shot in shots]
     ends = [shot.end - shots[0].start for shot in shots]
     least, longest = 0.0 if drop_short else min_scene, max_scene or math.inf
@@ -31,26 +31,26 @@ def choose_scenes(
 
 
 def with_grouping(scenes: S, values: Mapping[str, Any]) -> S:
-    """Return the scenes that the same scores make with other values of all options of `Grouping`. Scenes with the same
-    shots as before keep their names. Raises BasslError for values that the shots do not allow."""
+    """Group the same scores again with other values for all options in `Grouping`. Scenes with the same shots as before
+    keep their names. Raises BasslError for values that the shots do not allow."""
     settings = {name: value for name, value in scenes.settings.items() if name != "edited_by_hand"}
     return with_scenes(scenes, choose_scenes(scenes.shots, **values), {**settings, **values})
 
 
 def with_scenes(scenes: S, groups: Sequence[Scene], settings: Mapping[str, Any]) -> S:
-    """Return other scenes of the same video. Scenes with the same shots as before keep their names; names from words
-    are made again."""
+    """Return a copy with other scenes. Scenes with the same shots as before keep their names; names from words are made
+    again."""
     before = {(scene.start_shot, scene.end_shot): scene for scene in scenes.scenes}
-    named = []
+    groups_with_names = []
     for scene in groups:
         same = before.get((scene.start_shot, scene.end_shot), scene)
-        named.append(replace(scene, name=same.name, named_by=same.named_by))
-    warnings = length_warnings(scenes.video.path, named, settings)
-    return with_automatic_names(replace(scenes, settings=settings, scenes=tuple(named), warnings=warnings))
+        groups_with_names.append(replace(scene, name=same.name, named_by=same.named_by))
+    warnings = length_warnings(scenes.video.path, groups_with_names, settings)
+    return with_automatic_names(replace(scenes, settings=settings, scenes=tuple(groups_with_names), warnings=warnings))
 
 
 def length_warnings(video: Path | str, scenes: Sequence[Scene], settings: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return a line each on the scenes that are longer, and shorter, than the limits they were chosen with."""
+    """Return a line about scenes longer than the limit they were chosen with, and one about shorter ones, if any."""
     min_scene, max_scene = settings["min_scene"], settings["max_scene"]
     if not max_scene:
         return ()
@@ -67,8 +67,8 @@ def length_warnings(video: Path | str, scenes: Sequence[Scene], settings: Mappin
 
 
 def _some(scenes: Sequence[Scene]) -> str:
-    at = scenes[0].start_timecode
-    return f"the scene at {at} is" if len(scenes) == 1 else f"{len(scenes)} scenes (the first at {at}) are"
+    start = scenes[0].start_timecode
+    return f"the scene at {start} is" if len(scenes) == 1 else f"{len(scenes)} scenes (the first at {start}) are"
 
 
 def choose_scene_ends(
@@ -80,26 +80,27 @@ def choose_scene_ends(
     scenes: int | None = None,
     pins: Sequence[bool | None] = (),
 ) -> list[int]:
-    """Choose the shots that end scenes, in increasing order, the last shot of the video included.
+    """Choose the shots that end scenes, in increasing order, including the last shot of the video.
 
-    Each possible end i has the gain logit(score_i) - logit(threshold). Pins hold in any case. No scene is longer than
-    ``max_scene`` seconds, unless nothing inside can end one. Of all such choices with the fewest scenes shorter than
-    ``min_scene`` seconds, this is the one with the greatest sum of gains. Without a maximum and pins no scene is
-    shorter, unless the video is; without limits these are the shots with a score of at least the threshold.
+    Each possible end i has the gain logit(score_i) - logit(threshold). Pins always hold. No scene is longer than
+    ``max_scene`` seconds, unless nothing inside can end one. Such choices with the fewest scenes
+    shorter than ``min_scene`` seconds are compared, and the one with the greatest sum of gains is taken. Without a
+    maximum and pins no scene is shorter, unless the video is; without limits these are the shots that score at least
+    the threshold.
 
     Args:
         scores: (N,) probabilities that a scene ends with the shot; the last one is ignored.
         ends: (N,) end of each shot in seconds, from the beginning of the video.
         scenes: exact number of scenes, whatever the threshold.
-        pins: (N,) whether a scene ends with the shot: True in any case, False never, None if the scores decide; the
-            last one is ignored. Default: none is pinned.
-    Raises BasslError if the video cannot be divided into this number of scenes of that length, or with these pins.
+        pins: (N,) whether a scene ends with the shot: True always, False never, None if the scores decide; the last one
+            is ignored. Default: no pins.
+    Raises BasslError if the video cannot be divided into this many scenes within these limits and pins.
     """
     scores, ends = np.asarray(scores, np.float64), np.asarray(ends, np.float64)
     if scenes is not None and not 1 <= scenes <= len(scores):
         raise BasslError(f"the video has {count(len(scores), 'shot')}, so it cannot be divided into {scenes} scenes")
     confirmed, refused = (np.array([pin is kind for pin in pins or [None] * len(scores)]) for kind in (True, False))
-    refused[-1] = False  # the video ends here in any case
+    refused[-1] = False  # the video always ends here
     possible = np.flatnonzero(~refused)  # only these shots can end scenes; those between them belong together
     # The small constant makes a score equal to the threshold a scene end.
     gains = (logit(scores) - logit(np.array(threshold)) + 1e-12)[possible]
@@ -107,9 +108,9 @@ def choose_scene_ends(
     # A scene that ends before i may begin at first[i] to i - 1, counted in possible ends; from enough[i] on it is too
     # short. It cannot begin before the last pinned end.
     times = np.concatenate([[0.0], ends[possible]])
-    at = np.arange(len(times))
-    before = np.maximum(at - 1, 0)
-    pinned = np.maximum.accumulate(np.concatenate([[0], np.where(confirmed[possible], at[1:], 0)]))[before]
+    positions = np.arange(len(times))
+    before = np.maximum(positions - 1, 0)
+    pinned = np.maximum.accumulate(np.concatenate([[0], np.where(confirmed[possible], positions[1:], 0)]))[before]
     first = np.minimum(np.searchsorted(times, times - max_scene - 1e-9), before)
     first = np.maximum(first, pinned)
     enough = np.searchsorted(times, times - min_scene + 1e-9, side="right").clip(first, before + 1)
@@ -123,11 +124,11 @@ def choose_scene_ends(
 
 
 def _check_number(scenes: int, first: NDArray[np.intp], max_scene: float, is_pinned: bool) -> None:
-    """Raise BasslError if there are more or fewer possible numbers of scenes, by where each can begin."""
+    """Raise BasslError if this number of scenes is impossible; ``first`` is where each can begin at the earliest."""
     most, fewest = len(first) - 1, 0
-    at = most
-    while at > 0:
-        fewest, at = fewest + 1, int(first[at])
+    stop = most
+    while stop > 0:
+        fewest, stop = fewest + 1, int(first[stop])
     if not fewest <= scenes <= most:
         limits = f" of at most {max_scene:g} seconds" * (max_scene < math.inf) + " with these pins" * is_pinned
         numbers = f"{fewest} to {most}" if fewest < most else fewest
@@ -137,11 +138,11 @@ def _check_number(scenes: int, first: NDArray[np.intp], max_scene: float, is_pin
 def _best_ends(
     gains: NDArray[np.float64], first: NDArray[np.intp], enough: NDArray[np.intp], scenes: int | None = None
 ) -> tuple[list[int], int]:
-    """Find by dynamic programming over shots the best choice with a scene end at each shot, for every number of scenes
-    up to ``scenes`` at once, or for any number. Returns the ends, and how many scenes are too short.
+    """Find the best scene ends by dynamic programming over shots, for every number of scenes up to ``scenes`` at once,
+    or for any number. Returns the ends, and how many scenes are too short.
 
-    A choice is worth a complex number, as these are ordered by their real part first: minus the number of scenes that
-    are too short, and the sum of gains.
+    The value of a choice is a complex number, because these are ordered by their real part first: minus the number of
+    scenes that are too short, and the sum of gains.
     """
     shots = len(gains)
     step, numbers = (0, 1) if scenes is None else (1, scenes + 1)
@@ -151,19 +152,19 @@ def _best_ends(
     for i in range(1, shots + 1):
         last = np.maximum(long_enough.over(first[i], enough[i]), too_short.over(enough[i], i) - 1)
         best[i, step:] = last[: numbers - step] + complex(0.0, gains[i - 1])
-    ends, at, number = [], shots, numbers - 1
-    while at > 0:
-        ends.append(at - 1)
+    ends, stop, number = [], shots, numbers - 1
+    while stop > 0:
+        ends.append(stop - 1)
         number -= step
-        previous = best[first[at] : at, number].copy()
-        previous[enough[at] - first[at] :] -= 1
-        at = int(first[at] + np.argmax(previous))
+        previous = best[first[stop] : stop, number].copy()
+        previous[enough[stop] - first[stop] :] -= 1
+        stop = int(first[stop] + np.argmax(previous))
     return ends[::-1], -int(best[shots, numbers - 1].real)
 
 
 class _MovingMaximum:
-    """Maxima over ranges of rows that only move forward, in constant time for each row: rows before ``middle`` have the
-    maximum of themselves and all rows up to it, the maximum of later ones grows."""
+    """Maxima over ranges of rows that only move forward, in constant time per row: each row before ``middle`` stores
+    the maximum from itself up to ``middle``; one running maximum covers the later rows."""
 
     def __init__(self, rows: NDArray[np.complex128]) -> None:
         self.rows = rows

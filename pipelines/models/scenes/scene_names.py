@@ -1,4 +1,4 @@
-"""Names of scenes from what is in them: words and credits."""
+"""Names of scenes from their content: words and credits."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _UNSPACED = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff]")  # Thai, La
 
 
 def with_automatic_names(scenes: S) -> S:
-    """Name each scene without a name by people or a program: as credits, if it is hardly anything else, or by its
-    words, if there are any: up to three terms that distinguish it from the other scenes, by TF-IDF (Spärck Jones, A
-    statistical interpretation of term specificity, 1972). Stop words are in most scenes, so no list of them is needed,
-    and it works in any language."""
+    """Name each scene that neither a person nor a program named: as credits, if it is almost only credits, or else by
+    up to three terms that distinguish its words from the other scenes, by TF-IDF (Spärck Jones, A statistical
+    interpretation of term specificity, 1972). Stop words occur in most scenes, so it needs no list of them and works in
+    any language."""
     said = [list(_terms(" ".join(line.text for line in scenes.lines_of(scene)))) for scene in scenes.scenes]
-    # A term is written as inside sentences, if it is ever there: lower case is sorted after upper case.
+    # A term is written as inside a sentence if it ever occurs there: lower case sorts after upper case.
     written = {term.casefold(): term for term in sorted({term for terms in said for term in terms})}
     counts = [Counter(term.casefold() for term in terms) for terms in said]
     scenes_with = Counter(term for times in counts for term in times)
-    spoken, named = sum(map(bool, counts)), []
+    spoken, scenes_with_names = sum(map(bool, counts)), []
     for scene, times in zip(scenes.scenes, counts, strict=True):
         if scene.lacks_name:
             weights = {term: n * math.log(spoken / scenes_with[term]) for term, n in times.items()}
@@ -42,12 +42,12 @@ def with_automatic_names(scenes: S) -> S:
                 overlap = min(part.end, scene.end) - max(part.start, scene.start)
                 if part.is_credits and overlap >= _CREDITS * (scene.end - scene.start):
                     scene = replace(scene, name=SEGMENTS[part.kind].capitalize(), named_by="credits")
-        named.append(scene)
-    return replace(scenes, scenes=tuple(named))
+        scenes_with_names.append(scene)
+    return replace(scenes, scenes=tuple(scenes_with_names))
 
 
 def _terms(text: str) -> Iterator[str]:
-    """Return words of three letters and more; in scripts without spaces between words, pairs of characters."""
+    """Yield words of three letters or more; in scripts without spaces between words, pairs of characters."""
     for word in _WORD.findall(text):
         if _UNSPACED.search(word):
             yield from map("".join, pairwise(word))

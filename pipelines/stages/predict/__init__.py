@@ -1,7 +1,7 @@
 """A video in, its scenes out: shots, keyframes, encodings, scores and scenes in one pass, in memory.
 
-The header of a model that was fine-tuned here has the settings of its keyframes and its encoder. A video is read the
-same way, so the scores are the same as from keyframe store, feature store and model, stage by stage.
+The header of a model fine-tuned with bassl records its encoder and its keyframe settings. A video is read the same way,
+so the scores equal those from a keyframe store, a feature store and the model, stage by stage.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def load_model(
     """Load a model that predicts many videos without loading anything again.
 
     ``model``: a run folder, a model file or a checkpoint of the paper's release; None is the built-in model.
-    ``encoder``: shot encoder, for a model that reads any; None is the model's own. ``device``: where it runs: auto,
-    cpu, cuda, ... Raises BasslError, one line, for a model or encoder that cannot be used.
+    ``encoder``: shot encoder, for a model that accepts any; None is the model's own. ``device``: auto, cpu, cuda, ...
+    Raises BasslError, one line, for a model or encoder that cannot be used.
 
     Example::
 
@@ -61,17 +61,17 @@ def predict(
     on_shot: Callable[[KeyframedShot], None] | None = None,
     **options: Any,
 ) -> SceneList:
-    """Find the scenes of a video: shots with scores, and the scenes that they make.
+    """Find the scenes of a video: shots with scores, grouped into scenes.
 
     Args:
         video: any file that FFmpeg's libraries read.
         settings: the defaults need neither network nor GPU.
-        progress: True shows a bar in a terminal or a notebook; a function is called with the seconds that are read.
+        progress: True shows a bar in a terminal or a notebook; a function is called with the seconds read so far.
         on_shot: called with each shot and its keyframes as it is found, for a storyboard.
         options: options by name, such as ``min_scene``, wherever they are nested; they override ``settings``.
 
     Raises:
-        BasslError: for a video, model, shot list or setting that cannot be used; as the others, one line.
+        BasslError: for a video, model, shot list or setting that cannot be used; one line, like the others.
         ValueError: for a setting that no video can satisfy.
         TypeError: for an option that does not exist.
 
@@ -101,18 +101,18 @@ def predict_file(
     """Find the scenes of a video and write them; other arguments and errors are the same as for :func:`predict`.
 
     An existing ``scenes.json`` of the video is kept if nothing changed, and regrouped from its scores if only options
-    of `Grouping` did: the video is not read. ``notes`` of the result say so.
+    of `Grouping` did: the video is not read. The result's ``notes`` say so.
 
     Args:
-        output: file to write: a ``scenes.json`` if it ends in ``.json``, else an export; None for none.
-        storyboard: PNG to draw of the scenes with their keyframes.
+        output: file to write: a ``scenes.json`` if it ends in ``.json``, else an export; None writes no file.
+        storyboard: PNG to write, with the keyframes of the scenes.
         page: HTML page to write, to view and correct the scenes.
         overwrite: read the video again; also replace a ``scenes.json`` of another video.
         discard_corrections: replace scenes that were corrected by hand.
 
     Raises:
-        BasslError: also for a file that cannot be written, is read, or is named twice, and for other scenes than those
-            that were corrected by hand; before the video is read if possible.
+        BasslError: also for an output that cannot be written, is an input, or is named twice, and if scenes corrected
+            by hand would change; before the video is read if possible.
     """
     find_videos([video])
     settings, video = with_options(settings, **options), Path(video)
@@ -155,8 +155,8 @@ def predict_videos(
 ) -> list[VideoResult]:
     """Find the scenes of videos, each into its own file; ``settings`` and ``options`` as for :func:`predict`.
 
-    A video that has a file already is not read again, unless what decides its scores changed: as for
-    :func:`predict_file`, the file is kept or regrouped. Scenes that were corrected by hand are kept in any case.
+    A video that already has a file is read again only if something that determines its scores changed; otherwise the
+    file is kept or regrouped, as in :func:`predict_file`. Scenes that were corrected by hand are always kept.
 
     Args:
         inputs: files, folders and glob patterns.
@@ -165,12 +165,12 @@ def predict_videos(
         discard_corrections: replace scenes that were corrected by hand.
         storyboards: folder of PNG files, ``<video id>.scenes.png``.
         pages: also write ``<video id>.scenes.html`` there, a page to view and correct the scenes.
-        jobs: videos at a time; None is as many as cores and memory allow. If more than one, each has its own process.
+        jobs: videos at a time; None: as many as cores and memory allow. If more than one, each has its own process.
         dask: address of a Dask scheduler whose workers process the videos; they must see the same files.
         progress: called with the progress and the result of each video; True shows bars in a terminal or a notebook.
 
-    Returns one result per video, in the order of the videos' names; the result of a video that failed has the reason.
-    Raises BasslError for inputs, a model or settings that cannot be used at all, and ValueError as :func:`predict`.
+    Returns one result per video, sorted by video name; a failed video's result has the reason.
+    Raises BasslError for inputs, a model or settings that cannot be used at all, and ValueError like :func:`predict`.
     """
     if jobs is not None and jobs < 1:
         raise ValueError(f"jobs must be at least 1, not {jobs}")
@@ -208,7 +208,7 @@ def predict_videos(
             dask=dask,
             progress=progress or None,
         )
-    # A video that fails now may have scenes and a page of an earlier run.
+    # A video that fails now may have scenes and a page from an earlier run.
     if pages_to_show := [task.page for task in tasks if task.page and task.page.exists() and task.output.exists()]:
         from pipelines.outputs.page import save_index  # start-up time: Jinja, Pillow
 
@@ -222,8 +222,8 @@ def predict_to_files(
     plan: ReusePlan | None,
     progress: ReportProgress | None = None,
 ) -> SceneList:
-    """Find the scenes of a video, by a plan if there is an existing result, and write its storyboard and page. The
-    caller writes new scenes last, because they mark the video as done; existing ones that changed are written here."""
+    """Find the scenes of a video, following the plan for an existing result, and write its storyboard and page. The
+    caller writes new scenes last, because they mark the video as done; changed existing scenes are written here."""
     images: list[bytes] = []
     if plan is not None:
         if plan.needs_images:
@@ -248,7 +248,7 @@ def predict_to_files(
         from pipelines.outputs.images import save_storyboard  # start-up time: Pillow
 
         save_storyboard(task.storyboard, scenes, images)
-    if images and task.page is not None:  # it plays the video, and saves corrected scenes under the result's name
+    if images and task.page is not None:  # it plays the video and saves corrected scenes under the result's name
         from pipelines.outputs.page import save_page  # start-up time: Jinja
 
         save_page(task.page, scenes, images, task.video, save_as=beside(task.output, ".json").name)

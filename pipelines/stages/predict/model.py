@@ -25,9 +25,9 @@ if TYPE_CHECKING:  # start-up time: OpenCV, and torch for most models
 
 
 class SceneModel:
-    """Model with its encoder, for any number of videos, in one thread at a time.
+    """Model and encoder for any number of videos, used by one thread at a time.
 
-    ``settings`` name the model, and are the defaults of `predict`; ``cores`` is the number of processor cores for a
+    ``settings`` name the model and are the defaults for `predict`; ``cores`` is the number of processor cores for a
     video (None: all). Weights are loaded by `load`, or else while the first video is read. Raises StoreError, one line,
     for a model that is missing or damaged."""
 
@@ -51,10 +51,10 @@ class SceneModel:
         thumbnails: bool = True,
         **options: Any,
     ) -> SceneList:
-        """Find the scenes of a video, as :func:`bassl.predict`. ``thumbnails``: whether the result has small images for
-        notebooks. ``options`` are of `Reading` and `Grouping`, for this video. Raises BasslError for a video, model or
-        shot list that cannot be used, ValueError for an option that no video can satisfy, and TypeError for an option
-        of the model, such as the encoder; each one line."""
+        """Find the scenes of a video, like :func:`bassl.predict`. ``thumbnails``: whether the result has small images
+        for notebooks. ``options``: fields of `Reading` and `Grouping`, for this video. Raises BasslError for a video,
+        model or shot list that cannot be used, ValueError for an option that no video can satisfy, and TypeError for an
+        option of the model, such as the encoder; each one line."""
         if unknown := sorted(options.keys() - set(VIDEO_OPTIONS)):
             raise TypeError(f"{unknown[0]} is not an option of a video; load_model takes model, encoder and device")
         settings, video = with_options(self.settings, **options), Path(video)
@@ -79,14 +79,14 @@ class SceneModel:
             silence=settings.reading.silence,
         )
         report("reading", 0.0, None)
-        # The video is read in a process of its own, from now on, while this one imports and loads what it needs.
+        # From now on a separate process reads the video, while this one imports and loads what it needs.
         with unchanged(video), VideoProcess(video, reader_settings, partial(report, "reading")) as reading:
             from pipelines.models.calibration import Calibration  # start-up time: NumPy
             from pipelines.models.scenes.scene_ends import with_grouping  # start-up time: NumPy
             from pipelines.outputs.notebook import thumbnail  # start-up time: OpenCV
 
             identity: dict[str, Any] = {"fingerprint": fingerprint(video), "modified": modified(video)}
-            # Reading takes as much time as encoding, and has the other half of the cores.
+            # Reading takes as much time as encoding, and gets the other half of the cores.
             shots, warnings = self._loaded.scored_shots(
                 video, reading, threads=max(1, self._cores // 2), on_shot=keep_thumbnail, report=report
             )
@@ -135,8 +135,8 @@ class SceneModel:
 
 
 def model_reader_settings(opened: OpenedModel, reading: Reading) -> ReaderSettings:
-    """Return how to read videos: like the keyframes that the model was trained on, unless settings differ. Raises
-    StoreError, one line, for a header without these facts."""
+    """Return how to read videos: as for the keyframes that the model was trained on, except where ``reading`` differs.
+    Raises StoreError, one line, for a header without these facts."""
     facts = opened.keyframe_facts
     start, end = reading.part
     detector = reading.detector or facts.get("detector") or DETECTOR_NAMES[0]

@@ -1,4 +1,4 @@
-"""Reuse of existing results: each is kept, regrouped from its scores, or made again from the video."""
+"""Reuse of existing results: each is kept, regrouped from its scores, or replaced by reading the video again."""
 
 from __future__ import annotations
 
@@ -25,16 +25,23 @@ from pipelines.video_jobs import VideoTask
 SCORE_INPUTS = {"encoder_id", "model_id", *(one.name for one in fields(Reading))} - {"duration", "subtitles"}
 
 Action = Literal["keep", "regroup", "read", "refuse"]
-"""What is done about an existing result: nothing; other scenes, lines or names from its scores; new scores from the
-video; or nothing, although something else is asked for."""
+"""What happens to an existing result: ``keep`` leaves it unchanged, ``regroup`` gives it other scenes, lines or names
+without new scores, ``read`` computes new scores from the video, ``refuse`` leaves it although a change was
+requested."""
 
 
 def choose_action(
     *, is_corrected: bool, may_discard: bool, other_scores: bool, other_grouping: bool, other_text: bool
 ) -> Action:
-    """Choose what to do with an existing result of a video: whether it was corrected by hand, and corrections may be
-    lost; whether scores may differ, or the video is to be read again; whether another grouping is asked for; and
-    whether there are other subtitles, or names to ask a program for."""
+    """Choose what to do with an existing result of a video.
+
+    Args:
+        is_corrected: it was corrected by hand.
+        may_discard: corrections may be lost.
+        other_scores: scores may differ, or the user wants the video read again.
+        other_grouping: another grouping is requested.
+        other_text: there are other subtitles, or a program is to name scenes.
+    """
     if is_corrected and may_discard:
         return "read"
     if is_corrected and (other_scores or other_grouping):
@@ -49,8 +56,8 @@ class ReusePlan:
     """An existing result of a video, and the scenes that follow from it."""
 
     action: Literal["keep", "regroup", "refuse"]
-    scenes: SceneList  # with a note on what changed
-    stored_video: VideoFacts  # ``scenes.video`` has the present path
+    scenes: SceneList  # with a note about what changed
+    stored_video: VideoFacts  # ``scenes.video`` has the current path
     is_corrected: bool  # by hand, so that only subtitles and names are added
     needs_images: bool  # of the shots, for a storyboard, a page, or a program that names scenes
 
@@ -61,9 +68,9 @@ class ReusePlan:
 
 
 def plan_reuse(model: SceneModel, task: VideoTask[PredictSettings]) -> ReusePlan | None:
-    """Plan how to make the scenes that a task asks for from an existing result; None if the video is to be read.
+    """Plan how to make a task's scenes from an existing result; None if the video has to be read.
 
-    Raises BasslError if the file is not to be replaced, see `read_prediction`, or the shots do not allow the grouping.
+    Raises BasslError if the file must not be replaced, see `read_prediction`, or the shots do not allow the grouping.
     """
     if not task.output.exists():
         return None
@@ -76,7 +83,7 @@ def plan_reuse(model: SceneModel, task: VideoTask[PredictSettings]) -> ReusePlan
     stored_grouping = Grouping().resolved()
     stored_grouping |= {name: stored.settings[name] for name in GROUPING if name in stored.settings}
     grouping = settings.grouping.resolved()
-    if has_corrections:  # only options that are set ask for others
+    if has_corrections:  # only options that were set may change the grouping
         options = {name: value for name, value in vars(settings.grouping).items() if value is not None}
         grouping = stored_grouping | options
     is_stale = _may_have_other_scores(model, task, stored, current)
@@ -122,8 +129,9 @@ def _needs_names(scenes: SceneData, settings: PredictSettings) -> bool:
 def _subtitles(
     task: VideoTask[PredictSettings], stored: SceneData, current: str | None
 ) -> tuple[tuple[Line, ...], Path | None]:
-    """Read the lines of a result again, from the named subtitles or those beside the video; return also their file.
-    Raises DatasetError for named subtitles that cannot be read; others leave the lines as they are."""
+    """Read a result's lines again, from the subtitle file that the settings name or the one beside the video; return
+    also its path. Raises DatasetError if a named file cannot be read; an unreadable file beside the video changes
+    nothing."""
     subtitle_option = task.settings.reading.subtitles
     path = subtitle_option or (None if stored.settings.get("subtitles") else subtitles_beside(task.video))
     if path is None or current is None or task.replaces.overwrite:
@@ -146,7 +154,7 @@ def _may_have_other_scores(
     return (
         task.replaces.overwrite
         or record["shots"] is not None  # a list of shots may change
-        or current is None  # and a pipe
+        or current is None  # so may a pipe
         or video.fingerprint not in (None, current)
         or bool(stored.settings.get("speech"))  # an option of earlier versions changed its scores
         or any((stored.settings.get(name) or None) != (record[name] or None) for name in SCORE_INPUTS)
@@ -155,7 +163,8 @@ def _may_have_other_scores(
 
 
 def _present_video(stored: VideoFacts, video: Path, current: str | None, is_stale: bool) -> VideoFacts:
-    """Return the facts with the video's present path, and its time so that its content is compared once."""
+    """Return the facts with the video's current path, and its current time so that its content is compared only
+    once."""
     if stored.fingerprint == current and video_at(Path(stored.path), stored) is None:
         stored = replace(stored, path=str(video.absolute()))  # it was moved; other commands look there
     if stored.modified is not None and not is_stale and real(Path(stored.path)) == real(video):
@@ -175,8 +184,8 @@ def _note(action: Action, is_corrected: bool, changes: list[str], reads_video: b
 
 
 def save_reused(plan: ReusePlan, task: VideoTask[PredictSettings]) -> SceneList:
-    """Write scenes that changed, or else where the video is now; removes a storyboard of other scenes. Returns the
-    scenes, with a note on a page and storyboard beside the result that stay old."""
+    """Write changed scenes, or else the video's new path, and remove a storyboard that shows the old scenes. Return the
+    scenes, with a note about an outdated page or storyboard beside the result."""
     scenes = plan.scenes
     if plan.action == "regroup":
         if task.storyboard is not None:

@@ -26,7 +26,7 @@ from pipelines.video.shots import KeyframedShot, VideoProcess
 
 @dataclass(frozen=True, eq=False)
 class LoadedModel:
-    """Model with its encoder, and the JPEG quality of the keyframes that it learned from."""
+    """Model and encoder, with the JPEG quality of the model's training keyframes."""
 
     model: BoundaryModel
     encoder: ShotEncoder
@@ -41,7 +41,7 @@ class LoadedModel:
         on_shot: Callable[[KeyframedShot], None],
         report: ReportProgress,
     ) -> tuple[tuple[Shot, ...], list[str]]:
-        """Encode the shots of a video as they are read, and score them; return also warnings about its sound."""
+        """Encode the shots of a video as they are read, and score them; also return warnings about its sound."""
         shots, images, color = self.encoded_shots(reading, threads, on_shot)
         report("scoring", 0.0, None)  # the process that reads ends meanwhile
         content, warnings = images, list[str]()
@@ -56,7 +56,7 @@ class LoadedModel:
     def encoded_shots(
         self, reading: Iterable[KeyframedShot], threads: int, on_shot: Callable[[KeyframedShot], None]
     ) -> tuple[list[Shot], NDArray[np.float32], NDArray[np.float32]]:
-        """Encode shots as they are read, in several threads, or in one on a GPU. Return the shots without scores, their
+        """Encode shots as they are read, in several threads (one on a GPU). Return the shots without scores, their
         features (N, D_e) and their hue histograms (N, HUES)."""
         shots: list[Shot] = []
         features: list[NDArray[np.float32]] = []
@@ -74,7 +74,8 @@ class LoadedModel:
         return shots, np.concatenate(features), np.concatenate(color)
 
     def _keyframes(self, shots: Sequence[KeyframedShot]) -> Iterator[Sequence[NDArray[np.uint8]]]:
-        """Yield the keyframes of shots, through the JPEG that the model's own stores keep of each."""
+        """Yield the keyframes of shots after a round trip through JPEG, as in the keyframe stores that the model
+        learned from."""
         for shot in shots:
             if self.quality is None:
                 yield shot.keyframes
@@ -84,7 +85,7 @@ class LoadedModel:
 
 def load(opened: OpenedModel, settings: PredictSettings) -> LoadedModel:
     """Load a model, and the encoder that it was trained with or that the settings name. Raises BasslError, one line, if
-    they do not fit each other, or cannot score a video."""
+    they do not match, or cannot score a video."""
     model, file = opened.boundary_model(), opened.file
     encoder = _encoder(model, file, settings)
     width = encoder.width
@@ -108,7 +109,7 @@ def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> Sho
             raise BasslError(f"{refusal} {encoder.id}")
         return encoder
     names: set[str | None] = {model.encoder}
-    if not model.encoder_weights:  # a name means published weights; those that a model brings were trained further
+    if not model.encoder_weights:  # a name means published weights; weights in a model file were trained further
         names |= {model.encoder_name, named_encoder(model.encoder)}
     if requested is not None and requested not in names:
         raise BasslError(f"{refusal} {requested}; leave `encoder` out")
