@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import h5py
 import numpy as np
@@ -41,7 +41,7 @@ def write_store(
     attributes: Mapping[str, Any],
     arrays: Mapping[str, NDArray[Any]],
     mapped: Collection[str] = (),
-    appended: tuple[str, BinaryIO] | None = None,
+    appended: tuple[str, IO[bytes]] | None = None,
 ) -> None:
     """Write an HDF5 file, which appears at ``path`` when it is complete. Equal content gives equal bytes.
 
