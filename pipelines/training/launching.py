@@ -24,6 +24,7 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
@@ -157,9 +158,12 @@ def errors_to_launcher() -> Iterator[None]:
     except BasslError as error:
         if LAUNCHED not in os.environ or not is_worker():
             raise
-        # torchrun ends this process if another one failed too, and could not read an error that is half written.
+        # torchrun ends this process if another one failed too, and cannot read an error that is half written.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         handler = get_error_handler()
         handler.initialize()
+        file = Path(os.environ["TORCHELASTIC_ERROR_FILE"])
+        part = os.environ["TORCHELASTIC_ERROR_FILE"] = f"{file}.part"
         handler.record_exception(error)
+        Path(part).replace(file)
         raise SystemExit(LOST_PEER if isinstance(error, LostPeerError) else 2) from error

@@ -9,7 +9,9 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -62,22 +64,35 @@ def test_the_error_that_ended_a_job_is_shown_not_the_error_of_a_process_that_los
         launch(Machines(gpus=0, processes=3), ["pretrain"])
 
 
-def test_an_error_is_recorded_whole_if_torchrun_ends_the_process_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Handler:
-        def initialize(self) -> None: ...
-        def record_exception(self, error: BaseException) -> None:
-            os.kill(os.getpid(), signal.SIGTERM)
-
-    monkeypatch.setattr(launching, "get_error_handler", Handler)
+def test_an_error_of_a_process_is_recorded_whole_or_not_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "error.json"
     monkeypatch.setenv("BASSL_LAUNCHED", "1")
     monkeypatch.setenv("LOCAL_RANK", "1")
-    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    try:
-        with pytest.raises(SystemExit) as ended, errors_to_launcher():
-            raise BasslError("a batch of 32")
-    finally:
-        signal.signal(signal.SIGTERM, before)
-    assert ended.value.code == 2
+
+    def stop(*arguments: object) -> None:
+        raise SystemExit(143)
+
+    def end(record: Callable[..., None]) -> int | str | None:
+        monkeypatch.setenv("TORCHELASTIC_ERROR_FILE", str(file))
+        monkeypatch.setattr("torch.distributed.elastic.multiprocessing.errors.error_handler.json.dump", record)
+        before = signal.signal(signal.SIGTERM, stop)
+        try:
+            with pytest.raises(SystemExit) as ended, errors_to_launcher():
+                raise BasslError("a batch of 32")
+        finally:
+            signal.signal(signal.SIGTERM, before)
+        return ended.value.code
+
+    write = json.dump
+    assert end(stop) == 143  # a stop that waited for the end of an import comes while the error is written
+    assert not file.exists()
+
+    def write_while_torchrun_ends_the_process(*arguments: Any) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        write(*arguments)
+
+    assert end(write_while_torchrun_ends_the_process) == 2
+    assert json.loads(file.read_text())["message"]["message"] == "BasslError: a batch of 32"
 
 
 def test_what_torchrun_logs_of_a_stop_is_not_shown(
@@ -215,6 +230,7 @@ LOST_JOB = """
 import os, time, torch.distributed as dist
 from bassl_cli import app
 from bassl_cli.__main__ import main
+from pipelines.training import launching
 from pipelines.training.distributed import process_group
 from pipelines.training.launching import errors_to_launcher
 
@@ -238,6 +254,7 @@ def test_a_process_that_lost_another_leaves_without_destroying_its_group(tmp_pat
         "MASTER_PORT": str(free_port()),
         "WORLD_SIZE": "2",
         LAUNCHED: str(os.getpid()),
+        "TORCHELASTIC_ERROR_FILE": str(tmp_path / "error.json"),
     }
     processes = [
         subprocess.Popen([sys.executable, script], env=ENVIRONMENT | places | {"RANK": rank, "LOCAL_RANK": rank})
