@@ -103,7 +103,7 @@ def pretrain(settings: PretrainSettings, machines: Machines) -> None:
     """Pre-train a model on videos without labels.
 
     Learns from the keyframes of the videos in an index, or, with --features, from the features of a frozen encoder,
-    which runs on a CPU. Defaults are the paper's.
+    which runs on a CPU. Defaults are the paper's, and the release's where it differs or says more.
 
     Example: bassl pretrain --gpus 16 --nodes 2 --node-rank 0 --rdzv-endpoint HOST:29500 --epochs 40
     """
@@ -124,7 +124,7 @@ def finetune(settings: FinetuneSettings, machines: Machines, as_json: console.Js
 
     Starts from a pre-trained model, freezes its shot encoder, and trains a network over the features of shots, with
     several seeds. Shows mean and standard deviation of the metrics on the test split; result.json has all of them.
-    Defaults are the paper's.
+    Defaults are the paper's, and the release's where it differs or says more.
 
     Example: bassl finetune --init runs/pretrain --crn transformer --transfer encoder+crn
     """

@@ -1,11 +1,14 @@
 """Data augmentation of windows of keyframes, a batch at a time, on the device that holds them.
 
-The random crop, flip, color jitter, grayscale and blur of the paper's appendix A, in this order. A window has one
-crop, flip and blur; its shots differ in color. The augmentations of a batch are drawn on the CPU as plain tensors
-(:func:`random_numbers`, :func:`plan_augmentations`) and then applied (:func:`augment`): a run is the same on a CPU and
-on a GPU up to rounding, and nothing has to be read back from the device.
+Random crop, flip, color jitter, grayscale and blur (appendix A), applied in the release's order. All shots of a window
+have the same crop and flip, and are blurred or not together. By default they also have the same color jitter, as in
+the release; only the blur's sigma differs by shot (``AugmentationSettings`` has the paper's choices).
 
-The distributions are torchvision's own, including the order of the four color operations, drawn for each image.
+The augmentations of a batch are drawn on the CPU as plain tensors (:func:`random_numbers`, :func:`plan_augmentations`)
+and then applied (:func:`augment`): a run is the same on a CPU and on a GPU up to rounding, and nothing has to be read
+back from the device.
+
+The distributions are torchvision's own, including the random order of the four color operations.
 Brightness, contrast and saturation are blends with a reference (black, mean gray, gray), so one step does any of the
 three for each image of a batch; hue, which is slower, is changed only for the images whose turn it is.
 

@@ -6,6 +6,7 @@ the step, never of earlier draws, so that a stopped run continues with the same 
 
 from __future__ import annotations
 
+import inspect
 import math
 import time
 from collections import deque
@@ -106,12 +107,14 @@ def make_trainer(
     autocast, scaler = mixed_precision(precision, process.device)
     module = network
     if process.world_size > 1 and ddp:
-        module = nn.parallel.DistributedDataParallel(
-            network,
-            device_ids=[process.device.index] if process.device.type == "cuda" else None,
-            broadcast_buffers=False,  # the first process's own are saved; synchronized norms are equal anyway
-            gradient_as_bucket_view=True,
-        )
+        wrapper = nn.parallel.DistributedDataParallel
+        # torch 2.14 renamed the argument, and warns of the old name.
+        name = "forward_sync_buffers"
+        name = name if name in inspect.signature(wrapper).parameters else "broadcast_buffers"
+        # The first process's own buffers are saved; synchronized norms are equal anyway.
+        options: dict[str, Any] = {name: False, "gradient_as_bucket_view": True}
+        device_ids = [process.device.index] if process.device.type == "cuda" else None
+        module = wrapper(network, device_ids=device_ids, **options)
     return Trainer(network, module, optimizer, scaler, autocast, process)
 
 

@@ -100,11 +100,21 @@ def test_processes_do_not_send_each_other_buffers_at_each_step(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     options: dict[str, Any] = {}
-    monkeypatch.setattr(nn.parallel, "DistributedDataParallel", lambda model, **given: options.update(given))
     model = tiny_model()
     optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    make_trainer(model, optimizer, "float32", Process(0, 2, torch.device("cpu")))
-    assert options["broadcast_buffers"] is False
+
+    def wrap(model: nn.Module, *, broadcast_buffers: bool | None = None, **given: Any) -> None:
+        options.update(given, broadcast_buffers=broadcast_buffers)
+
+    def wrap_in_newer_torch(model: nn.Module, *, forward_sync_buffers: bool | None = None, **given: Any) -> None:
+        options.update(given, forward_sync_buffers=forward_sync_buffers)
+
+    for stand_in, name in ((wrap, "broadcast_buffers"), (wrap_in_newer_torch, "forward_sync_buffers")):
+        options.clear()
+        monkeypatch.setattr(nn.parallel, "DistributedDataParallel", stand_in)
+        make_trainer(model, optimizer, "float32", Process(0, 2, torch.device("cpu")))
+        assert options[name] is False
+        assert len(options) == 3
 
 
 @pytest.mark.parametrize("name", ["resnet18", "timm:test_efficientnet"])

@@ -15,7 +15,8 @@ from pipelines.settings import LARGEST_RATE, Compute, RunSettings, TrainingData
 
 @dataclass(frozen=True)
 class PretrainSettings(Settings):
-    """Everything that decides a pre-training run. Values are the paper's (appendix A) unless stated otherwise."""
+    """Everything that decides a pre-training run. Values are the paper's (appendix A), or
+    the release's where a field says so."""
 
     data: Annotated[
         TrainingData,
