@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pipelines.errors import DIRECTIONS, BasslError, DatasetError, first_line
 
@@ -69,7 +69,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
     block, such as a full disk, and if ``path`` cannot be written."""
     _check_target(path)
     remove_partials(path)
-    with os_errors(path, "cannot be written"), _partial(path, lambda new: new.touch(exist_ok=False)) as partial:
+    with os_errors(path, "cannot be written"), _partial(path, _new_file) as partial:
         yield partial
         _flush(partial)
         partial.replace(path)
@@ -84,10 +84,10 @@ def files_together(folder: Path, name: str) -> Iterator[Path]:
     path = folder / name
     with os_errors(folder, "cannot be written"):
         remove_partials(path)
-        for left in folder.glob(f".{glob.escape(name)}.????????.complete"):
+        for left in _leftovers(path, ".complete"):
             with suppress(BlockingIOError, FileNotFoundError), locked(left.with_suffix(".lock")):  # or moved meanwhile
                 _move_files(left, folder)
-        with _partial(path, Path.mkdir) as partial:
+        with _partial(path, lambda new: new.mkdir(mode=0o700)) as partial:
             yield partial
             for file in partial.iterdir():
                 _flush(file)
@@ -96,11 +96,14 @@ def files_together(folder: Path, name: str) -> Iterator[Path]:
 
 @contextmanager
 def new_files(
-    folder: Path, names: Iterable[str], read: Iterable[Path | None], overwrite: bool
+    output: Path | None, usual: Path, names: Iterable[str], read: Iterable[Path | None], overwrite: bool
 ) -> Iterator[tuple[list[Path], list[Path]]]:
-    """Yield the paths of new files in a folder, and temporary ones to write, which are renamed together if the block
-    ends without an error. Raises BasslError as :func:`files_together`, and for a file that is among ``read``, or exists
-    without ``overwrite``."""
+    """Yield the paths of new files in the folder ``output``, or the usual one if it is None, and temporary ones to
+    write, which are renamed together if the block ends without an error. Raises BasslError as :func:`files_together`,
+    for a file that is among ``read``, or exists without ``overwrite``, and for a usual folder that is a link."""
+    if output is None and usual.is_symlink():
+        raise BasslError(f"{usual}: is a link to another folder; name a folder with `output`")
+    folder = output or usual
     targets = [folder / name for name in names]
     check_inputs_kept(targets, read)
     for target in targets:
@@ -162,13 +165,58 @@ def safe_name(text: str) -> str:
 
 def _hidden(path: Path) -> str:
     """Return the beginning of the names of temporary files, cut because file systems allow 255 bytes."""
-    return "." + os.fsdecode(os.fsencode(path.name)[:230])
+    return "." + os.fsdecode(os.fsencode(path.name)[:210])
+
+
+def _mark(path: Path, number: str) -> str:
+    """Return the end of the name of a temporary file of ``path`` with this random number, which only processes of this
+    user can know: a folder from elsewhere may contain links and files with names like ours."""
+    from hashlib import blake2b  # start-up time
+
+    text = os.fsencode(f"{real(path.parent)}\n{path.name}\n{number}")
+    return number + blake2b(text, key=_key(), digest_size=8).hexdigest()
+
+
+@cache
+def _key() -> bytes:
+    """Return a secret of this user, made once; of this process and its children if it cannot be kept."""
+    folder = user_folder("state")
+    with suppress(OSError):
+        if folder is not None:
+            if not (file := folder / "key").exists():
+                folder.mkdir(parents=True, exist_ok=True)
+                with file.with_name(os.urandom(8).hex()).open("xb") as new:
+                    os.chmod(new.name, 0o600)  # noqa: PTH101
+                    new.write(os.urandom(32))
+                Path(new.name).replace(file)
+            if len(key := file.read_bytes()) == 32:
+                return key
+    return bytes.fromhex(os.environ.setdefault("BASSL_KEY", os.urandom(32).hex()))
+
+
+def user_folder(kind: Literal["config", "state"]) -> Path | None:
+    """Return the user's own folder of bassl, or None for a user without a home, for whom it would be a folder named ~
+    in the working folder."""
+    import platformdirs  # start-up time
+
+    folder = Path(getattr(platformdirs, f"user_{kind}_dir")("bassl", appauthor=False))
+    return folder if folder.is_absolute() else None
+
+
+def _leftovers(path: Path, *suffixes: str) -> Iterator[Path]:
+    """Yield the temporary files and folders of ``path`` with these suffixes that processes of this user made."""
+    for suffix in suffixes:
+        for left in path.parent.glob(f"{glob.escape(_hidden(path))}.{'?' * 32}{suffix}"):
+            mark = left.stem[-32:]
+            if mark == _mark(path, mark[:16]) and not left.is_symlink():
+                yield left
 
 
 def remove_partials(path: Path) -> None:
-    """Remove the temporary files and folders of ``path`` that killed processes left, but not of running processes."""
-    names = f"{glob.escape(_hidden(path))}.????????"
-    for left in {*path.parent.glob(f"{names}.partial"), *path.parent.glob(f"{names}.lock")}:
+    """Remove the temporary files and folders of ``path`` that killed processes left, but not of running processes, nor
+    what was not made by this user's."""
+    _key()  # for child processes too, which may leave some
+    for left in {*_leftovers(path, ".partial", ".lock")}:
         with suppress(OSError), locked(left.with_suffix(".lock")) as has_locks:
             if has_locks:
                 _remove(left.with_suffix(".partial"))
@@ -179,7 +227,7 @@ def _partial(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
     """Yield a temporary file or folder of ``path``, removed at the end of the block; a file beside it is locked."""
     with ExitStack() as lock:
         for tries_left in reversed(range(10)):
-            partial = path.with_name(f"{_hidden(path)}.{os.urandom(4).hex()}.partial")
+            partial = path.with_name(f"{_hidden(path)}.{_mark(path, os.urandom(8).hex())}.partial")
             try:
                 lock.enter_context(locked(partial.with_suffix(".lock")))
                 break
@@ -193,6 +241,10 @@ def _partial(path: Path, make: Callable[[Path], None]) -> Iterator[Path]:
             yield partial
         finally:
             _remove(partial)
+
+
+def _new_file(path: Path) -> None:
+    path.touch(exist_ok=False)  # also if there is a link of this name
 
 
 def _remove(path: Path) -> None:
@@ -237,7 +289,7 @@ def check_writable(path: Path) -> None:
     file beside it. Raises BasslError, as for a folder without permission, a read-only file system or a full disk."""
     _check_target(path)
     remove_partials(path)
-    with os_errors(path, "cannot be written"), _partial(path, lambda new: new.touch(exist_ok=False)) as partial:
+    with os_errors(path, "cannot be written"), _partial(path, _new_file) as partial:
         partial.write_bytes(bytes(4096))  # an empty file can be created on a full disk
 
 

@@ -121,19 +121,22 @@ def _run_python(code: Sequence[str], environment: Mapping[str, str], **options: 
     )
 
 
+_PLAIN = {(kind.__module__, kind.__name__): kind for kind in (Path, PosixPath, WindowsPath, Fraction)}
+
+
 class _MessageUnpickler(pickle.Unpickler):
     """Reader of messages of a child, which may have decoded a hostile file: only plain data and our own dataclasses and
     errors, so that none can run code."""
 
     def find_class(self, module: str, name: str) -> Any:
-        kind = super().find_class(module, name)
-        if module.startswith("pipelines.") and isinstance(kind, type):
-            is_allowed = is_dataclass(kind) or issubclass(kind, BasslError)
-        else:
-            is_allowed = kind in (Path, PosixPath, WindowsPath, Fraction)
-        if not is_allowed:
-            raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a message")
-        return kind
+        # Names first: to look for a class imports its module, which runs it.
+        if (module, name) in _PLAIN:
+            return _PLAIN[module, name]
+        if module.startswith("pipelines.") and "." not in name:
+            kind = super().find_class(module, name)
+            if isinstance(kind, type) and (is_dataclass(kind) or issubclass(kind, BasslError)):
+                return kind
+        raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a message")
 
 
 class Child:

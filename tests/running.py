@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from pipelines.files import _mark
+
 HOME = Path(__file__).parents[1]
 PUBLISHED = HOME.parent / "shared" / "data"
 """Annotations and features of BBC and OVSD, and a video, where they lie beside the checkout."""
@@ -27,6 +29,11 @@ def put_programs(folder: Path) -> dict[str, str]:
         (folder / name).write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} {arguments} "$@"\n')
         (folder / name).chmod(0o755)
     return {**ENVIRONMENT, "PATH": os.pathsep.join((str(folder.resolve()), os.environ["PATH"]))}
+
+
+def leftover(path: Path, suffix: str = ".partial") -> Path:
+    """The name of a temporary file of a path that a killed process of this user could have left."""
+    return path.with_name(f".{path.name}.{_mark(path, os.urandom(8).hex())}{suffix}")
 
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="needs links, named pipes or signals, which Windows lacks")

@@ -8,6 +8,7 @@ import os
 import signal
 import stat
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -28,6 +29,7 @@ from pipelines.files import (
     safe_name,
     write_atomically,
 )
+from tests.running import leftover, posix
 from tests.small_stores import refusal
 
 
@@ -115,12 +117,89 @@ def test_a_temporary_file_is_removed_when_its_block_fails(tmp_path: Path) -> Non
 
 
 def test_temporary_files_of_killed_processes_are_removed_by_the_name_of_their_file(tmp_path: Path) -> None:
-    names = [".a [1].h5.abcd1234.partial", ".a [1].h5.zz_99999.partial", ".a [1].h5.zz_99999.lock"]
-    others = [".a 1.h5.abcd1234.partial", ".a [1].h5.h5.abcd1234.partial", "a [1].h5", ".a [1].h5.abcd1234"]
+    path = tmp_path / "a [1].h5"
+    ours, other = leftover(path, ".partial"), leftover(tmp_path / "a 1.h5", ".partial")
+    names = [ours.name, leftover(path, ".partial").name, ours.with_suffix(".lock").name]
+    others = [other.name, ours.name.replace(".h5", ".h5.h5"), "a [1].h5", ours.stem]
     for name in names + others:
         (tmp_path / name).touch()
-    remove_partials(tmp_path / "a [1].h5")
+    remove_partials(path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(others)
+
+
+@posix
+def test_folders_and_links_that_only_have_names_like_ours_are_left_alone(tmp_path: Path) -> None:
+    precious, folder, elsewhere = tmp_path / "precious", tmp_path / "videos", tmp_path / "elsewhere"
+    for made in (precious, folder, elsewhere):
+        made.mkdir()
+    (precious / "letter").write_text("mine")
+    ours = leftover(elsewhere / "pieces", ".complete")  # a name seen in another folder does not help either
+    for name in (".pieces.aaaaaaaa.complete", f".pieces.{'a' * 32}.complete", ours.name):
+        (folder / name).symlink_to(precious)
+        (folder / name.replace(".complete", ".partial")).mkdir()
+        (folder / name.replace(".complete", ".lock")).symlink_to(precious / "letter")
+    before = set(folder.iterdir())
+    with files_together(folder, "pieces") as partial:
+        (partial / "1").write_text("1")
+    write_atomically(folder / "pieces", b"whole")
+    assert {*folder.iterdir()} == before | {folder / "1", folder / "pieces"}
+    assert (precious / "letter").read_text() == "mine"
+
+
+@posix
+def test_a_link_with_the_name_of_a_leftover_of_this_user_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "letter").write_text("mine")
+    folder = tmp_path / "videos"
+    folder.mkdir()
+    leftover(folder / "pieces", ".complete").symlink_to(tmp_path / "precious")
+    with files_together(folder, "pieces"):
+        pass
+    assert (tmp_path / "precious" / "letter").read_text() == "mine"
+
+
+@posix
+@pytest.mark.parametrize("kind", ["hardlink_to", "symlink_to"])
+def test_a_lock_file_that_is_another_name_of_a_file_leaves_that_file_as_it_is(tmp_path: Path, kind: str) -> None:
+    (tmp_path / "letter").write_text("mine")
+    getattr(tmp_path / ".lock", kind)(tmp_path / "letter")
+    with suppress(OSError), locked(tmp_path / ".lock"):
+        pass
+    assert (tmp_path / "letter").read_text() == "mine"
+
+
+def test_the_secret_that_marks_temporary_files_is_made_once_and_readable_by_its_user_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    files._key.cache_clear()
+    key = files._key()
+    files._key.cache_clear()
+    assert files._key() == key
+    (file,) = (tmp_path / "bassl").iterdir()
+    assert (file.read_bytes(), stat.S_IMODE(file.stat().st_mode)) == (key, 0o600)
+    files._key.cache_clear()
+
+
+@posix
+def test_without_a_place_for_the_secret_it_holds_for_a_process_and_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("BASSL_KEY", "00")
+    monkeypatch.delenv("BASSL_KEY")
+    for place in (tmp_path / "file", Path("relative")):
+        monkeypatch.setenv("XDG_STATE_HOME", str(place))
+        files._key.cache_clear()
+        keys = [files._key(), multiprocessing.get_context("fork").Pool(1).apply(files._key)]
+        files._key.cache_clear()
+        assert keys == [files._key()] * 2
+    files._key.cache_clear()
+
+
+def test_a_user_without_a_home_has_no_folder_of_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platformdirs.user_config_dir", lambda *name, **how: "~/.config/bassl")
+    assert files.user_folder("config") is None
 
 
 @pytest.mark.parametrize(
@@ -172,7 +251,7 @@ def test_without_file_locks_temporary_files_of_other_processes_are_kept(
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", flock)
-    other = tmp_path / ".file.abcd1234.partial"
+    other = leftover(tmp_path / "file", ".partial")
     other.write_bytes(b"half")
     write_atomically(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"new"

@@ -58,6 +58,11 @@ class Command:
         return os.system, ("touch attacked",)
 
 
+def send_a_name(task: dict[str, Any], send: Send) -> None:
+    message = b"\x80\x04c" + task["text"].encode() + b"\n."
+    os.write(_channel(), struct.pack("<QQ", len(message), 0) + message)
+
+
 def read_stdin(task: dict[str, Any], send: Send) -> None:
     send("stdin", os.read(0, 10))
 
@@ -156,6 +161,18 @@ def test_an_error_of_the_child_is_raised_with_its_type_and_a_bug_or_an_attack_as
     child.kill()
     assert capfd.readouterr().err == ""
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["this\ns", "pipelines.errors\nos.system", "pipelines\nerrors", "os\nsystem"])
+def test_a_name_in_a_message_is_checked_before_its_module_is_imported(
+    capfd: pytest.CaptureFixture[str], name: str
+) -> None:
+    child = Child(send_a_name, {"text": name})
+    with pytest.raises(errors.UnexpectedError, match="is not allowed in a message"):
+        child.receive()
+    child.kill()
+    assert capfd.readouterr() == ("", "")  # `this` prints a poem
+    assert "this" not in sys.modules
 
 
 @pytest.mark.parametrize("number", [signal.SIGSEGV, signal.SIGKILL, signal.SIGABRT])

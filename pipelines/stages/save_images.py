@@ -63,9 +63,12 @@ def save_images(
         scenes = without_credits(scenes)
     stills = list(_stills(scenes, settings))
     names = _names(scenes, settings, name, stills)
-    folder = settings.run.output or image_folder(name)
+    usual = image_folder(name)
     with (
-        new_files(folder, names, (video, opened.file), settings.run.overwrite) as (targets, partials),
+        new_files(settings.run.output, usual, names, (video, opened.file), settings.run.overwrite) as (
+            targets,
+            partials,
+        ),
         unchanged(video),
         StillReader(video) as reader,
     ):

@@ -74,9 +74,12 @@ def split(
         for scene in scenes.scenes
     ]
     scenes = replace(scenes, scenes=tuple(extended))
-    folder = settings.run.output or Path(f"{name}-scenes")
+    usual = Path(f"{name}-scenes")
     with (
-        new_files(folder, names, (video, opened.file), settings.run.overwrite) as (targets, partials),
+        new_files(settings.run.output, usual, names, (video, opened.file), settings.run.overwrite) as (
+            targets,
+            partials,
+        ),
         unchanged(video),
     ):
         if settings.exact:
@@ -104,9 +107,12 @@ def write_chapters(
     opened = open_scenes(source, settings.selection.video)
     scenes, video, name = opened.scenes, opened.existing_video(), opened.video_id
     names = [f"{name}-chapters{suffix_for(video, 'chapters')}"]
-    folder = settings.run.output or Path(f"{name}-scenes")
+    usual = Path(f"{name}-scenes")
     with (
-        new_files(folder, names, (video, opened.file), settings.run.overwrite) as (targets, partials),
+        new_files(settings.run.output, usual, names, (video, opened.file), settings.run.overwrite) as (
+            targets,
+            partials,
+        ),
         unchanged(video),
     ):
         report = progress or no_progress

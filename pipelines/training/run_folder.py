@@ -78,6 +78,9 @@ def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
     """Return the files of a run in a folder. Raises BasslError if there are any and neither ``resume`` nor
     ``overwrite`` is set, or if they are not enough to resume from."""
     with os_errors(folder):
+        for name in (STATE, MODEL, LOG, VALIDATION, RESULT, TENSORBOARD):
+            if (folder / name).is_symlink():  # rows would be added to a file elsewhere
+                raise BasslError(f"{folder / name}: is a link; remove it, or name another folder")
         files = [folder / name for name in (STATE, MODEL, LOG, VALIDATION, RESULT) if (folder / name).exists()]
         files += (seeds := seed_files(folder)).values()
     if files and not (resume or overwrite):

@@ -39,7 +39,7 @@ from pipelines.video.images import from_jpeg, resize_to_square
 from tests.dask_cluster import Cluster
 from tests.datasets.movienet_files import put_movienet, put_shots
 from tests.released_layout import released_state
-from tests.running import ENVIRONMENT
+from tests.running import ENVIRONMENT, leftover
 from tests.small_index import video, written
 from tests.small_stores import features_in, jpeg, put_indexed_stores, put_store, refusal
 
@@ -250,7 +250,7 @@ def test_a_killed_run_continues_and_gives_the_same_store(index: Path) -> None:
     assert ended.returncode == -signal.SIGKILL
     (done,) = settings.run.output.glob("*/*.h5")
     assert done.name == "a.h5"
-    done.with_name(".b.h5.12345678.partial").write_text("half")
+    leftover(done.with_name("b.h5")).write_text("half")
     assert shots_encoded(settings) == 5
     undisturbed = encode_shots(settings, output=index.parent / "undisturbed")
     assert contents(done.parent) == contents(undisturbed)

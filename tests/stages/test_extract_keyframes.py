@@ -31,7 +31,7 @@ from pipelines.video.shots import ReaderSettings
 from pipelines.video_jobs import VideoTask
 from tests import videos
 from tests.dask_cluster import Cluster
-from tests.running import ENVIRONMENT, alive, children_of, soon
+from tests.running import ENVIRONMENT, alive, children_of, leftover, soon
 from tests.small_stores import read_jpegs
 
 stage = import_module("pipelines.stages.extract_keyframes")
@@ -172,8 +172,8 @@ def test_finished_stores_are_kept_unchanged(library: Path, output: Path) -> None
 
 
 def test_missing_and_incomplete_stores_are_made(library: Path, stores: Path, output: Path) -> None:
-    (output / "b.h5").rename(output / ".b.h5.abcd1234.partial")
-    (output / ".a.h5.abcd1234.partial").write_bytes(b"half")
+    (output / "b.h5").rename(leftover(output / "b.h5"))
+    leftover(output / "a.h5").write_bytes(b"half")
     assert statuses(extract(library, output=output)) == {"a": "kept", "b": "done", "c": "kept", "d": "kept"}
     assert checksums(output) == checksums(stores)
     assert [name for name, time in times(output).items() if time != 1] == ["b.h5"]

@@ -18,6 +18,7 @@ from pipelines.stages.settings import ImageSettings
 from pipelines.video.reader import StillReader
 from tests import videos
 from tests.command import Bassl, running
+from tests.running import posix
 from tests.small_stores import refusal
 from tests.videos import CUTS, FRAMES, GROUPS, scenes_of
 
@@ -74,6 +75,31 @@ def test_images_are_spread_over_the_scene_and_away_from_cuts(bassl: Bassl) -> No
     for row, (start, end) in zip(frames, zip((0, *CUTS), (*CUTS, FRAMES), strict=True), strict=True):
         assert start + 5 <= row[0] < row[1] < row[2] < end - 5
         assert row[2] - row[1] == pytest.approx(row[1] - row[0], abs=1)
+
+
+@posix
+def test_a_link_with_the_name_of_the_usual_folder_is_not_followed_unless_it_is_named(
+    bassl: Bassl, tmp_path: Path
+) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    Path("movie-images").symlink_to("elsewhere")
+    message = "bassl: movie-images: is a link to another folder; name a folder with --output\n"
+    assert bassl("-q") == (2, "", message)
+    assert not list((tmp_path / "elsewhere").iterdir())
+    assert bassl("-q", "-n", 1, "-o", "movie-images").code == 0
+    assert len(list((tmp_path / "elsewhere").iterdir())) == 4
+
+
+@posix
+def test_a_planted_leftover_is_neither_taken_up_nor_removed(bassl: Bassl, tmp_path: Path) -> None:
+    (tmp_path / "precious").mkdir()
+    (tmp_path / "precious" / "letter").write_text("mine")
+    Path("movie-images").mkdir()
+    planted = Path("movie-images/.bassl-files.aaaaaaaa.complete")
+    planted.symlink_to(tmp_path / "precious")
+    assert bassl("-q").code == 0
+    assert (tmp_path / "precious" / "letter").read_text() == "mine"
+    assert not Path("movie-images/letter").exists()
 
 
 def test_frames_of_a_dissolve_are_left_out(movie: Path, tmp_path: Path) -> None:

@@ -28,6 +28,7 @@ from pipelines.training.run_folder import (
     save_state,
     seed_file,
 )
+from tests.running import leftover, posix
 from tests.small_stores import refusal
 
 OF_A_RUN = (STATE, MODEL, LOG, VALIDATION, RESULT, seed_file(3))
@@ -43,7 +44,7 @@ def opened(folder: Path, resume: bool = False, overwrite: bool = False) -> list[
 
 @pytest.mark.parametrize("name", OF_A_RUN)
 def test_a_folder_with_files_of_a_run_is_used_only_with_resume_or_overwrite(tmp_path: Path, name: str) -> None:
-    for there in (name, "notes.txt", "seed-one.safetensors", f".{MODEL}.abcd1234.partial"):
+    for there in (name, "notes.txt", "seed-one.safetensors", leftover(tmp_path / MODEL).name):
         (tmp_path / there).write_text("a run")
     advice = "contains a run; continue it with `resume=True`, replace it with `overwrite=True`, or name another folder"
     with pytest.raises(BasslError, match=advice):
@@ -51,6 +52,21 @@ def test_a_folder_with_files_of_a_run_is_used_only_with_resume_or_overwrite(tmp_
     assert (tmp_path / name).read_text() == "a run"
     (tmp_path / "tensorboard").mkdir()
     assert opened(tmp_path, overwrite=True) == ["notes.txt", "seed-one.safetensors"]
+
+
+@posix
+@pytest.mark.parametrize("name", [*OF_A_RUN[:-1], "tensorboard"])
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_run_writes_nothing_through_a_link_in_its_folder(tmp_path: Path, name: str, exists: bool) -> None:
+    folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+    folder.mkdir()
+    if exists:
+        elsewhere.write_text("mine")
+    (folder / name).symlink_to(elsewhere)
+    for choice in ({"resume": True}, {"overwrite": True}, {}):
+        with pytest.raises(BasslError, match=f"{name}: is a link; remove it, or name another folder"):
+            opened(folder, **choice)
+    assert elsewhere.exists() == exists
 
 
 @pytest.mark.parametrize("name", [MODEL, seed_file(0)])
