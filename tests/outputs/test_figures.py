@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from pipelines.errors import BasslError
-from pipelines.models.bassl import load_bassl_model
+from pipelines.models.bassl import load_bassl_model, save_bassl_model
 from pipelines.options import with_options
 from pipelines.outputs import plots
+from pipelines.pretext.objective import ContrastiveHead, LinearContrastiveHead
 from pipelines.scenes import group_shots, without_short
 from pipelines.stages.build_index import build_index
 from pipelines.stages.figure import (
@@ -34,6 +35,7 @@ from pipelines.stages.figure import (
 from pipelines.stages.score import score
 from tests.scored_things import SHAPE, put_csv, put_index, put_pretrained, put_run, put_scenes, scene_list
 from tests.small_stores import jpeg, put_features, put_store, refusal
+from tests.videos import CUTS, FRAMES, images, number_of, write_video
 
 
 @pytest.fixture(scope="module")
@@ -161,6 +163,30 @@ def test_a_window_shows_its_pseudo_boundary_and_its_true_scene_ends(
     )
 
 
+@pytest.mark.parametrize("kind", [ContrastiveHead, LinearContrastiveHead])
+def test_with_a_run_shots_are_compared_by_its_head_of_shot_scene_matching(
+    indexed: Path, tmp_path: Path, drawn: list[Figure], kind: type[ContrastiveHead | LinearContrastiveHead]
+) -> None:
+    torch.manual_seed(1)
+    weights, head = load_bassl_model(indexed / "pretrained.safetensors"), kind(8, 3)
+    heads = {f"head_nce.{name}": tensor for name, tensor in head.state_dict().items()}
+    save_bassl_model(tmp_path / "model.safetensors", replace(weights, heads=heads))
+    settings = with_options(PseudoBoundarySettings, **settings_of(indexed, neighbors=4, model=tmp_path))
+    draw_pseudo_boundaries(["npz/01:12"], tmp_path / "f.png", settings)
+    with torch.inference_mode():
+        projected = head(torch.from_numpy(video(indexed, 1)[0][8:17]).float()).double().numpy()
+    assert np.allclose(
+        [line.get_ydata() for line in drawn[0].axes[0].lines[:2]], cosines(projected)[[0, -1]], atol=1e-5
+    )
+
+    without = with_options(settings, model=indexed / "pretrained.safetensors")
+    refusal(
+        lambda: draw_pseudo_boundaries(["npz/01:12"], tmp_path / "f.png", without),
+        "pretrained.safetensors: has no head of shot-scene matching",
+        error=BasslError,
+    )
+
+
 def test_sampled_windows_contain_a_scene_end_and_depend_on_the_seed(
     indexed: Path, tmp_path: Path, drawn: list[Figure]
 ) -> None:
@@ -246,6 +272,28 @@ def test_each_lane_shows_its_own_shots_scores_and_scene_ends_by_time(tmp_path: P
     text = words(tmp_path / "f.svg")
     for word in ("one", "two", "a.mp4", "3 scenes, boundary F1 within 2 s: 50.0", "0:20"):
         assert word in text
+
+
+def test_predictions_can_be_drawn_as_keyframes_with_scenes_in_color(tmp_path: Path, drawn: list[Figure]) -> None:
+    seconds = [frame / 24 for frame in (0, *CUTS, FRAMES)]
+    path = write_video(tmp_path / "video.mp4", images(FRAMES, CUTS))
+    for name, ends in (("a.json", [1]), ("b.json", [0, 2])):
+        scenes = scene_list(seconds, ends, [0.1, 0.9, 0.2, 0.6], path.name)
+        replace(scenes, video=replace(scenes.video, path=str(path))).save(tmp_path / name)
+    truth = put_csv(tmp_path / "truth.csv", 0, seconds[2], seconds[4])
+    files = [tmp_path / "a.json", tmp_path / "b.json"]
+    settings = with_options(BoundarySettings, shots=3, first=1, truth=truth)
+    assert draw_boundaries(files, tmp_path / "f.png", settings).warnings == ()
+    (panel,) = drawn[0].axes
+    numbers = [number_of(np.asarray(image.get_array())) for image in panel.images]
+    assert numbers == pytest.approx([(CUTS[0] + CUTS[1]) / 2, (CUTS[1] + CUTS[2]) / 2, (CUTS[2] + FRAMES) / 2], abs=1)
+    assert lanes_of(panel) == [spans([0], 3), spans([1], 3), spans([0], 3)]  # a, b and the truth, from shot 1
+    assert [text.get_text() for text in panel.texts] == ["a", "b", "true"]
+    refusal(
+        lambda: draw_boundaries(files, tmp_path / "f.png", with_options(settings, first=2)),
+        "a: has 4 shots, 0 to 3, but not all of 2 to 4",
+        error=BasslError,
+    )
 
 
 def test_f1_of_scenes_without_short_ones_equals_that_of_score(tmp_path: Path, drawn: list[Figure]) -> None:
@@ -398,6 +446,7 @@ def test_a_figure_does_not_depend_on_matplotlibrc(tmp_path: Path, monkeypatch: p
 def test_invalid_settings_are_refused_on_construction() -> None:
     refusal(lambda: SimilaritySettings(shots=1), "shots must be at least 2", error=ValueError)
     refusal(lambda: PseudoBoundarySettings(windows=0), "windows must be at least 1", error=ValueError)
+    refusal(lambda: BoundarySettings(shots=49), "shots must be 2 to 48, not 49", error=ValueError)
     refusal(lambda: PseudoBoundarySettings(seed=-1), "seed must be at least 0", error=ValueError)
     refusal(lambda: PseudoBoundarySettings(neighbors=0), "neighbors must be at least 1", error=ValueError)
     refusal(

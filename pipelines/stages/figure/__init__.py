@@ -16,6 +16,7 @@ from pipelines.outputs import plots
 from pipelines.pretext.settings import PseudoBoundary
 from pipelines.settings import Matching, ScoredData
 
+MOST_IMAGES = 48  # in a row; more would be too small to recognize
 METHODS: tuple[PseudoBoundary, ...] = ("dtw", "mean", "dtw-tslearn")
 """Ways to find a pseudo-boundary that read the window; the others of Table 4a are random or know the truth."""
 
@@ -54,6 +55,11 @@ class PseudoBoundarySettings(Settings):
     method: Annotated[
         PseudoBoundary, Doc("dtw (release), mean (equation of section 3.3) or dtw-tslearn (paper's listing).")
     ] = "dtw"
+    model: Annotated[
+        Path | None,
+        Doc("""Pre-trained run: compare shots as its training does, by the head of shot-scene matching, and not by
+        their features."""),
+    ] = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -69,6 +75,17 @@ class BoundarySettings(Settings):
 
     matching: Matching = nested(Matching(), without=("tolerance", "doubtful"))
     legend: Legend = nested(Legend())
+    shots: Annotated[
+        int | None,
+        Doc("Draw so many shots as keyframes, scenes in color (paper: appendix). Default: scores over time."),
+    ] = None
+    first: Annotated[int, Doc("Number of the first of these shots, counted from 0.")] = 0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_at_least(self, 0, "first")
+        if self.shots is not None and not 2 <= self.shots <= MOST_IMAGES:
+            raise ValueError(f"shots must be 2 to {MOST_IMAGES}, not {self.shots}")
 
 
 @dataclass(frozen=True)
@@ -109,7 +126,8 @@ def draw_pseudo_boundaries(
 ) -> FigureResult:
     """Draw where windows of shots are divided into two parts, and where their true scenes end (appendix,
     "Pseudo-boundaries"), with the middle keyframe of each shot, or without keyframes the similarity that determines
-    the division. Shots are compared by their features (section 3.3). ``windows``: center shots as ``VIDEO:SHOT``;
+    the division. Shots are compared by their features (section 3.3), or with ``model`` by what its head of shot-scene
+    matching makes of them, as in training. ``windows``: center shots as ``VIDEO:SHOT``;
     without, windows are sampled at random. As in pre-training, a window beyond a video's edge is moved inside. Raises
     BasslError for a window that is not in the index, a video shorter than a window, an index without labels to sample
     by, features or keyframes that cannot be read, or an output that cannot be written."""
@@ -131,13 +149,15 @@ def draw_boundaries(
 ) -> FigureResult:
     """Draw the predictions of several models for one video, the ``scenes.json`` of `bassl predict` (appendix,
     "Predicted scene boundaries"): scores, threshold and scene ends over time, one lane per model; their shots may
-    differ. Raises BasslError for a file or a truth that cannot be read, or an output that cannot be written."""
+    differ. With ``shots``, the middle frames of some shots of the first file, and below them the scenes of each model
+    and the true ones in color. Raises BasslError for a file, a video or a truth that cannot be read, shots that the
+    first file does not have, or an output that cannot be written."""
     settings = with_options(settings, **options)
     inputs, output = as_paths(files), Path(output)
     names = _names(inputs, settings.legend, output, settings.matching.truth)
     from pipelines.stages.figure.timelines import boundaries  # start-up time: matplotlib
 
-    figure, differences = boundaries(inputs, names, settings.matching)
+    figure, differences = boundaries(inputs, names, settings)
     return FigureResult(output, (*plots.save_plot(output, figure), *differences))
 
 

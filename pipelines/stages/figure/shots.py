@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from pipelines.datasets.keyframe_reader import KeyframeReader
 from pipelines.errors import BasslError, StoreError, count
+from pipelines.models.checkpoints import part_of, settings_fit
 from pipelines.models.encoder_loading import encoder_for
 from pipelines.models.networks.cut_evidence import unit_rows
 from pipelines.models.opening import open_model
@@ -27,17 +28,18 @@ from pipelines.outputs.plots import (
     VERMILLION,
     WIDTH,
     aspect,
+    draw_bar,
     draw_images,
     plot_style,
     scene_ranges,
     shorten,
 )
+from pipelines.pretext.objective import ContrastiveHead, LinearContrastiveHead
 from pipelines.pretext.pseudo_boundary import discover, end_similarity
-from pipelines.stages.figure import PseudoBoundarySettings, SimilaritySettings
+from pipelines.stages.figure import MOST_IMAGES, PseudoBoundarySettings, SimilaritySettings
 from pipelines.stores.features import features_of, find_features, is_store, stores_with
 from pipelines.stores.index import JOINED, Index, read_index, window_rows
 
-_MOST_IMAGES = 48  # above a matrix; more would be too small to recognize
 _IMAGE_WIDTH = 200  # pixels: enough for one of sixteen shots in print
 _WINDOWS_AT_A_TIME = 256
 
@@ -60,7 +62,7 @@ def similarity(models: Sequence[Path], names: Sequence[str], settings: Similarit
         matrices.append(units @ units.T)  # 0 for features of length 0
     rows = index.rows([video])[first : last + 1]
     ends = _scene_ends(index, rows)
-    images = _images_of(index, rows) if M <= _MOST_IMAGES else []
+    images = _images_of(index, rows) if M <= MOST_IMAGES else []
     columns, own_scale = min(len(matrices), COLUMNS), settings.own_scale
     lines = -(-len(matrices) // columns)
     side = min(4.5, (WIDTH - 0.9) / columns - 0.4)  # inches, of a matrix
@@ -111,17 +113,21 @@ def _encodings(index: Index, video: int, model: Path, features: Path) -> NDArray
     crn, encoder = opened.context()
     store = _store_of(index, video, features, opened.path if opened.has_encoder else encoder)
     encodings, shape = _features_in(store, index, video), crn.settings
-    if encodings.shape[1] != shape.input_width:
-        raise BasslError(
-            f"{store}: its features are {encodings.shape[1]} wide, but the input of {model} is {shape.input_width}; "
-            "give the store of its encoder with `features`"
-        )
+    _check_width(store, encodings, model, shape.input_width)
     shots, N = torch.from_numpy(encodings), len(encodings)
     windows = torch.from_numpy(window_rows(np.array([0, N]), np.arange(N), shape.neighbors, "clip"))
     with torch.inference_mode():
         parts = [crn(shots[part])[0][:, shape.center] for part in torch.split(windows, _WINDOWS_AT_A_TIME)]
         context: NDArray[np.floating] = torch.cat(parts).numpy()
     return context
+
+
+def _check_width(store: Path, features: NDArray[np.floating], model: Path, width: int) -> None:
+    if features.shape[1] != width:
+        raise BasslError(
+            f"{store}: its features are {features.shape[1]} wide, but the input of {model} is {width}; give the store "
+            "of its encoder with `features`"
+        )
 
 
 # --- pseudo-boundaries ------------------------------------------------------------------------------------------------
@@ -152,21 +158,12 @@ def pseudo_boundaries(windows: Sequence[str], settings: PseudoBoundarySettings) 
                 panel.plot(middles, to_sides[1], "s-", color=SIDES[1], label="to the last shot")
                 panel.axvline(boundary + 1, color=VERMILLION, linewidth=2, label="pseudo-boundary")
                 panel.set(xlim=(0, S), ylabel="cosine\nsimilarity", xticks=[])
-            _draw_bar(panel, heights[row], 1, "found", scene_ranges(S, [boundary]))
-            _draw_bar(panel, heights[row], 2, "true" if ends is not None else "no labels", scene_ranges(S, ends))
+            draw_bar(panel, heights[row], 1, "found", scene_ranges(S, [boundary]))
+            draw_bar(panel, heights[row], 2, "true" if ends is not None else "no labels", scene_ranges(S, ends))
         with_lines = next((panel for panel in figure.axes if panel.lines), None)
         if with_lines is not None:
             figure.legend(*with_lines.get_legend_handles_labels(), loc="outside lower center", ncols=3, fontsize=8)
     return figure
-
-
-def _draw_bar(panel: Axes, height: float, number: int, name: str, ranges: Sequence[tuple[int, int]]) -> None:
-    """Draw ranges of shots in two colors below a panel whose height is in inches, in the lane of this number."""
-    low, thick, place = (-0.17 * number - 0.02) / height, 0.10 / height, panel.get_xaxis_transform()
-    for k, (start, end) in enumerate(ranges):
-        corner, width = (start + 0.04, low), end - start - 0.08
-        panel.add_patch(Rectangle(corner, width, thick, facecolor=SIDES[k % 2], transform=place, clip_on=False))
-    panel.text(-0.1, low + thick / 2, name, transform=place, ha="right", va="center", fontsize=8)
 
 
 def _center(index: Index, text: str) -> int:
@@ -213,7 +210,7 @@ def _divide_window(
         raise BasslError(f"{index.path}: {name} has {N} shots, fewer than a window of {S}; lower `neighbors`")
     (rows,) = window_rows(index.first_row, np.array([center]), settings.neighbors, "shift")
     shots = rows - index.first_row[video]
-    dense = torch.from_numpy(_features_in(_store_of(index, video, settings.data.features), index, video)[shots])[None]
+    dense = torch.from_numpy(_compared(index, video, settings)[shots])[None]
     slow = dense[:, [0, -1]]
     boundary, ends = int(discover(settings.method, slow, dense)[0]), _scene_ends(index, rows)
     title = f"{name}, shots {shots[0]} to {shots[-1]}: pseudo-boundary after shot {shots[boundary]}"
@@ -221,6 +218,28 @@ def _divide_window(
         inner = ", ".join(str(shots[end]) for end in ends if end < S - 1)
         title += f", scene ends after {inner}" if inner else ", no scene end inside"
     return title, boundary, ends, end_similarity(slow, dense)[0].numpy(), _images_of(index, rows)
+
+
+def _compared(index: Index, video: int, settings: PseudoBoundarySettings) -> NDArray[np.float32]:
+    """Return what the shots (N, D) of a video are compared by: features, or the projection of the model's head."""
+    if settings.model is None:
+        return _features_in(_store_of(index, video, settings.data.features), index, video)
+    opened = open_model(settings.model)
+    state = part_of(opened.weights.heads, "head_nce") if opened.has_weights else {}
+    matrices = [state[name] for name in ("model.0.weight", "model.2.weight") if name in state]
+    if not matrices:
+        raise StoreError(f"{opened.file}: has no head of shot-scene matching; give a run of `bassl pretrain` that has")
+    encoder = opened.path if opened.has_encoder else opened.weights.settings.encoder
+    store = _store_of(index, video, settings.data.features, encoder)
+    features = _features_in(store, index, video)
+    _check_width(store, features, settings.model, matrices[0].shape[1])
+    kind = ContrastiveHead if len(matrices) == 2 else LinearContrastiveHead
+    head = kind(matrices[0].shape[1], matrices[-1].shape[0])
+    with settings_fit(opened.file):
+        head.load_state_dict(state)
+    with torch.inference_mode():
+        projected: NDArray[np.float32] = head(torch.from_numpy(features)).numpy()
+    return projected
 
 
 # --- what an index and its stores have of a video ---------------------------------------------------------------------

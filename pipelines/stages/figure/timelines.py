@@ -29,13 +29,19 @@ from pipelines.outputs.plots import (
     SKY,
     VERMILLION,
     WIDTH,
+    aspect,
+    draw_bar,
+    draw_images,
     plot_style,
+    scene_ranges,
     shorten,
 )
 from pipelines.scenes import SceneData
 from pipelines.settings import Matching
+from pipelines.stages.figure import BoundarySettings
 from pipelines.stages.score import score
 from pipelines.training.run_folder import LOG, VALIDATION, read_log
+from pipelines.video.reader import StillReader
 
 _TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200)  # seconds between ticks
 _TRUE = {"color": "0.35", "linestyle": (0, (4, 2)), "linewidth": 1}
@@ -52,36 +58,18 @@ Curve = NDArray[np.float64]
 # --- predicted boundaries ---------------------------------------------------------------------------------------------
 
 
-def boundaries(files: Sequence[Path], names: Sequence[str], matching: Matching) -> tuple[Figure, tuple[str, ...]]:
+def boundaries(
+    files: Sequence[Path], names: Sequence[str], settings: BoundarySettings
+) -> tuple[Figure, tuple[str, ...]]:
     """Return the figure of `draw_boundaries`, with the ``names`` of the models, and warnings of files that seem to be
     of different videos."""
     predictions = [read_scene_list(file) for file in files]
     # One truth per file, because some may cover only a part of the video.
-    truths = [_true_ends(file, matching) for file in files]
-    middles = [ends.mean(axis=1) for ends in truths if ends is not None]
-    length = max(prediction.shots[-1].end for prediction in predictions)
-    with plot_style():
-        heights = [0.22] * bool(middles) + [1.0] * len(files)
-        figure = Figure(figsize=(WIDTH, sum(heights) + 0.28 * len(files) + 0.9), layout="constrained")
-        panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0].tolist()
-        figure.suptitle(shorten(Path(predictions[0].video.path).name, 100), fontsize=10)
-        lanes = panels[-len(files) :]
-        if middles:
-            times = np.unique(np.concatenate(middles))
-            _draw_true_scenes(panels[0], times, length)
-            for lane in lanes:
-                for time in times:
-                    lane.axvline(time, zorder=1, label="true scene end", **_TRUE)
-        for lane, name, prediction, ends in zip(lanes, names, predictions, truths, strict=True):
-            _draw_lane(lane, name, prediction, ends, matching.within)
-        lanes[-1].set_xlim(0, length)
-        lanes[-1].xaxis.set_major_locator(MultipleLocator(next((s for s in _TICKS if length / s <= 12), 18000)))
-        lanes[-1].xaxis.set_major_formatter(lambda s, _: str(timedelta(seconds=round(s))).removeprefix("0:"))
-        lanes[-1].set_xlabel("time", fontsize=8)
-        keys = {
-            label: handle for lane in lanes for handle, label in zip(*lane.get_legend_handles_labels(), strict=True)
-        }
-        figure.legend(keys.values(), keys.keys(), loc="outside lower center", ncols=len(keys), fontsize=8)
+    truths = [_true_ends(file, settings.matching) for file in files]
+    if settings.shots is None:
+        figure = _over_time(predictions, names, truths, settings.matching.within)
+    else:
+        figure = _over_keyframes(predictions, names, truths, settings.first, settings.shots)
     seconds = [
         (file, prediction.shots[-1].end)
         for file, prediction in zip(files, predictions, strict=True)
@@ -93,6 +81,70 @@ def boundaries(files: Sequence[Path], names: Sequence[str], matching: Matching) 
         if abs(end - seconds[0][1]) > max(5.0, 0.02 * seconds[0][1])
     )
     return figure, differences
+
+
+def _over_time(
+    predictions: Sequence[SceneData],
+    names: Sequence[str],
+    truths: Sequence[NDArray[np.float64] | None],
+    within: float,
+) -> Figure:
+    """Return the figure with a lane of scores for each prediction."""
+    middles = [ends.mean(axis=1) for ends in truths if ends is not None]
+    length = max(prediction.shots[-1].end for prediction in predictions)
+    with plot_style():
+        heights = [0.22] * bool(middles) + [1.0] * len(names)
+        figure = Figure(figsize=(WIDTH, sum(heights) + 0.28 * len(names) + 0.9), layout="constrained")
+        panels = figure.subplots(len(heights), 1, sharex=True, height_ratios=heights, squeeze=False)[:, 0].tolist()
+        figure.suptitle(shorten(Path(predictions[0].video.path).name, 100), fontsize=10)
+        lanes = panels[-len(names) :]
+        if middles:
+            times = np.unique(np.concatenate(middles))
+            _draw_true_scenes(panels[0], times, length)
+            for lane in lanes:
+                for time in times:
+                    lane.axvline(time, zorder=1, label="true scene end", **_TRUE)
+        for lane, name, prediction, ends in zip(lanes, names, predictions, truths, strict=True):
+            _draw_lane(lane, name, prediction, ends, within)
+        lanes[-1].set_xlim(0, length)
+        lanes[-1].xaxis.set_major_locator(MultipleLocator(next((s for s in _TICKS if length / s <= 12), 18000)))
+        lanes[-1].xaxis.set_major_formatter(lambda s, _: str(timedelta(seconds=round(s))).removeprefix("0:"))
+        lanes[-1].set_xlabel("time", fontsize=8)
+        keys = {
+            label: handle for lane in lanes for handle, label in zip(*lane.get_legend_handles_labels(), strict=True)
+        }
+        figure.legend(keys.values(), keys.keys(), loc="outside lower center", ncols=len(keys), fontsize=8)
+    return figure
+
+
+def _over_keyframes(
+    predictions: Sequence[SceneData],
+    names: Sequence[str],
+    truths: Sequence[NDArray[np.float64] | None],
+    first: int,
+    M: int,
+) -> Figure:
+    """Return the figure of M shots of the first prediction: middle frames, and a lane of scenes for each model and the
+    truth."""
+    prediction, N = predictions[0], len(predictions[0].shots)
+    if first + M > N:
+        raise BasslError(f"{names[0]}: has {N} shots, 0 to {N - 1}, but not all of {first} to {first + M - 1}")
+    video, shots = Path(prediction.video.path), prediction.shots[first : first + M]
+    middles = [(shot.start + shot.end) / 2 for shot in shots]
+    with StillReader(video) as reader:
+        images = [image for _, image in reader.images(middles, lambda width, height: (200, 200 * height // width))]
+    bars = list(zip(names, map(_scene_ends, predictions), strict=True))
+    bars += [("true", truth.mean(axis=1)) for truth in truths[:1] if truth is not None]
+    height = (WIDTH - 0.7) / M * aspect(images)
+    with plot_style():
+        figure = Figure(figsize=(WIDTH, height + 0.17 * len(bars) + 0.4), layout="constrained")
+        panel = figure.add_subplot()
+        panel.set_title(shorten(f"{video.name}, shots {first} to {first + M - 1}", 130), loc="left", fontsize=9)
+        draw_images(panel, images)
+        for number, (name, ends) in enumerate(bars, 1):
+            scene = np.searchsorted(ends, middles)
+            draw_bar(panel, height, number, shorten(name, 24), scene_ranges(M, np.flatnonzero(np.diff(scene)).tolist()))
+    return figure
 
 
 def _true_ends(file: Path, matching: Matching) -> NDArray[np.float64] | None:
@@ -107,11 +159,16 @@ def _true_ends(file: Path, matching: Matching) -> NDArray[np.float64] | None:
     return np.column_stack([ends, ends])
 
 
-def _draw_lane(panel: Axes, name: str, prediction: SceneData, truth: NDArray[np.float64] | None, within: float) -> None:
-    """Draw a prediction: each score over its whole shot, the threshold if it decided, and the scene ends."""
+def _scene_ends(prediction: SceneData) -> NDArray[np.float64]:
+    """Return the seconds at which scenes end, or begin after shots of no scene, without the ends of the video."""
     shots = prediction.shots
     borders = {border for scene in prediction.scenes for border in (scene.start_shot, scene.end_shot)}
-    ends = np.array([shots[border - 1].end for border in sorted(borders - {0, len(shots)})])
+    return np.array([shots[border - 1].end for border in sorted(borders - {0, len(shots)})])
+
+
+def _draw_lane(panel: Axes, name: str, prediction: SceneData, truth: NDArray[np.float64] | None, within: float) -> None:
+    """Draw a prediction: each score over its whole shot, the threshold if it decided, and the scene ends."""
+    shots, ends = prediction.shots, _scene_ends(prediction)
     note, hits = count(len(prediction.scenes), "scene"), np.full(len(ends), truth is None)
     if truth is not None:
         if len(ends) and len(truth):
