@@ -32,6 +32,10 @@ class CorrectedError(StoreError):
     """Scenes that were corrected by hand would be lost."""
 
 
+class ChangedError(StoreError):
+    """A result was changed by somebody else since it was read, so that writing it now would lose that."""
+
+
 class VideoError(BasslError):
     """Video that cannot be read."""
 

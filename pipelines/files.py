@@ -262,15 +262,15 @@ def _flush(path: Path) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[bool]:
+def locked(path: Path, seconds: float = 0) -> Iterator[bool]:
     """Hold a lock file, which is removed at the end; the system releases it if this process is killed. Yields whether
-    the file system has locks, which some network file systems lack. Raises BlockingIOError if another process holds it,
-    and OSError if it cannot be created."""
+    the file system has locks, which some network file systems lack. Raises BlockingIOError if another process holds it
+    for so many ``seconds``, and OSError if it cannot be created."""
     from filelock import FileLock, Timeout  # start-up time
 
     lock = FileLock(path)
     try:
-        lock.acquire(blocking=False)
+        lock.acquire(timeout=seconds)
     except Timeout as error:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN), str(path)) from error
     except OSError as error:

@@ -215,8 +215,12 @@ class SceneData:
 
     def save(self, path: Path | str) -> None:
         """Write ``scenes.json`` atomically, with the path of the video also relative to it. Raises BasslError."""
-        content = self.to_dict(Path(path).parent)
-        write_atomically(Path(path), json.dumps(content, indent=1, allow_nan=False).encode() + b"\n")
+        write_atomically(Path(path), encode_json(self.to_dict(Path(path).parent)))
+
+
+def encode_json(content: Mapping[str, Any]) -> bytes:
+    """Return the content of ``scenes.json`` as the bytes of a file."""
+    return json.dumps(content, indent=1, allow_nan=False).encode() + b"\n"
 
 
 def entry(item: VideoFacts | Shot | Scene) -> dict[str, Any]:

@@ -5,18 +5,32 @@ from __future__ import annotations
 
 import os
 from collections.abc import Collection, Sequence
+from contextlib import suppress
+from hashlib import sha256
 from pathlib import Path, PureWindowsPath
 from shlex import quote
 
-from pipelines.errors import BasslError, CorrectedError, DatasetError, StoreError, VideoError
-from pipelines.files import STDIO, is_file, make_folder, real
+from pipelines.errors import BasslError, ChangedError, CorrectedError, DatasetError, StoreError, VideoError
+from pipelines.files import (
+    MOST_BYTES,
+    STDIO,
+    atomic_file,
+    is_file,
+    locked,
+    make_folder,
+    os_errors,
+    real,
+    write_atomically,
+)
 from pipelines.outputs.exports import FORMATS, is_scenes_json
-from pipelines.scenes import SceneData, shot_ranges
+from pipelines.scenes import SceneData, encode_json, shot_ranges
 from pipelines.settings import Grouping, ScenesOutput
 from pipelines.video.inputs import find_videos, safe_id, video_ids
 
 FOLDER = Path("scenes")
 """Default folder for the results of several videos."""
+MOST_WAIT = 10
+"""Seconds that another process may take to replace a result."""
 
 
 def result_name(video_id: str) -> str:
@@ -198,6 +212,45 @@ def check_replaceable(
             f"{path}: was corrected by hand (`bassl report` makes its page); name another file, or replace it with "
             "`discard_corrections=True`"
         )
+
+
+def result_version(path: Path) -> str:
+    """Return a digest of a ``scenes.json`` as it is now, for `replace_result`; empty if there is no such file."""
+    with suppress(OSError):
+        if is_file(path):
+            with path.open("rb") as file:
+                return sha256(file.read(MOST_BYTES + 1)).hexdigest()
+    return ""
+
+
+def replace_result(path: Path, scenes: SceneData | bytes, version: str) -> None:
+    """Write scenes, or the content of a ``scenes.json``, unless the file changed since the caller took its ``version``
+    with `result_version`, before it read the file. Every command that changes results writes them here.
+
+    Comparing and writing are under one lock. Raises ChangedError, and leaves the newer file as it is; BasslError if it
+    cannot be written."""
+    content = scenes if isinstance(scenes, bytes) else encode_json(scenes.to_dict(path.parent))
+    if path == STDIO:
+        write_atomically(path, content)
+        return
+    lock = path.with_name(f".bassl-{sha256(os.fsencode(path.name)).hexdigest()[:16]}.lock")  # also for long names
+    with os_errors(path, "cannot be written"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(lock, MOST_WAIT), atomic_file(path) as partial:
+            partial.write_bytes(content)
+            check_version(path, version)
+
+
+def check_version(path: Path, version: str) -> None:
+    """Check that a ``scenes.json`` still has the ``version`` that a caller took. Raises ChangedError."""
+    if path == STDIO or result_version(path) in (version, ""):  # one that was removed loses nothing
+        return
+    from pipelines.datasets.scenes_json import read_scene_list  # start-up time: NumPy
+
+    what = "changed"
+    with suppress(DatasetError):
+        what = "corrected by hand" if is_corrected(read_scene_list(path)) else what
+    raise ChangedError(f"{path}: was {what} meanwhile, and is left as it is; run the command again")
 
 
 def names_and_pins(scenes: SceneData) -> set[object]:

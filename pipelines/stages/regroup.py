@@ -17,7 +17,15 @@ from pipelines.models.scenes.scene_ends import with_grouping, with_scenes
 from pipelines.options import with_options
 from pipelines.outputs.exports import is_scenes_json
 from pipelines.outputs.opening import open_scenes
-from pipelines.outputs.results import check_replaceable, find_result, make_output_folder, names_and_pins, note_on_views
+from pipelines.outputs.results import (
+    check_replaceable,
+    find_result,
+    make_output_folder,
+    names_and_pins,
+    note_on_views,
+    replace_result,
+    result_version,
+)
 from pipelines.progress import ReportVideo, VideoResult
 from pipelines.scenes import DROP_SHORT_ALONE, SceneData, group_shots, shot_ranges
 from pipelines.settings import GROUPING, Grouping
@@ -93,6 +101,7 @@ def _regroup(task: VideoTask[RegroupSettings], report: ReportVideo) -> VideoResu
 def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
     if not is_scenes_json(output):
         raise BasslError(f"{output}: regroup writes a .json; bassl export makes other formats of it")
+    version = result_version(output)
     opened = open_scenes(source)
     before = opened.scenes
     check_inputs_kept((output,), (Path(before.video.path),))
@@ -103,7 +112,7 @@ def _write(source: Path, output: Path, settings: RegroupSettings) -> SceneData:
     is_same = real(output) == real(opened.result)
     lasting = names_and_pins(result if is_same else before)
     check_replaceable(output, Path(before.video.path), before.video.fingerprint, settings.run, lasting)
-    result.save(output)
+    replace_result(output, result, version)
     is_changed = is_same and shot_ranges(before.scenes) != shot_ranges(result.scenes)
     return replace(result, notes=note_on_views(output)) if is_changed else result
 

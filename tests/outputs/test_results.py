@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from pipelines.errors import BasslError
-from pipelines.outputs.results import beside, existing_result, expand_results, find_result, make_output_folder
+from pipelines.errors import BasslError, ChangedError
+from pipelines.outputs.results import (
+    beside,
+    existing_result,
+    expand_results,
+    find_result,
+    make_output_folder,
+    replace_result,
+    result_version,
+)
 
 
 def put(*files: str) -> None:
@@ -118,3 +127,29 @@ def test_files_of_several_results_need_different_names_in_one_folder() -> None:
     assert not Path("out").exists()
     make_output_folder([*sources[:1], Path("y.mp4")], Path("out/deep"))
     assert Path("out/deep").is_dir()
+
+
+@pytest.mark.parametrize("before", [None, b"before"])
+def test_of_several_that_change_the_same_version_of_a_result_one_writes_it_and_the_others_are_told(
+    before: bytes | None,
+) -> None:
+    result = Path("out/a.scenes.json")
+    if before is not None:
+        put(str(result))
+        result.write_bytes(before)
+    version = result_version(result)
+
+    def write(number: int) -> int | None:
+        try:
+            replace_result(result, b"%d" % number, version)
+        except ChangedError:
+            return None
+        return number
+
+    with ThreadPoolExecutor(8) as pool:
+        written = {*pool.map(write, range(8))} - {None}
+    assert written == {int(result.read_bytes())}
+    assert [*result.parent.iterdir()] == [result]
+    result.unlink()
+    replace_result(result, b"again", version)  # what was removed is not lost
+    assert result.read_bytes() == b"again"

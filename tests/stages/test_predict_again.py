@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import product
@@ -15,7 +18,7 @@ import pytest
 
 from bassl import PredictSettings, SceneList
 from pipelines.datasets.scenes_json import read_scene_list
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, ChangedError
 from pipelines.options import with_options
 from pipelines.outputs import shot_images
 from pipelines.outputs.page import shows
@@ -423,6 +426,39 @@ def test_scenes_that_are_corrected_while_the_video_is_read_are_not_replaced(
         predict_file(video, file, settings, overwrite=True, page=page, progress=edit)
     assert json.loads(file.read_text()) == content
     assert not page.exists()
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("options", [{"describe": True}, {"threshold": 0.01}, {"overwrite": True}], ids=str)
+def test_what_a_person_saves_while_a_command_runs_on_a_result_stays(
+    video: Path,
+    file: Path,
+    settings: PredictSettings,
+    tmp_path: Path,
+    options: dict[str, Any],
+    several: bool,
+) -> None:
+    content = json.loads(file.read_text())
+    named(content)
+    (tmp_path / "saved.json").write_text(json.dumps(content))
+    program = tmp_path / "program.py"
+    program.write_text(f"import shutil; shutil.copy({str(tmp_path / 'saved.json')!r}, {str(file)!r}); print('Name')")
+
+    def save(*facts: object) -> None:
+        file.write_text(json.dumps(content))
+
+    if "describe" in options:
+        options = {"describe": shlex.join([sys.executable, str(program)])}
+        save = lambda *facts: None  # noqa: E731
+    meanwhile = rf"{re.escape(str(file))}: was corrected by hand meanwhile, and is left as it is; run the command again"
+    if several:
+        (result,) = predict_videos([video], tmp_path, settings, pages=True, progress=save, **options)
+        assert (result.status, re.fullmatch(meanwhile, result.error) is not None) == ("failed", True)
+    else:
+        with pytest.raises(ChangedError, match=meanwhile):
+            predict_file(video, file, settings, page=file.with_suffix(".html"), progress=save, **options)
+    assert json.loads(file.read_text()) == content
+    assert not file.with_suffix(".html").exists()
 
 
 def test_a_corrected_result_that_is_kept_says_where_its_video_was_moved(

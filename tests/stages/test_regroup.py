@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 
 from pipelines.datasets.scenes_json import read_scene_list
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, ChangedError
 from pipelines.options import with_options
 from pipelines.scenes import SceneData, Segment, Transition
-from pipelines.stages.regroup import regroup, regroup_videos
+from pipelines.settings import Grouping
+from pipelines.stages import regroup as stage
+from pipelines.stages.regroup import regroup, regroup_videos, regrouped
 from pipelines.stages.settings import RegroupSettings
 from tests.command import Bassl
 from tests.outputs.exporting import scene_list
@@ -178,6 +180,24 @@ def test_hand_corrected_scenes_are_replaced_only_if_corrections_may_be_discarded
     assert read_scene_list(target) == result
     assert "edited_by_hand" not in result.settings
     assert lengths(regroup(target, threshold=0.7)) == [1, 4, 1], "its own result is nobody's work"
+
+
+@pytest.mark.parametrize("output", ["scenes.json", "other.json"])
+def test_a_result_that_is_saved_while_it_is_regrouped_is_left_with_a_line(
+    file: Path, output: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = file.with_name(output)
+    path.write_bytes(file.read_bytes())
+
+    def save_meanwhile(scenes: SceneData, grouping: Grouping) -> SceneData:
+        path.write_text("saved")
+        return regrouped(scenes, grouping)
+
+    monkeypatch.setattr(stage, "check_replaceable", lambda *arguments: None)  # a person saves just after this check
+    monkeypatch.setattr(stage, "regrouped", save_meanwhile)
+    with pytest.raises(ChangedError, match=f"{path}: was changed meanwhile, and is left as it is"):
+        regroup(file, output=path, threshold=0.3)
+    assert path.read_text() == "saved"
 
 
 def test_scenes_of_another_video_are_replaced_only_with_overwrite(file: Path) -> None:

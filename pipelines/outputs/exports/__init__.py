@@ -101,7 +101,7 @@ def export(
 
 
 def check_extension(path: Path, to: str | None = None) -> None:
-    """Check before the work that :func:`save` has a format for ``path``, or that the extension does not contradict the
+    """Check before the work that there is a format for ``path``, or that the extension does not contradict the
     format ``to``. Raises BasslError for an unknown extension, or the extension of another format."""
     if is_scenes_json(path):
         return
@@ -110,15 +110,6 @@ def check_extension(path: Path, to: str | None = None) -> None:
         raise BasslError(f"{path}: the extension means {name}, but `to` is {to}")
 
 
-def save(scenes: SceneData, path: Path) -> None:
-    """Write ``scenes.json`` if the extension of the path is ``.json``, else the format of the extension. Raises
-    BasslError as :func:`export`."""
-    if is_scenes_json(path):
-        scenes.save(path)
-    else:
-        export(scenes, path)
-
-
 def is_scenes_json(path: Path) -> bool:
-    """Return whether :func:`save` writes ``scenes.json`` to this path: ``.json`` or stdout."""
+    """Return whether a ``scenes.json`` is written to this path: ``.json`` or stdout."""
     return path == STDIO or (path.name.lower().endswith(".json") and not _format_by_extension(path))

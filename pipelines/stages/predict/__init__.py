@@ -18,8 +18,8 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, real
 from pipelines.models.encoders.options import absolute_encoder
 from pipelines.options import with_options
-from pipelines.outputs.exports import check_extension, save
-from pipelines.outputs.results import beside, check_replaceable, result_name
+from pipelines.outputs.exports import check_extension, export, is_scenes_json
+from pipelines.outputs.results import beside, check_version, replace_result, result_name, result_version
 from pipelines.outputs.shot_images import images_from_video
 from pipelines.processes import cores, free_memory
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult, no_progress
@@ -130,12 +130,13 @@ def predict_file(
         check_extension(scenes)
     model, replaces = SceneModel(settings), ScenesOutput(None, overwrite, discard_corrections)
     task = VideoTask(video, safe_id(video.stem), scenes or STDIO, settings, board, html, replaces)
+    version = result_version(task.output)
     plan = plan_reuse(model, task)
     if plan is not None and plan.action == "refuse":
         raise StoreError(plan.scenes.notes[0])
-    result = predict_to_files(model, task, plan, progress)
+    result = predict_to_files(model, task, plan, version, progress)
     if scenes is not None and plan is None:
-        save(result, scenes)
+        _save(result, scenes, version)
     return result
 
 
@@ -220,10 +221,12 @@ def predict_to_files(
     model: SceneModel,
     task: VideoTask[PredictSettings],
     plan: ReusePlan | None,
+    version: str,
     progress: ReportProgress | None = None,
 ) -> SceneList:
-    """Find the scenes of a video, following the plan for an existing result, and write its storyboard and page. The
-    caller writes new scenes last, because they mark the video as done; changed existing scenes are written here."""
+    """Find the scenes of a video, following the plan for an existing result of this version, and write its storyboard
+    and page. The caller writes new scenes last, because they mark the video as done; changed existing scenes are
+    written here. Raises ChangedError for a result that changed meanwhile."""
     images: list[bytes] = []
     if plan is not None:
         if plan.needs_images:
@@ -232,7 +235,7 @@ def predict_to_files(
                 from pipelines.outputs.images import described  # start-up time: Pillow
 
                 plan = replace(plan, scenes=described(plan.scenes, images, task.settings.describe))
-        scenes = save_reused(plan, task)
+        scenes = save_reused(plan, task, version)
     else:
 
         def keep_image(shot: KeyframedShot) -> None:
@@ -242,7 +245,7 @@ def predict_to_files(
 
         on_shot = keep_image if task.storyboard or task.page else None
         scenes = model.predict(task.video, progress=progress, on_shot=on_shot, thumbnails=False)
-        check_replaceable(task.output, task.video, scenes.video.fingerprint, task.replaces)  # corrected meanwhile?
+        check_version(task.output, version)  # before its page and storyboard are written
         scenes = replace(scenes, video=replace(scenes.video, id=task.video_id))
     if images and task.storyboard is not None:
         from pipelines.outputs.images import save_storyboard  # start-up time: Pillow
@@ -267,17 +270,26 @@ def predict_video(model: SceneModel, task: VideoTask[PredictSettings], report: R
         if stage == "reading":
             report(VideoProgress(task.video_id, done, total))
 
+    version = result_version(task.output)
     plan = plan_reuse(model, task)
-    scenes = predict_to_files(model, task, plan, count_seconds)
+    scenes = predict_to_files(model, task, plan, version, count_seconds)
     if plan is None:
-        save(scenes, task.output)
+        _save(scenes, task.output, version)
         return task.result_of(scenes)
     return task.result_of(scenes, status=plan.status, corrected=plan.is_corrected)
 
 
+def _save(scenes: SceneList, path: Path, version: str) -> None:
+    if is_scenes_json(path):
+        replace_result(path, scenes, version)
+    else:
+        export(scenes, path)
+
+
 def reused_result(model: SceneModel, task: VideoTask[PredictSettings]) -> VideoResult | None:
     """Return the result of a video that need not be read; errors as for `plan_reuse`."""
+    version = result_version(task.output)
     plan = plan_reuse(model, task)
     if plan is None or plan.needs_images:
         return None
-    return task.result_of(save_reused(plan, task), status=plan.status, corrected=plan.is_corrected)
+    return task.result_of(save_reused(plan, task, version), status=plan.status, corrected=plan.is_corrected)

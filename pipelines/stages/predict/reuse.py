@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Literal
 
 from pipelines.errors import DatasetError
-from pipelines.files import real, write_atomically
+from pipelines.files import real
 from pipelines.models.scenes.scene_names import with_automatic_names
-from pipelines.outputs.results import is_corrected, note_on_views, read_prediction
+from pipelines.outputs.results import is_corrected, note_on_views, read_prediction, replace_result
 from pipelines.progress import Status
-from pipelines.scenes import Line, SceneData, VideoFacts
+from pipelines.scenes import Line, SceneData, VideoFacts, encode_json
 from pipelines.settings import GROUPING, Grouping, Reading
 from pipelines.stages.predict.model import SceneModel
 from pipelines.stages.scene_list import SceneList
@@ -183,17 +183,18 @@ def _note(action: Action, is_corrected: bool, changes: list[str], reads_video: b
     return f"regrouped from its scores{without_reading} ({'; '.join(changes)})"
 
 
-def save_reused(plan: ReusePlan, task: VideoTask[PredictSettings]) -> SceneList:
+def save_reused(plan: ReusePlan, task: VideoTask[PredictSettings], version: str) -> SceneList:
     """Write changed scenes, or else the video's new path, and remove a storyboard that shows the old scenes. Return the
-    scenes, with a note about an outdated page or storyboard beside the result."""
+    scenes, with a note about an outdated page or storyboard beside the result. ``version``: of the result before it was
+    read; see `replace_result`."""
     scenes = plan.scenes
     if plan.action == "regroup":
+        replace_result(task.output, scenes, version)
         if task.storyboard is not None:
             task.storyboard.unlink(missing_ok=True)
-        scenes.save(task.output)
         return replace(scenes, notes=scenes.notes + note_on_views(task.output, (task.storyboard, task.page)))
     if scenes.video != plan.stored_video and os.access(task.output, os.W_OK):  # it may be write-protected by hand
         content = json.loads(task.output.read_bytes())  # the rest of the file stays as it is
         content["video"] |= scenes.to_dict(task.output.parent)["video"]
-        write_atomically(task.output, json.dumps(content, indent=1).encode() + b"\n")
+        replace_result(task.output, encode_json(content), version)
     return scenes
