@@ -69,12 +69,15 @@ class _Commands(FriendlyGroup):
             command = self.commands[name] = load(name)
             path = context.params.get("config")  # text or a path, depending on Typer's version
             # A shell that asks what could follow gets no errors of the file.
-            file = None if context.resilient_parsing else config.read(path and Path(path))
-            if file is not None and (defaults := config.command_defaults(*file, self.commands, name)):
-                context.default_map = {name: defaults}
-                command.epilog = f"Defaults from {file[0]}"
+            files = [] if context.resilient_parsing else config.read(path and Path(path))
+            defaults, sources = config.command_defaults(files, self.commands, name)
+            if defaults:
+                context.default_map, context.obj = {name: defaults}, {name: sources, **sources}
+                command.epilog = (
+                    f"Defaults from {' and '.join(str(file.path) for file in files if file.tables.get(name))}"
+                )
                 if "--debug" in arguments:
-                    console.note(f"defaults from {file[0]}")
+                    console.note(command.epilog)
         else:
             _refuse_path(name)
         return super().resolve_command(context, arguments)
@@ -131,7 +134,7 @@ def options(
         typer.Option(
             metavar="FILE",
             help="File with defaults of options, in a table for each command.",
-            show_default="bassl.toml in this folder or the nearest above it",
+            show_default="your own bassl.toml, and the one in this folder or the nearest above it",
         ),
     ] = None,
 ) -> None:

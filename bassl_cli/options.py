@@ -7,17 +7,18 @@ import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 
 from bassl_cli import console
 from bassl_cli.interrupts import is_interrupt, raise_on_sigint
-from bassl_cli.typer_internals import show_all_options
+from bassl_cli.typer_internals import is_from_file, show_all_options
 from pipelines.errors import BasslError
 from pipelines.files import EMPTY_NAME, make_folder
-from pipelines.options import Option, Time, option_of, options_of, with_options
+from pipelines.options import Option, Settings, Time, option_of, options_of, with_options
 
+S = TypeVar("S", bound=Settings)
 Videos = Annotated[list[Path], typer.Argument(help="Videos, folders of videos or glob patterns.", show_default=False)]
 
 _SPELLINGS = {
@@ -84,6 +85,26 @@ def _keyword(name: str, annotation: Any, default: Any) -> inspect.Parameter:
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
 
 
+def _settings(kind: type[S], texts: Mapping[Option, Any]) -> S:
+    changes = {option.name: option.parse(text) for option, text in texts.items() if text is not None}
+    return with_options(kind, **changes)
+
+
+def _with_file(message: str, kind: type[Settings], texts: Mapping[Option, Any], context: typer.Context) -> str:
+    """Return what settings say of their values, after the configuration files without which they would be right."""
+    files = {
+        option: file
+        for option in texts
+        if (file := (context.obj or {}).get(context.info_name, {}).get(option.name))
+        and is_from_file(context, option.name)
+    }
+    try:
+        _settings(kind, {option: text for option, text in texts.items() if option not in files})
+    except (ValueError, BasslError):
+        return message
+    return f"{', '.join(dict.fromkeys(map(str, files.values())))}: {message}"
+
+
 def with_settings(
     *,
     spellings: Mapping[str, str] = {},
@@ -123,21 +144,21 @@ def with_settings(
                 panel = panels.get(option.group or parameter.name)
                 parameters.append(_parameter(option, words, is_argument=is_argument, is_list=is_list, panel=panel))
                 options[option.name] = option
+        parameters.append(_keyword("context", typer.Context, inspect.Parameter.empty))
         parameters.append(_keyword("quiet", console.Quiet, False))
         parameters.append(_keyword("debug", console.Debug, False))
         parameters.append(_keyword("help_all", HelpAll, False))
 
-        def run(quiet: bool, debug: bool, help_all: bool, **values: Any) -> None:
+        def run(context: typer.Context, quiet: bool, debug: bool, help_all: bool, **values: Any) -> None:
             if str(values.get("output")).endswith(("/", os.sep)):  # which a Path does not keep
                 make_folder(Path(values["output"]))
             groups: dict[str, Any] = {}
             for name, kind in settings.items():
                 texts = {option: values.pop(option.name) for option in options_of(kind)}
                 try:
-                    changes = {option.name: option.parse(text) for option, text in texts.items() if text is not None}
-                    groups[name] = with_options(kind, **changes)
-                except ValueError as error:
-                    raise BasslError(str(error)) from error
+                    groups[name] = _settings(kind, texts)
+                except (ValueError, BasslError) as error:
+                    raise BasslError(_with_file(str(error), kind, texts, context)) from error
             console.quiet = quiet
             try:
                 raise_on_sigint()

@@ -51,6 +51,12 @@ class FriendlyCommand(FriendlyCommandMixin, TyperCommand): ...
 class FriendlyGroup(FriendlyCommandMixin, TyperGroup): ...
 
 
+def is_from_file(context: typer.Context, option: str) -> bool:
+    """Return whether the value of an option is its default from the configuration file."""
+    source = context.get_parameter_source(option)
+    return source is not None and source.name == "DEFAULT_MAP"
+
+
 def show_all_options(context: typer.Context, is_set: bool) -> None:
     """Show the hidden options too, and exit: the callback of ``--help-all``."""
     if is_set:

@@ -330,8 +330,8 @@ def _identity(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def read_regular(path: Path) -> bytes:
-    """Read a regular file of at most ``MOST_BYTES``; others, such as pipes, may never end. The path ``-`` is
+def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
+    """Read a regular file of at most so many bytes; others, such as pipes, may never end. The path ``-`` is
     stdin, whose content is kept for further calls. Raises DatasetError for another kind of file or a larger one, and
     OSError if it cannot be read."""
     if path != STDIO and not stat.S_ISREG(path.stat().st_mode):
@@ -340,9 +340,10 @@ def read_regular(path: Path) -> bytes:
         content = _stdin()
     else:
         with path.open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise DatasetError(f"{path}: is larger than {MOST_BYTES // 2**20} MB, too large for a file of this kind")
+            content = file.read(most + 1)
+    if len(content) > most:
+        size = f"{most // 2**20} MB" if most >= 2**20 else f"{most // 2**10} KB"
+        raise DatasetError(f"{path}: is larger than {size}, too large for a file of this kind")
     return content
 
 

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from bassl_cli import config
+from bassl_cli import app, config
+from pipelines.options import Time
 from tests.command import Bassl
 from tests.outputs.exporting import scene_list
-from tests.running import ENVIRONMENT
+from tests.running import ENVIRONMENT, HOME, posix
+
+
+@pytest.fixture
+def own(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The user's own file, which is not there yet."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    (tmp_path / "config/bassl").mkdir(parents=True)
+    return tmp_path / "config/bassl/bassl.toml"
 
 
 @pytest.fixture
@@ -23,7 +33,7 @@ def scenes(bassl: Bassl) -> Path:
     return path
 
 
-def ends(bassl: Bassl, *arguments: str) -> int:
+def ends(bassl: Bassl, *arguments: object) -> int:
     """How many scenes `bassl regroup` finds."""
     run = bassl(*arguments, "-o", "-")
     assert run.code == 0, run.err
@@ -53,11 +63,11 @@ def test_the_nearest_bassl_toml_is_used_unless_config_names_another(
 def test_paths_in_the_configuration_are_relative_to_its_file(
     bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    Path("bassl.toml").write_text('[export]\noutput = "out/list.csv"\n')
+    Path("mine.toml").write_text('[export]\noutput = "out/list.csv"\n')
     scenes = scenes.absolute()
     Path("below").mkdir()
     monkeypatch.chdir("below")
-    run = bassl("export", scenes)
+    run = bassl("--config", "../mine.toml", "export", scenes)
     assert run.code == 0, run.err
     assert scenes.with_name("out").joinpath("list.csv").exists()
 
@@ -75,10 +85,10 @@ def test_a_value_that_may_be_a_name_is_a_path_if_the_file_exists(tmp_path: Path)
 
 
 def test_flags_lists_and_subcommands_can_be_configured(
-    bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch
+    bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch, own: Path
 ) -> None:
     monkeypatch.setenv("COLUMNS", "300")
-    Path("bassl.toml").write_text(
+    own.write_text(
         'export.shots = true\nexport.to = "csv"\n[figure.curves]\noutput = "a.svg"\n[build-index]\n'
         'labels = ["a", "b"]\nonly-complete = true\n[pretrain]\ntasks = ["pp", "msm"]\nscale = [0.5, 1]\n'
         "min_batch = 2\n"
@@ -90,7 +100,7 @@ def test_flags_lists_and_subcommands_can_be_configured(
     run = bassl("pretrain", "--help")
     assert (run.code, run.err) == (
         2,
-        f"bassl: {Path.cwd()}/bassl.toml: [pretrain] min_batch: no such option; did you mean micro-batch?\n",
+        f"bassl: {own}: [pretrain] min_batch: no such option; did you mean micro-batch?\n",
     )
 
 
@@ -114,6 +124,13 @@ def test_flags_lists_and_subcommands_can_be_configured(
         ("[build-index]\ndoubtful = 'ed'", "[build-index] doubtful must be one of end, ignore, not 'ed'"),
         ("[regroup", "not TOML: "),
         ("\xff\xfe", "not TOML: "),
+        ("[regroup]\nscenes = " + "[" * 1500 + "]" * 1500, "not TOML: too deeply nested"),
+        ("[regroup]\n" + "# nothing to see\n" * 12_000, "is larger than 16 KB, too large for a file of this kind"),
+        (f"[regroup]\nthreshold = 0x{'f' * 5000}", "[regroup] threshold: no command line could have this value"),
+        ('[regroup]\noutput = "a\\u0000"', "[regroup] output: no command line could have this value"),
+        ("[regroup]\nthreshold = 7", "the threshold must lie between 0 and 1, not 7"),
+        ("[regroup]\nthreshold = inf", "the threshold must lie between 0 and 1, not inf"),
+        ("[regroup]\nmin-scene = 20\nmax-scene = 10", "the shortest scene, 20 s, is longer than the longest, 10 s"),
         ("[models]\0", "not TOML: "),
         (None, "cannot be read (no such file or directory)"),
     ],
@@ -129,11 +146,128 @@ def test_an_invalid_file_key_or_value_gives_one_line_with_file_and_key(
     assert err.startswith(f"bassl: mine.toml: {complaint}")
 
 
+def test_an_error_of_the_command_line_does_not_name_the_configuration_file(bassl: Bassl, scenes: Path) -> None:
+    Path("bassl.toml").write_text("[regroup]\nmin-scene = 20\n")
+    assert bassl("regroup", "--threshold", 7).err == "bassl: the threshold must lie between 0 and 1, not 7\n"
+    assert bassl("regroup", "--max-scene", 10).err.startswith(f"bassl: {Path.cwd()}/bassl.toml: the shortest scene")
+    assert bassl("regroup", "--max-scene", 10, "--min-scene", 30).err.startswith("bassl: the shortest scene")
+
+
+def test_a_file_with_a_byte_order_mark_is_read(bassl: Bassl, scenes: Path) -> None:
+    Path("bassl.toml").write_bytes(b"\xef\xbb\xbf[regroup]\nthreshold = 0.05\n")
+    assert ends(bassl, "regroup") == 3
+
+
+@posix
+@pytest.mark.parametrize("kind", ["device", "pipe"])
+def test_a_configuration_that_is_not_a_regular_file_gives_one_line(bassl: Bassl, kind: str) -> None:
+    if kind == "pipe":
+        os.mkfifo("bassl.toml")
+    else:
+        Path("bassl.toml").symlink_to("/dev/zero")
+    assert bassl("models") == (2, "", f"bassl: {Path.cwd()}/bassl.toml: is not a file\n")
+    assert bassl("--config", "bassl.toml", "models") == (2, "", "bassl: bassl.toml: is not a file\n")
+    assert bassl("--config", os.devnull, "models").code == 0
+
+
+# --- whose file sets what ---------------------------------------------------------------------------------------------
+
+
+def test_the_file_of_the_user_sets_any_option_and_the_one_of_a_folder_takes_precedence(
+    bassl: Bassl, scenes: Path, own: Path
+) -> None:
+    own.write_text("[regroup]\nthreshold = 0.05\noverwrite = true\n")
+    assert ends(bassl, "regroup") == 3
+    Path("bassl.toml").write_text("[regroup]\nthreshold = 0.15\n")
+    assert ends(bassl, "regroup") == 2
+    Path("other.toml").write_text("[regroup]\nscenes = 1\n")
+    assert ends(bassl, "--config", "other.toml", "regroup") == 1
+
+
+def test_in_the_configuration_folder_the_file_is_the_own_one(
+    bassl: Bassl, own: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own.write_text("[encode]\nencoder = 'resnet50'\n")
+    monkeypatch.chdir(own.parent)
+    assert bassl("encode", "--help").code == 0
+
+
+REFUSED = {
+    "predict": ("describe", "dask", "discard-corrections", "overwrite", "output", "model", "encoder", "shots", "to"),
+    "regroup": ("discard-corrections", "overwrite", "output"),
+    "export": ("output", "to", "vectors", "video"),
+    "split": ("output", "filename", "overwrite", "video"),
+    "review": ("output", "video", "truth", "keyframes"),
+    "encode": ("encoder", "dask", "output"),
+    "figure": ("curves",),
+}
+
+
+@pytest.mark.parametrize(("command", "option"), [(name, one) for name, all_ in REFUSED.items() for one in all_])
+def test_a_file_in_a_folder_may_set_no_program_address_path_or_what_is_replaced(
+    bassl: Bassl, own: Path, command: str, option: str
+) -> None:
+    kinds = {"overwrite": "true", "discard-corrections": "true", "vectors": "true"}
+    text = f"[{command}]\n{option} = {kinds.get(option, chr(34) + 'touch' + chr(34))}\n"
+    if command == "figure":
+        text, command, option = "[figure.curves]\noutput = 'a.svg'\n", "figure.curves", "output"
+    Path("bassl.toml").write_text(text)
+    code, out, err = bassl(command.partition(".")[0], "--help")
+    assert (code, out) == (2, "")
+    refusal = "a folder's file may not set this; set it on the command line"
+    place = f"or in {own}, or name the file with --config"
+    assert err == f"bassl: {Path.cwd()}/bassl.toml: [{command}] {option}: {refusal}, {place}\n"
+    assert bassl("--config", "bassl.toml", command.partition(".")[0], "--help").code == 0
+
+
+def test_every_option_that_a_folder_may_set_exists_and_names_no_file(bassl: Bassl) -> None:
+    for name, words in config.FOLDER_OPTIONS.items():
+        options = app.load(name).callback.options
+        for word in words:
+            assert options[word.replace("-", "_")].kind in (bool, int, float, Time) or word in (
+                "detector",
+                "csv-separator",
+                "preset",
+                "format",
+            )
+
+
+@posix
+def test_a_file_of_another_user_above_the_working_folder_is_not_read(
+    bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, scenes = Path("bassl.toml").absolute(), scenes.absolute()
+    file.write_text("[regroup]\nthreshold = 0.05\n")
+    Path("below").mkdir()
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    assert ends(bassl, "regroup", scenes) == 3
+    monkeypatch.chdir("below")
+    run = bassl("regroup", scenes, "-t", "0.15", "-o", "-")
+    assert run.err == f"warning: {file}: belongs to another user and is not read\n"
+    assert ends(bassl, "regroup", scenes) == 1
+
+
+@posix
+def test_a_link_of_another_user_to_an_own_file_is_not_followed(
+    bassl: Bassl, scenes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if os.geteuid():
+        pytest.skip("only root may give a link away")
+    Path("mine.toml").write_text("[regroup]\nthreshold = 0.05\n")
+    Path("bassl.toml").symlink_to("mine.toml")
+    os.lchown("bassl.toml", 12345, 12345)
+    scenes = scenes.absolute()
+    Path("below").mkdir()
+    monkeypatch.chdir("below")
+    assert "belongs to another user" in bassl("regroup", scenes, "-o", "-").err
+
+
 def test_an_option_of_two_values_can_be_configured(bassl: Bassl) -> None:
-    Path("bassl.toml").write_text('[score]\ncompare = ["a.json", "b.json"]\n')
+    Path("mine.toml").write_text('[score]\ncompare = ["a.json", "b.json"]\n')
     scene_list([30, 31, 29], [1, 2]).save(Path("a.json"))
     scene_list([30, 31, 29], [0, 2]).save(Path("b.json"))
-    assert bassl("score", "a.json").code == 0
+    assert bassl("--config", "mine.toml", "score", "a.json").code == 0
 
 
 def test_a_working_folder_that_was_deleted_gives_one_line(bassl: Bassl) -> None:
@@ -164,7 +298,7 @@ def test_all_processes_of_a_job_use_the_configuration_of_the_first(
     assert ends(bassl, "regroup") == 3
     file.write_text("[regroup]\nthreshold = 0.8\n")
     monkeypatch.setenv("LOCAL_RANK", "0")
-    assert config.read(None) == (file, {"regroup": {"threshold": 0.05}})
+    assert config.read(None) == [config.ConfigFile(file, {"regroup": {"threshold": 0.05}}, is_trusted=False)]
 
 
 def test_a_configuration_error_is_reported_before_heavy_imports(tmp_path: Path) -> None:
@@ -176,3 +310,16 @@ def test_a_configuration_error_is_reported_before_heavy_imports(tmp_path: Path) 
     run = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True)
     assert run.stdout == "2 set()\n"
     assert run.stderr == f"bassl: {tmp_path}/bassl.toml: [pretrain] epoch: no such option; did you mean epochs?\n"
+
+
+def test_the_documentation_lists_what_a_folder_may_set() -> None:
+    page = (HOME / "docs" / "configuration.md").read_text(encoding="utf-8")
+    rows = (line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| `"))
+    listed = {
+        command: set(re.findall("`(.+?)`", options))
+        for names, options in rows
+        for command in re.findall("`(.+?)`", names)
+    }
+    assert {name: set(words) for name, words in config.FOLDER_OPTIONS.items()} == {
+        name: words for name, words in listed.items() if name in config.FOLDER_OPTIONS
+    }
