@@ -132,6 +132,9 @@ class RunSettings(OutputSettings):
     output: Annotated[Path, Doc("File or folder to write.")] = Path("runs")
     resume: Annotated[bool, Doc("Continue the run in the output folder; start one if there is none.")] = False
     seed: Annotated[int, Doc("Seed of the random draws; with several training runs, the first one's.")] = 0
+    deterministic: Annotated[bool, Doc("On a GPU use only algorithms that give the same numbers again; slower.")] = (
+        advanced(False)
+    )
     log_steps: Annotated[int, Doc("Steps from one row of the log to the next.")] = advanced(10)
     logger: Annotated[
         Logger, Doc("Also write the curves for tensorboard (in the output folder), or wandb if it is installed.")
@@ -147,7 +150,7 @@ class RunSettings(OutputSettings):
             raise ValueError("a run can be resumed or overwritten, not both")
 
 
-ONLY_TRAINING = ("resume", "seed", "log_steps", "logger")
+ONLY_TRAINING = ("resume", "seed", "deterministic", "log_steps", "logger")
 """Options of `RunSettings` that a stage without random draws does not have."""
 
 

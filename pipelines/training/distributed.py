@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import atexit
 import os
+import platform
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from threading import Thread
 
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 
-from pipelines.errors import BasslError, first_line
+from pipelines.errors import BasslError, count, first_line
 from pipelines.training.jobs import LAUNCHED, Peer, in_group
 
 _LAUNCHER_POLL_SECONDS = 0.5
@@ -30,6 +32,37 @@ class Process(Peer):
     """This process's rank and device, and the number of processes."""
 
     device: torch.device
+
+
+def device_name(device: torch.device) -> str:
+    """Return the model of a GPU, or of the processor, with the threads that torch uses."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    name = platform.processor() or platform.machine()
+    with suppress(OSError, StopIteration):  # Linux tells only here
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+        name = next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return f"{name}, {count(torch.get_num_threads(), 'thread')}"
+
+
+@contextmanager
+def deterministic_algorithms(enabled: bool) -> Iterator[None]:
+    """Let torch use deterministic algorithms only, if ``enabled``, until the block ends; it warns of an operation that
+    has none. Otherwise cuDNN chooses its fastest algorithms by trying them."""
+    before = (
+        torch.are_deterministic_algorithms_enabled(),
+        torch.is_deterministic_algorithms_warn_only_enabled(),
+        torch.backends.cudnn.benchmark,
+    )
+    if enabled:
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+        torch.use_deterministic_algorithms(True, warn_only=True)
+    torch.backends.cudnn.benchmark = not enabled
+    try:
+        yield
+    finally:
+        torch.use_deterministic_algorithms(before[0], warn_only=before[1])
+        torch.backends.cudnn.benchmark = before[2]
 
 
 @contextmanager

@@ -255,15 +255,21 @@ def torch_seed(*numbers: int) -> int:
     return int(np.random.SeedSequence(numbers).generate_state(1, np.uint64)[0] >> 1)
 
 
+def resolved_precision(precision: Precision, device: torch.device) -> Precision:
+    """Return the precision that ``auto`` stands for on a device, or the precision itself. Raises BasslError for fp16
+    without a GPU."""
+    cuda = device.type == "cuda"
+    if precision == "fp16" and not cuda:
+        raise BasslError("fp16 needs a GPU; use `precision=auto`")
+    if precision != "auto":
+        return precision
+    return ("bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16") if cuda else "float32"
+
+
 def mixed_precision(precision: Precision, device: torch.device) -> tuple[Autocast, torch.amp.GradScaler]:
     """Return the autocast context for computing losses, and the gradient scaler, which works for fp16 only. Raises
     BasslError for fp16 without a GPU."""
-    cuda = device.type == "cuda"
-    kind = precision
-    if kind == "auto":
-        kind = ("bf16" if torch.cuda.is_bf16_supported(including_emulation=False) else "fp16") if cuda else "float32"
-    if kind == "fp16" and not cuda:
-        raise BasslError("fp16 needs a GPU; use `precision=auto`")
+    kind = resolved_precision(precision, device)
     dtype = {"bf16": torch.bfloat16, "fp16": torch.float16}.get(kind)
     scaler = torch.amp.GradScaler(device.type, enabled=kind == "fp16")
     return lambda: torch.autocast(device.type, dtype, enabled=dtype is not None), scaler

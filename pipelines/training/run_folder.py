@@ -3,6 +3,7 @@
 model.safetensors    the current model; after fine-tuning, the model of the best seed
 seed-N.safetensors   fine-tuning only: the model of each seed
 result.json          fine-tuning only: all metrics of all seeds
+run.json             what was run: command, settings, versions, devices, times
 state.pt             weights, optimizer state and step, to resume from
 log.csv              losses, learning rate and speed, one row every few steps
 validation.csv       metrics of each epoch
@@ -14,24 +15,29 @@ from __future__ import annotations
 import csv
 import json
 import math
+import platform
 import re
+import shlex
 import shutil
 import sys
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType, TracebackType
 from typing import Any
 
+import pipelines
 from pipelines import settings as shared_settings
 from pipelines.errors import BasslError, StoreError, first_line
-from pipelines.files import atomic_file, locked, os_errors, os_reason, remove_partials
+from pipelines.files import atomic_file, locked, os_errors, os_reason, read_regular, remove_partials, write_atomically
 from pipelines.models.opening import MODEL, STATE
 from pipelines.settings import Logger
 from pipelines.training.jobs import Peer, gather
 
-RESULT = "result.json"
+RESULT, RECORD = "result.json", "run.json"
 LOG, VALIDATION = "log.csv", "validation.csv"
 TENSORBOARD = "tensorboard"
 LOCK = ".lock"
@@ -69,7 +75,9 @@ def open_run_folder(folder: Path, resume: bool, overwrite: bool) -> Iterator[Non
                 for path in files:
                     path.unlink()
                 shutil.rmtree(folder / TENSORBOARD, ignore_errors=True)
-            for name in (STATE, MODEL, LOG, VALIDATION, RESULT):
+            if overwrite or not files:  # a run that ended before its first row has left nothing to continue
+                (folder / RECORD).unlink(missing_ok=True)
+            for name in (STATE, MODEL, LOG, VALIDATION, RESULT, RECORD):
                 remove_partials(folder / name)
         yield
 
@@ -78,7 +86,7 @@ def check_run_folder(folder: Path, resume: bool, overwrite: bool) -> list[Path]:
     """Return the files of a run in a folder. Raises BasslError if there are any and neither ``resume`` nor
     ``overwrite`` is set, or if they are not enough to resume from."""
     with os_errors(folder):
-        for name in (STATE, MODEL, LOG, VALIDATION, RESULT, TENSORBOARD):
+        for name in (STATE, MODEL, LOG, VALIDATION, RESULT, RECORD, TENSORBOARD):
             if (folder / name).is_symlink():  # rows would be added to a file elsewhere
                 raise BasslError(f"{folder / name}: is a link; remove it, or name another folder")
         files = [folder / name for name in (STATE, MODEL, LOG, VALIDATION, RESULT) if (folder / name).exists()]
@@ -103,6 +111,53 @@ def link_or_copy(source: Path, target: Path) -> None:
             partial.hardlink_to(source)
         except OSError:  # a file system without links
             shutil.copyfile(source, partial)
+
+
+@contextmanager
+def record_run(folder: Path, settings: Any, process: Peer, **facts: Any) -> Iterator[None]:
+    """Record the block in :data:`RECORD`, as a part of the run: a resumed one has several. All processes call this; the
+    first one writes. ``facts`` are resolved settings, and ``device``, the name of each process's own. A part that was
+    killed has no ``seconds``. Raises StoreError for a file that is not such a record, BasslError if it cannot be
+    written."""
+    devices = gather(process, facts.pop("device"))
+    if not process.is_first:
+        yield
+        return
+    path, clock = folder / RECORD, time.monotonic()
+    parts = _recorded_parts(path)
+    program = Path(sys.argv[0])
+    name = "bassl" if program.parent.name == "bassl_cli" else program.name
+    torch = sys.modules.get("torch")
+    versions = {"bassl": pipelines.__version__, "python": platform.python_version()}
+    versions |= {"torch": torch.__version__, "cuda": torch.version.cuda} if torch is not None else {}
+    part = {
+        "command": shlex.join([name, *sys.argv[1:]]),
+        "started": datetime.now(UTC).isoformat(timespec="seconds"),
+        "seconds": None,
+        "processes": process.world_size,
+        "devices": devices,
+        "versions": versions,
+        "settings": settings_as_json(settings),
+        **facts,
+    }
+    content = {"schema": "bassl.run", "version": 1, "parts": [*parts, part]}
+    write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+    try:
+        yield
+    finally:
+        part["seconds"] = round(time.monotonic() - clock, 1)
+        write_atomically(path, (json.dumps(content, indent=1) + "\n").encode())
+
+
+def _recorded_parts(path: Path) -> list[Any]:
+    try:
+        content = json.loads(read_regular(path)) if path.exists() else {"parts": []}
+        if not isinstance(content, dict) or not isinstance(content.get("parts"), list):
+            raise ValueError("no parts")
+    except (ValueError, RecursionError) as error:
+        raise StoreError(f"{path}: is not the record of a run; move it away to continue") from error
+    parts: list[Any] = content["parts"]
+    return parts
 
 
 # --- resuming ---------------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import signal
@@ -115,6 +116,19 @@ def test_the_model_file_contains_the_trained_parts(settings: PretrainSettings) -
     assert model.training["data"] == {"path": str(settings.data.index), "videos": 3, "shots": 180}
     saved = weights(settings)
     assert all(torch.equal(tensor, saved[f"crn.{name}"]) for name, tensor in model.crn.items())
+
+
+def test_the_record_and_the_model_of_a_run_have_the_precision_that_auto_became(settings: PretrainSettings) -> None:
+    pretrain(with_options(settings, deterministic=True, epochs=1))
+    (part,) = json.loads((settings.run.output / "run.json").read_text())["parts"]
+    assert part["settings"]["precision"] == "auto"
+    assert (
+        part["precision"]
+        == load_bassl_model(settings.run.output / "model.safetensors").training["precision"]
+        == "float32"
+    )
+    assert part["settings"]["epochs"] == 1
+    assert not torch.are_deterministic_algorithms_enabled()  # only while it trains
 
 
 @pytest.mark.parametrize(

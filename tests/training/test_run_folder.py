@@ -1,7 +1,9 @@
 """The folder of a run: one process at a time, nothing replaced unasked, and a log that continues with the run."""
 
+import json
 import math
 import os
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -11,6 +13,7 @@ import pytest
 import torch
 from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
+import pipelines
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.opening import MODEL, STATE
 from pipelines.settings import RunSettings
@@ -18,6 +21,7 @@ from pipelines.training.jobs import Peer
 from pipelines.training.run_folder import (
     LOCK,
     LOG,
+    RECORD,
     RESULT,
     VALIDATION,
     RunLog,
@@ -25,6 +29,7 @@ from pipelines.training.run_folder import (
     load_state,
     open_run_folder,
     read_log,
+    record_run,
     save_state,
     seed_file,
 )
@@ -55,7 +60,7 @@ def test_a_folder_with_files_of_a_run_is_used_only_with_resume_or_overwrite(tmp_
 
 
 @posix
-@pytest.mark.parametrize("name", [*OF_A_RUN[:-1], "tensorboard"])
+@pytest.mark.parametrize("name", [*OF_A_RUN[:-1], RECORD, "tensorboard"])
 @pytest.mark.parametrize("exists", [True, False])
 def test_a_run_writes_nothing_through_a_link_in_its_folder(tmp_path: Path, name: str, exists: bool) -> None:
     folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
@@ -67,6 +72,43 @@ def test_a_run_writes_nothing_through_a_link_in_its_folder(tmp_path: Path, name:
         with pytest.raises(BasslError, match=f"{name}: is a link; remove it, or name another folder"):
             opened(folder, **choice)
     assert elsewhere.exists() == exists
+
+
+def test_a_run_records_its_command_versions_devices_and_time_and_a_resumed_one_each_part(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/lib/bassl_cli/__main__.py", "pretrain", "--output", "a run"])
+    settings, facts = RunSettings(tmp_path, seed=7), {"device": "cpu", "precision": "float32"}
+    with record_run(tmp_path, settings, Peer(0, 1), **facts):
+        (part,) = json.loads((tmp_path / RECORD).read_text())["parts"]
+        assert part["seconds"] is None  # as it stays if the run is killed
+    with pytest.raises(KeyboardInterrupt), record_run(tmp_path, settings, Peer(0, 1), **facts):
+        raise KeyboardInterrupt
+    content = json.loads((tmp_path / RECORD).read_text())
+    assert (content["schema"], content["version"]) == ("bassl.run", 1)
+    for part in content["parts"]:
+        assert part["command"] == "bassl pretrain --output 'a run'"
+        assert part["versions"] == {
+            "bassl": pipelines.__version__,
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "cuda": torch.version.cuda,
+        }
+        assert part["seconds"] >= 0
+        assert (part["processes"], part["devices"], part["precision"]) == (1, ["cpu"], "float32")
+        assert part["settings"]["seed"] == 7
+    assert len(content["parts"]) == 2
+    assert opened(tmp_path) == []  # a run that left nothing else is begun anew
+
+
+@pytest.mark.parametrize("content", ["", "[]", '{"parts": 7}', "[" * 10**5])
+def test_a_file_that_is_not_the_record_of_a_run_gives_a_one_line_error(tmp_path: Path, content: str) -> None:
+    (tmp_path / RECORD).write_text(content)
+    with (
+        pytest.raises(StoreError, match=r"run\.json: is not the record of a run; move it away"),
+        record_run(tmp_path, RunSettings(tmp_path), Peer(0, 1), device="cpu"),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("name", [MODEL, seed_file(0)])

@@ -33,9 +33,9 @@ from pipelines.stages.finetune.networks import FeatureNetwork, KeyframeNetwork, 
 from pipelines.stages.finetune.settings import FinetuneResult, FinetuneSettings, Hyperparameters
 from pipelines.stages.finetune.start import PretrainedSource, find_encoding, find_pretrained_source, join_sound
 from pipelines.stores.index import read_index
-from pipelines.training.distributed import Process, process_group
+from pipelines.training.distributed import Process, deterministic_algorithms, device_name, process_group
 from pipelines.training.jobs import broadcast_from_rank0, stop_signals
-from pipelines.training.loop import FINETUNE_DROPOUT, Task, Trainer, make_trainer, torch_seed, train
+from pipelines.training.loop import FINETUNE_DROPOUT, Task, Trainer, make_trainer, resolved_precision, torch_seed, train
 from pipelines.training.memory import translate_resource_errors
 from pipelines.training.run_folder import (
     RESULT,
@@ -44,6 +44,7 @@ from pipelines.training.run_folder import (
     link_or_copy,
     load_state,
     open_run_folder,
+    record_run,
     save_state,
     seed_file,
     settings_as_json,
@@ -52,7 +53,7 @@ from pipelines.training.run_folder import (
 SCHEMA, VERSION = "bassl.finetune", 1
 _NOT_IN_IDENTITY = {
     *("index", "features", "sound", "feature_folder", "output", "device", "workers", "resume", "overwrite"),
-    *("log_steps", "logger", "init", "transfer", "encoder", "seeds"),
+    *("log_steps", "logger", "init", "transfer", "encoder", "seeds", "deterministic"),
 }
 
 
@@ -75,6 +76,11 @@ class FinetuneJob:
     @property
     def steps(self) -> int:  # per seed
         return self.networks.epoch_steps * self.hyperparameters.epochs
+
+    @property
+    def precision(self) -> str:
+        """Return the precision that the settings stand for on this device."""
+        return resolved_precision(self.settings.compute.precision, self.process.device)
 
     @property
     def identity(self) -> dict[str, Any]:
@@ -157,7 +163,12 @@ def _finetune(job: FinetuneJob, lock: ExitStack) -> FinetuneResult:
 
     first_step = saved["step"] if saved is not None else 0
     log_folder, logger = output if process.is_first else None, settings.run.logger
-    with RunLog(log_folder, first_step, logger=logger, seed_steps=job.steps) as log:
+    facts = {"device": device_name(process.device), "precision": job.precision}
+    with (
+        deterministic_algorithms(settings.run.deterministic),
+        record_run(output, settings, process, **facts),
+        RunLog(log_folder, first_step, logger=logger, seed_steps=job.steps) as log,
+    ):
         while number < seeds and not stopped:
             trainer, epochs = _new_trainer(job, settings.run.seed + number), Epochs()
             if saved is not None and saved["at"]:
@@ -268,6 +279,7 @@ def _write_model(job: FinetuneJob, trainer: Trainer, epochs: Epochs, seed: int) 
         "transfer": start.transfer,
         "pretraining": dict(start.weights.training) if start.weights is not None else None,
         "settings": job.identity,
+        "precision": job.precision,
         "trained_on": [job.networks.index.video_ids[video] for video in job.split.train],
         "validation": record["validation"],
         "test": record["test"],

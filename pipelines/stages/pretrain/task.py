@@ -30,7 +30,7 @@ from pipelines.stages.pretrain.model import PretrainModel, backward_windows, cho
 from pipelines.stages.pretrain.settings import PretrainResult, PretrainSettings
 from pipelines.stores.features import stores_with
 from pipelines.stores.index import NO_LABEL, Index, read_index, window_rows
-from pipelines.training.distributed import Process, process_group, send
+from pipelines.training.distributed import Process, deterministic_algorithms, device_name, process_group, send
 from pipelines.training.jobs import broadcast_from_rank0, stop_signals
 from pipelines.training.keyframe_windows import KeyframeWindows, WindowBatch, WindowOrder, read_ahead
 from pipelines.training.loop import (
@@ -40,12 +40,13 @@ from pipelines.training.loop import (
     make_lars,
     make_trainer,
     plain_weights,
+    resolved_precision,
     torch_seed,
     train,
     weight_dtype,
 )
 from pipelines.training.memory import FEWER_WINDOWS, translate_resource_errors
-from pipelines.training.run_folder import RunLog, load_state, open_run_folder, save_state, settings_as_json
+from pipelines.training.run_folder import RunLog, load_state, open_run_folder, record_run, save_state, settings_as_json
 from pipelines.video.images import resize_and_crop
 
 _WINDOWS = 256  # contextualized at a time
@@ -105,8 +106,6 @@ def _pretrain(
     optimizer = make_lars(model, settings.momentum, settings.weight_decay, settings.trust, settings.lars_exclude)
     if settings.compile:
         model.compile_networks()
-    if process.device.type == "cuda":
-        torch.backends.cudnn.benchmark = True  # all inputs have one size
     # Micro-batches accumulate the encoder's gradients over several passes; DDP would average after each.
     trainer = make_trainer(model, optimizer, settings.compute.precision, process, ddp=not micro_batch)
     metrics: dict[str, float] = {}
@@ -115,6 +114,7 @@ def _pretrain(
         metrics = saved["validation"]
 
     local, dtype = settings.batch // process.world_size, weight_dtype(settings.compute.precision)
+    precision = resolved_precision(settings.compute.precision, process.device)
 
     def backward(batch: WindowBatch) -> Mapping[str, Tensor]:
         views = make_views(windows, order, batch, process, augmentation=augmentation, dtype=dtype)
@@ -139,7 +139,7 @@ def _pretrain(
             state = {"step": trainer.step, **trainer.state(), "validation": metrics, "micro_batch": micro_batch}
             save_state(output, {"settings": json.dumps(identity), **state})
             data = {"path": str(settings.data.index), "videos": len(learned), "shots": len(order.rows)}
-            facts = {"step": trainer.step, "micro_batch": micro_batch, "data": data}
+            facts = {"step": trainer.step, "micro_batch": micro_batch, "precision": precision, "data": data}
             name = settings.encoder if features is None else features.encoder
             save_bassl_model(output / MODEL, model_weights(settings, model, name, facts))
 
@@ -162,7 +162,12 @@ def _pretrain(
     )
     if trainer.step == task.steps:  # killed after its last state was saved and before its model was
         save()
-    with RunLog(output if process.is_first else None, trainer.step, logger=settings.run.logger) as log:
+    facts = {"device": device_name(process.device), "precision": precision, "micro_batch": micro_batch}
+    with (
+        deterministic_algorithms(settings.run.deterministic),
+        record_run(output, settings, process, **facts),
+        RunLog(output if process.is_first else None, trainer.step, logger=settings.run.logger) as log,
+    ):
         model.train()
         stopped = train(
             task,
@@ -210,7 +215,7 @@ def model_weights(
 
 _NOT_IN_IDENTITY = {
     *("index", "features", "output", "device", "workers", "micro_batch", "compile", "resume", "overwrite"),
-    *("log_steps", "logger", "save_minutes", "validate_split", "validate_epochs"),
+    *("log_steps", "logger", "save_minutes", "validate_split", "validate_epochs", "deterministic"),
 }
 
 
