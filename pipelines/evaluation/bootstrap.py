@@ -44,6 +44,9 @@ METRICS = {
 }
 """The metrics in the order of tables, with their names there."""
 
+AT_SOFTMAX = {"f1_at_softmax": "f1", "miou_at_softmax": "miou"}
+"""Metrics at a softmax of the network itself, before calibration, by name; and what they measure."""
+
 JSON_KEYS = {"auc": "auc_roc"}
 """Keys in the JSON of a score that differ from the names in `METRICS`."""
 

@@ -10,12 +10,13 @@ import torch
 
 from pipelines.datasets.shot_features import read_shot_features
 from pipelines.errors import BasslError
-from pipelines.evaluation.bootstrap import METRICS, Measure
+from pipelines.evaluation.bootstrap import AT_SOFTMAX, METRICS, Measure, measure
 from pipelines.evaluation.metrics import average_precision, coverage_overflow, video_miou
 from pipelines.evaluation.representation import knn_precision, scene_ids
 from pipelines.models import boundary
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
 from pipelines.models.boundary import BoundaryModel, save_boundary_model
+from pipelines.models.calibration import Calibration
 from pipelines.models.encoders import torch_encoders
 from pipelines.models.encoders.shot_encoder import PREPARATIONS, Preparation
 from pipelines.models.encoders.torch_encoders import TrainableEncoder, torch_encoder, trainable_encoder
@@ -29,6 +30,8 @@ from pipelines.stages.encode import encode_shots
 from pipelines.stages.finetune import FinetuneSettings, finetune
 from pipelines.stages.score import ScoreSettings, SeedSpread, compare, score, seed_spreads
 from pipelines.stages.score.lists import score_annotators
+from pipelines.stages.score.tables import table_of
+from pipelines.stores.index import read_index
 from tests.datasets.annotation_files import put_chapters
 from tests.datasets.movienet_files import put_keyframes, put_labels
 from tests.scored_things import (
@@ -123,6 +126,39 @@ def test_the_seeds_of_a_run_have_a_mean_and_a_deviation(home: Path, settings: Sc
     assert {"ap", "miou", "sum"} <= set(result.seeds)
     assert result.measures["ap"].pooled == pytest.approx(alone[3].measures["ap"].pooled)
     assert alone[3].seeds == {}
+
+
+def test_f1_and_miou_are_also_measured_at_the_softmax_of_the_network_itself(
+    home: Path, settings: ScoreSettings, tmp_path: Path
+) -> None:
+    networks = {seed: replace(model(seed), calibration=Calibration(slope=0.5, offset=0.3 * seed)) for seed in (3, 5)}
+    folder = tmp_path / "calibrated"
+    folder.mkdir()
+    for seed, network in networks.items():
+        save_boundary_model(folder / f"seed-{seed}.safetensors", network)
+    save_boundary_model(folder / "model.safetensors", networks[3])
+    result = score(folder, settings=replace(settings, at=0.4))
+    index = read_index(settings.data.index)
+    for seed, network in networks.items():
+        plain_network = replace(network, calibration=Calibration())
+        videos = [
+            replace(
+                video,
+                scores=plain_network.score(
+                    read_shot_features(home / f"{video.video}.npz").features,
+                    index.shot_seconds(index.video_ids.index(video.video)),
+                ),
+            )
+            for video in result.videos
+        ]
+        expected = measure(videos, 0.4, resamples=0)
+        for name, metric in AT_SOFTMAX.items():
+            assert result.seeds[name].values[seed] == pytest.approx(expected[metric].value)
+    assert result.measures["f1_at_softmax"].value == result.seeds["f1_at_softmax"].values[3]
+    assert result.measures["f1_at_softmax"].value != result.measures["f1"].value
+    names = [row[0] for row in table_of(result).rows]
+    assert {"F1, calibrated", "mIoU, calibrated", "F1 at softmax 0.4", "mIoU at softmax 0.4"} <= set(names)
+    assert "f1_at_softmax" not in score(folder, settings=settings).measures
 
 
 def test_a_metric_defined_for_one_seed_has_no_deviation() -> None:
@@ -317,6 +353,7 @@ def test_what_cannot_be_scored_is_refused(
     ("change", "words"),
     [
         ({"threshold": 1.5}, ["threshold", "1.5"]),
+        ({"at": 1.0}, ["at must be a softmax between 0 and 1, for example 0.5, not 1"]),
         ({"tolerance": -1.0}, ["tolerance"]),
         ({"within": float("nan")}, ["within"]),
         ({"frame_rate": 0.0}, ["frames per second"]),

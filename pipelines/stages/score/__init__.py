@@ -47,6 +47,11 @@ class ScoreSettings(Settings):
         without=("min_scene", "max_scene", "drop_short", "scenes"),
         defaults={"threshold": "0.5 for a model; for a list of scenes, the scenes that it lists"},
     )
+    at: Annotated[
+        float | None,
+        Doc("""Also show F1 and mIoU at this softmax of the network itself, before calibration; the paper's protocol
+        is 0.5."""),
+    ] = None
     matching: Matching = nested(Matching(), without=("truth",))
     resampling: Resampling = nested(Resampling(1000))
     representation: Annotated[
@@ -55,6 +60,11 @@ class ScoreSettings(Settings):
         store, or a pre-trained run without a head that scores videos, only this is measured."""),
     ] = False
     compute: Compute = nested(Compute(), without=("workers", "precision"))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.at is not None and not 0 < self.at < 1:
+            raise ValueError(f"at must be a softmax between 0 and 1, for example 0.5, not {self.at:g}")
 
     @property
     def measuring(self) -> dict[str, Any]:
@@ -103,7 +113,8 @@ class ScoreResult:
 
     name: str
     videos: tuple[VideoScores, ...]  # labels and scores of each video
-    # by name, see `pipelines.evaluation.bootstrap.METRICS`; empty if only features were scored
+    # by name, see `pipelines.evaluation.bootstrap.METRICS`; with the setting `at` also `AT_SOFTMAX`; empty if only
+    # features were scored
     measures: Mapping[str, Measure]
     threshold: float | None  # of the scores; None if the prediction lists scene ends itself
     settings: ScoreSettings  # of the scoring
@@ -296,6 +307,8 @@ def score(
         return score_model(subject, settings, progress or (lambda stage, done, total: None))
     if settings.representation:
         raise BasslError("a list of scenes has no representation to score; leave out `representation` or the truth")
+    if settings.at is not None:
+        raise BasslError("a list of scenes has no network with a softmax; leave out `at` or the truth")
     from pipelines.stages.score.lists import score_lists  # start-up time: numpy
 
     return score_lists(Path(subject), Path(truth), settings)
@@ -317,6 +330,8 @@ def compare(
     from pipelines.evaluation import bootstrap  # start-up time: numpy
 
     settings = with_options(settings, **options)
+    if settings.at is not None:
+        raise BasslError("`at` is of one model; score each of the two")
     scored = [score(subject, truth, settings, progress) for subject in (first, second)]
     names = [{video.video for video in result.videos} for result in scored]
     common = names[0] & names[1]

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from pipelines.errors import BasslError
-from pipelines.evaluation.bootstrap import measure
+from pipelines.evaluation.bootstrap import AT_SOFTMAX, Measure, measure
 from pipelines.evaluation.metrics import VideoScores, video_scores
 from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, scene_ids, scene_nmi
 from pipelines.models.boundary import BoundaryModel
+from pipelines.models.calibration import apply_calibration
 from pipelines.models.encoder_loading import encoder_for
 from pipelines.models.opening import open_model
 from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
@@ -81,6 +82,16 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
             progress("scoring", (done + i + 1) / models, len(videos))
         return tuple(scored)
 
+    def measured(model: BoundaryModel, scored: Sequence[VideoScores], resamples: int) -> dict[str, Measure]:
+        options = settings.measuring | {"resamples": resamples}
+        measures = measure(scored, **options)
+        if settings.at is not None:  # in the order of scores, which calibration keeps
+            logit = np.array([np.log(settings.at / (1 - settings.at))])
+            threshold = float(apply_calibration(logit, model.calibration)[0])
+            of_network = measure(scored, **options | {"threshold": threshold})
+            measures |= {name: of_network[metric] for name, metric in AT_SOFTMAX.items()}
+        return measures
+
     scored = score_videos(model, inputs, 0)
     if timeless := sum(one.seconds is None for one in scored):
         notes.append(
@@ -96,11 +107,11 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
             stores = _feature_stores(seed_model.encoder, file, index, videos, settings, progress)
             seed_inputs = features_of(index, stores, videos)
         of_seed = score_videos(seed_model, seed_inputs, (i + 1) * len(videos))
-        of_seeds[seed] = measure(of_seed, **settings.measuring | {"resamples": 0})
+        of_seeds[seed] = measured(seed_model, of_seed, 0)
     return ScoreResult(
         name=str(subject),
         videos=scored,
-        measures=measure(scored, **settings.measuring),
+        measures=measured(model, scored, settings.resampling.resamples),
         threshold=settings.measuring["threshold"],
         settings=settings,
         seeds=seed_spreads(of_seeds),

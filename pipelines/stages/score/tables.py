@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from pipelines.errors import BasslError, count
-from pipelines.evaluation.bootstrap import CONFIDENCE, METRICS
+from pipelines.evaluation.bootstrap import AT_SOFTMAX, CONFIDENCE, METRICS
 from pipelines.files import write_atomically
 from pipelines.outputs.tables import (
     NOTHING,
@@ -37,8 +37,12 @@ def _score_table(result: ScoreResult) -> TextTable:
     header = ["metric", "pooled", _INTERVAL, "mean of videos", _INTERVAL]
     if result.seeds:
         header.append(f"mean of {count(max(len(one.values) for one in result.seeds.values()), 'seed')}")
+    labels, at = dict(METRICS), result.settings.at
+    if at is not None:
+        labels |= {metric: f"{METRICS[metric]}, calibrated" for metric in AT_SOFTMAX.values()}
+        labels |= {name: f"{METRICS[metric]} at softmax {at:g}" for name, metric in AT_SOFTMAX.items()}
     rows = []
-    for name, label in METRICS.items():
+    for name, label in labels.items():
         one = result.measures.get(name)
         if one is None or one.value is None:
             continue
