@@ -21,7 +21,10 @@ from pipelines.errors import DIRECTIONS, BasslError, DatasetError, first_line
 STDIO = Path("-")
 """As the path of a file: stdin or stdout."""
 MOST_BYTES = 16 * 2**20
-"""Of a file of labels, shots or scenes: a ``scenes.json`` of a hundred thousand shots."""
+"""Of a file of labels, and any other that has no limit of its own."""
+MOST_RESULT_BYTES = 128 * 2**20
+"""Of a file that bassl writes and reads, a ``scenes.json``, table or list of chapters: twice what a hundred thousand
+shots need."""
 EMPTY_NAME = "the name of a file or folder is empty; for the working folder write ."
 # Errors of file systems without locks; for ENOSYS a file lock falls back to one that looks at process ids.
 _NO_LOCKS = (errno.ENOLCK, errno.EINVAL, errno.EOPNOTSUPP)
@@ -337,7 +340,9 @@ def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
     if path != STDIO and not stat.S_ISREG(path.stat().st_mode):
         raise DatasetError(f"{path}: is not a file")
     if path == STDIO:
-        content = _stdin()
+        stdin = _stdin()
+        stdin += sys.stdin.buffer.read(max(0, most + 1 - len(stdin)))
+        content = bytes(stdin)
     else:
         with path.open("rb") as file:
             content = file.read(most + 1)
@@ -348,8 +353,9 @@ def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
 
 
 @cache
-def _stdin() -> bytes:
-    return sys.stdin.buffer.read(MOST_BYTES + 1)
+def _stdin() -> bytearray:
+    """Return what was read from stdin so far."""
+    return bytearray()
 
 
 def as_paths(paths: Path | str | Iterable[Path | str]) -> list[Path]:

@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 from pipelines.errors import BasslError
-from pipelines.files import relative, write_atomically
+from pipelines.files import MOST_RESULT_BYTES, relative, write_atomically
 
 SCHEMA = "bassl.scenes"
 SCHEMA_VERSION = 1
 
 MOST_SHOTS = 100_000  # in one video; the same limit for scenes; a longer list means damage
 MAX_POSITION = 2**31 - 1  # largest valid frame number, count or time in seconds; more means damage
+MOST_SOUND = 512  # tracks, and channels of all tracks
 
 NO_VIDEO = "the video was not found, or was changed since; name it with `video`"
 """Text of a warning, after the path of a ``scenes.json``."""
@@ -42,7 +43,7 @@ class Spec:
     pattern: str | None = None  # of a text that is only for people; bassl does not read it
 
 
-_LEAST = -MAX_POSITION
+_LATEST = 2**63  # seconds of a file's time: whatever a wrong clock writes and a file system stores
 FirstFrame = Annotated[int, Spec("First frame.")]
 FrameAfter = Annotated[int, Spec("First frame after it.", least=1)]
 Seconds = Annotated[float, Spec("Seconds.")]
@@ -64,12 +65,14 @@ class VideoFacts:
     # see `pipelines.video.inputs.fingerprint`
     fingerprint: Annotated[str | None, Spec("Size of the file in bytes, and a digest of 16 parts of it.")] = None
     base_rate: Annotated[float | None, Spec("Slowest rate with all frames of a variable rate.", above=True)] = None
-    modified: Annotated[float | None, Spec("When the file was last written, seconds since 1970.", least=_LEAST)] = None
+    modified: Annotated[
+        float | None, Spec("When the file was last written, seconds since 1970.", -_LATEST, _LATEST)
+    ] = None
     sha256: Annotated[str | None, Spec("SHA-256 of the file, if all of it was read.")] = None
     start_timecode: Annotated[str | None, Spec("SMPTE timecode of the first frame.")] = None
     timecode_rate: Annotated[int | None, Spec("Labels per second of the timecode track.", least=1, most=255)] = None
-    sound_tracks: Annotated[int | None, Spec("Number of sound tracks.", most=512)] = None
-    sound_channels: Annotated[int | None, Spec("Channels of all sound tracks.", most=512)] = None
+    sound_tracks: Annotated[int | None, Spec("Number of sound tracks.", most=MOST_SOUND)] = None
+    sound_channels: Annotated[int | None, Spec("Channels of all sound tracks.", most=MOST_SOUND)] = None
     sound_rate: Annotated[int | None, Spec("Samples per second of the first sound track.")] = None
 
 
@@ -215,12 +218,17 @@ class SceneData:
 
     def save(self, path: Path | str) -> None:
         """Write ``scenes.json`` atomically, with the path of the video also relative to it. Raises BasslError."""
-        write_atomically(Path(path), encode_json(self.to_dict(Path(path).parent)))
+        path = Path(path)
+        write_atomically(path, encode_json(self.to_dict(path.parent), path))
 
 
-def encode_json(content: Mapping[str, Any]) -> bytes:
-    """Return the content of ``scenes.json`` as the bytes of a file."""
-    return json.dumps(content, indent=1, allow_nan=False).encode() + b"\n"
+def encode_json(content: Mapping[str, Any], path: Path) -> bytes:
+    """Return the content of ``scenes.json`` as the bytes of a file. Raises BasslError for more than are read."""
+    encoded = json.dumps(content, indent=1, allow_nan=False).encode() + b"\n"
+    if len(encoded) > MOST_RESULT_BYTES:
+        size = f"{len(encoded) / 2**20:.0f} MB, and {MOST_RESULT_BYTES // 2**20} MB are the most"
+        raise BasslError(f"{path}: would have {size}; take a part of the video with `start` and `end`")
+    return encoded
 
 
 def entry(item: VideoFacts | Shot | Scene) -> dict[str, Any]:
@@ -243,7 +251,7 @@ def parse_time(text: str, frame_rate: float | None = None) -> float:
     neither seconds nor ..."."""
     if re.fullmatch(r"[+-]?[0-9]{1,12}(\.[0-9]*)?([eE][+-]?[0-9]{1,3})?s?", text):
         return float(text.rstrip("s"))
-    if match := re.fullmatch(r"(?:([0-9]{1,4}):)?([0-5]?[0-9]):([0-5]?[0-9](?:[.,][0-9]{1,9})?)", text):
+    if match := re.fullmatch(r"(?:([0-9]{1,6}):)?([0-5]?[0-9]):([0-5]?[0-9](?:[.,][0-9]{1,9})?)", text):
         return 3600.0 * int(match[1] or 0) + 60.0 * int(match[2]) + float(match[3].replace(",", "."))
     if match := re.fullmatch(r"([0-9]{1,4}):([0-5][0-9]):([0-5][0-9]):([0-9]{1,3})", text):
         if frame_rate is None:

@@ -1,22 +1,33 @@
 """scenes.json: its content, validity and atomic writing."""
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
 from functools import reduce
+from itertools import pairwise
 from operator import getitem
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import jsonschema
 import pytest
+from hypothesis import given, settings, strategies
 
-from pipelines.datasets.scenes_json import json_schema, read_scene_list, with_video
+from pipelines.datasets.scene_tables import read_chapters, read_scenes_csv
+from pipelines.datasets.scenes_json import _Field, _fields, json_schema, read_scene_list, with_video
 from pipelines.errors import BasslError
+from pipelines.files import EXPORT_EXTENSIONS
+from pipelines.outputs.exports import export
 from pipelines.scenes import (
+    MAX_POSITION,
+    MOST_SHOTS,
+    SEGMENTS,
     Line,
+    Scene,
     SceneData,
     Segment,
     Shot,
@@ -276,3 +287,95 @@ def test_names_in_any_script_are_preserved(tmp_path: Path) -> None:
     named = replace(scene_list(), video=replace(scene_list().video, path="фильм 映画 \udcff.mp4"))
     named.save(str(tmp_path / "scenes.json"))
     assert json.loads((tmp_path / "scenes.json").read_text())["video"]["path"] == "фильм 映画 \udcff.mp4"
+
+
+def limits(field: _Field) -> strategies.SearchStrategy[Any]:
+    """Draw values of a field of scenes.json, at its limits and within."""
+    spec = field.spec
+    if field.type is bool:
+        values: strategies.SearchStrategy[Any] = strategies.booleans()
+    elif field.type is str:
+        texts = strategies.text(min_size=1, max_size=300)
+        values = strategies.sampled_from(spec.words) if spec.words else texts
+    elif field.type is int:
+        values = strategies.sampled_from([int(spec.least), int(spec.most)])
+    elif field.type is float:
+        least = math.nextafter(spec.least, math.inf) if spec.above else float(spec.least)
+        values = strategies.sampled_from([least, float(spec.most)]) | strategies.floats(least, spec.most)
+    else:
+        values = strategies.none()
+    return values | strategies.none() if field.is_optional else values
+
+
+def facts() -> strategies.SearchStrategy[VideoFacts]:
+    limited = {name: limits(field) for name, field in _fields(VideoFacts).items()}
+    fixed = {"path": "movie.mp4", "frames": MAX_POSITION, "duration": float(MAX_POSITION), "fingerprint": None}
+    return strategies.builds(VideoFacts, **(limited | {name: strategies.just(x) for name, x in fixed.items()}))
+
+
+@given(facts(), strategies.data())
+@settings(max_examples=30)
+def test_what_is_written_at_any_limit_is_read_again(video: VideoFacts, data: strategies.DataObject) -> None:
+    starts = data.draw(strategies.lists(strategies.integers(1, MAX_POSITION - 1), max_size=4, unique=True).map(sorted))
+    name, score, pinned, named_by = (
+        limits(_fields(kind)[field])
+        for kind, field in ((Scene, "name"), (Shot, "score"), (Shot, "pinned"), (Scene, "named_by"))
+    )
+    shots = tuple(
+        Shot(i, start, end, float(start), float(end), data.draw(score), pinned=data.draw(pinned))
+        for i, (start, end) in enumerate(pairwise([0, *starts, MAX_POSITION]))
+    )
+    scenes = tuple(
+        replace(scene, name=text, named_by=text and data.draw(named_by))
+        for scene in group_shots(shots, range(len(shots)))
+        for text in [data.draw(name)]
+    )
+    end = float(MAX_POSITION)
+    lines = tuple(Line(end, end, text) for text in data.draw(strategies.lists(strategies.text(min_size=1))))
+    segments = tuple(Segment(kind, 0, MAX_POSITION, 0.0, end) for kind in SEGMENTS)
+    written = SceneData(video, {"bassl": "0.1.0"}, shots, scenes, lines, segments)
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "a.scenes.json"
+        written.save(path)
+        jsonschema.validate(json.loads(path.read_text()), SCHEMA)
+        assert read_scene_list(path) == written
+
+
+@pytest.mark.parametrize("year", [1, 1900, 2040, 9999, 10**11])
+def test_a_result_of_a_video_with_any_date_is_read(tmp_path: Path, year: int) -> None:
+    seconds = (year - 1970) * 31_556_952.0
+    dated = replace(scene_list(), video=replace(scene_list().video, modified=seconds))
+    dated.save(tmp_path / "scenes.json")
+    assert read_scene_list(tmp_path / "scenes.json").video.modified == seconds
+
+
+@pytest.mark.slow
+def test_a_video_with_the_most_shots_all_of_them_named_scenes_is_written_and_read(tmp_path: Path) -> None:
+    transition = Transition("dissolve", 10**9, 10**9 + 1, 10**9 / 7, 10**9 / 6)
+    shots = tuple(
+        Shot(i, 20_000 * i, 20_000 * (i + 1), 20_000 * i / 3, 20_000 * (i + 1) / 3, 1 / 3, transition, pinned=False)
+        for i in range(MOST_SHOTS)
+    )
+    video = replace(scene_list().video, frames=20_000 * MOST_SHOTS, duration=20_000 * MOST_SHOTS / 3)
+    scenes = tuple(replace(scene, name="A name of a scene" * 3) for scene in group_shots(shots, range(MOST_SHOTS)))
+    lines = tuple(Line(shot.start, shot.end, "What is said in this shot") for shot in shots)
+    written = SceneData(video, {}, shots, scenes, lines)
+    written.save(tmp_path / "scenes.json")
+    assert read_scene_list(tmp_path / "scenes.json") == written
+    for form, read in (("csv", read_scenes_csv), ("matroska", read_chapters), ("ffmetadata", read_chapters)):
+        path = tmp_path / f"a{EXPORT_EXTENSIONS[form][0]}"
+        export(written, path, form)
+        times = read(path).scenes_seconds
+        assert times is not None
+        assert len(times) == MOST_SHOTS
+
+
+def test_a_result_that_is_too_large_to_be_read_is_not_written_and_replaces_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene_list().save(tmp_path / "scenes.json")
+    before = (tmp_path / "scenes.json").read_bytes()
+    monkeypatch.setattr("pipelines.scenes.MOST_RESULT_BYTES", len(before) - 1)
+    with pytest.raises(BasslError, match=r"scenes\.json: would have 0 MB, and 0 MB are the most"):
+        scene_list().save(tmp_path / "scenes.json")
+    assert (tmp_path / "scenes.json").read_bytes() == before

@@ -31,6 +31,7 @@ INSIDE = 0
 """Label of any other shot, and of the last shot of a video: the end of the video is not a scene end to predict."""
 DOUBTFUL = -1  # MovieNet's label of a doubtful scene end
 NOT_PINNED = -1
+MOST_VALUES = 100 * MOST_SHOTS  # in a file: a scenes.json has at most 30 for each shot
 MAX_LINE_BYTES = 2**16  # maximum length of a line in files that are read line by line
 
 Ranges = NDArray[np.int64] | NDArray[np.float64]
@@ -199,11 +200,15 @@ def text_lines(path: Path, most: int = MOST_BYTES) -> Iterator[tuple[int, str]]:
                     yield number, line
 
 
-def read_text(path: Path) -> str:
+def read_text(path: Path, most: int = MOST_BYTES, separators: str = "") -> str:
     """Read a UTF-8 file without its byte-order mark; line ends are kept. Raises DatasetError: the file cannot be
-    opened, is not text or larger than `MOST_BYTES`."""
+    opened, is not text, larger than ``most`` bytes, or has so many ``separators`` of values that these would take many
+    times its size in memory."""
     with os_errors(path, kind=DatasetError):
-        return _decode_text(read_regular(path), path, 1)
+        text = _decode_text(read_regular(path, most), path, 1)
+    if sum(map(text.count, separators)) > MOST_VALUES:
+        raise fault(path, f"has more than {MOST_VALUES:,} values, too many for a file of this kind")
+    return text
 
 
 def _decode_text(data: bytes, path: Path, line: int) -> str:
@@ -222,9 +227,9 @@ def parse_int(text: str, what: str, path: Path, line: int | None = None) -> int:
     return check_type(int, int(text), what, path, line)
 
 
-def read_json(path: Path) -> Any:
+def read_json(path: Path, most: int = MOST_BYTES) -> Any:
     """Read the content of a JSON file; see `read_text` and `parse_json`."""
-    return parse_json(read_text(path), path)
+    return parse_json(read_text(path, most, "[{,"), path)
 
 
 def parse_json(text: str, path: Path, line: int | None = None) -> Any:
@@ -280,21 +285,25 @@ def member(value: Any, key: str, what: str, path: Path, line: int | None = None)
     return value[key]
 
 
-def check_type(kind: type[T], value: Any, what: str, path: Path, line: int | None = None) -> T:
+def check_type(
+    kind: type[T], value: Any, what: str, path: Path, line: int | None = None, most: float = MAX_POSITION
+) -> T:
     """Return a JSON value as `kind`: int, float, bool, str or list. An integer may be written as 5.0. `what` it should
-    be is for the message. Raises DatasetError: another type, or a number beyond `MAX_POSITION`."""
+    be is for the message. Raises DatasetError: another type, or a number beyond `most`."""
     if kind is int and isinstance(value, float) and value.is_integer():
         value = int(value)
     valid = isinstance(value, int | float if kind is float else kind) and isinstance(value, bool) == (kind is bool)
-    if not valid or (isinstance(value, int | float) and not abs(value) <= MAX_POSITION):
+    if not valid or (isinstance(value, int | float) and not abs(value) <= most):
         raise fault(path, f"{_describe(value)} is not {what}", line)
     return kind(value)  # type: ignore[call-arg]
 
 
-def read_field(kind: type[T], value: Any, key: str, of: str, path: Path, line: int | None = None) -> T:
+def read_field(
+    kind: type[T], value: Any, key: str, of: str, path: Path, line: int | None = None, most: float = MAX_POSITION
+) -> T:
     """Return `value[key]` of a JSON object called `of` in messages, see `check_type`. Raises DatasetError also if
     `value` is not an object, or lacks the key."""
-    return check_type(kind, member(value, key, of, path, line), f"the {key} of {of}", path, line)
+    return check_type(kind, member(value, key, of, path, line), f"the {key} of {of}", path, line, most)
 
 
 def _describe(value: Any) -> str:

@@ -12,6 +12,7 @@ import numpy as np
 
 from pipelines.datasets.annotations import VideoAnnotation, check_ranges, check_type, fault, parse_int, quote, read_text
 from pipelines.errors import VideoError
+from pipelines.files import MOST_RESULT_BYTES
 from pipelines.scenes import MOST_SHOTS, parse_time
 from pipelines.video.containers import open_container
 from pipelines.video.inputs import VIDEO_ENDINGS
@@ -71,7 +72,9 @@ _DECIMAL_COMMA = re.compile(r"^([0-9]+),([0-9]+s?)$")
 
 def _table(path: Path) -> tuple[list[str], list[tuple[list[str], int]]]:
     """Return the normalized column names, and the rows as stripped cells, each with its line number."""
-    text = re.sub(r"\Asep=.(?=\r?\n)", "", read_text(path))  # Excel's line that names the separator
+    text = re.sub(
+        r"\Asep=.(?=\r?\n)", "", read_text(path, MOST_RESULT_BYTES, ",;\t\n")
+    )  # Excel's line that names the separator
     for delimiter in ",;\t":
         reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
         stripped = (([cell.strip() for cell in row], reader.line_num) for row in reader)
@@ -151,7 +154,7 @@ def read_chapters(path: Path) -> VideoAnnotation:
 
 
 def _parse_matroska(path: Path) -> list[tuple[float, float | None]]:
-    text = read_text(path)
+    text = read_text(path, MOST_RESULT_BYTES, "<")
     if "<!ENTITY" in text:  # entities can expand to any size
         raise fault(path, "declares entities, which chapters do not need")
     try:
@@ -162,7 +165,7 @@ def _parse_matroska(path: Path) -> list[tuple[float, float | None]]:
         raise fault(path, "is not a list of chapters: its outermost element is not <Chapters>")
 
     def seconds(text: str) -> float:
-        match = re.fullmatch(r"([0-9]{1,4}):([0-5]?[0-9]):([0-5]?[0-9](?:\.[0-9]{1,9})?)", text.strip())
+        match = re.fullmatch(r"([0-9]{1,6}):([0-5]?[0-9]):([0-5]?[0-9](?:\.[0-9]{1,9})?)", text.strip())
         if match is None:
             raise fault(path, f"{quote(text)} is not a time of a chapter")
         return 3600 * int(match[1]) + 60 * int(match[2]) + float(match[3])
@@ -179,7 +182,7 @@ def _parse_matroska(path: Path) -> list[tuple[float, float | None]]:
 
 def _parse_ffmetadata(path: Path) -> list[tuple[float, float | None]]:
     """Read the chapters of an ffmetadata file, without FFmpeg, whose time is quadratic in the number of tags."""
-    text = re.sub(r"\\.", "", read_text(path), flags=re.DOTALL)  # only texts have escaped characters
+    text = re.sub(r"\\.", "", read_text(path, MOST_RESULT_BYTES), flags=re.DOTALL)  # only texts have escaped characters
 
     def seconds(text: str, base: Fraction) -> float:
         if not re.fullmatch(r"-?[0-9]{1,18}\s*", text):

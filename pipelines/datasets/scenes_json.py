@@ -33,7 +33,7 @@ from pipelines.datasets.annotations import (
     read_json,
 )
 from pipelines.errors import VideoError
-from pipelines.files import is_file
+from pipelines.files import MOST_RESULT_BYTES, is_file
 from pipelines.scenes import (
     MAX_POSITION,
     MOST_SHOTS,
@@ -148,7 +148,7 @@ def read_scenes_json(path: Path) -> VideoAnnotation:
 
     The id is the video's own, or else the stem of the video's file name. Raises DatasetError, see `read_scene_list`.
     """
-    return _annotation(_scene_data(read_json(path), path), path)
+    return _annotation(_scene_data(read_json(path, MOST_RESULT_BYTES), path), path)
 
 
 def read_scene_list(path: Path | str) -> SceneData:
@@ -157,7 +157,7 @@ def read_scene_list(path: Path | str) -> SceneData:
 
     Raises DatasetError if it is not a scenes.json, of another version, or inconsistent."""
     path = Path(path)
-    content = read_json(path)
+    content = read_json(path, MOST_RESULT_BYTES)
     scenes = _scene_data(content, path)
     _annotation(scenes, path)  # checks that shots and scenes fit together
     relative = read_field(str, {"relative_path": "", **content["video"]}, "relative_path", "the video", path)
@@ -234,7 +234,8 @@ def _record(kind: Callable[..., T], entry: Any, owner: str, path: Path) -> T:
         if field.spec.pattern:  # it follows from other fields
             values[name] = ""
         elif field.type in _TYPES:
-            values[name] = read_field(field.type, entry, name, owner, path)
+            most = max(field.spec.most, MAX_POSITION)
+            values[name] = read_field(field.type, entry, name, owner, path, most=most)
             if problem := _problem(values[name], field):
                 raise fault(path, f"the {name} of {owner} is {problem}")
         else:

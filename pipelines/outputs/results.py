@@ -12,7 +12,7 @@ from shlex import quote
 
 from pipelines.errors import BasslError, ChangedError, CorrectedError, DatasetError, StoreError, VideoError
 from pipelines.files import (
-    MOST_BYTES,
+    MOST_RESULT_BYTES,
     STDIO,
     atomic_file,
     is_file,
@@ -219,7 +219,7 @@ def result_version(path: Path) -> str:
     with suppress(OSError):
         if is_file(path):
             with path.open("rb") as file:
-                return sha256(file.read(MOST_BYTES + 1)).hexdigest()
+                return sha256(file.read(MOST_RESULT_BYTES + 1)).hexdigest()
     return ""
 
 
@@ -229,7 +229,7 @@ def replace_result(path: Path, scenes: SceneData | bytes, version: str) -> None:
 
     Comparing and writing are under one lock. Raises ChangedError, and leaves the newer file as it is; BasslError if it
     cannot be written."""
-    content = scenes if isinstance(scenes, bytes) else encode_json(scenes.to_dict(path.parent))
+    content = scenes if isinstance(scenes, bytes) else encode_json(scenes.to_dict(path.parent), path)
     if path == STDIO:
         write_atomically(path, content)
         return

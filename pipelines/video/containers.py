@@ -21,7 +21,7 @@ from av.video.stream import VideoStream
 
 from pipelines.errors import VideoError
 from pipelines.files import is_file
-from pipelines.scenes import SceneData
+from pipelines.scenes import MOST_SOUND, SceneData
 from pipelines.video.inputs import fingerprint
 
 # FFmpeg's messages about damaged packets would reach the user's terminal; damage is reported as a warning here.
@@ -114,13 +114,16 @@ def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:
         if text is None and frame is not None:
             seconds = frame // labels
             text = f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d}:{frame % labels:02d}"
-    return {
+    sound: dict[str, Any] = dict.fromkeys(("sound_tracks", "sound_channels", "sound_rate"))
+    channels = sum(layout_of(decoder).nb_channels for decoder in decoders)
+    if max(len(tracks), channels) <= MOST_SOUND:  # else unknown
+        sound["sound_tracks"] = len(tracks)
+        if decoders:
+            sound |= {"sound_channels": channels, "sound_rate": decoders[0].sample_rate}
+    return sound | {
         "base_rate": float(grid) if grid and average and grid != average else None,
         "start_timecode": text,
         "timecode_rate": labels,
-        "sound_tracks": len(tracks),
-        "sound_channels": sum(layout_of(decoder).nb_channels for decoder in decoders) if decoders else None,
-        "sound_rate": decoders[0].sample_rate if decoders else None,
     }
 
 

@@ -19,7 +19,7 @@ from av.video.stream import VideoStream
 from pipelines.errors import VideoError
 from pipelines.files import MOST_BYTES, is_file
 from pipelines.processes import cores
-from pipelines.scenes import VideoFacts
+from pipelines.scenes import MAX_POSITION, MOST_SOUND, VideoFacts
 from pipelines.video.containers import (
     WRONG_CLOCK,
     container_facts,
@@ -230,6 +230,10 @@ class VideoDecoder:
         self._decoding.close()  # its threads would go on reading
         if not yielded:
             raise self._no_frames(count, end)
+        if end > MAX_POSITION:
+            raise VideoError(
+                f"{self.path}: lasts {end:.0f} s, and {MAX_POSITION} s are the most; its times may be damaged"
+            )
         self.first = clock.first
         assert self._first_size is not None
         width, height = self._first_size[::-1] if self.rotation % 2 else self._first_size
@@ -268,6 +272,10 @@ class VideoDecoder:
 
     def _add_warnings(self, damaged_places: int, end: float, declared: float | None) -> None:
         """Warn of damage, jumps and a missing end; ``declared`` is None if the video was not read to its end."""
+        if self.facts.sound_tracks is None:
+            self.warnings.append(
+                f"{self.path}: has more than {MOST_SOUND} sound tracks or channels; its sound is left out"
+            )
         if damaged_places:
             self.warnings.append(f"{self.path}: is damaged in {damaged_places} place(s); what could be read was used")
         if self._jumps:

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, DatasetError, check_installed
-from pipelines.files import read_regular
+from pipelines.files import MOST_RESULT_BYTES, read_regular
 from pipelines.scenes import MOST_SHOTS, parse_time
 from pipelines.settings import DETECTOR_NAMES
 from pipelines.video.frames import RGBImage
@@ -273,7 +273,7 @@ def read_cuts(path: Path, frame_rate: float) -> list[int] | list[float]:
         DatasetError: one line that names the wrong line of the file.
     """
     try:
-        text = read_regular(path).decode("utf-8-sig")
+        text = read_regular(path, MOST_RESULT_BYTES).decode("utf-8-sig")
     except FileNotFoundError as error:
         raise DatasetError(f"{path}: no such file") from error
     except (OSError, UnicodeDecodeError) as error:

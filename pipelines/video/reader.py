@@ -22,7 +22,7 @@ from av.video.stream import VideoStream
 from pipelines.errors import DatasetError, VideoError
 from pipelines.files import is_file
 from pipelines.processes import Send
-from pipelines.scenes import Line, Segment, Transition
+from pipelines.scenes import MOST_SHOTS, Line, Segment, Transition
 from pipelines.video.containers import open_container
 from pipelines.video.decoding import VideoDecoder, first_frame_pts
 from pipelines.video.detectors import KnownCuts, ShotDetector, make_detector, read_cuts
@@ -210,6 +210,9 @@ class VideoReader(VideoDecoder):
         frames = [buffer.nearest(index, start, end) for index in keyframe_indices(*clean, count)]
         images = {index: self._keyframe(image) for index, image in dict(frames).items()}
         self.shots += 1
+        if self.shots > MOST_SHOTS:
+            remedy = "read a part of it with `start` and `end`, or use a longer `min_shot`"
+            raise VideoError(f"{self.path}: has more than {MOST_SHOTS:,} shots; {remedy}")
         span = (start + self._first, end + self._first, self._times[start], self._times[end])
         keyframes = tuple(images[index] for index, _ in frames)
         numbers = tuple(index + self._first for index, _ in frames)

@@ -362,3 +362,28 @@ def test_keyframes_of_a_shot_beyond_the_budget_are_real_frames(tmp_path: Path, m
     (shot,) = read(path)
     assert tuple(map(videos.number_of, shot.keyframes)) == shot.keyframe_indices
     assert shot.keyframe_indices == pytest.approx(keyframe_indices(0, 900, 3), abs=9)
+
+
+def test_a_video_with_more_shots_than_a_result_may_have_is_refused_while_it_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader_module, "MOST_SHOTS", 3)
+    slides = list(videos.images(4, (1, 2, 3), numbered=False))
+    video = videos.write_slideshow(tmp_path / "slides.mp4", slides, [3, 1, 5, 25])
+    with pytest.raises(
+        VideoError, match=r"slides.mp4: has more than 3 shots; read a part of it with `start` and `end`"
+    ):
+        read(video)
+
+
+def test_more_sound_tracks_than_a_result_may_have_are_left_out_with_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pipelines.video.containers.MOST_SOUND", 2)
+    slides = list(videos.images(2, (1,), numbered=False))
+    reader = VideoReader(
+        videos.write_video(tmp_path / "a.mp4", slides, sound_seconds=1.0, sound_tracks=3), ReaderSettings()
+    )
+    list(reader)
+    assert (reader.facts.sound_tracks, reader.facts.sound_channels, reader.facts.sound_rate) == (None, None, None)
+    assert any("sound tracks or channels; its sound is left out" in line for line in reader.warnings)

@@ -196,5 +196,5 @@ def save_reused(plan: ReusePlan, task: VideoTask[PredictSettings], version: str)
     if scenes.video != plan.stored_video and os.access(task.output, os.W_OK):  # it may be write-protected by hand
         content = json.loads(task.output.read_bytes())  # the rest of the file stays as it is
         content["video"] |= scenes.to_dict(task.output.parent)["video"]
-        replace_result(task.output, encode_json(content), version)
+        replace_result(task.output, encode_json(content, task.output), version)
     return scenes
