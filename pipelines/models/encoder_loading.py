@@ -12,6 +12,7 @@ from pipelines.models.encoders.options import (
     DEFAULT_ENCODER,
     INPUT_SIZE,
     EncoderOptions,
+    check_download,
     check_encoder,
     is_published,
     named_encoder,
@@ -77,13 +78,16 @@ def load_encoder(
     )
 
 
-def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: int) -> ShotEncoder:
+def encoder_of_model(
+    model: BoundaryModel, file: Path, device: str, keyframes: int, requested: str | None = None
+) -> ShotEncoder:
     """Return the encoder whose features a fine-tuned model reads, with the model's own weights if it has some. ``file``
-    is the model's, for messages. Raises BasslError if the encoder is unknown or has another id here."""
+    is the model's, for messages. Raises BasslError if the encoder is unknown or has another id here, or would be
+    downloaded and is not the ``requested`` one."""
     if model.encoder is None:
         raise BasslError(f"{file}: reads features of any encoder and has none of its own; name one")
     if not model.encoder_weights:
-        return encoder_of_id(model.encoder, device, keyframes, str(file))
+        return encoder_of_id(model.encoder, device, keyframes, str(file), requested)
     if model.keyframes not in (None, keyframes):
         raise BasslError(
             f"{file}: was trained on {model.keyframes} keyframes per shot and cannot read shots of {keyframes}; "
@@ -104,9 +108,11 @@ def encoder_of_model(model: BoundaryModel, file: Path, device: str, keyframes: i
     )
 
 
-def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> ShotEncoder:
+def encoder_of_id(identity: str, device: str, keyframes: int, asker: str, requested: str | None = None) -> ShotEncoder:
     """Return the encoder with an id or a name, if its weights can be loaded by name. ``asker``, for messages: what was
-    trained on its features. Raises BasslError if the encoder is unknown or has another id here."""
+    trained on its features. Raises BasslError if the encoder is unknown or has another id here, or would be downloaded
+    and is not the ``requested`` one."""
+    check_download(identity, requested, asker)
     name = named_encoder(identity)
     if name is None:
         if identity == DEFAULT_ENCODER or is_published(identity):
@@ -127,15 +133,25 @@ def encoder_of_id(identity: str, device: str, keyframes: int, asker: str) -> Sho
     )
 
 
-def encoder_for(index: Index, encoder: str | Path | None = None, preparation: Preparation | None = None) -> str:
+def encoder_for(
+    index: Index,
+    encoder: str | Path | None = None,
+    preparation: Preparation | None = None,
+    *,
+    asker: Path | None = None,
+    requested: str | None = None,
+) -> str:
     """Return the id of the encoder whose features are used for an index, for `pipelines.stores.features.find_features`.
 
     ``encoder``: a model that has an encoder, or the name or id of an encoder. Default: the encoders of the features
     that the index names, or else the default encoder. ``preparation`` is as for :func:`load_encoder`. Raises BasslError
-    if a named encoder cannot be loaded."""
+    if a named encoder cannot be loaded, or if the file ``asker`` names one to download that is not the ``requested``
+    one."""
     if encoder is None and index.encoder:
         return index.encoder
     encoder = encoder or DEFAULT_ENCODER
     if isinstance(encoder, str) and encoder != DEFAULT_ENCODER and not is_published(encoder):
         return encoder
+    if asker is not None and isinstance(encoder, str):
+        check_download(encoder, requested, asker)
     return load_encoder(encoder, "cpu", index.keyframes or KEYFRAMES, preparation).id

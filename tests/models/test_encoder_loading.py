@@ -4,6 +4,7 @@ import colorsys
 import re
 import sys
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,8 @@ from torch import Tensor, nn
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.models.bassl import BasslSettings, BasslWeights, save_bassl_model
-from pipelines.models.encoder_loading import encoder_of_id, load_encoder
+from pipelines.models.boundary import BoundaryModel
+from pipelines.models.encoder_loading import encoder_of_id, encoder_of_model, load_encoder
 from pipelines.models.encoders import torch_encoders as module
 from pipelines.models.encoders.options import absolute_encoder, named_encoder
 from pipelines.models.encoders.shot_encoder import (
@@ -37,6 +39,8 @@ from pipelines.models.encoders.torch_encoders import (
     torch_encoder_id,
     trainable_encoder,
 )
+from pipelines.models.networks.kinds import RelationalSettings
+from pipelines.models.networks.torch_networks import RelationalNetwork
 from pipelines.video.images import resize_to_square
 from tests.small_stores import refusal
 
@@ -374,6 +378,24 @@ def test_an_unsupported_input_size_gives_a_one_line_error() -> None:
         "224",
         error=BasslError,
     )
+
+
+@pytest.mark.parametrize("identity", ["resnet50", "timm:resnet18.a1_in1k", "timm-resnet18.a1_in1k-0123456789ab"])
+def test_weights_that_only_a_file_names_are_not_downloaded(identity: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[Any] = []
+    monkeypatch.setattr(module, "torch_encoder", lambda *arguments, **how: loaded.append(arguments) or mean_color())
+    name = named_encoder(identity) or identity
+    match = (
+        f"m.safetensors: names the encoder {name}, whose weights would be downloaded; allow that with `encoder={name}`"
+    )
+    shape = RelationalSettings()
+    model = BoundaryModel(crn="relational", network=RelationalNetwork(shape), shape=shape, encoder=identity)
+    refusal(lambda: encoder_of_id(identity, "cpu", 3, "m.safetensors"), match, error=BasslError)
+    refusal(lambda: encoder_of_model(model, Path("m.safetensors"), "cpu", 3), match, error=BasslError)
+    assert not loaded
+    with suppress(BasslError):  # another id
+        encoder_of_model(model, Path("m.safetensors"), "cpu", 3, requested=name)
+    assert loaded[0][0] == name
 
 
 @pytest.mark.parametrize("name", ["resnet18", "timm:test_resnet"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -17,6 +18,7 @@ from typing import Any
 import pytest
 
 from bassl import PredictSettings, SceneList
+from pipelines import files
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.errors import BasslError, ChangedError
 from pipelines.options import with_options
@@ -115,6 +117,48 @@ def again(request: pytest.FixtureRequest, video: Path, file: Path, settings: Pre
         return SceneList(**vars(read_scene_list(file))), "".join(result.notes)
 
     return one if request.param == "one video" else several
+
+
+def put_on_a_read_only_file_system(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path, make: Any) -> Any:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(files, "_partial", refuse)
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+
+
+def test_an_unchanged_result_in_a_read_only_folder_is_shown(
+    video: Path, file: Path, settings: PredictSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_on_a_read_only_file_system(monkeypatch)
+    before = file.read_bytes()
+    result = predict_file(video, file, settings)
+    assert result.notes[0].endswith("unchanged; kept (`overwrite=True` reads the video again)")
+    (state,) = predict_videos(video, file.parent, settings)
+    assert (state.status, state.error) == ("kept", "")
+    assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("change", [{"min_scene": 2.0}, {"overwrite": True}, {"page": "video.scenes.html"}])
+def test_a_changed_request_in_a_read_only_folder_is_refused_before_the_video_is_read(
+    video: Path,
+    file: Path,
+    settings: PredictSettings,
+    monkeypatch: pytest.MonkeyPatch,
+    reads: list[str],
+    change: dict[str, Any],
+) -> None:
+    put_on_a_read_only_file_system(monkeypatch)
+    page = {"page": file.parent / change["page"]} if "page" in change else change
+    reason = "cannot be written (read-only file system)"
+    refusal(lambda: predict_file(video, file, settings, **page), reason, error=BasslError)
+    several = {"pages": True} if "page" in change else change
+    (state,) = predict_videos(video, file.parent, settings, **several)
+    assert reason in state.error
+    file.unlink()
+    refusal(lambda: predict_file(video, file, settings), reason, error=BasslError)
+    refusal(lambda: predict_videos(video, file.parent, settings), reason, error=BasslError)
+    assert not reads
 
 
 def test_an_unchanged_request_keeps_the_file_and_does_not_read_the_video(

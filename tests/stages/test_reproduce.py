@@ -10,9 +10,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout, suppress
 from dataclasses import replace
+from hashlib import sha256
 from io import StringIO
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -330,7 +332,31 @@ def test_what_two_machines_made_by_the_lines_of_a_plan_is_used_on_one(
     assert not commands
 
 
-@pytest.mark.parametrize("content", ["", "{", "[]", '{"seeds": 1, "summary_of": "test"}'])
+@pytest.mark.parametrize("digest", [True, False])  # the lines of a plan write none
+def test_a_result_with_one_byte_changed_is_measured_again_or_read_and_never_fails(
+    sets: Path, tmp_path: Path, digest: bool
+) -> None:
+    line = Line(("bassl", "finetune"), tmp_path, tmp_path / "finetune.json")
+    tests = [{"ap": 0.5123, "auc": 0.61, "f1": 0.52, "miou": 0.41}, {"ap": 0.5, "auc": 0.6, "f1": 0.5, "miou": 0.4}]
+    content = json.dumps({"summary_of": "test", "seeds": [{"test": test} for test in tests]}).encode()
+    assert line.result is not None
+    line.result.write_bytes(content)
+    if digest:
+        measuring._digest_file(line.result).write_text(sha256(content).hexdigest())
+    assert measuring.kept_numbers(line) is not None
+    for place, byte in product(range(len(content)), b'\x00\xff{}[]",:9e-'):
+        if content[place] == byte:
+            continue
+        line.result.write_bytes(content[:place] + bytes([byte]) + content[place + 1 :])
+        if digest:
+            assert measuring.kept_numbers(line) is None
+        else:
+            with suppress(BasslError):
+                numbers = measuring.kept_numbers(line)
+                assert numbers is None or json.dumps(numbers, allow_nan=False)
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"seeds": 1, "summary_of": "test"}', "[" * 100_000])
 def test_a_damaged_result_is_measured_again(content: str, sets: Path, tmp_path: Path, commands: list[str]) -> None:
     settings = row_8(sets, tmp_path)
     first = reproduce(settings, options=RECIPE)

@@ -300,8 +300,13 @@ def test_an_imported_model_is_scored_on_one_keyframe_per_shot(
     content = BasslWeights(BasslSettings(name, shape), weights if own else {}, network.crn.state_dict(), heads)
     save_bassl_model(tmp_path / "m.safetensors", content)
     settings = with_options(on_labeled, index=put_labeled(tmp_path, images=1))
+    if not own:  # weights that only a file names are not downloaded
+        match = f"m.safetensors: names the encoder {name}, whose weights would be downloaded; allow that with"
+        refusal(lambda: score(tmp_path / "m.safetensors", settings=settings), match, error=BasslError)
+        store = encode_shots(index=settings.data.index, encoder=name, output=tmp_path / "stores")
+        settings = with_options(settings, features=store)
     assert [video.video for video in score(tmp_path / "m.safetensors", settings=settings).videos] == ["a", "b"]
-    (store,) = settings.data.features.iterdir()
+    (store,) = settings.data.features.iterdir() if own else (settings.data.features,)
     assert store.name != encoder.id, "features of one keyframe a shot differ from the features of three"
 
 

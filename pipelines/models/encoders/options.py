@@ -31,6 +31,17 @@ def named_encoder(identity: str) -> str | None:
     return name if name == DEFAULT_ENCODER or is_published(name) else None
 
 
+def check_download(encoder: str, requested: str | Path | None, asker: object) -> None:
+    """Check that an encoder that the file ``asker`` names has no weights to download, or is the one that the user
+    requested. Raises BasslError."""
+    name = named_encoder(encoder) or encoder
+    if is_published(name) and requested not in (encoder, name):
+        raise BasslError(
+            f"{asker}: names the encoder {name}, whose weights would be downloaded; allow that with `encoder={name}`, "
+            f"or run `bassl encode` with `encoder={name}` and name its store with `features`"
+        )
+
+
 def check_encoder(encoder: str | Path) -> None:
     """Check that an encoder has a known name or id, or is an existing file or folder. Raises BasslError."""
     if encoder == DEFAULT_ENCODER or is_published(encoder) or named_encoder(str(encoder)) is not None:

@@ -111,7 +111,7 @@ def _encodings(index: Index, video: int, model: Path, features: Path) -> NDArray
         raise BasslError(f"{model}: no such feature store, run or model")
     opened = open_model(model)
     crn, encoder = opened.context()
-    store = _store_of(index, video, features, opened.path if opened.has_encoder else encoder)
+    store = _store_of(index, video, features, opened.path if opened.has_encoder else encoder, opened.file)
     encodings, shape = _features_in(store, index, video), crn.settings
     _check_width(store, encodings, model, shape.input_width)
     shots, N = torch.from_numpy(encodings), len(encodings)
@@ -230,7 +230,7 @@ def _compared(index: Index, video: int, settings: PseudoBoundarySettings) -> NDA
     if not matrices:
         raise StoreError(f"{opened.file}: has no head of shot-scene matching; give a run of `bassl pretrain` that has")
     encoder = opened.path if opened.has_encoder else opened.weights.settings.encoder
-    store = _store_of(index, video, settings.data.features, encoder)
+    store = _store_of(index, video, settings.data.features, encoder, opened.file)
     features = _features_in(store, index, video)
     _check_width(store, features, settings.model, matrices[0].shape[1])
     kind = ContrastiveHead if len(matrices) == 2 else LinearContrastiveHead
@@ -269,12 +269,14 @@ def _scene_ends(index: Index, rows: NDArray[np.int64]) -> list[int] | None:
     return ends
 
 
-def _store_of(index: Index, video: int, features: Path, model: str | Path | None = None) -> Path:
+def _store_of(
+    index: Index, video: int, features: Path, model: str | Path | None = None, asker: Path | None = None
+) -> Path:
     """Return the store with the features of a video: ``features`` itself, or the store of the encoder (`encoder_for`),
     in the index or in the folder ``features``. Raises StoreError for no store, or more than one."""
     if is_store(features):
         return features
-    encoder, name = encoder_for(index, model), index.video_ids[video]
+    encoder, name = encoder_for(index, model, asker=asker), index.video_ids[video]
     parts = encoder.split(JOINED)
     stores = stores_with([store for part in parts for store in find_features(index, part, features, [video])], name)
     if not stores:

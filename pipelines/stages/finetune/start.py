@@ -189,13 +189,13 @@ def find_encoding(
     source: str | Path | None = start.path
     if encoder is None:
         source = (start.weights.settings.encoder if start.weights is not None else None) or settings.encoder
-        identity = encoder_for(index, source, settings.preparation)
+        identity = encoder_for(index, source, settings.preparation, asker=start.path, requested=settings.encoder)
         encoder = FrozenEncoder(identity, source if source and is_published(source) else named_encoder(identity))
     stores = find_features(index, encoder.id, settings.feature_folder, videos)
     if not stores:
         preparation = settings.preparation
         if not encoder.weights:
-            source, preparation = _loadable_encoder(encoder, index, start)
+            source, preparation = _loadable_encoder(encoder, index, start, settings.encoder)
         assert source is not None
         report(f"computes the features of the labeled videos once, into {settings.feature_folder}")
         encoding = EncodeSettings(
@@ -250,7 +250,9 @@ def _check_encoder(stored: str, start: PretrainedSource, encoder: FrozenEncoder 
     )
 
 
-def _loadable_encoder(encoder: FrozenEncoder, index: Index, start: PretrainedSource) -> tuple[str, Preparation]:
+def _loadable_encoder(
+    encoder: FrozenEncoder, index: Index, start: PretrainedSource, requested: str | None
+) -> tuple[str, Preparation]:
     """Return name and preparation of an encoder. Raises BasslError if it has no name, or the name stands for another
     here."""
     if encoder.name is None:
@@ -258,5 +260,6 @@ def _loadable_encoder(encoder: FrozenEncoder, index: Index, start: PretrainedSou
             f"{index.path}: has no features of {encoder.id}, and they cannot be computed here; "
             "run `bassl encode` on a machine that has the encoder, or name their store with `features`"
         )
-    loaded = encoder_of_id(encoder.id, "cpu", index.keyframes or KEYFRAMES, str(start.path or index.path))
+    asker = str(start.path or index.path)
+    loaded = encoder_of_id(encoder.id, "cpu", index.keyframes or KEYFRAMES, asker, requested)
     return encoder.name, loaded.preparation

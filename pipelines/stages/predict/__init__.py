@@ -6,7 +6,7 @@ so the scores equal those from a keyframe store, a feature store and the model, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import BasslError, StoreError
-from pipelines.files import STDIO, check_inputs_kept, check_writable, real
+from pipelines.files import STDIO, check_inputs_kept, check_writable, is_file, real
 from pipelines.models.encoders.options import absolute_encoder
 from pipelines.options import with_options
 from pipelines.outputs.exports import check_extension, export, is_scenes_json
@@ -30,7 +30,7 @@ from pipelines.stages.scene_list import SceneList
 from pipelines.stages.settings import PredictSettings
 from pipelines.video.inputs import find_videos, safe_id, video_ids
 from pipelines.video.shots import KeyframedShot
-from pipelines.video_jobs import VideoTask, run_video_tasks
+from pipelines.video_jobs import VideoTask, VideoWork, run_video_tasks
 
 __all__ = ["PredictSettings", "load_model", "predict", "predict_file", "predict_videos"]
 
@@ -118,8 +118,7 @@ def predict_file(
     settings, video = with_options(settings, **options), Path(video)
     scenes, board, html = (None if path is None else Path(path) for path in (output, storyboard, page))
     written = [path for path in (scenes, board, html) if path not in (None, STDIO)]
-    for path in written:
-        check_writable(path)
+    obstacle = _obstacle(written, scenes)
     check_inputs_kept(written, (video, *settings.files))
     for path, other in combinations(written, 2):
         if real(path) == real(other):
@@ -134,10 +133,25 @@ def predict_file(
     plan = plan_reuse(model, task)
     if plan is not None and plan.action == "refuse":
         raise StoreError(plan.scenes.notes[0])
+    if obstacle is not None and (plan is None or plan.action != "keep" or plan.needs_images):
+        raise obstacle
     result = predict_to_files(model, task, plan, version, progress)
     if scenes is not None and plan is None:
         _save(result, scenes, version)
     return result
+
+
+def _obstacle(written: Iterable[Path], result: Path | None) -> BasslError | None:
+    """Return why files cannot be written, if there is a result already: unchanged, it can be shown all the same. Raises
+    BasslError if there is none."""
+    try:
+        for path in written:
+            check_writable(path)
+    except BasslError as error:
+        if result is None or not is_file(result):
+            raise
+        return error
+    return None
 
 
 def predict_videos(
@@ -189,13 +203,15 @@ def predict_videos(
         tasks.append(VideoTask(video, video_id, result, settings, board, page, replaces))
     if not tasks:
         return []
-    for path in (*tasks[0].files, *[output / "index.html"] * pages):
-        check_writable(path)
+    obstacle = _obstacle((*tasks[0].files, *[output / "index.html"] * pages), tasks[0].output)
     check_inputs_kept((path for task in tasks for path in task.files), (*videos, *settings.files))
     model = SceneModel(settings).load()
     if jobs is None:  # each takes two cores, one to read and one to encode, and up to half a gigabyte
         jobs = max(1, min(cores() // 2, (free_memory() or 4 * 2**30) // 2**30))
-    in_children = dask is not None or min(jobs, len(tasks)) > 1
+    in_children = obstacle is None and (dask is not None or min(jobs, len(tasks)) > 1)
+    work: VideoWork = predict_in_child if in_children else partial(predict_video, model)
+    if obstacle is not None:
+        work = partial(_refuse, obstacle)
     with ExitStack() as bars:
         if progress is True:
             from pipelines.outputs.bars import shown_videos  # start-up time: rich
@@ -203,14 +219,16 @@ def predict_videos(
             progress = bars.enter_context(shown_videos(len(videos)))
         results = run_video_tasks(
             tasks,
-            predict_in_child if in_children else partial(predict_video, model),
+            work,
             existing=partial(reused_result, model),
             jobs=jobs if in_children else None,
-            dask=dask,
+            dask=dask if in_children else None,
             progress=progress or None,
         )
     # A video that fails now may have scenes and a page from an earlier run.
-    if pages_to_show := [task.page for task in tasks if task.page and task.page.exists() and task.output.exists()]:
+    if obstacle is None and (
+        pages_to_show := [task.page for task in tasks if task.page and task.page.exists() and task.output.exists()]
+    ):
         from pipelines.outputs.page import save_index  # start-up time: Jinja, Pillow
 
         save_index(output / "index.html", pages_to_show)
@@ -256,6 +274,10 @@ def predict_to_files(
 
         save_page(task.page, scenes, images, task.video, save_as=beside(task.output, ".json").name)
     return scenes
+
+
+def _refuse(obstacle: BasslError, task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:
+    raise obstacle
 
 
 def predict_in_child(task: VideoTask[PredictSettings], report: ReportVideo) -> VideoResult:

@@ -193,7 +193,9 @@ def save_reused(plan: ReusePlan, task: VideoTask[PredictSettings], version: str)
         if task.storyboard is not None:
             task.storyboard.unlink(missing_ok=True)
         return replace(scenes, notes=scenes.notes + note_on_views(task.output, (task.storyboard, task.page)))
-    if scenes.video != plan.stored_video and os.access(task.output, os.W_OK):  # it may be write-protected by hand
+    # The file may be write-protected by hand, and its folder read-only.
+    is_writable = all(os.access(path, os.W_OK) for path in (task.output, task.output.parent))
+    if scenes.video != plan.stored_video and is_writable:
         content = json.loads(task.output.read_bytes())  # the rest of the file stays as it is
         content["video"] |= scenes.to_dict(task.output.parent)["video"]
         replace_result(task.output, encode_json(content, task.output), version)

@@ -113,4 +113,4 @@ def _encoder(model: BoundaryModel, file: Path, settings: PredictSettings) -> Sho
         names |= {model.encoder_name, named_encoder(model.encoder)}
     if requested is not None and requested not in names:
         raise BasslError(f"{refusal} {requested}; leave `encoder` out")
-    return encoder_of_model(model, file, device, keyframes)
+    return encoder_of_model(model, file, device, keyframes, requested)

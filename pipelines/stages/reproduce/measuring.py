@@ -7,6 +7,7 @@ is damaged or missing is made again.
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import shlex
@@ -15,7 +16,8 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, replace
 from functools import partial
-from itertools import groupby
+from hashlib import sha256
+from itertools import chain, groupby
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
@@ -124,28 +126,40 @@ def kept_row(row: PlannedRow, machines: Machines) -> RowResult | None:
 def kept_numbers(line: Line) -> dict[str, list[float]] | None:
     """Return what a line of finetune, score or baseline printed, a metric for each seed by name, or None if the file is
     missing or damaged. Raises BasslError for a run that was not tested."""
-    numbers: dict[str, list[float]] = {}
     try:
-        assert line.result is not None
-        content = json.loads(line.result.read_text("utf-8"))
-        if line.command == "finetune":
-            if content["summary_of"] != "test":
-                raise BasslError(f"{line.output}: was not tested, because the test split has no labeled scene ends")
-            tests = [seed["test"] for seed in content["seeds"]]
-            numbers = {
-                name: [float(test[name]) for test in tests if name in test] for name in ("ap", "auc", "f1", "miou")
-            }
-            return {**numbers, "sum": [sum(metrics) for metrics in zip(*numbers.values(), strict=True)]}
-        for key, metric in content["metrics"].items():
-            value = metric["videos"] if metric["pooled"] is None else metric["pooled"]
-            seeds = list(content["seeds"][key]["values"].values()) if key in content["seeds"] else []
-            numbers["auc" if key == "auc_roc" else key] = seeds or [value] * (value is not None)
-        for length, scenes in content.get("representation", {"nmi": {}})["nmi"].items():
-            numbers[f"nmi_{length}"] = [scenes["mean"]] * (scenes["mean"] is not None)
-        short, long = numbers.get("nmi_8"), numbers.get("nmi_32")
-        return {**numbers, "nmi_change": [(long[0] - short[0]) / short[0]] if short and long else []}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        numbers = _read_numbers(line)
+        return numbers if all(map(math.isfinite, chain(*numbers.values()))) else None
+    except (OSError, ValueError, ArithmeticError, TypeError, LookupError, AttributeError, RecursionError):
         return None
+
+
+def _digest_file(result: Path) -> Path:
+    """Return the file with the digest of what a line printed, which shows that it is unchanged; the lines of --plan
+    write none."""
+    return result.with_name(f".{result.stem}.sha256")
+
+
+def _read_numbers(line: Line) -> dict[str, list[float]]:
+    numbers: dict[str, list[float]] = {}
+    assert line.result is not None
+    text = line.result.read_bytes()
+    if (digest := _digest_file(line.result)).exists() and digest.read_text("ascii") != sha256(text).hexdigest():
+        raise ValueError("it was changed")
+    content = json.loads(text)
+    if line.command == "finetune":
+        if content["summary_of"] != "test":
+            raise BasslError(f"{line.output}: was not tested, because the test split has no labeled scene ends")
+        tests = [seed["test"] for seed in content["seeds"]]
+        numbers = {name: [float(test[name]) for test in tests if name in test] for name in ("ap", "auc", "f1", "miou")}
+        return {**numbers, "sum": [sum(metrics) for metrics in zip(*numbers.values(), strict=True)]}
+    for key, metric in content["metrics"].items():
+        value = metric["videos"] if metric["pooled"] is None else metric["pooled"]
+        seeds = list(content["seeds"][key]["values"].values()) if key in content["seeds"] else []
+        numbers["auc" if key == "auc_roc" else key] = seeds or [value] * (value is not None)
+    for length, scenes in content.get("representation", {"nmi": {}})["nmi"].items():
+        numbers[f"nmi_{length}"] = [scenes["mean"]] * (scenes["mean"] is not None)
+    short, long = numbers.get("nmi_8"), numbers.get("nmi_32")
+    return {**numbers, "nmi_change": [(long[0] - short[0]) / short[0]] if short and long else []}
 
 
 # --- running a line ---------------------------------------------------------------------------------------------------
@@ -171,6 +185,7 @@ def run(line: Line, machines: Machines, overwrite: bool, report: Callable[[float
             words.append("--overwrite")
         printed = run_command(words, report)
     if line.result is not None:
+        write_atomically(_digest_file(line.result), sha256(printed.encode()).hexdigest().encode())
         write_atomically(line.result, printed.encode())
     if output is not None and not output.exists():
         raise BasslError(f"{output}: was not written by {line.text(machines)}; run it again")

@@ -15,6 +15,7 @@ from pipelines.evaluation.representation import SCENE_LENGTHS, knn_precision, sc
 from pipelines.models.boundary import BoundaryModel
 from pipelines.models.calibration import apply_calibration
 from pipelines.models.encoder_loading import encoder_for
+from pipelines.models.encoders.options import named_encoder
 from pipelines.models.opening import open_model
 from pipelines.models.sound import RowsWithSound, missing_note, stored_sound
 from pipelines.progress import ReportProgress
@@ -57,10 +58,12 @@ def score_model(subject: Path | str, settings: ScoreSettings, progress: ReportPr
         )
         elsewhere = "; docs/default-model.md has figures on videos that it did not learn from"
         notes.insert(0, f"the built-in model {note}{elsewhere}" if opened.built_in else f"{path} {note}")
-    if opened.has_weights and model.encoder is not None:  # its id with as many keyframes as the index has
-        model = replace(model, encoder=encoder_for(index, opened.path if opened.has_encoder else model.encoder))
+    if opened.has_encoder:  # its id with as many keyframes as the index has
+        model = replace(model, encoder=encoder_for(index, opened.path))
     stores = _feature_stores(model.encoder, opened.path, index, videos, settings, progress)
     stored = inputs = features_of(index, stores, videos)
+    if model.encoder == named_encoder(stored.encoder):  # a name alone stands for its published weights
+        model = replace(model, encoder=stored.encoder)
     if model.sound is not None:
         sounds, missing = stored_sound(index, settings.sound, videos)
         if missing:
@@ -148,7 +151,7 @@ def _feature_stores(
     for `encoder_for`, None for any."""
     if is_store(settings.data.features):
         return [settings.data.features]
-    encoder_id = encoder_for(index, encoder)
+    encoder_id = encoder_for(index, encoder, asker=path)
     if stores := find_features(index, encoder_id, settings.data.features, videos):
         return stores
     if not index.keyframes:
