@@ -90,13 +90,14 @@ from pipelines.stages.pretrain import (
     pretrain as pretrain,
 )
 from pipelines.stages.regroup import Look as Look, regroup as regroup
-from pipelines.stages.report import ReviewResult as ReviewResult, report as report, review as review
+from pipelines.stages.report import report as report
 from pipelines.stages.reproduce import (
     ReproduceResult as ReproduceResult,
     ReproduceSettings as ReproduceSettings,
     StageOptions as StageOptions,
     reproduce as reproduce,
 )
+from pipelines.stages.review import ReviewResult as ReviewResult, review as review
 from pipelines.stages.save_images import SavedImage as SavedImage, save_images as save_images
 from pipelines.stages.scene_list import SceneList as SceneList, load_scenes as load_scenes
 from pipelines.stages.score import (
@@ -114,6 +115,7 @@ from pipelines.stages.settings import (
     LearnSettings as LearnSettings,
     RegroupSettings as RegroupSettings,
     ReportSettings as ReportSettings,
+    ReviewSettings as ReviewSettings,
     SoundSettings as SoundSettings,
     SplitSettings as SplitSettings,
 )

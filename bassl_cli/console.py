@@ -73,7 +73,7 @@ NEXT = {
     "predict": ("bassl report {}", "to view and correct the scenes"),
     "regroup": ("bassl report {}", "to view and correct the scenes"),
     "report": ("bassl export {} --to edl", "once the scenes are as you want them; bassl export --help lists formats"),
-    "review": ("bassl export {} --to edl", "once the page saved the scenes; bassl export --help lists formats"),
+    "review": ("bassl export {} --to edl", "or Export on the page; bassl export --help lists formats"),
     "learn": ("bassl predict VIDEO --model {}", "to find the scenes of a video"),
     "extract-keyframes": ("bassl build-index {}", "to index the shots of all videos"),
     "build-index": ("bassl encode {}", "to compute the features of all shots"),

@@ -24,11 +24,13 @@ from pipelines.stages.settings import (
     LearnSettings,
     RegroupSettings,
     ReportSettings,
+    ReviewSettings,
     SplitSettings,
 )
 
 # Stages are imported by the command that runs: they load NumPy, PyAV or Jinja.
 if TYPE_CHECKING:
+    from pipelines.outputs.server import ReviewServer
     from pipelines.stages.learn import LearnResult
     from pipelines.stages.split import Clip
 
@@ -69,31 +71,57 @@ def report(settings: ReportSettings, sources: Results = []) -> None:
 
 
 @with_settings(spellings={"keyframes": "FOLDER"})
-def review(settings: ReportSettings, sources: Results = []) -> None:
-    """Review a video's scenes in the browser, at the cuts the model is least sure of.
+def review(settings: ReviewSettings, sources: Results = []) -> None:
+    """Review a video's scenes in the browser, at the cuts the model is least sure of, and save and export them there.
 
-    Makes the page as bassl report does, if it is not there or shows other scenes, opens it in review mode and prints
-    its address. The page shows eight shots at a time; what you confirm holds for all settings.
+    Opens a page that only this machine can reach and prints its address, until Done there or Ctrl-C here. The page shows
+    eight shots at a time; what you confirm holds for all settings. Several videos follow one after the other.
 
-    Examples: bassl review movie.mp4
+    Examples: bassl review movie.mp4, bassl review videos/
     """
-    from pipelines.stages.report import review as stage
+    from pipelines.outputs.server import ReviewServer
+    from pipelines.stages.review import ReviewSession
 
-    if len(sources) > 1:
-        raise BasslError(f"one video is reviewed at a time; name one, such as {sources[0]}")
-    (source,) = sources
-    with console.stage_progress(source.name) as progress:
-        result = stage(source, settings, progress)
-    if result.written:
-        console.warn(*result.written.warnings)
-    if not (result.opened and console.quiet):  # a browser that starts may still not show it
-        typer.echo(result.url)
-    if result.written:
-        console.note(*result.written.notes)
-    page = f"{'wrote ' if result.written else ''}{console.display_path(result.page)}"
-    opening = "opening it in the browser; if the review does not start there, press R"
-    console.print_info(f"{page}; {opening if result.opened else 'no browser found; open this address yourself'}")
-    console.suggest_next("review", source)
+    check_one_video(sources, settings.selection.video)
+    waiting = list(sources)
+
+    with ReviewServer() as server:
+
+        def review_one(source: Path) -> None:
+            is_first = len(waiting) == len(sources)
+            waiting.remove(source)
+            with console.stage_progress(source.name) as progress:
+                session = ReviewSession(source, settings, progress, console.print_info)
+            console.warn(*session.warnings)
+            console.note(*session.notes)
+            server.show(session, more=bool(waiting))
+            if is_first:
+                _show_address(server)
+            try:
+                server.wait()
+            finally:
+                result = session.finish()
+                console.note(*result.notes)
+                if not result.saved:
+                    console.print_info(f"{console.display_path(result.result)} is unchanged")
+                console.suggest_next("review", source)
+
+        failed = console.try_each(sources, review_one)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _show_address(server: ReviewServer) -> None:
+    from pipelines.stages.review import ssh_command
+
+    opened = server.open_browser()
+    if not (opened and console.quiet):  # a browser that starts may still not show it
+        typer.echo(server.address)
+    if command := ssh_command(server.port):
+        console.print_info(f"over SSH: run this on your own computer first, then open the address there: {command}")
+    else:
+        console.print_info("opening it in the browser" if opened else "no browser found; open this address yourself")
+    console.print_info("Done in the page, or Ctrl-C here, ends the review")
 
 
 @with_settings(spellings={"drop_short": "--drop-short/--no-drop-short"})

@@ -28,6 +28,7 @@ from pipelines.datasets.annotations import (
     fault,
     labels_from_ends,
     member,
+    parse_json,
     quote,
     read_field,
     read_json,
@@ -157,7 +158,19 @@ def read_scene_list(path: Path | str) -> SceneData:
 
     Raises DatasetError if it is not a scenes.json, of another version, or inconsistent."""
     path = Path(path)
-    content = read_json(path, MOST_RESULT_BYTES)
+    return _scene_list(read_json(path, MOST_RESULT_BYTES), path)
+
+
+def parse_scene_list(text: bytes, path: Path) -> SceneData:
+    """Return the scenes of a ``scenes.json`` that may be written to ``path``, see `read_scene_list`."""
+    try:
+        content = parse_json(text.decode(), path)
+    except UnicodeDecodeError as error:
+        raise fault(path, "is not UTF-8") from error
+    return _scene_list(content, path)
+
+
+def _scene_list(content: Any, path: Path) -> SceneData:
     scenes = _scene_data(content, path)
     _annotation(scenes, path)  # checks that shots and scenes fit together
     relative = read_field(str, {"relative_path": "", **content["video"]}, "relative_path", "the video", path)

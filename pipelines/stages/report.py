@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import sys
-import webbrowser
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,27 +16,27 @@ from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, as_paths, check_output, check_writable, output_path, relative
 from pipelines.options import with_options
 from pipelines.outputs.opening import OpenedScenes, open_scenes
-from pipelines.outputs.page import TrueEnds, save_index, save_page, shows
+from pipelines.outputs.page import TrueEnds, save_index, save_page
 from pipelines.outputs.results import beside, check_one_video, find_result, make_output_folder
 from pipelines.outputs.shot_images import images_from_video
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult, no_progress
 from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.settings import Matching
 from pipelines.stages.score import score
-from pipelines.stages.settings import ReportSettings
+from pipelines.stages.settings import ReviewSettings, ReportSettings
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.containers import check_same_video
 from pipelines.video_jobs import VideoTask, run_video_tasks
 
 
 @dataclass(frozen=True)
-class ReviewResult:
-    """Page of a review."""
+class PageContents:
+    """What a page shows besides scenes, with lines on what is missing and on how the truth was matched."""
 
-    page: Path
-    url: str  # address of the page in review mode
-    opened: bool  # whether a browser was started with it
-    written: VideoResult | None  # the result of `report`; None if the page was there and shows the same scenes
+    images: list[bytes]  # one per shot, or none
+    truth: TrueEnds | None
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
 
 
 def report(
@@ -117,39 +115,27 @@ def write_page(
     if path.suffix.lower() not in (".html", ".htm"):
         raise BasslError(f"{path}: a page's name ends in .html")
     check_output(path, (opened.file, video, settings.matching.truth))
+    contents = page_contents(opened, settings, progress)
+    save_page(path, scenes, contents.images, video, contents.truth, beside(opened.result, ".json").name)
+    return task.result_of(scenes, warnings=contents.warnings, notes=contents.notes)
+
+
+def page_contents(
+    opened: OpenedScenes, settings: ReviewSettings, progress: ReportProgress | None = None
+) -> PageContents:
+    """Collect what the page of opened scenes shows: images from a keyframe store with the same shots, or from the
+    video. Raises BasslError as `report`."""
+    scenes, video = opened.scenes, opened.video
     warnings: tuple[str, ...] = ()
     images = _stored_images(opened, settings.keyframes)
     truth, notes = (None, ()) if settings.matching.truth is None else _truth(opened, settings.matching)
     if not images and video is not None:
-        report = progress or no_progress
-        images, warnings = images_from_video(scenes, video, partial(report, "reading"))
+        images, warnings = images_from_video(scenes, video, partial(progress or no_progress, "reading"))
     elif video is not None:
         check_same_video(video, scenes)
     elif not images:
         warnings = (f"{scenes.video.path}: {NO_VIDEO}; a page without images",)
-    save_page(path, scenes, images, video, truth, beside(opened.result, ".json").name)
-    return task.result_of(scenes, warnings=warnings, notes=notes)
-
-
-def review(
-    source: SceneData | Path | str,
-    settings: ReportSettings = ReportSettings(),
-    progress: ReportProgress | None = None,
-    **options: Any,
-) -> ReviewResult:
-    """Open the page of a video's scenes in the browser, in review mode; write it as `report` does, unless it is there
-    and shows the same scenes without true scene ends. Without a display no browser is started, except one that the
-    environment variable ``BROWSER`` names. Arguments and errors as for `report`."""
-    settings = with_options(settings, **options)
-    opened = open_scenes(source, settings.selection.video)
-    task = page_task(opened.result, settings)
-    page = task.output
-    is_current = settings.matching.truth is None and shows(page, opened.scenes)
-    written = None if is_current else write_page(task, opened, progress)
-    url = page.resolve().as_uri() + "#review"
-    has_display = sys.platform in ("win32", "darwin") or os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    can_open = bool(has_display or os.environ.get("BROWSER"))  # else it could be a browser in the terminal
-    return ReviewResult(page, url, can_open and webbrowser.open(url), written)
+    return PageContents(images, truth, warnings, notes)
 
 
 def _truth(opened: OpenedScenes, matching: Matching) -> tuple[TrueEnds, tuple[str, ...]]:

@@ -103,15 +103,21 @@ class RegroupSettings(Settings):
 
 
 @dataclass(frozen=True)
-class ReportSettings(Settings):
+class ReviewSettings(Settings):
+    """Content of a page, and of the page that a review serves."""
+
+    selection: SceneSelection = nested(SceneSelection(), without=("shots", "skip_credits"))
+    matching: Matching = nested(Matching(), without=("within", "annotator", "doubtful"))
+    keyframes: Annotated[Path, Doc("Keyframe stores to take images from, if possible.")] = Path("data/keyframes")
+
+
+@dataclass(frozen=True)
+class ReportSettings(ReviewSettings):
     """Content and path of a page."""
 
     run: OutputSettings = nested(
         OutputSettings(), without=("overwrite",), defaults={"output": "SCENES.html beside the input"}
     )
-    selection: SceneSelection = nested(SceneSelection(), without=("shots", "skip_credits"))
-    matching: Matching = nested(Matching(), without=("within", "annotator", "doubtful"))
-    keyframes: Annotated[Path, Doc("Keyframe stores to take images from, if possible.")] = Path("data/keyframes")
 
 
 @dataclass(frozen=True)

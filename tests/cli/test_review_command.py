@@ -1,18 +1,55 @@
-"""`bassl review`: the page in the browser, in review mode."""
+"""`bassl review`: the page that it serves, and what the terminal says."""
 
 from __future__ import annotations
 
 import shlex
+import signal
+import subprocess
 import sys
 from pathlib import Path
+from typing import IO
 
 import pytest
 
+from pipelines.datasets.scenes_json import read_scene_list
 from tests import videos
 from tests.command import Bassl, Run, bassl_process
+from tests.running import ENVIRONMENT, posix
 from tests.videos import CUTS, FRAMES, scenes_of
 
-NO_DISPLAY = {"DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": ""}
+NO_DISPLAY = {"DISPLAY": "", "WAYLAND_DISPLAY": "", "BROWSER": "", "SSH_CONNECTION": ""}
+
+BROWSER = """
+import json, re, sys
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+def ask(method, name, body=b""):
+    headers = {"Origin": "http://" + urlsplit(address).netloc, "If-Match": data["version"]}
+    try:
+        return json.loads(urlopen(Request(address + name, body, headers, method=method)).read())
+    except HTTPError as error:
+        return json.loads(error.read())
+
+response = urlopen(sys.argv[1])
+while True:
+    address, page = response.url.partition("#")[0], response.read().decode()
+    data = json.loads(re.search(r'id="data">(.*?)</script>', page, re.S)[1])
+    print(sys.argv[1], address, data["save_as"])
+    for step in sys.argv[2:]:
+        if step == "save":
+            data["file"]["scenes"][0]["name"] = "Saved"
+            answer = ask("PUT", "result", json.dumps(data["file"]).encode())
+            data["version"] = answer.get("version")
+        else:
+            answer = ask("POST", "export", step.encode())
+        print(answer)
+    if not ask("POST", "done")["more"]:
+        break
+    response = urlopen(address)
+"""
+"""A browser that takes these steps on each page, and is done; prints the addresses that it was given and came to."""
 
 
 @pytest.fixture
@@ -24,46 +61,109 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def review_in_browser(place: Path, options: str = "") -> tuple[Run, str]:
-    """Run the command with a browser that notes the address that it is started with."""
-    browser = place / "browser.py"
-    browser.write_text(f"import sys\nopen({str(place / 'address')!r}, 'w').write(sys.argv[1])\n")
-    command = shlex.join([sys.executable, str(browser)]) + " %s"
+def review_in_browser(place: Path, options: str = "", *steps: str) -> tuple[Run, list[str]]:
+    """Run the command with a browser that takes these steps; returns also what it printed."""
+    (place / "browser.py").write_text(BROWSER)
+    words = [sys.executable, str(place / "browser.py"), "%s", *steps]
+    command = shlex.join(["sh", "-c", f"{shlex.join(words)} > {shlex.quote(str(place / 'printed'))} 2>&1".replace("'%s'", '"$0"'), "%s"])
     run = bassl_process(f"review {options}", place, {**NO_DISPLAY, "BROWSER": command})
-    return run, (place / "address").read_text()
+    return run, (place / "printed").read_text().splitlines()
 
 
-def test_the_browser_opens_the_page_in_review_mode_and_a_page_that_is_there_is_kept(place: Path) -> None:
-    page = place / "my movie.scenes.html"
-    run, address = review_in_browser(place)
+@posix
+def test_the_browser_gets_the_page_saves_and_exports_in_place_and_the_terminal_says_so(place: Path) -> None:
+    run, printed = review_in_browser(place, "", "save", "edl", "fcpxml", "edl")
     assert run.code == 0, run.err
-    assert run.out == f"{page.as_uri()}#review\n"
-    opening = "my movie.scenes.html; opening it in the browser; if the review does not start there, press R"
-    assert run.err.splitlines()[-1] == f"wrote {opening}"
-    assert address == page.as_uri() + "#review"
-    assert "my%20movie.scenes.html#review" in address
-    page.write_text(page.read_text() + "<!-- the same page -->")
-    run, _ = review_in_browser(place)
-    assert (run.code, run.err) == (0, f"{opening}\n")
-    assert page.read_text().endswith("<!-- the same page -->")
-    scenes_of(Path("my movie.mp4"), CUTS[:2]).save("my movie.scenes.json")
-    run, _ = review_in_browser(place, "-q")
-    assert run == (0, "", "")
-    assert not page.read_text().endswith("<!-- the same page -->"), "other scenes, another page"
-
-
-@pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="has a display in any case")
-def test_without_a_display_the_address_is_printed(place: Path) -> None:
-    run = bassl_process("review -o page.html", place, NO_DISPLAY)
-    assert (run.code, run.out) == (0, f"{(place / 'page.html').as_uri()}#review\n")
-    assert run.err.splitlines()[-1] == "wrote page.html; no browser found; open this address yourself"
-
-
-def test_one_video_is_reviewed_at_a_time(bassl: Bassl, place: Path) -> None:
-    Path("other.scenes.json").write_bytes(Path("my movie.scenes.json").read_bytes())
-    run = bassl("review", ".")
-    assert (run.code, run.out, "one video is reviewed at a time" in run.err) == (2, "", True)
+    entry, address, name = printed[0].split(" ", 2)
+    assert (run.out, name) == (f"{address}\n", "my movie.scenes.json")
+    assert address.startswith("http://127.0.0.1:")
+    assert address.split("/")[3] not in entry, "other users see what a browser is started with"
+    assert read_scene_list(place / "my movie.scenes.json").scenes[0].name == "Saved"
+    assert "Saved" in (place / "my movie.scenes.edl").read_text()
+    assert run.complaints == [
+        "opening it in the browser",
+        "Done in the page, or Ctrl-C here, ends the review",
+        "saved my movie.scenes.json: 2 scenes",
+        "wrote my movie.scenes.edl",
+        "wrote my movie.scenes.fcpxml",
+        "wrote my movie.scenes.edl",
+    ]
     assert not list(place.glob("*.html"))
+
+
+@posix
+def test_a_foreign_page_beside_the_video_is_not_opened(place: Path) -> None:
+    foreign = place / "my movie.scenes.html"
+    foreign.write_text("<script>harm()</script>")
+    run, printed = review_in_browser(place)
+    assert (run.code, len(printed)) == (0, 1)
+    assert "my movie.scenes.html" not in printed[0] + run.out
+    assert run.complaints[-1] == "my movie.scenes.json is unchanged"
+    assert foreign.read_text() == "<script>harm()</script>"
+
+
+@posix
+def test_several_results_follow_one_after_the_other_and_one_that_cannot_be_read_is_passed_over(place: Path) -> None:
+    for name in ("a.scenes.json", "z.scenes.json"):
+        Path(name).write_bytes(Path("my movie.scenes.json").read_bytes())
+    Path("b.scenes.json").write_text("{}")
+    run, printed = review_in_browser(place, ".", "save")
+    assert run.code == 1
+    assert [line.split(" ", 2)[2] for line in printed if line.startswith("http")] == [
+        "a.scenes.json", "my movie.scenes.json", "z.scenes.json",
+    ]  # fmt: skip
+    assert len({line.split(" ")[1] for line in printed if line.startswith("http")}) == 1, "one address"
+    assert [line for line in run.err.splitlines() if line.startswith("bassl: ")] == [
+        "bassl: b.scenes.json: is not a scenes.json: its 'schema' is not 'bassl.scenes'"
+    ]
+    assert [line for line in run.err.splitlines() if line.startswith("saved")] == [
+        f"saved {name}: 2 scenes" for name in ("a.scenes.json", "my movie.scenes.json", "z.scenes.json")
+    ]
+
+
+@posix
+def test_an_outdated_page_is_named_and_quiet_shows_nothing(place: Path) -> None:
+    (place / "my movie.scenes.html").write_text("a page")
+    run, _ = review_in_browser(place, "", "save")
+    assert run.complaints[-1] == (
+        "note: my movie.scenes.html still shows the scenes before; renew the page with: bassl report 'my movie.scenes.json'"
+    )
+    assert review_in_browser(place, "-q", "save")[0] == (0, "", "")
+
+
+def started(place: Path, **variables: str) -> tuple[subprocess.Popen[str], str]:
+    """Start the command without a browser; returns also the address that it printed."""
+    command = [sys.executable, "-m", "bassl_cli", "review"]
+    process = subprocess.Popen(
+        command, cwd=place, env={**ENVIRONMENT, **NO_DISPLAY, **variables}, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    stdout: IO[str] | None = process.stdout
+    assert stdout is not None
+    return process, stdout.readline()
+
+
+@posix
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_ends_the_review_and_the_terminal_says_what_was_saved(place: Path, number: int, code: int) -> None:
+    process, address = started(place)
+    assert address.startswith("http://127.0.0.1:")
+    process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert "no browser found; open this address yourself" in err
+    assert "my movie.scenes.json is unchanged" in err
+    assert "Traceback" not in err
+
+
+@posix
+def test_over_ssh_the_line_that_forwards_the_port_is_printed(place: Path) -> None:
+    process, address = started(place, SSH_CONNECTION="192.0.2.7 50000 192.0.2.9 2222")
+    port = address.split(":")[2].split("/")[0]
+    process.terminate()
+    _, err = process.communicate(timeout=30)
+    assert f"ssh -N -L {port}:127.0.0.1:{port} -p 2222 " in err
+    assert "@192.0.2.9" in err
 
 
 @pytest.mark.parametrize(
@@ -71,7 +171,8 @@ def test_one_video_is_reviewed_at_a_time(bassl: Bassl, place: Path) -> None:
     [
         (["gone.mp4"], "gone.mp4: no such file"),
         (["no result.mp4"], "no_result.scenes.json: no such file; make it with: bassl predict 'no result.mp4'"),
-        (["my movie.scenes.json", "-o", "page.txt"], "page.txt: a page's name ends in .html"),
+        (["-"], "-: scenes from stdin cannot be saved in place; name their scenes.json"),
+        (["my movie.scenes.json", "z.json", "--video", "my movie.mp4"], "my movie.mp4: is one video, but there are 2 results; leave --video out"),
     ],
 )
 def test_what_cannot_be_reviewed_is_one_line(bassl: Bassl, place: Path, arguments: list[str], words: str) -> None:
@@ -79,4 +180,3 @@ def test_what_cannot_be_reviewed_is_one_line(bassl: Bassl, place: Path, argument
     run = bassl("review", *arguments)
     assert (run.code, run.out) == (2, "")
     assert run.err.endswith(f"bassl: {words}\n")
-    assert not list(place.glob("*.html"))

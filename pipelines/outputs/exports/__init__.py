@@ -62,6 +62,14 @@ FORMATS = {
     )
 }
 """By the name for ``--to``."""
+EDITORS = {
+    "DaVinci Resolve": ("edl", "fcp7", "otio", "resolve-markers"),
+    "Premiere Pro": ("fcp7", "edl", "fcp7-markers"),
+    "Final Cut Pro": ("fcpxml", "fcpxml-markers"),
+    "Kdenlive": ("kdenlive", "otio"),
+    "Avid Media Composer": ("edl",),
+}
+"""By the name of an editing program, the formats that it reads."""
 # Two formats have .xml.
 _EXTENSIONS = {end: name for name, ends in EXPORT_EXTENSIONS.items() for end in ends if end != ".xml"}
 

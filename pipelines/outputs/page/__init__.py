@@ -1,8 +1,7 @@
-"""A page to review and correct the scenes of a video, and the page of many videos: self-contained HTML files, without
-a server.
+"""A page to review and correct the scenes of a video, and the page of many videos: self-contained HTML.
 
 Images, style and script are embedded, and the content security policy forbids the network; only the video is a separate
-file. ``scene_ends.js`` groups shots as :mod:`pipelines.models.scenes.scene_ends` does; the other scripts share the
+file. A page that `bassl review` serves may also ask its server. ``scene_ends.js`` groups shots as :mod:`pipelines.models.scenes.scene_ends` does; the other scripts share the
 page's state (``state.js``) and are joined in order.
 """
 
@@ -11,7 +10,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from contextlib import suppress
@@ -26,17 +24,16 @@ from markupsafe import Markup
 
 import pipelines
 from pipelines.errors import BasslError, VideoError, count
-from pipelines.files import is_file, relative, write_atomically
-from pipelines.outputs.exports import FORMATS
+from pipelines.files import is_file, real, relative, write_atomically
+from pipelines.outputs.exports import EDITORS, FORMATS
 from pipelines.outputs.images import TYPE, page_images, resize
 from pipelines.outputs.names import one_line, video_name
 from pipelines.scenes import SEGMENTS, SceneData, timecode
 from pipelines.video.decoding import first_frame_pts
 
 _FOLDER = Path(__file__).parent
-_EXPORTS = ("csv", "edl", "fcp7", "youtube", "webvtt", "ffmetadata")
 _RULES = ("scene_ends", "review")
-_PARTS = ("state", "storage", "review_mode", "list", "video", "timeline", "page")
+_PARTS = ("state", "storage", "saving", "review_mode", "list", "video", "timeline", "page")
 
 
 @dataclass(frozen=True)
@@ -50,6 +47,14 @@ class TrueEnds:
     source: str
 
 
+@dataclass(frozen=True)
+class Serving:
+    """What a page that is served knows besides its content, see `pipelines.outputs.server`."""
+
+    result: Path  # that the page saves
+    version: str  # of the result that the page shows
+
+
 def save_page(
     path: Path,
     result: SceneData,
@@ -58,9 +63,25 @@ def save_page(
     truth: TrueEnds | None = None,
     save_as: str = "scenes.json",
 ) -> None:
-    """Write the page. ``images``: none, or one per shot by :func:`pipelines.outputs.images.encode_thumbnail`;
-    ``video``: played beside the scenes; ``truth``: marks hits and misses; ``save_as``: name of the file that the page
-    saves. Raises BasslError if the path cannot be written, or there are more or fewer images than shots."""
+    """Write the page, see `page_text`. Raises BasslError also if the path cannot be written."""
+    text = page_text(result, images, video, truth, save_as, folder=path.parent, source=_address(video, path))
+    write_atomically(path, text.encode())
+
+
+def page_text(
+    result: SceneData,
+    images: Sequence[bytes],
+    video: Path | None,
+    truth: TrueEnds | None,
+    save_as: str,
+    *,
+    folder: Path,
+    source: str | None,
+    serving: Serving | None = None,
+) -> str:
+    """Return the page. ``images``: none, or one per shot by :func:`pipelines.outputs.images.encode_thumbnail`;
+    ``video``: played beside the scenes, from the URL ``source``; ``truth``: marks hits and misses; ``save_as``: name of
+    the file that the page saves, in ``folder``. Raises BasslError if there are more or fewer images than shots."""
     if images and len(images) != len(result.shots):
         raise BasslError(f"{len(images)} images for {len(result.shots)} shots")
     first = 0.0  # time of the video's first frame on its own clock
@@ -71,27 +92,28 @@ def save_page(
     rules, parts = (
         "".join((_FOLDER / f"{name}.js").read_text("utf-8") for name in names) for names in (_RULES, _PARTS)
     )
-    script = f"{rules}\n{{\n{parts}}}\n"  # a block, so that the page's names are not global
+    # Of a file, changes in the browser belong to its content; of a served page to the result, whose content changes.
+    identity = json.dumps(result.to_dict()) if serving is None else str(real(serving.result))
     data = {
-        "file": result.to_dict(path.parent),
-        "id": sha256(json.dumps(result.to_dict()).encode()).hexdigest(),
+        "file": result.to_dict(folder),
+        "id": sha256(identity.encode(errors="surrogateescape")).hexdigest(),
+        "version": None if serving is None else serving.version,
         "save_as": one_line(save_as),
-        "video": {"name": video_name(result), "source": _address(video, path), "first": first},
+        "video": {"name": video_name(result), "source": source, "first": first},
         "images": {"type": TYPE, "width": thumbnails.width, "height": thumbnails.height}
         if thumbnails.encoded
         else None,
         "truth": None if truth is None else vars(truth),
         "segment_names": SEGMENTS,
     }
-    _write(
-        path,
+    return _render(
         "page.html",
-        script,
+        f"{rules}\n{{\n{parts}}}\n",  # a block, so that the page's names are not global
+        served=serving is not None,
         brief=_brief(result),
         data=_script_json(data),
-        exports=[
-            (FORMATS[name].purpose, f"bassl export {shlex.quote(one_line(save_as))} --to {name}") for name in _EXPORTS
-        ],
+        editors={tool: [FORMATS[name] for name in names] for tool, names in EDITORS.items()},
+        formats=FORMATS.values(),
         facts=_facts(result),
         images=Markup("\n".join(thumbnails.encoded)),  # base64 needs no escaping
         result=result,
@@ -107,21 +129,27 @@ def save_page(
     )
 
 
-def _write(path: Path, template: str, script: str, **values: Any) -> None:
-    """Write a page from a template of this folder; values are escaped. The content security policy allows only the
-    page's script and style, embedded images and the video."""
+def _render(template: str, script: str, served: bool = False, **values: Any) -> str:
+    """Return a page from a template of this folder; values are escaped. The content security policy allows only the
+    page's script and style, embedded images and the video, and to a served page requests to its server."""
     style = (_FOLDER / "page.css").read_text("utf-8")
     hashes = [f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'" for text in (style, script)]
-    scripts = f"script-src {hashes[1]}; media-src 'self' file: blob:; " if script else ""
+    scripts = f"script-src {hashes[1]}; media-src 'self' {'' if served else 'file: '}blob:; " if script else ""
+    scripts += "connect-src 'self'; " if served else ""
     policy = f"default-src 'none'; style-src {hashes[0]}; {scripts}img-src data:; base-uri 'none'; form-action 'none'"
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_FOLDER), autoescape=True, undefined=jinja2.StrictUndefined
     )
-    from_package = {"style": Markup(style), "script": Markup(script)}
-    text = environment.get_template(template).render(
-        count=count, policy=policy, timecode=timecode, version=pipelines.__version__, **from_package, **values
+    return environment.get_template(template).render(
+        count=count,
+        policy=policy,
+        served=served,
+        timecode=timecode,
+        version=pipelines.__version__,
+        style=Markup(style),
+        script=Markup(script),
+        **values,
     )
-    write_atomically(path, text.encode())
 
 
 def _script_json(content: Any) -> Markup:
@@ -170,16 +198,9 @@ _WIDTH, _HEIGHT, _IMAGE_WIDTH, _LEAST_WIDTH = 1200, 64, 114, 8
 def save_index(path: Path, pages: Sequence[Path]) -> None:
     """Write the page of several videos from their pages, by :func:`save_page`: each with its scenes as a strip, linked
     to the video's own page. Raises BasslError for a file that is not such a page, or a path that cannot be written."""
-    _write(
-        path,
-        "videos.html",
-        script="",
-        videos=[_video(page, path) for page in pages],
-        height=_HEIGHT,
-        image_width=_IMAGE_WIDTH,
-        type=TYPE,
-        width=_WIDTH,
-    )
+    videos = [_video(page, path) for page in pages]
+    sizes = {"height": _HEIGHT, "image_width": _IMAGE_WIDTH, "width": _WIDTH}
+    write_atomically(path, _render("videos.html", script="", videos=videos, type=TYPE, **sizes).encode())
 
 
 def shows(page: Path, scenes: SceneData) -> bool:

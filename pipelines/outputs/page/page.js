@@ -228,6 +228,7 @@ setUpPanels();
 setUpVideo();
 setUpTimeline();
 setUpStorage();
+setUpSaving();
 const linked = Number(/^#scene-(\d+)$/.exec(location.hash)?.[1]);
 const isReloaded = ["reload", "back_forward"].includes(performance.getEntriesByType("navigation")[0]?.type);
 const frame = isReloaded ? selectedBefore() : null;

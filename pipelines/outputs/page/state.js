@@ -35,6 +35,8 @@ const fromFile = {
   by: "file",
 };
 let state = fromFile;
+/** The version of the file that a served page read or wrote last; null in a page that is a file. */
+let { version } = data;
 let saved = state;
 let undone = [];
 let done = [];
@@ -227,63 +229,4 @@ function rename(scene, text) {
   const others = state.names.filter((name) => name !== before && (clean || nameScenes(scenes, [name]).keys().next().value !== scene.index));
   const names = clean ? [...others, { text: clean, ...range(scene) }] : others;
   change({ ...state, names }, `name of scene ${scene.index + 1}`);
-}
-
-// --- saving -----------------------------------------------------------------------------------------------------------
-
-function content() {
-  const { threshold, minScene, maxScene, ends, outside } = state;
-  const changed = { ...settings };
-  if (state.by !== "file") {
-    Object.assign(changed, { threshold, min_scene: minScene, max_scene: maxScene, scenes: null });
-    // Most corrections are pins, and regroup keeps these; others must not be replaced.
-    if (JSON.stringify(groupsBy(state)) === JSON.stringify({ ends, outside })) delete changed.edited_by_hand;
-    else changed.edited_by_hand = true;
-  }
-  const { lines: _, ...others } = data.file;
-  const inScenes = scenes.map(linesOf);
-  const spoken = new Set(inScenes.flat());
-  const unspoken = lines.filter((line) => !spoken.has(line));
-  return {
-    ...others, settings: changed, shots, ...(unspoken.length && { lines: unspoken }),
-    scenes: scenes.map((scene, i) => ({ ...scene, ...(inScenes[i].length && { lines: inScenes[i] }) })),
-  };
-}
-
-function download(text, name, type) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([text], { type }));
-  link.download = name;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 60000);
-}
-
-/** The file that the user chose, in browsers with the File System Access API. */
-let file = null;
-
-async function save() {
-  const now = state;
-  const text = `${JSON.stringify(content(), null, 1)}\n`;
-  const type = "application/json";
-  let name = data.save_as;
-  try {
-    if (!window.showSaveFilePicker) download(text, name, type);
-    else {
-      const types = [{ description: "Scenes", accept: { [type]: [".json"] } }];
-      file ??= await showSaveFilePicker({ suggestedName: name, types });
-      ({ name } = file);
-      const stream = await file.createWritable();
-      await stream.write(text);
-      await stream.close();
-    }
-  } catch (error) {
-    if (error.name === "AbortError") return;
-    file = null;
-    tell(`Not saved: ${error.message}`);
-    return;
-  }
-  saved = now;
-  show();
-  keep();
-  tell(`Saved as ${name}, for bassl score, build-index and export.`);
 }

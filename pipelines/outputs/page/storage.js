@@ -1,7 +1,8 @@
 // --- what the browser keeps ---------------------------------------------------------------------------------------------
 
 // Unsaved changes stay in the browser, for this content of the file: one entry per window, which a reload keeps. A window
-// writes and removes only its own entry, and only while the entry is as the window left it. `after` says whose changes
+// writes and removes only its own entry, and only while the entry is as the window left it. `base`: the version of the file
+// that a served page's changes are of. `after` says whose changes
 // this window has taken over or refused: the keys of other entries, with the times of these changes.
 const ENTRIES = `bassl ${data.id}`;
 let ownKey = "";
@@ -26,11 +27,11 @@ function keep() {
   try {
     // A copy of this tab has its key.
     if (localStorage.getItem(ownKey) !== ownText) takeKey(true);
-    if (state === fromFile && !Object.keys(after).length) {
+    if (state === (version === null ? fromFile : saved) && !Object.keys(after).length) {
       localStorage.removeItem(ownKey);
       ownText = null;
     } else {
-      const text = JSON.stringify({ ...state, after, at: Date.now(), saved: state === saved });
+      const text = JSON.stringify({ ...state, after, base: version, at: Date.now(), saved: state === saved });
       localStorage.setItem(ownKey, text);
       ownText = text;
     }
@@ -44,7 +45,9 @@ function keep() {
 function changesIn(text) {
   try {
     const entry = JSON.parse(text);
-    const { ends, cuts, names, outside = [], pins = fromFile.pins } = entry;
+    const { ends, names, outside = [], pins = fromFile.pins } = entry;
+    const isInside = ([frame]) => data.file.shots.some((shot) => frame > shot.start_frame && frame < shot.end_frame);
+    const cuts = entry.cuts.filter((cut) => version === null || isInside(cut)); // others are in the file by now
     const pieces = cutShots(data.file.shots, cuts);
     const edges = new Set(pieces.map((shot) => shot.end_frame));
     const starts = new Set([pieces[0].start_frame, ...ends.slice(0, -1)]);
@@ -64,7 +67,7 @@ function changesIn(text) {
       maxScene: number(entry.maxScene, 0, Infinity, fromFile.maxScene),
       looks: number(entry.looks, 0, Infinity, 0),
     };
-    return { changes, at: number(entry.at, 0, 8e15, 0), saved: entry.saved === true, after: { ...entry.after } };
+    return { changes, at: number(entry.at, 0, 8e15, 0), saved: entry.saved === true, base: entry.base ?? null, after: { ...entry.after } };
   } catch {
     return null;
   }
@@ -96,7 +99,7 @@ function useEntry(entry) {
   done.push({ state, action: entry.key === ownKey ? "restored changes" : "changes of another window" });
   undone = [];
   state = entry.changes;
-  if (entry.saved) saved = state;
+  if (entry.saved && entry.base === version) saved = state;
   show();
 }
 
@@ -113,16 +116,20 @@ function selectedBefore() {
 
 let other = null;
 function showOther() {
-  other = othersChanges().find(({ changes }) => !isSame(changes, fromFile) && !isSame(changes, state)) ?? null;
+  const isNews = ({ changes, base, saved: isSaved }) => !isSame(changes, fromFile) && !isSame(changes, state) && !(isSaved && base !== version);
+  other = othersChanges().find(isNews) ?? null;
   byId("other-changes").hidden = !other;
   if (!other) return;
   const { changes: { ends, outside }, at } = other;
-  byId("other-changes").firstElementChild.textContent = `Another window changed this page at ${new Date(at).toLocaleTimeString()}, to ${count(ends.length - outside.length, "scene")}. Nothing is lost: each window keeps its own changes.`;
+  const of = other.base === version ? "Another window changed this page" : "This browser has changes that are not in the file, made";
+  byId("other-changes").firstElementChild.textContent = `${of} at ${new Date(at).toLocaleTimeString()}, to ${count(ends.length - outside.length, "scene")}. Nothing is lost: each window keeps its own changes.`;
 }
 
 /** Show the changes of this tab before a reload, or the last changes of another window. Nothing is written. */
 function restore() {
-  const entry = entries().find((one) => one.key === ownKey) ?? othersChanges()[0];
+  const own = entries().find((one) => one.key === ownKey);
+  if (own && own.base !== version) takeKey(true); // the file changed since: ask, as if another window had made them
+  const entry = (own?.key === ownKey && own) || othersChanges().find(({ base }) => base === version);
   // The state of the file, after which other changes no longer count.
   if (entry && isSame(entry.changes, fromFile)) ({ after } = entry);
   else if (entry) {

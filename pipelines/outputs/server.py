@@ -1,0 +1,244 @@
+"""Serves the page of a result to the browser of the user who started it.
+
+Only this machine can connect, the address contains a secret, and requests must name this address in ``Host`` and, if
+they change something, in ``Origin``: a page of another site can neither guess the address nor reach it by a name of its
+own that points to this machine. Nothing is served but the page, its video and a copy of the video that browsers play.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import sys
+import time
+import webbrowser
+from hashlib import sha256
+from pathlib import Path
+from threading import Condition, Thread
+from typing import Any, Protocol, Self
+
+import uvicorn
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route, Router
+from starlette.types import Message, Receive, Scope, Send
+
+from pipelines.errors import BasslError, ChangedError, first_line
+from pipelines.files import MOST_BYTES, os_reason
+
+_LOOPBACK = "127.0.0.1"
+_HEADERS = {
+    b"cache-control": b"no-store",
+    b"content-security-policy": b"frame-ancestors 'none'",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"referrer-policy": b"no-referrer",
+    b"x-content-type-options": b"nosniff",
+}
+
+
+class Session(Protocol):
+    """What a page is made of, and what it asks for. Methods raise BasslError, one line."""
+
+    video: Path | None
+    @property
+    def version(self) -> str:
+        """Return the version of the result as it is now."""
+        ...
+
+    def page(self) -> str:
+        """Return the page of the result as it is now."""
+        ...
+
+    def save(self, content: bytes, version: str) -> str:
+        """Write a ``scenes.json``, and return its version. Raises ChangedError if there is not ``version`` now."""
+        ...
+
+    def export(self, name: str, version: str) -> dict[str, Any]:
+        """Write the result in a format, and return ``files`` and ``warnings``. Raises ChangedError as `save`."""
+        ...
+
+    def proxy(self) -> tuple[Path | None, float]:
+        """Return the copy of the video that browsers play, or None and the share of it that is done; begin to make it
+        at the first call."""
+        ...
+
+
+class ReviewServer:
+    """HTTP server for one session after the other; its context ends it. ``address`` is the page's URL."""
+
+    def __init__(self) -> None:
+        self._secret, self._entry = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+        self._session: Session | None = None
+        self._more = self._is_closed = False
+        self._changed = Condition()
+        self._router = Router(
+            [
+                Route("/", self._page),
+                Route("/video", self._video),
+                Route("/proxy", self._video),
+                Route("/proxy", self._make_proxy, methods=["POST"]),
+                Route("/result", self._save, methods=["PUT"]),
+                Route("/export", self._export, methods=["POST"]),
+                Route("/done", self._done, methods=["POST"]),
+            ],
+            redirect_slashes=False,
+        )
+
+    def __enter__(self) -> Self:
+        self._socket = _listen()
+        self.port: int = self._socket.getsockname()[1]
+        self.address = f"http://{_LOOPBACK}:{self.port}/{self._secret}/"
+        self._server = uvicorn.Server(
+            uvicorn.Config(
+                self, http="h11", ws="none", loop="asyncio", lifespan="off", log_level="critical", access_log=False,
+                log_config=None, proxy_headers=False, server_header=False, timeout_graceful_shutdown=1,
+            )
+        )  # fmt: skip
+        self._thread = Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
+        self._thread.start()
+        while not self._server.started and self._thread.is_alive():
+            time.sleep(0.01)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify_all()
+        self._server.should_exit = True
+        self._thread.join()
+        self._socket.close()
+
+    def show(self, session: Session, more: bool = False) -> None:
+        """Serve a session from now on; ``more``: whether another one follows."""
+        with self._changed:
+            self._session, self._more = session, more
+            self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Wait until the page reports that its session is done."""
+        with self._changed:
+            while self._session is not None:
+                self._changed.wait(0.5)  # Windows does not interrupt a longer wait by Ctrl-C
+
+    def open_browser(self) -> bool:
+        """Open the page in the browser; return whether one was started. Other users see a program's arguments, so the
+        browser gets an address that works once. Without a display no browser is started, except one that the
+        environment variable ``BROWSER`` names: it could be a browser in the terminal."""
+        names = [os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")]
+        if sys.platform not in ("win32", "darwin") and not any(names):
+            return False
+        address, opened = f"http://{_LOOPBACK}:{self.port}/{self._entry}", [True]
+        # Some browsers return only when they are closed.
+        starting = Thread(target=lambda: opened.append(webbrowser.open(address)), daemon=True)
+        starting.start()
+        starting.join(2)
+        return opened[-1]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *_HEADERS.items()]
+            await send(message)
+
+        response: Any
+        try:
+            response = self._refusal(scope) or self._entrance(scope)
+            if response is None:
+                await self._router(scope, receive, send_with_headers)
+                return
+        except ChangedError as error:
+            response = JSONResponse({"error": str(error), "version": self._current().version}, 409)
+        except HTTPException as error:
+            response = JSONResponse({"error": error.detail}, error.status_code)
+        except BasslError as error:
+            response = JSONResponse({"error": str(error)}, 422)
+        except Exception as error:
+            reason = os_reason(error) if isinstance(error, OSError) else f"{type(error).__name__}: {first_line(error)}"
+            response = JSONResponse({"error": f"bassl failed ({reason})"}, 500)
+        await response(scope, receive, send_with_headers)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """Return the answer to a request that does not come from this page, else None."""
+        headers = Request(scope).headers
+        host, origin = headers.get("host", ""), headers.get("origin")
+        is_own_host = host.rpartition(":")[0] in (_LOOPBACK, "localhost")  # ssh may forward another port
+        is_own_origin = origin == f"http://{host}" or (origin is None and scope["method"] in ("GET", "HEAD"))
+        return None if is_own_host and is_own_origin else PlainTextResponse("Forbidden", 403)
+
+    def _entrance(self, scope: Scope) -> Response | None:
+        """Check the secret, and leave the rest of the path to the router; return the answer without it, else None."""
+        _, secret, *rest = scope["path"].split("/", 2)
+        if secrets.compare_digest(secret.encode(), self._secret.encode()) and rest:
+            scope["path"] = f"/{rest[0]}"
+            return None
+        if secrets.compare_digest(scope["path"].encode(), f"/{self._entry}".encode()):
+            self._entry = secrets.token_urlsafe(24)
+            return RedirectResponse(f"/{self._secret}/#review", 303)
+        return PlainTextResponse("Not Found", 404)
+
+    def _current(self) -> Session:
+        if self._session is None:
+            raise HTTPException(409, "the review of this video is done")
+        return self._session
+
+    def _page(self, request: Request) -> Response:
+        with self._changed:  # while the next session is prepared
+            self._changed.wait_for(lambda: self._session is not None or self._is_closed)
+        return HTMLResponse(self._current().page())
+
+    def _video(self, request: Request) -> Response:
+        session = self._current()
+        path = session.video if request.url.path.endswith("/video") else session.proxy()[0]
+        if path is None or not path.is_file():
+            raise HTTPException(404, "the video was not found")
+        return FileResponse(path)
+
+    def _make_proxy(self, request: Request) -> Response:
+        path, done = self._current().proxy()
+        return JSONResponse({"done": done, "ready": path is not None})
+
+    async def _save(self, request: Request) -> Response:
+        content, session = await _body(request), self._current()
+        version = await run_in_threadpool(session.save, content, request.headers.get("if-match", ""))
+        return JSONResponse({"version": version})
+
+    async def _export(self, request: Request) -> Response:
+        name, session = (await _body(request)).decode(errors="replace"), self._current()
+        return JSONResponse(await run_in_threadpool(session.export, name, request.headers.get("if-match", "")))
+
+    def _done(self, request: Request) -> Response:
+        more = self._more
+        with self._changed:
+            self._session = None
+            self._changed.notify_all()
+        return JSONResponse({"more": more})
+
+
+async def _body(request: Request) -> bytes:
+    content = bytearray()
+    async for part in request.stream():
+        content += part
+        if len(content) > MOST_BYTES:
+            raise HTTPException(413, f"more than {MOST_BYTES // 2**20} MB")
+    return bytes(content)
+
+
+def _listen() -> socket.socket:
+    """Bind a port that only this machine reaches: if it is free a user's usual one, because browsers keep unsaved
+    changes by address."""
+    usual = 20_000 + int.from_bytes(sha256(os.path.expanduser("~").encode(errors="replace")).digest()[:4]) % 12_000  # noqa: PTH111
+    for port in (usual, 0):
+        listener = socket.socket()
+        if os.name == "posix":  # on Windows others could bind it, too
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            listener.bind((_LOOPBACK, port))
+            return listener
+        except OSError as error:
+            listener.close()
+            reason = os_reason(error)
+    raise BasslError(f"{_LOOPBACK}: no port can be opened ({reason})")
