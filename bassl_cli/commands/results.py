@@ -74,8 +74,8 @@ def report(settings: ReportSettings, sources: Results = []) -> None:
 def review(settings: ReviewSettings, sources: Results = []) -> None:
     """Review a video's scenes in the browser, at the cuts the model is least sure of, and save and export them there.
 
-    Opens a page that only this machine can reach and prints its address, until Done there or Ctrl-C here. The page shows
-    eight shots at a time; what you confirm holds for all settings. Several videos follow one after the other.
+    Opens a page that only this machine can reach and prints its address, until Done there or Ctrl-C here. The page
+    shows eight shots at a time; what you confirm holds for all settings. Several videos follow one after the other.
 
     Examples: bassl review movie.mp4, bassl review videos/
     """
@@ -95,9 +95,9 @@ def review(settings: ReviewSettings, sources: Results = []) -> None:
             console.warn(*session.warnings)
             console.note(*session.notes)
             server.show(session, more=bool(waiting))
-            if is_first:
-                _show_address(server)
             try:
+                if is_first:
+                    _show_address(server)
                 server.wait()
             finally:
                 result = session.finish()

@@ -44,6 +44,7 @@ class Session(Protocol):
     """What a page is made of, and what it asks for. Methods raise BasslError, one line."""
 
     video: Path | None
+
     @property
     def version(self) -> str:
         """Return the version of the result as it is now."""

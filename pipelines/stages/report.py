@@ -23,7 +23,7 @@ from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, Video
 from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.settings import Matching
 from pipelines.stages.score import score
-from pipelines.stages.settings import ReviewSettings, ReportSettings
+from pipelines.stages.settings import ReportSettings, ReviewSettings
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.containers import check_same_video
 from pipelines.video_jobs import VideoTask, run_video_tasks

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from axe_playwright_python.sync_playwright import Axe
 from PIL import Image
 from playwright.sync_api import Browser, Locator, Page
 
@@ -127,3 +128,18 @@ def saved(page: Page, folder: Path) -> Path:
     assert download.value.suggested_filename == "scenes.json"
     download.value.save_as(folder / "scenes.json")
     return folder / "scenes.json"
+
+
+def faults(page: Page) -> list[str]:
+    """What axe finds wrong for people with assistive technology."""
+    actual = Axe().run(page).response["violations"]
+    return [f"{one['id']}: {node['target']} {node['failureSummary']}" for one in actual for node in one["nodes"]]
+
+
+TARGETS = """
+() => [...document.querySelectorAll("button, input, select, summary, label:has(input)")]
+    .filter((one) => one.checkVisibility({ contentVisibilityAuto: true, opacityProperty: true }))
+    .filter((one) => !one.matches("label input, [type=file]") && Math.min(one.offsetWidth, one.offsetHeight) < 40)
+    .map((one) => [one.outerHTML.slice(0, 60), one.offsetWidth, one.offsetHeight])
+"""
+"""Controls that fingers cannot hit, as script."""

@@ -12,7 +12,6 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from pipelines.datasets.scenes_json import read_scene_list
-from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.page import save_page
 from pipelines.outputs.results import is_corrected
 from pipelines.scenes import without_short
@@ -34,7 +33,6 @@ from tests.browser.opening import (
     tile,
     video_time,
 )
-from tests.command import bassl_process
 from tests.scenes_schema import SCHEMA
 
 # The video of `made` ends its scenes with shots 1, 3, 4, 6 and 7, its scores are pages.SCORES.
@@ -454,19 +452,6 @@ def test_save_writes_to_the_chosen_file_again_if_supported(view: Page, made: Mad
     press(view, "m", "Control+s")
     expect(view.locator("#status")).to_have_text("Not saved: not allowed")
     assert view.is_visible("#unsaved")
-
-
-def test_the_export_menu_has_commands_that_write_the_saved_scenes(view: Page, made: Made, tmp_path: Path) -> None:
-    press(view, "m")
-    saved(view, tmp_path)
-    view.click("#exports")
-    commands = view.locator("#export-menu dd").all_inner_texts()
-    start = "bassl export scenes.json --to "
-    assert f"{start}edl" in commands
-    names = ",".join(command.removeprefix(start) for command in commands)
-    assert bassl_process(f"export scenes.json --to {names}", tmp_path).code == 0
-    corrected = read_scene_list(tmp_path / "scenes.json")
-    assert (tmp_path / "scenes.edl").read_text() == FORMATS["edl"].content(corrected).text
 
 
 # --- shots in no scene ----------------------------------------------------------------------------------------------

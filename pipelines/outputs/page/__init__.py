@@ -1,8 +1,9 @@
 """A page to review and correct the scenes of a video, and the page of many videos: self-contained HTML.
 
 Images, style and script are embedded, and the content security policy forbids the network; only the video is a separate
-file. A page that `bassl review` serves may also ask its server. ``scene_ends.js`` groups shots as :mod:`pipelines.models.scenes.scene_ends` does; the other scripts share the
-page's state (``state.js``) and are joined in order.
+file. A page that `bassl review` serves may also ask its server. ``scene_ends.js`` groups shots as
+:mod:`pipelines.models.scenes.scene_ends` does; the other scripts share the page's state (``state.js``) and are joined
+in order.
 """
 
 from __future__ import annotations

@@ -1,0 +1,378 @@
+"""The page that `bassl review` serves: it saves in place, exports, and loses nothing whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from pipelines.datasets.scenes_json import read_scene_list
+from pipelines.errors import BasslError
+from pipelines.outputs.exports import EDITORS, FORMATS
+from pipelines.outputs.server import ReviewServer
+from pipelines.stages.regroup import regroup
+from pipelines.stages.review import ReviewSession
+from tests import pages
+from tests.browser.opening import TARGETS, Made, ends_shown, faults, frame_shown, press, ready
+
+
+@dataclass
+class Reviewed:
+    """A review in a browser."""
+
+    folder: Path
+    server: ReviewServer
+    session: ReviewSession
+    page: Page
+    told: list[str]
+    complaints: list[str] = field(default_factory=list)
+
+    @property
+    def result(self) -> Path:
+        return self.folder / "movie.scenes.json"
+
+    def window(self) -> Page:
+        page = self.page.context.new_page()
+        return opened_at(page, self.server.address)
+
+
+def opened_at(page: Page, address: str) -> Page:
+    page.set_default_timeout(30_000)
+    page.goto(address)
+    page.wait_for_selector(".scene")
+    return page
+
+
+@contextmanager
+def reviewed(browser: Browser, folder: Path, **options: Any) -> Iterator[Reviewed]:
+    told: list[str] = []
+    session = ReviewSession(folder / "movie.mp4", notify=told.append)
+    with ReviewServer() as server:
+        server.show(session)
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        page = context.new_page()
+        review = Reviewed(folder, server, session, page, told)
+        page.on("pageerror", lambda error: review.complaints.append(str(error)))
+        opened_at(page, server.address)
+        yield review
+        context.close()
+        assert review.complaints == []
+
+
+@pytest.fixture(scope="module")
+def movie(tmp_path_factory: pytest.TempPathFactory, made: Made) -> Path:
+    """A folder with a video and its result."""
+    folder = tmp_path_factory.mktemp("movie")
+    assert made.video is not None
+    shutil.copy(made.video, folder / "movie.mp4")
+    from pipelines.datasets.scenes_json import with_video
+
+    with_video(made.scenes, folder / "movie.mp4").save(folder / "movie.scenes.json")
+    return folder
+
+
+@pytest.fixture
+def place(movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for file in movie.iterdir():
+        shutil.copy(file, tmp_path / file.name)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def seen(browser: Browser, place: Path) -> Iterator[Reviewed]:
+    with reviewed(browser, place) as review:
+        yield review
+
+
+def save(page: Page) -> None:
+    page.click("#save")
+    expect(page.locator("#status")).to_have_text("Saved movie.scenes.json.")
+
+
+def ends_saved(path: Path) -> list[int]:
+    return [scene.end_shot - 1 for scene in read_scene_list(path).scenes]
+
+
+def test_what_is_saved_is_in_the_result_and_a_reload_shows_it(seen: Reviewed) -> None:
+    page = seen.page
+    press(page, "n", "m", "e")
+    page.keyboard.type("Zürich <b>")
+    press(page, "Enter")
+    expect(page.locator("#unsaved")).to_be_visible()
+    save(page)
+    expect(page.locator("#unsaved")).to_be_hidden()
+    assert ends_saved(seen.result) == ends_shown(page) == [1, 4, 6, 7]
+    result = read_scene_list(seen.result)
+    assert result.scenes[1].name == "Zürich <b>"
+    assert {shot.index: shot.pinned for shot in result.shots if shot.pinned is not None} == {3: False}
+    assert seen.told == ["saved movie.scenes.json: 4 scenes"]
+    assert page.evaluate("Object.keys(localStorage).length") == 0, "what is in the file need not be kept"
+    page.reload()
+    page.wait_for_selector(".scene")
+    assert ends_shown(page) == [1, 4, 6, 7]
+    assert page.inner_text("#status") == ""
+
+
+def test_cuts_and_changes_after_a_save_are_saved_and_survive_a_reload(seen: Reviewed) -> None:
+    page = ready(seen.page)
+    press(page, "n", "Period", "Period", "Period")
+    frame_shown(page)
+    press(page, "c")
+    save(page)
+    assert len(read_scene_list(seen.result).shots) == 9
+    press(page, "Home", "n", "m")
+    before = ends_shown(page)
+    page.reload()
+    page.wait_for_selector(".scene")
+    assert "Restored your changes" in page.inner_text("#status")
+    assert ends_shown(page) == before
+    expect(page.locator("#unsaved")).to_be_visible()
+    save(page)
+    assert ends_saved(seen.result) == before
+    press(page, "Control+z")
+    save(page)
+    assert len(ends_saved(seen.result)) == len(before) + 1
+
+
+def test_the_video_plays_and_seeks_to_the_frame(seen: Reviewed) -> None:
+    page = ready(seen.page)
+    for shot in (5, 2, 7):
+        page.locator(".shot .frame").nth(shot).click()
+        assert frame_shown(page) == seen.session._opened.scenes.shots[shot].start_frame
+    press(page, "Home", "Space")
+    page.wait_for_function("() => video.currentTime > 0.3")
+
+
+def test_done_saves_and_ends_the_review(seen: Reviewed) -> None:
+    waiting = threading.Thread(target=seen.server.wait)
+    waiting.start()
+    press(seen.page, "n", "m")
+    seen.page.click("#done")
+    expect(seen.page.locator("#finished")).to_have_text("movie.scenes.json is saved. You can close this window.")
+    waiting.join(10)
+    assert not waiting.is_alive()
+    assert ends_saved(seen.result) == [1, 4, 6, 7]
+    result = seen.session.finish()
+    assert (result.scenes, result.saved, result.exported) == (4, True, ())
+
+
+def test_every_format_is_exported_as_by_the_command_and_editing_programs_are_named(seen: Reviewed) -> None:
+    page = seen.page
+    press(page, "n", "m")
+    page.click("#exports")
+    assert page.locator("#export-menu h2").all_inner_texts() == [
+        "DaVinci Resolve", "Premiere Pro", "Final Cut Pro", "Kdenlive", "Avid Media Composer",
+    ]  # fmt: skip
+    for tool, names in EDITORS.items():
+        shown = page.locator(f"#export-menu section[aria-label='{tool}'] button").all()
+        assert [button.get_attribute("data-format") for button in shown] == list(names)
+    page.click("#export-menu summary")
+    for name, form in FORMATS.items():
+        page.locator(f"#export-menu details [data-format={name}]").click()
+        expect(page.locator("#exported")).to_contain_text(f"Wrote movie.scenes{form.extension}.")
+    assert ends_saved(seen.result) == [1, 4, 6, 7], "saved before"
+    assert (seen.folder / "movie.scenes.edl").read_text().count("\n002 ") == 1
+    assert len(seen.session.finish().exported) == len(FORMATS)
+
+
+def test_of_two_windows_the_second_to_save_is_asked(seen: Reviewed) -> None:
+    first, second = seen.page, seen.window()
+    press(first, "n", "m")
+    press(second, "End", "Shift+M")
+    save(first)
+    second.click("#save")
+    note = second.locator("#save-note")
+    expect(note).to_contain_text("movie.scenes.json was changed by another program or window")
+    assert ends_saved(seen.result) == [1, 4, 6, 7], "not replaced"
+    second.click("#replace-file")
+    expect(note).to_be_hidden()
+    assert ends_saved(seen.result) == ends_shown(second) == [1, 3, 4, 7]
+    press(first, "Home", "ArrowRight", "s")
+    first.click("#done")
+    expect(first.locator("#save-note")).to_be_visible()
+    assert seen.server._session is not None, "not done before the person has answered"
+    first.click("#show-file")
+    first.wait_for_function("() => document.getElementById('save-note').hidden")
+    first.wait_for_selector(".scene")
+    assert ends_shown(first) == [1, 3, 4, 7]
+
+
+@pytest.mark.parametrize("by_window", [True, False])
+def test_changes_of_before_another_one_saved_are_offered_and_not_lost(seen: Reviewed, by_window: bool) -> None:
+    page = seen.page
+    press(page, "n", "m")
+    mine = ends_shown(page)
+    if by_window:
+        other = seen.window()
+        if other.is_visible("#other-changes"):
+            other.click("#keep-own")
+        press(other, "Control+z", "End", "Shift+M")
+        save(other)
+        other.close()
+    else:
+        regroup(seen.result, threshold=0.8)
+    theirs = ends_saved(seen.result)
+    assert theirs != mine
+    page.reload()
+    page.wait_for_selector(".scene")
+    assert ends_shown(page) == theirs
+    if by_window:  # the other window took these changes over
+        return
+    expect(page.locator("#other-changes")).to_contain_text("This browser has changes that are not in the file")
+    page.click("#open-other")
+    assert ends_shown(page) == mine
+    save(page)
+    assert ends_saved(seen.result) == mine
+
+
+def test_a_prediction_with_other_shots_meanwhile_is_not_replaced_unasked(seen: Reviewed) -> None:
+    page = seen.page
+    press(page, "n", "m")
+    result = read_scene_list(seen.result)
+    replace(result, settings={**result.settings, "threshold": 0.7}).save(seen.result)
+    other = seen.result.read_bytes()
+    page.click("#save")
+    expect(page.locator("#save-note")).to_contain_text("was changed by another program")
+    assert seen.result.read_bytes() == other
+    page.click("#exports")
+    page.click("#export-menu [data-format=edl] >> nth=0")
+    expect(page.locator("#save-note")).to_be_visible()
+    assert not (seen.folder / "movie.scenes.edl").exists()
+    with page.expect_download() as download:
+        page.click("#download-copy")
+    download.value.save_as(seen.folder / "mine.json")
+    assert ends_saved(seen.folder / "mine.json") == [1, 4, 6, 7]
+
+
+def test_when_the_server_is_gone_the_page_says_so_and_the_next_review_has_the_changes(
+    browser: Browser, place: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(place))  # a port of its own is the usual one
+    context = browser.new_context()
+    page = context.new_page()
+    with ReviewServer() as server:
+        server.show(ReviewSession(place / "movie.mp4"))
+        opened_at(page, server.address)
+        port = server.port
+        press(page, "n", "m")
+    page.click("#save")
+    expect(page.locator("#save-note")).to_contain_text("bassl review has ended. This browser keeps your changes")
+    expect(page.locator("#unsaved")).to_be_visible()
+    page.click("#done")
+    expect(page.locator("#finished")).to_be_hidden()
+    with ReviewServer() as server:
+        assert server.port == port
+        server.show(ReviewSession(place / "movie.mp4"))
+        opened_at(page, server.address)
+        assert "Restored your changes" in page.inner_text("#status")
+        save(page)
+    assert ends_saved(place / "movie.scenes.json") == [1, 4, 6, 7]
+    context.close()
+
+
+def test_on_a_full_disk_nothing_is_lost_and_the_note_stays_until_it_is_saved(
+    seen: Reviewed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*arguments: object) -> None:
+        raise BasslError(f"{seen.result}: cannot be written (no space left on device)")
+
+    before = seen.result.read_bytes()
+    page = seen.page
+    press(page, "n", "m")
+    with monkeypatch.context() as patch:
+        patch.setattr("pipelines.stages.review.replace_result", full)
+        page.click("#done")
+        expect(page.locator("#save-note")).to_contain_text("cannot be written (no space left on device)")
+        page.wait_for_timeout(7000)
+        assert page.is_visible("#save-note")
+        assert page.is_visible("#unsaved")
+        assert seen.result.read_bytes() == before
+    save(page)
+    expect(page.locator("#save-note")).to_be_hidden()
+    assert ends_saved(seen.result) == [1, 4, 6, 7]
+
+
+def test_a_result_that_is_damaged_meanwhile_is_an_error_on_the_page(seen: Reviewed) -> None:
+    seen.result.write_text("{}")
+    response = seen.page.goto(seen.server.address)
+    assert response is not None
+    assert response.status == 422
+    assert "is not a scenes.json" in json.loads(response.body())["error"]
+
+
+def test_the_next_video_opens_in_the_same_window(browser: Browser, place: Path) -> None:
+    (place / "next.scenes.json").write_bytes((place / "movie.scenes.json").read_bytes())
+    first, second = ReviewSession(place / "movie.mp4"), ReviewSession(place / "next.scenes.json")
+    with ReviewServer() as server:
+        server.show(first, more=True)
+        page = opened_at(browser.new_page(), server.address)
+        press(page, "n", "m")
+        page.click("#done")
+        server.wait()
+        server.show(second)
+        expect(page.locator("#save")).to_contain_text("next.scenes.json")
+        expect(page.locator("#review-title")).to_have_text("Look 1")
+        page.close()
+    assert ends_saved(place / "movie.scenes.json") == [1, 4, 6, 7]
+
+
+def test_a_page_that_is_a_file_says_where_the_browser_puts_what_it_saves(view: Page, tmp_path: Path) -> None:
+    press(view, "n", "m")
+    with view.expect_download():
+        view.click("#save")
+    place = "scenes.json is in the folder of your browser's downloads. Move it to the folder of the old one"
+    expect(view.locator("#save-note")).to_contain_text(place)
+    assert "bassl review saves there directly" in view.inner_text("#save-note")
+    assert view.locator("#exports, #done").count() == 0
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_no_accessibility_problems(browser: Browser, place: Path, scheme: str) -> None:
+    with reviewed(browser, place, color_scheme=scheme, reduced_motion="reduce") as seen:
+        seen.page.click("#exports")
+        seen.page.click("#export-menu summary")
+        assert faults(seen.page) == []
+        seen.page.keyboard.press("Escape")
+        press(seen.page, "n", "m")
+        seen.result.write_bytes(seen.result.read_bytes() + b" ")
+        seen.page.click("#save")
+        expect(seen.page.locator("#save-note")).to_be_visible()
+        assert faults(seen.page) == []
+        seen.page.click("#replace-file")
+        seen.page.click("#done")
+        expect(seen.page.locator("#finished")).to_be_visible()
+        assert faults(seen.page) == []
+
+
+@pytest.mark.parametrize("width", [360, 768])
+def test_what_fingers_touch_is_40_pixels_wide_and_high(browser: Browser, place: Path, width: int) -> None:
+    with reviewed(browser, place, viewport={"width": width, "height": 900}) as seen:
+        seen.page.click("#exports")
+        seen.page.click("#export-menu summary")
+        assert seen.page.evaluate(TARGETS) == []
+
+
+@pytest.mark.parametrize("width", [390, 768, 1440])
+def test_the_export_menu_and_the_conflict_fit_windows_of_all_sizes(browser: Browser, place: Path, width: int) -> None:
+    with reviewed(browser, place, viewport={"width": width, "height": 800}) as seen:
+        page = seen.page
+        press(page, "n", "m")
+        replace(pages.invented(3)).save(seen.result)
+        page.click("#save")
+        expect(page.locator("#save-note")).to_be_visible()
+        page.click("#exports")
+        assert page.evaluate("document.documentElement.scrollWidth") == width
+        for shown in ("#export-menu", "#save-note", "#done"):
+            box = page.locator(shown).bounding_box()
+            assert box is not None
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= width
