@@ -27,7 +27,7 @@ from starlette.routing import Route, Router
 from starlette.types import Message, Receive, Scope, Send
 
 from pipelines.errors import BasslError, ChangedError, first_line
-from pipelines.files import MOST_BYTES, os_reason
+from pipelines.files import MOST_RESULT_BYTES, os_reason
 
 _LOOPBACK = "127.0.0.1"
 _HEADERS = {
@@ -223,8 +223,8 @@ async def _body(request: Request) -> bytes:
     content = bytearray()
     async for part in request.stream():
         content += part
-        if len(content) > MOST_BYTES:
-            raise HTTPException(413, f"more than {MOST_BYTES // 2**20} MB")
+        if len(content) > MOST_RESULT_BYTES:
+            raise HTTPException(413, f"more than {MOST_RESULT_BYTES // 2**20} MB")
     return bytes(content)
 
 
