@@ -200,7 +200,7 @@ def save_index(path: Path, pages: Sequence[Path]) -> None:
     """Write the page of several videos from their pages, by :func:`save_page`: each with its scenes as a strip, linked
     to the video's own page. Raises BasslError for a file that is not such a page, or a path that cannot be written."""
     videos = [_video(page, path) for page in pages]
-    sizes = {"height": _HEIGHT, "image_width": _IMAGE_WIDTH, "width": _WIDTH}
+    sizes: dict[str, Any] = {"height": _HEIGHT, "image_width": _IMAGE_WIDTH, "width": _WIDTH}
     write_atomically(path, _render("videos.html", script="", videos=videos, type=TYPE, **sizes).encode())
 
 
