@@ -43,7 +43,7 @@ from pipelines.stages.reproduce import (
     planning,
     reproduce,
 )
-from pipelines.stages.reproduce.measuring import StoppedError, text_table
+from pipelines.stages.reproduce.measuring import StoppedError, heading, text_table
 from pipelines.stages.reproduce.planning import Line
 from pipelines.stages.reproduce.rows import ROWS
 from pipelines.stores.index import read_index
@@ -189,8 +189,8 @@ def test_every_row_of_table_1_is_measured_in_both_directions(table1: Table1) -> 
     ]
     for table in result.tables:
         labels = [row.label for row in table.rows]
-        assert labels[:-1] == list(paper_tables.TABLES["table1"].rows)  # then one of ours
-        for row in table.rows:
+        assert labels[:-2] == list(paper_tables.TABLES["table1"].rows)  # then one of ours, and chance
+        for row in table.rows[:-1]:
             assert set(row.cells) == {"AP", "mIoU", "AUC-ROC", "F1"}
             for cell in row.cells.values():
                 assert cell.absent == ("needs videos" if row.label == "ShotCoL" else "")
@@ -212,13 +212,49 @@ def test_table_numbers_equal_the_results_of_the_commands(table1: Table1) -> None
         assert cells[column].deviation == pytest.approx(tuned["std"][name])
     assert tuned["transfer"] == "encoder+crn"
     content = json.loads((folder_of(settings) / "table.json").read_text())
-    first = content["tables"][0]["rows"][-2]
+    first = content["tables"][0]["rows"][-3]
     assert (first["label"], first["paper"]["AP"]) == ("BaSSL (40 epochs)", {"mean": 57.4, "deviation": 0.08})
     stores = tuple(sorted(work.glob("features-*/*")))
     (index,) = work.glob("bbc-to-ovsd-*.h5")
     again = baseline(system="grouping", index=index, features=stores, frame_rate=25.0)
     assert row_of(result, "Grouping").cells["AP"].values == (again.measures["ap"].value,)
     assert len(again.videos) == 4
+
+
+def test_a_printed_table_alone_says_what_was_run(table1: Table1) -> None:
+    settings, result = table1
+    first = heading(result, result.tables[0])
+    assert "trained on bbc, tested on ovsd" in first
+    assert "percent, ± standard deviation over 2 fine-tuning or training seeds" in first
+    table = text_table(result.tables[0])
+    runs = {row[0]: row[-1] for row in table.rows}
+    assert runs["BaSSL (1 epoch; paper: 10)"] == (
+        "CRN on features, pre-trained 1 epoch; frozen encoder, 2 fine-tuning seeds"
+    )
+    assert runs["BaSSL (4 epochs; paper: 40)"].startswith("CRN on features, pre-trained 4 epochs")
+    assert runs["Relational network"] == "features; frozen encoder, 2 fine-tuning seeds"
+    assert (runs["LGSS"], runs["GraphCut"]) == ("2 training seeds", "not trained")
+    by_label = {row[0]: dict(zip(table.header, row, strict=True)) for row in table.rows}
+    ends, shots = 0, 0
+    for video in (settings.data or Path()).glob("ovsd/*.npz"):
+        with np.load(video) as content:
+            ends, shots = ends + int(content["scene_end"].sum()), shots + len(content["scene_end"])
+    assert by_label["Chance"]["AP measured"] == f"{100 * ends / shots:.1f}"
+    newer = by_label["NeighborNet, published"]
+    assert (newer["AP paper"], newer["F1 paper"], newer["AP measured"]) == ("64.10", "57.30", "-")
+    assert newer["run"] == "Tan et al., CVPR 2024"
+
+
+def test_several_pretraining_seeds_are_each_fine_tuned_and_counted(sets: Path, tmp_path: Path) -> None:
+    settings = ReproduceSettings("table4", sets, ("Fixed",), ON_CPU, seeds=2, pretrain_seeds=2, output=tmp_path)
+    first, *_ = plan(settings, RECIPE)
+    ((one, two),) = (final for final in first.finals.values() if not isinstance(final, str))
+    seeds = [next(line for line in lines if line.command == "pretrain").option("seed") for lines in (one, two)]
+    assert seeds == ["", "1"]
+    result = reproduce(settings, options=RECIPE)
+    cell = row_of(result, "Fixed").cells["AP"]
+    assert len(set(cell.values)) == 4
+    assert "2 fine-tuning or training seeds of each of 2 pre-training seeds" in heading(result, result.tables[0])
 
 
 def test_commands_of_a_table_can_be_run_where_it_was_made(table1: Table1, bassl: Bassl) -> None:
@@ -233,7 +269,7 @@ def test_commands_of_a_table_can_be_run_where_it_was_made(table1: Table1, bassl:
 
 
 def test_the_40_epoch_run_has_four_times_the_epochs_and_may_have_its_own_rate(table1: Table1) -> None:
-    lines = [line for row in table1[1].tables[0].rows[-3:-1] for line in row.commands]
+    lines = [line for row in table1[1].tables[0].rows[-4:-2] for line in row.commands]
     ten, forty = dict.fromkeys(line for line in lines if line.startswith("bassl pretrain"))
     assert (" --epochs 1 " in ten, "--base-rate" in ten) == (True, False)
     assert (" --epochs 4 " in forty, " --base-rate 0.25 " in forty) == (True, True)
@@ -531,7 +567,7 @@ def test_generated_videos_are_made_indexed_and_used_for_training(
     commands = ["extract-keyframes", SPLIT, "build-index", "pretrain", "finetune"]
     assert [line.command for line in plan(settings, VIDEO_RECIPE)[0].lines] == ["make-video"] * 3 + commands
     assert len(row.cells["AP"].values) == 1
-    assert [len(table.rows) for table in result.tables] == [4, 4, 5]
+    assert [len(table.rows) for table in result.tables] == [5, 4, 5]
 
     # The same videos, as videos of one's own with their labels beside them.
     monkeypatch.setattr(planning, "PAPER_ENCODER", encoders.DEFAULT_ENCODER)
@@ -541,7 +577,7 @@ def test_generated_videos_are_made_indexed_and_used_for_training(
     own = reproduce(settings, options=VIDEO_RECIPE)
     planning.image_encoder.cache_clear()
     assert not own.failed
-    assert own.data == f"videos in {movies}"
+    assert own.data == f"videos in {movies}, 1 to train, 1 to validate, 1 to test"
     commands = ["extract-keyframes", SPLIT, "build-index", "encode", "baseline"]
     assert [line.command for line in plan(settings, VIDEO_RECIPE)[0].lines] == commands
     assert row_of(own, "Grouping").cells["AP"].values
@@ -688,16 +724,18 @@ def test_without_resnet50_weights_the_built_in_encoder_is_used_and_named(
 def test_tables_have_the_rows_and_columns_of_the_paper_and_every_combination_of_pretext_tasks() -> None:
     for name, rows in ROWS.items():
         printed = paper_tables.TABLES[name]
-        theirs = [row for row in rows if row.label != "Relational network"]
+        theirs = [row for row in rows if row.label not in ("Relational network", "Chance")]
         assert [row.label for row in theirs] == list(printed.rows)
         for row in theirs:
             numbers = set(printed.rows[row.label])
-            further = {"no pre-training", "Relational network"} if name == "table7" else {"AUC-ROC", "F1", "mIoU"}
+            further = (
+                {"no pre-training", "Relational network", "Chance"} if name == "table7" else {"AUC-ROC", "F1", "mIoU"}
+            )
             assert numbers <= set(row.cells) | {"gain"}
             assert set(row.cells) - numbers <= further
     assert sorted({name for names in TABLES.values() for name in names}) == sorted(ROWS)
-    combinations = {frozenset(row.note.partition(";")[0].split()) for row in ROWS["table3"]}
-    assert len(combinations) == len(ROWS["table3"]) == 2**4 - 1
+    combinations = {frozenset(row.note.partition(";")[0].split()) for row in ROWS["table3"][:-1]}
+    assert len(combinations) == len(ROWS["table3"]) - 1 == 2**4 - 1
     assert set.union(*map(set, combinations)) == {"SSM", "CGM", "PP", "MSM"}
 
 

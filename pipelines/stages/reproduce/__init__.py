@@ -54,6 +54,9 @@ class ReproduceSettings(Settings):
         None
     )
     seeds: Annotated[int, Doc("Fine-tuning runs for each number (section 4.1).")] = 5
+    pretrain_seeds: Annotated[
+        int, Doc("Pre-training runs for each number, each with all fine-tuning runs (section 4.1: one).")
+    ] = 1
     output: Annotated[Path, Doc("Folder of the tables and their files.")] = Path("runs/reproduce")
     overwrite: Annotated[bool, Doc("Run finished commands again.")] = False
 
@@ -61,7 +64,7 @@ class ReproduceSettings(Settings):
         super().__post_init__()
         if self.table not in TABLES:
             raise ValueError(f"unknown table {self.table!r}; choose from {', '.join(TABLES)}")
-        check_at_least(self, 1, "seeds", "epochs")
+        check_at_least(self, 1, "seeds", "pretrain_seeds", "epochs")
 
 
 @dataclass(frozen=True)
@@ -99,9 +102,11 @@ class Measured:
 class RowResult:
     """A row of a table."""
 
-    label: str
+    label: str  # in `pipelines.evaluation.paper_tables`
     cells: Mapping[str, Measured] = field(default_factory=dict)  # by column; empty for a row without numbers
     commands: tuple[str, ...] = ()  # shell lines, in order
+    name: str = ""  # the label with the epochs that were run
+    run: str = ""  # encoder, pre-training, fine-tuning and seeds, in words
     note: str = ""  # how it differs from the paper's row
     error: str = ""  # why it failed
     finished: str = ""  # ISO date and time of the last result

@@ -25,7 +25,7 @@ from typing import Any
 import torch
 
 from pipelines.errors import BasslError, BasslWarning, count
-from pipelines.evaluation.paper_tables import TABLES, Number
+from pipelines.evaluation.paper_tables import PUBLISHED, TABLES, Number
 from pipelines.files import write_atomically
 from pipelines.models.encoders.options import DEFAULT_ENCODER
 from pipelines.models.opening import MODEL, STATE
@@ -85,8 +85,9 @@ def _measure(
         for row in rows:
             label, result = row.row.label, None
             try:
-                for lines in row.finals.values() if row.wanted and not stopped else ():
-                    if not isinstance(lines, str) and (settings.overwrite or kept_numbers(lines[-1]) is None):
+                finals = row.finals.values() if row.wanted and not stopped else ()
+                for lines in (lines for final in finals if not isinstance(final, str) for lines in final):
+                    if settings.overwrite or kept_numbers(lines[-1]) is None:
                         for line in (line for line in lines if line not in done):
                             run(line, machines, settings.overwrite, partial(progress, label, line.command))
                             done.add(line)
@@ -95,8 +96,8 @@ def _measure(
                 stopped = True  # finished rows are still shown
             except BasslError as error:
                 failed.append(f"{name}, {label}: {error}")
-                result = RowResult(label, note=row.row.note, error=str(error))
-            results.append(result or RowResult(label, note=row.row.note))
+                result = RowResult(label, name=row.name, run=row.run, note=row.row.note, error=str(error))
+            results.append(result or RowResult(label, name=row.name, run=row.run, note=row.row.note))
         ours = (column for row in planned if row.table == name for column in row.finals)
         columns = tuple(dict.fromkeys((*TABLES[name].columns, *ours)))
         tables.append(TableResult(name, protocol, columns, tuple(results)))
@@ -107,20 +108,22 @@ def kept_row(row: PlannedRow, machines: Machines) -> RowResult | None:
     """Return a row, computed from what its lines printed, or None if a file is missing or damaged. Raises BasslError
     for a run that was not tested."""
     cells, finished = {}, 0.0
-    for column, lines in row.finals.items():
-        if isinstance(lines, str):
-            cells[column] = Measured(absent=lines)
+    for column, final in row.finals.items():
+        if isinstance(final, str):
+            cells[column] = Measured(absent=final)
             continue
-        if (numbers := kept_numbers(lines[-1])) is None or lines[-1].result is None:
-            return None
-        values = tuple(numbers.get(row.row.cells[column][1], ()))
-        cells[column] = Measured(values) if values else Measured(absent="not defined")
-        finished = max(finished, lines[-1].result.stat().st_mtime)
+        values: list[float] = []
+        for lines in final:
+            if (numbers := kept_numbers(lines[-1])) is None or lines[-1].result is None:
+                return None
+            values += numbers.get(row.row.cells[column][1], ())
+            finished = max(finished, lines[-1].result.stat().st_mtime)
+        cells[column] = Measured(tuple(values)) if values else Measured(absent="not defined")
     notes = [row.row.note] if row.row.note else []
     if any(DEFAULT_ENCODER in line.words for line in row.lines):
         notes.append(f"{DEFAULT_ENCODER} instead of {PAPER_ENCODER}, whose weights cannot be downloaded here")
     date = time.strftime("%Y-%m-%d %H:%M", time.localtime(finished)) if finished else ""
-    return RowResult(row.row.label, cells, row.text(machines), "; ".join(notes), finished=date)
+    return RowResult(row.row.label, cells, row.text(machines), row.name, row.run, note="; ".join(notes), finished=date)
 
 
 def kept_numbers(line: Line) -> dict[str, list[float]] | None:
@@ -151,7 +154,8 @@ def _read_numbers(line: Line) -> dict[str, list[float]]:
             raise BasslError(f"{line.output}: was not tested, because the test split has no labeled scene ends")
         tests = [seed["test"] for seed in content["seeds"]]
         numbers = {name: [float(test[name]) for test in tests if name in test] for name in ("ap", "auc", "f1", "miou")}
-        return {**numbers, "sum": [sum(metrics) for metrics in zip(*numbers.values(), strict=True)]}
+        sums = [sum(metrics) for metrics in zip(*numbers.values(), strict=True)]
+        return {**numbers, "sum": sums, "chance": _chance(content["index"]["test"])}
     for key, metric in content["metrics"].items():
         value = metric["videos"] if metric["pooled"] is None else metric["pooled"]
         seeds = list(content["seeds"][key]["values"].values()) if key in content["seeds"] else []
@@ -159,7 +163,13 @@ def _read_numbers(line: Line) -> dict[str, list[float]]:
     for length, scenes in content.get("representation", {"nmi": {}})["nmi"].items():
         numbers[f"nmi_{length}"] = [scenes["mean"]] * (scenes["mean"] is not None)
     short, long = numbers.get("nmi_8"), numbers.get("nmi_32")
-    return {**numbers, "nmi_change": [(long[0] - short[0]) / short[0]] if short and long else []}
+    change = [(long[0] - short[0]) / short[0]] if short and long else []
+    return {**numbers, "nmi_change": change, "chance": _chance(content)}
+
+
+def _chance(counts: dict[str, int]) -> list[float]:
+    """Return the share of scene ends among the shots of the test videos."""
+    return [counts["scene_ends"] / counts["shots"]] if counts["shots"] else []
 
 
 # --- running a line ---------------------------------------------------------------------------------------------------
@@ -241,11 +251,16 @@ def heading(result: ReproduceResult, table: TableResult) -> str:
     paper = TABLES[table.name]
     protocol = f", {table.protocol}" if table.protocol else ""
     same = "the paper's data" if result.comparable else f"the paper's column is {paper.data}: not comparable"
-    return f"{paper.title} ({table.name}); measured on {result.data}{protocol}; {same}"
+    settings = result.settings
+    over = f"standard deviation over {count(settings.seeds, 'fine-tuning or training seed')}"
+    if settings.pretrain_seeds > 1:
+        over += f" of each of {settings.pretrain_seeds} pre-training seeds"
+    return f"{paper.title} ({table.name}); measured on {result.data}{protocol}; {same}; percent, ± {over}"
 
 
 def text_table(table: TableResult) -> TextTable:
-    """Return two columns for each of the paper's, in percent: its number, and the measured mean ± deviation."""
+    """Return two columns for each of the paper's, in percent: its number, and the measured mean ± deviation; and what
+    was run. Below are newer systems, with published numbers in the paper's columns."""
     measured = []
     for row in table.rows:
         texts = [_measured(row, column) for column in table.columns]
@@ -254,12 +269,15 @@ def text_table(table: TableResult) -> TextTable:
             where = texts.index(reasons.pop())  # a reason for the whole row is written once
             texts = [text if i == where else NOTHING for i, text in enumerate(texts)]
         measured.append(texts)
-    columns = [("", [row.label for row in table.rows])]
+    newer = PUBLISHED if table.name == "table1" else {}
+    columns = [("", [*(row.name or row.label for row in table.rows), *(f"{name}, published" for name in newer)])]
     for i, column in enumerate(table.columns):
         paper = [_paper(TABLES[table.name].rows.get(row.label, {}).get(column)) for row in table.rows]
+        paper += [_paper(system.numbers.get(column)) for system in newer.values()]
         if any(text != NOTHING for text in paper):
             columns.append((f"{column} paper".strip(), paper))
-        columns.append((f"{column} measured".strip(), [texts[i] for texts in measured]))
+        columns.append((f"{column} measured".strip(), [texts[i] for texts in measured] + [NOTHING] * len(newer)))
+    columns.append(("run", [*(row.run or NOTHING for row in table.rows), *(one.source for one in newer.values())]))
     header, cells = zip(*columns, strict=True)
     return TextTable(header, tuple(zip(*cells, strict=True)))
 
@@ -313,7 +331,7 @@ def _markdown(result: ReproduceResult) -> Iterator[str]:
     yield f"{count(settings.seeds, 'seed')}, {count(epochs, 'epoch')} where the paper has 10; in percent.\n"
     for table in result.tables:
         yield from (f"{heading(result, table)}.\n", markdown(text_table(table)))
-        notes = [f"- {row.label}: {row.error or row.note}\n" for row in table.rows if row.error or row.note]
+        notes = [f"- {row.name or row.label}: {row.error or row.note}\n" for row in table.rows if row.error or row.note]
         if notes:
             yield "".join(notes)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import json
+import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -93,6 +94,10 @@ class Line:
     words: tuple[str, ...]  # as on one machine; a word that ends in /* stands for what the folder contains
     output: Path | None = None  # file or folder that it writes
     result: Path | None = None  # file for what it prints
+
+    def option(self, name: str) -> str:
+        """Return the value of an option, or an empty text."""
+        return next((value for word, value in pairwise(self.words) if word == f"--{name}"), "")
 
     @property
     def command(self) -> str:
@@ -202,7 +207,7 @@ def _videos(
     split = _split_line(home, _splits(names, folder))
     build = line("bassl build-index", keyframes.output, labels=folder, split=split.result, output=home / "index.h5")
     index = (*makes, keyframes, split, build)
-    return Data(kind, home, title, home.name, index, index)
+    return Data(kind, home, title + _parts(names, folder), home.name, index, index)
 
 
 def _movienet(folder: Path, home: Path) -> Data:
@@ -237,6 +242,7 @@ def _features(folder: Path, home: Path) -> list[Data]:
         return Data("features", home, f"features of {counts} in {folder}", target, index, every, direction, stores)
 
     if len(sets) == 1:
+        counts += "".join(_parts(ids, folder) for ids in sets.values())
         return [way(name, "split", _splits(ids, folder)) for name, ids in sets.items()]
     ways = []
     for trained, target in (tuple(sets), tuple(sets)[::-1]):
@@ -260,6 +266,12 @@ def _splits(names: Sequence[str], source: Path) -> dict[str, list[str]]:
     }
 
 
+def _parts(names: Sequence[str], source: Path) -> str:
+    """Return how many of the videos are in each split, in words."""
+    train, val, test = map(len, _splits(names, source).values())
+    return f", {train} to train, {val} to validate, {test} to test"
+
+
 def _split_line(home: Path, splits: Mapping[str, Sequence[str]]) -> Line:
     content = json.dumps(splits)
     return Line(("printf", "%s\\n", content), result=home / f"split-{_digest(content)[:8]}.json")
@@ -281,13 +293,55 @@ class PlannedRow:
     protocol: str  # the way to train and test, in words; empty if there is only one
     row: RowSpec
     wanted: bool  # whether to run it
-    finals: Mapping[str, tuple[Line, ...] | str]  # by column the lines, the last measures; or why there are none
+    # by column, for each pre-training seed the lines, the last of which measures; or why there are none
+    finals: Mapping[str, tuple[tuple[Line, ...], ...] | str]
 
     @property
     def lines(self) -> list[Line]:
         """Return all lines in order, each once; an empty list if the row cannot be measured."""
         measured = (final for final in self.finals.values() if not isinstance(final, str))
-        return list(dict.fromkeys(line for final in measured for line in final))
+        return list(dict.fromkeys(line for final in measured for lines in final for line in lines))
+
+    @property
+    def epochs(self) -> int | None:
+        """Return the epochs of pre-training, or None."""
+        return next((int(line.option("epochs")) for line in self.lines if line.command == "pretrain"), None)
+
+    @property
+    def name(self) -> str:
+        """Return the label, with the epochs of pre-training that are run in place of the paper's."""
+        label = self.row.label
+        match = re.search(r"(\d+) epochs", label) or (
+            re.fullmatch(r"(\d+)", label) if self.table == "table4c" else None
+        )
+        if match is None or self.epochs in (None, int(match[1])):
+            return label
+        return f"{label[: match.start()]}{count(self.epochs or 0, 'epoch')}; paper: {match[1]}{label[match.end() :]}"
+
+    @property
+    def run(self) -> str:
+        """Return in words what is run: the encoder, its training, fine-tuning and seeds."""
+        last = {line.command: line for line in self.lines}
+        if self.row.cells and all(metric == "chance" for _, metric in self.row.cells.values()):
+            return ""
+        parts = []
+        if trained := last.get("pretrain"):
+            what = "CRN on features" if trained.option("features") else trained.option("encoder") or PAPER_ENCODER
+            parts.append(f"{what}, pre-trained {count(int(trained.option('epochs')), 'epoch')}")
+        elif encode := last.get("encode"):
+            parts.append(f"{encode.option('encoder')}, ImageNet weights")
+        elif tuned := last.get("finetune"):
+            encoder, init = tuned.option("encoder"), tuned.option("init")
+            weights = f"{encoder}, ImageNet weights" if encoder else "features"
+            parts.append(f"{PAPER_ENCODER}, Places365 weights" if init == str(PLACES365) else weights)
+        if tuned := last.get("finetune"):
+            parts.append(f"frozen encoder, {count(int(tuned.option('seeds')), 'fine-tuning seed')}")
+        elif baseline := last.get("baseline"):
+            seeds = baseline.option("seeds")
+            parts.append(count(int(seeds), "training seed") if seeds else "not trained")
+        else:
+            parts.append("not fine-tuned")
+        return "; ".join(parts)
 
     @property
     def label(self) -> str:
@@ -321,7 +375,7 @@ def planned_rows(settings: ReproduceSettings, ways: Sequence[Data], encoder: str
                 same = [row for row in rows if row.label.lower() == data.tested_on.lower()]
                 rows = tuple(same) or (replace(rows[0], label=data.tested_on),)
             for row in rows:
-                finals = {column: planner.lines_of(row, *cell) for column, cell in row.cells.items()}
+                finals = {column: planner.finals_of(row, *cell) for column, cell in row.cells.items()}
                 wanted = not settings.rows or _matches(row.label, settings.rows)
                 planned.append(PlannedRow(name, data.direction, row, wanted, finals))
     return planned
@@ -338,6 +392,18 @@ class Planner:
     data: Data
     settings: ReproduceSettings
     encoder: str | None  # with ImageNet weights
+    pretrain_seed: int = 0
+
+    def finals_of(self, row: RowSpec, system: SystemSpec, metric: str) -> tuple[tuple[Line, ...], ...] | str:
+        """Return `lines_of` for each pre-training seed, once for a system without pre-training."""
+        seeds = self.settings.pretrain_seeds if system.encoder in PRETRAINING and metric != "chance" else 1
+        finals = []
+        for seed in range(seeds):
+            lines = replace(self, pretrain_seed=seed).lines_of(row, system, metric)
+            if isinstance(lines, str):
+                return lines
+            finals.append(lines)
+        return tuple(finals)
 
     def lines_of(self, row: RowSpec, system: SystemSpec, metric: str) -> tuple[Line, ...] | str:
         """Return the lines for a number, the last of which measures it; or why it cannot be measured."""
@@ -414,6 +480,8 @@ class Planner:
             **PRETRAINING[run],
         }
         options["epochs"] = max(1, round(epochs / 10 * (self.settings.epochs or data.options.epochs)))
+        if self.pretrain_seed:
+            options["seed"] = self.pretrain_seed
         return (*data.unlabeled, line("bassl pretrain", output=data.home / "pretrain" / run, **options))
 
     def _finetuning(self, system: SystemSpec, run: str | None) -> tuple[Line, ...]:

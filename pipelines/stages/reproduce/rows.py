@@ -81,6 +81,7 @@ _AP = {"AP": "ap"}
 _FOUR = {**_AP, "mIoU": "miou", "AUC-ROC": "auc", "F1": "f1"}
 _NMI = {"Short (8)": "nmi_8", "Medium (16)": "nmi_16", "Long (32)": "nmi_32", "short to long": "nmi_change"}
 _RELATIONAL = SystemSpec(crn="relational")
+_CHANCE = "scores without information: AP is the share of scene ends"
 _NOT_IN_PAPER = "not in the paper: the kind of network of the built-in model, trained here"
 _NEW_CRN = "; the CRN is new, and fine-tuned at its rate, ten times the rate of a transferred one (paper's scale: 1e-4)"
 _SOUND = "keyframes, and sound if there is any"
@@ -93,6 +94,12 @@ _ON_OTHER_SETS = {
     "no pre-training": SystemSpec(),
     "Relational network": _RELATIONAL,
 }
+
+
+def _chance_row(system: SystemSpec, column: str = "AP") -> RowSpec:
+    """Return the row of chance, from the test videos of one of the table's systems."""
+    return RowSpec("Chance", {column: (system, "chance")}, _CHANCE)
+
 
 ROWS: Mapping[str, tuple[RowSpec, ...]] = {
     "table1": (
@@ -109,6 +116,7 @@ ROWS: Mapping[str, tuple[RowSpec, ...]] = {
         _row("BaSSL (10 epochs)", _pretrained("bassl-10"), _FOUR),
         _row("BaSSL (40 epochs)", _pretrained("bassl-40"), _FOUR),
         _row("Relational network", _RELATIONAL, _FOUR, _NOT_IN_PAPER),
+        _chance_row(_RELATIONAL),
     ),
     "table2": (
         _encoder_row("M1 ImageNet", "ImageNet"),
@@ -119,18 +127,26 @@ ROWS: Mapping[str, tuple[RowSpec, ...]] = {
         _encoder_row("M6 BaSSL", "bassl-10"),
         _ap_row("M7 BaSSL", {"Transformer": _pretrained("bassl-10")}),
         _ap_row("M8 M5+M7", {"Transformer": _pretrained("bassl-simclr-nn")}),
+        _chance_row(SystemSpec(), "Transformer"),
     ),
-    "table3": tuple(
-        _row(f"P{number}", _tasks(tasks), {**_FOUR, "Sum": "sum"}, tasks.upper() + _NEW_CRN * (tasks == "ssm"))
-        for number, tasks in enumerate(_COMBINATIONS, start=1)
+    "table3": (
+        *(
+            _row(f"P{number}", _tasks(tasks), {**_FOUR, "Sum": "sum"}, tasks.upper() + _NEW_CRN * (tasks == "ssm"))
+            for number, tasks in enumerate(_COMBINATIONS, start=1)
+        ),
+        _chance_row(_pretrained("bassl-10")),
     ),
     "table4a": (
         *(_row(kind.capitalize(), _pretrained(f"bassl-{kind}"), _AP) for kind in ("random", "fixed", "synthesized")),
         _row("DTW (ours)", _pretrained("bassl-10"), _AP),
+        _chance_row(_pretrained("bassl-10")),
     ),
     "table4b": tuple(_row(str(k), _pretrained(f"bassl-k{k}"), _AP) for k in (4, 8, 12, 16)),
     "table4c": tuple(_row(str(epochs), _pretrained(f"bassl-{epochs}"), _AP) for epochs in (10, 20, 30, 40, 50)),
-    ACROSS: (_ap_row("BBC", _ON_OTHER_SETS), _ap_row("OVSD", _ON_OTHER_SETS)),
+    ACROSS: tuple(
+        RowSpec(name, {**_ap_row(name, _ON_OTHER_SETS).cells, "Chance": (_RELATIONAL, "chance")})
+        for name in ("BBC", "OVSD")
+    ),
     "table8": (
         _row("ImageNet", SystemSpec(), _NMI),
         _row("SimCLR (temporal)", SystemSpec(encoder="simclr-temporal"), _NMI),
