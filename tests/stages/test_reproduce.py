@@ -374,7 +374,9 @@ def test_a_result_with_one_byte_changed_is_measured_again_or_read_and_never_fail
 ) -> None:
     line = Line(("bassl", "finetune"), tmp_path, tmp_path / "finetune.json")
     tests = [{"ap": 0.5123, "auc": 0.61, "f1": 0.52, "miou": 0.41}, {"ap": 0.5, "auc": 0.6, "f1": 0.5, "miou": 0.4}]
-    content = json.dumps({"summary_of": "test", "seeds": [{"test": test} for test in tests]}).encode()
+    index = {"test": {"videos": 1, "shots": 30, "scene_ends": 6}}
+    plain = {"summary_of": "test", "seeds": [{"test": test} for test in tests], "index": index}
+    content = json.dumps(plain).encode()
     assert line.result is not None
     line.result.write_bytes(content)
     if digest:
