@@ -303,8 +303,13 @@ def check_length(video: Path, length: float, scenes: SceneData) -> None:
     end of a long last frame is uncertain, so the length of a video with their fingerprint does not matter."""
     expected = scenes.video.duration
     difference = length - expected if scenes.settings.get("end") is None else min(0.0, length - expected)
-    if abs(difference) > max(1.0, 0.02 * expected) and not _has_same_fingerprint(video, scenes):
+    if abs(difference) > length_tolerance(expected) and not _has_same_fingerprint(video, scenes):
         raise mismatch_error(video, f"{length:.1f} s", f"{expected:.1f} s")
+
+
+def length_tolerance(length: float) -> float:
+    """Return how many seconds the length of the same video may differ, by container and reader."""
+    return max(1.0, 0.02 * length)
 
 
 def mismatch_error(video: Path, length: str, expected: str) -> VideoError:

@@ -26,6 +26,7 @@ from pipelines.video.containers import (
     declared_duration,
     declared_end,
     demux,
+    length_tolerance,
     open_container,
     video_stream,
 )
@@ -283,7 +284,7 @@ class VideoDecoder:
                 f"{self.path}: its clock jumps forward {len(self._jumps)} time(s), by {sum(self._jumps):.1f} s in all, "
                 "as in joined recordings; the video continues there without a gap"
             )
-        if declared is not None and declared - end > max(1.0, 0.02 * declared):
+        if declared is not None and declared - end > length_tolerance(declared):
             self.warnings.append(f"{self.path}: ends early: {end:.1f} s of the declared {declared:.1f} s could be read")
 
     def _skip(self) -> tuple[int, float | None]:

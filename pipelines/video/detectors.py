@@ -11,7 +11,8 @@ import json
 import re
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from itertools import islice
+from dataclasses import dataclass
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -23,6 +24,7 @@ from pipelines.errors import BasslError, DatasetError, check_installed
 from pipelines.files import MOST_RESULT_BYTES, read_regular
 from pipelines.scenes import MOST_SHOTS, parse_time
 from pipelines.settings import DETECTOR_NAMES
+from pipelines.video.containers import length_tolerance
 from pipelines.video.frames import RGBImage
 from pipelines.video.shots import Boundary
 from pipelines.video.transitions import AdaptiveCuts, TransitionDetector
@@ -218,20 +220,34 @@ def load_transnetv2() -> Callable[[NDArray[np.uint8]], NDArray[np.float32]]:
 # --- Lists of shots ---------------------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True)
+class ShotList:
+    """Shots from a file: where they begin and end, in frames (int) or seconds (float)."""
+
+    source: Path
+    cuts: Sequence[float]  # start of each shot except the first, in order
+    ends: Sequence[float] = ()  # end of the last shot, exclusive: each possible one, or empty if the list has none
+    base: int = 0  # number of the video's first frame in the list; frames above are counted from 0 all the same
+
+
+_FROM_ONE = "begins at frame 1, so that its frames were counted from 1; if they count from 0, let it begin at 0"
+
+
 class KnownCuts:
     """A shot detector that reports the cuts of a list.
 
     Args:
-        cuts: where shots begin, in order: frames (int), or seconds (float), which mean the frame nearest to them.
-        source: the file, for errors.
-        times: seconds of each frame; filled as frames are pushed.
+        shots: seconds mean the frame nearest to them.
+        times: seconds of each frame, filled as frames are pushed, and the video's end before it is finished.
+        warnings: one line each is added here if the list may be for another video, or may count from another frame.
         whole: whether the video is read to its end, so that no cut may be left.
     """
 
     lag, side = 1, 48
 
-    def __init__(self, cuts: Sequence[float], source: Path, times: Sequence[float], whole: bool = True) -> None:
-        self._cuts, self._source, self._times, self._whole = deque(cuts), source, times, whole
+    def __init__(self, shots: ShotList, times: Sequence[float], warnings: list[str], whole: bool = True) -> None:
+        self._shots, self._times, self._warnings, self._whole = shots, times, warnings, whole
+        self._cuts = deque(shots.cuts)
         self.first = 0
         """Frame number in the video of the first frame that is pushed."""
 
@@ -248,26 +264,48 @@ class KnownCuts:
         return cuts
 
     def finish(self, frames: int) -> list[int]:
-        if not self._cuts or not self._whole:
+        if not self._whole:
             return []
-        if isinstance(self._cuts[0], int):
-            fault = f"lists frame {self._cuts[0]}, but the video has {frames + self.first} frames"
+        source, ends, base = self._shots.source, self._shots.ends, self._shots.base
+        number, duration = frames + self.first, self._times[frames]
+        if self._cuts:
+            if isinstance(self._cuts[0], int):
+                fault = f"lists frame {self._cuts[0] + base}, but the video has {number} frames"
+            else:
+                fault = f"lists {self._cuts[0]:.3f} s, but the video's last frame is at {self._times[frames - 1]:.3f} s"
+            raise DatasetError(f"{source}: {fault}: is it for another video?")
+        if ends:
+            self._check_end(min(ends, key=lambda end: abs(end - number)), number, duration)
+        if base and self._shots.cuts and (not ends or {number, number - 1} <= set(ends)):  # it may as well count from 0
+            self._warnings.append(f"{source}: {_FROM_ONE}")
+        return []
+
+    def _check_end(self, end: float, number: int, duration: float) -> None:
+        """Compare the end of the last listed shot with the video's. Raises DatasetError: it is long after it."""
+        if isinstance(end, int):
+            counted = " (counted from 1)" if self._shots.base else ""
+            fault = f"its shots end after {end} frames{counted}, but the video has {number} frames"
+            beyond, is_close = (end - number) * duration / number, end == number
         else:
-            last = self._times[frames - 1]
-            fault = f"lists {self._cuts[0]:.3f} s, but the video's last frame is at {last:.3f} s"
-        raise DatasetError(f"{self._source}: {fault}: is it for another video?")
+            fault = f"its shots end at {end:.3f} s, but the video has {duration:.3f} s"
+            beyond, is_close = end - duration, abs(end - duration) <= length_tolerance(duration)
+        if beyond > length_tolerance(duration):
+            raise DatasetError(f"{self._shots.source}: {fault}: is it for another video?")
+        if not is_close:
+            rest = "; the rest belongs to its last shot" if beyond < 0 else ""
+            self._warnings.append(f"{self._shots.source}: {fault}{rest}")
 
 
-def read_cuts(path: Path, frame_rate: float) -> list[int] | list[float]:
-    """Read the start of each shot except the first, in order, from a file of shots or cuts: frames (int) or seconds
-    (float).
+def read_shot_list(path: Path, frame_rate: float) -> ShotList:
+    """Read a file of shots or cuts.
 
     Formats: one position per line, the start of a shot; two or more per line, first the start and end of a shot, as in
-    MovieNet, BBC and OVSD, separated by spaces, a comma, or a semicolon or tab (and decimals with commas);
-    PySceneDetect's ``list-scenes`` CSV; a ``scenes.json``. Positions are frames, and the end is the last frame of the
-    shot or the one after it; but if one of them has a decimal point or a colon, all are seconds or timecodes
-    (``MM:SS``, ``HH:MM:SS.mmm``, ``HH:MM:SS:FF``, whose last number counts frames at ``frame_rate``). Frames between
-    two listed shots belong to the earlier one.
+    MovieNet, BBC and OVSD, separated by spaces, a comma, or a semicolon or tab (and decimals with commas); cuts in
+    one line, or in lines of three or more; PySceneDetect's ``list-scenes`` CSV; a ``scenes.json``. Positions are
+    frames, and the end is the last frame of the shot or the one after it; but if one of them has a decimal point or a
+    colon, all are seconds or timecodes (``MM:SS``, ``HH:MM:SS.mmm``, ``HH:MM:SS:FF``, whose last number counts frames
+    at ``frame_rate``). A list that begins at frame 1, as in RAI, counts from 1. Frames between two listed shots belong
+    to the earlier one.
 
     Raises:
         DatasetError: one line that names the wrong line of the file.
@@ -278,12 +316,16 @@ def read_cuts(path: Path, frame_rate: float) -> list[int] | list[float]:
         raise DatasetError(f"{path}: no such file") from error
     except (OSError, UnicodeDecodeError) as error:
         raise DatasetError(f"{path}: is not a readable text file") from error
+    base = 0
     if text.lstrip().startswith("{"):
-        shots = _parse_scenes_json(path, text)
+        shots, ends = _parse_scenes_json(path, text)
     elif "Start Frame" in text:
-        shots = _parse_scenedetect(path, text)
+        shots, ends = _parse_scenedetect(path, text)
     else:
-        shots = _parse_lines(path, text, frame_rate)
+        shots, ends = _parse_lines(path, text, frame_rate)
+        if shots and isinstance(shots[0][1], int) and shots[0][1] == 1:
+            base, ends = 1, [end - 1 for end in ends]
+            shots = [(place, start - 1) for place, start in shots]
     if not shots:
         raise DatasetError(f"{path}: lists no shots")
     if len(shots) > MOST_SHOTS:
@@ -291,18 +333,23 @@ def read_cuts(path: Path, frame_rate: float) -> list[int] | list[float]:
     last = -1.0
     for place, start in shots:
         if start < 0 or start <= last:
-            raise DatasetError(f"{path}, {place}: a shot that begins at {start} after one at {last}, or before 0")
+            raise DatasetError(
+                f"{path}, {place}: a shot that begins at {start + base} after one at {last + base}, or before 0"
+            )
         last = start
     starts = [start for _, start in shots]
-    return starts[1:] if starts[0] == 0 else starts
+    return ShotList(path, starts[1:] if starts[0] == 0 else starts, ends, base)
 
 
-_Shots = list[tuple[str, float]]  # the place of each in the file, and its start
+# The place of each shot in the file with its start, and the possible ends of the last one.
+_Shots = tuple[Sequence[tuple[str, float]], Sequence[float]]
 
 
 def _parse_scenes_json(path: Path, text: str) -> _Shots:
     try:
-        return [(f"shot {i}", int(shot["start_frame"])) for i, shot in enumerate(json.loads(text)["shots"])]
+        shots = json.loads(text)["shots"]
+        starts = [(f"shot {i}", int(shot["start_frame"])) for i, shot in enumerate(shots)]
+        return starts, [int(shot["end_frame"]) for shot in shots[-1:] if "end_frame" in shot]
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise DatasetError(f"{path}: is JSON, but not a scenes.json with shots") from error
 
@@ -311,47 +358,75 @@ def _parse_scenedetect(path: Path, text: str) -> _Shots:
     lines = text.splitlines()
     header = next(i for i, line in enumerate(lines) if "Start Frame" in line)
     rows = csv.DictReader(lines[header:], delimiter=max(",;\t", key=lines[header].count))
-    shots: _Shots = []
+    shots, end = [], None
     try:
         for row in islice(rows, MOST_SHOTS + 1):  # PySceneDetect counts frames from 1 in its lists
             shots.append((f"line {header + rows.line_num}", int(row["Start Frame"]) - 1))
+            end = row.get("End Frame")  # the last frame
+        return shots, [int(end)] if end else []
     except (ValueError, TypeError, KeyError, csv.Error) as error:
         place = f"line {header + rows.line_num}"
-        raise DatasetError(f"{path}, {place}: its column 'Start Frame' is not a frame number") from error
-    return shots
+        raise DatasetError(f"{path}, {place}: its columns of frames do not have frame numbers") from error
 
 
 def _parse_lines(path: Path, text: str, frame_rate: float) -> _Shots:
     lines = enumerate(map(str.strip, text.splitlines()), 1)
-    lists = ((f"line {number}", _first_fields(line)) for number, line in lines if line and not line.startswith("#"))
+    lists = ((f"line {number}", _fields(line)) for number, line in lines if line and not line.startswith("#"))
     fields = list(islice(((place, positions) for place, positions in lists if positions), MOST_SHOTS + 1))
-    in_seconds = any(sign in position for _, positions in fields for position in positions for sign in ".:")
-    shots: _Shots = []
-    last_end = -1.0
+    in_seconds = any(sign in position for _, positions in fields for position in positions[:2] for sign in ".:")
+    if cuts := _parse_cut_lines(fields, frame_rate):
+        return cuts, []
+    shots: list[tuple[str, float]] = []
+    ends: list[float] = []
     hint = "; write decimals with a point" if "," in text else ""
     for place, positions in fields:
-        if len(positions) != len(fields[0][1]):
+        if len(positions[:2]) != len(fields[0][1][:2]):
             raise DatasetError(f"{path}, {place}: mixes lines of one number (cuts) with lines of two (shots)")
-        values = [_parse_position(position, in_seconds, frame_rate, f"{path}, {place}") for position in positions]
+        values = [_parse_position(position, in_seconds, frame_rate, f"{path}, {place}") for position in positions[:2]]
         if len(values) == 2:
+            last_end = ends[-1] if ends else -1.0
             if values[0] < last_end or values[1] < values[0] or (in_seconds and values[1] == values[0]):
                 raise DatasetError(f"{path}, {place}: shot {positions[0]} to {positions[1]} is empty or overlaps{hint}")
-            last_end = values[1]
+            ends.append(values[1])
         shots.append((place, values[0]))
-    if shots and len(fields[0][1]) == 2:
-        shots[0] = (shots[0][0], min(0, shots[0][1]))  # frames before the first listed shot belong to it
-    return shots
+    if not ends or in_seconds:
+        first = [(place, min(0, start)) for place, start in shots[:1]] if ends else shots[:1]
+        return [*first, *shots[1:]], ends[-1:]
+    # The last frame of a shot is the one before the next shot, or the end is the next shot's first frame.
+    steps = [start - end for (_, start), end in zip(shots[1:], ends, strict=False)]
+    closed, half_open = steps.count(1), steps.count(0)
+    if shots[0][1] > 1:  # frames before the first listed shot belong to it
+        shots[0] = (shots[0][0], 0)
+    return shots, [ends[-1]] * (half_open >= closed) + [ends[-1] + 1] * (closed >= half_open)
+
+
+def _parse_cut_lines(fields: Sequence[tuple[str, Sequence[str]]], frame_rate: float) -> list[tuple[str, float]]:
+    """Return the cuts of lines that list several each: three or more that increase from line to line, or a single line
+    of two that are not a shot from the beginning of the video; [] for other lines."""
+    if any(len(positions) < 3 for _, positions in fields[:-1]) or not fields or len(fields[0][1]) < 2:
+        return []
+    in_seconds = any(sign in position for _, positions in fields for position in positions for sign in ".:")
+    try:
+        cuts = [
+            (place, _parse_position(position, in_seconds, frame_rate, place))
+            for place, positions in fields
+            for position in positions
+        ]
+    except DatasetError:  # a text beside a shot
+        return []
+    is_shot = len(cuts) == 2 and cuts[0][1] <= (0 if in_seconds else 1)
+    return [] if is_shot or any(a >= b for (_, a), (_, b) in pairwise(cuts)) else cuts
 
 
 # A line with decimal commas, as a German Excel saves it: numbers between semicolons or tabs, or two with commas.
 _DECIMAL_COMMAS = re.compile(r"\s*(\d+,\d+\s+\d+,\d+|\d+(,\d+)?\s*[;\t]\s*(\d+(,\d+)?)?)\s*([;\t]|$)", re.ASCII)
 
 
-def _first_fields(line: str) -> list[str]:
-    """Return the first two fields of a line."""
+def _fields(line: str) -> list[str]:
+    """Return the fields of a line, at least the first ones."""
     line = re.sub(r"(:[0-9]{2}),([0-9]+)(?![0-9:])", r"\1.\2", line)  # of a timecode
     comma = "." if _DECIMAL_COMMAS.match(line) else " "
-    return line.replace(",", comma).replace(";", " ").split()[:2]
+    return line.replace(",", comma).replace(";", " ").split(maxsplit=MOST_SHOTS + 1)[: MOST_SHOTS + 1]
 
 
 def _parse_position(text: str, in_seconds: bool, frame_rate: float, place: str) -> float:

@@ -25,7 +25,7 @@ from pipelines.processes import Send
 from pipelines.scenes import MOST_SHOTS, Line, Segment, Transition
 from pipelines.video.containers import open_container
 from pipelines.video.decoding import VideoDecoder, first_frame_pts
-from pipelines.video.detectors import KnownCuts, ShotDetector, make_detector, read_cuts
+from pipelines.video.detectors import KnownCuts, ShotDetector, make_detector, read_shot_list
 from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
 from pipelines.video.inputs import digest, subtitles_beside
 from pipelines.video.runs import Damage, decode
@@ -117,7 +117,7 @@ class VideoReader(VideoDecoder):
     def _make_detector(self) -> ShotDetector:
         settings, rate, times = self.settings, self.frame_rate, self._times
         if settings.shots is not None:
-            return KnownCuts(read_cuts(settings.shots, rate), settings.shots, times, whole=settings.end is None)
+            return KnownCuts(read_shot_list(settings.shots, rate), times, self.warnings, whole=settings.end is None)
         threshold = settings.detector_threshold
         return make_detector(settings.detector, rate, min_shot=settings.min_shot, threshold=threshold, times=times)
 

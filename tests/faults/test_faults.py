@@ -23,7 +23,7 @@ from pipelines.models.checkpoints import read_arrays
 from pipelines.stores.features import open_features
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
 from pipelines.video.decoding import VideoDecoder
-from pipelines.video.detectors import read_cuts
+from pipelines.video.detectors import read_shot_list
 from tests import videos
 from tests.faults.conftest import held, inject
 from tests.faults.writers import WRITERS
@@ -192,7 +192,7 @@ DAMAGED: dict[str, tuple[Callable[[Path], Path], Callable[[Path], object]]] = {
     "CSV of scenes": (partial(write_text, name="s.csv", text="start,end\n0,1.5\n1.5,3\n3,0:09.5\n"), read_scenes_csv),
     "list of shots": (
         partial(write_text, name="s.txt", text="0 24\n25 60\n61 99\n"),
-        partial(read_cuts, frame_rate=24.0),
+        partial(read_shot_list, frame_rate=24.0),
     ),
     "features (.npz)": (write_features, read_shot_features),
     "video (.mp4)": (partial(write_video, name="video.mp4"), read_video),

@@ -28,7 +28,7 @@ from pipelines.outputs.exports.lists import table
 from pipelines.outputs.exports.timeline import timecode_base, timeline_of, timeline_rate
 from pipelines.outputs.names import name_of, one_line
 from pipelines.scenes import Line, SceneData, Segment, Transition
-from pipelines.video.detectors import read_cuts
+from pipelines.video.detectors import read_shot_list
 from tests import videos
 from tests.outputs.exporting import (
     NTSC,
@@ -537,7 +537,7 @@ def test_ffmpeg_accepts_the_chapters(video: Path, tmp_path: Path) -> None:
 def test_the_exported_csv_can_be_read_as_labels_and_shots(tmp_path: Path, separator: str) -> None:
     scenes = scene_list([30, 31, 29], [1, 2], VIDEO_23)
     export(scenes, tmp_path / "video.csv", separator=separator)
-    assert read_cuts(tmp_path / "video.csv", 24.0) == [61]
+    assert read_shot_list(tmp_path / "video.csv", 24.0).cuts == [61]
     read = read_scenes_csv(tmp_path / "video.csv")
     assert read.scenes_frames is not None
     assert read.scenes_seconds is not None

@@ -13,7 +13,7 @@ import pytest
 from pipelines.errors import DatasetError, VideoError
 from pipelines.video import sound
 from pipelines.video.decoding import VideoDecoder
-from pipelines.video.detectors import read_cuts
+from pipelines.video.detectors import read_shot_list
 from pipelines.video.reader import VideoReader
 from pipelines.video.runs import Damage
 from pipelines.video.shots import ReaderSettings
@@ -125,4 +125,4 @@ def test_a_shot_list_that_is_not_a_text_file_or_is_too_large_or_has_endless_numb
         ("digits.txt", "a shot that begins at 5 after one at 999"),
     ):
         with pytest.raises(DatasetError, match=words):
-            read_cuts(tmp_path / name, 24.0)
+            read_shot_list(tmp_path / name, 24.0)

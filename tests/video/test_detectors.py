@@ -24,9 +24,10 @@ from pipelines.video.detectors import (
     KnownCuts,
     PySceneDetectCuts,
     ShotDetector,
+    ShotList,
     make_detector,
     pyscenedetect_parameters,
-    read_cuts,
+    read_shot_list,
 )
 from pipelines.video.shots import Boundary
 from pipelines.video.transitions import AdaptiveCuts
@@ -213,6 +214,20 @@ GOOD_LISTS = {
     "timecodes of minutes": ("0:00\n0:01.25\n1:02\n", [1.25, 62.0]),
     "timecodes with frames": ("00:00:00:00 00:00:01:06\n00:00:01:06 00:00:02:13\n", [1.25]),
     "half-open ranges of frames": ("0 30\n30 61\n61 90\n", [30, 61]),
+    "cuts in one line": ("75,150,225", [75, 150, 225]),
+    "cuts in one line, after a comment": ("# made by hand\n75 150 225\n", [75, 150, 225]),
+    "timecodes in one line": ("00:00:03.000,00:00:06.000,00:00:09.000\n", [3.0, 6.0, 9.0]),
+    "timecodes with decimal commas in one line": ("00:00:03,500,00:00:06,250,00:00:09,000\n", [3.5, 6.25, 9.0]),
+    "seconds in one line": ("0,3.5,7,9.25,\n", [3.5, 7.0, 9.25]),
+    "decimal commas between semicolons in one line": ("3,5;7;9,25\n", [3.5, 7.0, 9.25]),
+    "two cuts in one line": ("75 150\n", [75, 150]),
+    "cuts in several lines": ("30;61;75\n90;100;110\n120\n", [30, 61, 75, 90, 100, 110, 120]),
+    "MovieNet's shots with keyframes": ("0 30 5 15 25\n31 61 40 46 52\n", [31]),
+    "one shot with keyframes": ("0 30 5 15 25\n", []),
+    "shots with increasing numbers": ("0 30 100\n31 61 101\n62 90 102\n", [31, 62]),
+    "RAI, which counts from 1": ("1 30\n31 61\n62 90\n", [30, 61]),
+    "one shot, counted from 1": ("1 300\n", []),
+    "starts of shots, counted from 1": ("1\n31\n62\n", [30, 61]),
 }
 
 # text, and the line or other place that the message names
@@ -252,7 +267,7 @@ def test_shot_lists_and_cut_lists_are_read(tmp_path: Path, kind: str) -> None:
     text, cuts = GOOD_LISTS[kind]
     path = tmp_path / "shots.txt"
     path.write_bytes(text.encode())
-    read = read_cuts(path, 24.0)
+    read = read_shot_list(path, 24.0).cuts
     assert read == pytest.approx(cuts)
     assert [type(cut) for cut in read] == [type(cut) for cut in cuts]
 
@@ -263,19 +278,20 @@ def test_an_invalid_shot_list_gives_one_line_that_names_the_file_and_the_wrong_l
     path = tmp_path / "shots.txt"
     path.write_text(text)
     with pytest.raises(DatasetError, match=rf"^{re.escape(str(path))}{place}: .*\Z"):
-        read_cuts(path, 24.0)
+        read_shot_list(path, 24.0)
 
 
 def test_a_shot_list_with_a_decimal_comma_on_each_line_says_so(tmp_path: Path) -> None:
     (tmp_path / "shots.txt").write_text(BAD_LISTS["decimal commas alone"][0])
     with pytest.raises(DatasetError, match="shot 8 to 200 is empty or overlaps; write decimals with a point"):
-        read_cuts(tmp_path / "shots.txt", 24.0)
+        read_shot_list(tmp_path / "shots.txt", 24.0)
 
 
 def cuts_of_list(cuts: Sequence[float]) -> list[int]:
     """Return the cuts in a video of six frames at uneven times."""
-    times = [0.0, 0.1, 0.2, 0.5, 0.6, 0.7]
-    return cuts_of(KnownCuts(cuts, Path("list.txt"), times), [np.zeros((2, 2, 3), np.uint8)] * len(times))
+    times = [0.0, 0.1, 0.2, 0.5, 0.6, 0.7, 0.8]
+    detector = KnownCuts(ShotList(Path("list.txt"), cuts), times, [])
+    return cuts_of(detector, [np.zeros((2, 2, 3), np.uint8)] * 6)
 
 
 def test_listed_cuts_are_reported_at_their_frame_or_the_one_nearest_to_their_time() -> None:
@@ -293,3 +309,64 @@ def test_listed_cuts_are_reported_at_their_frame_or_the_one_nearest_to_their_tim
 def test_listed_cuts_beyond_the_video_are_an_error_that_names_the_list(cuts: list[float], fault: str) -> None:
     with pytest.raises(DatasetError, match=rf"^list\.txt: lists {fault}"):
         cuts_of_list(cuts)
+
+
+# lines, what the warning says of a video of 300 frames in 12 s, or None without one, and the first cut
+COUNTED_LISTS: dict[str, tuple[str, str | None, int]] = {
+    "from 0, ends inclusive": ("0 74\n75 149\n150 299\n", None, 75),
+    "from 0, ends exclusive": ("0 75\n75 150\n150 300\n", None, 75),
+    "from 1, ends inclusive": ("1 75\n76 150\n151 300\n", None, 75),
+    "from 1, ends exclusive": ("1 76\n76 151\n151 301\n", None, 75),
+    "from 1 without the last frame": ("1 75\n76 150\n151 299\n", "end after 299 frames (counted from 1)", 75),
+    "from 1 with gaps": ("1 70\n76 140\n151 300\n", "counted from 1", 75),
+    "cuts from 1": ("1\n76\n151\n", "counted from 1", 75),
+    "too short": (
+        "0 74\n75 149\n",
+        "end after 150 frames, but the video has 300 frames; the rest belongs to its last",
+        75,
+    ),
+    "a frame too long": ("0 74\n75 149\n150 300\n", "end after 301 frames, but the video has 300 frames", 75),
+    "seconds": ("0 3.0\n3.0 11.9\n", None, 75),
+    "too few seconds": ("0 3.0\n3.0 6.0\n", "end at 6.000 s, but the video has 12.000 s; the rest belongs", 75),
+    "PySceneDetect": ("Start Frame,End Frame\n1,75\n76,300\n", None, 75),
+    "scenes.json": (
+        '{"shots": [{"start_frame": 0, "end_frame": 75}, {"start_frame": 75, "end_frame": 290}]}',
+        "end after 290 frames",
+        75,
+    ),
+}
+TOO_LONG = {
+    "frames": (
+        "0 74\n75 149\n150 400\n",
+        "end after 401 frames, but the video has 300 frames: is it for another video?",
+    ),
+    "from 1": ("1 75\n76 150\n151 400\n", "end after 400 frames (counted from 1), but the video has 300 frames"),
+    "seconds": ("0 3.0\n3.0 14.5\n", "end at 14.500 s, but the video has 12.000 s"),
+    "PySceneDetect": ("Start Frame,End Frame\n1,75\n76,400\n", "end after 400 frames, but"),
+    "a cut": ("1\n76\n301\n", "frame 301, but the video has 300 frames"),
+}
+
+
+def read_with_list(text: str, folder: Path) -> tuple[list[int], list[str]]:
+    """Return the cuts of a video of 300 frames in 12 s with a list, and the warnings."""
+    (folder / "shots.txt").write_text(text)
+    warnings: list[str] = []
+    times = [frame / 25 for frame in range(301)]
+    detector = KnownCuts(read_shot_list(folder / "shots.txt", 25.0), times, warnings)
+    return cuts_of(detector, [np.zeros((2, 2, 3), np.uint8)] * 300), warnings
+
+
+@pytest.mark.parametrize("kind", COUNTED_LISTS)
+def test_a_list_of_shots_is_checked_against_the_frames_and_the_length_of_the_video(tmp_path: Path, kind: str) -> None:
+    text, words, first = COUNTED_LISTS[kind]
+    cuts, warnings = read_with_list(text, tmp_path)
+    assert cuts[0] == first
+    assert len(warnings) == (words is not None)
+    assert (words or "") in "".join(warnings)
+
+
+@pytest.mark.parametrize("kind", TOO_LONG)
+def test_a_list_of_shots_that_ends_long_after_the_video_is_an_error(tmp_path: Path, kind: str) -> None:
+    text, words = TOO_LONG[kind]
+    with pytest.raises(DatasetError, match=re.escape(words)):
+        read_with_list(text, tmp_path)
