@@ -80,15 +80,15 @@ def _own_file() -> Path | None:
 def _folder_file() -> Path | None:
     """Return the nearest file in the working folder and above it; above it, only the user's own files count."""
     try:
-        here = Path.cwd()
+        working_folder = Path.cwd()
     except FileNotFoundError as error:
         raise BasslError("the working folder does not exist any more; change to another") from error
     user = getattr(os, "geteuid", lambda: 0)()  # Windows has none, and each file the owner 0
-    for folder in (here, *here.parents):
+    for folder in (working_folder, *working_folder.parents):
         path = folder / NAME
         if not os.path.exists(path) or os.path.isdir(path):  # noqa: PTH110, PTH112  # a folder may be closed
             continue
-        if folder == here or {path.stat().st_uid, path.lstat().st_uid} == {user}:
+        if folder == working_folder or {path.stat().st_uid, path.lstat().st_uid} == {user}:
             return path
         warnings.warn(BasslWarning(f"{path}: belongs to another user and is not read"), stacklevel=2)
     return None

@@ -104,9 +104,7 @@ def new_files(
     """Yield the paths of new files in the folder ``output``, or the usual one if it is None, and temporary ones to
     write, which are renamed together if the block ends without an error. Raises BasslError as :func:`files_together`,
     for a file that is among ``read``, or exists without ``overwrite``, and for a usual folder that is a link."""
-    if output is None and usual.is_symlink():
-        raise BasslError(f"{usual}: is a link to another folder; name a folder with `output`")
-    folder = output or usual
+    folder = output_folder(output, usual)
     targets = [folder / name for name in names]
     check_inputs_kept(targets, read)
     for target in targets:
@@ -141,6 +139,14 @@ def output_path(output: Path | None, usual: Path) -> Path:
     if output is None:
         return usual
     return output / usual.name if os.path.isdir(output) else output  # noqa: PTH112  # a name may be too long
+
+
+def output_folder(output: Path | None, usual: Path) -> Path:
+    """Return the folder to write to: ``output``, or if it is None the usual one in the working folder. Raises
+    BasslError if that is a link, which may have come with the videos."""
+    if output is None and usual.is_symlink():
+        raise BasslError(f"{usual}: is a link to another folder; name a folder with `output`")
+    return output or usual
 
 
 def make_folder(path: Path) -> None:

@@ -12,7 +12,7 @@ from annotated_doc import Doc
 from bassl_cli import console
 from bassl_cli.options import Videos, with_settings
 from pipelines.errors import BasslError, name_input
-from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_output, output_path
+from pipelines.files import STDIO, check_inputs_kept, check_names_folder, check_output, output_folder, output_path
 from pipelines.options import Settings, nested
 from pipelines.outputs.exports import FORMATS, check_extension, export as write_export, is_scenes_json
 from pipelines.outputs.results import FOLDER, beside, result_path
@@ -114,7 +114,7 @@ def _predict_one(video: Path, files: Files, settings: PredictSettings, as_json: 
 
 
 def _predict_all(videos: list[Path], files: Files, settings: PredictSettings, as_json: bool) -> None:
-    output = files.run.output or FOLDER
+    output = output_folder(files.run.output, FOLDER)
     for path in (output, files.storyboard):
         if path is not None:
             check_names_folder(path)

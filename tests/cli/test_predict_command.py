@@ -526,3 +526,12 @@ def test_the_progress_bar_can_show_any_file_name(
     with console.stage_progress(video="video [/b] {x} [1080p].mp4") as show:
         show("reading", 3.0, 10.0)
     assert "video [/b] {x} [1080p].mp4" in capsys.readouterr().err
+
+
+@posix
+def test_a_link_with_the_name_of_the_usual_folder_of_several_results_is_not_followed(bassl: Bassl) -> None:
+    for folder in ("videos", "elsewhere"):
+        Path(folder).mkdir()
+    Path("scenes").symlink_to("elsewhere")
+    message = "bassl: scenes: is a link to another folder; name a folder with --output\n"
+    assert bassl("predict", "videos") == (2, "", message)
