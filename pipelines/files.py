@@ -203,7 +203,7 @@ def _key() -> bytes:
     return bytes.fromhex(os.environ.setdefault("BASSL_KEY", os.urandom(32).hex()))
 
 
-def user_folder(kind: Literal["config", "state"]) -> Path | None:
+def user_folder(kind: Literal["cache", "config", "state"]) -> Path | None:
     """Return the user's own folder of bassl, or None for a user without a home, for whom it would be a folder named ~
     in the working folder."""
     import platformdirs  # start-up time

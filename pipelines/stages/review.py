@@ -6,24 +6,31 @@ import getpass
 import os
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from threading import Lock
+from threading import Lock, Thread
 from typing import Any
 
 from pipelines.datasets.scenes_json import parse_scene_list
 from pipelines.errors import BasslError, count
-from pipelines.files import STDIO
+from pipelines.files import STDIO, is_file, make_folder, new_files, os_reason, user_folder
 from pipelines.options import with_options
 from pipelines.outputs.exports import FORMATS
 from pipelines.outputs.opening import open_scenes
 from pipelines.outputs.page import Serving, page_text
 from pipelines.outputs.results import check_version, existing_result, note_on_views, replace_result, result_version
 from pipelines.outputs.server import ReviewServer
+from pipelines.processes import Child
 from pipelines.progress import ReportProgress
+from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.stages.export import export
 from pipelines.stages.report import page_contents
 from pipelines.stages.settings import ReviewSettings
+from pipelines.video.inputs import fingerprint
+
+PROXY_BYTES = 8 * 10**9
+"""Of all copies for browsers together; an hour of video has about a quarter of a gigabyte."""
 
 
 @dataclass(frozen=True)
@@ -50,12 +57,15 @@ def review(
     with the seconds of the video that are read; ``notify`` with lines on the page's address and what was saved;
     ``options`` by name override ``settings``. Raises BasslError as `report`."""
     session = ReviewSession(source, with_options(settings, **options), progress, notify)
-    with ReviewServer() as server:
-        server.show(session)
-        server.open_browser()
-        notify(server.address)
-        server.wait()
-    return session.finish()
+    try:
+        with ReviewServer() as server:
+            server.show(session)
+            server.open_browser()
+            notify(server.address)
+            server.wait()
+    finally:
+        result = session.finish()
+    return result
 
 
 class ReviewSession:
@@ -73,6 +83,7 @@ class ReviewSession:
         self._source, self._settings, self._notify = source, settings, notify
         self._lock = Lock()
         self._saved, self._exported = False, list[Path]()
+        self._proxy: ProxyMaker | None = None
         self._open(progress)
 
     def _open(self, progress: ReportProgress | None = None) -> None:
@@ -107,6 +118,7 @@ class ReviewSession:
         scenes, shown = parse_scene_list(content, self.result), self._opened.scenes.video
         if (scenes.video.fingerprint, scenes.video.frames) != (shown.fingerprint, shown.frames):
             raise BasslError(f"{self.result}: the page shows another video")
+        scenes = replace(scenes, video=shown)  # nothing else about the video comes from the page
         with self._lock:
             replace_result(self.result, scenes, version)
             self._saved = True
@@ -125,14 +137,86 @@ class ReviewSession:
         return {"files": [path.name for path in written.paths], "warnings": written.warnings}
 
     def proxy(self) -> tuple[Path | None, float]:
-        raise BasslError(f"{self.video}: no copy")
+        if self.video is None:
+            raise BasslError(f"{self._opened.scenes.video.path}: {NO_VIDEO}")
+        with self._lock:
+            if self._proxy is None or self._proxy.error:
+                self._proxy = ProxyMaker(self.video, self._opened.scenes, self._notify)
+        return self._proxy.state()
 
     def finish(self) -> ReviewResult:
-        """Return what the review left on disk."""
+        """Stop what is being made, and return what the review left on disk."""
+        if self._proxy is not None:
+            self._proxy.stop()
         scenes = open_scenes(self.result).scenes
         exported = tuple(dict.fromkeys(self._exported))
         notes = note_on_views(self.result) if self._saved else ()
         return ReviewResult(self.result, len(scenes.scenes), self._saved, exported, notes)
+
+
+class ProxyMaker(Thread):
+    """Makes the copy of a video that browsers play, in the user's folder for caches. ``error``: why it failed."""
+
+    def __init__(self, video: Path, scenes: SceneData, notify: Callable[[str], None]) -> None:
+        super().__init__(daemon=True)
+        folder = user_folder("cache")
+        if folder is None:
+            raise BasslError(f"{video}: there is no folder for a copy that browsers play, as this user has no home")
+        end = scenes.shots[-1].end
+        part = "" if scenes.settings.get("end") is None else f"-{end:g}"
+        self._path = folder / "proxies" / f"{fingerprint(video)}{part}.mp4"
+        self._video, self._scenes, self._notify, self._end = video, scenes, notify, end
+        self._child: Child | None = None
+        self._seconds, self.error = 0.0, ""
+        if is_file(self._path):
+            os.utime(self._path)  # the oldest are removed first
+        else:
+            self.start()
+
+    def run(self) -> None:
+        """Make the copy."""
+        folder = self._path.parent
+        try:
+            make_folder(folder)
+            folder.chmod(0o700)  # the video may be where nobody else can read it
+            self._notify(f"browsers cannot show {self._video}; making a copy that they can show in {folder}")
+            with new_files(folder, folder, [self._path.name], (self._video,), overwrite=True) as (_, (partial,)):
+                self._child = Child("pipelines.video.encoding:send_proxy", (self._video, self._scenes, partial))
+                for kind, seconds, _ in self._child.messages_on(self._video):
+                    if kind == "end":
+                        break
+                    self._seconds = seconds
+            _keep_newest(folder)
+        except (BasslError, OSError) as error:
+            self.error = f"{folder}: {os_reason(error)}" if isinstance(error, OSError) else str(error)
+        finally:
+            if self._child is not None:
+                self._child.kill()
+
+    def state(self) -> tuple[Path | None, float]:
+        """Return the copy, or None and the share that is done. Raises BasslError if it could not be made."""
+        if self.error:
+            raise BasslError(self.error)
+        return (None if self.is_alive() else self._path), min(self._seconds / self._end, 1.0)
+
+    def stop(self) -> None:
+        """End the work, and remove what is not complete."""
+        if self._child is not None and self.is_alive():
+            self._child.process.kill()
+        if self.is_alive():
+            self.join(10)
+
+
+def _keep_newest(folder: Path) -> None:
+    """Remove the oldest copies until the others have at most ``PROXY_BYTES``; the newest one stays."""
+    room = PROXY_BYTES
+    for file in sorted(folder.glob("*.mp4"), key=lambda file: file.stat().st_mtime, reverse=True):
+        size = file.stat().st_size
+        if size > room and room < PROXY_BYTES:
+            with suppress(OSError):  # Windows does not remove a file that is read
+                file.unlink()
+        else:
+            room -= size
 
 
 def ssh_command(port: int) -> str | None:

@@ -1,10 +1,12 @@
-"""Encoding each scene of a video to a clip that has exactly its frames and samples."""
+"""Encoding each scene of a video to a clip that has exactly its frames and samples, or the whole video to a small copy
+that browsers play."""
 
 from __future__ import annotations
 
 from bisect import bisect_right, insort
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from fractions import Fraction
 from operator import itemgetter
 from pathlib import Path
@@ -20,13 +22,17 @@ from av.container import InputContainer
 from av.packet import Packet
 from av.stream import Stream
 from av.video.frame import VideoFrame
+from av.video.reformatter import VideoReformatter
 
 from pipelines.errors import VideoError
+from pipelines.processes import Send
 from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
 from pipelines.video.containers import check_length, demux, has_custom_order, layout_of, mismatch_error, open_container
 from pipelines.video.decoding import CLOCK_NOISE
+from pipelines.video.inputs import unchanged
 from pipelines.video.muxing import FAR_SOUND, SAME_TIME, SLACK, ClipFile, PacketReader, ffmpeg_errors
+from pipelines.video.runs import Transform
 
 # Frames that each decoding thread holds ready: full frames, which are large.
 _QUEUE_LIMIT = 8
@@ -36,14 +42,21 @@ _H264_FORMATS = frozenset(
     "yuv420p yuvj420p yuv422p yuvj422p yuv444p yuvj444p yuv420p10le yuv422p10le yuv444p10le gray gray10le".split()  # noqa: SIM905
 )
 _AAC_RATES = (96000, 88200, 64000, 48000, 44100, 32000, 24000, 22050, 16000, 12000, 11025, 8000, 7350)
+_PROXY_LINES = 360  # on the shorter side
 _LAYOUTS: Mapping[int, str] = {1: "mono", 2: "stereo", 6: "5.1", 8: "7.1"}
 
 
 def encode_scenes(
-    video: Path, scenes: SceneData, paths: Sequence[Path], progress: ReportProgress, options: Mapping[str, str]
+    video: Path,
+    scenes: SceneData,
+    paths: Sequence[Path],
+    progress: ReportProgress,
+    options: Mapping[str, str],
+    lines: int | None = None,
 ) -> None:
     """Encode exactly the frames of each scene to its file: H.264 with these options of libx264, AAC, upright. Scenes
-    may overlap.
+    may overlap. With ``lines`` only what browsers play: frames whose shorter side has at most so many pixels, of
+    8 bits, and the first sound track.
 
     Frames keep their times, also with a variable frame rate; sound is cut to the sample, and subtitles are copied to
     the clip in which they begin. Raise VideoError if the video does not match ``scenes``, or no frame can be decoded.
@@ -81,9 +94,9 @@ def encode_scenes(
         open_container(video) as container,
         ffmpeg_errors(video),
     ):
-        tracks = _TrackReader(container, video)
+        tracks = _TrackReader(container, video, only_first=lines is not None)
         try:
-            for index, time, frame in source.frames(queue_limit=_QUEUE_LIMIT):
+            for index, time, frame in source.frames(_shrinking(lines) if lines else list, _QUEUE_LIMIT):
                 if not frames:
                     tracks.first = float((source.stamp(frame) or 0) * (frame.time_base or 0)) - time
                 frames = index + 1
@@ -93,7 +106,7 @@ def encode_scenes(
                 for k in targets:
                     if k not in encoders:
                         encoders[k] = _ClipEncoder(paths[k], source, frame=frame, tracks=tracks.audio, options=options)
-                        if not k:
+                        if not k and not lines:
                             source.warn_left_out(encoders[k].copied)
                     encoders[k].add_frame(frame, time - spans[k].start)
                 add_tracks(time)
@@ -113,12 +126,41 @@ def encode_scenes(
                 encoder.close()
 
 
+def send_proxy(task: tuple[Path, SceneData, Path], send: Send) -> None:
+    """Encode a video to a small MP4 file that browsers play, with the same frames at the same times, in a child
+    process: sends how many seconds of it are done."""
+    video, scenes, path = task
+    whole = replace(scenes.scenes[0], start=0.0, end=scenes.shots[-1].end)
+
+    def report(_: str, done: float, total: float | None) -> None:
+        send("progress", done)
+
+    options = {"preset": "superfast", "crf": "26", "g": "24", "bf": "0"}  # a frame is found quickly
+    with unchanged(video):
+        encode_scenes(video, replace(scenes, scenes=(whole,)), [path], report, options, _PROXY_LINES)
+    send("end")
+
+
+def _shrinking(lines: int) -> Transform[VideoFrame]:
+    def shrink(frames: Iterator[VideoFrame]) -> list[VideoFrame]:
+        reformatter, shrunk = VideoReformatter(), []
+        for frame in frames:
+            scale = min(1.0, lines / min(frame.width, frame.height))
+            width, height = (max(2, 2 * round(side * scale / 2)) for side in (frame.width, frame.height))
+            shrunk.append(reformatter.reformat(frame, width, height, "yuv420p"))
+        return shrunk
+
+    return shrink
+
+
 class _TrackReader:
     """Sound and subtitles of a video, read in step with its frames. Set ``first`` before: the time of the video's first
     frame in seconds on the file's clock."""
 
-    def __init__(self, container: InputContainer, video: Path) -> None:
+    def __init__(self, container: InputContainer, video: Path, only_first: bool = False) -> None:
         self.audio = [track for track in container.streams.audio if track.codec_context is not None]
+        if only_first:
+            self.audio = [t for t in self.audio[:1] if not has_custom_order(layout_of(t.codec_context))]
         if any(has_custom_order(layout_of(track.codec_context)) for track in self.audio):
             raise VideoError(f"{video}: its sound has channels in an order that cannot be encoded; cut without `exact`")
         self._video = video

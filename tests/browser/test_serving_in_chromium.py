@@ -20,8 +20,8 @@ from pipelines.outputs.exports import EDITORS, FORMATS
 from pipelines.outputs.server import ReviewServer
 from pipelines.stages.regroup import regroup
 from pipelines.stages.review import ReviewSession
-from tests import pages
-from tests.browser.opening import TARGETS, Made, ends_shown, faults, frame_shown, press, ready
+from tests import pages, videos
+from tests.browser.opening import TARGETS, Made, ends_shown, faults, frame_shown, opened_page, press, ready
 
 
 @dataclass
@@ -52,9 +52,9 @@ def opened_at(page: Page, address: str) -> Page:
 
 
 @contextmanager
-def reviewed(browser: Browser, folder: Path, **options: Any) -> Iterator[Reviewed]:
+def reviewed(browser: Browser, folder: Path, source: Path | None = None, **options: Any) -> Iterator[Reviewed]:
     told: list[str] = []
-    session = ReviewSession(folder / "movie.mp4", notify=told.append)
+    session = ReviewSession(source or folder / "movie.mp4", notify=told.append)
     with ReviewServer() as server:
         server.show(session)
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
@@ -64,6 +64,7 @@ def reviewed(browser: Browser, folder: Path, **options: Any) -> Iterator[Reviewe
         opened_at(page, server.address)
         yield review
         context.close()
+        session.finish()
         assert review.complaints == []
 
 
@@ -325,7 +326,55 @@ def test_the_next_video_opens_in_the_same_window(browser: Browser, place: Path) 
     assert ends_saved(place / "movie.scenes.json") == [1, 4, 6, 7]
 
 
-def test_a_page_that_is_a_file_says_where_the_browser_puts_what_it_saves(view: Page, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "rate", "options"),
+    [
+        ("movie.mp4", 24, {"codec": "libx265", "options": {"preset": "ultrafast", "x265-params": "log-level=none"}}),
+        ("movie.mov", 24, {"codec": "prores_ks", "pixel_format": "yuv422p10le", "sound_seconds": 5.0}),
+        ("movie.mxf", 25, {"codec": "mpeg2video"}),
+        ("movie.avi", 24, {"codec": "mpeg4"}),
+    ],
+)
+def test_footage_that_the_browser_cannot_show_is_shown_by_a_copy_and_cut_at_its_frames(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, rate: float, options: dict[str, Any]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    video = videos.write_video(tmp_path / name, videos.images(120, pages.CUTS, 320, 180), rate, **options)
+    scenes = videos.scenes_of(video, pages.CUTS)
+    scenes.save(tmp_path / "movie.scenes.json")
+    with reviewed(browser, tmp_path, source=video) as seen:
+        page = seen.page
+        page.wait_for_function("() => video.videoWidth > 0 && video.readyState >= 2")
+        assert page.evaluate("video.currentSrc").endswith("/proxy")
+        assert seen.told[0].startswith(f"browsers cannot show {video}; making a copy that they can show in ")
+        for shot in (3, 6, 1):
+            page.locator(".shot .frame").nth(shot).click()
+            assert frame_shown(page) == scenes.shots[shot].start_frame
+        press(page, "Period", "Period")
+        assert frame_shown(page) == scenes.shots[1].start_frame + 2
+        press(page, "c")
+        save(page)
+        assert scenes.shots[1].start_frame + 2 in [shot.start_frame for shot in read_scene_list(seen.result).shots]
+
+
+def test_a_page_that_is_a_file_says_that_its_video_cannot_be_shown_and_cuts_nothing(
+    browser: Browser, tmp_path: Path
+) -> None:
+    options = {"preset": "ultrafast", "x265-params": "log-level=none"}
+    video = videos.write_video(
+        tmp_path / "movie.mp4", videos.images(120, pages.CUTS), codec="libx265", options=options, sound_seconds=5
+    )
+    with opened_page(browser, tmp_path, videos.scenes_of(video, pages.CUTS), [], video) as opened:
+        expect(opened.page.locator("#video-note")).to_contain_text("This browser cannot show movie.mp4")
+        assert "bassl review makes a copy that it can show" in opened.page.inner_text("#video-note")
+        before = ends_shown(opened.page)
+        press(opened.page, "c")
+        assert opened.page.is_hidden("#cut")
+        assert ends_shown(opened.page) == before
+
+
+def test_a_page_that_is_a_file_says_where_where_the_browser_puts_what_it_saves(view: Page, tmp_path: Path) -> None:
     press(view, "n", "m")
     with view.expect_download():
         view.click("#save")

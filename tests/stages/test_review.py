@@ -1,17 +1,25 @@
-"""Review from Python: the next look, and answers as pins."""
+"""Review from Python: the next look, and answers as pins; saving in place; copies of videos that browsers play."""
 
 from __future__ import annotations
 
+import json
+import os
+import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from bassl import BasslError, SceneList, load_scenes
+from pipelines.errors import ChangedError, DatasetError
 from pipelines.models.scenes.review import review
 from pipelines.outputs.results import is_corrected
 from pipelines.scenes import SceneData
-from tests import pages
+from pipelines.stages.review import ProxyMaker, ReviewSession
+from pipelines.video.decoding import VideoDecoder
+from tests import pages, videos
+from tests.running import alive, linux
 
 
 @pytest.fixture
@@ -111,3 +119,188 @@ def test_shots_outside_scenes_stay_outside_until_they_are_joined(scenes: SceneLi
 def test_answers_that_no_cut_has_are_refused(scenes: SceneList, answers: dict[str, list[int]], reason: str) -> None:
     with pytest.raises(BasslError, match=f"^{reason}$"):
         scenes.pin(**answers)
+
+
+# --- saving in place ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def session(scenes: SceneList, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ReviewSession:
+    """The session of a result whose video is missing."""
+    monkeypatch.chdir(tmp_path)
+    scenes.save("long.scenes.json")
+    return ReviewSession("long.scenes.json", notify=lambda line: None)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "is not JSON"),
+        (b"\xff\xfe", "is not UTF-8"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b"{}", "is not a scenes.json"),
+        (b'{"schema": "bassl.scenes", "version": 2}', "of version 2"),
+        (b'{"a": 1, "a": 2}', "a key appears twice"),
+        (b'{"schema": NaN}', "is not a JSON number"),
+    ],
+)
+def test_only_a_valid_scenes_json_is_saved(session: ReviewSession, content: bytes, words: str) -> None:
+    before = session.result.read_bytes()
+    with pytest.raises(DatasetError, match=words) as caught:
+        session.save(content, session.version)
+    assert str(caught.value).startswith("long.scenes.json")
+    assert session.result.read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"frames": 99},
+        {"fingerprint": "1-0"},
+        {"path": "/etc/passwd", "fingerprint": "1-0"},
+        {"path": "a\x00b"},
+    ],
+)
+def test_scenes_of_another_video_are_not_saved(session: ReviewSession, change: dict[str, Any]) -> None:
+    content = json.loads(session.result.read_text())
+    content["video"] |= change
+    before = session.result.read_bytes()
+    with pytest.raises(BasslError):
+        session.save(json.dumps(content).encode(), session.version)
+    assert session.result.read_bytes() == before
+
+
+def test_the_path_of_the_video_is_the_result_s_whatever_is_sent(session: ReviewSession) -> None:
+    content = json.loads(session.result.read_text())
+    stored = content["video"]["path"]
+    content["video"] |= {"path": "/etc/passwd", "relative_path": "../../etc/passwd"}
+    session.save(json.dumps(content).encode(), session.version)
+    assert json.loads(session.result.read_text())["video"]["path"] == stored
+
+
+def test_a_result_that_changed_is_neither_replaced_nor_exported(session: ReviewSession) -> None:
+    content, version = session.result.read_bytes(), session.version
+    assert session.save(content, version) == version, "the same content"
+    load_scenes(session.result).regroup(threshold=0.9).save(session.result)
+    changed = session.result.read_bytes()
+    for act in (lambda: session.save(content, version), lambda: session.export("edl", version)):
+        with pytest.raises(ChangedError):
+            act()
+    assert session.result.read_bytes() == changed
+    assert session.export("edl", session.version)["files"] == ["long.scenes.edl"]
+    assert session.save(content, session.version) == version
+
+
+@pytest.mark.parametrize("name", ["", "docx", "../edl", "edl,csv"])
+def test_only_formats_are_exported(session: ReviewSession, name: str) -> None:
+    with pytest.raises(BasslError, match="unknown format"):
+        session.export(name, session.version)
+    assert [file.name for file in Path().iterdir()] == ["long.scenes.json"]
+
+
+# --- copies that browsers play --------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "bassl" / "proxies"
+
+
+def frames_of(video: Path) -> list[tuple[int, float]]:
+    """The numbers painted into the frames of a video, with their times."""
+    with VideoDecoder(video) as decoder:
+        return [(videos.number_of(frame.to_ndarray(format="rgb24")), time) for _, time, frame in decoder.frames()]
+
+
+def copied(video: Path, scenes: SceneData) -> Path:
+    """The finished copy of a video."""
+    maker = ProxyMaker(video, scenes, lambda line: None)
+    while (state := maker.state())[0] is None:
+        time.sleep(0.02)
+    return state[0]
+
+
+HEVC = {"codec": "libx265", "options": {"preset": "ultrafast", "x265-params": "log-level=none"}}
+VARIABLE = [i / 24 if i < 60 else 2.5 + (i - 60) / 7 for i in range(120)]
+
+
+@pytest.mark.parametrize(
+    ("name", "rate", "options"),
+    [
+        ("hevc.mp4", 24, HEVC | {"sound_seconds": 5.0}),
+        ("hevc.mkv", 24, HEVC | {"pixel_format": "yuv420p10le", "times": VARIABLE}),
+        ("prores.mov", 30000 / 1001, {"codec": "prores_ks", "pixel_format": "yuv422p10le", "sound_seconds": 5.0}),
+        ("mpeg2.mxf", 25, {"codec": "mpeg2video"}),
+        ("mpeg4.avi", 24, {"codec": "mpeg4"}),
+    ],
+)
+def test_a_copy_for_browsers_has_the_same_frames_at_the_same_times(
+    name: str, rate: float, options: dict[str, Any], tmp_path: Path, cache: Path
+) -> None:
+    video = videos.write_video(tmp_path / name, videos.images(120, pages.CUTS, 640, 480), rate, **options)
+    copy = copied(video, videos.scenes_of(video, pages.CUTS))
+    assert copy.parent == cache
+    assert cache.stat().st_mode & 0o777 == 0o700
+    before, after = frames_of(video), frames_of(copy)
+    assert [number for number, _ in after] == [number for number, _ in before] == [*range(120)]
+    assert [time for _, time in after] == pytest.approx([time for _, time in before], abs=1e-4)
+    with VideoDecoder(copy) as decoder:
+        assert (decoder.width, decoder.height) == (480, 360)
+        assert decoder.stream.codec_context.name == "h264"
+        assert decoder.stream.format.name == "yuv420p"
+        assert len(decoder.container.streams.audio) == ("sound_seconds" in options)
+    assert [file.name for file in cache.iterdir()] == [copy.name]
+
+
+def test_a_small_video_is_not_enlarged_and_odd_sides_become_even(tmp_path: Path, cache: Path) -> None:
+    video = videos.write_video(
+        tmp_path / "odd.mkv", videos.images(30, (), 161, 97), codec="ffv1", pixel_format="yuv444p"
+    )
+    with VideoDecoder(copied(video, videos.scenes_of(video, ()))) as decoder:
+        assert (decoder.width, decoder.height) == (160, 96)
+
+
+def test_a_copy_is_made_once_and_the_oldest_give_way(
+    tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = []
+    for i in range(3):
+        video = videos.write_video(tmp_path / f"{i}.mp4", videos.images(24, (12,), seed=i), codec="mpeg4")
+        made.append((video, copied(video, videos.scenes_of(video, (12,)))))
+        os.utime(made[-1][1], (i, i))
+    lines: list[str] = []
+    again = ProxyMaker(made[0][0], videos.scenes_of(made[0][0], (12,)), lines.append)
+    assert (again.state()[0], lines) == (made[0][1], []), "it is there"
+    sizes = sum(path.stat().st_size for _, path in made)
+    monkeypatch.setattr("pipelines.stages.review.PROXY_BYTES", 1.1 * sizes)
+    video = videos.write_video(tmp_path / "new.mp4", videos.images(24, (12,), seed=9), codec="mpeg4")
+    newest = copied(video, videos.scenes_of(video, (12,)))
+    assert set(cache.iterdir()) == {made[0][1], made[2][1], newest}, "the one used last stays"
+    monkeypatch.setattr("pipelines.stages.review.PROXY_BYTES", 1)
+    copied(made[1][0], videos.scenes_of(made[1][0], (12,)))
+    assert list(cache.iterdir()) == [made[1][1]], "the newest stays in any case"
+
+
+@linux
+def test_the_end_of_a_review_stops_a_copy_and_leaves_nothing(tmp_path: Path, cache: Path) -> None:
+    video = videos.write_video(tmp_path / "long.mp4", videos.images(900, (450,), 640, 480), codec="mpeg4")
+    maker = ProxyMaker(video, videos.scenes_of(video, (450,)), lambda line: None)
+    while maker._child is None or not maker._seconds:
+        time.sleep(0.01)
+    pid = maker._child.process.pid
+    maker.stop()
+    assert not alive(pid)
+    assert [path for path in cache.rglob("*") if path.is_file()] == []
+
+
+def test_why_no_copy_could_be_made_is_told(tmp_path: Path, cache: Path, session: ReviewSession) -> None:
+    with pytest.raises(BasslError, match="the video was not found"):
+        session.proxy()
+    video = videos.write_video(tmp_path / "a.mp4", videos.images(30), codec="mpeg4")
+    scenes = videos.scenes_of(video, ())
+    video.write_bytes(video.read_bytes()[:2000])
+    maker = ProxyMaker(video, scenes, lambda line: None)
+    maker.join(30)
+    with pytest.raises(BasslError, match=r"a\.mp4: "):
+        maker.state()

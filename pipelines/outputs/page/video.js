@@ -4,18 +4,44 @@ const video = byId("video");
 /** The time of the current frame, in seconds. */
 let videoTime = 0;
 /** The time of the video's first frame on the player's clock, which may begin with the sound. */
-const origin = data.video.first;
+let origin = data.video.first;
 const playerTime = () => video.currentTime - origin;
 /** Shuttle speed; negative backward, 0 if the video is not shuttled. */
 let speed = 0;
 /** Whether the list scrolls with the video: until the user scrolls it. */
 let follows = true;
 
-/** Show the video; or a note why it cannot be played, and a way to open it. */
-function note(text) {
+/** Show the video; or a note why it cannot be played, and perhaps a way to open it. */
+function note(text, canPick = true) {
   byId("video-note").textContent = text;
-  byId("video-note").hidden = byId("video-pick").hidden = !text;
+  byId("video-note").hidden = !text;
+  byId("video-pick").hidden = !text || !canPick;
   video.hidden = byId("transport").hidden = text !== "";
+}
+
+/** Say that the browser cannot show the video. A served page then shows a copy that the server makes. */
+async function showInstead() {
+  const cannot = `This browser cannot show ${data.video.name}`;
+  if (version === null || video.src.startsWith("blob:")) {
+    note(`${cannot}, or it is not there. bassl review makes a copy that it can show.`);
+    return;
+  }
+  if (video.src.endsWith("/proxy")) {
+    note(`${cannot}, nor a copy of it.`, false);
+    return;
+  }
+  for (let answer = {}; !answer.ready;) {
+    answer = await ask("POST", "proxy");
+    if (answer.status !== 200) {
+      note(`${cannot}: ${answer.error}`, false);
+      return;
+    }
+    note(`${cannot}. Making a copy that it can show: ${Math.floor(100 * answer.done)} %`, false);
+    if (!answer.ready) await new Promise((resolve) => { setTimeout(resolve, 500); });
+  }
+  origin = 0;
+  video.hidden = false;
+  video.src = "proxy";
 }
 
 /** The frame at a time. Timestamps are rounded, so a time may be slightly before its frame. */
@@ -137,12 +163,14 @@ function setUpVideo() {
   video.addEventListener("pause", () => { speed = Math.min(speed, 0); });
   for (const kind of ["wheel", "touchmove"]) list.addEventListener(kind, () => { follows = false; }, { passive: true });
   video.addEventListener("loadedmetadata", () => {
+    if (!video.videoWidth) { // only the sound can be decoded
+      showInstead();
+      return;
+    }
     note("");
     if (video.currentTime < beginning) seek(shots[selected].start_frame);
   });
-  video.addEventListener("error", () => {
-    note(`${data.video.name} was not found, or this browser cannot play it.`);
-  });
+  video.addEventListener("error", showInstead);
   byId("video-file").addEventListener("change", (event) => {
     const [opened] = event.target.files;
     if (!opened) return;
