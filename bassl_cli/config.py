@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.errors import BasslError, BasslWarning
-from pipelines.files import os_errors, read_regular, user_folder
+from pipelines.files import read_regular, user_folder
 from pipelines.training.jobs import is_worker
 
 NAME = "bassl.toml"
@@ -95,10 +95,8 @@ def _folder_file() -> Path | None:
 
 
 def _text(path: Path) -> str:
-    with os_errors(path):
-        content = read_regular(path, MOST_BYTES)
     try:
-        return content.decode("utf-8-sig")
+        return read_regular(path, MOST_BYTES, BasslError).decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise BasslError(f"{path}: not TOML: {error}") from error
 

@@ -25,6 +25,10 @@ MOST_BYTES = 16 * 2**20
 MOST_RESULT_BYTES = 128 * 2**20
 """Of a file that bassl writes and reads, a ``scenes.json``, table or list of chapters: twice what a hundred thousand
 shots need."""
+MOST_LARGE_BYTES = 2**30
+"""Of a page with its images, and of a log."""
+MOST_WEIGHT_BYTES = 2**34
+"""Of a model, a checkpoint or the state of a run; of an ONNX file ``MOST_LARGE_BYTES``, as it is read as a whole."""
 EMPTY_NAME = "the name of a file or folder is empty; for the working folder write ."
 # Errors of file systems without locks; for ENOSYS a file lock falls back to one that looks at process ids.
 _NO_LOCKS = (errno.ENOLCK, errno.EINVAL, errno.EOPNOTSUPP)
@@ -339,23 +343,44 @@ def _identity(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def read_regular(path: Path, most: int = MOST_BYTES) -> bytes:
-    """Read a regular file of at most so many bytes; others, such as pipes, may never end. The path ``-`` is
-    stdin, whose content is kept for further calls. Raises DatasetError for another kind of file or a larger one, and
-    OSError if it cannot be read."""
-    if path != STDIO and not stat.S_ISREG(path.stat().st_mode):
-        raise DatasetError(f"{path}: is not a file")
-    if path == STDIO:
-        stdin = _stdin()
-        stdin += sys.stdin.buffer.read(max(0, most + 1 - len(stdin)))
-        content = bytes(stdin)
-    else:
-        with path.open("rb") as file:
-            content = file.read(most + 1)
+def check_regular(path: Path, most: int = MOST_WEIGHT_BYTES, kind: type[BasslError] = DatasetError) -> None:
+    """Check that an input, anything but a video, is a regular file of at most ``most`` bytes: pipes and devices may
+    never end. Raises ``kind``, also if there is no such file or its links are a loop."""
+    try:
+        status = path.stat()
+    except FileNotFoundError as error:
+        raise kind(f"{path}: no such file") from error
+    except OSError as error:
+        raise kind(f"{path}: cannot be read ({os_reason(error)})") from error
+    if not stat.S_ISREG(status.st_mode):
+        raise kind(f"{path}: is not a file")
+    if status.st_size > most:
+        raise _too_large(path, most, kind)
+
+
+def read_regular(path: Path, most: int = MOST_BYTES, kind: type[BasslError] = DatasetError) -> bytes:
+    """Read a whole input as :func:`check_regular` checks it. The path ``-`` is stdin, whose content is kept for
+    further calls. Raises ``kind``, also if it cannot be read."""
+    with os_errors(path, kind=kind):
+        if path == STDIO:
+            if sys.stdin is None:  # it was closed before
+                raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+            stdin = _stdin()
+            stdin += sys.stdin.buffer.read(max(0, most + 1 - len(stdin)))
+            content = bytes(stdin)
+        else:
+            check_regular(path, most, kind)
+            with path.open("rb") as file:
+                content = file.read(most + 1)  # it may grow, and files of /proc have no size
     if len(content) > most:
-        size = f"{most // 2**20} MB" if most >= 2**20 else f"{most // 2**10} KB"
-        raise DatasetError(f"{path}: is larger than {size}, too large for a file of this kind")
+        raise _too_large(path, most, kind)
     return content
+
+
+def _too_large(path: Path, most: int, kind: type[BasslError]) -> BasslError:
+    unit, name = next((unit, name) for unit, name in ((30, "GB"), (20, "MB"), (10, "KB"), (0, "bytes")) if most >> unit)
+    size = f"{most >> unit} {name}"
+    return kind(f"{path}: is larger than {size}, too large for a file of this kind")
 
 
 @cache

@@ -5,6 +5,7 @@ import fcntl
 import io
 import multiprocessing
 import os
+import re
 import signal
 import stat
 from collections.abc import Callable
@@ -15,12 +16,13 @@ from types import SimpleNamespace
 import pytest
 
 from pipelines import files
-from pipelines.errors import BasslError, DatasetError
+from pipelines.errors import BasslError, DatasetError, StoreError
 from pipelines.files import (
     MOST_BYTES,
     STDIO,
     atomic_file,
     check_inputs_kept,
+    check_regular,
     check_writable,
     files_together,
     locked,
@@ -235,6 +237,34 @@ def test_stdin_is_read_up_to_the_largest_size_of_a_label_file(monkeypatch: pytes
         read_regular(STDIO)
     files._stdin.cache_clear()
     assert endless.tell() == MOST_BYTES + 1
+
+
+def put_odd_files(folder: Path) -> dict[str, Path]:
+    """Things that are not a file of a sensible size, which would be waited for or read for ever, by their fault."""
+    os.mkfifo(folder / "fifo")
+    (folder / "loop").symlink_to("loop")
+    (folder / "device").symlink_to("/dev/zero")
+    with (folder / "sparse").open("wb") as file:
+        file.truncate(2**40)
+    return {
+        "is not a file": folder / "fifo",
+        "cannot be read (too many levels of symbolic links)": folder / "loop",
+        "is not a file ": folder / "device",
+        "is not a file  ": folder,
+        "no such file": folder / "gone",
+        "too large for a file of this kind": folder / "sparse",
+    }
+
+
+def test_an_input_is_a_regular_file_of_limited_size_or_one_line(tmp_path: Path) -> None:
+    for words, path in put_odd_files(tmp_path).items():
+        for read in (read_regular, check_regular):
+            with pytest.raises(StoreError, match=f"^{re.escape(f'{path}: ')}.*{re.escape(words.strip())}$"):
+                read(path, kind=StoreError)
+    (tmp_path / "file").write_bytes(b"12345")
+    assert read_regular(tmp_path / "file", 5) == b"12345"
+    with pytest.raises(DatasetError, match="file: is larger than 4 bytes"):
+        read_regular(tmp_path / "file", 4)
 
 
 @pytest.mark.parametrize("name", ["x" * 255, "映" * 85])

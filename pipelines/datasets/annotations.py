@@ -8,7 +8,6 @@ import json
 import math
 import os
 import re
-import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import DatasetError, printable
-from pipelines.files import MOST_BYTES, os_errors, read_regular
+from pipelines.files import MOST_BYTES, check_regular, os_errors, read_regular
 from pipelines.scenes import MAX_POSITION, MOST_SHOTS
 from pipelines.video.inputs import safe_id
 
@@ -186,26 +185,20 @@ def text_lines(path: Path, most: int = MOST_BYTES) -> Iterator[tuple[int, str]]:
     A byte-order mark and Windows line ends are accepted. Raises DatasetError: the file cannot be opened, is not text,
     too large, or has a line that is too long.
     """
-    with os_errors(path, kind=DatasetError):
-        status = path.stat()
-        if not stat.S_ISREG(status.st_mode):  # reading a pipe or a device could block forever
-            raise fault(path, "is not a file")
-        if status.st_size > most:
-            raise fault(path, f"is larger than {most // 2**20} MB, too large for a file of this kind")
-        with path.open("rb") as file:
-            for number, data in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), start=1):
-                if len(data) > MAX_LINE_BYTES:
-                    raise fault(path, "the line is too long for a file of this kind", number)
-                if line := _decode_text(data, path, number).strip():
-                    yield number, line
+    check_regular(path, most)
+    with os_errors(path, kind=DatasetError), path.open("rb") as file:
+        for number, data in enumerate(iter(lambda: file.readline(MAX_LINE_BYTES + 1), b""), start=1):
+            if len(data) > MAX_LINE_BYTES:
+                raise fault(path, "the line is too long for a file of this kind", number)
+            if line := _decode_text(data, path, number).strip():
+                yield number, line
 
 
 def read_text(path: Path, most: int = MOST_BYTES, separators: str = "") -> str:
     """Read a UTF-8 file without its byte-order mark; line ends are kept. Raises DatasetError: the file cannot be
     opened, is not text, larger than ``most`` bytes, or has so many ``separators`` of values that these would take many
     times its size in memory."""
-    with os_errors(path, kind=DatasetError):
-        text = _decode_text(read_regular(path, most), path, 1)
+    text = _decode_text(read_regular(path, most), path, 1)
     if sum(map(text.count, separators)) > MOST_VALUES:
         raise fault(path, f"has more than {MOST_VALUES:,} values, too many for a file of this kind")
     return text

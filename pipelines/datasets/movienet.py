@@ -36,7 +36,7 @@ from pipelines.datasets.annotations import (
     text_lines,
 )
 from pipelines.errors import DatasetError
-from pipelines.files import os_errors
+from pipelines.files import read_regular
 
 FRAME_RATE = 24.0  # frames per second, by convention in the literature; MovieNet's files do not have it
 SPLITS = ("train", "val", "test")
@@ -326,8 +326,7 @@ def _read_keyframe_folder(folder: Path) -> KeyframeFolder:
 
 def read_jpeg(path: Path) -> bytes:
     """Read the bytes of a JPEG file. Raises DatasetError if it cannot be read, is not a JPEG or is truncated."""
-    with os_errors(path, kind=DatasetError):
-        content = path.read_bytes()
+    content = read_regular(path)
     if not content.startswith(b"\xff\xd8"):
         raise fault(path, "is not a JPEG")
     if b"\xff\xd9" not in content[-_JPEG_TAIL:]:

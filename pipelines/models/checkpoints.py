@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 from safetensors import SafetensorError, safe_open
 
 from pipelines.errors import StoreError
-from pipelines.files import write_atomically
+from pipelines.files import check_regular, write_atomically
 
 if TYPE_CHECKING:  # start-up time: NumPy; optional dependency: torch
     from numpy.typing import NDArray
@@ -54,7 +54,7 @@ def save_model(
 def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Read the weights by name and the settings of a model that `save_model` wrote; imports no torch. Raises
     StoreError: no such file; not safetensors, or damaged; not a bassl model; of another version or kind."""
-    _check_exists(path)
+    check_regular(path, kind=StoreError)
     try:
         with safe_open(path, framework="np") as file:
             metadata = _check_header(path, file.metadata())
@@ -72,7 +72,7 @@ def read_arrays(path: Path, kind: str) -> tuple[dict[str, NDArray[Any]], dict[st
 def read_model_header(path: Path) -> tuple[str, dict[str, Any]]:
     """Read the kind and the settings of a model, without its weights. Raises StoreError as
     `read_arrays`."""
-    _check_exists(path)
+    check_regular(path, kind=StoreError)
     try:
         # safetensors itself would import NumPy to read a header.
         with path.open("rb") as file:
@@ -112,11 +112,6 @@ def settings_fit(path: Path) -> Iterator[None]:
 def part_of(tensors: Mapping[str, T], part: str) -> dict[str, T]:
     """Return the tensors whose names begin with ``part.``, by the rest of the name."""
     return {name.removeprefix(f"{part}."): tensor for name, tensor in tensors.items() if name.startswith(f"{part}.")}
-
-
-def _check_exists(path: Path) -> None:
-    if not path.is_file():
-        raise StoreError(f"{path}: no such model file; check the path")
 
 
 def _no_model(path: Path) -> StoreError:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import StoreError
-from pipelines.files import is_file, os_errors
+from pipelines.files import check_regular, os_errors
 from pipelines.models.checkpoints import read_model_header
 
 if TYPE_CHECKING:  # optional dependency: torch
@@ -161,12 +161,13 @@ def open_model(path: Path | str | None = None) -> OpenedModel:
         path = BUILT_IN
     path = Path(path)
     file = model_file(path)
-    if not os.path.exists(path):  # noqa: PTH110
+    if not os.path.lexists(path):
         raise StoreError(f"{path}: no such run or model; check the path, or use {DEFAULT!r} for the built-in model")
-    if not is_file(file):
+    if not os.path.lexists(file):
         unfinished = file != path and (path / STATE).exists()
         advice = "its run is unfinished; continue with `resume=True`" if unfinished else "check the path"
         raise StoreError(f"{file}: no such model file; {advice}")
+    check_regular(file, kind=StoreError)
     with os_errors(file, kind=StoreError), file.open("rb") as opened:
         is_zip = opened.read(4) == b"PK\x03\x04"
     if is_zip:

@@ -32,7 +32,7 @@ from torch import Tensor, nn
 from torch.serialization import get_unsafe_globals_in_checkpoint, safe_globals
 
 from pipelines.errors import BasslError, StoreError, first_line, printable
-from pipelines.files import os_errors, write_atomically
+from pipelines.files import check_regular, os_errors, write_atomically
 from pipelines.models.bassl import BOUNDARY_HEAD, PARTS, BasslSettings, BasslWeights, crn_shapes
 from pipelines.models.encoders.torch_encoders import torchvision_resnet50
 from pipelines.models.networks.kinds import CRNSettings
@@ -156,6 +156,7 @@ def read_state_dict(path: Path) -> dict[str, Tensor]:
 
 def _check_archive(path: Path) -> None:
     """Refuse a file that is not a complete zip archive. torch itself does not check the checksums."""
+    check_regular(path, kind=StoreError)
     try:
         with os_errors(path, kind=StoreError), path.open("rb") as file:
             start = file.read(4)

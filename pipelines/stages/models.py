@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pipelines.errors import BasslError, StoreError, count, explain_missing_extra
-from pipelines.files import check_output, os_errors
+from pipelines.files import check_output, check_regular, os_errors, read_regular
 from pipelines.models.opening import BUILT_IN, MODEL, STATE, model_file, open_model
 from pipelines.training.run_folder import LOG, RESULT, VALIDATION, read_log
 
@@ -103,9 +104,9 @@ def _fine_tuned(path: Path, settings: Mapping[str, Any]) -> ListedModel:
         scores=_numbers(training[measured]) if measured else {},
         scored_on=measured,
     )
-    if not (path / RESULT).exists():  # a single model file, or an unfinished run
+    if not os.path.lexists(path / RESULT):  # a single model file, or an unfinished run
         return model
-    content = json.loads((path / RESULT).read_bytes())
+    content = json.loads(read_regular(path / RESULT, kind=StoreError))
     parts, means = content["index"], _numbers(content["mean"])
     epochs = sorted({len(seed["epochs"]) for seed in content["seeds"]})
     trained = f"{epochs[0]}-{epochs[-1]} epochs" if len(epochs) > 1 else count(epochs[0], "epoch")
@@ -187,6 +188,7 @@ def import_checkpoint(file: Path | str, output: Path | str | None = None, *, ove
     checkpoint, or an output that exists or cannot be written."""
     file = Path(file)
     output = Path(output or model_path(file))
+    check_regular(file, kind=StoreError)
     check_output(output, (file,), overwrite)
     from pipelines.models import bassl, released  # optional dependency: torch
     from pipelines.models.encoders.torch_encoders import read_torchvision_resnet  # optional dependency: torch

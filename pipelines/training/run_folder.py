@@ -13,8 +13,10 @@ tensorboard/         the same for TensorBoard; after fine-tuning, a folder of ea
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
+import os
 import platform
 import re
 import shlex
@@ -32,7 +34,17 @@ from typing import Any
 import pipelines
 from pipelines import settings as shared_settings
 from pipelines.errors import BasslError, StoreError, first_line
-from pipelines.files import atomic_file, locked, os_errors, os_reason, read_regular, remove_partials, write_atomically
+from pipelines.files import (
+    MOST_LARGE_BYTES,
+    atomic_file,
+    check_regular,
+    locked,
+    os_errors,
+    os_reason,
+    read_regular,
+    remove_partials,
+    write_atomically,
+)
 from pipelines.models.opening import MODEL, STATE
 from pipelines.settings import Logger
 from pipelines.training.jobs import Peer, gather
@@ -217,8 +229,9 @@ def load_state(folder: Path, identity: Mapping[str, Any], process: Peer) -> dict
     path = folder / STATE
     if len(set(gather(process, path.exists() and path.stat().st_size))) > 1:
         raise BasslError(f"{folder}: not all processes find the same {STATE}; name a folder that all machines share")
-    if not path.exists():
+    if not os.path.lexists(path):
         return None
+    check_regular(path, kind=StoreError)
     try:
         state = torch.load(path, map_location="cpu", weights_only=True)
         if not isinstance(state, dict) or not {"settings", "step", "model", "optimizer"} <= set(state):
@@ -327,7 +340,7 @@ class RunLog:
 def read_log(path: Path) -> list[dict[str, float]]:
     """Return the rows of :data:`LOG` or :data:`VALIDATION` by column, without an incomplete last row; empty if there is
     no file. Raises StoreError for a file that cannot be read or is not the log of a run."""
-    if not path.exists():
+    if not os.path.lexists(path):
         return []
     header, *rows = _cells(path) or [[]]
     if rows and len(rows[-1]) < len(header):
@@ -347,7 +360,7 @@ def read_log(path: Path) -> list[dict[str, float]]:
 
 def _drop_rows(path: Path, step: int) -> list[str]:
     """Remove the rows of a log after a step. Returns its columns, empty if no row is left."""
-    if not path.exists():
+    if not os.path.lexists(path):
         return []
     header, *rows = _cells(path) or [[]]
     try:
@@ -363,7 +376,6 @@ def _drop_rows(path: Path, step: int) -> list[str]:
 
 def _cells(path: Path) -> list[list[str]]:
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return list(csv.reader(file))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        return list(csv.reader(io.StringIO(read_regular(path, MOST_LARGE_BYTES, StoreError).decode(), newline="")))
+    except (UnicodeDecodeError, csv.Error) as error:
         raise StoreError(f"{path}: cannot be read ({error})") from error

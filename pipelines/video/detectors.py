@@ -312,9 +312,7 @@ def read_shot_list(path: Path, frame_rate: float) -> ShotList:
     """
     try:
         text = read_regular(path, MOST_RESULT_BYTES).decode("utf-8-sig")
-    except FileNotFoundError as error:
-        raise DatasetError(f"{path}: no such file") from error
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise DatasetError(f"{path}: is not a readable text file") from error
     base = 0
     if text.lstrip().startswith("{"):

@@ -17,7 +17,7 @@ from av.stream import Disposition
 from av.subtitles.stream import SubtitleStream
 
 from pipelines.errors import DIRECTIONS, DatasetError
-from pipelines.files import os_errors, read_regular
+from pipelines.files import read_regular
 from pipelines.scenes import Line
 from pipelines.video.inputs import SUBTITLE_ENDINGS
 
@@ -46,8 +46,7 @@ def read_subtitles(path: Path) -> tuple[list[Line], bool]:
     demuxer = _DEMUXERS.get(path.suffix.lower())
     if demuxer is None:
         raise DatasetError(f"{path}: is not a subtitle file by its name; supported: {' '.join(_DEMUXERS)}")
-    with os_errors(path, kind=DatasetError):
-        text, is_guess = _decode(read_regular(path))
+    text, is_guess = _decode(read_regular(path))
     try:
         with av.open(BytesIO(text.encode()), "r", format=demuxer) as container:
             track = container.streams.subtitles[0]

@@ -19,9 +19,15 @@ from pipelines.datasets.scene_tables import read_scenes_csv
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.shot_features import read_shot_features
 from pipelines.errors import BasslError
-from pipelines.models.checkpoints import read_arrays
+from pipelines.models.checkpoints import read_arrays, save_model
+from pipelines.models.encoders.onnx_encoder import open_onnx_encoder
+from pipelines.models.opening import open_model
+from pipelines.outputs.page import save_index
+from pipelines.stages.models import import_checkpoint, list_models
 from pipelines.stores.features import open_features
 from pipelines.stores.keyframes import read_keyframe_jpegs, read_keyframes
+from pipelines.training.jobs import Peer
+from pipelines.training.run_folder import load_state, read_log
 from pipelines.video.decoding import VideoDecoder
 from pipelines.video.detectors import read_shot_list
 from tests import videos
@@ -228,6 +234,62 @@ def test_every_damaged_model_is_refused(tmp_path: Path) -> None:
         path.write_bytes(content)
         inject(kind, fault, check)
     held(kind)
+
+
+# --- inputs that are not files ----------------------------------------------------------------------------------------
+
+
+def in_run(name: str, read: Callable[[Path], object], path: Path) -> None:
+    """Read the folder of a run in which a file is the given one."""
+    run = path.parent / "runs" / "run"
+    run.mkdir(parents=True, exist_ok=True)
+    save_model(run / "model.safetensors", {}, "boundary", {"crn": "mlp", "encoder": None, "training": {}})
+    (run / name).unlink(missing_ok=True)
+    (run / name).symlink_to(path)
+    read(run)
+
+
+def list_one(run: Path) -> None:
+    if error := list_models(run.parent)[-1].error:
+        raise BasslError(error)
+
+
+READERS: dict[str, Callable[[Path], object]] = {
+    "page": lambda path: save_index(path.parent / "index.html", [path]),
+    "ONNX encoder": open_onnx_encoder,
+    "model": lambda path: read_arrays(path, "boundary"),
+    "any model": open_model,
+    "checkpoint": lambda path: import_checkpoint(path, path.parent / "out.safetensors"),
+    "log of a run": partial(in_run, "log.csv", lambda run: read_log(run / "log.csv")),
+    "state of a run": partial(in_run, "state.pt", lambda run: load_state(run, {}, Peer(0, 1))),
+    "result of a run": partial(in_run, "result.json", list_one),
+    "scenes.json": read_scene_list,
+    "list of shots": partial(read_shot_list, frame_rate=24.0),
+    "CSV of scenes": read_scenes_csv,
+    "features (.npz)": read_shot_features,
+    "keyframe store": read_keyframes,
+    "feature store": open_features,
+}
+
+
+def odd_files(folder: Path) -> dict[str, Path]:
+    os.mkfifo(folder / "pipe")
+    (folder / "loop").symlink_to("loop")
+    (folder / "device").symlink_to("/dev/zero")
+    with (folder / "sparse").open("wb") as file:
+        file.truncate(2**35)
+    (folder / "folder").mkdir()
+    return {name: folder / name for name in ("pipe", "loop", "device", "sparse", "folder", "missing")}
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_an_input_that_is_not_a_file_or_is_huge_is_one_line(tmp_path: Path, name: str) -> None:
+    def check(path: Path) -> None:
+        assert in_child(partial(READERS[name], path)) == 3
+
+    for fault, path in odd_files(tmp_path).items():
+        inject("inputs that are not files", f"{name}: {fault}", partial(check, path))
+    held("inputs that are not files")
 
 
 # --- odd videos -------------------------------------------------------------------------------------------------------

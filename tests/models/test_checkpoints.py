@@ -115,10 +115,10 @@ def test_a_file_that_is_not_a_model_is_refused_in_one_line(tmp_path: Path, conte
     assert re.search(words, refusal(lambda: read_model_header(path), path))
 
 
-@pytest.mark.parametrize("path", ["none", "."])
-def test_a_missing_file_or_a_folder_is_refused(tmp_path: Path, path: str) -> None:
+@pytest.mark.parametrize(("path", "words"), [("none", "no such file"), (".", "is not a file")])
+def test_a_missing_file_or_a_folder_is_refused(tmp_path: Path, path: str, words: str) -> None:
     for weights in (lambda: read_arrays(tmp_path / path, "boundary"), lambda: read_model_header(tmp_path / path)):
-        refusal(weights, "no such model file")
+        refusal(weights, words)
 
 
 def test_a_path_that_no_file_can_have_is_refused() -> None:

@@ -575,7 +575,7 @@ def zip_of(path: Path, name: str, content: bytes, compression: int = zipfile.ZIP
 
 OTHER_KINDS: dict[str, tuple[Callable[[Path, Path], object], str]] = {
     "missing": (lambda path, small: None, "no such file"),
-    "a folder": (lambda path, small: path.mkdir(), "cannot be read"),
+    "a folder": (lambda path, small: path.mkdir(), "is not a file"),
     "text": (lambda path, small: path.write_text("in the other folder\n" * 50), "not a PyTorch checkpoint"),
     "tar.gz": (lambda path, small: tar_of(path, small, "w:gz"), "unpack it"),
     "tar": (lambda path, small: tar_of(path, small, "w"), "not a PyTorch checkpoint"),

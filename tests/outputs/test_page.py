@@ -20,7 +20,7 @@ from PIL import Image
 
 from pipelines.errors import BasslError
 from pipelines.outputs.images import BUDGET, page_images
-from pipelines.outputs.page import TrueEnds, save_index, save_page
+from pipelines.outputs.page import TrueEnds, save_index, save_page, shows
 from pipelines.scenes import SceneData
 from tests import pages
 from tests.pages import HOSTILE, Elements
@@ -208,3 +208,11 @@ def test_a_file_that_is_not_a_page_is_refused(tmp_path: Path, spoilt: str) -> No
     with pytest.raises(BasslError, match=r"one\.html: is not a page by bassl"):
         save_index(tmp_path / "index.html", [page])
     assert not (tmp_path / "index.html").exists()
+
+
+def test_a_page_with_countless_beginnings_of_its_data_is_refused(tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text('<script id="data">{}</script>x' * 200_000)
+    with pytest.raises(BasslError, match=r"page\.html: is not a page by bassl"):
+        save_index(tmp_path / "index.html", [page])
+    assert not shows(page, pages.invented(4))

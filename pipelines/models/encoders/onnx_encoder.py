@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError, first_line
-from pipelines.files import os_errors
+from pipelines.files import MOST_LARGE_BYTES, read_regular
 from pipelines.models.encoders.options import EncoderOptions
 from pipelines.models.encoders.shot_encoder import (
     KEYFRAMES,
@@ -82,8 +82,7 @@ def open_onnx_encoder(
 
     Raises BasslError for a file that does not exist, is not such a network, or lacks a value that `options` lack too.
     """
-    with os_errors(path):
-        content = path.read_bytes()
+    content = read_regular(path, MOST_LARGE_BYTES, BasslError)
     session = _session(path, content)
     metadata: Mapping[str, str] = session.get_modelmeta().custom_metadata_map
     kind, (batch, *sides) = _input(path, session)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from contextlib import suppress
@@ -25,7 +24,7 @@ from markupsafe import Markup
 
 import pipelines
 from pipelines.errors import BasslError, VideoError, count
-from pipelines.files import is_file, real, relative, write_atomically
+from pipelines.files import MOST_LARGE_BYTES, is_file, read_regular, real, relative, write_atomically
 from pipelines.outputs.exports import EDITORS, FORMATS
 from pipelines.outputs.images import TYPE, page_images, resize
 from pipelines.outputs.names import one_line, video_name
@@ -209,20 +208,20 @@ def shows(page: Path, scenes: SceneData) -> bool:
     try:
         shown = _read_page(page)[0]["file"]
         return all(shown[part] == value for part, value in scenes.to_dict().items() if part != "video")
-    except (OSError, ValueError, KeyError, TypeError):
+    except (BasslError, ValueError, KeyError, TypeError, RecursionError):
         return False
 
 
 def _read_page(page: Path) -> tuple[dict[str, Any], list[str]]:
-    """Read the data of a page and its images. Raises OSError, or ValueError for another file."""
-    match = re.search(
-        r'id="data">(.*?)</script>\s*<script type="text/plain" id="images">(.*?)</script>',
-        page.read_text("utf-8"),
-        re.S,
-    )
-    if match is None:
+    """Read the data of a page and its images. Raises ValueError for another text, DatasetError for a file that cannot
+    be read, or is larger than 1 GB."""
+    text = read_regular(page, MOST_LARGE_BYTES).decode()
+    data, _, rest = text.partition('id="data">')[2].partition("</script>")  # each part of the file is read once
+    before, beginning, rest = rest.partition('<script type="text/plain" id="images">')
+    images, end, _ = rest.partition("</script>")
+    if before.strip() or not beginning or not end:
         raise ValueError
-    return json.loads(match[1]), match[2].split("\n") if match[2] else []
+    return json.loads(data), images.split("\n") if images else []
 
 
 def _video(page: Path, index: Path) -> dict[str, Any]:
@@ -255,5 +254,5 @@ def _video(page: Path, index: Path) -> dict[str, Any]:
             "scenes_count": len(scenes),
             "shots_count": len(shots),
         }
-    except (OSError, ValueError, KeyError, IndexError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, ArithmeticError, RecursionError) as error:
         raise BasslError(f"{page}: is not a page by bassl; `overwrite=True` writes a new one") from error

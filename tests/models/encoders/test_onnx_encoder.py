@@ -141,7 +141,7 @@ def test_the_id_covers_the_file_and_the_preprocessing(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_refused(tmp_path: Path) -> None:
     assert "no such file" in refusal(tmp_path / "net.onnx")
-    assert "cannot be read" in refusal(tmp_path)
+    assert "is not a file" in refusal(tmp_path)
 
 
 @settings(max_examples=30)
