@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,6 +17,9 @@ from pipelines.models.scenes.scene_names import with_automatic_names
 from pipelines.scenes import Scene, SceneData, Shot, group_shots, without_short
 
 S = TypeVar("S", bound=SceneData)
+
+# Values that are kept while a number of scenes is chosen; at least so many layers of a value for each shot.
+_MOST_VALUES, _LEAST_LAYERS = 2**24, 16
 
 
 def choose_scenes(
@@ -117,9 +121,10 @@ def choose_scene_ends(
     scene_ends, short = _best_ends(gains, first, enough)
     if scenes is not None:
         _check_number(scenes, first, max_scene, any(confirmed) or any(refused))
-        scene_ends, more_short = _best_ends(gains, first, enough, scenes)
-        if more_short > short:
+        numbered_ends = _NumberedEnds(gains, first, enough, short).choose(scenes)
+        if numbered_ends is None:
             raise BasslError(f"the video cannot be divided into {scenes} scenes of at least {min_scene:g} seconds")
+        scene_ends = numbered_ends
     return [int(shot) for shot in possible[scene_ends]]
 
 
@@ -135,53 +140,134 @@ def _check_number(scenes: int, first: NDArray[np.intp], max_scene: float, is_pin
         raise BasslError(f"the video cannot be divided into {count(scenes, 'scene')}{limits}, only into {numbers}")
 
 
-def _best_ends(
-    gains: NDArray[np.float64], first: NDArray[np.intp], enough: NDArray[np.intp], scenes: int | None = None
-) -> tuple[list[int], int]:
-    """Find the best scene ends by dynamic programming over shots, for every number of scenes up to ``scenes`` at once,
-    or for any number. Returns the ends, and how many scenes are too short.
-
-    The value of a choice is a complex number, because these are ordered by their real part first: minus the number of
-    scenes that are too short, and the sum of gains.
-    """
-    shots = len(gains)
-    step, numbers = (0, 1) if scenes is None else (1, scenes + 1)
-    best = np.full((shots + 1, numbers), complex(-np.inf, 0.0))  # best[i, k]: of the first i shots, in k scenes
-    best[0, 0] = 0.0
-    long_enough, too_short = _MovingMaximum(best), _MovingMaximum(best)
-    for i in range(1, shots + 1):
-        last = np.maximum(long_enough.over(first[i], enough[i]), too_short.over(enough[i], i) - 1)
-        best[i, step:] = last[: numbers - step] + complex(0.0, gains[i - 1])
-    ends, stop, number = [], shots, numbers - 1
+def _best_ends(gains: NDArray[np.float64], first: NDArray[np.intp], enough: NDArray[np.intp]) -> tuple[list[int], int]:
+    """Find the best scene ends by dynamic programming over shots. Returns them, and how many scenes are too short."""
+    values = [
+        (0, 0.0)
+    ]  # of the best choice up to each end: minus the number of scenes that are too short, and its gain
+    begins = [0]  # of the last scene of this choice
+    long_enough, too_short = _MovingMaximum(values), _MovingMaximum(values)
+    for i, gain in enumerate(gains.tolist(), 1):
+        candidates = [
+            (-short, total, -begin)  # the earliest of equals
+            for begin, more in ((long_enough.over(first[i], enough[i]), 0), (too_short.over(enough[i], i), 1))
+            if begin is not None
+            for short, total in [(more - values[begin][0], values[begin][1])]
+        ]
+        short, total, begin = max(candidates)
+        values.append((short, total + gain))
+        begins.append(-begin)
+    ends, stop = [], len(gains)
     while stop > 0:
         ends.append(stop - 1)
-        number -= step
-        previous = best[first[stop] : stop, number].copy()
-        previous[enough[stop] - first[stop] :] -= 1
-        stop = int(first[stop] + np.argmax(previous))
-    return ends[::-1], -int(best[shots, numbers - 1].real)
+        stop = begins[stop]
+    return ends[::-1], -values[-1][0]
 
 
 class _MovingMaximum:
-    """Maxima over ranges of rows that only move forward, in constant time per row: each row before ``middle`` stores
-    the maximum from itself up to ``middle``; one running maximum covers the later rows."""
+    """Maximum over ranges of a growing list that only move forward, in constant time on average."""
 
-    def __init__(self, rows: NDArray[np.complex128]) -> None:
-        self.rows = rows
-        self.lowest = np.full(rows.shape[1], complex(-np.inf, 0.0))
-        self.base = self.middle = self.stop = 0
-        self.earlier, self.later = rows[:0], self.lowest
+    def __init__(self, values: Sequence[tuple[int, float]]) -> None:
+        self._values, self._stop = values, 0
+        self._candidates: deque[int] = deque()  # each is the first maximum from the one before it on
 
-    def over(self, start: int, stop: int) -> NDArray[np.complex128]:
-        """Return the maximum of each column in rows [start, stop); minus infinity if there are none."""
-        if start >= self.middle:
-            self.base, self.middle = start, stop
-            self.earlier = np.maximum.accumulate(self.rows[start:stop][::-1])[::-1]
-            self.later = self.lowest
-        elif stop > self.stop:
-            self.later = np.maximum(self.later, self.rows[self.stop : stop].max(axis=0))
-        self.stop = stop
-        return self.lowest if start == stop else np.maximum(self.earlier[start - self.base], self.later)
+    def over(self, start: int, stop: int) -> int | None:
+        """Return the first maximum in [start, stop), or None for an empty range."""
+        values, candidates = self._values, self._candidates
+        for i in range(self._stop, stop):
+            while candidates and values[candidates[-1]] < values[i]:
+                candidates.pop()
+            candidates.append(i)
+        self._stop = max(self._stop, stop)
+        while candidates and candidates[0] < start:
+            candidates.popleft()
+        return candidates[0] if candidates else None
+
+
+class _NumberedEnds:
+    """The best scene ends for a number of scenes, with ``short`` scenes that are too short, the fewest of any number.
+
+    A layer has the value of the best choice of k scenes up to each end. The next layer follows from it, so that few
+    are kept, and the others are computed again: memory grows with the number of shots, not with that of scenes too.
+    A value is the sum of gains; if scenes must be too short, it is a complex number, because these are ordered by their
+    real part first, which is minus the number of such scenes.
+    """
+
+    def __init__(
+        self, gains: NDArray[np.float64], first: NDArray[np.intp], enough: NDArray[np.intp], short: int
+    ) -> None:
+        self._first, self._enough, self._short = first, enough, short
+        self._gains: NDArray[Any] = 1j * gains if short else gains
+        self._lowest = complex(-np.inf, 0.0) if short else -np.inf
+        self._long_enough = _Ranges(first[1:], enough[1:])
+        self._too_short = _Ranges(enough[1:], np.arange(1, len(first)))
+        self._most_layers = max(_LEAST_LAYERS, _MOST_VALUES // len(first))
+
+    def choose(self, scenes: int) -> list[int] | None:
+        """Return the shots that end scenes, or None if more scenes would be too short."""
+        layer = np.full(len(self._first), self._lowest)
+        layer[0] = 0.0
+        ends = [len(self._first) - 1]
+        return [end - 1 for end in ends[-2::-1]] if self._walk(layer, 0, scenes, ends) else None
+
+    def _walk(self, layer: NDArray[Any], low: int, high: int, begins: list[int]) -> bool:
+        """Append where scenes ``high - 1`` to ``low`` begin, each up to the last of ``begins``, from the layer of
+        ``low`` scenes. Returns whether there are such scenes."""
+        step = -(-(high - low) // self._most_layers)
+        layers = [layer]
+        for number in range(low + 1, high):
+            layer = self._following(layer)
+            if (number - low) % step == 0:
+                layers.append(layer)
+        for i, layer in reversed([*enumerate(layers)]):
+            start, stop = low + i * step, min(low + (i + 1) * step, high)
+            if not (self._walk(layer, start, stop, begins) if step > 1 else self._step(layer, begins)):
+                return False
+        return True
+
+    def _step(self, layer: NDArray[Any], begins: list[int]) -> bool:
+        stop = begins[-1]
+        first, enough = self._first[stop], self._enough[stop]
+        values = layer[first : stop if self._short else enough].copy()
+        values[enough - first :] -= 1
+        least = -np.inf if not self._short else -self._short - 0.5  # more scenes would be too short
+        if not len(values) or values.max().real <= least:
+            return False
+        begins.append(int(first + np.argmax(values)))
+        return True
+
+    def _following(self, layer: NDArray[Any]) -> NDArray[Any]:
+        """Return the layer of one more scene."""
+        best = self._long_enough.maxima(layer, self._lowest)
+        if self._short:
+            best = np.maximum(best, self._too_short.maxima(layer, self._lowest) - 1)
+        return np.concatenate([[self._lowest], best + self._gains])
+
+
+class _Ranges:
+    """Ranges of positions in arrays, of whose maxima many are asked for."""
+
+    def __init__(self, starts: NDArray[np.intp], stops: NDArray[np.intp]) -> None:
+        self._empty = np.flatnonzero(starts >= stops)
+        self._are_beginnings, self._last = not starts.any(), stops - 1
+        # The largest power of two within each range: two ranges of this size cover it.
+        sizes = np.maximum(np.frexp(stops - starts)[1] - 1, 0)
+        self._sizes, rows = int(sizes.max()) + 1, sizes * (len(starts) + 1)
+        self._left, self._right = rows + starts, rows + np.maximum(stops - 2**sizes, 0)
+
+    def maxima(self, values: NDArray[Any], lowest: complex) -> NDArray[Any]:
+        """Return the maximum of each range, ``lowest`` for an empty one."""
+        if self._are_beginnings:
+            maxima = np.maximum.accumulate(values).take(self._last, mode="clip")
+        else:
+            table = np.empty((self._sizes, len(values)), values.dtype)  # of 2**size values from each on
+            table[0] = values
+            for size in range(1, self._sizes):
+                half = 2 ** (size - 1)
+                np.maximum(table[size - 1, :-half], table[size - 1, half:], out=table[size, :-half])
+            maxima = np.maximum(table.ravel().take(self._left), table.ravel().take(self._right))
+        maxima[self._empty] = lowest
+        return maxima
 
 
 def logit(probability: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,5 +1,6 @@
 """The best choice of scene ends, against trying every choice."""
 
+import tracemalloc
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -10,6 +11,7 @@ from hypothesis import given, settings, strategies as st
 from numpy.typing import NDArray
 
 from pipelines.errors import BasslError
+from pipelines.models.scenes import scene_ends
 from pipelines.models.scenes.scene_ends import choose_scene_ends, choose_scenes, length_warnings
 from pipelines.scenes import Shot, group_shots
 
@@ -139,6 +141,38 @@ def test_an_impossible_number_of_scenes_is_refused(scenes: int) -> None:
 def test_a_number_of_scenes_that_lengths_or_pins_do_not_allow_is_refused(limits: dict[str, Any], line: str) -> None:
     with pytest.raises(BasslError, match=line):
         choose_scene_ends(np.array([0.5] * 6), np.arange(1.0, 7.0), **limits)
+
+
+@settings(max_examples=300)
+@given(videos(), MINIMA, MAXIMA, st.integers(1, 8), st.just([None] * 8) | PINS)
+def test_a_number_of_scenes_is_chosen_alike_in_little_memory(
+    video: tuple[Numbers, Numbers], min_scene: float, max_scene: float, scenes: int, pins: list[bool | None]
+) -> None:
+    def choice() -> list[int] | str:
+        try:
+            return choose_scene_ends(*video, 0.5, min_scene, max_scene, scenes, pins[: len(video[0])])
+        except BasslError as error:
+            return str(error)
+
+    expected = choice()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scene_ends, "_MOST_VALUES", 1)
+        patch.setattr(scene_ends, "_LEAST_LAYERS", 2)
+        assert choice() == expected
+
+
+@pytest.mark.parametrize("limits", [{}, {"min_scene": 1.0}, {"max_scene": 60.0}], ids=str)
+def test_memory_for_a_number_of_scenes_grows_with_the_shots_only(limits: dict[str, float]) -> None:
+    shots, scenes = 20_000, 2000
+    scores, ends = np.random.default_rng(0).uniform(size=shots), np.arange(1.0, shots + 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scene_ends, "_MOST_VALUES", 2**20)
+        tracemalloc.start()
+        chosen = choose_scene_ends(scores, ends, scenes=scenes, **limits)
+        most = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert len(chosen) == scenes
+    assert most < 40 * 2**20  # shots x scenes values take 320 MB
 
 
 def test_scene_ends_of_a_day_are_chosen() -> None:
