@@ -421,6 +421,8 @@ def os_errors(path: Path, what: str = "cannot be read", kind: type[BasslError] =
     try:
         yield
     except OSError as error:
+        if type(error).__module__.startswith("av."):  # FFmpeg's, such as -1 from a seek: not about this path
+            raise
         raise kind(f"{path}: {what} ({os_reason(error)})") from error
 
 

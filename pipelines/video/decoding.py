@@ -181,6 +181,12 @@ class VideoDecoder:
         if self._decoding is not None:
             self._decoding.close()  # its threads read from the container
         self.container.close()
+        # FFmpeg's errors are OSErrors, and must not reach code that expects errors of the files that it writes.
+        for cause in error:
+            if isinstance(cause, av.FFmpegError):
+                raise VideoError(
+                    f"{self.path}: cannot be decoded ({(cause.strerror or str(cause)).lower()})"
+                ) from cause
 
     @property
     def lacks_times(self) -> bool:

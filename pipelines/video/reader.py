@@ -23,7 +23,7 @@ from pipelines.errors import DatasetError, VideoError
 from pipelines.files import is_file
 from pipelines.processes import Send
 from pipelines.scenes import MOST_SHOTS, Line, Segment, Transition
-from pipelines.video.containers import open_container
+from pipelines.video.containers import open_container, video_stream
 from pipelines.video.decoding import VideoDecoder, first_frame_pts
 from pipelines.video.detectors import KnownCuts, ShotDetector, make_detector, read_shot_list
 from pipelines.video.frames import FrameReader, RGBImage, YUVImage, held_size, small_rgb, upright
@@ -322,12 +322,11 @@ class StillReader(VideoDecoder):
         frames: Iterator[tuple[float, VideoFrame]] = iter(())
         current = following = None  # a frame, and the next one
         first = 0.0
-        if indexed:
-            if (opening := next(self._decoded(), None)) is None:
-                raise VideoError(f"{self.path}: no frame of it can be decoded; it may be damaged")
-            first, frame = opening
-            self.rotation = (-round(frame.rotation / 90)) % 4
-        else:
+        try:
+            first = float(first_frame_pts(self.path, "")) if indexed else 0.0
+        except VideoError:  # a video whose first frames have no times, as those before zero in Matroska
+            indexed = False
+        if not indexed:
             frames = ((time, frame) for _, time, frame in self.frames(queue_limit=8))
             following = next(frames)
         for time in times:
@@ -346,14 +345,20 @@ class StillReader(VideoDecoder):
                 current, following = following, next(frames, None)
             if current is None or (following is None and current[0] < target - _NEAR):
                 raise VideoError(f"{self.path}: no frame can be decoded at {time:.3f} s; it ends before, or is damaged")
+            if indexed:
+                self.rotation = (-round(current[1].rotation / 90)) % 4
             yield current[0] - first, current[1]
 
-    def _decoded(self, time: float | None = None) -> Iterator[tuple[float, VideoFrame]]:
-        """Yield the frames from the beginning, or the key frame before a time, with their times on the file's clock."""
+    def _decoded(self, time: float) -> Iterator[tuple[float, VideoFrame]]:
+        """Yield the frames from the key frame before a time, with their times on the file's clock."""
         tick = self.stream.time_base
         assert tick is not None
-        if time is not None:
+        try:
             self.container.seek(math.floor(time / tick), stream=self.stream)
+        except av.FFmpegError:  # the index has nothing so early
+            self.container.close()
+            self.container = open_container(self.path)
+            self.stream = video_stream(self.path, self.container)
         packets: Iterator[Packet[VideoStream]] = (packet for packet in self.container.demux(self.stream) if packet.size)
         for frame in chain.from_iterable(decode(packets, self.stream.codec_context, tuple, Damage(), 1)):
             if frame.pts is not None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 from PIL import Image
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, VideoError
 from pipelines.options import with_options
 from pipelines.scenes import SceneData, Segment, Transition, group_shots, parse_time
 from pipelines.stages.save_images import save_images
@@ -51,6 +53,44 @@ def test_frames_are_found_by_seeking_in_any_storage_order(tmp_path: Path, name: 
         pairs = list(reader.images([frame / 25 for frame in wanted]))
     assert [videos.number_of(image) for _, image in pairs] == wanted
     assert [time for time, _ in pairs] == pytest.approx([frame / 25 for frame in wanted], abs=0.002)
+
+
+@pytest.mark.parametrize(("early", "group", "live"), [(0.5, "250", "0"), (2.0, "12", "0"), (0.05, "12", "1")])
+def test_frames_of_matroska_before_time_zero_have_images_as_in_predict(
+    tmp_path: Path, early: float, group: str, live: str
+) -> None:
+    video = videos.write_video(
+        tmp_path / "video.mkv",
+        videos.images(FRAMES, CUTS),
+        times=[frame / 24 - early for frame in range(FRAMES)],
+        options=GROUPS | {"g": group},
+        container_options={"avoid_negative_ts": "disabled", "live": live},
+    )
+    scenes = scenes_of(video)
+    with StillReader(video) as reader:
+        pairs = list(reader.images([shot.start + 0.02 for shot in scenes.shots]))
+    assert [videos.number_of(image) for _, image in pairs] == [0, *CUTS]
+
+
+def test_frames_of_matroska_without_an_index_are_found(tmp_path: Path) -> None:
+    options = {"options": GROUPS | {"g": "250"}, "container_options": {"live": "1"}}
+    plain = videos.write_video(tmp_path / "plain.mkv", videos.images(FRAMES, CUTS), **options).read_bytes()
+    video = tmp_path / "video.mkv"  # no block is marked as a key frame
+    video.write_bytes(re.sub(rb"(\xa3[^\xa3]{2}\x81..)\x80", lambda found: found[1] + b"\0", plain, flags=re.DOTALL))
+    with StillReader(video) as reader:
+        assert [videos.number_of(image) for _, image in reader.images([0.0, 2.55, 4.95])] == [0, 61, 118]
+
+
+def test_an_error_of_ffmpeg_is_not_taken_for_one_of_the_files_that_are_written(
+    movie: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*arguments: object) -> None:
+        raise av.error.PermissionError(1, "Operation not permitted")  # FFmpeg's -1, as of a seek
+
+    monkeypatch.setattr(StillReader, "_decoded", fail)
+    with pytest.raises(VideoError, match=r"movie\.mp4: cannot be decoded \(operation not permitted\)"):
+        save_images(scenes_of(movie), output=tmp_path / "images")
+    assert not list((tmp_path / "images").iterdir())
 
 
 def test_with_a_variable_frame_rate_the_frame_shown_at_the_time_is_returned(tmp_path: Path) -> None:
