@@ -6,13 +6,14 @@ import re
 from fractions import Fraction
 from itertools import islice, pairwise
 from pathlib import Path
+from typing import BinaryIO
 from xml.etree import ElementTree
 
 import numpy as np
 
 from pipelines.datasets.annotations import VideoAnnotation, check_ranges, check_type, fault, parse_int, quote, read_text
 from pipelines.errors import VideoError
-from pipelines.files import MOST_RESULT_BYTES
+from pipelines.files import MOST_BYTES, MOST_RESULT_BYTES
 from pipelines.scenes import MOST_SHOTS, parse_time
 from pipelines.video.containers import open_container
 from pipelines.video.inputs import VIDEO_ENDINGS
@@ -137,11 +138,12 @@ def is_chapters(path: Path) -> bool:
 def read_chapters(path: Path) -> VideoAnnotation:
     """Read the chapters of a file: scenes in seconds.
 
-    Of a Matroska XML, the chapters of the first edition that are neither hidden nor disabled, without those inside
-    them. A chapter without an end lasts to the next one, the last one to the end of the video. The id is the file name
-    without its ending, ``.chapters`` and ``.scenes``. Raises DatasetError: the file is damaged, or has no chapters.
+    Of Matroska, a video or XML, those that a player shows: of the default edition, or else the first, that is not
+    hidden; without hidden and disabled chapters, and those inside others. A chapter without an end lasts to the next
+    one, the last one to the end of the video. The id is the file name without its ending, ``.chapters`` and
+    ``.scenes``. Raises DatasetError: the file is damaged, or has no chapters.
     """
-    endings = dict.fromkeys(CHAPTER_ENDINGS, _parse_ffmetadata) | {".xml": _parse_matroska}
+    endings = dict.fromkeys(CHAPTER_ENDINGS, _parse_ffmetadata) | {".xml": _parse_matroska_xml}
     times = endings.get(path.suffix.lower(), _read_container)(path)
     if not times:
         raise fault(path, "has no chapters")
@@ -153,7 +155,7 @@ def read_chapters(path: Path) -> VideoAnnotation:
     return VideoAnnotation(video_id, path, scenes_seconds=np.array(spans, dtype=np.float64), open_end=end is None)
 
 
-def _parse_matroska(path: Path) -> list[tuple[float, float | None]]:
+def _parse_matroska_xml(path: Path) -> list[tuple[float, float | None]]:
     text = read_text(path, MOST_RESULT_BYTES, "<")
     if "<!ENTITY" in text:  # entities can expand to any size
         raise fault(path, "declares entities, which chapters do not need")
@@ -163,17 +165,26 @@ def _parse_matroska(path: Path) -> list[tuple[float, float | None]]:
         raise fault(path, f"is not XML ({error})") from error
     if root.tag != "Chapters":
         raise fault(path, "is not a list of chapters: its outermost element is not <Chapters>")
+    return _parse_editions(root, path)
 
+
+def _parse_editions(chapters: ElementTree.Element, path: Path) -> list[tuple[float, float | None]]:
     def seconds(text: str) -> float:
         match = re.fullmatch(r"([0-9]{1,6}):([0-5]?[0-9]):([0-5]?[0-9](?:\.[0-9]{1,9})?)", text.strip())
         if match is None:
             raise fault(path, f"{quote(text)} is not a time of a chapter")
         return 3600 * int(match[1]) + 60 * int(match[2]) + float(match[3])
 
+    def is_set(element: ElementTree.Element, flag: str, default: str = "0") -> bool:
+        return element.findtext(flag, default).strip() == "1"
+
+    editions = chapters.findall("EditionEntry")
+    if editions and not (editions := [edition for edition in editions if not is_set(edition, "EditionFlagHidden")]):
+        raise fault(path, "has only hidden editions of chapters")
+    default = [edition for edition in editions if is_set(edition, "EditionFlagDefault")]
     times = []
-    for atom in root.findall("EditionEntry[1]/ChapterAtom"):
-        hidden, enabled = atom.findtext("ChapterFlagHidden", "0"), atom.findtext("ChapterFlagEnabled", "1")
-        if hidden.strip() == "1" or enabled.strip() == "0":
+    for atom in (*default, *editions)[0].findall("ChapterAtom") if editions else ():
+        if is_set(atom, "ChapterFlagHidden") or not is_set(atom, "ChapterFlagEnabled", "1"):
             continue
         end = atom.findtext("ChapterTimeEnd")
         times.append((seconds(atom.findtext("ChapterTimeStart", "")), None if end is None else seconds(end)))
@@ -203,10 +214,72 @@ def _parse_ffmetadata(path: Path) -> list[tuple[float, float | None]]:
 def _read_container(path: Path) -> list[tuple[float, float | None]]:
     try:
         with open_container(path) as container:
-            return [
-                (float(chapter["start"] * base), float(chapter["end"] * base))
-                for chapter in container.chapters()
-                if (base := chapter["time_base"])
-            ]
+            is_matroska = container.format.name.startswith("matroska")
+            chapters = container.chapters()
     except VideoError as error:
         raise fault(path, f"its chapters cannot be read ({error})") from error
+    if is_matroska and chapters and (root := _matroska_chapters(path)) is not None:
+        return _parse_editions(root, path)
+    times = ((chapter["start"], chapter["end"], chapter["time_base"]) for chapter in chapters)
+    return [(float(start * base), float(end * base)) for start, end, base in times if base]
+
+
+_EBML, _SEGMENT, _CHAPTERS = 0x1A45DFA3, 0x18538067, 0x1043A770
+_CONTAINED = {0x45B9: "EditionEntry", 0xB6: "ChapterAtom"}
+_FLAGS = {0x45BD: "EditionFlagHidden", 0x45DB: "EditionFlagDefault", 0x98: "ChapterFlagHidden"}
+_FLAGS |= {0x4598: "ChapterFlagEnabled"}
+_STAMPS = {0x91: "ChapterTimeStart", 0x92: "ChapterTimeEnd"}  # in nanoseconds
+
+
+def _matroska_chapters(path: Path) -> ElementTree.Element | None:
+    """Return the chapters of a Matroska file as the XML of MKVToolNix has them, or None if the file is damaged or does
+    not state the sizes of its parts. FFmpeg joins all editions, and does not tell which chapters are hidden."""
+    with path.open("rb") as file:
+        while (head := _element_head(file)) is not None:
+            name, size = head
+            if name == _CHAPTERS:
+                root = ElementTree.Element("Chapters")
+                is_whole = size <= MOST_BYTES and _add_elements(root, io.BytesIO(file.read(size)))
+                return root if is_whole else None
+            if name != _SEGMENT:
+                if size == _UNKNOWN:
+                    return None
+                file.seek(size, io.SEEK_CUR)
+    return None
+
+
+def _add_elements(parent: ElementTree.Element, content: io.BytesIO) -> bool:
+    """Add the elements that `_parse_editions` reads, and return whether the content is undamaged."""
+    end = len(content.getbuffer())
+    while content.tell() < end:
+        head = _element_head(content)
+        if head is None or head[1] > end - content.tell():
+            return False
+        name, data = head[0], content.read(head[1])
+        if name in _CONTAINED and parent.tag != "ChapterAtom":  # chapters inside others are left out
+            if not _add_elements(ElementTree.SubElement(parent, _CONTAINED[name]), io.BytesIO(data)):
+                return False
+        elif name in _FLAGS:
+            ElementTree.SubElement(parent, _FLAGS[name]).text = str(int.from_bytes(data[:8]))
+        elif name in _STAMPS:
+            seconds, nanoseconds = divmod(int.from_bytes(data[:8]), 10**9)
+            text = f"{seconds // 3600}:{seconds // 60 % 60}:{seconds % 60}.{nanoseconds:09d}"
+            ElementTree.SubElement(parent, _STAMPS[name]).text = text
+    return True
+
+
+_UNKNOWN = 2**56 - 1  # size of an element that ends where the next one of its level begins
+
+
+def _element_head(file: BinaryIO) -> tuple[int, int] | None:
+    """Read the id and size of an EBML element (RFC 8794), or None at the end of the file and where it is damaged."""
+    numbers = []
+    for longest in (4, 8):
+        first = file.read(1)
+        length = 9 - first[0].bit_length() if first else 9
+        rest = file.read(length - 1) if length <= longest else b""
+        if length > longest or len(rest) < length - 1:
+            return None
+        numbers.append(int.from_bytes(first + rest))
+    size = numbers[1] - (1 << 7 * length)  # without the bit that marks its length
+    return numbers[0], _UNKNOWN if size == (1 << 7 * length) - 1 else size

@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -39,10 +40,69 @@ def test_chapters_inside_a_video_are_read(video: Path, tmp_path: Path) -> None:
     np.testing.assert_allclose(times(tmp_path / "video.mkv"), TIMES, atol=1e-6)
 
 
-def test_a_chapter_without_an_end_lasts_to_the_next_and_hidden_ones_are_left_out(tmp_path: Path) -> None:
-    def atom(start: str, more: str = "") -> str:
-        return f"<ChapterAtom><ChapterTimeStart>{start}</ChapterTimeStart>{more}</ChapterAtom>"
+def atom(start: str, more: str = "") -> str:
+    return f"<ChapterAtom><ChapterTimeStart>{start}</ChapterTimeStart>{more}</ChapterAtom>"
 
+
+def edition(*starts: str, hidden: int = 0, default: int = 0) -> str:
+    flags = f"<EditionFlagHidden>{hidden}</EditionFlagHidden><EditionFlagDefault>{default}</EditionFlagDefault>"
+    return f"<EditionEntry>{flags}{''.join(map(atom, starts))}</EditionEntry>"
+
+
+HIDDEN = "<ChapterFlagHidden>1</ChapterFlagHidden>"
+DISABLED = "<ChapterFlagEnabled>0</ChapterFlagEnabled>"
+# editions, and the starts of the chapters that a player shows
+EDITIONS = {
+    "the first": (edition("0:0:0", "0:0:1") + edition("0:0:2"), [0, 1]),
+    "the default one": (edition("0:0:1") + edition("0:0:2", default=1) + edition("0:0:3", default=1), [2]),
+    "not the hidden one": (edition("0:0:1", hidden=1) + edition("0:0:2"), [2]),
+    "not the hidden default one": (edition("0:0:1") + edition("0:0:2", hidden=1, default=1), [1]),
+    "shown chapters": (
+        f"<EditionEntry>{atom('0:0:0.5', atom('0:0:0.7'))}{atom('0:0:1', HIDDEN)}{atom('0:0:2', DISABLED)}"
+        f"{atom('0:0:3')}</EditionEntry>",
+        [0.5, 3],
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", EDITIONS)
+def test_of_several_editions_the_default_one_that_is_not_hidden_is_read_from_xml_and_video_alike(
+    video: Path, tmp_path: Path, kind: str
+) -> None:
+    text, starts = EDITIONS[kind]
+    (tmp_path / "a.chapters.xml").write_text(f'<?xml version="1.0"?>\n<Chapters>{text}</Chapters>')
+    assert [start for start, _ in times(tmp_path / "a.chapters.xml")] == starts
+    if shutil.which("mkvpropedit") is None:
+        pytest.skip("MKVToolNix is not installed")
+    for copy, chapters in (("before.mkv", ["--chapters", "a.chapters.xml"]), ("after.mkv", [])):
+        subprocess.run(["mkvmerge", "-q", "-o", copy, *chapters, str(video)], cwd=tmp_path, check=True, timeout=60)
+    subprocess.run(["mkvpropedit", "-q", "after.mkv", "-c", "a.chapters.xml"], cwd=tmp_path, check=True, timeout=60)
+    for copy in ("before.mkv", "after.mkv"):
+        assert [start for start, _ in times(tmp_path / copy)] == starts
+
+
+@pytest.mark.skipif(shutil.which("mkvmerge") is None, reason="MKVToolNix is not installed")
+def test_a_video_whose_editions_are_all_hidden_or_damaged_gives_one_line_or_its_chapters(
+    video: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "a.chapters.xml").write_text(
+        f'<?xml version="1.0"?>\n<Chapters>{edition("0:0:1", hidden=1)}</Chapters>'
+    )
+    command = ["mkvmerge", "-q", "-o", "a.mkv", "--chapters", "a.chapters.xml", str(video)]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=60)
+    for path in ("a.mkv", "a.chapters.xml"):
+        with pytest.raises(DatasetError, match="has only hidden editions of chapters"):
+            times(tmp_path / path)
+    content = (tmp_path / "a.mkv").read_bytes()
+    place = content.index(b"\x10\x43\xa7\x70")
+    for offset in range(4, 24):
+        damaged = content[: place + offset] + bytes([content[place + offset] ^ 0x5A]) + content[place + offset + 1 :]
+        (tmp_path / "damaged.mkv").write_bytes(damaged)
+        with suppress(DatasetError):
+            times(tmp_path / "damaged.mkv")
+
+
+def test_a_chapter_without_an_end_lasts_to_the_next_and_hidden_ones_are_left_out(tmp_path: Path) -> None:
     inside = atom("00:00:02.000")
     (tmp_path / "a.chapters.xml").write_text(
         '<?xml version="1.0" encoding="UTF-8"?>\n<!-- by hand --><Chapters><EditionEntry>'
