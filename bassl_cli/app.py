@@ -19,7 +19,7 @@ import typer
 
 import pipelines
 from bassl_cli import config, console
-from bassl_cli.interrupts import raise_outside_imports
+from bassl_cli.interrupts import exit_on_sigint, raise_outside_imports
 from bassl_cli.typer_internals import FriendlyCommand, FriendlyGroup
 from pipelines.errors import BasslError, explain_missing_extra, show_warnings
 from pipelines.files import os_reason
@@ -186,6 +186,8 @@ def _streams() -> Iterator[None]:
         sys.stdout, sys.stderr = before
         if handler is not None:
             signal.signal(signal.SIGTERM, handler)
+            if signal.getsignal(signal.SIGINT) is raise_outside_imports:
+                exit_on_sigint()  # no code that handles exceptions follows
         if output.error is not None:
             raise BasslError(f"standard output cannot be written ({os_reason(output.error)})") from output.error
 

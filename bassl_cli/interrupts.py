@@ -7,15 +7,16 @@ import signal
 import sys
 import time
 from _thread import start_new_thread
+from contextlib import suppress
+from threading import main_thread
 from types import FrameType
 
-_pending = 0  # the signal that waits for the end of an import, or 0
-_retry_signal = getattr(signal, "SIGALRM", None)  # the signal to try again
+_is_pending = False  # whether a signal waits for the end of an import
 
 
 def exit_on_sigint() -> None:
     """Let SIGINT end the process in one line, unless it is ignored, as in a background job of a shell script."""
-    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+    if signal.getsignal(signal.SIGINT) in (signal.default_int_handler, raise_outside_imports):
         signal.signal(signal.SIGINT, _end)
 
 
@@ -31,21 +32,15 @@ def raise_outside_imports(number: int, frame: FrameType | None) -> None:
 
     In an import an exception could be lost (in a callback of ``importlib``), become an ImportError (in a compiled
     module), or change the exit code (``python -m`` ends by the signal if dataclasses' ``exec`` was interrupted)."""
-    global _pending
-    if number == _retry_signal:
-        number = _pending
-    elif _pending:
+    global _is_pending
+    if _is_pending:
         _end(number, frame)
-    _pending = 0
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
-            _pending = number
-            if sys.platform == "win32":
+            with suppress(RuntimeError):  # there may be too little memory for a thread
                 start_new_thread(_raise_soon, (number,))
-            else:
-                signal.signal(signal.SIGALRM, raise_outside_imports)
-                signal.setitimer(signal.ITIMER_REAL, 0.01)
-            return
+                _is_pending = True
+                return
         frame = frame.f_back
     if number == signal.SIGINT:
         raise KeyboardInterrupt
@@ -53,10 +48,15 @@ def raise_outside_imports(number: int, frame: FrameType | None) -> None:
 
 
 def _raise_soon(number: int) -> None:
-    global _pending
+    """Send the signal again, to the handler that is there by then. A timer would do so by a signal of its own, which
+    ends the process with another exit code if Python has removed the handlers because the command is done."""
+    global _is_pending
     time.sleep(0.01)
-    _pending = 0
-    signal.raise_signal(number)
+    _is_pending = False
+    if sys.platform == "win32":
+        signal.raise_signal(number)
+    else:
+        signal.pthread_kill(main_thread().ident or 0, number)  # interrupts what the main thread waits for
 
 
 def is_interrupt(error: BaseException | None) -> bool:

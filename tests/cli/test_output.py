@@ -134,6 +134,52 @@ def test_a_signal_in_the_middle_of_an_import_waits_for_its_end_and_a_second_one_
     assert (run.returncode, run.stdout, run.stderr) == (code, printed, line)
 
 
+@pytest.mark.parametrize(
+    ("number", "code", "line"), [(signal.SIGINT, 130, "bassl: interrupted\n"), (signal.SIGTERM, 143, "")]
+)
+@posix
+def test_a_command_that_ends_just_as_a_signal_comes_has_its_own_exit_code_or_that_of_the_signal(
+    tmp_path: Path, number: signal.Signals, code: int, line: str
+) -> None:
+    # Sent in an import, so that it waits, and then at other times of the end: Python removes all handlers before it
+    # clears modules, such as this one with an object that takes its time.
+    (tmp_path / "interrupted.py").write_text(f"import os\nos.kill(os.getpid(), {number:d})\n")
+    (tmp_path / "program.py").write_text(
+        "import os, sys, time; from bassl_cli.interrupts import exit_on_sigint; exit_on_sigint()\n"
+        "from bassl_cli.commands import models; from bassl_cli.app import main\n"
+        "class Slow:\n"
+        "    def __del__(self, sleep=time.sleep): sleep(0.1)\n"
+        "slow, when = Slow(), sys.argv[1]\n"
+        "def act(*arguments):\n"
+        "    if when == 'import': import interrupted\n"
+        "    return []\n"
+        "models.list_models = act; sys.argv = ['bassl', 'models']\n"
+        "try: main()\n"
+        f"finally: when == 'end' and os.kill(os.getpid(), {number:d})"
+    )
+
+    def run(when: str) -> tuple[int, str]:
+        command = [sys.executable, "-m", "program", when]
+        ended = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+        return ended.returncode, ended.stderr
+
+    assert run("import") in ((0, ""), (code, line))
+    assert run("end") in ((code, line), (-number, line))  # a shell shows both as the same
+
+
+@posix
+def test_a_signal_that_waits_for_an_import_reaches_the_handler_that_is_there_by_then(tmp_path: Path) -> None:
+    (tmp_path / "interrupted.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGTERM)\n")
+    (tmp_path / "program.py").write_text(
+        "import signal, time; from bassl_cli.interrupts import raise_outside_imports\n"
+        "signal.signal(signal.SIGTERM, raise_outside_imports); import interrupted\n"
+        "signal.signal(signal.SIGTERM, lambda *_: print('state saved')); time.sleep(0.1)"
+    )
+    command = [sys.executable, "-m", "program"]
+    run = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=120)
+    assert (run.returncode, run.stdout, run.stderr) == (0, "state saved\n", "")
+
+
 RESUME = "stopped after step 3 of 9; continue with --resume"
 
 
