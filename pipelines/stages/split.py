@@ -42,7 +42,8 @@ def split(
 ) -> tuple[Clip, ...]:
     """Cut a video into its scenes, with its sound tracks, subtitles, tags, cover and attachments. Clips are returned in
     order, and appear together, when all are complete. A BasslWarning names the streams that are left out. Copied clips
-    begin with the key frame at or before the scene's first frame; exact clips have only the frames of the scene.
+    begin with the last key frame from which the scene's first frame can be decoded; exact clips have only the scene's
+    frames.
 
     ``source``: scenes, a ``scenes.json``, or a video with a result; ``progress`` is called with the seconds of the
     video that are read; ``options`` by name, such as ``exact``, override ``settings``. Raises BasslError, one line, for

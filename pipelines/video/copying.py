@@ -1,6 +1,7 @@
 """Copying a video without encoding: a clip of each scene, from the key frame before it, or the whole with chapters.
 
-A video is read twice: first the times of its frames, to plan the packets of each clip, then all packets.
+A video is read twice: first the times of its frames, to plan the packets of each clip, then all packets. Between, the
+first packets of the clips are tried, because some that are marked as key frames cannot be decoded without those before.
 """
 
 from __future__ import annotations
@@ -8,9 +9,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
+from functools import partial
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,6 +25,7 @@ from pipelines.scenes import SceneData
 from pipelines.video.containers import check_length
 from pipelines.video.decoding import first_frame_pts
 from pipelines.video.muxing import FAR_SOUND, SAME_TIME, SLACK, CopyWriter, PacketReader, ffmpeg_errors
+from pipelines.video.runs import restart_test
 
 _NO_TIMES = "so its scenes cannot be copied; give `exact=True`"
 _HINT = " without encoding; give `exact=True`"
@@ -31,9 +35,10 @@ class FramePacket(NamedTuple):
     """A packet of the video stream. Times are in seconds from the video's first frame."""
 
     time: float  # when its frame is shown
-    is_key: bool  # whether decoding can begin here
+    is_key: bool  # whether decoding can begin here, according to the file
     sound_time: float  # when the sound of a clip begins whose first packet this is
     dts: int | None = None  # when it is decoded, in ticks of the stream; None if the file does not say
+    ready: float | None = None  # from when on frames are decoded correctly if decoding begins here; None: not tried
 
 
 @dataclass(frozen=True)
@@ -68,7 +73,7 @@ def plan_clips(
     clips = []
     for start, end in spans:
         before = bisect_right(keys, start + SAME_TIME, key=lambda number: frames[number].time)
-        first = 0 if start < SAME_TIME or not before else keys[before - 1]
+        first = 0 if start < SAME_TIME else next(filter(partial(_is_ready, frames, start), keys[:before][::-1]), 0)
         is_final = end > times[-1] + SAME_TIME
         count = len(frames) if is_final else bisect_left(times, end - SAME_TIME)
         last = last_packets[count - 1]
@@ -81,6 +86,11 @@ def plan_clips(
         leading = next(later, last + 1) - 1
         clips.append(ClipRange(first, leading, last, frames[first].time, frames[first].sound_time, end, late))
     return clips
+
+
+def _is_ready(frames: Sequence[FramePacket], time: float, number: int) -> bool:
+    ready = frames[number].ready
+    return ready is None or ready < time + SAME_TIME
 
 
 def clips_of_frame(clips: Sequence[ClipRange], number: int, time: float) -> list[int]:
@@ -102,7 +112,7 @@ def clips_at(clips: Sequence[ClipRange], time: float) -> range:
 def copy_scenes(
     video: Path, scenes: SceneData, paths: Sequence[Path], progress: ReportProgress
 ) -> list[tuple[float, float]]:
-    """Copy each scene to its file, from the key frame at or before its first frame, without encoding.
+    """Copy each scene to its file, from the last key frame from which its first frame can be decoded, without encoding.
 
     Frames shown before that key frame but stored after it (open GOP) depend on the previous key frame and are left out.
     With reordered frames (B-frames), a few frames of the next scene may be at the end.
@@ -113,7 +123,13 @@ def copy_scenes(
     first, frame_rate = first_frame_pts(video, _NO_TIMES), scenes.video.frame_rate
     frames = _read_frames(video, first)
     check_length(video, max((frame.time + 1 / frame_rate for frame in frames), default=0.0), scenes)
-    clips = plan_clips(frames, [(scene.start, scene.end) for scene in scenes.scenes], frame_rate)
+    spans = [(scene.start, scene.end) for scene in scenes.scenes]
+    clips = plan_clips(frames, spans, frame_rate)
+    numbers = {clip.first for clip in clips}
+    while any(frames[clip.first].ready is None for clip in clips):
+        _try_packets(video, frames, numbers | {0}, first)
+        clips = plan_clips(frames, spans, frame_rate)
+        numbers = {number for number, frame in enumerate(frames) if frame.is_key}  # if one was none, others may be
     first_keys: dict[tuple[int, int], float] = {}  # clip and further video track: the time of its first key frame
     writers: dict[int, CopyWriter] = {}
     closed, number, latest = 0, -1, -math.inf  # clips closed; the newest frame, and its time
@@ -170,6 +186,7 @@ def _read_frames(video: Path, first: Fraction) -> list[FramePacket]:
     frames: list[FramePacket] = []
     latest = float("-inf")
     with PacketReader(video) as source, ffmpeg_errors(video, _HINT):
+        is_restart = restart_test(source.stream)
         for packet in source.packets([source.stream]):
             if packet.pts is None:
                 raise VideoError(f"{video}: has frames without timestamps, {_NO_TIMES}")
@@ -179,8 +196,49 @@ def _read_frames(video: Path, first: Fraction) -> list[FramePacket]:
             latest = max(latest, time)
             # In AVI all tracks begin at zero: sound begins when the first frame is decoded.
             sound = packet.pts if source.kind != "avi" or packet.dts is None else packet.dts
-            frames.append(FramePacket(time, packet.is_keyframe, float(sound * packet.time_base - first), packet.dts))
+            sound_time = float(sound * packet.time_base - first)
+            ready = time if is_restart is not None and is_restart(packet) else None
+            frames.append(FramePacket(time, packet.is_keyframe, sound_time, packet.dts, ready))
     return frames
+
+
+def _try_packets(video: Path, frames: list[FramePacket], numbers: set[int], first: Fraction) -> None:
+    """Begin decoding at some packets, in turn, and note from when on frames are decoded correctly: in ``frames``, whose
+    first is always correct. A packet that comes before another one is done is left for the next call.
+
+    H.264 may refresh a part of each frame at a time; its decoder returns frames from the first that is whole. Other
+    decoders also return what they could not decode, so that the first frame must be a key frame; unless they do not
+    mark those, as in the first frame of the video.
+    """
+    with PacketReader(video, threads=1) as source, ffmpeg_errors(video, _HINT):
+        decoder, tick = source.stream.codec_context, source.stream.time_base or Fraction(0)
+        decoder.thread_count = 1
+        trial, marks_keys = None, True
+        for number, packet in enumerate(chain(source.packets([source.stream]), [None])):
+            if (
+                trial is None
+                and packet is not None
+                and number in numbers
+                and (not number or frames[number].ready is None)
+            ):
+                trial = number
+            if trial is None:
+                continue
+            with suppress(av.FFmpegError):
+                if (frame := next(iter(decoder.decode(packet)), None)) is None and packet is not None:
+                    continue
+                ready = math.inf if frame is None else frames[trial].time
+                if frame is not None and decoder.name == "h264" and (stamp := source.stamp(frame)) is not None:
+                    ready = max(ready, float(stamp * tick - first))
+                elif frame is not None and marks_keys and not frame.key_frame:
+                    ready = math.inf
+                if not trial:
+                    marks_keys, ready = ready < math.inf, -math.inf
+                frames[trial] = frames[trial]._replace(ready=ready)
+                trial = None
+                decoder.flush_buffers()
+        if trial is not None:  # the decoder has an error at the end
+            frames[trial] = frames[trial]._replace(ready=math.inf if trial else -math.inf)
 
 
 def copy_with_chapters(

@@ -42,6 +42,10 @@ _DROPPED_TAG = re.compile(
     "encoder|major_brand|minor_version|compatible_brands|((DURATION|BPS|NUMBER_OF_.*)(-...)?|_STATISTICS.*)",
     re.IGNORECASE,
 )
+# How encoders such as Xvid and DivX mark MPEG-4 whose B-frames are stored in the packet of another frame, in pairs.
+_PACKED = re.compile(rb"(DivX\d+(?:b|Build)\d+)p")
+_MOST_EMPTY = 19  # bytes of a frame that only says that nothing changes, as FFmpeg takes it
+
 _KINDS = {"video": "video track", "audio": "sound track", "subtitle": "subtitle track", "data": "data track"}
 
 _WRITE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS, errno.EIO, errno.EFBIG})
@@ -92,17 +96,60 @@ class PacketReader(VideoDecoder):
             parts = ", ".join(count(number, kind) for kind, number in kinds.items())
             warnings.warn(f"{self.path}: left out: {parts}", BasslWarning, stacklevel=2)
 
-    def packets(self, tracks: Sequence[Stream]) -> Iterator[Packet[Stream]]:
-        """Yield the packets in file order, up to the first read error, as in decoding. Raise VideoError if the file
-        lacks presentation timestamps."""
+    @property
+    def is_packed(self) -> bool:
+        """Return whether a packet may have two frames: MPEG-4 with B-frames in pairs."""
+        decoder = self.stream.codec_context
+        return decoder.name == "mpeg4" and bool(decoder.has_b_frames and _PACKED.search(decoder.extradata or b""))
+
+    def packets(self, tracks: Sequence[Stream]) -> Iterator[Packet[Any]]:
+        """Yield the packets in file order, each with one frame, up to the first read error, as in decoding. Raise
+        VideoError if the file lacks presentation timestamps."""
         if self.lacks_times:
             raise VideoError(
                 f"{self.path}: AVI does not say when frames are shown that are stored in another order; "
                 "convert it to Matroska (mkvmerge -o video.mkv video.avi) and copy that"
             )
+        if self.is_packed and self.kind != "avi":
+            raise VideoError(f"{self.path}: has B-frames stored in pairs, whose times are unknown; give `exact=True`")
+        # Empty packets at the end only flush decoders.
+        packets: Iterator[Packet[Any]] = (packet for packet in demux(self.container, *tracks) if packet.size)
         with suppress(av.FFmpegError):
-            # Empty packets at the end only flush decoders.
-            yield from (packet for packet in demux(self.container, *tracks) if packet.size)
+            yield from self._unpacked(packets) if self.is_packed else packets
+
+    def _unpacked(self, packets: Iterator[Packet[Any]]) -> Iterator[Packet[Any]]:
+        """Put the second frame of a pair in the packet after it, whose own frame follows or is empty. A frame that is
+        not a B-frame is shown when the next such frame is decoded."""
+        contents: list[bytes] = []  # of frames that have no packet yet
+        reference: Packet[Any] | None = None  # the newest frame that is no B-frame
+        waiting: list[Packet[Any]] = []  # it, and what follows
+        latest = 0
+        for packet in packets:
+            if packet.stream.index != self.stream.index:
+                waiting.append(packet)
+                continue
+            content = _PACKED.sub(rb"\1n", bytes(packet))
+            starts = [match.end() for match in re.finditer(b"\0\0\1\xb6(?=.)", content, re.DOTALL)]
+            # The kind of a frame is in two bits: I, P, B, S. FFmpeg's bit stream filter takes small B-frames for empty.
+            is_empty = len(content) <= _MOST_EMPTY and [content[start] >> 6 == 2 for start in starts] == [False]
+            if not (contents and is_empty):
+                second = starts[1] - 4 if len(starts) > 1 else len(content)
+                contents += filter(None, (content[:second], content[second:]))
+            content = contents.pop(0)
+            frame: Packet[Any] = Packet(content)
+            kind, latest = content[content.find(b"\0\0\1\xb6") + 4] >> 6, packet.dts or latest + 1
+            frame.stream, frame.time_base, frame.duration = self.stream, packet.time_base, packet.duration
+            frame.pts = frame.dts = latest
+            frame.is_keyframe = kind == 0
+            if kind != 2:
+                if reference is not None:
+                    reference.pts = latest
+                yield from waiting
+                reference, waiting = frame, []
+            waiting.append(frame)
+        if reference is not None:
+            reference.pts = latest + 1
+        yield from waiting
 
 
 class ClipFile:
@@ -143,6 +190,8 @@ class ClipFile:
         copy = self._container.add_stream_from_template(stream, opaque=True)  # to copy needs no encoder
         copy.metadata.update(self.tags_of(stream))
         copy.disposition = stream.disposition
+        if stream is self._source.stream and self._source.is_packed:
+            copy.codec_context.extradata = _PACKED.sub(rb"\1n", stream.codec_context.extradata or b"")
         self._streams[stream.index] = copy
         self.copied.add(stream.index)
         return copy

@@ -14,6 +14,7 @@ from pathlib import Path
 import av
 import numpy as np
 import pytest
+from av.packet import Packet
 from av.stream import Disposition
 
 from pipelines.errors import BasslError, VideoError
@@ -134,6 +135,75 @@ def test_copies_of_avi_keep_sound_with_its_frames_where_frames_are_stored_in_ano
         pictures, sound = (next(iter(times.items())) for times in decoding_times(clip.path))
         early = whole[0][pictures[0]] - pictures[1]
         assert whole[1][sound[0]] - sound[1] == pytest.approx(early, abs=0.02)
+
+
+def write_packed(path: Path) -> Path:
+    """Write MPEG-4 as Xvid does in AVI: the packet of a frame also has the B-frame after it, and an empty frame stands
+    in its place."""
+    options, mark = {"bf": "2", "g": "12"}, b"\0\0\1\xb2DivX503b1393p"
+    plain = videos.write_video(path.with_name("plain.avi"), videos.images(FRAMES, CUTS), codec="mpeg4", options=options)
+    with av.open(str(plain)) as source, av.open(str(path), "w") as target:
+        track = source.streams.video[0]
+        stream = target.add_stream_from_template(track)
+        stream.codec_context.extradata = track.codec_context.extradata + mark
+        packets = [packet for packet in source.demux(track) if packet.size]
+        contents = [bytes(packet) for packet in packets]
+        is_b = [content[content.index(b"\0\0\1\xb6") + 4] >> 6 == 2 for content in contents]
+        for number, packet in enumerate(packets):
+            following = is_b[number + 1 : number + 2] == [True]
+            content = contents[number + 1] if is_b[number] and following else b"\0\0\1\xb6\x51\xff\xff"
+            if not is_b[number]:
+                content = contents[number].replace(b"\0\0\1\xb6", mark + b"\0\0\1\xb6", number == 0)
+                content += contents[number + 1] if following else b""
+            packed = Packet(content)
+            packed.stream, packed.dts, packed.pts, packed.time_base = stream, number, number, packet.time_base
+            packed.is_keyframe = bool(packets[number - number % 5].is_keyframe)  # Xvid marks other packets too
+            target.mux(packed)
+    return path
+
+
+def write_refreshed(path: Path) -> Path:
+    """Write H.264 that has no key frame after the first: each frame has a column that needs no other frame."""
+    options = GROUPS | {"g": "24", "x264-params": "scenecut=0:intra-refresh=1"}
+    return videos.write_video(path, videos.images(FRAMES, CUTS), options=options)
+
+
+def write_wrongly_marked(path: Path) -> Path:
+    """Write H.264 in which many packets are marked as key frames, of which most are none."""
+    plain = videos.write_video(path.with_name(f"plain{path.suffix}"), videos.images(FRAMES, CUTS), options=GROUPS)
+    with av.open(str(plain)) as source, av.open(str(path), "w") as target:
+        stream = target.add_stream_from_template(source.streams.video[0])
+        for number, packet in enumerate(packet for packet in source.demux(video=0) if packet.size):
+            packet.stream, packet.is_keyframe = stream, number % 5 == 0 or packet.is_keyframe
+            target.mux(packet)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("write", "name"),
+    [
+        (write_packed, "video.avi"),
+        (write_refreshed, "video.mp4"),
+        (write_refreshed, "video.mkv"),
+        (write_refreshed, "video.ts"),
+        (write_wrongly_marked, "video.mkv"),
+    ],
+)
+def test_every_frame_of_a_scene_can_be_shown_in_its_copy_where_key_frames_are_none(
+    tmp_path: Path, write: Callable[[Path], Path], name: str
+) -> None:
+    path = write(tmp_path / name)
+    whole = dict(zip(videos.numbers(path), videos.decoded(path), strict=True))
+    assert len(whole) == FRAMES
+    for clip, start, end in zip(
+        split(scenes_of(path), output=tmp_path / "out"), (0, *CUTS), (*CUTS, FRAMES), strict=True
+    ):
+        shown = videos.numbers(clip.path)
+        assert shown == list(range(shown[0], shown[-1] + 1))
+        assert shown[0] <= start < end <= shown[-1] + 1
+        for number, image in zip(shown, videos.decoded(clip.path), strict=True):
+            assert np.array_equal(image, whole[number])
+        assert clip.early >= (start - shown[0]) / 24 - 0.002
 
 
 def test_a_video_that_ffmpeg_decodes_but_cannot_encode_is_copied(tmp_path: Path) -> None:

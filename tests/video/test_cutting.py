@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 
 import pytest
@@ -58,6 +59,13 @@ def test_frames_before_the_first_that_can_be_decoded_are_in_the_first_clip() -> 
     first, second = plan_clips(frames, [(0.0, 1.0), (1.0, 2.0)], RATE)
     assert numbers_of(first, frames) == list(range(-3, 10))
     assert numbers_of(second, frames) == list(range(10, 20))
+
+
+def test_a_clip_begins_at_the_last_key_frame_from_which_its_first_frame_is_decoded() -> None:
+    ready = {4: 0.6, 8: math.inf}  # seconds, of packets that were tried
+    frames = [frame._replace(ready=ready.get(i)) for i, frame in enumerate(packets(range(12), {0, 4, 8}))]
+    firsts = [clip.first for clip in plan_clips(frames, [(0.0, 0.5), (0.5, 0.7), (0.7, 0.9), (0.9, 1.2)], RATE)]
+    assert firsts == [0, 0, 4, 4]
 
 
 def test_a_packet_is_in_all_clips_that_overlap_and_in_none_in_a_gap() -> None:
