@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, NamedTuple
 
 from PIL import Image
 
-from pipelines.errors import BasslError
+from pipelines.errors import BasslError, BasslWarning
 from pipelines.files import new_files
 from pipelines.options import with_options
 from pipelines.outputs.exports.lists import thumbnails_vtt
@@ -95,6 +96,8 @@ def save_images(
             sheet.save(partials[0], quality=settings.quality)
             text = thumbnails_vtt(names[0], [still.span for still in stills], boxes)
             partials[1].write_bytes(text.encode())
+    for warning in reader.warnings:
+        warnings.warn(BasslWarning(warning), stacklevel=2)
     return tuple(saved)
 
 

@@ -195,6 +195,11 @@ class VideoDecoder:
         codec = self.stream.codec_context
         return self.kind == "avi" and codec.name in ("h264", "hevc") and bool(codec.has_b_frames)
 
+    def note_matrix(self, name: str | None) -> None:
+        """Warn of a color matrix that can only be approximated, if there is one."""
+        if name is not None:
+            self.warnings.append(f"{self.path}: its colors are stored as {name}, and can only be approximated")
+
     def stamp(self, frame: VideoFrame) -> int | None:
         """Return the presentation timestamp of a frame, in ticks. AVI has none, and FFmpeg guesses wrong if H.264 has
         reordered frames; there it is the decoding timestamp with which the decoder outputs the frame."""

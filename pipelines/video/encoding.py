@@ -23,6 +23,7 @@ from av.packet import Packet
 from av.stream import Stream
 from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
+from av.video.stream import VideoStream
 
 from pipelines.errors import VideoError
 from pipelines.processes import Send
@@ -30,6 +31,7 @@ from pipelines.progress import ReportProgress
 from pipelines.scenes import SceneData
 from pipelines.video.containers import check_length, demux, has_custom_order, layout_of, mismatch_error, open_container
 from pipelines.video.decoding import CLOCK_NOISE
+from pipelines.video.frames import resize_frame
 from pipelines.video.inputs import unchanged
 from pipelines.video.muxing import FAR_SOUND, SAME_TIME, SLACK, ClipFile, PacketReader, ffmpeg_errors
 from pipelines.video.runs import Transform
@@ -107,7 +109,7 @@ def encode_scenes(
                     if k not in encoders:
                         encoders[k] = _ClipEncoder(paths[k], source, frame=frame, tracks=tracks.audio, options=options)
                         if not k and not lines:
-                            source.warn_left_out(encoders[k].copied)
+                            source.warn_left_out(encoders[k].copied, _has_alpha(frame, source.stream))
                     encoders[k].add_frame(frame, time - spans[k].start)
                 add_tracks(time)
                 while closed < targets.start and (not tracks.audio or time > spans[closed].end + SLACK):
@@ -147,7 +149,7 @@ def _shrinking(lines: int) -> Transform[VideoFrame]:
         for frame in frames:
             scale = min(1.0, lines / min(frame.width, frame.height))
             width, height = (max(2, 2 * round(side * scale / 2)) for side in (frame.width, frame.height))
-            shrunk.append(reformatter.reformat(frame, width, height, "yuv420p"))
+            shrunk.append(resize_frame(reformatter, frame, width, height, "yuv420p"))
         return shrunk
 
     return shrink
@@ -253,6 +255,7 @@ class _ClipEncoder(ClipFile):
         context.color_primaries, context.color_trc = frame.color_primaries, frame.color_trc
         context.time_base = self._video.time_base = self._clock
         context.flags |= CodecFlags.frame_duration  # else the last frame lasts as long as frames do on average
+        self._reformatter = VideoReformatter()
         self._sound = [self._add_sound_track(track) for track in tracks]
         self._sound_ends = [0] * len(tracks)  # in samples
         self._converters: dict[tuple[int, str, str, int], av.AudioResampler] = {}
@@ -281,6 +284,8 @@ class _ClipEncoder(ClipFile):
         if self._turns:
             frame = _rotate_upright(frame, self._turns)
         self._last = max(self._last + 1, round(time / self._clock))
+        if frame.format.name != self._video.pix_fmt:
+            frame = resize_frame(self._reformatter, frame, frame.width, frame.height, self._video.pix_fmt)
         frame.pts, frame.time_base = self._last, self._clock
         frame.pict_type = 0  # the encoder chooses key frames, not the source
         self._container.mux(self._video.encode(frame))
@@ -312,6 +317,16 @@ class _ClipEncoder(ClipFile):
         for stream in self._sound:
             self._container.mux(stream.encode(None))
         super().close()
+
+
+def _has_alpha(frame: VideoFrame, stream: VideoStream) -> bool:
+    """Return whether frames have transparency, which H.264 lacks; a decoder may leave it out, as of WebM."""
+    if stream.metadata.get("alpha_mode", "0") != "0":
+        return True
+    if not any(component.is_alpha for component in frame.format.components):
+        return False
+    # GIF is always decoded with alpha.
+    return stream.codec_context.name != "gif" or bool((frame.to_ndarray(format="rgba")[..., 3] < 255).any())
 
 
 def _rotate_upright(frame: VideoFrame, turns: int) -> VideoFrame:

@@ -34,7 +34,22 @@ _MUCH_SMALLER = 1.25
 
 _DIRECT_FORMATS = ("yuv420p", "yuvj420p")
 _DEEP_FORMAT = "yuv420p16le"
-_LUMA_WEIGHTS = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
+_LUMA_WEIGHTS = {
+    "bt601": (0.299, 0.114),
+    "smpte240m": (0.212, 0.087),
+    "bt709": (0.2126, 0.0722),
+    "bt2020": (0.2627, 0.0593),
+}
+# By FFmpeg's number (`AVColorSpace`): matrices that are not linear in RGB, with the similar one that they are read as.
+_READ_AS = {
+    10: ("BT.2020 with constant luminance", "bt2020"),
+    11: ("SMPTE ST 2085", "bt2020"),
+    13: ("chroma-derived with constant luminance", "bt709"),
+    14: ("ICtCp", "bt2020"),
+    15: ("IPT-C2", "bt2020"),
+    16: ("YCgCo-Re", "ycgco"),
+    17: ("YCgCo-Ro", "ycgco"),
+}
 
 
 class YUVImage(NamedTuple):
@@ -61,6 +76,8 @@ class FrameReader:
         self._thread = _PerThread()
         self._size: tuple[int, int] | None = None
         self._format = "yuv420p"
+        self.approximated: str | None = None
+        """Name of the first frame's color matrix, if its colors can only be approximated."""
 
     def read(self, frame: VideoFrame) -> YUVImage:
         """Return the frame, halved as long as its shorter side has at least ``lines`` pixels.
@@ -71,10 +88,11 @@ class FrameReader:
         size = frame.width, frame.height
         if self._size is None:
             self._size = size
+            self.approximated = _READ_AS.get(int(frame.colorspace), (None,))[0]
             if frame.color_trc in TRANSFERS:
                 self._format = _DEEP_FORMAT
         if size != self._size:
-            frame = self._thread.reformatter.reformat(frame, *self._size, interpolation="AREA")
+            frame = resize_frame(self._thread.reformatter, frame, *self._size)
         if frame.format.name in _DIRECT_FORMATS and self._format != _DEEP_FORMAT:
             image = _image(frame, _color_standard(frame), TRANSFERS.get(frame.color_trc))
         else:
@@ -85,11 +103,27 @@ class FrameReader:
 
     def _convert(self, frame: VideoFrame) -> YUVImage:
         width, height = _halved(frame.width, frame.height, self.lines)
-        # FFmpeg's scaler converts RGB to BT.601, whatever the size. The color standard of YUV does not change.
-        is_rgb = frame.format.is_rgb or frame.format.has_palette
-        options: dict[str, Any] = {"dst_colorspace": Colorspace.ITU601} if is_rgb else {}
-        small = self._thread.reformatter.reformat(frame, width, height, self._format, interpolation="AREA", **options)
-        return _image(small, "bt601" if is_rgb else _color_standard(frame), TRANSFERS.get(frame.color_trc))
+        small = resize_frame(self._thread.reformatter, frame, width, height, self._format)
+        return _image(small, "bt601" if _is_rgb(frame) else _color_standard(frame), TRANSFERS.get(frame.color_trc))
+
+
+def _is_rgb(frame: VideoFrame) -> bool:
+    return bool(frame.format.is_rgb or frame.format.has_palette)
+
+
+def resize_frame(
+    reformatter: VideoReformatter, frame: VideoFrame, width: int, height: int, pixel_format: str | None = None
+) -> VideoFrame:
+    """Resize a frame by area averages. RGB becomes BT.601, whatever the size, if the pixel format is YUV; the color
+    standard of YUV does not change."""
+    if _is_rgb(frame):
+        colors = {"dst_colorspace": Colorspace.ITU601}
+    else:  # FFmpeg's scaler refuses frames with some standards, even if it does not have to convert them
+        colors = {"src_colorspace": Colorspace.ITU709, "dst_colorspace": Colorspace.ITU709}
+    resized = reformatter.reformat(frame, width, height, pixel_format, interpolation="AREA", **colors)
+    if "src_colorspace" in colors:
+        resized.colorspace = frame.colorspace
+    return resized
 
 
 class _PerThread(local):
@@ -223,10 +257,18 @@ def _color_standard(frame: VideoFrame) -> str:
     match int(frame.colorspace):
         case Colorspace.ITU709:
             return "bt709"
-        case 9 | 10:
-            return "bt2020"
-        case 4 | 5 | 6 | 7:
+        case Colorspace.SMPTE240M:
+            return "smpte240m"
+        case 4 | 5 | 6:
             return "bt601"
+        case 8:
+            return "ycgco"
+        case 9:
+            return "bt2020"
+        case 12:  # derived from the primaries; the weights of all others are near those of BT.709
+            return "bt2020" if frame.color_primaries == 9 else "bt709"
+        case number if number in _READ_AS:
+            return _READ_AS[number][1]
     # Untagged: by convention, a high dynamic range is BT.2020, high-definition video BT.709, all other BT.601.
     if frame.color_trc in TRANSFERS:
         return "bt2020"
@@ -235,17 +277,21 @@ def _color_standard(frame: VideoFrame) -> str:
 
 @cache
 def _matrix(standard: str, full_range: bool, depth: int = 1) -> NDArray[np.float32]:
-    """Return (3, 4): RGB = matrix @ (Y, U, V, 1), from the luma weights of ITU-R BT.601, BT.709 or BT.2020;
+    """Return (3, 4): RGB = matrix @ (Y, U, V, 1), from the luma weights of a standard, or of YCgCo (ITU-T H.273);
     ``depth`` is the number of bytes of a sample."""
-    kr, kb = _LUMA_WEIGHTS[standard]
-    kg = 1.0 - kr - kb
-    linear = np.array(
-        [[1, 0, 2 * (1 - kr)], [1, -2 * kb * (1 - kb) / kg, -2 * kr * (1 - kr) / kg], [1, 2 * (1 - kb), 0]]
-    )
+    color_range = 224
+    if standard == "ycgco":
+        linear, color_range = np.array([[1.0, -1, 1], [1, 1, 0], [1, -1, -1]]), 219
+    else:
+        kr, kb = _LUMA_WEIGHTS[standard]
+        kg = 1.0 - kr - kb
+        linear = np.array(
+            [[1, 0, 2 * (1 - kr)], [1, -2 * kb * (1 - kb) / kg, -2 * kr * (1 - kr) / kg], [1, 2 * (1 - kb), 0]]
+        )
     if full_range:
         scale, black = np.ones(3), 0.0
     else:
-        scale, black = np.array([255 / 219, 255 / 224, 255 / 224]), 16.0
+        scale, black = np.array([255 / 219, 255 / color_range, 255 / color_range]), 16.0
     linear = linear * scale
     # FFmpeg's scaler truncates where OpenCV rounds. With 0.5 less, noise near black stays black and without color,
     # which matters for the hue that shot detectors use.

@@ -18,6 +18,7 @@ import av
 from av.container import InputContainer
 from av.packet import Packet
 from av.stream import Disposition, Stream
+from av.video.stream import VideoStream
 
 from pipelines.errors import BasslError, BasslWarning, VideoError, count, first_line
 from pipelines.video.containers import demux, open_container
@@ -83,18 +84,26 @@ class PacketReader(VideoDecoder):
             packets = (packet for packet in demux(container, *covers) if packet.size) if covers else ()
             return {packet.stream.index: bytes(packet) for packet in islice(packets, len(covers))}
 
-    def warn_left_out(self, copied: Set[int]) -> None:
-        """Warn, in one line, of the streams that are not ``copied``."""
+    def warn_left_out(self, copied: Set[int], alpha: bool = False) -> None:
+        """Warn, in one line, of the streams that are not ``copied``, and of ``alpha`` in the frames."""
         chapters = len(self.container.chapters())
-        kinds: Counter[str] = Counter()
+        kinds: Counter[str] = Counter({"alpha channel": 1} if alpha else {})
         for stream in self.container.streams:
             is_chapters = stream.name == "bin_data" and stream.frames == chapters > 0
             is_written = stream.type == "data" and (is_chapters or "timecode" in stream.metadata)
             if stream.index not in copied and not is_written:
-                kinds["cover" if _is_cover(stream) else _KINDS.get(stream.type, stream.type)] += 1
+                kinds[self._kind(stream)] += 1
         if kinds:
             parts = ", ".join(count(number, kind) for kind, number in kinds.items())
             warnings.warn(f"{self.path}: left out: {parts}", BasslWarning, stacklevel=2)
+
+    def _kind(self, stream: Stream) -> str:
+        """Return a stream's kind, in words."""
+        if _is_cover(stream):
+            return "cover"
+        if isinstance(stream, VideoStream) and self.container.metadata.get("major_brand", "").startswith("avi"):
+            return "alpha track" if "gray" in (stream.pix_fmt or "") else "still image"
+        return _KINDS.get(stream.type, stream.type)
 
     @property
     def is_packed(self) -> bool:

@@ -150,7 +150,7 @@ class VideoReader(VideoDecoder):
                 buffer.add(index, image)
                 self._kinds.append(kind)
                 if index % step == 0:
-                    self._text.look_at(index, image.y)
+                    self._text.look_at(index, image.y if image.y.itemsize == 1 else (image.y >> 8).astype(np.uint8))
                 if boundaries := self._detector.push(index, prepared):
                     yield from self._shots_before(boundaries, index, buffer)
                 if index % 256 == 0:
@@ -159,6 +159,7 @@ class VideoReader(VideoDecoder):
             frames = len(self._times)
             self._times.append(self.facts.duration)
             yield from self._shots_before(self._detector.finish(frames), frames - 1, buffer)
+            self.note_matrix(frame_reader.approximated)
             self.lines = self._subtitles()
             self.segments = self._segments()
             yield self._shot(frames, frames, None, buffer)
@@ -315,7 +316,11 @@ class StillReader(VideoDecoder):
                 sides = (round(frame.width * self.pixel_aspect), frame.height)
                 image_size = size(*(sides[::-1] if turns % 2 else sides))
                 reader = FrameReader(min(image_size))
-            yield time, upright(reader.read(frame), image_size, turns)
+                image = reader.read(frame)
+                self.note_matrix(reader.approximated)
+            else:
+                image = reader.read(frame)
+            yield time, upright(image, image_size, turns)
 
     def _frames_at(self, times: Sequence[float]) -> Iterator[tuple[float, VideoFrame]]:
         indexed = self.kind in _INDEXED and is_file(self.path)

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 from av.packet import Packet
 from av.stream import Disposition
+from PIL import Image, features
 
-from pipelines.errors import BasslError, VideoError
+from pipelines.errors import BasslError, BasslWarning, VideoError
 from pipelines.files import safe_name
 from pipelines.options import with_options
 from pipelines.scenes import SceneData, Segment, group_shots
@@ -354,6 +355,64 @@ def test_all_streams_are_kept_or_named_in_one_line(
         with av.open(str(paths[1])) as container:
             frames = [videos.number_of(frame.to_ndarray(format="rgb24")) for frame in container.decode(video=1)]
         assert frames == list(range(60, 96))
+
+
+def write_transparent(path: Path) -> Path:
+    """Return a video of one second whose upper half is transparent."""
+    image = np.full((96, 160, 4), (200, 40, 40, 255), np.uint8)
+    image[:48, :, 3] = 0
+    if path.suffix == ".gif":
+        pictures = [Image.fromarray(np.where(image == 200, i * 6, image).astype(np.uint8)) for i in range(25)]
+        pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=40)
+        return path
+    codec, pixel_format = {
+        ".mov": ("prores_ks", "yuva444p10le"),
+        ".webm": ("libvpx-vp9", "yuva420p"),
+        ".mkv": ("ffv1", "bgra"),
+    }[path.suffix]
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, 25, options={"deadline": "realtime"} if codec == "libvpx-vp9" else {})
+        stream.width, stream.height, stream.pix_fmt = 160, 96, pixel_format
+        for _ in range(25):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, "rgba").reformat(format=pixel_format)))
+        container.mux(stream.encode(None))
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".mov", ".webm", ".mkv", ".gif"])
+def test_exact_clips_name_alpha_among_what_is_left_out(tmp_path: Path, suffix: str) -> None:
+    path = write_transparent(tmp_path / f"video{suffix}")
+    with pytest.warns(BasslWarning, match="left out: 1 alpha channel$"):
+        split(scenes_of(path, (12,)), output=tmp_path / "out", exact=True)
+
+
+@pytest.mark.skipif(not features.check("avif"), reason="Pillow was built without AVIF")
+@pytest.mark.parametrize("alpha", [True, False])
+def test_of_an_animated_avif_the_images_are_read_and_not_the_still(tmp_path: Path, alpha: bool) -> None:
+    size, path = (96, 160, 4 if alpha else 3), tmp_path / "video.avif"
+    pictures = [Image.fromarray(np.full(size, i * 6, np.uint8)) for i in range(40)]
+    pictures[0].save(path, save_all=True, append_images=pictures[1:], duration=40)
+    scenes = scenes_of(path, (12,))
+    assert (scenes.video.frames, scenes.video.duration) == (40, pytest.approx(1.6))
+    left_out = "1 still image, 2 alpha tracks" if alpha else "1 still image"
+    with pytest.warns(BasslWarning, match=f"left out: {left_out}$"):
+        split(scenes, output=tmp_path / "out", exact=True)
+
+
+@pytest.mark.parametrize(("matrix", "pixel_format"), [(8, "yuv422p12le"), (14, "yuv420p16le"), (10, "yuv444p")])
+def test_exact_clips_of_videos_in_any_color_matrix_keep_it(tmp_path: Path, matrix: int, pixel_format: str) -> None:
+    path = tmp_path / "video.mkv"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("ffv1", 24)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, pixel_format
+        stream.codec_context.colorspace = matrix
+        for image in videos.images(24, (12,), width=64, height=48):
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(image, "rgb24").reformat(format=pixel_format)))
+        container.mux(stream.encode(None))
+    for clip in split(scenes_of(path, (12,)), output=tmp_path / "out", exact=True):
+        with av.open(str(clip.path)) as container:
+            frames = list(container.decode(video=0))
+        assert (len(frames), frames[0].colorspace) == (12, matrix)
 
 
 def test_a_cover_stays_a_cover_and_timecode_and_chapter_tracks_are_not_missed(tmp_path: Path) -> None:

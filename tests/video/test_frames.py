@@ -89,6 +89,50 @@ def test_10_bit_video_in_high_definition_has_the_colors_of_the_8_bit_one(tmp_pat
     assert np.abs(blocks(images["yuv420p"]) - blocks(images["yuv420p10le"])).max() <= 4
 
 
+def frame_of(matrix: int, codes: tuple[int, int, int], pixel_format: str, primaries: int = 2) -> av.VideoFrame:
+    """Return a frame of one color, as codes of 8 bits in limited range, with a color matrix by FFmpeg's number."""
+    frame = av.VideoFrame(64, 48, pixel_format)
+    deep = "p10" in pixel_format
+    for plane, code in zip(frame.planes, codes, strict=True):
+        plane.update(np.full(plane.buffer_size // (1 + deep), code << 2 * deep, "<u2" if deep else np.uint8).tobytes())
+    frame.colorspace, frame.color_primaries = matrix, primaries
+    return frame
+
+
+# name -> number and primaries, codes of a color, and the color
+MATRICES = {
+    "BT.601": (6, 2, (81, 90, 240), (255, 0, 0)),
+    "SMPTE 240M": (7, 2, (63, 102, 240), (255, 0, 0)),
+    "YCgCo": (8, 2, (71, 73, 238), (255, 0, 0)),
+    "YCgCo, green": (8, 2, (126, 238, 128), (0, 255, 0)),
+    "chroma-derived, BT.709": (12, 1, (63, 102, 240), (255, 0, 0)),
+    "chroma-derived, BT.2020": (12, 9, (74, 97, 240), (255, 0, 0)),
+}
+PIXEL_FORMATS = ("yuv420p", "yuv422p", "yuv444p", "yuv420p10le", "yuv444p10le")
+
+
+@pytest.mark.parametrize("pixel_format", PIXEL_FORMATS)
+@pytest.mark.parametrize("kind", MATRICES)
+def test_every_linear_color_matrix_is_converted_in_every_pixel_format(kind: str, pixel_format: str) -> None:
+    matrix, primaries, codes, color = MATRICES[kind]
+    reader = FrameReader(24)
+    image = rgb(reader.read(frame_of(matrix, codes, pixel_format, primaries)))
+    assert np.abs(image.astype(int) - color).max() <= 6
+    assert reader.approximated is None
+
+
+APPROXIMATED = {10: "BT.2020 with constant", 11: "SMPTE ST 2085", 13: "chroma-derived with", 14: "ICtCp", 15: "IPT-C2"}
+APPROXIMATED |= {16: "YCgCo-Re", 17: "YCgCo-Ro"}
+
+
+@pytest.mark.parametrize("pixel_format", PIXEL_FORMATS)
+def test_a_color_matrix_that_is_not_linear_is_read_approximately_and_named(pixel_format: str) -> None:
+    for matrix, name in APPROXIMATED.items():
+        reader = FrameReader(24)
+        assert np.ptp(rgb(reader.read(frame_of(matrix, (128, 128, 128), pixel_format)))[0, 0]) <= 2  # gray stays gray
+        assert (reader.approximated or "").startswith(name)
+
+
 def yuv(rng: np.random.Generator, width: int, height: int) -> YUVImage:
     half = ((height + 1) // 2, (width + 1) // 2)
     planes = [rng.integers(0, 256, shape).astype(np.uint8) for shape in ((height, width), half, half)]

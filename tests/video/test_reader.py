@@ -8,6 +8,7 @@ from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 
+import av
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
@@ -18,7 +19,7 @@ from pipelines.scenes import Transition
 from pipelines.settings import DETECTOR_NAMES
 from pipelines.video import reader as reader_module
 from pipelines.video.frames import RGBImage, YUVImage
-from pipelines.video.reader import FrameBuffer, VideoReader, keyframe_indices
+from pipelines.video.reader import FrameBuffer, StillReader, VideoReader, keyframe_indices
 from pipelines.video.shots import Boundary, KeyframedShot, ReaderSettings
 from tests import videos
 from tests.running import PUBLISHED
@@ -387,3 +388,28 @@ def test_more_sound_tracks_than_a_result_may_have_are_left_out_with_a_line(
     list(reader)
     assert (reader.facts.sound_tracks, reader.facts.sound_channels, reader.facts.sound_rate) == (None, None, None)
     assert any("sound tracks or channels; its sound is left out" in line for line in reader.warnings)
+
+
+@pytest.mark.parametrize(("matrix", "name"), [(8, None), (14, "ICtCp"), (10, "BT.2020 with constant luminance")])
+def test_videos_in_any_color_matrix_are_read_and_one_that_is_approximated_is_named(
+    tmp_path: Path, matrix: int, name: str | None
+) -> None:
+    path = tmp_path / "video.mkv"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("libx264", 24, options={"preset": "ultrafast"})
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv444p"
+        stream.codec_context.colorspace = matrix
+        for image in videos.images(3, width=64, height=48):
+            frame = av.VideoFrame.from_ndarray(image, "rgb24").reformat(format="yuv444p")
+            frame.colorspace = matrix
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    reader, words = (
+        VideoReader(path, ReaderSettings()),
+        f"its colors are stored as {name}, and can only be approximated",
+    )
+    assert len(list(reader)) == 1
+    assert reader.warnings == ([f"{path}: {words}"] if name else [])
+    with StillReader(path) as stills:
+        assert len(list(stills.images([0.0, 0.05]))) == 2
+        assert stills.warnings == reader.warnings
