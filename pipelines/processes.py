@@ -24,13 +24,19 @@ from fractions import Fraction
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path, PosixPath, WindowsPath
-from threading import Thread
-from typing import IO, Any, Protocol
+from threading import Event, Thread, current_thread, main_thread
+from time import monotonic, sleep
+from typing import IO, Any, Protocol, Self
 
 import pipelines.errors
 from pipelines.errors import BasslError, UnexpectedError, VideoError, first_line
 
 _LENGTHS = struct.Struct("<QQ")
+_KILL = getattr(signal, "SIGKILL", signal.SIGTERM)  # which Windows lacks
+
+GRACE = 2.0
+"""Seconds in which a process may end by itself."""
+_LONGEST_LINE = 2**16  # bytes of a line that a user's program prints
 
 # For children that decode: idle BLAS threads of NumPy spin, and memory freed after each frame is needed again at once.
 _ENVIRONMENT = dict.fromkeys(("MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_"), str(64 * 2**20))
@@ -244,8 +250,84 @@ def serve(name: str, path: list[str]) -> None:
         channel.close()
 
 
-def end_with_parent(number: int = getattr(signal, "SIGKILL", signal.SIGTERM)) -> None:
-    """End this process by a signal, from now on, when the parent closes the pipe to stdin or ends."""
+class UserPrograms:
+    """Programs of the user, each in a process group of its own. What they leave running, such as a server, may go on
+    and print; but it ends with the block if that ends by an exception, or this process by SIGTERM."""
+
+    def __enter__(self) -> Self:
+        self._started: list[subprocess.Popen[bytes]] = []
+        self._handles_end = current_thread() is main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        if self._handles_end:
+            signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        if kind is not None:
+            for process in self._started:
+                _signal_group(process, _KILL)
+        if self._handles_end:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+    def first_line(self, command: Sequence[str], content: bytes, seconds: float) -> str:
+        """Run a program with these bytes on stdin, and return the first line that it prints, or an empty text.
+
+        The line counts at once: a program that then goes on is ended, and what it prints more is not kept. Raises
+        OSError if it cannot be started, and SubprocessError if it fails or takes longer than so many seconds."""
+        self._started = [process for process in self._started if _signal_group(process, 0)]
+        new_group = getattr(subprocess, "CREATE_NEW_PROCESS_GROUP", 0)
+        process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, process_group=0, creationflags=new_group
+        )
+        self._started.append(process)
+        output, is_enough, end = bytearray(), Event(), monotonic() + seconds
+        Thread(target=_write, args=(process.stdin, content), daemon=True).start()
+        Thread(target=_read_first_line, args=(process.stdout, output, is_enough), daemon=True).start()
+        try:
+            while not is_enough.wait(0.05) and process.poll() is None:
+                if monotonic() > end:
+                    raise subprocess.TimeoutExpired(command, seconds)
+            is_enough.wait(GRACE)  # it has ended, but what it started may keep the pipe open
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(GRACE)
+            if process.returncode:
+                raise subprocess.CalledProcessError(process.returncode, command)
+        finally:
+            if process.poll() is None:
+                _signal_group(process, _KILL)
+                process.wait()
+        return next(iter(bytes(output).decode("utf-8", "replace").strip().splitlines()), "")
+
+
+def _signal_group(process: subprocess.Popen[bytes], number: int) -> bool:
+    """Send a signal to a process and all that it started; return whether one of them still runs."""
+    if send := getattr(os, "killpg", None):
+        with suppress(OSError):
+            send(process.pid, number)
+            return True
+    elif number:  # Windows
+        process.kill()
+    return False
+
+
+def _write(pipe: IO[bytes], content: bytes) -> None:
+    with suppress(OSError), pipe:  # a program need not read it
+        pipe.write(content)
+
+
+def _read_first_line(pipe: IO[bytes], output: bytearray, is_enough: Event) -> None:
+    """Read a pipe to its end, and keep what comes up to the end of the first line that is not blank, within limits."""
+    with pipe:
+        while part := os.read(pipe.fileno(), 2**16):
+            if not is_enough.is_set():
+                output += part[: _LONGEST_LINE - len(output)]
+                if len(output) == _LONGEST_LINE or b"\n" in output.lstrip():
+                    is_enough.set()
+    is_enough.set()
+
+
+def end_with_parent(number: int = _KILL) -> None:
+    """End this process, from now on, when the parent closes the pipe to stdin or ends: by SIGTERM, so that it ends the
+    user's programs, and if that is not enough by the signal ``number``."""
     # Stdin becomes empty: on Windows, while one thread waits for a pipe, imports that ask what stdin is would wait too.
     pipe, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -254,6 +336,8 @@ def end_with_parent(number: int = getattr(signal, "SIGKILL", signal.SIGTERM)) ->
     def wait() -> None:
         while os.read(pipe, 4096):
             pass
+        os.kill(os.getpid(), signal.SIGTERM)
+        sleep(GRACE)
         os.kill(os.getpid(), number)
 
     Thread(target=wait, daemon=True).start()

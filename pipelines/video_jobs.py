@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from pipelines.errors import BasslError, explain_missing_extra, first_line, name_input
 from pipelines.files import os_reason, remove_partials
-from pipelines.processes import Child, Send, cores
+from pipelines.processes import GRACE, Child, Send, cores
 from pipelines.progress import ReportVideo, Status, VideoProgress, VideoResult
 from pipelines.scenes import SceneData
 from pipelines.settings import ScenesOutput
@@ -162,6 +162,8 @@ def _in_children(tasks: Sequence[VideoTask[S]], work: VideoWork, jobs: int, repo
 
 
 def _stop(task: VideoTask[S], child: Child, thread: Thread) -> None:
+    child.process.terminate()  # it ends the user's programs
+    thread.join(GRACE)
     child.process.kill()
     thread.join()
     child.kill()

@@ -23,7 +23,7 @@ from PIL import Image, ImageDraw, ImageFont
 from pipelines.errors import BasslError, count, first_line
 from pipelines.files import write_atomically
 from pipelines.outputs.names import one_line
-from pipelines.processes import cores
+from pipelines.processes import UserPrograms, cores
 from pipelines.scenes import Scene, SceneData
 
 S = TypeVar("S", bound=SceneData)
@@ -169,12 +169,13 @@ def _caption(draw: ImageDraw.ImageDraw, scene: Scene, shown: int, corner: tuple[
 def described(scenes: S, images: Sequence[bytes], command: str) -> S:
     """Name each scene without a name by people or a program, by the first line that a program prints for it.
 
-    The program is run without a shell, once for each scene, with JSON on stdin: ``image`` (path of a sheet with its
-    keyframes), ``text``, ``index``, ``start``, ``end`` and ``video``. A scene for which it prints nothing, fails, or
-    takes more than two minutes keeps its name; one warning tells of failures. ``images``: one per shot, as for
-    `save_storyboard`."""
+    The program is run without a shell, once for each scene, see `UserPrograms`, with JSON on stdin: ``image`` (path of
+    a sheet with its keyframes), ``text``, ``index``, ``start``, ``end`` and ``video``. A scene for which it prints
+    nothing, fails, or takes more than two minutes keeps its name; one warning tells of failures. ``images``: one per
+    shot, as for `save_storyboard`."""
     named, failures = [], []
-    with TemporaryDirectory() as folder:
+    arguments = shlex.split(command, posix=os.name == "posix")
+    with TemporaryDirectory() as folder, UserPrograms() as programs:
         sheet = Path(folder) / "keyframes.png"
         for scene in scenes.scenes:
             if scene.lacks_name:
@@ -188,18 +189,11 @@ def described(scenes: S, images: Sequence[bytes], command: str) -> S:
                     "video": scenes.video.path,
                 }
                 try:
-                    program = subprocess.run(
-                        shlex.split(command, posix=os.name == "posix"),
-                        input=json.dumps(facts).encode(),
-                        stdout=subprocess.PIPE,
-                        timeout=_MOST_SECONDS,
-                        check=True,
-                    )
+                    line = programs.first_line(arguments, json.dumps(facts).encode(), _MOST_SECONDS)
                 except (OSError, subprocess.SubprocessError) as error:
                     failures.append(f"scene {scene.index + 1}: {first_line(error)}")
                 else:
-                    printed = program.stdout.decode("utf-8", "replace").strip().splitlines()
-                    if printed and (name := one_line(printed[0])[:_LONGEST]):
+                    if name := one_line(line)[:_LONGEST]:
                         scene = replace(scene, name=name, named_by="program")
             named.append(scene)
     told = scenes.warnings

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
+import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,11 +17,13 @@ import pytest
 from PIL import Image
 
 from bassl import PredictSettings, SceneList, predict
+from pipelines import processes
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.options import with_options
 from pipelines.outputs import images
 from pipelines.stages.predict import predict_file, predict_videos
 from tests.command import Bassl
+from tests.running import ENVIRONMENT, alive, posix, soon
 
 Program = Callable[[str], str]
 
@@ -102,6 +107,53 @@ def test_scenes_for_which_the_program_fails_keep_their_names_with_one_warning(
     (warning,) = result.warnings
     assert "failed for 2 scenes, which keep their names" in warning
     assert reason in warning
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "while True: print('Name' * 100)",
+        "print('Name' * 50, flush=True); time.sleep(600)",
+        "while True: sys.stdout.write('Name' * 1000)",
+        "subprocess.Popen(['sleep', '600']); print('Name' * 50)",
+        "subprocess.Popen(['sleep', '600']); print('Name' * 50, end='')",
+        "sys.stdin.close(); os.close(0); print('\\n \\n' + 'Name' * 50)",
+    ],
+    ids=["endless lines", "a line and no end", "an endless line", "a server", "a server, no end of line", "no stdin"],
+)
+@posix
+def test_the_first_line_counts_at_once_whatever_comes_after_it(
+    video: Path, settings: PredictSettings, program: Program, text: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(images, "_MOST_SECONDS", 10)
+    monkeypatch.setattr(processes, "GRACE", 0.3)
+    result = predict(video, settings, scenes=1, describe=program(f"import subprocess, time\n{text}"))
+    assert (names(result), result.warnings) == ([("Name" * 50, "program")], ())
+
+
+@posix
+@pytest.mark.parametrize(("number", "videos"), [(signal.SIGTERM, 1), (signal.SIGTERM, 2), (signal.SIGINT, 1)])
+def test_what_a_program_started_ends_when_the_command_is_ended(
+    video: Path, program: Program, tmp_path: Path, number: int, videos: int
+) -> None:
+    folder, pids = tmp_path / "videos", tmp_path / "pids"
+    folder.mkdir()
+    for i in range(videos):
+        shutil.copy(video, folder / f"{i}.mp4")
+    start = f"import subprocess, time\nserver = subprocess.Popen(['sleep', '600'])\nopen({str(pids)!r}, 'a')"
+    command = program(
+        f"{start}.write(f'{{os.getpid()}} {{server.pid}} ')\nprint('Name') if facts['index'] == 0 else time.sleep(600)"
+    )
+    arguments = ["predict", folder, "--jobs", "2", "--scenes", "4", "--describe", command, "-o", tmp_path / "out"]
+    running = subprocess.Popen(
+        [sys.executable, "-m", "bassl_cli", *map(str, arguments)],
+        env=ENVIRONMENT,
+        stderr=subprocess.DEVNULL,
+    )
+    assert soon(lambda: pids.exists() and len(pids.read_text().split()) == 4 * videos)
+    running.send_signal(number)
+    assert running.wait() == 128 + number
+    assert soon(lambda: not any(alive(int(pid)) for pid in pids.read_text().split()))
 
 
 def test_a_program_that_prints_nothing_leaves_the_names(
