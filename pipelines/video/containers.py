@@ -77,9 +77,10 @@ def open_container(path: Path) -> InputContainer:
     return container
 
 
-def _check_readable(path: Path, in_playlist: bool = False) -> None:
+def _check_readable(path: Path, root: Path | None = None) -> None:
     """Raise VideoError for files that FFmpeg would read without end: an HLS playlist without an end marker, such as a
-    live stream, and a file of tags."""
+    live stream, and a file of tags; and for a playlist that names a file outside its folder, or outside ``root``, the
+    folder of the playlist that names it."""
     if not is_file(path):
         return
     with path.open("rb") as file:
@@ -89,15 +90,23 @@ def _check_readable(path: Path, in_playlist: bool = False) -> None:
         if not beginning.startswith(b"#EXTM3U"):
             return
         file.seek(0)
-        lines = file.read(2**24).splitlines()
-    if any(line.startswith(b"#EXTINF") for line in lines) and b"#EXT-X-ENDLIST" not in map(bytes.strip, lines):
+        lines = [line.rstrip() for line in file.read(2**24).splitlines()]
+        if file.read(1):
+            raise VideoError(f"{path}: is a playlist of more than 16 MB; name one of its files")
+    folder = root or Path(os.path.abspath(path.parent))  # noqa: PTH100  # a link to a folder stays one
+    entries = [os.fsdecode(line) for line in lines if line and not line.startswith(b"#")]
+    for entry in entries + [os.fsdecode(uri) for line in lines for uri in re.findall(rb'URI="([^"]*)"', line)]:
+        target = Path(os.path.abspath(path.parent / entry))  # noqa: PTH100
+        # FFmpeg cuts longer lines, after which they may lead elsewhere.
+        if ":" in entry.partition("/")[0] or len(entry) > 4000 or not target.is_relative_to(folder):
+            raise VideoError(f"{path}: is a playlist of files outside its folder, such as {entry}; name those files")
+    if any(line.startswith(b"#EXTINF") for line in lines) and b"#EXT-X-ENDLIST" not in lines:
         raise VideoError(f"{path}: is a playlist without an end; if nothing follows, add a last line #EXT-X-ENDLIST")
     if any(line.startswith(b"#EXT-X-STREAM-INF") for line in lines):
-        if in_playlist:
+        if root is not None:
             raise VideoError(f"{path}: is a playlist of playlists inside another one; name one of its parts")
-        for line in filter(None, map(bytes.strip, lines)):
-            if not line.startswith(b"#"):
-                _check_readable(path.parent / os.fsdecode(line), in_playlist=True)
+        for entry in entries:
+            _check_readable(path.parent / entry, folder)
 
 
 def container_facts(path: Path, container: InputContainer) -> dict[str, Any]:

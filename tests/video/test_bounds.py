@@ -80,6 +80,41 @@ def test_a_video_whose_frame_size_is_known_only_later_is_read_from_there(tmp_pat
 
 
 MEDIA = "#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:2.0,\npart.ts\n"
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        "{}",
+        "file://{}",
+        "../private/x.ts",
+        "a/../../private/x.ts",
+        "http://host/x.ts",
+        " #a/../../private/x.ts",
+        "a/" * 2000 + "x.ts",
+    ],
+)
+@pytest.mark.parametrize("line", ["#EXTINF:3,\n{}\n", '#EXT-X-MAP:URI="{}"\n#EXTINF:3,\nx.ts\n'])
+def test_a_playlist_reads_no_file_outside_its_folder(tmp_path: Path, named: str, line: str) -> None:
+    private, folder = tmp_path / "private" / "x.ts", tmp_path / "videos"
+    for path in (private, folder / "x.ts"):
+        path.parent.mkdir()
+        videos.write_video(path, videos.images(8, (), 64, 48))
+    playlist = folder / "movie.m3u8"
+    start, end = "#EXTM3U\n#EXT-X-TARGETDURATION:3\n", "#EXT-X-ENDLIST\n"
+    playlist.write_text(start + line.format(named.format(private)) + end)
+    with pytest.raises(VideoError, match=r"movie\.m3u8: is a playlist of files outside its folder, such as .*x\.ts"):
+        VideoDecoder(playlist)
+    playlist.write_text(f"{start}#EXTINF:3,\nx.ts\n{end}")
+    with VideoDecoder(playlist) as video:
+        assert len(list(video.frames())) == 8
+    (folder / "below").mkdir()
+    playlist.rename(folder / "below" / "media.m3u8").write_text(f"{start}#EXTINF:3,\n../x.ts\n{end}")
+    playlist.write_text(MASTER.replace("media", "below/media"))
+    with VideoDecoder(playlist) as video:
+        assert len(list(video.frames())) == 8
+
+
 MASTER = "#EXTM3U\n#EXT-X-STREAM-INF:BANDWIDTH=1000000\nmedia.m3u8\n"
 
 
