@@ -22,7 +22,7 @@ from bassl_cli import config, console
 from bassl_cli.interrupts import exit_on_sigint, raise_outside_imports
 from bassl_cli.typer_internals import FriendlyCommand, FriendlyGroup
 from pipelines.errors import BasslError, explain_missing_extra, show_warnings
-from pipelines.files import os_reason
+from pipelines.files import VIDEO_ENDINGS, os_reason
 
 # By heading of `bassl --help`, each command with its module in commands/ and the first line of its help: listed here so
 # that help imports none. A command is a function, or a Typer of subcommands.
@@ -85,8 +85,6 @@ class _Commands(FriendlyGroup):
 
 def _refuse_path(word: str) -> None:
     """Raise BasslError, with the command that takes it, for a path in place of a command."""
-    from pipelines.video.inputs import VIDEO_ENDINGS  # start-up time: only for an unknown command
-
     path = Path(word)
     if path.suffix.lower() == ".json":
         raise BasslError(f"{word}: is not a command; to view its scenes: bassl report {shlex.quote(word)}")

@@ -57,10 +57,14 @@ EXPORT_EXTENSIONS: dict[str, tuple[str, ...]] = {
     "qpfile": (".qp", ".qpfile"),
 }
 """Extensions of the formats of `bassl export`, by their names; new files have the first one."""
+# Suffixes searched for in folders. A file named explicitly may have any suffix.
+VIDEO_ENDINGS = frozenset(
+    """.3g2 .3gp .asf .avi .divx .dv .f4v .flv .gif .h264 .h265 .hevc .ivf .m1v .m2ts .m2v .m4v .mjpeg .mjpg .mkv .mov
+    .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rm .rmvb .ts .vob .webm .wmv .y4m""".split()  # noqa: SIM905
+)
 _FILE_EXTENSIONS = {
-    ".json",
-    ".png",
-    ".html",
+    *VIDEO_ENDINGS,
+    *(".h5", ".html", ".jpeg", ".jpg", ".json", ".png", ".safetensors", ".webp"),
     *(Path(f"a{end}").suffix for ends in EXPORT_EXTENSIONS.values() for end in ends),
 }
 
@@ -109,6 +113,7 @@ def new_files(
     write, which are renamed together if the block ends without an error. Raises BasslError as :func:`files_together`,
     for a file that is among ``read``, or exists without ``overwrite``, and for a usual folder that is a link."""
     folder = output_folder(output, usual)
+    check_names_folder(folder)
     targets = [folder / name for name in names]
     check_inputs_kept(targets, read)
     for target in targets:

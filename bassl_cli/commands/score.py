@@ -12,7 +12,7 @@ from annotated_doc import Doc
 from bassl_cli import console
 from bassl_cli.options import with_settings
 from pipelines.errors import BasslError, check_installed
-from pipelines.files import check_inputs_kept, check_output, check_writable
+from pipelines.files import VIDEO_ENDINGS, check_inputs_kept, check_output, check_writable
 from pipelines.options import Settings
 from pipelines.outputs.plots import check_plot
 from pipelines.outputs.results import existing_result
@@ -25,7 +25,6 @@ from pipelines.stages.score import (
     score as score_one,
 )
 from pipelines.stages.settings import BaselineSettings
-from pipelines.video.inputs import VIDEO_ENDINGS
 
 Subject = Annotated[
     Path | None,

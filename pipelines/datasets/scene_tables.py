@@ -13,10 +13,9 @@ import numpy as np
 
 from pipelines.datasets.annotations import VideoAnnotation, check_ranges, check_type, fault, parse_int, quote, read_text
 from pipelines.errors import VideoError
-from pipelines.files import MOST_BYTES, MOST_RESULT_BYTES
+from pipelines.files import MOST_BYTES, MOST_RESULT_BYTES, VIDEO_ENDINGS
 from pipelines.scenes import MOST_SHOTS, parse_time
 from pipelines.video.containers import open_container
-from pipelines.video.inputs import VIDEO_ENDINGS
 
 CHAPTER_ENDINGS = (".xml", ".ffmetadata", ".ffmeta")
 

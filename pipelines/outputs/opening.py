@@ -11,6 +11,7 @@ from string import Template
 
 from pipelines.datasets.scenes_json import read_scene_list, with_video
 from pipelines.errors import BasslError, DatasetError
+from pipelines.files import check_names_folder
 from pipelines.outputs.results import check_one_video, existing_result, find_result, is_video, result_name
 from pipelines.scenes import NO_VIDEO, SceneData
 from pipelines.settings import OutputSettings
@@ -68,7 +69,9 @@ def open_scenes(source: SceneData | Path | str, video: Path | None = None) -> Op
 
 def check_several(sources: Sequence[Path], template: str, run: OutputSettings, video: Path | None) -> None:
     """Check that files of several results, with names from a template, cannot replace each other. Raises BasslError;
-    also if ``video`` is named for several."""
+    also if ``video`` is named for several, or the folder of the files has the name of a file."""
+    if run.output is not None:
+        check_names_folder(run.output)
     check_one_video(sources, video)
     if len(sources) == 1 or not run.overwrite:  # a file that exists is an error
         return

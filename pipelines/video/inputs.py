@@ -15,14 +15,9 @@ from pathlib import Path, PureWindowsPath
 from stat import S_ISREG
 
 from pipelines.errors import BasslWarning, VideoError
-from pipelines.files import as_paths, is_file, os_errors, os_reason, safe_name
+from pipelines.files import VIDEO_ENDINGS, as_paths, is_file, os_errors, os_reason, safe_name
 from pipelines.scenes import VideoFacts
 
-# Suffixes searched for in folders. A file named explicitly may have any suffix.
-VIDEO_ENDINGS = frozenset(
-    """.3g2 .3gp .asf .avi .divx .dv .f4v .flv .gif .h264 .h265 .hevc .ivf .m1v .m2ts .m2v .m4v .mjpeg .mjpg .mkv .mov
-    .mp4 .mpe .mpeg .mpg .mts .mxf .nut .ogm .ogv .qt .rm .rmvb .ts .vob .webm .wmv .y4m""".split()  # noqa: SIM905
-)
 SUBTITLE_ENDINGS = (".srt", ".ass", ".ssa", ".vtt")
 """In the order in which files are preferred."""
 _LANGUAGE = re.compile(r"\.[a-z]{2,3}([-_][a-z0-9]{2,8})*", re.IGNORECASE)  # as in movie.en.srt or movie.pt-BR.srt

@@ -67,3 +67,19 @@ def test_no_command_overwrites_its_input(
     assert "is an input of this command" in err or "is in a folder that this command reads" in err
     assert err.count("bassl: ") == 1
     assert {path: path.read_bytes() for path in sorted(place.rglob("*")) if path.is_file()} == before
+
+
+@pytest.mark.parametrize(
+    "command", ["split a.json", "save-images a.json", "split a.json b.json", "regroup a.json b.json"]
+)
+@pytest.mark.parametrize("extension", [".jsonl", ".eaf", ".llc", ".qp", ".shotchanges", ".mp4", ".jpg"])
+def test_a_file_name_is_refused_as_the_folder_of_several_files(
+    bassl: Bassl, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: str, extension: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("a.json", "b.json"):
+        scene_list([30, 31, 29], [1, 2]).save(name)
+    run = bassl(*command.split(), "-o", f"x{extension}")
+    assert run.code == 2
+    assert f"x{extension}: is the name of a file; for several name a folder, such as x/" in run.err
+    assert not Path(f"x{extension}").exists()

@@ -194,6 +194,13 @@ def test_markers_of_kodi_are_at_the_start_of_each_scene() -> None:
     assert content(scene_list([30, 31]), "kodi") == "0.000\t0.000\t2\n1.200\t1.200\t2\n"
 
 
+def test_chapters_that_are_too_long_for_a_description_of_youtube_give_a_warning() -> None:
+    lengths = [25 * 20] * 200
+    assert warnings_of(named(scene_list(lengths), *["A short name"] * 200), "youtube") == ()
+    (warning,) = warnings_of(named(scene_list(lengths), *["A name of many letters"] * 200), "youtube")
+    assert re.search(r"descriptions of at most 5,000 characters, but the chapters have 5,\d{3}; .*`min_scene`", warning)
+
+
 def test_youtube_chapters_are_lines_of_time_and_name() -> None:
     scenes = named(scene_list([25 * 599, 25 * 3001, 250]), "Begin", "a <b>", "End")
     assert content(scenes, "youtube") == "0:00 Begin\n9:59 a \u2039b\u203a\n1:00:00 End\n"

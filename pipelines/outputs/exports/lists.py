@@ -273,7 +273,8 @@ def thumbnails_vtt(
 
 def youtube(scenes: SceneData, shots: bool = False) -> Content:
     """Return chapters for the description of a YouTube video: one line per chapter, in whole seconds. YouTube shows
-    them only if there are at least three, from 0:00 on, of at least 10 seconds; a warning says what is wrong."""
+    them only if there are at least three, from 0:00 on, of at least 10 seconds, in a description of at most 5,000
+    characters; a warning says what is wrong."""
     # A description must not have angle brackets.
     signs = str.maketrans("<>", "\u2039\u203a")
     items, lines = listed(scenes, shots), []
@@ -283,7 +284,11 @@ def youtube(scenes: SceneData, shots: bool = False) -> Content:
         lines.append(f"{clock}:{seconds:02d} {name_of(item).translate(signs)}\n")
     first, number = items[0].start, len(items)
     short = sum(int(item.end) - int(item.start) < 10 for item in items)
+    # YouTube counts UTF-16 units, as browsers do, and one for the end of a line.
+    size = len("".join(lines).encode("utf-16-le")) // 2
+    fewer = "; run `bassl regroup` with fewer scenes, such as a longer `min_scene`"
     faults = {
+        f"descriptions of at most 5,000 characters, but the chapters have {size:,}{fewer}": size > 5000,
         f"the first chapter at 0:00, but it is at {first:.0f} s": first >= 1,
         f"at least three chapters, but there are {number}; bassl regroup finds more": number < 3,
         f"chapters of at least 10 s, but {short} are shorter; run `bassl regroup` with `min_scene=11`": short > 0,

@@ -18,14 +18,14 @@ from pipelines.datasets.movienet import SPLITS, is_movienet, keyframe_name, movi
 from pipelines.datasets.shot_features import ShotFeatures, read_shot_feature_folder, shot_feature_files
 from pipelines.datasets.sources import read_annotations
 from pipelines.errors import BasslError, DatasetError
-from pipelines.files import check_output
+from pipelines.files import VIDEO_ENDINGS, check_output
 from pipelines.scenes import VideoFacts
 from pipelines.stages.build_index import IndexReport, IndexSettings, SplitStatistics
 from pipelines.stores.features import feature_file, open_features, write_features
 from pipelines.stores.index import NO_LABEL, Index, IndexedVideo, joined, read_index, save_index
 from pipelines.stores.keyframes import StoredShot, read_keyframes, write_keyframes
 from pipelines.video.images import from_jpeg
-from pipelines.video.inputs import VIDEO_ENDINGS, safe_id
+from pipelines.video.inputs import safe_id
 
 _INCOMPLETE = "has no keyframes or features"
 
