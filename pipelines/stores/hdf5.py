@@ -107,7 +107,7 @@ def open_store(
 def read_array(file: h5py.File, name: str, dtype: Any, dimensions: int) -> NDArray[Any]:
     """Read a data set as an array of a type. Raises DamageError if it is missing, or of another kind of type or number
     of dimensions."""
-    data = _data_set(file, name)
+    data = data_set(file, name)
     if data.dtype.kind != np.dtype(dtype).kind or data.ndim != dimensions:
         raise DamageError(f"{name!r} is {data.dtype}, {data.ndim} dimension(s)")
     return np.asarray(data[...], dtype)
@@ -115,7 +115,7 @@ def read_array(file: h5py.File, name: str, dtype: Any, dimensions: int) -> NDArr
 
 def map_array(path: Path, file: h5py.File, name: str) -> NDArray[np.floating[Any]]:
     """Map a data set of floats (N, D) into memory. Raises DamageError if it is missing, or not contiguous floats."""
-    data = _data_set(file, name)
+    data = data_set(file, name)
     start = data.id.get_offset()
     if start is None or data.ndim != 2 or data.dtype.kind != "f":
         raise DamageError(f"{name!r} is not (N, D) contiguous floats")
@@ -125,13 +125,19 @@ def map_array(path: Path, file: h5py.File, name: str) -> NDArray[np.floating[Any
 
 def read_strings(file: h5py.File, name: str) -> list[str]:
     """Read a data set of UTF-8 strings. Raises DamageError if it is missing."""
-    return [str(value) for value in _data_set(file, name).asstr("utf-8")[...]]
+    return [str(value) for value in data_set(file, name).asstr("utf-8")[...]]
 
 
-def _data_set(file: h5py.File, name: str) -> h5py.Dataset:
-    if not isinstance(file.get(name), h5py.Dataset):
+def data_set(file: h5py.File, name: str) -> h5py.Dataset:
+    """Return a data set. Raises DamageError if it is missing, or not in this file: HDF5 would open any other file
+    that a link names, and take bytes from it."""
+    node: Any = file
+    for part in name.split("/"):
+        is_local = isinstance(node, h5py.Group) and isinstance(node.get(part, getlink=True), h5py.HardLink)
+        node = node[part] if is_local else None
+    if not isinstance(node, h5py.Dataset) or node.external or node.is_virtual:
         raise DamageError(f"it has no data set {name!r}")
-    return file[name]
+    return node
 
 
 def read_text_attribute(file: h5py.File, name: str) -> str:

@@ -36,7 +36,15 @@ from numpy.typing import NDArray
 from pipelines.errors import StoreError
 from pipelines.files import make_folder, os_errors
 from pipelines.scenes import TRANSITIONS, Transition, VideoFacts, entry
-from pipelines.stores.hdf5 import DamageError, open_store, read_array, read_json_attribute, read_strings, write_store
+from pipelines.stores.hdf5 import (
+    DamageError,
+    data_set,
+    open_store,
+    read_array,
+    read_json_attribute,
+    read_strings,
+    write_store,
+)
 
 SCHEMA = "bassl.keyframes"
 VERSION = 2
@@ -119,7 +127,7 @@ def read_keyframes(path: Path) -> KeyframeStore:
     inconsistent or not a keyframe store."""
     with open_store(path, SCHEMA, VERSION, remedy=_REMEDY, missing=_MISSING) as file:
         frames = read_array(file, "shots/frames", np.int64, 2)
-        jpeg = file["jpeg"]
+        jpeg = data_set(file, "jpeg")
         start = jpeg.id.get_offset()
         if start is None or jpeg.dtype != np.uint8 or jpeg.chunks is not None:
             raise DamageError("its keyframes are not contiguous")

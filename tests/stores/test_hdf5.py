@@ -217,3 +217,30 @@ def test_missing_or_wrong_content_is_refused(tmp_path: Path, read: Callable[[h5p
     assert message.startswith(f"{tmp_path}/a.h5: is damaged")
     assert message.endswith(f"{fault}; {REMEDY}" if fault else REMEDY)
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("kind", ["link to a file", "link of a group", "link to a pipe", "bytes of a file", "virtual"])
+def test_a_store_reads_no_data_from_another_file(tmp_path: Path, kind: str) -> None:
+    other, path = tmp_path / "other.h5", tmp_path / "a.h5"
+    for file in (other, path):
+        write_store(file, "bassl.test", 3, attributes={}, arrays={"group/numbers": np.arange(12).reshape(3, 4)})
+    with h5py.File(path, "r+") as file:
+        del file["group"]
+        if kind == "link to a file":
+            file["group/numbers"] = h5py.ExternalLink("other.h5", "/group/numbers")
+        elif kind == "link of a group":
+            file["group"] = h5py.ExternalLink(str(other), "/group")
+        elif kind == "link to a pipe":
+            os.mkfifo(tmp_path / "pipe")
+            file["group/numbers"] = h5py.ExternalLink("pipe", "/numbers")
+        elif kind == "bytes of a file":
+            file.create_dataset("group/numbers", (3, 4), np.int64, external=[(str(other), 0, 96)])
+        else:
+            layout = h5py.VirtualLayout((3, 4), np.int64)
+            layout[:] = h5py.VirtualSource(str(other), "group/numbers", (3, 4))
+            file.create_virtual_dataset("group/numbers", layout)
+    with (
+        pytest.raises(StoreError, match=r"a\.h5: is damaged: it has no data set 'group/numbers'; make it again"),
+        open_store(path, "bassl.test", 3, remedy=REMEDY) as file,
+    ):
+        read_array(file, "group/numbers", np.int64, 2)
