@@ -36,6 +36,10 @@ BUDGET = 20 * 10**6  # bytes of all images of a page in base64: with 3,000 shots
 _SIZES = ((320, 76), (256, 74), (224, 70), (192, 66), (160, 60), (128, 50), (96, 40))
 _SAMPLE = 48
 
+# Shots with more than one image: of more seconds, or whose first and last keyframe differ by more. In Big Buck Bunny
+# these are a third of all; characters come and go in most of them.
+_LONG_SHOT, _MUCH_CHANGE = 8.0, 20.0
+
 # Of a storyboard, in pixels.
 _COLUMNS = 8
 _MAX_ROWS = 3
@@ -57,6 +61,28 @@ class PageImages:
     width: int
     height: int
     encoded: tuple[str, ...]
+
+
+class ShotImages(list[bytes]):
+    """A small image of each shot, of its middle keyframe. ``sides``: those of the first and last keyframe, by the index
+    of the shot, if it is so long, or changes so much, that one image may not show what happens in it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sides: dict[int, tuple[bytes, bytes]] = {}
+
+    def add(self, keyframes: Sequence[Image.Image], seconds: float) -> None:
+        """Add the next shot, of so many seconds."""
+        first, *_, last = (*keyframes, keyframes[-1])
+        if len(keyframes) > 1 and (seconds > _LONG_SHOT or _difference(first, last) > _MUCH_CHANGE):
+            self.sides[len(self)] = _encode_webp(first, *_SIZES[0]), _encode_webp(last, *_SIZES[0])
+        self.append(_encode_webp(keyframes[len(keyframes) // 2], *_SIZES[0]))
+
+
+def _difference(image: Image.Image, other: Image.Image) -> float:
+    """Return the mean difference of two images' colors, 0 to 255, without regard to details."""
+    small = [np.asarray(one.convert("RGB").resize((16, 9), Image.Resampling.BOX), np.float32) for one in (image, other)]
+    return float(np.abs(small[0] - small[1]).mean())
 
 
 def encode_thumbnail(image: NDArray[np.uint8]) -> bytes:

@@ -20,17 +20,28 @@ if TYPE_CHECKING:  # start-up time
     import numpy as np
     from numpy.typing import NDArray
 
+    from pipelines.outputs.images import ShotImages
+
 Progress = Callable[[float, float | None], None]
 
 
-def images_from_video(scenes: SceneData, video: Path, progress: Progress) -> tuple[list[bytes], tuple[str, ...]]:
-    """Read a small image of each shot, its middle frame, from the video, and return the reader's warnings too;
-    ``progress`` is called with the seconds read and in all. Raises VideoError for another video."""
-    from pipelines.outputs.images import encode_thumbnail  # start-up time: Pillow
+def images_from_video(scenes: SceneData, video: Path, progress: Progress) -> tuple[ShotImages, tuple[str, ...]]:
+    """Read small images of each shot from the video, and return the reader's warnings too; ``progress`` is called with
+    the seconds read and in all. Raises VideoError for another video."""
+    from pipelines.outputs.images import ShotImages  # start-up time: Pillow
 
     warnings: list[str] = []
-    shots = read_shots(scenes, video, ReaderSettings(keyframes=1), progress, warnings)
-    return [encode_thumbnail(shot.keyframes[0]) for shot in shots], tuple(warnings)
+    images = ShotImages()
+    for shot in read_shots(scenes, video, ReaderSettings(), progress, warnings):
+        add_images(images, shot)
+    return images, tuple(warnings)
+
+
+def add_images(images: ShotImages, shot: KeyframedShot) -> None:
+    """Add small images of a shot that was read from a video."""
+    from PIL import Image  # start-up time
+
+    images.add([Image.fromarray(keyframe) for keyframe in shot.keyframes], shot.end - shot.start)
 
 
 def encodings_from_video(

@@ -6,15 +6,18 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
+from PIL import Image
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, as_paths, check_output, check_writable, output_path, relative
 from pipelines.options import with_options
+from pipelines.outputs.images import ShotImages
 from pipelines.outputs.opening import OpenedScenes, open_scenes
 from pipelines.outputs.page import TrueEnds, save_index, save_page
 from pipelines.outputs.results import beside, check_one_video, find_result, make_output_folder
@@ -33,7 +36,7 @@ from pipelines.video_jobs import VideoTask, run_video_tasks
 class PageContents:
     """What a page shows besides scenes, with lines on what is missing and on how the truth was matched."""
 
-    images: list[bytes]  # one per shot, or none
+    images: ShotImages  # of all shots, or none
     truth: TrueEnds | None
     warnings: tuple[str, ...]
     notes: tuple[str, ...]
@@ -159,17 +162,20 @@ def _truth(opened: OpenedScenes, matching: Matching) -> tuple[TrueEnds, tuple[st
     return TrueEnds(on_shots, elsewhere, matching.tolerance, source), scored.notes
 
 
-def _stored_images(opened: OpenedScenes, stores: Path) -> list[bytes]:
-    """Return the middle keyframe of each shot from the video's store; [] if there is no store with these shots."""
-    path, scenes = stores / f"{opened.video_id}.h5", opened.scenes
+def _stored_images(opened: OpenedScenes, stores: Path) -> ShotImages:
+    """Return images of the shots from the video's keyframe store; none if there is no store with these shots."""
+    path, scenes, images = stores / f"{opened.video_id}.h5", opened.scenes, ShotImages()
     if not path.is_file():
-        return []
+        return images
     try:
         store = read_keyframes(path)
         frames = [[shot.start_frame, shot.end_frame] for shot in scenes.shots]
         # Another video may have the same name.
         if store.video.frames != scenes.video.frames or not np.array_equal(store.frames, frames):
-            return []
-        return read_keyframe_jpegs(store, store.keyframes.shape[1] // 2)
+            return images
+        positions = (read_keyframe_jpegs(store, k) for k in range(store.keyframes.shape[1]))
+        for shot, jpegs in zip(scenes.shots, zip(*positions, strict=True), strict=True):
+            images.add([Image.open(BytesIO(jpeg)) for jpeg in jpegs], shot.end - shot.start)
+        return images
     except StoreError as error:
         raise StoreError(f"{error}; or leave it out with `keyframes`") from error

@@ -14,11 +14,14 @@ import jsonschema
 import numpy as np
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from PIL import Image
 from playwright.sync_api import Browser, Page, expect
 
 from pipelines.datasets.scenes_json import read_scene_list
 from pipelines.datasets.synthetic import SyntheticVideo
 from pipelines.models.scenes.review import review as python_review
+from pipelines.outputs import page as page_folder
+from pipelines.outputs.images import ShotImages
 from pipelines.scenes import group_shots
 from pipelines.stages.regroup import regroup
 from pipelines.stages.scene_list import SceneList
@@ -52,8 +55,8 @@ def expected_f1(page: Page) -> float:
     text = re.match(r"Expected F1 (\d+) %:", page.locator("#review-how").text_content() or "")
     assert text is not None
     f1 = int(text[1])
-    summary = page.inner_text("#review-f1")
-    assert f1 == 95 or summary.startswith("nearly all") == (f1 > 95), f"{f1} % is «{summary}»"
+    sentence = page.inner_text("#review-f1")
+    assert f1 == 95 or sentence.startswith("Nearly all") == (f1 > 95), f"{f1} % is «{sentence}»"
     return f1
 
 
@@ -322,6 +325,141 @@ def test_review_mode_is_accessible_and_fits_windows_of_all_sizes(browser: Browse
             assert player is not None
             assert confirm["y"] + confirm["height"] < player["y"], "without scrolling"
             assert player["y"] < page.evaluate("innerHeight")
+
+
+def test_an_editor_reads_one_sentence_and_the_figures_are_behind_a_disclosure(browser: Browser, tmp_path: Path) -> None:
+    with opened_page(browser, tmp_path, pages.invented(200), pages.noise(10) * 20) as seen:
+        page = seen.page
+        press(page, "r")
+        sentence = re.fullmatch(
+            r"About (\d) of 10 scene ends are right; ten more looks make it (?:about )?(\d|nearly all)\.",
+            page.inner_text("#review-f1"),
+        )
+        assert sentence is not None
+        assert "%" not in page.inner_text("#review")
+        assert "F1" not in page.inner_text("#review")
+        page.click("#review-figures summary")
+        assert re.search(r"Expected F1 \d+ %", page.inner_text("#review"))
+        assert page.locator(".boundary .figure").count() == 7
+        assert page.is_visible(".boundary .figure >> nth=0")
+        for _ in range(3):
+            press(page, "Enter")
+        assert page.is_visible(".boundary .figure >> nth=0"), "they stay open"
+
+
+def test_ten_more_looks_gain_as_much_as_the_page_expects(view: Page) -> None:
+    rng = np.random.default_rng(3)
+    for shots in (120, 300, 12):
+        scores = np.round(rng.beta(0.5, 2, shots), 3)
+        state = python_review(scores, {}, 8)
+        later = view.evaluate(
+            """([scores, looks]) => {
+                const { probabilities, least } = review(scores, new Map());
+                return expectedAfter(probabilities, new Map(), least, looks);
+            }""",
+            [scores.tolist(), 10],
+        )
+        reached, looks = [], 0
+        for _ in range(60):  # people whose answers are as probable as the model says
+            truth = rng.random(shots - 1) < state.probabilities
+            answers: dict[int, bool] = {}
+            for looks in range(11):
+                now = python_review(scores, answers, 8)
+                if looks == 10 or now.window is None:
+                    break
+                answers |= {cut: bool(truth[cut]) for cut in range(now.window[0], now.window[1] - 1)}
+            chosen = set(np.flatnonzero(now.probabilities >= now.expected_f1 / 2).tolist())
+            ends = set(np.flatnonzero(truth).tolist())
+            reached.append(2 * len(chosen & ends) / (len(chosen) + len(ends)) if chosen or ends else 1.0)
+        assert later["looks"] == looks
+        assert later["f1"] == pytest.approx(np.mean(reached), abs=0.04)
+        assert later["f1"] >= state.expected_f1 - 1e-9
+
+
+def test_a_video_of_one_shot_has_nothing_to_review(browser: Browser, tmp_path: Path) -> None:
+    with opened_page(browser, tmp_path, pages.invented(1), pages.noise(1)) as seen:
+        press(seen.page, "r")
+        assert seen.page.inner_text("#review-title") == "This video has one shot: there is nothing to review"
+        assert "10" not in seen.page.inner_text("#review")
+        assert "boundaries" not in seen.page.inner_text("#review")
+        for hidden in ("#review-confirm", "#review-f1", "#review-figures", "#review-shots li"):
+            assert not seen.page.is_visible(hidden), hidden
+        press(seen.page, "Enter", "1", "Escape")
+        assert seen.complaints == []
+
+
+def keys_in(table: str) -> set[str]:
+    """The keys of a table of actions in the page's script."""
+    script = (Path(page_folder.__file__).parent / "page.js").read_text()
+    (body,) = re.findall(rf"^const {table} = \{{\n(.*?)^\}};", script, re.MULTILINE | re.DOTALL)
+    own = {one or other for one, other in re.findall(r'^  (?:"(.+?)"|(\w+))[:,]', body, re.MULTILINE)}
+    return own if "...COMMON_KEYS" not in body else own | keys_in("COMMON_KEYS")
+
+
+def test_the_question_mark_lists_all_keys_of_the_mode(view: Page) -> None:
+    def keys() -> set[str]:
+        press(view, "?")
+        shown = view.locator("#help kbd").all()
+        listed = {key.inner_text() for key in shown if key.is_visible()}
+        press(view, "Escape")
+        expect(view.locator("#help")).to_be_hidden()
+        return listed
+
+    names = {" ": "Space", "ArrowLeft": "←", "ArrowRight": "→", "ArrowUp": "↑", "ArrowDown": "↓", "Escape": "Esc"}
+    names |= {"-": "−", "=": "+"} | {str(i): "1" for i in range(1, 7)}
+    of_list = keys()
+    press(view, "r")
+    of_review = keys()
+    assert view.is_visible("#review"), "Esc closes the list of keys only"
+    for table, listed in (("KEYS", of_list), ("REVIEW_KEYS", of_review)):
+        used = keys_in(table)
+        assert {names.get(key, key.upper() if len(key) == 1 else key) for key in used} <= listed, table
+    assert {"1", "7"} <= of_review - of_list
+    assert {"C", "M", "E"} <= of_list - of_review
+
+
+def test_a_long_shot_and_one_in_which_much_changes_show_their_first_and_last_keyframe(
+    browser: Browser, tmp_path: Path
+) -> None:
+    images = ShotImages()
+    plain = pages.invented(8)
+    shades = [(40, 40, 40), (90, 40, 40), (40, 160, 40)]
+    for shot in plain.shots:
+        keyframes = [Image.new("RGB", (64, 36), shades[k if shot.index == 2 else 0]) for k in range(3)]
+        images.add(keyframes, 8.5 if shot.index == 5 else 8.0)
+    assert [*images.sides] == [2, 5]
+    with opened_page(browser, tmp_path, plain, images) as seen:
+        page = seen.page
+        press(page, "r")
+        shown = page.locator("#review-shots li").all()
+        assert [tile.locator(".sides").is_visible() for tile in shown] == [i in (2, 5) for i in range(8)]
+        page.wait_for_function("() => [...document.querySelectorAll('.sides img[src]')].every((one) => one.complete)")
+        colors = page.evaluate(
+            """() => [...document.querySelectorAll("#review-shots li")[2].querySelectorAll("img")].map((image) => {
+                const canvas = Object.assign(document.createElement("canvas"), { width: 1, height: 1 });
+                canvas.getContext("2d").drawImage(image, 0, 0, 1, 1);
+                return [...canvas.getContext("2d").getImageData(0, 0, 1, 1).data].slice(0, 3);
+            })"""
+        )
+        for color, shade in zip(colors, [shades[1], shades[0], shades[2]], strict=True):
+            assert np.abs(np.subtract(color, shade)).max() < 12
+
+
+@pytest.mark.parametrize("figures", [False, True])
+def test_visible_labels_are_part_of_accessible_names(view: Page, figures: bool) -> None:
+    rule = {"runOnly": {"type": "rule", "values": ["label-content-name-mismatch"]}}
+
+    def mismatches() -> list[str]:
+        found = Axe().run(view, options=rule).response["violations"]
+        return [node["html"][:200] for one in found for node in one["nodes"]]
+
+    assert mismatches() == []
+    press(view, "r")
+    if figures:
+        view.click("#review-figures summary")
+    assert mismatches() == []
+    press(view, "2", "Enter", "?")
+    assert mismatches() == []
 
 
 # --- decisions outside review mode, and reviewed scenes ---------------------------------------------------------------

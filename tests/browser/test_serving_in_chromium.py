@@ -185,6 +185,14 @@ def test_every_format_is_exported_as_by_the_command_and_editing_programs_are_nam
     assert len(seen.session.finish().exported) == len(FORMATS)
 
 
+def test_esc_closes_the_export_menu_and_not_the_review(seen: Reviewed) -> None:
+    press(seen.page, "r")
+    seen.page.click("#exports")
+    press(seen.page, "Escape")
+    expect(seen.page.locator("#export-menu")).to_be_hidden()
+    assert seen.page.is_visible("#review")
+
+
 def test_of_two_windows_the_second_to_save_is_asked(seen: Reviewed) -> None:
     first, second = seen.page, seen.window()
     press(first, "n", "m")
@@ -420,6 +428,7 @@ def test_the_export_menu_and_the_conflict_fit_windows_of_all_sizes(browser: Brow
         expect(page.locator("#save-note")).to_be_visible()
         page.click("#exports")
         assert page.evaluate("document.documentElement.scrollWidth") == width
+        assert page.is_visible("#export-menu >> text=edit decision list >> nth=0")
         for shown in ("#export-menu", "#save-note", "#done"):
             box = page.locator(shown).bounding_box()
             assert box is not None

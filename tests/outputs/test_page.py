@@ -102,7 +102,7 @@ def test_images_are_in_the_order_of_the_shots(tmp_path: Path) -> None:
     given = pages.noise(5)
     elements = made(tmp_path / "page.html", pages.invented(5), given)
     data = json.loads(elements.texts["data"])
-    assert data["images"] == {"type": "image/webp", "width": 64, "height": 36}
+    assert data["images"] == {"type": "image/webp", "width": 64, "height": 36, "sides": []}
     for image, encoded in zip(given, elements.texts["images"].split("\n"), strict=True):
         before, after = (Image.open(BytesIO(content)).convert("RGB") for content in (image, b64decode(encoded)))
         assert after.size == (64, 36)

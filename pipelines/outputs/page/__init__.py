@@ -26,7 +26,7 @@ import pipelines
 from pipelines.errors import BasslError, VideoError, count
 from pipelines.files import MOST_LARGE_BYTES, is_file, read_regular, real, relative, write_atomically
 from pipelines.outputs.exports import EDITORS, FORMATS
-from pipelines.outputs.images import TYPE, page_images, resize
+from pipelines.outputs.images import TYPE, ShotImages, page_images, resize
 from pipelines.outputs.names import one_line, video_name
 from pipelines.scenes import SEGMENTS, SceneData, timecode
 from pipelines.video.decoding import first_frame_pts
@@ -79,16 +79,18 @@ def page_text(
     source: str | None,
     serving: Serving | None = None,
 ) -> str:
-    """Return the page. ``images``: none, or one per shot by :func:`pipelines.outputs.images.encode_thumbnail`;
-    ``video``: played beside the scenes, from the URL ``source``; ``truth``: marks hits and misses; ``save_as``: name of
-    the file that the page saves, in ``folder``. Raises BasslError if there are more or fewer images than shots."""
+    """Return the page. ``images``: none, or one per shot by :func:`pipelines.outputs.images.encode_thumbnail`, and
+    further ones of `ShotImages`; ``video``: played beside the scenes, from the URL ``source``; ``truth``: marks hits
+    and misses; ``save_as``: name of the file that the page saves, in ``folder``. Raises BasslError if there are more or
+    fewer images than shots."""
     if images and len(images) != len(result.shots):
         raise BasslError(f"{len(images)} images for {len(result.shots)} shots")
     first = 0.0  # time of the video's first frame on its own clock
     if video is not None and is_file(video):  # a pipe can be read only once
         with suppress(VideoError):
             first = float(first_frame_pts(video, ""))
-    thumbnails = page_images(images)
+    sides = images.sides if isinstance(images, ShotImages) else {}
+    thumbnails = page_images([*images, *(image for pair in sides.values() for image in pair)])
     rules, parts = (
         "".join((_FOLDER / f"{name}.js").read_text("utf-8") for name in names) for names in (_RULES, _PARTS)
     )
@@ -100,7 +102,7 @@ def page_text(
         "version": None if serving is None else serving.version,
         "save_as": one_line(save_as),
         "video": {"name": video_name(result), "source": source, "first": first},
-        "images": {"type": TYPE, "width": thumbnails.width, "height": thumbnails.height}
+        "images": {"type": TYPE, "width": thumbnails.width, "height": thumbnails.height, "sides": [*sides]}
         if thumbnails.encoded
         else None,
         "truth": None if truth is None else vars(truth),

@@ -5,6 +5,12 @@ let tiles = [];
 const tilesByFrames = new Map();
 const shownScenes = new Map();
 const imageOf = ({ start_frame }) => `data:${data.images.type};base64,${images[data.file.shots.findIndex((shot) => shot.end_frame > start_frame)]}`;
+const sideImages = new Map((data.images?.sides ?? []).map((shot, i) => [data.file.shots[shot], images.slice(data.file.shots.length + 2 * i).slice(0, 2)]));
+/** The first and last keyframe of a shot for which one image is not enough. */
+const sidesOf = ({ start_frame, end_frame }) => {
+  const whole = data.file.shots.find((shot) => shot.start_frame === start_frame && shot.end_frame === end_frame);
+  return sideImages.get(whole)?.map((image) => `data:${data.images.type};base64,${image}`);
+};
 const near = new IntersectionObserver((entries) => {
   for (const entry of entries) if (entry.isIntersecting) load(entry.target.shot);
 }, { rootMargin: "400px 0px" });
@@ -41,7 +47,7 @@ function makeTiles() {
     if (tile.element.shot === index) return tile;
     tile.element.shot = index;
     tile.frame.querySelector(".caption b").textContent = index + 1;
-    tile.frame.setAttribute("aria-label", `Shot ${index + 1}, ${timecode(shot.start)}, ${seconds(shot.end - shot.start)}, score ${shot.score.toFixed(2)}`);
+    tile.frame.setAttribute("aria-label", `Shot ${index + 1} ${clock(shot.start)}, ${seconds(shot.end - shot.start)}, score ${shot.score.toFixed(2)}`);
     tile.splitter.setAttribute("aria-label", `New scene from shot ${index + 1}`);
     return tile;
   });

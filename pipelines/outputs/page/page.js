@@ -86,6 +86,13 @@ function moveToUncertain(by) {
   else tell(`No uncertain boundary ${by > 0 ? "after" : "before"} this one.`);
 }
 
+/** Show the keys of the mode. */
+function showHelp() {
+  const mode = reviewing ? "review" : "list";
+  for (const part of byId("help").querySelectorAll("[data-mode]")) part.hidden = part.dataset.mode !== mode;
+  byId("help").showModal();
+}
+
 const COMMON_KEYS = {
   " ": play,
   k: play,
@@ -93,7 +100,7 @@ const COMMON_KEYS = {
   l: () => shuttle(1),
   ",": () => stepFrame(-1),
   ".": () => stepFrame(1),
-  "?": () => byId("help").showModal(),
+  "?": showHelp,
 };
 const REVIEW_KEYS = {
   ...COMMON_KEYS,
@@ -155,6 +162,7 @@ function needs(control, key) {
 
 document.addEventListener("keydown", (event) => {
   if (event.isComposing) return; // of an input method
+  if (event.key === "Escape" && document.querySelector(":popover-open")) return; // it closes the menu
   if (event.altKey && !"[]".includes(event.key)) return; // many keyboards have brackets with AltGr or Option
   if ((event.ctrlKey || event.metaKey) && !event.altKey) {
     const action = { z: event.shiftKey ? redo : undo, y: redo, s: save }[event.key.toLowerCase()];

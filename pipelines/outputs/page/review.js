@@ -16,6 +16,7 @@ function review(scores, answers, shotsPerLook = SHOTS_PER_LOOK, prior = { slope:
     probabilities,
     threshold: Math.min(Math.max(sigmoid((logit(least) - offset) / slope), 0.001), 0.999),
     expectedF1: best,
+    least,
     window: nextWindow(probabilities, answers, least, shotsPerLook),
   };
 }
@@ -63,6 +64,31 @@ function bestExpectedF1(probabilities) {
     best = Math.max(best, (2 * hits) / (i + 1 + total));
   });
   return none > best ? [none, 0.5] : [best, best / 2];
+}
+
+/**
+ * The F1 to expect after more looks, of the best choice then, and how many looks there are: each answer comes as its
+ * probability says, and moves no other one.
+ */
+function expectedAfter(probabilities, answers, least, looks, shotsPerLook = SHOTS_PER_LOOK) {
+  const answered = new Map(answers);
+  let made = 0;
+  for (; made < looks; made += 1) {
+    const window = nextWindow(probabilities, answered, least, shotsPerLook);
+    if (!window) break;
+    for (let cut = window[0]; cut < window[1] - 1; cut += 1) answered.set(cut, true);
+  }
+  const total = sum(probabilities);
+  let hits = sum([...answered.keys()].map((cut) => probabilities[cut]));
+  let chosen = hits;
+  const f1 = () => (chosen + total ? (2 * hits) / (chosen + total) : 1);
+  let best = f1();
+  for (const p of probabilities.filter((_, cut) => !answered.has(cut)).sort((a, b) => b - a)) {
+    hits += p;
+    chosen += 1;
+    best = Math.max(best, f1());
+  }
+  return { looks: made, f1: best };
 }
 
 /** The half-open range of shots whose answers are expected to raise F1 most; null if all cuts are answered. */

@@ -31,17 +31,19 @@ function endReview() {
 function showReview() {
   if (!reviewing || reviewing.state === state) return;
   const answers = answersOf(state.pins);
-  const { probabilities, window } = review(scores, answers);
+  const { probabilities, window, least } = review(scores, answers);
   const [first, stop] = window ?? [0, 0];
   const ends = new Set(state.ends);
   reviewing = { state, first, marks: endFrames.slice(first, Math.max(stop - 1, 0)).map((frame) => ends.has(frame)) };
 
-  byId("review-title").textContent = window ? `Look ${state.looks + 1}` : "You have answered every boundary: nothing is left to review";
+  byId("review-title").textContent = window ? `Look ${state.looks + 1}`
+    : last ? "You have answered every boundary: nothing is left to review" : "This video has one shot: there is nothing to review";
+  for (const id of ["review-made", "review-f1", "review-figures"]) byId(id).hidden = !last;
   byId("review-made").textContent = `${count(state.looks, "look")} · ${state.pins.length.toLocaleString("en")} of ${last.toLocaleString("en")} boundaries answered`;
   const chosen = groups.slice(0, -1).map((group) => group.end_shot - 1);
   const [hits, expected] = [chosen.map((cut) => probabilities[cut]), probabilities].map(sum);
   const f1 = expectedF1(probabilities, chosen);
-  byId("review-f1").textContent = f1 >= 0.95 ? "nearly all scene ends are right" : `about ${Math.round(10 * f1)} of 10 scene ends are right`;
+  byId("review-f1").textContent = outlook(f1, expectedAfter(probabilities, answers, least, 10));
   byId("review-how").textContent = chosen.length
     ? `Expected F1 ${(100 * f1).toFixed(0)} %: 2 × ${hits.toFixed(1)} expected hits / (${count(chosen.length, "scene end")} + ${expected.toFixed(1)} expected in the video), from the probabilities below the keys: the scores, calibrated by your answers, which count as certain. This is the model's estimate, not a measurement.`
     : `Expected F1 ${(100 * f1).toFixed(0)} %: the probability that the video has no scene end, from the scores, calibrated by your answers. This is the model's estimate, not a measurement.`;
@@ -52,15 +54,29 @@ function showReview() {
   if (window && (selected < first || selected >= stop)) select(first, { scrolls: false, focuses: false });
 }
 
+/** What to expect of a review, in a sentence. */
+function outlook(f1, later) {
+  const inTen = (value) => (value >= 0.95 ? "nearly all" : String(Math.round(10 * value)));
+  const now = inTen(f1);
+  if (now === "nearly all") return "Nearly all scene ends are right.";
+  const more = { 1: "one more look makes", 10: "ten more looks make" }[later.looks] ?? `${later.looks} more looks make`;
+  const then = inTen(later.f1);
+  const gain = !later.looks || then === now ? "" : `; ${more} it ${then === "nearly all" ? then : `about ${then}`}`;
+  return `About ${now} of 10 scene ends are right${gain}.`;
+}
+
 /** The i-th shot of a look, with the boundary before it. */
 function reviewTile(shot, i, probability) {
   const element = byId("review-template").content.firstElementChild.cloneNode(true);
   const [boundary, frame] = element.children;
   if (data.images) frame.firstElementChild.src = imageOf(shot);
+  const sides = sidesOf(shot);
+  frame.querySelector(".sides").hidden = !sides;
+  sides?.forEach((source, k) => { frame.querySelector(".sides").children[k].src = source; });
   frame.querySelector("b").textContent = shot.index + 1;
   frame.querySelector(".caption span").textContent = `${clock(shot.start)} · ${seconds(shot.end - shot.start)}`;
   frame.querySelector(".said").textContent = textOf(linesOf(shot));
-  frame.setAttribute("aria-label", `Play from shot ${shot.index + 1}`);
+  frame.setAttribute("aria-label", `Play from shot ${[...frame.querySelectorAll(".caption *, .said")].map((part) => part.textContent).join(" ")}`);
   frame.addEventListener("click", () => {
     select(shot.index, { scrolls: false, focuses: false });
     if (video.paused) play();
@@ -72,10 +88,12 @@ function reviewTile(shot, i, probability) {
   const isEnd = reviewing.marks[i - 1];
   const isDecided = isPinned(shot.index - 1);
   boundary.firstElementChild.textContent = i;
-  boundary.lastElementChild.textContent = isDecided ? "answered" : `${(100 * probability).toFixed(0)} %`;
+  const told = isDecided ? "answered" : `${(100 * probability).toFixed(0)} %`;
+  boundary.lastElementChild.textContent = told;
+  boundary.lastElementChild.classList.toggle("figure", !isDecided);
   boundary.classList.toggle("guess", isEnd && !isDecided);
-  boundary.title = isDecided ? "You already answered this" : `The model: ${isEnd ? "a" : "no"} scene ends here, probability ${probability.toFixed(2)}`;
-  boundary.setAttribute("aria-label", `Key ${i}: a scene ends between shots ${shot.index} and ${shot.index + 1}`);
+  boundary.title = isDecided ? "You already answered this" : `The model: ${isEnd ? "a" : "no"} scene ends here`;
+  boundary.setAttribute("aria-label", `Key ${i} ${told}: a scene ends between shots ${shot.index} and ${shot.index + 1}`);
   boundary.addEventListener("click", () => toggleMark(i));
   return element;
 }

@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import partial
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pipelines.errors import BasslError, StoreError
 from pipelines.files import STDIO, check_inputs_kept, check_writable, is_file, real
@@ -20,7 +20,7 @@ from pipelines.models.encoders.options import absolute_encoder
 from pipelines.options import with_options
 from pipelines.outputs.exports import check_extension, export, is_scenes_json
 from pipelines.outputs.results import beside, check_version, replace_result, result_name, result_version
-from pipelines.outputs.shot_images import images_from_video
+from pipelines.outputs.shot_images import add_images, images_from_video
 from pipelines.processes import cores, free_memory
 from pipelines.progress import ReportProgress, ReportVideo, VideoProgress, VideoResult, no_progress
 from pipelines.settings import ScenesOutput
@@ -31,6 +31,9 @@ from pipelines.stages.settings import PredictSettings
 from pipelines.video.inputs import find_videos, safe_id, video_ids
 from pipelines.video.shots import KeyframedShot
 from pipelines.video_jobs import VideoTask, VideoWork, run_video_tasks
+
+if TYPE_CHECKING:  # start-up time: Pillow
+    from pipelines.outputs.images import ShotImages
 
 __all__ = ["PredictSettings", "load_model", "predict", "predict_file", "predict_videos"]
 
@@ -245,7 +248,7 @@ def predict_to_files(
     """Find the scenes of a video, following the plan for an existing result of this version, and write its storyboard
     and page. The caller writes new scenes last, because they mark the video as done; changed existing scenes are
     written here. Raises ChangedError for a result that changed meanwhile."""
-    images: list[bytes] = []
+    images: ShotImages | None = None
     if plan is not None:
         if plan.needs_images:
             images, _ = images_from_video(plan.scenes, task.video, partial(progress or no_progress, "reading"))
@@ -257,9 +260,11 @@ def predict_to_files(
     else:
 
         def keep_image(shot: KeyframedShot) -> None:
-            from pipelines.outputs.images import encode_thumbnail  # start-up time: Pillow
+            from pipelines.outputs.images import ShotImages  # start-up time: Pillow
 
-            images.append(encode_thumbnail(shot.keyframes[len(shot.keyframes) // 2]))
+            nonlocal images
+            images = images or ShotImages()
+            add_images(images, shot)
 
         on_shot = keep_image if task.storyboard or task.page else None
         scenes = model.predict(task.video, progress=progress, on_shot=on_shot, thumbnails=False)
